@@ -1,0 +1,54 @@
+"""The nouns of Swapstone, as `ARCHITECTURE.md` defines them. Imports nothing of ours."""
+
+from swapstone.model.analysis import (
+    Analysis,
+    Caveat,
+    CaveatKind,
+    Comparison,
+    Failure,
+    Index,
+    Noise,
+    NullResult,
+    Scale,
+    Verdict,
+)
+from swapstone.model.base import Noun
+from swapstone.model.errors import RecordError, UnavailableError, UserError, WireError, unknown
+from swapstone.model.experiment import Copy, Experiment, FactorLevels, Trial, Variant
+from swapstone.model.measure import IDLE, Cpus, Direction, Load, Metric, Quantity, Suite, Workload
+from swapstone.model.outcome import Run, Sample, Status
+
+__all__ = [
+    "IDLE",
+    "Analysis",
+    "Caveat",
+    "CaveatKind",
+    "Comparison",
+    "Copy",
+    "Cpus",
+    "Direction",
+    "Experiment",
+    "FactorLevels",
+    "Failure",
+    "Index",
+    "Load",
+    "Metric",
+    "Noise",
+    "Noun",
+    "NullResult",
+    "Quantity",
+    "RecordError",
+    "Run",
+    "Sample",
+    "Scale",
+    "Status",
+    "Suite",
+    "Trial",
+    "UnavailableError",
+    "UserError",
+    "Variant",
+    "Verdict",
+    "WireError",
+    "Workload",
+    "unknown",
+]

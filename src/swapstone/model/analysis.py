@@ -1,0 +1,189 @@
+"""What an analysis says: comparisons, verdicts and caveats."""
+
+from __future__ import annotations
+
+import enum
+
+from swapstone.model.base import Noun
+from swapstone.model.measure import Metric
+
+
+class Verdict(enum.Enum):
+    """What may be said of candidate against baseline, on one metric."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    CHANGED = "changed"  # differs, on a metric for which neither direction is better
+    EQUIVALENT = "equivalent"
+    INCONCLUSIVE = "inconclusive"
+    INVALID = "invalid"
+    UNAVAILABLE = "unavailable"
+
+
+class Scale(enum.Enum):
+    """How an effect is expressed: candidate / baseline, or candidate - baseline (where a value is zero)."""
+
+    RATIO = "ratio"
+    DIFFERENCE = "difference"
+
+
+class CaveatKind(enum.Enum):
+    """Reasons for distrust."""
+
+    BUSY_MACHINE = "busy-machine"
+    STOLEN_TIME = "stolen-time"
+    VIRTUAL_MACHINE = "virtual-machine"
+    FEW_BLOCKS = "few-blocks"
+    BUDGET_SPENT = "budget-spent"
+    INTERRUPTED = "interrupted"
+    RESUMED = "resumed"
+    FAILED_TRIALS = "failed-trials"
+    REFUSED_TRIALS = "refused-trials"
+    DEPENDENT_RUNS = "dependent-runs"
+    NULL_DIFFERS = "null-differs"
+    DAMAGED_RECORD = "damaged-record"
+    CONFOUND = "confound"
+
+
+class Caveat(Noun):
+    """A reason for distrust, with what would mend it."""
+
+    kind: CaveatKind
+    message: str
+    hint: str = ""
+
+
+class Comparison(Noun):
+    """Baseline against candidate on one metric of one workload under one load.
+
+    Attributes:
+        suite, workload, load: where.
+        metric: what.
+        baseline, candidate: labels of the two variants.
+        baseline_values, candidate_values: one number per run, paired by block, in the metric's unit. Runs without a partner
+            are left out of both.
+        scale: how `effect`, `low` and `high` are expressed.
+        effect: Hodges-Lehmann estimate; a ratio (1.0: no difference) or a difference in the metric's unit.
+        low, high: interval around it at `confidence`; both None when there are too few pairs for one.
+        confidence: the level that the interval really has, after correction, e.g. 0.9931.
+        p_value: of no difference, uncorrected, two-sided.
+        smallest_visible: the smallest effect (as a ratio above 1, or an absolute difference) that this many pairs with this
+            noise would show as a difference with 80 % power; None where it can't be told.
+        exact: true when every run of each side gave the same number (sizes, most memory figures): no inference was needed.
+        verdict: what may be said.
+        reason: why, for invalid, unavailable and inconclusive.
+        preferred: whether this is the time metric to read first (CPU time on a busy machine, else wall).
+    """
+
+    suite: str
+    workload: str
+    load: str
+    metric: Metric
+    baseline: str
+    candidate: str
+    baseline_values: tuple[float, ...]
+    candidate_values: tuple[float, ...]
+    scale: Scale
+    effect: float
+    low: float | None
+    high: float | None
+    confidence: float
+    p_value: float | None
+    smallest_visible: float | None
+    exact: bool
+    verdict: Verdict
+    reason: str = ""
+    preferred: bool = False
+
+
+class Index(Noun):
+    """Geometric mean over a suite's workloads of candidate / baseline.
+
+    Attributes:
+        suite, load, metric, baseline, candidate: of what.
+        workloads: how many workloads entered it.
+        blocks: how many blocks, each complete for all of them.
+        effect, low, high: the ratio and its interval at `confidence` (not corrected: one index is one claim).
+    """
+
+    suite: str
+    load: str
+    metric: str
+    baseline: str
+    candidate: str
+    workloads: int
+    blocks: int
+    effect: float
+    low: float | None
+    high: float | None
+    confidence: float
+
+
+class NullResult(Noun):
+    """How often a variant "differs" from itself: the false alarms of this very experiment.
+
+    Attributes:
+        copy: label of the copy that was compared with the baseline.
+        compared: how many comparisons.
+        different: how many of them got a verdict of better, worse or changed.
+        rows: which, as ``workload metric``.
+        index: index of the copy against the baseline, on the preferred time metric, one per suite.
+    """
+
+    copy: str
+    compared: int
+    different: int
+    rows: tuple[str, ...]
+    index: tuple[Index, ...]
+
+
+class Noise(Noun):
+    """How busy the machine was around the trials: medians and maxima over runs.
+
+    Attributes:
+        cpu_pressure_percent: median share of wall time in which some task waited for a processor.
+        cpu_pressure_max_percent: the largest over the runs.
+        steal_percent: share of processor time that the hypervisor took, over all runs; None where unknown.
+        load1: median one-minute load average.
+        busy: whether the report leads with CPU time.
+    """
+
+    cpu_pressure_percent: float
+    cpu_pressure_max_percent: float
+    steal_percent: float | None
+    load1: float
+    busy: bool
+
+
+class Failure(Noun):
+    """A trial without numbers, for the report's list."""
+
+    key: str
+    status: str
+    reason: str
+
+
+class Analysis(Noun):
+    """All that an experiment's runs let one say.
+
+    Attributes:
+        comparisons: in the order of suites, workloads, metrics, candidates.
+        indices: one per suite, load, time metric and candidate.
+        nulls: empty unless the experiment asked for them.
+        noise: how busy the machine was.
+        caveats: reasons for distrust.
+        failures: trials that gave no numbers.
+        blocks: largest number of pairs that any comparison has.
+        runs: how many runs were read, warm-up included.
+        correction: name of the method that sets the level of the intervals.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    indices: tuple[Index, ...]
+    nulls: tuple[NullResult, ...]
+    noise: Noise
+    caveats: tuple[Caveat, ...]
+    failures: tuple[Failure, ...]
+    blocks: int
+    runs: int
+    correction: str

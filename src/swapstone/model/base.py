@@ -1,0 +1,19 @@
+"""The base of every noun: an immutable, strictly decoded value with a digest."""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+
+class Noun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A value of the model: immutable, hashable, and the same bytes for the same content."""
+
+    def encoded(self) -> bytes:
+        """Return the canonical JSON encoding (UTF-8, keys sorted): what digests are taken of."""
+        return msgspec.json.encode(self, order="sorted")
+
+    def digest(self) -> str:
+        """Return the first 16 hexadecimal digits of the SHA-256 of `encoded`."""
+        return hashlib.sha256(self.encoded()).hexdigest()[:16]

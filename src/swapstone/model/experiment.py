@@ -1,0 +1,107 @@
+"""What the user asks, and what it expands to: variants and trials."""
+
+from __future__ import annotations
+
+import enum
+
+from swapstone.model.base import Noun
+
+
+class Copy(enum.Enum):
+    """Which copy of a variant this is: the first, or one of the two that a null comparison adds to the baseline."""
+
+    FIRST = "first"
+    AGAIN = "again"
+    RELINKED = "relinked"
+
+
+class Variant(Noun):
+    """One level per factor.
+
+    Attributes:
+        levels: pairs (factor, level) in the experiment's order of factors.
+        copy: `Copy.FIRST` but for the nulls.
+    """
+
+    levels: tuple[tuple[str, str], ...]
+    copy: Copy = Copy.FIRST
+
+    @property
+    def label(self) -> str:
+        """Return the name that reports print, e.g. ``libc=musl`` or ``libc=glibc (again)``."""
+        text = ",".join(f"{factor}={level}" for factor, level in self.levels)
+        return text if self.copy is Copy.FIRST else f"{text} ({self.copy.value})"
+
+    def level(self, factor: str) -> str:
+        """Return the level of a factor.
+
+        Raises:
+            KeyError: this variant has no such factor.
+        """
+        return dict(self.levels)[factor]
+
+
+class FactorLevels(Noun):
+    """A factor with the levels the user wants compared, the baseline first."""
+
+    factor: str
+    levels: tuple[str, ...]
+
+
+class Experiment(Noun):
+    """What the user asks, resolved: nothing in it is a pattern, a default or a path to look up.
+
+    Attributes:
+        name: a study's name, or ``compare``.
+        factors: what is varied; the first level of each makes the baseline.
+        workloads: pairs (suite, workload) in the order of their registry.
+        loads: names of loads, at least ``idle``.
+        target: e.g. ``host`` or ``fake:PATH``.
+        clock: ``wall`` or ``virtual``.
+        budget_ns: stop starting blocks when this much time has been used.
+        margin: ratio of no interest, e.g. 0.02 for two per cent.
+        confidence: of intervals, before correction, e.g. 0.95.
+        seed: of every random order.
+        null: whether the baseline takes part again and relinked.
+        blocks: an exact number of blocks after the warm-up, or 0 to stop on precision and budget.
+        published: name of the published study to print beside the results, or empty.
+    """
+
+    name: str
+    factors: tuple[FactorLevels, ...]
+    workloads: tuple[tuple[str, str], ...]
+    loads: tuple[str, ...] = ("idle",)
+    target: str = "host"
+    clock: str = "wall"
+    budget_ns: int
+    margin: float
+    confidence: float
+    seed: int
+    null: bool = False
+    blocks: int = 0
+    published: str = ""
+
+
+class Trial(Noun):
+    """One run to make: the unit of the experiment.
+
+    Attributes:
+        suite: the suite through which the workload was asked for.
+        workload: its name.
+        load: the load's name.
+        variant: the variant's label.
+        block: 0 is warm-up; analysis starts at 1.
+        position: order inside the block, from 0, over all its trials.
+    """
+
+    suite: str
+    workload: str
+    load: str
+    variant: str
+    block: int
+    position: int
+
+    @property
+    def key(self) -> str:
+        """Return the trial's identity inside its record: one run per key."""
+        return f"{self.block:04d}/{self.suite}/{self.workload}/{self.load}/{self.variant}"

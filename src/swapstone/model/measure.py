@@ -1,0 +1,98 @@
+"""What is measured: metrics, workloads, suites and loads."""
+
+from __future__ import annotations
+
+import enum
+
+from swapstone.model.base import Noun
+
+
+class Direction(enum.Enum):
+    """Which way a metric improves. There is no default: each metric says."""
+
+    LOWER = "lower"
+    HIGHER = "higher"
+    NEITHER = "neither"
+
+
+class Quantity(enum.Enum):
+    """What kind of thing a metric counts. Metrics of one quantity form one family for the correction of error rates."""
+
+    TIME = "time"
+    MEMORY = "memory"
+    EVENTS = "events"
+    SIZE = "size"
+    RATE = "rate"
+
+
+class Metric(Noun):
+    """One measured number of a run.
+
+    Attributes:
+        name: the field's usual short name (``wall``, ``cpu``, ``maxrss``).
+        unit: ``ns``, ``B`` (bytes), ``1`` (a count) or ``1/s``.
+        quantity: what it counts; decides its family and how it is printed.
+        better: which direction is better.
+        meaning: one line for ``list`` and the report.
+        leads: whether verdicts on it decide when a run is precise enough.
+    """
+
+    name: str
+    unit: str
+    quantity: Quantity
+    better: Direction
+    meaning: str
+    leads: bool = False
+
+
+class Cpus(enum.Enum):
+    """How many processors a workload may use: pinned to one, or free on all that the target offers."""
+
+    ONE = "one"
+    ALL = "all"
+
+
+class Workload(Noun):
+    """Fixed work with parameters and metrics.
+
+    Attributes:
+        name: as reports print it, e.g. ``b_string_strstr(abcd)``.
+        source: file under ``native/workloads/`` that holds it, e.g. ``b_string_strstr.c``.
+        arguments: parameters passed to the program after the number of passes.
+        describes: one line: what one pass does.
+        metrics: what each run of it gives.
+        cpus: whether it is pinned to one processor.
+        waits: true where the work sleeps, blocks or crosses processes, so that wall time is the verdict and CPU time isn't.
+        libraries: linker flags that it needs, e.g. ``-lm``.
+        timeout_ms: a trial of it is stopped after so long.
+        max_passes: the most passes that calibration may choose (1 for work that can't be repeated).
+    """
+
+    name: str
+    source: str
+    arguments: tuple[str, ...] = ()
+    describes: str
+    metrics: tuple[Metric, ...]
+    cpus: Cpus = Cpus.ONE
+    waits: bool = False
+    libraries: tuple[str, ...] = ()
+    timeout_ms: int = 60_000
+    max_passes: int = 100_000
+
+
+class Suite(Noun):
+    """A named list of workloads that share one index."""
+
+    name: str
+    describes: str
+    workloads: tuple[Workload, ...]
+
+
+class Load(Noun):
+    """What else the machine does during a measurement."""
+
+    name: str
+    describes: str
+
+
+IDLE = Load(name="idle", describes="nothing but the trial")
