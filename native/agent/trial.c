@@ -61,8 +61,13 @@ static bool overflowed(void) {
     return trial.answer.out.used > trial.answer.out.limit || trial.answer.err.used > trial.answer.err.limit;
 }
 
+/* Whether the process got as far as the program that was asked for. */
+static bool has_run(void) {
+    return trial.started.launch->released_ns != 0 && trial.started.launch->failed == 0;
+}
+
 static void observe_end(void) {
-    if (trial.seen)
+    if (trial.seen || !has_run())
         return;
     trial.seen = true;
     observe_task(&trial.answer.facts, trial.started.pid);
