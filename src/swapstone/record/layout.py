@@ -9,14 +9,16 @@
     lock              held by the one process that writes
 
 Each line of `runs.jsonl` carries its number, the chain value of the line before it and its own: the SHA-256 of the two and of the run's
-canonical encoding. So an edited, missing, doubled or reordered line is found and named, and the lines after it are still read.
+encoding. So an edited, missing, doubled or reordered line is found and named, and the lines after it are still read.
 """
 
 from __future__ import annotations
 
 import hashlib
 
-from swapstone.model import Noun, Run
+import msgspec
+
+from swapstone.model import Noun
 
 FORMAT = "swapstone-record"
 SCHEMA = 1
@@ -79,12 +81,12 @@ class Manifest(Noun, frozen=True, kw_only=True):
 
 
 class Line(Noun, frozen=True, kw_only=True):
-    """One line of `runs.jsonl`."""
+    """One line of `runs.jsonl`; the run stays as its bytes, because those are what the chain value vouches for."""
 
     number: int
     previous: str
     chain: str
-    run: Run
+    run: msgspec.Raw
 
 
 class Seal(Noun, frozen=True, kw_only=True):
@@ -123,9 +125,9 @@ class Damage(Noun, frozen=True, kw_only=True):
         return f"{where}: {self.problem}"
 
 
-def chain_value(number: int, previous: str, run: Run) -> str:
-    """Return the chain value of a line: 32 hexadecimal digits of SHA-256."""
-    return hashlib.sha256(f"{number}\n{previous}\n".encode() + run.encoded()).hexdigest()[:32]
+def chain_value(number: int, previous: str, run: bytes) -> str:
+    """Return the chain value of a line whose run is encoded as `run`: 32 hexadecimal digits of SHA-256."""
+    return hashlib.sha256(f"{number}\n{previous}\n".encode() + run).hexdigest()[:32]
 
 
 def file_sha256(data: bytes) -> str:

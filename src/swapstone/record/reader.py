@@ -85,16 +85,18 @@ def read_runs(data: bytes) -> tuple[tuple[Run, ...], str, list[layout.Damage]]:
     lines = data.split(b"\n")
     torn = lines.pop()
     for index, text in enumerate(lines, start=1):
-        line, problem = _decode_line(text, expected, previous)
+        line, run, problem = _decode_line(text)
         if line is not None:
+            # Go on from what this line says of itself, so that one bad line doesn't condemn those after it.
+            problem = problem or _out_of_chain(line, expected, previous)
             previous, expected = line.chain, line.number + 1
-            if problem == "" and line.run.trial.key in seen:
-                problem = f"the trial {line.run.trial.key} is there twice"
-            if problem == "":
-                seen.add(line.run.trial.key)
-                runs.append(line.run)
         else:
-            expected += 1
+            previous, expected = "", expected + 1
+        if run is not None and run.trial.key in seen:
+            problem = f"the trial {run.trial.key} is there twice; the first one counts"
+        elif run is not None:
+            seen.add(run.trial.key)
+            runs.append(run)
         if problem:
             damages.append(layout.Damage(file=layout.RUNS, line=index, problem=problem))
     if torn:
@@ -102,19 +104,24 @@ def read_runs(data: bytes) -> tuple[tuple[Run, ...], str, list[layout.Damage]]:
     return tuple(runs), previous, damages
 
 
-def _decode_line(text: bytes, expected: int, previous: str) -> tuple[layout.Line | None, str]:
-    """Decode a line. A line whose chain is wrong is returned with its problem, so that reading can go on from it."""
+def _decode_line(text: bytes) -> tuple[layout.Line | None, Run | None, str]:
+    """Decode one line; return as much of it as can be read, and what is wrong with it."""
+    line = None
     try:
         line = msgspec.json.decode(text, type=layout.Line)
+        if line.chain != layout.chain_value(line.number, line.previous, bytes(line.run)):
+            return line, None, "its content was edited: it doesn't match its checksum"
+        return line, msgspec.json.decode(line.run, type=Run), ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return None, f"not a run: {str(error)[:200]}"
-    if line.chain != layout.chain_value(line.number, line.previous, line.run):
-        return line, "its content was edited: it doesn't match its checksum"
+        return line, None, f"not a run: {str(error)[:200]}"
+
+
+def _out_of_chain(line: layout.Line, expected: int, previous: str) -> str:
     if line.number != expected:
-        return line, f"it is number {line.number} where {expected} should be: lines are missing or out of order"
+        return f"it is number {line.number} where {expected} should be: lines are missing or out of order"
     if previous and line.previous != previous:
-        return line, "the line before it is not the one that was written before it"
-    return line, ""
+        return "the line before it is not the one that was written before it"
+    return ""
 
 
 def check_raw(view: RecordView) -> list[layout.Damage]:

@@ -136,8 +136,9 @@ class RecordWriter:
         Raises:
             RecordError: the disk is full or the folder has gone; what was there before stays whole.
         """
-        chain = layout.chain_value(self._number + 1, self._chain, run)
-        line = layout.Line(number=self._number + 1, previous=self._chain, chain=chain, run=run)
+        encoded = run.encoded()
+        chain = layout.chain_value(self._number + 1, self._chain, encoded)
+        line = layout.Line(number=self._number + 1, previous=self._chain, chain=chain, run=msgspec.Raw(encoded))
         end = os.fstat(self._runs.fileno()).st_size
         try:
             self._runs.write(msgspec.json.encode(line) + b"\n")
