@@ -21,7 +21,7 @@ class Libc:
     name = "libc"
     stage = Stage.COMPILE
     describes = "the C library, linked dynamically"
-    levels = (
+    levels: tuple[Level, ...] = (
         Level(name="glibc", describes="the GNU C library, by cc", needs=("cc",), package="gcc libc6-dev"),
         Level(name="musl", describes="musl, by musl-gcc", needs=("musl-gcc",), package="musl-tools"),
     )

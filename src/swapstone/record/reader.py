@@ -62,10 +62,11 @@ def load(path: Path) -> RecordView:
     damages: list[layout.Damage] = []
     manifest = _optional(path / layout.MANIFEST, layout.Manifest, damages)
     seal = _optional(path / layout.SEAL, layout.Seal, damages)
-    runs, last_chain, bad_lines = read_runs(_bytes_of(path / layout.RUNS))
+    data = _bytes_of(path / layout.RUNS)
+    runs, last_chain, bad_lines = read_runs(data)
     damages += bad_lines
     if seal is not None:
-        damages += _against_seal(path, seal, len(runs) + len(bad_lines), last_chain)
+        damages += _against_seal(path, seal, data.count(b"\n"), last_chain)
     return RecordView(path, meta, experiment, manifest, runs, tuple(damages), seal, last_chain)
 
 
