@@ -126,14 +126,14 @@ class Engine:
             KeyboardInterrupt: the user stopped it; the record is whole.
         """
         self._calibrate()
-        self._writer.write_manifest(manifest_of(self._experiment, self._prepared, self._target, self._passes))
+        self._writer.write_manifest(manifest_of(self._prepared, self._target, self._passes))
         everything = plan.groups(self._experiment)
         still_open = tuple(group for group in everything if group[:2] not in self._prepared.refused)
         self._refuse(group for group in everything if group[:2] in self._prepared.refused)
         block = 0
         while True:
             self._run_block(block, still_open)
-            still_open = self._without_hopeless(still_open)
+            still_open = self._without_hopeless(block, still_open)
             look = self._look(block, still_open)
             self._progress.looked(look, block, self._used_ns(block))
             still_open = look.still_open
@@ -196,12 +196,12 @@ class Engine:
             outcome = Verdictless(Status.FAILED, f"the target broke: {error.message}")
         times["elapsed_ns"] = time.monotonic_ns() - start
         output = self._writer.keep_raw(raw_output(answer)) if answer else ""
-        return run_of(trial, outcome, answer, self._passes[key], times, output)
+        return run_of(trial, outcome, answer, passes=self._passes[key], times=times, output=output)
 
     def _ask(self, identity: str, program: Program, key: tuple[str, str], passes: int) -> AgentAnswer:
         workload = self._prepared.workloads[key]
         request = request_for(
-            identity, program.path, workload, program.recipe, passes, self._target.scratch(), self._cpus
+            identity, program.path, workload, program.recipe, passes=passes, cwd=self._target.scratch(), cpus=self._cpus
         )
         return self._target.run(request)
 
@@ -226,12 +226,12 @@ class Engine:
                         Run(trial=trial, status=Status.UNAVAILABLE, reason=reason, started_unix_ns=time.time_ns())
                     )
 
-    def _without_hopeless(self, still_open: tuple[Group, ...]) -> tuple[Group, ...]:
+    def _without_hopeless(self, block: int, still_open: tuple[Group, ...]) -> tuple[Group, ...]:
         """Drop groups in which some variant has failed or been refused too often."""
         bad = collections.Counter(
             (run.trial.suite, run.trial.workload, run.trial.load, run.trial.variant)
             for run in self._runs.values()
-            if run.status is not Status.OK
+            if run.status is not Status.OK and run.trial.block <= block
         )
         hopeless = {place[:3] for place, times in bad.items() if times >= GIVE_UP_AFTER}
         return tuple(group for group in still_open if group not in hopeless)

@@ -90,9 +90,7 @@ def prepare(experiment: Experiment, target: Target, progress: Callable[[int, int
     return Prepared(workloads, variants, programs, refused)
 
 
-def manifest_of(
-    experiment: Experiment, prepared: Prepared, target: Target, passes: Mapping[tuple[str, str], int]
-) -> Manifest:
+def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, str], int]) -> Manifest:
     """Write down what an experiment is made of."""
     compilers = sorted({program.recipe.compiler for program in prepared.programs.values() if program.artifact})
     tools = [(" ".join(compiler), compiler_version(compiler)) for compiler in compilers]

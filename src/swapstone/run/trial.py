@@ -28,7 +28,7 @@ class Verdictless:
 
 
 def request_for(
-    identity: str, program: str, workload: Workload, recipe: Recipe, passes: int, cwd: str, cpus: Sequence[int]
+    identity: str, program: str, workload: Workload, recipe: Recipe, *, passes: int, cwd: str, cpus: Sequence[int]
 ) -> TrialRequest:
     """Build what the target is asked for one trial.
 
@@ -91,7 +91,13 @@ def judge(answer: AgentAnswer, workload: Workload, variant: Variant, expected_ch
 
 
 def run_of(
-    trial: Trial, outcome: Verdictless, answer: AgentAnswer | None, passes: int, times: Mapping[str, int], output: str
+    trial: Trial,
+    outcome: Verdictless,
+    answer: AgentAnswer | None,
+    *,
+    passes: int,
+    times: Mapping[str, int],
+    output: str,
 ) -> Run:
     """Tie an outcome to its trial.
 
