@@ -69,7 +69,8 @@ def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False
     """
     folder = share_dir() / "native" / "workloads"
     sources = (folder / workload.source, folder / "harness.c")
-    return _build(sources, (folder / "harness.h",), recipe, workload.libraries, relinked=relinked)
+    headers = tuple(sorted(folder.glob("*.h")))
+    return _build(sources, headers, recipe, workload.libraries, relinked=relinked)
 
 
 def build_empty(recipe: Recipe, *, static: bool) -> Built:
