@@ -63,7 +63,7 @@ _COMPARISON_FIELDS = {
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 def query_command(sql: str, as_json: bool, as_csv: bool) -> None:
-    """Ask all records a question in SQL (DuckDB's).
+    r"""Ask all records a question in SQL (DuckDB's).
 
     \b
     Views:
