@@ -80,17 +80,20 @@ class RecordWriter:
         with _user_errors(path):
             if not (path / layout.META).is_file():
                 raise RecordError(f"{path} is not a record.", "`swapstone list records` shows those that exist.")
-            lock = _locked(path)
-            _set_torn_line_aside(path / layout.RUNS)
-            view = load(path)
-            if view.damages:
-                lines = "; ".join(str(damage) for damage in view.damages[:3])
-                raise RecordError(
-                    f"{path} has been altered, so it can't be continued: {lines}.",
-                    "`swapstone show` still reads what is whole; `swapstone rerun` makes the experiment again.",
-                )
-            sessions = view.seal.sessions + 1 if view.seal else 2
-            return cls(path, lock, len(view.runs), view.last_chain, sessions), view
+            with contextlib.ExitStack() as undo:
+                lock = undo.enter_context(_locked(path))
+                _set_torn_line_aside(path / layout.RUNS)
+                view = load(path)
+                if view.damages:
+                    lines = "; ".join(str(damage) for damage in view.damages[:3])
+                    raise RecordError(
+                        f"{path} has been altered, so it can't be continued: {lines}.",
+                        "`swapstone show` still reads what is whole; `swapstone rerun` makes the experiment again.",
+                    )
+                sessions = view.seal.sessions + 1 if view.seal else 2
+                writer = cls(path, lock, len(view.runs), view.last_chain, sessions)
+                undo.pop_all()
+                return writer, view
 
     def __enter__(self) -> Self:
         return self
@@ -114,6 +117,17 @@ class RecordWriter:
         """Write `manifest.json`, replacing an earlier one whole."""
         with _user_errors(self.path):
             _write(self.path / layout.MANIFEST, manifest)
+
+    def change_budget(self, experiment: Experiment, budget_ns: int) -> Experiment:
+        """Give a resumed experiment another budget; nothing else of it may change.
+
+        Returns:
+            The experiment with the new budget.
+        """
+        changed = msgspec.structs.replace(experiment, budget_ns=budget_ns)
+        with _user_errors(self.path):
+            _write(self.path / layout.EXPERIMENT, changed)
+        return changed
 
     def keep_raw(self, output: bytes) -> str:
         """Keep what a trial printed.
