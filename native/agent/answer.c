@@ -152,7 +152,6 @@ bool say_answer(const struct answer *answer) {
     say_list("note", &answer->notes);
 
     int64_t lines = speech.lines;
-    uint32_t crc = ~speech.crc;
     say("end ");
     say(answer->id);
     say(" ");
@@ -162,7 +161,7 @@ bool say_answer(const struct answer *answer) {
     say(" ");
     say_number(lines);
     say(" ");
-    say_crc(crc);
+    say_crc(~speech.crc);
     say("\n");
     flush();
     return !speech.failed;

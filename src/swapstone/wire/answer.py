@@ -42,7 +42,7 @@ _HEADER = b"swapstone-agent 1"
 _ORDER = (b"fact", b"interp", b"object", b"out", b"err", b"note")
 
 
-class Ending(enum.Enum):
+class Ended(enum.Enum):
     """How a trial's process ended; `AgentAnswer.code` says more.
 
     `UNSTARTED` means that there never was one; after `TIMEOUT`, `OVERFLOW` and `DISK` the agent ended it.
@@ -57,18 +57,18 @@ class Ending(enum.Enum):
     UNSTARTED = "unstarted"
 
 
-_CODES: dict[Ending, tuple[int, int]] = {
-    Ending.EXITED: (0, 255),
-    Ending.SIGNALED: (1, 127),
-    Ending.TIMEOUT: (0, 0),
-    Ending.OVERFLOW: (0, 0),
-    Ending.DISK: (0, 0),
-    Ending.ORPHANS: (1, 2**31 - 1),
-    Ending.UNSTARTED: (1, 4095),
+_CODES: dict[Ended, tuple[int, int]] = {
+    Ended.EXITED: (0, 255),
+    Ended.SIGNALED: (1, 127),
+    Ended.TIMEOUT: (0, 0),
+    Ended.OVERFLOW: (0, 0),
+    Ended.DISK: (0, 0),
+    Ended.ORPHANS: (1, 2**31 - 1),
+    Ended.UNSTARTED: (1, 4095),
 }
 
 
-class AgentAnswer(Noun):
+class AgentAnswer(Noun, frozen=True, kw_only=True):
     """What an agent saw of one trial.
 
     Attributes:
@@ -89,7 +89,7 @@ class AgentAnswer(Noun):
     stdout: bytes = b""
     stderr: bytes = b""
     notes: tuple[str, ...] = ()
-    how: Ending
+    how: Ended
     code: int
 
 
@@ -114,8 +114,8 @@ def encode_answer(answer: AgentAnswer) -> bytes:
         lines += [word + encode_bytes(chunk) for chunk in chunks]
     lines += [b"note " + encode_text(note) for note in answer.notes]
     body = b"".join(line + b"\n" for line in lines)
-    end = f"end {answer.id} {answer.how.value} {answer.code} {len(lines)} {zlib.crc32(body):08x}\n"
-    return body + end.encode()
+    body += f"end {answer.id} {answer.how.value} {answer.code} {len(lines)} ".encode()
+    return body + b"%08x\n" % zlib.crc32(body)
 
 
 class _Draft:
@@ -176,10 +176,11 @@ class _Draft:
             raise place.fault(f"the end of {show(answer_id)} comes inside {show(self.id)}.")
         if place.decode_number(lines, "the number of lines") != self.lines:
             raise place.fault(f"the answer has {self.lines} lines and should have {int(lines)}: lines were lost.")
-        if not _CRC.fullmatch(crc) or int(crc, 16) != self.crc:
+        whole = zlib.crc32(b"end " + rest.removesuffix(crc), self.crc)
+        if not _CRC.fullmatch(crc) or int(crc, 16) != whole:
             raise place.fault("the checksum is wrong: the answer was changed on its way.")
         try:
-            how = Ending(word.decode("ascii", "replace"))
+            how = Ended(word.decode("ascii", "replace"))
         except ValueError:
             raise place.fault(f"{show(word)} is no way to end.") from None
         return AgentAnswer(

@@ -17,7 +17,7 @@ MAX_LINE_BYTES = 400 << 10
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
-class TrialRequest(Noun):
+class TrialRequest(Noun, frozen=True, kw_only=True):
     """One trial as an agent is asked for it.
 
     Attributes:

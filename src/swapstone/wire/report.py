@@ -8,6 +8,7 @@ from swapstone.wire.text import MAX_NUMBER, Place, encode_text, show
 MAX_PASSES = 10_000_000
 
 _HEADER = b"swapstone-workload 1"
+_UNCOUNTED = b"-"
 _PASS_FIELDS = (
     ("wall_ns", "the wall time of pass {}", 1),
     ("cpu_ns", "the CPU time of pass {}", 0),
@@ -18,41 +19,41 @@ _PASS_FIELDS = (
     ("nivcsw", "the count of involuntary switches of pass {}", 0),
 )
 _MEMORY_FIELDS = (
-    ("virtual_bytes", "the virtual memory"),
-    ("resident_bytes", "the resident memory"),
+    ("virt_bytes", "the virtual memory"),
+    ("res_bytes", "the resident memory"),
     ("dirty_bytes", "the dirty memory"),
 )
 
 
-class Pass(Noun):
+class Pass(Noun, frozen=True, kw_only=True):
     """What one pass of a workload took.
 
     Attributes:
         wall_ns: elapsed time, at least 1.
         cpu_ns: processor time of the process and the children it waited for.
-        run_delay_ns: time that it was ready to run and did not.
+        run_delay_ns: time that it was ready to run and did not; None where the kernel doesn't count it.
         minflt, majflt: page faults.
         nvcsw, nivcsw: context switches, voluntary and not.
     """
 
     wall_ns: int
     cpu_ns: int
-    run_delay_ns: int
+    run_delay_ns: int | None
     minflt: int
     majflt: int
     nvcsw: int
     nivcsw: int
 
 
-class Memory(Noun):
+class Memory(Noun, frozen=True, kw_only=True):
     """Anonymous memory at the end of the last pass, without the stack, in bytes: Size, Rss, Private_Dirty of smaps."""
 
-    virtual_bytes: int
-    resident_bytes: int
+    virt_bytes: int
+    res_bytes: int
     dirty_bytes: int
 
 
-class WorkloadReport(Noun):
+class WorkloadReport(Noun, frozen=True, kw_only=True):
     """What a native workload says of itself.
 
     Attributes:
@@ -87,13 +88,18 @@ def encode_workload_report(report: WorkloadReport) -> bytes:
         return b"\n".join([*lines, b"error " + encode_text(report.error), b"end", b""])
     lines += [b"ops %d" % report.ops, b"passes %d" % len(report.passes)]
     for one in report.passes:
-        lines.append(b"pass " + b" ".join(b"%d" % getattr(one, field) for field, _, _ in _PASS_FIELDS))
+        lines.append(b"pass " + b" ".join(_pass_token(one, field) for field, _, _ in _PASS_FIELDS))
     if report.memory is not None:
         lines.append(b"memory " + b" ".join(b"%d" % getattr(report.memory, field) for field, _ in _MEMORY_FIELDS))
     lines += [b"mapped " + encode_text(path) for path in report.mapped]
     if report.check:
         lines.append(b"check " + encode_text(report.check))
     return b"\n".join([*lines, b"end", b""])
+
+
+def _pass_token(one: Pass, field: str) -> bytes:
+    value = getattr(one, field)
+    return _UNCOUNTED if value is None else b"%d" % value
 
 
 class _Reader:
@@ -146,11 +152,12 @@ class _Reader:
 
 def _read_pass(reader: _Reader, index: int) -> Pass:
     tokens = reader.numbers(b"pass", len(_PASS_FIELDS))
-    values = {
-        field: reader.place.decode_number(token, name.format(index), low)
-        for (field, name, low), token in zip(_PASS_FIELDS, tokens, strict=True)
-    }
-    return Pass(**values)
+    values: dict[str, int] = {}
+    for (field, name, low), token in zip(_PASS_FIELDS, tokens, strict=True):
+        if field != "run_delay_ns" or token != _UNCOUNTED:
+            values[field] = reader.place.decode_number(token, name.format(index), low)
+    delay = values.pop("run_delay_ns", None)
+    return Pass(run_delay_ns=delay, **values)
 
 
 def _read_memory(reader: _Reader) -> Memory:
