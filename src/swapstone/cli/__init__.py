@@ -1,1 +1,1 @@
-"""."""
+"""The command line: parses, prints, exits. Nothing imports it."""

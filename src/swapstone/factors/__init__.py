@@ -1,1 +1,74 @@
-"""."""
+"""The factors that can be swapped: one file each, and one line in `FACTORS`."""
+
+from __future__ import annotations
+
+from swapstone.factors.base import Evidence, Factor, Level, Recipe, Stage
+from swapstone.factors.libc import LIBC
+from swapstone.model import FactorLevels, UserError, Variant, unknown
+
+FACTORS: tuple[Factor, ...] = (LIBC,)
+
+__all__ = ["FACTORS", "Evidence", "Factor", "Level", "Recipe", "Stage", "find_factor", "parse_choice", "recipe_of"]
+
+
+def find_factor(name: str) -> Factor:
+    """Return a factor by its name.
+
+    Raises:
+        UserError: there is none; names the nearest.
+    """
+    for factor in FACTORS:
+        if factor.name == name:
+            return factor
+    raise unknown("factor", name, [factor.name for factor in FACTORS])
+
+
+def find_level(factor: Factor, name: str) -> Level:
+    """Return a factor's level by its name.
+
+    Raises:
+        UserError: there is none; names the nearest.
+    """
+    for level in factor.levels:
+        if level.name == name:
+            return level
+    raise unknown("level", name, [level.name for level in factor.levels])
+
+
+def parse_choice(text: str) -> FactorLevels:
+    """Read what a user typed for one factor, e.g. ``libc=glibc,musl``.
+
+    Args:
+        text: ``FACTOR=BASELINE,CANDIDATE[,...]``.
+
+    Raises:
+        UserError: it has another form, an unknown factor or level, only one level, or the same level twice.
+    """
+    name, equals, rest = text.partition("=")
+    if not equals:
+        raise UserError(f"{text!r} is not FACTOR=BASELINE,CANDIDATE.", "For example: swapstone compare libc=glibc,musl")
+    factor = find_factor(name.strip())
+    levels = [level.strip() for level in rest.split(",")]
+    for level in levels:
+        find_level(factor, level)
+    if len(levels) < 2:
+        others = [level.name for level in factor.levels if level.name not in levels]
+        raise UserError(
+            f"{text!r} names one level only: there is nothing to compare it with.",
+            f"For example: swapstone compare {factor.name}={levels[0]},{others[0] if others else 'OTHER'}",
+        )
+    twice = next((level for level in levels if levels.count(level) > 1), None)
+    if twice is not None:
+        raise UserError(
+            f"{text!r} names {twice!r} twice.",
+            "To see how often a level seems to differ from itself, add --null instead.",
+        )
+    return FactorLevels(factor=factor.name, levels=tuple(levels))
+
+
+def recipe_of(variant: Variant, base: Recipe) -> Recipe:
+    """Apply every level of a variant to a recipe, factor by factor."""
+    recipe = base
+    for name, level in variant.levels:
+        recipe = find_factor(name).apply(level, recipe)
+    return recipe

@@ -45,7 +45,7 @@ class CaveatKind(enum.Enum):
     CONFOUND = "confound"
 
 
-class Caveat(Noun):
+class Caveat(Noun, frozen=True, kw_only=True):
     """A reason for distrust, with what would mend it."""
 
     kind: CaveatKind
@@ -53,7 +53,7 @@ class Caveat(Noun):
     hint: str = ""
 
 
-class Comparison(Noun):
+class Comparison(Noun, frozen=True, kw_only=True):
     """Baseline against candidate on one metric of one workload under one load.
 
     Attributes:
@@ -96,7 +96,7 @@ class Comparison(Noun):
     preferred: bool = False
 
 
-class Index(Noun):
+class Index(Noun, frozen=True, kw_only=True):
     """Geometric mean over a suite's workloads of candidate / baseline.
 
     Attributes:
@@ -119,7 +119,7 @@ class Index(Noun):
     confidence: float
 
 
-class NullResult(Noun):
+class NullResult(Noun, frozen=True, kw_only=True):
     """How often a variant "differs" from itself: the false alarms of this very experiment.
 
     Attributes:
@@ -137,7 +137,7 @@ class NullResult(Noun):
     index: tuple[Index, ...]
 
 
-class Noise(Noun):
+class Noise(Noun, frozen=True, kw_only=True):
     """How busy the machine was around the trials: medians and maxima over runs.
 
     Attributes:
@@ -155,7 +155,7 @@ class Noise(Noun):
     busy: bool
 
 
-class Failure(Noun):
+class Failure(Noun, frozen=True, kw_only=True):
     """A trial without numbers, for the report's list."""
 
     key: str
@@ -163,7 +163,7 @@ class Failure(Noun):
     reason: str
 
 
-class Analysis(Noun):
+class Analysis(Noun, frozen=True, kw_only=True):
     """All that an experiment's runs let one say.
 
     Attributes:

@@ -48,8 +48,6 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    if near:
-        hint = "Did you mean " + " or ".join(repr(n) for n in near) + "?"
-    else:
-        hint = f"Known: {', '.join(names) or 'none'}."
+    known_names = ", ".join(names) or "none"
+    hint = "Did you mean " + " or ".join(map(repr, near)) + "?" if near else f"Known: {known_names}."
     return UserError(f"There is no {kind} named {name!r}.", f"{hint} `swapstone list {kind}s` shows them all.")

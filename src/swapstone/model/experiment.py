@@ -15,7 +15,7 @@ class Copy(enum.Enum):
     RELINKED = "relinked"
 
 
-class Variant(Noun):
+class Variant(Noun, frozen=True, kw_only=True):
     """One level per factor.
 
     Attributes:
@@ -41,14 +41,14 @@ class Variant(Noun):
         return dict(self.levels)[factor]
 
 
-class FactorLevels(Noun):
+class FactorLevels(Noun, frozen=True, kw_only=True):
     """A factor with the levels the user wants compared, the baseline first."""
 
     factor: str
     levels: tuple[str, ...]
 
 
-class Experiment(Noun):
+class Experiment(Noun, frozen=True, kw_only=True):
     """What the user asks, resolved: nothing in it is a pattern, a default or a path to look up.
 
     Attributes:
@@ -82,7 +82,7 @@ class Experiment(Noun):
     published: str = ""
 
 
-class Trial(Noun):
+class Trial(Noun, frozen=True, kw_only=True):
     """One run to make: the unit of the experiment.
 
     Attributes:

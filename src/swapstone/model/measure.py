@@ -25,7 +25,7 @@ class Quantity(enum.Enum):
     RATE = "rate"
 
 
-class Metric(Noun):
+class Metric(Noun, frozen=True, kw_only=True):
     """One measured number of a run.
 
     Attributes:
@@ -52,7 +52,7 @@ class Cpus(enum.Enum):
     ALL = "all"
 
 
-class Workload(Noun):
+class Workload(Noun, frozen=True, kw_only=True):
     """Fixed work with parameters and metrics.
 
     Attributes:
@@ -83,7 +83,7 @@ class Workload(Noun):
     max_passes: int = 100_000
 
 
-class Suite(Noun):
+class Suite(Noun, frozen=True, kw_only=True):
     """A named list of workloads that share one index."""
 
     name: str
@@ -91,7 +91,7 @@ class Suite(Noun):
     workloads: tuple[Workload, ...]
 
 
-class Load(Noun):
+class Load(Noun, frozen=True, kw_only=True):
     """What else the machine does during a measurement."""
 
     name: str

@@ -20,7 +20,7 @@ class Status(enum.Enum):
     UNAVAILABLE = "unavailable"
 
 
-class Sample(Noun):
+class Sample(Noun, frozen=True, kw_only=True):
     """The values of one metric in one run, in the metric's unit, in order of measurement.
 
     They are not independent of each other: `Run.value` reduces them to one number before anything is compared.
@@ -30,7 +30,7 @@ class Sample(Noun):
     values: tuple[float, ...]
 
 
-class Run(Noun):
+class Run(Noun, frozen=True, kw_only=True):
     """The outcome of one trial.
 
     Attributes:

@@ -1,1 +1,23 @@
-"""."""
+"""Records: an experiment, its plan, its runs and its artifacts on disk; the truth that everything else is computed from."""
+
+from swapstone.record.find import default_root, find_record, list_records, new_record_path
+from swapstone.record.layout import SCHEMA, Artifact, Damage, Manifest, Meta, Seal
+from swapstone.record.reader import RecordView, check_raw, load
+from swapstone.record.writer import RecordWriter
+
+__all__ = [
+    "SCHEMA",
+    "Artifact",
+    "Damage",
+    "Manifest",
+    "Meta",
+    "RecordView",
+    "RecordWriter",
+    "Seal",
+    "check_raw",
+    "default_root",
+    "find_record",
+    "list_records",
+    "load",
+    "new_record_path",
+]

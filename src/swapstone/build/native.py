@@ -1,0 +1,160 @@
+"""Building our own C workloads."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from swapstone.build.sizes import sizes_of
+from swapstone.build.tools import compiler_identity
+from swapstone.factors import Recipe
+from swapstone.model import UnavailableError, UserError, Workload
+from swapstone.model.share import share_dir
+
+BASE_RECIPE = Recipe(
+    compiler=("cc",),
+    # -fno-builtin keeps calls of the C library calls; the rest is what a distribution's package would be built with, less
+    # the hardening that only one of two C libraries implements.
+    cflags=("-std=gnu11", "-O2", "-fno-builtin", "-U_FORTIFY_SOURCE", "-Wall", "-Wextra", "-Werror"),
+    ldflags=("-pthread",),
+    environment=(("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("TMPDIR", "/tmp")),  # noqa: S108 - the program's, not ours
+)
+
+PROGRAM = "prog"
+BUILD_TIMEOUT_S = 120
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """A built program.
+
+    Attributes:
+        path: the program, in the cache; equally long for every program.
+        sha256: of the file.
+        command: how it was built, with folders left out.
+        sources: pairs (file name, SHA-256).
+        sizes: pairs (name, bytes), as `swapstone.build.sizes_of` gives them, of the stripped program.
+    """
+
+    path: Path
+    sha256: str
+    command: str
+    sources: tuple[tuple[str, str], ...]
+    sizes: tuple[tuple[str, int], ...]
+
+
+def cache_dir() -> Path:
+    """Return the folder of built programs: ``$XDG_CACHE_HOME/swapstone``, usually ``~/.cache/swapstone``."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "swapstone"
+
+
+def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False) -> Built:
+    """Build one workload, or take it from the cache.
+
+    Args:
+        workload: names the source.
+        recipe: compiler and flags, the levels applied.
+        relinked: link the same objects in another order and with another offset: the same code at other addresses.
+
+    Raises:
+        UnavailableError: the compiler is not there.
+        UserError: it doesn't compile; the message ends with what the compiler said.
+    """
+    folder = share_dir() / "native" / "workloads"
+    sources = (folder / workload.source, folder / "harness.c")
+    headers = tuple(sorted(folder.glob("*.h")))
+    return _build(sources, headers, recipe, workload.libraries, relinked=relinked)
+
+
+def build_empty(recipe: Recipe, *, static: bool) -> Built:
+    """Build the program that does nothing, for the table of sizes."""
+    source = share_dir() / "native" / "workloads" / "empty.c"
+    return _build((source,), (), recipe, ("-static",) if static else (), relinked=False)
+
+
+def _build(
+    sources: tuple[Path, ...], headers: tuple[Path, ...], recipe: Recipe, libraries: tuple[str, ...], *, relinked: bool
+) -> Built:
+    if shutil.which(recipe.compiler[0]) is None:
+        raise UnavailableError(
+            f"The compiler {recipe.compiler[0]!r} is not installed.", "`swapstone doctor` says what is missing."
+        )
+    digests = tuple((path.name, _sha256(path)) for path in (*sources, *headers))
+    shown = [*recipe.compiler, *recipe.cflags, *(path.name for path in sources), *recipe.ldflags, *libraries]
+    command = " ".join(shown) + (" (relinked)" if relinked else "")
+    address = "\n".join(
+        (command, compiler_identity(recipe.compiler), *(f"{name} {digest}" for name, digest in digests))
+    )
+    home = cache_dir() / "programs" / hashlib.sha256(address.encode()).hexdigest()[:32]
+    program = home / PROGRAM
+    if not program.is_file():
+        _compile(home, sources, recipe, libraries, relinked=relinked)
+    return Built(program, _sha256(program), command, digests, sizes_of(program))
+
+
+def _compile(
+    home: Path, sources: tuple[Path, ...], recipe: Recipe, libraries: tuple[str, ...], *, relinked: bool
+) -> None:
+    """Compile and link in a folder beside the final one and move it there whole, so that a crash leaves no half program."""
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
+        work = Path(temporary)
+        objects = []
+        for source in sources:
+            target = work / f"{source.stem}.o"
+            _run([*recipe.compiler, *recipe.cflags, "-I", str(source.parent), "-c", str(source), "-o", str(target)])
+            objects.append(str(target))
+        if relinked:
+            objects = [*_padding(work, recipe), *reversed(objects)]
+        done = work / "done"
+        done.mkdir()
+        # -s: symbols don't run, and a file's size on disk should not depend on them.
+        _run([*recipe.compiler, *recipe.cflags, "-s", *objects, "-o", str(done / PROGRAM), *recipe.ldflags, *libraries])
+        try:
+            done.rename(home)
+        except OSError:
+            if not (home / PROGRAM).is_file():  # else another process built the same program at the same time
+                raise
+
+
+def _padding(work: Path, recipe: Recipe) -> list[str]:
+    """Make an object that nothing calls: it moves the code and data behind it by an amount that isn't a multiple of a cache line."""
+    source = work / "padding.c"
+    source.write_text(
+        "__attribute__((used)) static int pad(int x) { return x * 3 + 1; }\n"
+        "__attribute__((used)) static const char text[1240] = {1};\n"
+        "__attribute__((used)) static char data[88] = {1};\n"
+    )
+    target = work / "padding.o"
+    _run([*recipe.compiler, *recipe.cflags, "-Wno-unused", "-c", str(source), "-o", str(target)])
+    return [str(target)]
+
+
+def _run(command: list[str]) -> None:
+    try:
+        result = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=BUILD_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"The compiler did not finish within {BUILD_TIMEOUT_S} s: {' '.join(command)}") from error
+    except OSError as error:
+        raise UnavailableError(f"The compiler {command[0]!r} can't be run: {error.strerror}.") from error
+    if result.returncode != 0:
+        said = (result.stderr or result.stdout).strip()[-2000:]
+        raise UserError(f"Building failed: {' '.join(command)}\n{said}", "`swapstone doctor` says what is missing.")
+
+
+@functools.cache
+def _sha256_at(path: Path, _mtime_ns: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    return _sha256_at(path, path.stat().st_mtime_ns)

@@ -1,0 +1,51 @@
+"""How large a program is: what embedded people ask first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
+
+from swapstone.model import Direction, Metric, Quantity, UserError
+
+
+def _size(name: str, meaning: str) -> Metric:
+    return Metric(name=name, unit="B", quantity=Quantity.SIZE, better=Direction.LOWER, meaning=meaning)
+
+
+SIZE_METRICS: tuple[Metric, ...] = (
+    _size("text", "code and constants: allocated sections that are not writable"),
+    _size("data", "initialised writable sections"),
+    _size("bss", "writable memory that the file does not hold"),
+    _size("file", "the stripped program on disk"),
+)
+
+
+def sizes_of(program: Path) -> tuple[tuple[str, int], ...]:
+    """Return a program's sizes in bytes, under the names of `SIZE_METRICS`.
+
+    The classes are those of binutils' ``size`` in its Berkeley format: read-only allocated sections are text, writable ones with
+    content are data, writable ones without are bss.
+
+    Raises:
+        UserError: it is not an ELF file.
+    """
+    text = data = bss = 0
+    with program.open("rb") as handle:
+        try:
+            elf = ELFFile(handle)
+        except ELFError as error:
+            raise UserError(f"{program} is not an ELF program: {error}.") from error
+        for section in elf.iter_sections():
+            flags, size = section["sh_flags"], section["sh_size"]
+            if not flags & SH_FLAGS.SHF_ALLOC:
+                continue
+            if not flags & SH_FLAGS.SHF_WRITE:
+                text += size
+            elif section["sh_type"] == "SHT_NOBITS":
+                bss += size
+            else:
+                data += size
+    return (("text", text), ("data", data), ("bss", bss), ("file", program.stat().st_size))

@@ -1,0 +1,97 @@
+"""From a record to its analysis: what `show`, `report`, `export`, `verify`, `rerun` and `query` have in common."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from swapstone import plan
+from swapstone.build.sizes import SIZE_METRICS
+from swapstone.compare import SizeValues, analyse
+from swapstone.model import Analysis, Caveat, CaveatKind, Experiment, Workload
+from swapstone.record import RecordView
+from swapstone.workloads import find_workload
+
+
+def workloads_of(experiment: Experiment) -> Mapping[str, Workload]:
+    """Return the experiment's workloads by name.
+
+    Raises:
+        UserError: this Swapstone does not know one of them.
+    """
+    return {name: find_workload(suite, name) for suite, name in experiment.workloads}
+
+
+def analyse_record(view: RecordView) -> Analysis:
+    """Compute everything that a record lets one say.
+
+    Raises:
+        UserError: it holds a workload that this Swapstone doesn't know.
+    """
+    return analyse(
+        view.experiment,
+        plan.variants(view.experiment),
+        workloads_of(view.experiment),
+        view.runs,
+        caveats=_caveats(view),
+        sizes=_sizes(view),
+    )
+
+
+def verdicts_digest(analysis: Analysis) -> str:
+    """Return a digest of what an analysis says: every verdict, with its effect to six digits.
+
+    Six digits are far more than a verdict depends on, and few enough that another version of numpy gives the same ones.
+    """
+    lines = [
+        f"{c.suite} {c.workload} {c.load} {c.metric.name} {c.candidate} {c.verdict.value} {c.effect:.6g}"
+        for c in analysis.comparisons
+    ]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _caveats(view: RecordView) -> tuple[Caveat, ...]:
+    caveats = [
+        Caveat(kind=CaveatKind.DAMAGED_RECORD, message=str(damage), hint="`swapstone verify` lists all damage.")
+        for damage in view.damages
+    ]
+    if view.seal is None or view.seal.state != "complete":
+        caveats.append(
+            Caveat(
+                kind=CaveatKind.INTERRUPTED,
+                message="The experiment was interrupted before it was precise enough or its budget was spent.",
+                hint=f"Go on with it: swapstone compare --resume {view.path}",
+            )
+        )
+    if view.seal is not None and view.seal.sessions > 1:
+        caveats.append(
+            Caveat(
+                kind=CaveatKind.RESUMED,
+                message=f"It was made in {view.seal.sessions} sessions; a pair that spans two of them is further apart in time.",
+            )
+        )
+    if _virtual(view):
+        caveats.append(
+            Caveat(
+                kind=CaveatKind.VIRTUAL_MACHINE,
+                message="This is a virtual machine: ratios hold for it, absolute times may not hold on hardware.",
+            )
+        )
+    return tuple(caveats)
+
+
+def _virtual(view: RecordView) -> bool:
+    machine = dict(view.manifest.machine) if view.manifest else {}
+    return machine.get("virtualization", "") not in {"", "none"}
+
+
+def _sizes(view: RecordView) -> SizeValues:
+    """Return the sizes of every built program, as (suite, workload, variant) -> ((metric, bytes), ...)."""
+    metrics = {metric.name: metric for metric in SIZE_METRICS}
+    artifacts = view.manifest.artifacts if view.manifest else ()
+    return {
+        (artifact.suite, artifact.workload, artifact.variant): tuple(
+            (metrics[name], size) for name, size in artifact.sizes
+        )
+        for artifact in artifacts
+    }

@@ -1,0 +1,177 @@
+"""Making an experiment from beginning to end: target, record, programs, trials, table."""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from swapstone.cli.analysing import analyse_record, verdicts_digest
+from swapstone.cli.live import display
+from swapstone.cli.options import parse_confidence, parse_duration_ns, parse_ratio
+from swapstone.cli.printing import print_table
+from swapstone.cli.referee import PrecisionReferee
+from swapstone.factors import parse_choice
+from swapstone.model import Experiment, FactorLevels, UserError
+from swapstone.record import RecordView, RecordWriter, load, new_record_path
+from swapstone.run import Ending, Engine, prepare
+from swapstone.targets import open_target
+from swapstone.workloads import find_workloads
+
+BUDGET_PER_VARIANT_NS = 60_000_000_000
+EXIT_INTERRUPT = 130
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a user typed, or a study says, before it is resolved. Texts are as `--help` describes them."""
+
+    name: str
+    factors: Sequence[FactorLevels]
+    suites: Sequence[str]
+    only: Sequence[str] = ()
+    budget: str | None = None
+    margin: str = "2%"
+    confidence: str = "95"
+    seed: int | None = None
+    blocks: int | None = None
+    null: bool = False
+    target: str = "host"
+    published: str = ""
+
+
+def parse_factors(texts: Sequence[str]) -> tuple[FactorLevels, ...]:
+    """Read the FACTOR=LEVELS of a command line.
+
+    Raises:
+        UserError: there are none, one is malformed, or a factor is named twice.
+    """
+    if not texts:
+        raise UserError(
+            "Say what to compare: FACTOR=BASELINE,CANDIDATE.", "For example: swapstone compare libc=glibc,musl"
+        )
+    choices = tuple(parse_choice(text) for text in texts)
+    names = [choice.factor for choice in choices]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(
+            f"The factor {twice} is named twice.", f"List all its levels in one: {twice}=BASELINE,CANDIDATE"
+        )
+    return choices
+
+
+def resolve(wish: Wish) -> Experiment:
+    """Turn a wish into an experiment in which nothing is left open.
+
+    Raises:
+        UserError: a name is unknown or a value out of range.
+    """
+    chosen = find_workloads(wish.suites, wish.only)
+    count = 2 if wish.null else 0
+    combinations = 1
+    for choice in wish.factors:
+        combinations *= len(choice.levels)
+    budget_ns = parse_duration_ns(wish.budget) if wish.budget else BUDGET_PER_VARIANT_NS * (combinations + count)
+    return Experiment(
+        name=wish.name,
+        factors=tuple(wish.factors),
+        workloads=tuple((suite, workload.name) for suite, workload in chosen),
+        target=wish.target,
+        budget_ns=budget_ns,
+        margin=parse_ratio(wish.margin, "--margin", 0.0, 1.0),
+        confidence=parse_confidence(wish.confidence),
+        seed=wish.seed if wish.seed is not None else secrets.randbelow(2**31),
+        null=wish.null,
+        blocks=wish.blocks or 0,
+        published=wish.published,
+    )
+
+
+def start(experiment: Experiment, out: str | None, passes: dict[tuple[str, str], int] | None = None) -> int:
+    """Make a new record of an experiment and print its table.
+
+    Args:
+        experiment: what to do.
+        out: the record's folder, or None for a new one under the root.
+        passes: calibration to use instead of measuring it (for a rerun).
+
+    Returns:
+        The process's exit status.
+    """
+    title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
+    path = Path(out) if out else new_record_path(title if experiment.name == "compare" else experiment.name)
+    with RecordWriter.create(path, experiment) as writer:
+        return _go(experiment, writer, None, passes)
+
+
+def go_on(path: Path, budget: str | None) -> int:
+    """Go on with a record that was interrupted.
+
+    Args:
+        path: its folder.
+        budget: a new budget for the whole experiment, or None to keep the old one.
+
+    Returns:
+        The process's exit status.
+
+    Raises:
+        UserError: it is complete, altered, or being written.
+    """
+    writer, view = RecordWriter.resume(path)
+    with writer:
+        experiment = view.experiment
+        if budget:
+            experiment = writer.change_budget(experiment, parse_duration_ns(budget))
+        elif view.seal is not None and view.seal.state == "complete":
+            raise UserError(
+                f"{path} is complete ({view.seal.why}): there is nothing to resume.",
+                "Give it more time with --budget, or see it: swapstone show " + str(path),
+            )
+        return _go(experiment, writer, view, None)
+
+
+def _go(
+    experiment: Experiment, writer: RecordWriter, earlier: RecordView | None, passes: dict[tuple[str, str], int] | None
+) -> int:
+    if earlier is not None and earlier.manifest is not None:
+        passes = {(suite, workload): count for suite, workload, count in earlier.manifest.passes}
+    ending = Ending("interrupted", "the user stopped it")
+    try:
+        with open_target(experiment.target) as target, display(experiment.budget_ns, experiment.margin) as shown:
+            prepared = prepare(experiment, target, shown.building)
+            engine = Engine(
+                experiment,
+                prepared,
+                target,
+                writer,
+                referee=PrecisionReferee(experiment),
+                progress=shown,
+                earlier=earlier.runs if earlier else (),
+                passes=passes,
+            )
+            ending = engine.run()
+    except UserError:
+        writer.seal("interrupted", "an error ended it", "")
+        raise
+    except KeyboardInterrupt:
+        pass  # the record is whole: at most the trial in flight is missing
+    return _finish(writer, ending)
+
+
+def _finish(writer: RecordWriter, ending: Ending) -> int:
+    """Seal the record and print what it says so far."""
+    writer.seal(ending.state, ending.why, "")
+    view = load(writer.path)
+    analysis = analyse_record(view)
+    writer.seal(ending.state, ending.why, verdicts_digest(analysis))
+    if view.runs:
+        print_table(load(writer.path), analysis)
+    if ending.state == "complete":
+        return 0
+    sys.stdout.flush()
+    click.echo(f"Interrupted. Nothing is lost; go on with: swapstone compare --resume {writer.path}", err=True)
+    return EXIT_INTERRUPT

@@ -1,0 +1,118 @@
+"""The command `swapstone`. Subcommands are imported only when they are used: the start to `--help` must be short."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import traceback
+from types import FrameType
+
+import click
+
+from swapstone import __version__
+from swapstone.model.errors import UserError
+
+EXIT_BUG, EXIT_USER, EXIT_INTERRUPT = 1, 2, 130
+
+# name: (module under swapstone.cli, one line for --help). The order is that of --help.
+COMMANDS = {
+    "compare": ("compare", "Compare levels of a factor and say what may be believed."),
+    "study": ("study", "Run one of the experiments that Swapstone ships."),
+    "show": ("show", "Print a record's table again."),
+    "report": ("show", "Write a record's report as HTML or Markdown."),
+    "export": ("show", "Write a record's figures for other tools."),
+    "verify": ("verify", "Check that a record is whole, unaltered and says what it said."),
+    "rerun": ("rerun", "Make a record's experiment again and compare the two."),
+    "query": ("query", "Ask all records a question in SQL."),
+    "list": ("listing", "List factors, levels, workloads, suites, studies, records or published figures."),
+    "published": ("published", "Look at the published figures, and check them."),
+    "doctor": ("doctor", "Say what this machine can do and what makes its timings noisy."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and help lines without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the commands in the order of `COMMANDS`."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"swapstone.cli.{COMMANDS[cmd_name][0]}")
+        command = getattr(module, f"{cmd_name}_command")
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the nearest commands when there is none of that name."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib  # noqa: PLC0415 - only needed for a mistake
+
+            near = difflib.get_close_matches(args[0], COMMANDS, n=2, cutoff=0.5)
+            hint = f" Did you mean {' or '.join(near)}?" if near else " `swapstone --help` lists the commands."
+            raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
+        """Print the help lines from `COMMANDS`."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.command(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Example: swapstone compare libc=glibc,musl --only 'b_malloc*'",
+)
+@click.version_option(__version__, prog_name="swapstone")
+def cli() -> None:
+    """Swap one part of an embedded Linux stack, hold everything else still, and know what it costs.
+
+    A comparison builds each workload for each level, runs them side by side in random order, and prints ratios with intervals and
+    verdicts that hold up. Everything is kept in a record, from which the same table can be computed again.
+    """
+
+
+def main() -> None:
+    """Run the command line and exit: 0 well, 1 a bug, 2 the user's mistake, 130 interrupted."""
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    try:
+        # click returns what the command returned, or an exit status of its own.
+        status = cli.main(prog_name="swapstone", standalone_mode=False)
+    except click.exceptions.Exit as error:
+        status = error.exit_code
+    except click.ClickException as error:
+        error.show()
+        status = EXIT_USER
+    except (KeyboardInterrupt, click.Abort):
+        status = EXIT_INTERRUPT
+    except UserError as error:
+        _complain(error)
+        status = EXIT_USER
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): nothing to say, and nobody to say it to.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    except Exception:  # whatever it is, it is ours to mend
+        traceback.print_exc()
+        click.echo("This is a bug in Swapstone. Please report it with the lines above.", err=True)
+        status = EXIT_BUG
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _complain(error: UserError) -> None:
+    click.echo(click.style("error: ", fg="red", bold=True) + error.message, err=True)
+    if error.hint:
+        click.echo(error.hint, err=True)
+
+
+def _as_interrupt(signum: int, frame: FrameType | None) -> None:
+    del signum, frame
+    raise KeyboardInterrupt

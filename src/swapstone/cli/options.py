@@ -1,0 +1,104 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from swapstone.model import UserError
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+_UNITS_NS = {"ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000, "": 1_000_000_000}
+
+
+def parse_duration_ns(text: str) -> int:
+    """Read a duration such as ``90s``, ``2m`` or ``1.5h``; a bare number is in seconds.
+
+    Returns:
+        Nanoseconds.
+
+    Raises:
+        UserError: it has another form, or isn't above zero.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|)\s*", text)
+    nanoseconds = round(float(match[1]) * _UNITS_NS[match[2]]) if match else 0
+    if nanoseconds <= 0 or nanoseconds > 366 * 24 * _UNITS_NS["h"]:
+        raise UserError(f"{text!r} is not a duration.", "For example: 90s, 2m, 1.5h")
+    return nanoseconds
+
+
+def parse_ratio(text: str, what: str, low: float, high: float) -> float:
+    """Read a share such as ``2%`` or ``0.02``.
+
+    Args:
+        text: what the user typed.
+        what: the option's name, for the error.
+        low: the value must be above this.
+        high: the value must be below this.
+
+    Returns:
+        The share, 1.0 for a hundred per cent.
+
+    Raises:
+        UserError: it is not a number, or outside the limits.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
+    value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
+    if not low < value < high:
+        raise UserError(
+            f"{text!r} is no value for {what}.", f"It is a share between {low:g} and {high:g}, e.g. 2% or 0.02."
+        )
+    return value
+
+
+def parse_confidence(text: str) -> float:
+    """Read a confidence such as ``95``, ``95%`` or ``0.95``.
+
+    Raises:
+        UserError: it isn't between 50 and 99.99 %.
+    """
+    bare = re.fullmatch(r"\s*\d{2}(\.\d+)?\s*", text)
+    return parse_ratio(f"{text}%" if bare else text, "--confidence", 0.5, 0.9999)
+
+
+class Chain:
+    """Applies several click decorators as one, in the order in which help should list them."""
+
+    def __init__(self, *decorators: Callable[[Any], Any]) -> None:
+        self._decorators = decorators
+
+    def __call__(self, function: Decorated) -> Decorated:
+        """Decorate a command."""
+        for decorator in reversed(self._decorators):
+            function = decorator(function)
+        return function
+
+
+measuring = Chain(
+    click.option(
+        "--only", multiple=True, metavar="PATTERN", help="Only workloads whose name matches; may be repeated."
+    ),
+    click.option("--budget", metavar="TIME", help="Stop measuring after this long, e.g. 90s or 2m.  [1m per variant]"),
+    click.option(
+        "--margin", default="2%", show_default=True, metavar="SHARE", help="Differences below this are of no interest."
+    ),
+    click.option(
+        "--confidence", default="95", show_default=True, metavar="PERCENT", help="Of the intervals, before correction."
+    ),
+    click.option("--seed", type=int, metavar="N", help="Of every random order.  [drawn, and kept in the record]"),
+    click.option(
+        "--blocks", type=click.IntRange(1, 10_000), metavar="N", help="Exactly so many blocks, whatever the precision."
+    ),
+    click.option(
+        "--null",
+        "null",
+        is_flag=True,
+        help="Add the baseline a second time, and a relinked copy: how often do they differ?",
+    ),
+    click.option("--target", default="host", show_default=True, metavar="TARGET", help="host, or fake:SPEC.toml"),
+    click.option("--out", metavar="DIR", help="Folder of the new record.  [records/TIME-NAME]"),
+)

@@ -1,0 +1,196 @@
+"""`swapstone query`: SQL over all records, by DuckDB inside this process; no server, no import step."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from swapstone.cli.tables import comma_separated, table
+from swapstone.model import RecordError, UserError
+from swapstone.record import default_root, list_records, load
+
+if TYPE_CHECKING:
+    import duckdb
+
+_RUN_COLUMNS = """{
+    number: 'BIGINT',
+    run: 'STRUCT(
+        trial STRUCT(suite VARCHAR, workload VARCHAR, load VARCHAR, variant VARCHAR, block BIGINT, "position" BIGINT),
+        status VARCHAR, reason VARCHAR, samples STRUCT(metric VARCHAR, "values" DOUBLE[])[], observed VARCHAR[][],
+        facts JSON, passes BIGINT, started_unix_ns BIGINT, elapsed_ns BIGINT)'
+}"""
+
+# The views, in terms of `lines`, which reads every record's runs.jsonl afresh for each question.
+_VIEWS = """
+CREATE VIEW runs AS SELECT
+    record, run.trial.block AS block, run.trial.position AS position, run.trial.suite AS suite,
+    run.trial.workload AS workload, run.trial.load AS load, run.trial.variant AS variant, run.status AS status,
+    run.reason AS reason, run.passes AS passes, make_timestamp_ns(run.started_unix_ns) AS started,
+    run.elapsed_ns AS elapsed_ns, run.facts AS facts
+FROM lines;
+CREATE VIEW samples AS SELECT
+    record, block, suite, workload, load, variant, sample.metric AS metric, list_median(sample."values") AS value,
+    sample."values" AS "values"
+FROM (SELECT record, run.trial.block AS block, run.trial.suite AS suite, run.trial.workload AS workload,
+             run.trial.load AS load, run.trial.variant AS variant, unnest(run.samples) AS sample FROM lines);
+"""
+
+_COMPARISON_FIELDS = {
+    "record": "VARCHAR",
+    "suite": "VARCHAR",
+    "workload": "VARCHAR",
+    "load": "VARCHAR",
+    "metric": "VARCHAR",
+    "unit": "VARCHAR",
+    "baseline": "VARCHAR",
+    "candidate": "VARCHAR",
+    "pairs": "BIGINT",
+    "scale": "VARCHAR",
+    "effect": "DOUBLE",
+    "low": "DOUBLE",
+    "high": "DOUBLE",
+    "p_value": "DOUBLE",
+    "verdict": "VARCHAR",
+}
+
+
+@click.command()
+@click.argument("sql")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+def query_command(sql: str, as_json: bool, as_csv: bool) -> None:
+    r"""Ask all records a question in SQL (DuckDB's).
+
+    \b
+    Views:
+      records      record, path, created, name, target, state, runs
+      runs         record, block, position, suite, workload, load, variant, status, reason, passes, started, elapsed_ns, facts
+      samples      record, block, suite, workload, load, variant, metric, value (the run's), values (in the run)
+      comparisons  record, suite, workload, load, metric, unit, baseline, candidate, pairs, scale, effect, low, high,
+                   p_value, verdict (analysed afresh)
+
+    \b
+    Example:
+      swapstone query "SELECT workload, variant, median(value) FROM samples WHERE metric = 'wall' AND block > 0 GROUP BY ALL"
+    """
+    import duckdb  # noqa: PLC0415 - slow to import, and only needed here
+
+    with tempfile.TemporaryDirectory(prefix="swapstone-query-") as scratch:
+        connection = duckdb.connect(config={"autoinstall_known_extensions": "false", "temp_directory": scratch})
+        try:
+            _define_views(connection, Path(scratch), with_comparisons="comparisons" in sql.lower())
+            result = connection.sql(sql)
+            if result is None:
+                return
+            head, rows = list(result.columns), result.fetchall()
+        except duckdb.Error as error:
+            raise UserError(
+                f"DuckDB says: {str(error).strip()}", "`swapstone query --help` lists the views."
+            ) from error
+        finally:
+            connection.close()
+    if as_json:
+        click.echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], default=str, indent=1))
+    elif as_csv:
+        click.echo(comma_separated(head, rows), nl=False)
+    else:
+        click.echo(table(head, rows), nl=False)
+
+
+def _define_views(connection: duckdb.DuckDBPyConnection, scratch: Path, *, with_comparisons: bool) -> None:
+    files = [path / "runs.jsonl" for path in list_records() if (path / "runs.jsonl").stat().st_size > 0]
+    if not files:
+        raise RecordError(f"There are no runs in {default_root()}.", "Make a record: swapstone compare libc=glibc,musl")
+    names = ", ".join(_quoted(str(path)) for path in files)
+    connection.execute(
+        "CREATE VIEW lines AS SELECT parse_filename(parse_dirpath(filename)) AS record, run FROM read_json("  # noqa: S608
+        f"[{names}], format='newline_delimited', ignore_errors=true, filename=true, columns={_RUN_COLUMNS})"
+    )
+    connection.execute(_VIEWS)
+    _table_from(connection, scratch / "records.json", "records", _RECORD_FIELDS, _record_rows())
+    if with_comparisons:
+        _table_from(connection, scratch / "comparisons.json", "comparisons", _COMPARISON_FIELDS, _comparison_rows())
+
+
+_RECORD_FIELDS = {
+    "record": "VARCHAR",
+    "path": "VARCHAR",
+    "created": "TIMESTAMP WITH TIME ZONE",
+    "name": "VARCHAR",
+    "target": "VARCHAR",
+    "state": "VARCHAR",
+    "runs": "BIGINT",
+}
+
+
+def _record_rows() -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for path in list_records():
+        try:
+            view = load(path)
+        except RecordError as error:
+            rows.append({"record": path.name, "path": str(path), "state": f"unreadable: {error.message}"})
+            continue
+        rows.append(
+            {
+                "record": path.name,
+                "path": str(path),
+                "created": view.meta.created,
+                "name": view.experiment.name,
+                "target": view.experiment.target,
+                "state": view.seal.state if view.seal else "unsealed",
+                "runs": len(view.runs),
+            }
+        )
+    return rows
+
+
+def _comparison_rows() -> list[dict[str, object]]:
+    from swapstone.cli.analysing import analyse_record  # noqa: PLC0415 - brings numpy, and only needed here
+
+    rows: list[dict[str, object]] = []
+    for path in list_records():
+        try:
+            analysis = analyse_record(load(path))
+        except RecordError:
+            continue  # `records` says so
+        rows += [
+            {
+                "record": path.name,
+                "suite": comparison.suite,
+                "workload": comparison.workload,
+                "load": comparison.load,
+                "metric": comparison.metric.name,
+                "unit": comparison.metric.unit,
+                "baseline": comparison.baseline,
+                "candidate": comparison.candidate,
+                "pairs": len(comparison.baseline_values),
+                "scale": comparison.scale.value,
+                "effect": comparison.effect,
+                "low": comparison.low,
+                "high": comparison.high,
+                "p_value": comparison.p_value,
+                "verdict": comparison.verdict.value,
+            }
+            for comparison in analysis.comparisons
+        ]
+    return rows
+
+
+def _table_from(
+    connection: duckdb.DuckDBPyConnection, file: Path, name: str, fields: dict[str, str], rows: list[dict[str, object]]
+) -> None:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    columns = ", ".join(f"{field}: '{kind}'" for field, kind in fields.items())
+    connection.execute(
+        f"CREATE TABLE {name} AS SELECT * FROM "  # noqa: S608 - every part is ours
+        f"read_json({_quoted(str(file))}, format='newline_delimited', columns={{{columns}}})"
+    )
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,135 @@
+"""What a record's folder holds, and how each of its lines is protected.
+
+    record.json       format, schema version, identity, time of creation
+    experiment.json   the experiment as resolved
+    manifest.json     what was built, with what, on what: digests of every source and binary, versions, the machine
+    runs.jsonl        one line a run, appended and synced after each trial
+    raw/SHA256.txt    what each trial printed, by digest
+    seal.json         written when a session ends: how many runs, the last line's chain value, the verdicts
+    lock              held by the one process that writes
+
+Each line of `runs.jsonl` carries its number, the chain value of the line before it and its own: the SHA-256 of the two and of the run's
+encoding. So an edited, missing, doubled or reordered line is found and named, and the lines after it are still read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import msgspec
+
+from swapstone.model import Noun
+
+FORMAT = "swapstone-record"
+SCHEMA = 1
+
+META = "record.json"
+EXPERIMENT = "experiment.json"
+MANIFEST = "manifest.json"
+RUNS = "runs.jsonl"
+RAW = "raw"
+SEAL = "seal.json"
+LOCK = "lock"
+
+
+class Meta(Noun, frozen=True, kw_only=True):
+    """Identity of a record."""
+
+    format: str = FORMAT
+    schema: int = SCHEMA
+    id: str
+    created: str
+    swapstone: str
+
+
+class Artifact(Noun, frozen=True, kw_only=True):
+    """One built program.
+
+    Attributes:
+        suite, workload, variant: what it is for.
+        path: where it was when it ran (all of one experiment are equally long).
+        sha256: of the file.
+        command: how it was built, with paths shortened.
+        sources: pairs (file name, SHA-256).
+        sizes: pairs (name, bytes): text, data, bss, file.
+    """
+
+    suite: str
+    workload: str
+    variant: str
+    path: str
+    sha256: str
+    command: str
+    sources: tuple[tuple[str, str], ...]
+    sizes: tuple[tuple[str, int], ...]
+
+
+class Manifest(Noun, frozen=True, kw_only=True):
+    """What an experiment was made of.
+
+    Attributes:
+        machine: pairs (name, value) that describe the target, in the order in which reports print them.
+        tools: pairs (name, version line) of compilers, C libraries and the agent.
+        artifacts: every built program.
+        passes: triples (suite, workload, passes per trial), calibrated once on the baseline.
+    """
+
+    machine: tuple[tuple[str, str], ...]
+    tools: tuple[tuple[str, str], ...]
+    artifacts: tuple[Artifact, ...]
+    passes: tuple[tuple[str, str, int], ...]
+
+
+class Line(Noun, frozen=True, kw_only=True):
+    """One line of `runs.jsonl`; the run stays as its bytes, because those are what the chain value vouches for."""
+
+    number: int
+    previous: str
+    chain: str
+    run: msgspec.Raw
+
+
+class Seal(Noun, frozen=True, kw_only=True):
+    """What a writing session left, so that a later loss is noticed.
+
+    Attributes:
+        runs: lines in `runs.jsonl`.
+        chain: chain value of the last one.
+        state: ``complete`` or ``interrupted``.
+        why: why it stopped, in a few words.
+        verdicts: digest of the verdicts that were printed at its end, or empty.
+        manifest: SHA-256 of `manifest.json`.
+        experiment: SHA-256 of `experiment.json`.
+        sessions: how many writing sessions there have been; above 1 it was resumed.
+    """
+
+    runs: int
+    chain: str
+    state: str
+    why: str
+    verdicts: str
+    manifest: str
+    experiment: str
+    sessions: int
+
+
+class Damage(Noun, frozen=True, kw_only=True):
+    """A place in a record that is not as it was written."""
+
+    file: str
+    line: int
+    problem: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}, line {self.line}" if self.line else self.file
+        return f"{where}: {self.problem}"
+
+
+def chain_value(number: int, previous: str, run: bytes) -> str:
+    """Return the chain value of a line whose run is encoded as `run`: 32 hexadecimal digits of SHA-256."""
+    return hashlib.sha256(f"{number}\n{previous}\n".encode() + run).hexdigest()[:32]
+
+
+def file_sha256(data: bytes) -> str:
+    """Return the SHA-256 of some bytes in hexadecimal."""
+    return hashlib.sha256(data).hexdigest()

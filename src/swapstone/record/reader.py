@@ -1,0 +1,218 @@
+"""Reading a record: strictly, line by line, and as much of it as is whole."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from swapstone.model import Experiment, Noun, RecordError, Run
+from swapstone.record import layout
+
+NounType = TypeVar("NounType", bound=Noun)
+
+
+@dataclasses.dataclass(frozen=True)
+class RecordView:
+    """What a record holds.
+
+    Attributes:
+        path: its folder.
+        meta, experiment: identity, and what was asked.
+        manifest: what it was made of, or None when the session ended before anything was built.
+        runs: every run whose line is whole, in order.
+        damages: places that are not as they were written.
+        seal: how the last session ended, or None when it was killed.
+        last_chain: chain value of the last line.
+    """
+
+    path: Path
+    meta: layout.Meta
+    experiment: Experiment
+    manifest: layout.Manifest | None
+    runs: tuple[Run, ...]
+    damages: tuple[layout.Damage, ...]
+    seal: layout.Seal | None
+    last_chain: str
+
+
+class _Version(msgspec.Struct):
+    """The two fields of `record.json` that every schema has."""
+
+    format: str
+    schema: int
+
+
+def load(path: Path) -> RecordView:
+    """Read a record.
+
+    Args:
+        path: its folder.
+
+    Returns:
+        Everything that is whole; what isn't is listed in `RecordView.damages`.
+
+    Raises:
+        RecordError: it is no record, of another schema version, or its experiment can't be read.
+    """
+    meta = _load_meta(path)
+    experiment = _decode(path / layout.EXPERIMENT, Experiment)
+    damages: list[layout.Damage] = []
+    manifest = _optional(path / layout.MANIFEST, layout.Manifest, damages)
+    seal = _optional(path / layout.SEAL, layout.Seal, damages)
+    data = _bytes_of(path / layout.RUNS)
+    runs, last_chain, bad_lines = read_runs(data)
+    damages += bad_lines
+    if seal is not None:
+        damages += _against_seal(path, seal, data.count(b"\n"), last_chain)
+    return RecordView(path, meta, experiment, manifest, runs, tuple(damages), seal, last_chain)
+
+
+def read_runs(data: bytes) -> tuple[tuple[Run, ...], str, list[layout.Damage]]:
+    """Decode the bytes of a `runs.jsonl`.
+
+    Args:
+        data: the whole file.
+
+    Returns:
+        The runs of all whole lines, the chain value of the last of them, and what is wrong with the others.
+    """
+    runs: list[Run] = []
+    damages: list[layout.Damage] = []
+    seen: set[str] = set()
+    previous, expected = "", 1
+    lines = data.split(b"\n")
+    torn = lines.pop()
+    for index, text in enumerate(lines, start=1):
+        line, run, problem = _decode_line(text)
+        if line is not None:
+            # Go on from what this line says of itself, so that one bad line doesn't condemn those after it.
+            problem = problem or _out_of_chain(line, expected, previous)
+            previous, expected = line.chain, line.number + 1
+        else:
+            previous, expected = "", expected + 1
+        if run is not None and run.trial.key in seen:
+            problem = f"the trial {run.trial.key} is there twice; the first one counts"
+        elif run is not None:
+            seen.add(run.trial.key)
+            runs.append(run)
+        if problem:
+            damages.append(layout.Damage(file=layout.RUNS, line=index, problem=problem))
+    if torn:
+        damages.append(layout.Damage(file=layout.RUNS, line=len(lines) + 1, problem="the line is cut off"))
+    return tuple(runs), previous, damages
+
+
+def _decode_line(text: bytes) -> tuple[layout.Line | None, Run | None, str]:
+    """Decode one line; return as much of it as can be read, and what is wrong with it."""
+    line = None
+    try:
+        line = msgspec.json.decode(text, type=layout.Line)
+        if line.chain != layout.chain_value(line.number, line.previous, bytes(line.run)):
+            return line, None, "its content was edited: it doesn't match its checksum"
+        return line, msgspec.json.decode(line.run, type=Run), ""
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return line, None, f"not a run: {str(error)[:200]}"
+
+
+def _out_of_chain(line: layout.Line, expected: int, previous: str) -> str:
+    if line.number != expected:
+        return f"it is number {line.number} where {expected} should be: lines are missing or out of order"
+    if previous and line.previous != previous:
+        return "the line before it is not the one that was written before it"
+    return ""
+
+
+def check_raw(view: RecordView) -> list[layout.Damage]:
+    """Compare every run's raw output with its digest.
+
+    Returns:
+        One damage for each file that is missing or altered.
+    """
+    damages = []
+    for digest in sorted({run.output for run in view.runs if run.output}):
+        name = f"{layout.RAW}/{digest}.txt"
+        data = _bytes_of(view.path / name)
+        if not data:
+            damages.append(layout.Damage(file=name, line=0, problem="it is missing"))
+        elif layout.file_sha256(data) != digest:
+            damages.append(
+                layout.Damage(file=name, line=0, problem="its content was edited: it doesn't match its name")
+            )
+    return damages
+
+
+def _load_meta(path: Path) -> layout.Meta:
+    meta_path = path / layout.META
+    if not meta_path.is_file():
+        raise RecordError(
+            f"{path} is not a record: it has no {layout.META}.", "`swapstone list records` shows those that exist."
+        )
+    try:
+        version = msgspec.json.decode(_bytes_of(meta_path), type=_Version)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(
+            f"{meta_path} can't be read: {error}.", "The record is damaged; restore it from a copy."
+        ) from error
+    if version.format != layout.FORMAT:
+        raise RecordError(f"{path} is not a record of Swapstone: its format is {version.format!r}.")
+    if version.schema != layout.SCHEMA:
+        advice = (
+            "Install a newer Swapstone to read it."
+            if version.schema > layout.SCHEMA
+            else "Read it with the Swapstone that wrote it."
+        )
+        raise RecordError(
+            f"{path} has schema version {version.schema}; this Swapstone reads version {layout.SCHEMA}.", advice
+        )
+    return _decode(meta_path, layout.Meta)
+
+
+def _decode(path: Path, kind: type[NounType]) -> NounType:
+    try:
+        return msgspec.json.decode(_bytes_of(path), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(
+            f"{path} can't be read: {error}.", "The record is damaged; restore it from a copy."
+        ) from error
+
+
+def _optional(path: Path, kind: type[NounType], damages: list[layout.Damage]) -> NounType | None:
+    if not path.is_file():
+        return None
+    try:
+        return _decode(path, kind)
+    except RecordError as error:
+        damages.append(layout.Damage(file=path.name, line=0, problem=error.message))
+        return None
+
+
+def _against_seal(path: Path, seal: layout.Seal, lines: int, last_chain: str) -> list[layout.Damage]:
+    """Name what the seal says was there and isn't. Lines after the seal are fine: a resumed session may have been killed."""
+    damages = []
+    if lines < seal.runs:
+        damages.append(
+            layout.Damage(
+                file=layout.RUNS, line=lines + 1, problem=f"{seal.runs} runs were written, only {lines} are left"
+            )
+        )
+    elif lines == seal.runs and last_chain != seal.chain:
+        damages.append(
+            layout.Damage(file=layout.RUNS, line=lines, problem="the last line is not the one that was sealed")
+        )
+    for name, digest in ((layout.MANIFEST, seal.manifest), (layout.EXPERIMENT, seal.experiment)):
+        data = _bytes_of(path / name)
+        if (layout.file_sha256(data) if data else "") != digest:
+            damages.append(layout.Damage(file=name, line=0, problem="it was edited after the record was sealed"))
+    return damages
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise RecordError(f"{path} can't be read: {error.strerror}.") from error

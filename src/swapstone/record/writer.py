@@ -1,0 +1,250 @@
+"""Writing a record: append, sync, and never two at once."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import msgspec
+
+import swapstone
+from swapstone.model import Experiment, Noun, RecordError, Run
+from swapstone.record import layout
+from swapstone.record.reader import RecordView, load
+
+
+class RecordWriter:
+    """The one writer of a record. Use it as a context manager; leaving it releases the lock.
+
+    Make one with `create` or `resume`. After each `append` the run is on disk: a SIGKILL at any moment loses at most the
+    trial in flight.
+    """
+
+    def __init__(self, path: Path, lock: IO[bytes], number: int, chain: str, sessions: int) -> None:
+        self.path = path
+        self._lock = lock
+        self._number = number
+        self._chain = chain
+        self._sessions = sessions
+        self._runs = (path / layout.RUNS).open("ab")
+
+    @classmethod
+    def create(cls, path: Path, experiment: Experiment) -> Self:
+        """Make a new record's folder.
+
+        Args:
+            path: a folder that does not exist yet, or is empty.
+            experiment: what it will hold.
+
+        Raises:
+            RecordError: the folder holds something, can't be written, or the disk is full.
+        """
+        with _user_errors(path):
+            path.mkdir(parents=True, exist_ok=True)
+            if any(path.iterdir()):
+                raise RecordError(
+                    f"{path} is not empty.", "Name another folder with --out, or continue a record with --resume."
+                )
+            lock = _locked(path)
+            (path / layout.RAW).mkdir()
+            now = datetime.datetime.now(datetime.UTC)
+            meta = layout.Meta(
+                id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
+                created=now.isoformat(timespec="seconds"),
+                swapstone=swapstone.__version__,
+            )
+            _write(path / layout.EXPERIMENT, experiment)
+            _write(path / layout.META, meta)
+            return cls(path, lock, 0, "", 1)
+
+    @classmethod
+    def resume(cls, path: Path) -> tuple[Self, RecordView]:
+        """Open an existing record to go on with it.
+
+        A last line that was torn by a crash is set aside as ``runs.jsonl.torn``: its trial will be made again.
+
+        Returns:
+            The writer, and what the record holds.
+
+        Raises:
+            RecordError: it is being written by another process, was altered, or is of another schema version.
+        """
+        with _user_errors(path):
+            if not (path / layout.META).is_file():
+                raise RecordError(f"{path} is not a record.", "`swapstone list records` shows those that exist.")
+            with contextlib.ExitStack() as undo:
+                lock = undo.enter_context(_locked(path))
+                _set_torn_line_aside(path / layout.RUNS)
+                view = load(path)
+                if view.damages:
+                    lines = "; ".join(str(damage) for damage in view.damages[:3])
+                    raise RecordError(
+                        f"{path} has been altered, so it can't be continued: {lines}.",
+                        "`swapstone show` still reads what is whole; `swapstone rerun` makes the experiment again.",
+                    )
+                sessions = view.seal.sessions + 1 if view.seal else 2
+                writer = cls(path, lock, len(view.runs), view.last_chain, sessions)
+                undo.pop_all()
+                return writer, view
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files and release the lock. Harmless when done twice."""
+        self._runs.close()
+        self._lock.close()
+
+    @property
+    def sessions(self) -> int:
+        """Return how many writing sessions the record has had, this one included."""
+        return self._sessions
+
+    def write_manifest(self, manifest: layout.Manifest) -> None:
+        """Write `manifest.json`, replacing an earlier one whole."""
+        with _user_errors(self.path):
+            _write(self.path / layout.MANIFEST, manifest)
+
+    def change_budget(self, experiment: Experiment, budget_ns: int) -> Experiment:
+        """Give a resumed experiment another budget; nothing else of it may change.
+
+        Returns:
+            The experiment with the new budget.
+        """
+        changed = msgspec.structs.replace(experiment, budget_ns=budget_ns)
+        with _user_errors(self.path):
+            _write(self.path / layout.EXPERIMENT, changed)
+        return changed
+
+    def keep_raw(self, output: bytes) -> str:
+        """Keep what a trial printed.
+
+        Returns:
+            Its SHA-256, or an empty text if there was nothing.
+        """
+        if not output:
+            return ""
+        digest = layout.file_sha256(output)
+        target = self.path / layout.RAW / f"{digest}.txt"
+        if not target.exists():
+            with _user_errors(self.path):
+                _write_bytes(target, output)
+        return digest
+
+    def append(self, run: Run) -> None:
+        """Append a run and sync it to disk.
+
+        Raises:
+            RecordError: the disk is full or the folder has gone; what was there before stays whole.
+        """
+        encoded = run.encoded()
+        chain = layout.chain_value(self._number + 1, self._chain, encoded)
+        line = layout.Line(number=self._number + 1, previous=self._chain, chain=chain, run=msgspec.Raw(encoded))
+        end = os.fstat(self._runs.fileno()).st_size
+        try:
+            self._runs.write(msgspec.json.encode(line) + b"\n")
+            self._runs.flush()
+            os.fsync(self._runs.fileno())
+        except OSError as error:
+            # Half a line may be on disk: take it back, so that the record stays whole.
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._runs.fileno(), end)
+            raise _as_user_error(self.path, error) from error
+        self._number, self._chain = self._number + 1, chain
+
+    def seal(self, state: str, why: str, verdicts: str) -> None:
+        """Write `seal.json`: how this session ended.
+
+        Args:
+            state: ``complete`` or ``interrupted``.
+            why: in a few words.
+            verdicts: digest of the verdicts as printed, or empty.
+        """
+        with _user_errors(self.path):
+            seal = layout.Seal(
+                runs=self._number,
+                chain=self._chain,
+                state=state,
+                why=why,
+                verdicts=verdicts,
+                manifest=_digest_of(self.path / layout.MANIFEST),
+                experiment=_digest_of(self.path / layout.EXPERIMENT),
+                sessions=self._sessions,
+            )
+            _write(self.path / layout.SEAL, seal)
+
+
+def _locked(path: Path) -> IO[bytes]:
+    handle = (path / layout.LOCK).open("ab")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        handle.close()
+        raise RecordError(
+            f"Another process is writing {path}.", "Wait for it to end, or write another record with --out."
+        ) from error
+    return handle
+
+
+def _set_torn_line_aside(runs: Path) -> None:
+    data = runs.read_bytes() if runs.exists() else b""
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        runs.with_suffix(".jsonl.torn").write_bytes(data[whole:])
+        with runs.open("r+b") as handle:
+            handle.truncate(whole)
+
+
+def _write(path: Path, noun: Noun) -> None:
+    _write_bytes(path, msgspec.json.format(noun.encoded(), indent=1) + b"\n")
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
+    """Write a file so that after a crash it is the old one or the new one, never a part."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with temporary.open("wb") as handle:
+        handle.write(data)
+        handle.flush()
+        os.fsync(handle.fileno())
+    temporary.replace(path)
+
+
+def _digest_of(path: Path) -> str:
+    return layout.file_sha256(path.read_bytes()) if path.exists() else ""
+
+
+@contextlib.contextmanager
+def _user_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _as_user_error(path, error) from error
+
+
+def _as_user_error(path: Path, error: OSError) -> RecordError:
+    hints = {
+        errno.ENOSPC: "The disk is full: free some space, then continue with --resume.",
+        errno.EDQUOT: "Your disk quota is used up: free some space, then continue with --resume.",
+        errno.EACCES: "Name a folder that you may write with --out.",
+        errno.EPERM: "Name a folder that you may write with --out.",
+        errno.EROFS: "That file system is read-only: name another folder with --out.",
+        errno.ENOTDIR: "A part of that path is a file: name another folder with --out.",
+        errno.EEXIST: "That is a file: name another folder with --out.",
+    }
+    return RecordError(
+        f"The record {path} can't be written: {error.strerror}.",
+        hints.get(error.errno or 0, "Name another folder with --out."),
+    )

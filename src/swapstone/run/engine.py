@@ -1,0 +1,249 @@
+"""The engine: calibrate, then block after block until the results are precise enough or the budget is spent."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from swapstone import plan
+from swapstone.model import Experiment, Run, Status, Trial, UserError
+from swapstone.plan import Group
+from swapstone.record import RecordWriter
+from swapstone.run.prepare import Prepared, Program, manifest_of
+from swapstone.run.trial import Verdictless, judge, raw_output, request_for, run_of
+from swapstone.targets import Target, TargetError
+from swapstone.wire import AgentAnswer
+
+WORK_NS = 80_000_000
+"""How long a trial's work should take on the baseline: the middle of the 50 to 150 ms in which noise was studied."""
+
+GIVE_UP_AFTER = 3
+"""A workload that fails on the same variant this often is not run again; a target that breaks this often in a row is given up."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ending:
+    """How a session ended: ``complete`` or ``interrupted``, and why in a few words."""
+
+    state: str
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Look:
+    """What a look at the runs so far decided.
+
+    Attributes:
+        still_open: groups to go on with.
+        stop: why to stop altogether; empty to go on.
+        remaining_ns: estimate of the time still needed, within the budget; None before the first estimate.
+        widest: half-width of the widest interval that still decides, as a ratio; None when not known yet.
+    """
+
+    still_open: tuple[Group, ...]
+    stop: str
+    remaining_ns: int | None
+    widest: float | None
+
+
+class Referee(Protocol):
+    """Decides after each block what is precise enough. It must depend on its arguments alone, so that a resumed session repeats it."""
+
+    def __call__(
+        self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
+    ) -> Look:
+        """Look at the runs of blocks 0 to `block`."""
+        ...
+
+
+class Progress(Protocol):
+    """What the engine tells whoever shows it to the user."""
+
+    def calibrating(self, done: int, total: int, workload: str) -> None:
+        """`done` of `total` workloads are calibrated; `workload` is next."""
+        ...
+
+    def trial(self, trial: Trial, done: int, total: int) -> None:
+        """A trial starts; `done` of the `total` trials of its block are made."""
+        ...
+
+    def looked(self, look: Look, block: int, used_ns: int) -> None:
+        """Block number `block` is finished and was looked at."""
+        ...
+
+
+class Engine:
+    """Makes the trials of one experiment.
+
+    Args:
+        experiment: what is asked.
+        prepared: its programs.
+        target: where they run.
+        writer: where the runs go.
+        referee: when to stop.
+        progress: whom to tell.
+        earlier: runs that the record holds already (resuming).
+        passes: calibration that the record holds already.
+    """
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        prepared: Prepared,
+        target: Target,
+        writer: RecordWriter,
+        *,
+        referee: Referee,
+        progress: Progress,
+        earlier: Sequence[Run] = (),
+        passes: Mapping[tuple[str, str], int] | None = None,
+    ) -> None:
+        self._experiment = experiment
+        self._prepared = prepared
+        self._target = target
+        self._writer = writer
+        self._referee = referee
+        self._progress = progress
+        self._runs = {run.trial.key: run for run in earlier}
+        self._passes = dict(passes or {})
+        self._checks: dict[tuple[str, str], str] = {}
+        self._breaks = 0
+        self._cpus = target.describe().cpus
+        for run in earlier:
+            self._learn_check(run)
+
+    def run(self) -> Ending:
+        """Run the experiment to its end.
+
+        Returns:
+            How it ended. Every run that was made is in the record by then.
+
+        Raises:
+            UserError: the target broke and would not come back, or the record can't be written.
+            KeyboardInterrupt: the user stopped it; the record is whole.
+        """
+        self._calibrate()
+        self._writer.write_manifest(manifest_of(self._prepared, self._target, self._passes))
+        everything = plan.groups(self._experiment)
+        still_open = tuple(group for group in everything if group[:2] not in self._prepared.refused)
+        self._refuse(group for group in everything if group[:2] in self._prepared.refused)
+        block = 0
+        while True:
+            self._run_block(block, still_open)
+            still_open = self._without_hopeless(block, still_open)
+            look = self._look(block, still_open)
+            self._progress.looked(look, block, self._used_ns(block))
+            still_open = look.still_open
+            if look.stop or not still_open:
+                return Ending("complete", look.stop or "every workload failed")
+            block += 1
+
+    def _calibrate(self) -> None:
+        """Choose how many passes a trial makes: once, on the baseline, the same for every variant."""
+        keys = [key for key in self._prepared.workloads if key not in self._prepared.refused]
+        for done, key in enumerate(keys):
+            self._progress.calibrating(done, len(keys), key[1])
+            if key not in self._passes:
+                self._passes[key] = self._calibrated(key, done)
+        self._progress.calibrating(len(keys), len(keys), "")
+
+    def _calibrated(self, key: tuple[str, str], number: int) -> int:
+        """Measure one pass, then as many as should take a quarter of the time, and scale from those."""
+        workload = self._prepared.workloads[key]
+        baseline = next(iter(self._prepared.variants))
+        passes = 1
+        for attempt in range(3):
+            answer = self._ask(f"calibrate-{number}-{attempt}", self._prepared.programs[*key, baseline], key, passes)
+            outcome = judge(answer, workload, self._prepared.variants[baseline], "")
+            if outcome.status is not Status.OK:
+                return 1  # its trials will fail the same way, and the report will say so
+            took_ns = max(1, dict(answer.facts).get("wall_ns", WORK_NS))
+            wanted = WORK_NS // 4 if attempt < 2 else WORK_NS
+            better = max(1, min(workload.max_passes, round(passes * wanted / took_ns)))
+            if attempt == 2 or better <= passes:
+                return max(1, min(workload.max_passes, round(passes * WORK_NS / took_ns)))
+            passes = better
+        return passes
+
+    def _run_block(self, block: int, still_open: tuple[Group, ...]) -> None:
+        trials = plan.block(self._experiment, block, still_open)
+        for done, trial in enumerate(trials):
+            if trial.key not in self._runs:
+                self._progress.trial(trial, done, len(trials))
+                self._keep(self._made(trial))
+
+    def _made(self, trial: Trial) -> Run:
+        """Make one trial. A target that breaks gives a failed run; one that stays broken ends the session."""
+        key = (trial.suite, trial.workload)
+        workload, variant = self._prepared.workloads[key], self._prepared.variants[trial.variant]
+        times = {"started_unix_ns": time.time_ns()}
+        start = time.monotonic_ns()
+        answer: AgentAnswer | None = None
+        try:
+            identity = f"{trial.block}-{trial.position}"
+            answer = self._ask(identity, self._prepared.programs[*key, trial.variant], key, self._passes[key])
+            outcome = judge(answer, workload, variant, self._checks.get(key, ""))
+            self._breaks = 0
+        except TargetError as error:
+            self._breaks += 1
+            if self._breaks >= GIVE_UP_AFTER:
+                raise UserError(
+                    f"The target broke {self._breaks} times in a row: {error.message}", error.hint
+                ) from error
+            outcome = Verdictless(Status.FAILED, f"the target broke: {error.message}")
+        times["elapsed_ns"] = time.monotonic_ns() - start
+        output = self._writer.keep_raw(raw_output(answer)) if answer else ""
+        return run_of(trial, outcome, answer, passes=self._passes[key], times=times, output=output)
+
+    def _ask(self, identity: str, program: Program, key: tuple[str, str], passes: int) -> AgentAnswer:
+        workload = self._prepared.workloads[key]
+        request = request_for(
+            identity, program.path, workload, program.recipe, passes=passes, cwd=self._target.scratch(), cpus=self._cpus
+        )
+        return self._target.run(request)
+
+    def _keep(self, run: Run) -> None:
+        self._writer.append(run)
+        self._runs[run.trial.key] = run
+        self._learn_check(run)
+
+    def _learn_check(self, run: Run) -> None:
+        """The first run that did well tells what checksum equal work has."""
+        if run.status is Status.OK and run.check:
+            self._checks.setdefault((run.trial.suite, run.trial.workload), run.check)
+
+    def _refuse(self, groups: Iterable[Group]) -> None:
+        """Leave a run for each variant of a workload that could not be built, so that the report says why."""
+        for suite, workload, load in groups:
+            for position, label in enumerate(self._prepared.variants):
+                trial = Trial(suite=suite, workload=workload, load=load, variant=label, block=1, position=position)
+                if trial.key not in self._runs:
+                    reason = self._prepared.refused[suite, workload]
+                    self._keep(
+                        Run(trial=trial, status=Status.UNAVAILABLE, reason=reason, started_unix_ns=time.time_ns())
+                    )
+
+    def _without_hopeless(self, block: int, still_open: tuple[Group, ...]) -> tuple[Group, ...]:
+        """Drop groups in which some variant has failed or been refused too often."""
+        bad = collections.Counter(
+            (run.trial.suite, run.trial.workload, run.trial.load, run.trial.variant)
+            for run in self._runs.values()
+            if run.status is not Status.OK and run.trial.block <= block
+        )
+        hopeless = {place[:3] for place, times in bad.items() if times >= GIVE_UP_AFTER}
+        return tuple(group for group in still_open if group not in hopeless)
+
+    def _look(self, block: int, still_open: tuple[Group, ...]) -> Look:
+        runs = [run for run in self._runs.values() if run.trial.block <= block]
+        cost: collections.Counter[Group] = collections.Counter()
+        for run in runs:
+            if run.trial.block == block:
+                cost[run.trial.suite, run.trial.workload, run.trial.load] += run.elapsed_ns
+        next_block_ns = sum(cost[group] for group in still_open)
+        return self._referee(runs, still_open, block, self._used_ns(block), next_block_ns)
+
+    def _used_ns(self, block: int) -> int:
+        return sum(run.elapsed_ns for run in self._runs.values() if run.trial.block <= block)

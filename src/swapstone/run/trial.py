@@ -1,0 +1,178 @@
+"""One trial: what the target is asked, and what its answer amounts to."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+from collections.abc import Mapping, Sequence
+
+from swapstone.factors import Evidence, Recipe, find_factor
+from swapstone.model import Cpus, Run, Sample, Status, Trial, Variant, WireError, Workload
+from swapstone.wire import AgentAnswer, Ended, TrialRequest, WorkloadReport, decode_workload_report
+from swapstone.workloads import samples_of
+
+OUTPUT_BYTES = 64 * 1024
+DISK_BYTES = 1024 * 1024 * 1024
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdictless:
+    """What an answer amounts to, before it is tied to a trial: a status with its reason, or samples."""
+
+    status: Status
+    reason: str = ""
+    samples: tuple[Sample, ...] = ()
+    observed: tuple[tuple[str, str], ...] = ()
+    check: str = ""
+
+
+def request_for(
+    identity: str, program: str, workload: Workload, recipe: Recipe, *, passes: int, cwd: str, cpus: Sequence[int]
+) -> TrialRequest:
+    """Build what the target is asked for one trial.
+
+    Args:
+        identity: unique within the session.
+        program: path on the target.
+        workload: what it is; decides pinning and time-out.
+        recipe: gives environment and priority.
+        passes: how often it repeats its work.
+        cwd: working directory on the target.
+        cpus: the target's processors. A pinned workload runs on the last of them, which on most machines is not the one that
+            serves the interrupts.
+    """
+    return TrialRequest(
+        id=identity,
+        arguments=(program, str(passes), *workload.arguments),
+        environment=recipe.environment,
+        cwd=cwd,
+        cpus=(max(cpus),) if workload.cpus is Cpus.ONE and cpus else (),
+        nice=recipe.nice,
+        timeout_ms=workload.timeout_ms,
+        output_bytes=OUTPUT_BYTES,
+        disk_bytes=DISK_BYTES,
+    )
+
+
+def judge(answer: AgentAnswer, workload: Workload, variant: Variant, expected_check: str) -> Verdictless:
+    """Decide what an answer amounts to.
+
+    Args:
+        answer: what the agent saw.
+        workload: what was asked for.
+        variant: the levels that should have been in force.
+        expected_check: checksum that equal work must have; empty if none is known yet.
+
+    Returns:
+        Failed, when the program did not end well or its report is not one; refused, when another level was in force or other work
+        was done; else ok with its samples.
+    """
+    trouble = _trouble(answer)
+    if trouble:
+        return Verdictless(Status.FAILED, trouble)
+    try:
+        report = decode_workload_report(answer.stdout)
+    except WireError as error:
+        return Verdictless(Status.FAILED, f"its report can't be read: {error.message}")
+    if report.name != workload.name:
+        return Verdictless(Status.FAILED, f"the program reports as {report.name!r}, not as {workload.name!r}")
+    if report.error:
+        return Verdictless(Status.FAILED, f"it says: {report.error}")
+    observed = _observed(answer, report, variant)
+    wrong = _wrong_level(observed, variant)
+    if wrong:
+        return Verdictless(Status.REFUSED, wrong, observed=observed)
+    if expected_check and report.check != expected_check:
+        reason = f"it did other work: its checksum is {report.check or 'missing'}, not {expected_check}"
+        return Verdictless(Status.REFUSED, reason, observed=observed, check=report.check)
+    samples = samples_of(report, dict(answer.facts))
+    return Verdictless(Status.OK, samples=samples, observed=observed, check=report.check)
+
+
+def run_of(
+    trial: Trial,
+    outcome: Verdictless,
+    answer: AgentAnswer | None,
+    *,
+    passes: int,
+    times: Mapping[str, int],
+    output: str,
+) -> Run:
+    """Tie an outcome to its trial.
+
+    Args:
+        trial: which.
+        outcome: what it amounts to.
+        answer: where the facts are from; None when the target broke.
+        passes: how many were asked for.
+        times: ``started_unix_ns`` and ``elapsed_ns``.
+        output: digest of the raw output.
+    """
+    return Run(
+        trial=trial,
+        status=outcome.status,
+        reason=outcome.reason,
+        samples=outcome.samples,
+        observed=outcome.observed,
+        facts=answer.facts if answer else (),
+        passes=passes,
+        check=outcome.check,
+        started_unix_ns=times["started_unix_ns"],
+        elapsed_ns=times["elapsed_ns"],
+        output=output,
+    )
+
+
+def raw_output(answer: AgentAnswer) -> bytes:
+    """Return all that a trial printed and what the agent noted, as one text to keep."""
+    notes = "".join(f"{note}\n" for note in answer.notes).encode()
+    parts = (("stdout", answer.stdout), ("stderr", answer.stderr), ("agent", notes))
+    return b"".join(b"--- %s\n%s" % (name.encode(), data) for name, data in parts if data)
+
+
+def _observed(answer: AgentAnswer, report: WorkloadReport, variant: Variant) -> tuple[tuple[str, str], ...]:
+    evidence = Evidence(interp=answer.interp, objects=answer.objects, mapped=report.mapped, facts=answer.facts)
+    return tuple((name, find_factor(name).observe(evidence) or "unknown") for name, _ in variant.levels)
+
+
+def _wrong_level(observed: tuple[tuple[str, str], ...], variant: Variant) -> str:
+    for name, seen in observed:
+        asked = variant.level(name)
+        if seen == "unknown":
+            return f"{name}={asked} was asked for, but what was in force could not be observed"
+        if seen != asked:
+            return f"{name}={asked} was asked for, but {seen} was in force in the process that ran"
+    return ""
+
+
+def _trouble(answer: AgentAnswer) -> str:
+    """Say why a program did not end well, with the last thing it said; empty if it did."""
+    reasons = {
+        Ended.EXITED: f"it ended with status {answer.code}" if answer.code else "",
+        Ended.SIGNALED: f"it was killed by {_signal_name(answer.code)}",
+        Ended.TIMEOUT: "it did not end within its time and was stopped",
+        Ended.OVERFLOW: f"it printed more than {OUTPUT_BYTES // 1024} KiB and was stopped",
+        Ended.DISK: f"it wrote more than {DISK_BYTES // 1024**2} MiB to disk and was stopped",
+        Ended.ORPHANS: f"it left {answer.code} processes running, which were killed",
+        Ended.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}",
+    }
+    reason = reasons[answer.how]
+    said = _last_words(answer)
+    return f"{reason}; {said}" if reason and said else reason
+
+
+def _last_words(answer: AgentAnswer) -> str:
+    """Return the last line of what it complained of: its report's error, else standard error, else standard output."""
+    for data in (answer.stderr, answer.stdout):
+        lines = [line for line in data.decode(errors="replace").splitlines() if line.strip() and line != "end"]
+        if lines:
+            return f"its last words: {lines[-1][:200]!r}"
+    return "it said nothing"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"{signal.Signals(number).name} (signal {number})"
+    except ValueError:
+        return f"signal {number}"

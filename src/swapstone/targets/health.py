@@ -1,0 +1,275 @@
+"""What this machine can do, and what makes its timings noisy: the findings behind ``swapstone doctor``."""
+
+from __future__ import annotations
+
+import enum
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from swapstone.model import Noun
+
+
+class State(enum.Enum):
+    """How a finding is to be taken."""
+
+    GOOD = "good"
+    NOISY = "noisy"  # timings will spread more, or drift
+    MISSING = "missing"  # something can't be done here
+    UNKNOWN = "unknown"  # this machine doesn't say
+
+
+class Finding(Noun, frozen=True, kw_only=True):
+    """One thing that the doctor looked at.
+
+    Attributes:
+        name: what.
+        state: how it is to be taken.
+        found: what was seen.
+        meaning: what follows for measurements; empty when good.
+        mend: a command that would mend it; empty when there is none, or nothing to mend.
+    """
+
+    name: str
+    state: State
+    found: str
+    meaning: str = ""
+    mend: str = ""
+
+
+class Machine:
+    """Where the doctor looks. Another root lets a test show it another machine.
+
+    Args:
+        root: holds ``proc`` and ``sys``.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self.root = root
+
+    def text(self, path: str) -> str:
+        """Return a file's stripped text, or an empty text when it isn't there or may not be read."""
+        try:
+            return (self.root / path.lstrip("/")).read_text(errors="replace").strip()
+        except OSError:
+            return ""
+
+    def texts(self, pattern: str) -> list[str]:
+        """Return the texts of all files that match a glob pattern."""
+        return [self.text(str(path.relative_to(self.root))) for path in sorted(self.root.glob(pattern.lstrip("/")))]
+
+
+def examine(machine: Machine | None = None) -> tuple[Finding, ...]:
+    """Look at everything that makes timings noisy.
+
+    Returns:
+        One finding for each thing looked at, in a fixed order.
+    """
+    return tuple(check(machine or Machine()) for check in _CHECKS)
+
+
+def _governor(machine: Machine) -> Finding:
+    governors = sorted(set(machine.texts("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")))
+    if not governors:
+        return Finding(
+            name="governor",
+            state=State.UNKNOWN,
+            found="no cpufreq here",
+            meaning="a virtual machine's host decides on the clock rate",
+        )
+    if governors == ["performance"]:
+        return Finding(name="governor", state=State.GOOD, found="performance")
+    return Finding(
+        name="governor",
+        state=State.NOISY,
+        found=", ".join(governors),
+        meaning="the clock rate follows the load, so the first milliseconds of a trial run slower",
+        mend="sudo cpupower frequency-set -g performance",
+    )
+
+
+def _turbo(machine: Machine) -> Finding:
+    switches = (
+        (
+            "/sys/devices/system/cpu/intel_pstate/no_turbo",
+            "0",
+            "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo",
+        ),
+        ("/sys/devices/system/cpu/cpufreq/boost", "1", "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost"),
+    )
+    for path, on, mend in switches:
+        value = machine.text(path)
+        if value == on:
+            meaning = "the clock rate depends on heat and on what the other cores do"
+            return Finding(name="turbo", state=State.NOISY, found="on", meaning=meaning, mend=mend)
+        if value:
+            return Finding(name="turbo", state=State.GOOD, found="off")
+    return Finding(name="turbo", state=State.UNKNOWN, found="no switch for it here")
+
+
+def _smt(machine: Machine) -> Finding:
+    active = machine.text("/sys/devices/system/cpu/smt/active")
+    if active == "1":
+        return Finding(
+            name="SMT",
+            state=State.NOISY,
+            found="on",
+            meaning="a neighbour thread on the same core takes part of its time without showing as load",
+            mend="echo off | sudo tee /sys/devices/system/cpu/smt/control",
+        )
+    if active == "0":
+        return Finding(name="SMT", state=State.GOOD, found="off, or none")
+    return Finding(name="SMT", state=State.UNKNOWN, found="this kernel doesn't say")
+
+
+def _pressure(machine: Machine) -> Finding:
+    line = machine.text("/proc/pressure/cpu").split("\n")[0]
+    fields = dict(part.split("=", 1) for part in line.split() if "=" in part)
+    if "avg10" not in fields:
+        return Finding(
+            name="CPU pressure",
+            state=State.UNKNOWN,
+            found="no /proc/pressure",
+            meaning="a report can't tell whether the machine was busy",
+            mend="boot a kernel with CONFIG_PSI=y, with psi=1 on its command line",
+        )
+    share = float(fields["avg10"])
+    if share <= 5:
+        return Finding(name="CPU pressure", state=State.GOOD, found=f"{share:g} % of the last 10 s")
+    return Finding(
+        name="CPU pressure",
+        state=State.NOISY,
+        found=f"{share:g} % of the last 10 s",
+        meaning="other tasks compete for the processors; above 20 % a report leads with CPU time",
+        mend="find them with: top -o %CPU",
+    )
+
+
+def _virtual(machine: Machine) -> Finding:
+    if " hypervisor" not in machine.text("/proc/cpuinfo"):
+        return Finding(name="virtual machine", state=State.GOOD, found="none seen")
+    maker = machine.text("/sys/class/dmi/id/sys_vendor") or "unnamed hypervisor"
+    return Finding(
+        name="virtual machine",
+        state=State.NOISY,
+        found=maker,
+        meaning="its host may take the processor away at any time; steal time is recorded around every trial",
+    )
+
+
+def _steal(machine: Machine) -> Finding:
+    fields = machine.text("/proc/stat").split("\n")[0].split()
+    if len(fields) < 9:
+        return Finding(name="stolen time", state=State.UNKNOWN, found="this kernel doesn't say")
+    times = [int(field) for field in fields[1:]]
+    share = 100 * times[7] / max(1, sum(times))
+    state = State.NOISY if share > 1 else State.GOOD
+    meaning = "the hypervisor took this share of the processors since boot" if share > 1 else ""
+    return Finding(name="stolen time", state=state, found=f"{share:.2f} % since boot", meaning=meaning)
+
+
+def _aslr(machine: Machine) -> Finding:
+    value = machine.text("/proc/sys/kernel/randomize_va_space")
+    if value == "2":
+        return Finding(
+            name="ASLR",
+            state=State.GOOD,
+            found="on",
+            meaning="each run draws its own layout, so the intervals include that spread; off, one lucky layout would be measured",
+        )
+    if value:
+        return Finding(
+            name="ASLR",
+            state=State.NOISY,
+            found="off" if value == "0" else "partly on",
+            meaning="every run has the same layout: a difference may be that of two layouts, not of two levels",
+            mend="sudo sysctl kernel.randomize_va_space=2",
+        )
+    return Finding(name="ASLR", state=State.UNKNOWN, found="this kernel doesn't say")
+
+
+def _clock(machine: Machine) -> Finding:
+    source = machine.text("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+    slow = source in {"hpet", "acpi_pm", "jiffies"}
+    return Finding(
+        name="clock source",
+        state=State.NOISY if slow else State.GOOD if source else State.UNKNOWN,
+        found=source or "this kernel doesn't say",
+        meaning="reading the time takes a system call of a microsecond" if slow else "",
+        mend="boot with tsc=reliable, if the processor's TSC is" if slow else "",
+    )
+
+
+def _swap(machine: Machine) -> Finding:
+    fields = dict(line.split(":", 1) for line in machine.text("/proc/meminfo").splitlines() if ":" in line)
+    try:
+        used_kib = int(fields["SwapTotal"].split()[0]) - int(fields["SwapFree"].split()[0])
+    except (KeyError, ValueError, IndexError):
+        return Finding(name="swap in use", state=State.UNKNOWN, found="this kernel doesn't say")
+    if used_kib < 1024:
+        return Finding(name="swap in use", state=State.GOOD, found="none")
+    return Finding(
+        name="swap in use",
+        state=State.NOISY,
+        found=f"{used_kib // 1024} MiB",
+        meaning="a trial may wait for the disk",
+        mend="sudo swapoff -a && sudo swapon -a, when there is memory enough",
+    )
+
+
+def _huge_pages(machine: Machine) -> Finding:
+    text = machine.text("/sys/kernel/mm/transparent_hugepage/enabled")
+    chosen = text.partition("[")[2].partition("]")[0]
+    if chosen == "always":
+        return Finding(
+            name="huge pages",
+            state=State.NOISY,
+            found="always",
+            meaning="memory figures depend on when the kernel merges pages, and allocators differ in how they meet it",
+            mend="echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
+        )
+    return Finding(name="huge pages", state=State.GOOD if chosen else State.UNKNOWN, found=chosen or "none here")
+
+
+def _cores(machine: Machine) -> Finding:
+    del machine
+    count = len(os.sched_getaffinity(0))
+    if count > 1:
+        return Finding(name="processors", state=State.GOOD, found=str(count))
+    return Finding(
+        name="processors",
+        state=State.NOISY,
+        found="1",
+        meaning="the trials share their processor with everything else, and threads can't run side by side",
+    )
+
+
+def _disk(machine: Machine) -> Finding:
+    del machine
+    free = shutil.disk_usage(Path.cwd()).free
+    if free > 1024**3:
+        return Finding(name="free disk", state=State.GOOD, found=f"{free / 1024**3:.0f} GiB")
+    return Finding(
+        name="free disk",
+        state=State.MISSING,
+        found=f"{free / 1024**2:.0f} MiB",
+        meaning="a record of a whole study takes some tens of MiB, and a trial may write up to 1 GiB",
+        mend="free some space, or name another disk with --out",
+    )
+
+
+_CHECKS: tuple[Callable[[Machine], Finding], ...] = (
+    _cores,
+    _virtual,
+    _steal,
+    _pressure,
+    _governor,
+    _turbo,
+    _smt,
+    _aslr,
+    _huge_pages,
+    _swap,
+    _clock,
+    _disk,
+)

@@ -1,0 +1,44 @@
+"""Small values for tests: an experiment and its runs, without a target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapstone import plan
+from swapstone.model import Experiment, FactorLevels, Run, Sample, Status, Trial
+
+
+def experiment(**changes: object) -> Experiment:
+    """Return an experiment of two libc workloads; any field may be changed."""
+    fields: dict[str, object] = {
+        "name": "compare",
+        "factors": (FactorLevels(factor="libc", levels=("glibc", "musl")),),
+        "workloads": (("libc", "b_malloc_tiny1"), ("libc", "b_string_strlen")),
+        "budget_ns": 60_000_000_000,
+        "margin": 0.02,
+        "confidence": 0.95,
+        "seed": 7,
+        **changes,
+    }
+    return Experiment(**fields)  # type: ignore[arg-type] # fields are checked by msgspec when a test encodes them
+
+
+def run(trial: Trial, wall_ns: float = 1000.0, **changes: object) -> Run:
+    """Return an ok run of a trial."""
+    fields: dict[str, object] = {
+        "trial": trial,
+        "status": Status.OK,
+        "samples": (Sample(metric="wall", values=(wall_ns, wall_ns + 1)), Sample(metric="cpu", values=(wall_ns,))),
+        "observed": (("libc", trial.variant.removeprefix("libc=").split(" ")[0]),),
+        "elapsed_ns": 100_000_000,
+        **changes,
+    }
+    return Run(**fields)  # type: ignore[arg-type] # as above
+
+
+def runs(subject: Experiment, blocks: int) -> Iterator[Run]:
+    """Yield the runs of a warm-up block and so many blocks; musl takes 1.5 times as long."""
+    for block in range(blocks + 1):
+        for trial in plan.block(subject, block, plan.groups(subject)):
+            factor = 1.5 if "musl" in trial.variant else 1.0
+            yield run(trial, 1000.0 * factor + block + trial.position)

@@ -1,0 +1,84 @@
+"""Factors: what users may type, and what evidence says."""
+
+from __future__ import annotations
+
+import pytest
+
+from swapstone.factors import FACTORS, Evidence, Recipe, find_factor, parse_choice
+from swapstone.factors.libc import LIBC
+from swapstone.model import UserError
+
+GLIBC = ("/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2")
+MUSL = ("/usr/lib/x86_64-linux-musl/libc.so",)
+
+
+@pytest.mark.parametrize(
+    ("interp", "objects", "seen"),
+    [
+        ("/lib64/ld-linux-x86-64.so.2", GLIBC, "glibc"),
+        ("/lib/ld-linux-aarch64.so.1", ("/lib/aarch64-linux-gnu/libc-2.31.so",), "glibc"),
+        ("/lib/ld-linux-armhf.so.3", (), "glibc"),
+        ("/lib/ld64.so.2", (), "glibc"),
+        ("/lib/ld-musl-x86_64.so.1", MUSL, "musl"),
+        ("/lib/ld-musl-armhf.so.1", ("/lib/libc.musl-armhf.so.1",), "musl"),
+        ("/lib/ld-musl-x86_64.so.1", GLIBC, "glibc+musl"),
+        ("/lib64/ld-linux-x86-64.so.2", ("/opt/ld-musl-x86_64.so.1",), "glibc+musl"),
+        (None, (), None),
+        (None, ("/usr/bin/prog", "/usr/lib/libm.so.6", "/usr/lib/libcxx.so.1"), None),
+        ("/lib/ld-uClibc.so.0", ("/lib/libuClibc-1.0.so",), None),
+        ("/lib64/ld-linux-x86-64.so.2", ("/tmp/libc.so.6 (deleted)",), "glibc"),
+    ],
+)
+def test_the_c_library_is_told_by_loader_and_objects(
+    interp: str | None, objects: tuple[str, ...], seen: str | None
+) -> None:
+    assert LIBC.observe(Evidence(interp=interp, objects=objects)) == seen
+
+
+def test_what_the_measuring_child_maps_counts_too() -> None:
+    assert LIBC.observe(Evidence(interp="/lib64/ld-linux-x86-64.so.2", objects=GLIBC, mapped=MUSL)) == "glibc+musl"
+
+
+def test_applying_a_level_changes_the_compiler_only() -> None:
+    base = Recipe(compiler=("cc",), cflags=("-O2",), environment=(("A", "b"),), nice=3)
+    musl = LIBC.apply("musl", base)
+    assert musl.compiler == ("musl-gcc",)
+    assert (musl.cflags, musl.ldflags, musl.environment, musl.nice) == (
+        base.cflags,
+        base.ldflags,
+        base.environment,
+        base.nice,
+    )
+
+
+def test_every_factor_is_complete() -> None:
+    for factor in FACTORS:
+        assert factor.describes and len(factor.levels) >= 2
+        assert find_factor(factor.name) is factor
+        for level in factor.levels:
+            assert level.describes
+            factor.apply(level.name, Recipe())
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("libc", "is not FACTOR=BASELINE,CANDIDATE", "swapstone compare libc=glibc,musl"),
+        ("lib=glibc,musl", "no factor named 'lib'", "'libc'"),
+        ("libc=glibc,mus", "no level named 'mus'", "'musl'"),
+        ("libc=glibc", "names one level only", "libc=glibc,musl"),
+        ("libc=glibc,glibc", "names 'glibc' twice", "--null"),
+        ("libc=glibc,", "no level named ''", "glibc"),
+        ("=", "no factor named ''", "libc"),
+    ],
+)
+def test_bad_choices_are_explained(text: str, message: str, hint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_choice(text)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_a_good_choice() -> None:
+    choice = parse_choice("libc=musl, glibc")
+    assert (choice.factor, choice.levels) == ("libc", ("musl", "glibc"))
