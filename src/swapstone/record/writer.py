@@ -34,7 +34,8 @@ class RecordWriter:
         self._number = number
         self._chain = chain
         self._sessions = sessions
-        self._runs = (path / layout.RUNS).open("ab")
+        # Unbuffered: what could not be written must not be tried again behind our back.
+        self._runs = (path / layout.RUNS).open("ab", buffering=0)
 
     @classmethod
     def create(cls, path: Path, experiment: Experiment) -> Self:
@@ -155,8 +156,9 @@ class RecordWriter:
         line = layout.Line(number=self._number + 1, previous=self._chain, chain=chain, run=msgspec.Raw(encoded))
         end = os.fstat(self._runs.fileno()).st_size
         try:
-            self._runs.write(msgspec.json.encode(line) + b"\n")
-            self._runs.flush()
+            rest = memoryview(msgspec.json.encode(line) + b"\n")
+            while rest:
+                rest = rest[self._runs.write(rest) :]
             os.fsync(self._runs.fileno())
         except OSError as error:
             # Half a line may be on disk: take it back, so that the record stays whole.

@@ -177,7 +177,7 @@ def test_unwritable_places_are_user_errors(tmp_path: Path) -> None:
 def test_a_full_disk_is_a_user_error_and_what_was_written_stays(tmp_path: Path) -> None:
     path = _made(tmp_path / "r", blocks=1, seal=None)
     writer, view = RecordWriter.resume(path)
-    with writer, Path("/dev/full").open("wb") as full:
+    with writer, Path("/dev/full").open("wb", buffering=0) as full:
         writer._runs.close()
         writer._runs = full
         with pytest.raises(RecordError, match="No space left") as caught:

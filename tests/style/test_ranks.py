@@ -1,0 +1,90 @@
+"""Who may import whom, as ARCHITECTURE.md says."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "swapstone"
+
+# What each package may import of ours besides itself. ARCHITECTURE.md prints the same table.
+MAY_IMPORT: dict[str, set[str]] = {
+    "model": set(),
+    "stats": set(),
+    "wire": {"model"},
+    "record": {"model"},
+    "plan": {"model"},
+    "factors": {"model"},
+    "workloads": {"model"},
+    "published": {"model"},
+    "build": {"model", "factors", "workloads", "record"},
+    "targets": {"model", "wire", "factors"},
+    "compare": {"model", "stats", "record"},
+    "run": {"model", "wire", "factors", "workloads", "record", "plan", "build", "targets"},
+    "report": {"model", "compare", "published", "record"},
+}
+
+
+def _imports(path: Path) -> set[str]:
+    """Return the packages of ours that a file imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names = [node.module] if node.module != "swapstone" else [f"swapstone.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level > 0:
+            pytest.fail(f"{path}: relative import; write the whole name")
+        found |= {name.split(".")[1] for name in names if name.startswith("swapstone.")}
+    return found
+
+
+def _packages() -> list[str]:
+    return sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
+
+
+def test_every_package_has_a_rank() -> None:
+    assert set(_packages()) == set(MAY_IMPORT) | {"cli"}
+
+
+@pytest.mark.parametrize("package", sorted(MAY_IMPORT))
+def test_imports_go_down_only(package: str) -> None:
+    files = sorted((SOURCE / package).rglob("*.py"))
+    assert files
+    for path in files:
+        beyond = _imports(path) - MAY_IMPORT[package] - {package, "__version__"}
+        assert not beyond, f"{path.relative_to(SOURCE)} imports {sorted(beyond)}"
+
+
+def test_nothing_imports_cli() -> None:
+    for path in SOURCE.rglob("*.py"):
+        if path.parent.name != "cli" and path.name != "__main__.py":
+            assert "cli" not in _imports(path), path
+
+
+def test_the_table_has_no_circle() -> None:
+    done: set[str] = set()
+    while len(done) < len(MAY_IMPORT):
+        ready = {package for package, below in MAY_IMPORT.items() if below <= done} - done
+        assert ready, f"a circle among {sorted(set(MAY_IMPORT) - done)}"
+        done |= ready
+
+
+def test_the_check_sees_an_import(tmp_path: Path) -> None:
+    file = tmp_path / "x.py"
+    file.write_text(
+        "def f():\n    from swapstone.cli import main\n    import swapstone.report.text\n    from swapstone import plan\n"
+    )
+    assert _imports(file) == {"cli", "report", "plan"}
+
+
+def test_architecture_prints_the_same_table() -> None:
+    text = (SOURCE.parents[1] / "ARCHITECTURE.md").read_text()
+    for package, below in MAY_IMPORT.items():
+        line = next((line for line in text.splitlines() if line.startswith(f"| `{package}` |")), "")
+        assert {name.strip(" `") for name in line.split("|")[2].split(",")} - {"nothing"} == below, (
+            f"row of {package}: {line!r}"
+        )

@@ -1,0 +1,56 @@
+"""Formatters, linters and type checks, as tests."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).parents[2]
+C_FILES = sorted(path for path in (TOP / "native").rglob("*") if path.suffix in {".c", ".h"})
+PYTHON = ["src", "tests", "benchmarks", "tools"]
+
+
+def _passes(*command: str) -> None:
+    result = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, f"{' '.join(command[:4])}\n{result.stdout[-4000:]}{result.stderr[-4000:]}"
+
+
+def test_python_is_formatted() -> None:
+    _passes(sys.executable, "-m", "ruff", "format", "--check", *PYTHON)
+
+
+def test_python_is_lint_free() -> None:
+    _passes(sys.executable, "-m", "ruff", "check", *PYTHON)
+
+
+def test_python_types_hold() -> None:
+    _passes(sys.executable, "-m", "mypy")
+
+
+def test_c_is_formatted() -> None:
+    assert C_FILES
+    _passes("clang-format", "--dry-run", "-Werror", *map(str, C_FILES))
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang", "musl-gcc"])
+def test_c_has_no_warnings(compiler: str) -> None:
+    assert shutil.which(compiler), f"{compiler} is not installed; ./test installs it"
+    sources = [str(path) for path in C_FILES if path.suffix == ".c" and path.parent.name == "workloads"]
+    assert sources
+    _passes(compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-fsyntax-only", *sources)
+
+
+@pytest.mark.parametrize("script", ["swapstone", "test", ".ci/run", "tools/setup.sh"])
+def test_shell_scripts_parse(script: str) -> None:
+    _passes("sh", "-n", script)
+
+
+def test_no_python_file_is_two_rooms() -> None:
+    for path in (TOP / "src").rglob("*.py"):
+        assert len(path.read_text().splitlines()) <= 500, (
+            f"{path.relative_to(TOP)} has over 500 lines: split it by what it does"
+        )
