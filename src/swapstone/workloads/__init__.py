@@ -9,7 +9,7 @@ from swapstone.model import Suite, UserError, Workload, unknown
 from swapstone.workloads import libc, libc_extra
 from swapstone.workloads.samples import samples_of
 
-__all__ = ["SUITES", "find_suite", "find_workloads", "samples_of"]
+__all__ = ["SUITES", "find_suite", "find_workload", "find_workloads", "samples_of"]
 
 SUITES: tuple[Suite, ...] = (libc.SUITE, libc_extra.SUITE)
 """Every suite. A new one is a module here, and one name in this tuple."""
@@ -25,6 +25,18 @@ def find_suite(name: str) -> Suite:
         if suite.name == name:
             return suite
     raise unknown("suite", name, (suite.name for suite in SUITES))
+
+
+def find_workload(suite: str, name: str) -> Workload:
+    """Return one workload of one suite.
+
+    Raises:
+        UserError: the suite or the workload does not exist; the hint gives near names.
+    """
+    for workload in find_suite(suite).workloads:
+        if workload.name == name:
+            return workload
+    raise unknown("workload", name, (workload.name for workload in find_suite(suite).workloads))
 
 
 def find_workloads(suites: Iterable[str], only: Iterable[str] = ()) -> tuple[tuple[Suite, Workload], ...]:
