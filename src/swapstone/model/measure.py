@@ -64,6 +64,8 @@ class Workload(Noun, frozen=True, kw_only=True):
         cpus: whether it is pinned to one processor.
         waits: true where the work sleeps, blocks or crosses processes, so that wall time is the verdict and CPU time isn't.
         libraries: linker flags that it needs, e.g. ``-lm``.
+        companions: further sources, each built as a shared object, named after its stem, in the program's own directory
+            (``companions/object.c`` becomes ``object.so``): work that loads objects while it runs.
         timeout_ms: a trial of it is stopped after so long.
         max_passes: the most passes that calibration may choose (1 for work that can't be repeated).
     """
@@ -76,6 +78,7 @@ class Workload(Noun, frozen=True, kw_only=True):
     cpus: Cpus = Cpus.ONE
     waits: bool = False
     libraries: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
     timeout_ms: int = 60_000
     max_passes: int = 100_000
 

@@ -1,1 +1,76 @@
-"""."""
+"""Workloads: what programs are measured, in which suites, and what samples their reports give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+from swapstone.model import Suite, UserError, Workload, unknown
+from swapstone.workloads import libc, libc_extra
+from swapstone.workloads.samples import samples_of
+
+__all__ = ["SUITES", "find_suite", "find_workload", "find_workloads", "samples_of"]
+
+SUITES: tuple[Suite, ...] = (libc.SUITE, libc_extra.SUITE)
+"""Every suite. A new one is a module here, and one name in this tuple."""
+
+
+def find_suite(name: str) -> Suite:
+    """Return the suite of a name.
+
+    Raises:
+        UserError: there is none; the hint gives near names.
+    """
+    for suite in SUITES:
+        if suite.name == name:
+            return suite
+    raise unknown("suite", name, (suite.name for suite in SUITES))
+
+
+def find_workload(suite: str, name: str) -> Workload:
+    """Return one workload of one suite.
+
+    Raises:
+        UserError: the suite or the workload does not exist; the hint gives near names.
+    """
+    for workload in find_suite(suite).workloads:
+        if workload.name == name:
+            return workload
+    raise unknown("workload", name, (workload.name for workload in find_suite(suite).workloads))
+
+
+def find_workloads(suites: Iterable[str], only: Iterable[str] = ()) -> tuple[tuple[Suite, Workload], ...]:
+    """Return the workloads that a user asked for, in the order of the registry.
+
+    Args:
+        suites: names of suites; the same twice counts once.
+        only: patterns of shell style on names of workloads (``*``, ``?``, ``[...]``; round brackets and ``#`` stand
+            for themselves). A workload is taken when one of them matches; all are taken when there is none.
+
+    Returns:
+        Pairs of a suite and one of its workloads.
+
+    Raises:
+        UserError: a suite does not exist, or a pattern matches nothing in these suites.
+    """
+    asked = [find_suite(name) for name in suites]
+    chosen = [(suite, workload) for suite in SUITES if suite in asked for workload in suite.workloads]
+    patterns = tuple(only)
+    for pattern in patterns:
+        if not any(fnmatchcase(workload.name, pattern) for _, workload in chosen):
+            raise _matches_nothing(pattern, asked, [workload.name for _, workload in chosen])
+    if not patterns:
+        return tuple(chosen)
+    return tuple(
+        (suite, workload) for suite, workload in chosen if any(fnmatchcase(workload.name, one) for one in patterns)
+    )
+
+
+def _matches_nothing(pattern: str, asked: list[Suite], names: list[str]) -> UserError:
+    for suite in SUITES:
+        if suite not in asked and any(fnmatchcase(workload.name, pattern) for workload in suite.workloads):
+            return UserError(
+                f"No workload named {pattern!r} is in suite {', '.join(one.name for one in asked)}.",
+                f"Suite {suite.name} has it: add `--suite {suite.name}`.",
+            )
+    return unknown("workload", pattern, names)

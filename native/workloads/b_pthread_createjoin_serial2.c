@@ -1,0 +1,8 @@
+/* Create 50 threads, then join the 50; 50 times. */
+#include "empty_threads.h"
+
+static uint64_t pass(void) {
+    return create_and_join_groups(NULL);
+}
+
+WORKLOAD(.name = "b_pthread_createjoin_serial2", .mode = FRESH, .ops = 1, .pass = pass);

@@ -1,0 +1,23 @@
+/* Write 5000000 bytes to a temporary file one by one, and read them back; the stream locks for each. */
+#include "harness.h"
+
+#include <stdio.h>
+
+enum { BYTES = 5000000 };
+
+static uint64_t pass(void) {
+    uint64_t sum = 0;
+    FILE *file = tmpfile();
+    if (!file)
+        fail("tmpfile failed");
+    for (int i = 0; i < BYTES; i++)
+        putc('x', file);
+    if (fseek(file, 0, SEEK_SET) != 0)
+        fail("fseek failed");
+    for (int i = 0; i < BYTES; i++)
+        sum += (uint64_t)getc(file);
+    fclose(file);
+    return sum;
+}
+
+WORKLOAD(.name = "b_stdio_putcgetc", .mode = FRESH, .ops = 1, .pass = pass);

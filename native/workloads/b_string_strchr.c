@@ -1,0 +1,18 @@
+/* Find the b at the end of 500000 bytes 100 times; one byte at the start changes before each search. */
+#include "buffer.h"
+
+static uint64_t pass(void) {
+    char *buffer = take_buffer();
+    uint64_t found = 0;
+    memset(buffer, 'a', BUFFER_SIZE);
+    buffer[BUFFER_SIZE - 2] = 'b';
+    buffer[BUFFER_SIZE - 1] = 0;
+    for (int i = 0; i < BUFFER_ROUNDS; i++) {
+        buffer[i] = (char)('0' + i % 8);
+        found += (uint64_t)(strchr(buffer, 'b') - buffer);
+    }
+    free(buffer);
+    return found;
+}
+
+WORKLOAD(.name = "b_string_strchr", .mode = FRESH, .ops = 1, .pass = pass);

@@ -1,0 +1,17 @@
+/* Measure a text of 499999 bytes 100 times; one byte at the start changes before each time. */
+#include "buffer.h"
+
+static uint64_t pass(void) {
+    char *buffer = take_buffer();
+    uint64_t lengths = 0;
+    memset(buffer, 'a', BUFFER_SIZE - 1);
+    buffer[BUFFER_SIZE - 1] = 0;
+    for (int i = 0; i < BUFFER_ROUNDS; i++) {
+        buffer[i] = (char)('0' + i % 8);
+        lengths += strlen(buffer);
+    }
+    free(buffer);
+    return lengths;
+}
+
+WORKLOAD(.name = "b_string_strlen", .mode = FRESH, .ops = 1, .pass = pass);

@@ -1,0 +1,10 @@
+/* A small shared object for the workload dlopen: one function, and one pointer that has to be relocated. */
+
+static int number = 42;
+int *object_number = &number;
+
+int object_answer(void);
+
+int object_answer(void) {
+    return *object_number;
+}

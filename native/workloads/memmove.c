@@ -1,0 +1,25 @@
+/* Move a block by half its size inside one buffer, up and down in turn: source and target overlap. */
+#include "sizes.h"
+
+static unsigned char *buffer;
+
+static void prepare(void) {
+    buffer = page_aligned(parameter->size + parameter->size / 2);
+    buffer[0] = 1;
+    buffer[parameter->size - 1] = 2;
+}
+
+static uint64_t pass(void) {
+    size_t half = parameter->size / 2;
+    for (uint64_t i = 0; i < parameter->ops; i += 2) {
+        memmove(buffer + half, buffer, parameter->size);
+        compiler_barrier();
+        memmove(buffer, buffer + half, parameter->size);
+        compiler_barrier();
+    }
+    return buffer[0] + 256u * buffer[parameter->size - 1];
+}
+
+static const struct parameter sizes[] = {SIZES("memmove")};
+
+WORKLOAD(.mode = WARM, .prepare = prepare, .pass = pass, .parameters = sizes);

@@ -1,0 +1,39 @@
+/* List a directory of 1000 files four times: open it, read all its entries, close it. */
+#include "scratch.h"
+
+#include <dirent.h>
+
+enum { FILES = 1000, LISTINGS = 4 };
+
+static void prepare(void) {
+    make_scratch();
+    for (int i = 0; i < FILES; i++)
+        write_scratch(i, "", 0);
+}
+
+static uint64_t list_once(void) {
+    DIR *directory = opendir(scratch);
+    uint64_t entries = 0, check = 0;
+    if (!directory)
+        fail("opendir: %s", strerror(errno));
+    for (const struct dirent *entry; (entry = readdir(directory)); entries++)
+        check += (unsigned char)entry->d_name[0] + strlen(entry->d_name);
+    closedir(directory);
+    if (entries != FILES + 2)
+        fail("read %llu entries", (unsigned long long)entries);
+    return check;
+}
+
+static uint64_t pass(void) {
+    uint64_t check = 0;
+    for (int i = 0; i < LISTINGS; i++)
+        check += list_once();
+    return check;
+}
+
+static void finish(void) {
+    remove_scratch(FILES);
+}
+
+WORKLOAD(.name = "readdir", .mode = WARM, .ops = LISTINGS, .prepare = prepare, .pass = pass,
+         .finish = finish);

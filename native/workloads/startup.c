@@ -1,0 +1,38 @@
+/* Start a program that does nothing, and wait for its end, 20 times. It is this very program, which returns
+ * at once from main. */
+#include "harness.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STARTS = 20 };
+
+static char path[4096];
+
+static void prepare(void) {
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length < 0)
+        fail("readlink /proc/self/exe: %s", strerror(errno));
+    path[length] = 0;
+}
+
+static uint64_t pass(void) {
+    char *arguments[] = {path, "-", NULL};
+    for (int i = 0; i < STARTS; i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            execv(path, arguments);
+            _exit(127);
+        }
+        if (child < 0 || waitpid(child, &status, 0) != child)
+            fail("fork or waitpid: %s", strerror(errno));
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+            fail("the empty program ended with status %d", status);
+    }
+    return STARTS;
+}
+
+WORKLOAD(.name = "startup", .mode = WARM, .ops = STARTS, .prepare = prepare, .pass = pass);

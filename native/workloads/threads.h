@@ -1,0 +1,23 @@
+/* Threads whose creation and end are checked. */
+#ifndef SWAPSTONE_THREADS_H
+#define SWAPSTONE_THREADS_H
+
+#include "harness.h"
+
+#include <pthread.h>
+#include <string.h>
+
+static inline void start_thread(pthread_t *thread, const pthread_attr_t *attributes, void *(*work)(void *),
+                                void *argument) {
+    int error = pthread_create(thread, attributes, work, argument);
+    if (error)
+        fail("pthread_create: %s", strerror(error));
+}
+
+static inline void join_thread(pthread_t thread) {
+    int error = pthread_join(thread, NULL);
+    if (error)
+        fail("pthread_join: %s", strerror(error));
+}
+
+#endif

@@ -1,0 +1,82 @@
+"""Suite `libc`: the works that the published comparison of C libraries names, under those names.
+
+Each pass is a fresh child. docs/workloads.md says what each does, and where it differs from the musl project's
+libc-bench.
+"""
+
+from __future__ import annotations
+
+from swapstone.model import Cpus, Suite, Workload
+from swapstone.workloads.metrics import COMPUTING, WAITING
+
+MOST_PASSES = 1000
+"""Keeps a report well below the output that the agent keeps of a trial: a pass is one line of at most some 60 bytes."""
+
+
+def _work(name: str, describes: str, *, source: str = "", argument: str = "") -> Workload:
+    return Workload(
+        name=name,
+        source=source or f"{name}.c",
+        arguments=(argument,) if argument else (),
+        describes=describes,
+        metrics=COMPUTING,
+        max_passes=MOST_PASSES,
+    )
+
+
+def _threads(name: str, describes: str, *, waits: bool = True) -> Workload:
+    return Workload(
+        name=name,
+        source=f"{name}.c",
+        describes=describes,
+        metrics=WAITING if waits else COMPUTING,
+        cpus=Cpus.ALL,
+        waits=waits,
+        libraries=("-pthread",),
+        max_passes=MOST_PASSES,
+    )
+
+
+def _strstr(label: str) -> Workload:
+    describes = f"find a needle of pattern {label} 50 times in 10000 copies of it of which only the last is whole"
+    return _work(f"b_string_strstr({label})", describes, source="b_string_strstr.c", argument=label)
+
+
+def _regex_search(name: str, argument: str, expression: str) -> Workload:
+    describes = f"search 260000 bytes for the expression {expression}"
+    return _work(name, describes, source="b_regex_search.c", argument=argument)
+
+
+SUITE = Suite(
+    name="libc",
+    describes="what the published comparison of glibc with musl measured: malloc, strings, threads, stdio, regex",
+    workloads=(
+        _work("b_malloc_sparse", "take 10000 zeroed blocks of 4000 bytes, give back all but every 150th"),
+        _work("b_malloc_bubble", "take 10000 zeroed blocks of 4000 bytes, give back all but the last"),
+        _work("b_malloc_tiny1", "take 10000 blocks of 16 to 64 bytes, give them back in order"),
+        _work("b_malloc_tiny2", "take 10000 blocks of 16 to 64 bytes, give them back scattered"),
+        _work("b_malloc_big1", "take 2000 blocks of 16 to 64 KiB, give them back in order"),
+        _work("b_malloc_big2", "take 2000 blocks of 16 to 64 KiB, give them back scattered"),
+        _threads("b_malloc_thread_stress", "two threads take and give back blocks in 300 slots that they share"),
+        _threads("b_malloc_thread_local", "two threads take and give back blocks in 300 slots each"),
+        _strstr("abcd"),
+        _strstr("azby"),
+        _strstr("ac"),
+        _strstr("aaac"),
+        _strstr("aaaaac"),
+        _work("b_string_memset", "set 500000 bytes 100 times"),
+        _work("b_string_strchr", "find the last of 499999 letters 100 times"),
+        _work("b_string_strlen", "measure a text of 499999 bytes 100 times"),
+        _threads("b_pthread_createjoin_serial1", "create a thread and join it, 2500 times"),
+        _threads("b_pthread_createjoin_serial2", "create 50 threads, then join them, 50 times"),
+        _threads("b_pthread_create_serial1", "create 2500 threads that nobody joins"),
+        _threads("b_pthread_uselesslock", "lock and unlock a mutex that nobody else wants 1000000 times", waits=False),
+        _threads("b_pthread_createjoin_minimal1", "as serial1, with the smallest stack and no guard"),
+        _threads("b_pthread_createjoin_minimal2", "as serial2, with the smallest stack and no guard"),
+        _work("b_stdio_putcgetc", "write 5000000 bytes to a temporary file with putc, read them back with getc"),
+        _work("b_stdio_putcgetc_unlocked", "the same with putc_unlocked and getc_unlocked"),
+        _work("b_regex_compile", "compile the expression (a|b|c)*d*b 1000 times"),
+        _regex_search("b_regex_search", "1", "(a|b|c)*d*b"),
+        _regex_search("b_regex_search#2", "2", "a{25}b"),
+    ),
+)

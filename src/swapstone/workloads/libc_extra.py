@@ -1,0 +1,94 @@
+"""Suite `libc-extra`: smaller works beyond the published comparison. docs/workloads.md says what each does."""
+
+from __future__ import annotations
+
+from swapstone.model import Cpus, Suite, Workload
+from swapstone.workloads.libc import MOST_PASSES
+from swapstone.workloads.metrics import COMPUTING, WAITING
+
+_SIZES = (8, 64, 512, 4096, 65536, 1048576)
+_FUNCTIONS = ("exp", "log", "pow", "sin")
+
+
+def _work(name: str, describes: str, *, libraries: tuple[str, ...] = (), companions: tuple[str, ...] = ()) -> Workload:
+    return Workload(
+        name=name,
+        source=f"{name}.c",
+        describes=describes,
+        metrics=COMPUTING,
+        libraries=libraries,
+        companions=companions,
+        max_passes=MOST_PASSES,
+    )
+
+
+def _sized(function: str, describes: str) -> tuple[Workload, ...]:
+    return tuple(
+        Workload(
+            name=f"{function}({size})",
+            source=f"{function}.c",
+            arguments=(str(size),),
+            describes=f"{describes} of {size} bytes",
+            metrics=COMPUTING,
+            max_passes=MOST_PASSES,
+        )
+        for size in _SIZES
+    )
+
+
+def _math(function: str) -> Workload:
+    return Workload(
+        name=f"math_{function}",
+        source="math.c",
+        arguments=(function,),
+        describes=f"{function} of 1000 numbers, 100 times over",
+        metrics=COMPUTING,
+        libraries=("-lm",),
+        max_passes=MOST_PASSES,
+    )
+
+
+def _threads(name: str, describes: str) -> Workload:
+    return Workload(
+        name=name,
+        source=f"{name}.c",
+        describes=describes,
+        metrics=WAITING,
+        cpus=Cpus.ALL,
+        waits=True,
+        libraries=("-pthread",),
+        max_passes=MOST_PASSES,
+    )
+
+
+SUITE = Suite(
+    name="libc-extra",
+    describes="beyond the published comparison: blocks of memory, numbers, text, files, objects, threads",
+    workloads=(
+        *_sized("memcpy", "copy a block"),
+        *_sized("memmove", "move an overlapping block"),
+        *_sized("memset", "set a block"),
+        *_sized("memchr", "find the last byte of a block"),
+        _work("printf_float", "print 500 numbers in four formats"),
+        _work("scanf_float", "read 500 numbers with sscanf, ten times over"),
+        _work("strtod", "read 500 numbers with strtod, ten times over"),
+        _work("qsort", "sort 10000 random numbers"),
+        *(_math(function) for function in _FUNCTIONS),
+        _work("utf8_bigbuf", "convert a text of 150000 characters at once, 50 times"),
+        _work("utf8_onebyone", "convert 150000 characters one by one"),
+        _work("getline", "read 10000 lines of a file"),
+        _work("readdir", "list a directory of 1000 files, four times"),
+        _work(
+            "dlopen", "load, use and unload 16 shared objects", libraries=("-ldl",), companions=("companions/object.c",)
+        ),
+        _work("startup", "start a program that does nothing and wait for its end, 20 times"),
+        _threads("mutex_contended", "two threads add to one number 100000 times each under one mutex"),
+        _threads("condvar_pingpong", "two threads hand a turn to and fro 2000 times"),
+        _work(
+            "tls_access",
+            "add 200000 times to a thread-local variable of a loaded object",
+            libraries=("-ldl",),
+            companions=("companions/counter.c",),
+        ),
+    ),
+)

@@ -1,0 +1,97 @@
+"""The metrics that native workloads give: name, unit, and which direction is better."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swapstone.model import Direction, Metric, Quantity
+
+WALL = Metric(
+    name="wall", unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning="elapsed time of one operation"
+)
+CPU = Metric(
+    name="cpu",
+    unit="ns",
+    quantity=Quantity.TIME,
+    better=Direction.LOWER,
+    meaning="processor time of one operation, user and system, all threads and the children waited for",
+    leads=True,
+)
+RUN_DELAY = Metric(
+    name="run_delay",
+    unit="ns",
+    quantity=Quantity.TIME,
+    better=Direction.NEITHER,
+    meaning="time in which the main thread was ready in one pass, but had no processor: the machine's doing",
+)
+VIRT = Metric(
+    name="virt",
+    unit="B",
+    quantity=Quantity.MEMORY,
+    better=Direction.LOWER,
+    meaning="anonymous address space at the end of the last pass, without the stack",
+)
+RES = Metric(
+    name="res",
+    unit="B",
+    quantity=Quantity.MEMORY,
+    better=Direction.LOWER,
+    meaning="of that, what is in memory",
+)
+DIRTY = Metric(
+    name="dirty",
+    unit="B",
+    quantity=Quantity.MEMORY,
+    better=Direction.LOWER,
+    meaning="of that, what this process alone has written to",
+)
+MAXRSS = Metric(
+    name="maxrss",
+    unit="B",
+    quantity=Quantity.MEMORY,
+    better=Direction.LOWER,
+    meaning="peak resident size of the largest process of the run",
+)
+MINFLT = Metric(
+    name="minflt",
+    unit="1",
+    quantity=Quantity.EVENTS,
+    better=Direction.LOWER,
+    meaning="page faults in one pass that needed no input",
+)
+MAJFLT = Metric(
+    name="majflt",
+    unit="1",
+    quantity=Quantity.EVENTS,
+    better=Direction.LOWER,
+    meaning="page faults in one pass that waited for input",
+)
+NVCSW = Metric(
+    name="nvcsw",
+    unit="1",
+    quantity=Quantity.EVENTS,
+    better=Direction.LOWER,
+    meaning="context switches in one pass because the work had to wait",
+)
+NIVCSW = Metric(
+    name="nivcsw",
+    unit="1",
+    quantity=Quantity.EVENTS,
+    better=Direction.NEITHER,
+    meaning="context switches in one pass because the processor was taken away: the machine's doing",
+)
+
+_BESIDE_TIME = (RUN_DELAY, VIRT, RES, DIRTY, MAXRSS, MINFLT, MAJFLT, NVCSW, NIVCSW)
+
+COMPUTING: tuple[Metric, ...] = (WALL, CPU, *_BESIDE_TIME)
+"""Of work that only computes: processor time decides when a run is precise enough."""
+
+WAITING: tuple[Metric, ...] = (
+    msgspec.structs.replace(WALL, leads=True),
+    msgspec.structs.replace(CPU, leads=False),
+    *_BESIDE_TIME,
+)
+"""Of work that waits or uses several processors at once: elapsed time decides."""
+
+FROM_AGENT: tuple[tuple[str, Metric], ...] = (("maxrss_bytes", MAXRSS),)
+"""Metrics that the agent measures around the program, each with the name of its fact (docs/wire.md, section 2)."""

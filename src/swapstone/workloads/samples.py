@@ -1,0 +1,89 @@
+"""From what a native workload reported to samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from swapstone.model import Metric, Sample
+from swapstone.workloads import metrics
+
+
+class _Pass(Protocol):
+    @property
+    def wall_ns(self) -> int: ...
+    @property
+    def cpu_ns(self) -> int: ...
+    @property
+    def run_delay_ns(self) -> int | None: ...
+    @property
+    def minflt(self) -> int: ...
+    @property
+    def majflt(self) -> int: ...
+    @property
+    def nvcsw(self) -> int: ...
+    @property
+    def nivcsw(self) -> int: ...
+
+
+class _Memory(Protocol):
+    @property
+    def virt_bytes(self) -> int: ...
+    @property
+    def res_bytes(self) -> int: ...
+    @property
+    def dirty_bytes(self) -> int: ...
+
+
+class Report(Protocol):
+    """What `samples_of` needs of a decoded report (docs/wire.md, section 3); the decoder's type has it and more."""
+
+    @property
+    def ops(self) -> int:
+        """Operations in one pass."""
+
+    @property
+    def passes(self) -> Sequence[_Pass]:
+        """The passes, in order."""
+
+    @property
+    def memory(self) -> _Memory | None:
+        """Memory at the end of the last pass."""
+
+
+def samples_of(report: Report, answer_facts: Mapping[str, int]) -> tuple[Sample, ...]:
+    """Turn one run's report, and what the agent saw around it, into samples.
+
+    Wall and CPU time are divided by the operations of a pass; run delay, faults and context switches count a whole
+    pass; memory and peak resident size are one value each.
+
+    Args:
+        report: decoded and free of errors: it has passes.
+        answer_facts: the agent's facts by name; those that are no metric are ignored.
+
+    Returns:
+        One sample per metric, in the order of `metrics.COMPUTING`. A metric that was not measured is left out: memory
+        without a `memory` line, the run delay where a pass has none, the peak where the agent gave none.
+    """
+    passes = report.passes
+    samples = [
+        _sample(metrics.WALL, [one.wall_ns / report.ops for one in passes]),
+        _sample(metrics.CPU, [one.cpu_ns / report.ops for one in passes]),
+    ]
+    delays = [one.run_delay_ns for one in passes if one.run_delay_ns is not None]
+    if len(delays) == len(passes):
+        samples.append(_sample(metrics.RUN_DELAY, delays))
+    if report.memory is not None:
+        samples.append(_sample(metrics.VIRT, [report.memory.virt_bytes]))
+        samples.append(_sample(metrics.RES, [report.memory.res_bytes]))
+        samples.append(_sample(metrics.DIRTY, [report.memory.dirty_bytes]))
+    samples.extend(_sample(metric, [answer_facts[fact]]) for fact, metric in metrics.FROM_AGENT if fact in answer_facts)
+    samples.append(_sample(metrics.MINFLT, [one.minflt for one in passes]))
+    samples.append(_sample(metrics.MAJFLT, [one.majflt for one in passes]))
+    samples.append(_sample(metrics.NVCSW, [one.nvcsw for one in passes]))
+    samples.append(_sample(metrics.NIVCSW, [one.nivcsw for one in passes]))
+    return tuple(samples)
+
+
+def _sample(metric: Metric, values: Sequence[float]) -> Sample:
+    return Sample(metric=metric.name, values=tuple(float(value) for value in values))
