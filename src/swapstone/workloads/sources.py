@@ -1,23 +1,17 @@
-"""How native workloads become programs: facts that the build needs and that belong to the sources."""
+"""Which sources are no workload's own, and how companions become shared objects: facts for whoever builds."""
 
 from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-FOLDER = "native/workloads"
-"""Where the sources are, in the repository."""
-
-HARNESS = ("harness.c",)
+HARNESS = "harness.c"
 """Linked with every workload; it holds main."""
 
 EMPTY = "empty.c"
 """A program that does nothing, for the table of sizes. It stands alone, without the harness."""
 
-FLAGS = ("-std=gnu11", "-O2", "-fno-builtin", "-Wall", "-Wextra", "-Werror")
-"""For every source. Without -fno-builtin a compiler replaces calls of the C library with code of its own."""
-
 COMPANION_FLAGS = ("-shared", "-fPIC")
-"""For a companion, beside `FLAGS`."""
+"""For a companion, beside the flags of every source."""
 
 
 def companion_name(source: str) -> str:
