@@ -79,7 +79,7 @@ def resolve(wish: Wish) -> Experiment:
     return Experiment(
         name=wish.name,
         factors=tuple(wish.factors),
-        workloads=tuple((suite.name, workload.name) for suite, workload in chosen),
+        workloads=tuple((suite, workload.name) for suite, workload in chosen),
         target=wish.target,
         budget_ns=budget_ns,
         margin=parse_ratio(wish.margin, "--margin", 0.0, 1.0),
