@@ -1,1 +1,8 @@
-"""."""
+"""Where trials run: one contract, one file for each kind of target."""
+
+from __future__ import annotations
+
+from swapstone.targets.base import Target, TargetDescription, TargetError
+from swapstone.targets.registry import TARGETS, open_target
+
+__all__ = ["TARGETS", "Target", "TargetDescription", "TargetError", "open_target"]

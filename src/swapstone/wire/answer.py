@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import re
 import zlib
-from collections.abc import Iterator
 
 from swapstone.model import Noun, WireError
 from swapstone.wire.text import MAX_NUMBER, Place, encode_bytes, encode_text, show
@@ -210,29 +209,35 @@ class AnswerReader:
         self._draft: _Draft | None = None
         self._broken = False
 
-    def feed(self, data: bytes) -> Iterator[AgentAnswer]:
-        """Take the next bytes and yield each answer that they complete. Nothing is read unless it is iterated.
+    def feed(self, data: bytes) -> tuple[AgentAnswer, ...]:
+        """Take the next bytes.
 
         Args:
             data: bytes in the order in which they came, cut anywhere.
 
+        Returns:
+            The answers that they complete.
+
         Raises:
-            WireError: the bytes are not what docs/wire.md allows; the text names the line.
+            WireError: the bytes are not what docs/wire.md allows; the text names the line. Answers that the same bytes completed
+                before that line are lost with it: feed line by line to keep them.
             AgentRefusedError: the agent says that its plan is malformed.
         """
         if self._broken:
             raise WireError("The agent can't be read after an error.", "Start it again.")
         self._broken = True  # until this is done without an error
         *lines, self._rest = (self._rest + data).split(b"\n")
+        answers = []
         for line in lines:
             self._place.number += 1
             answer = self._take(line)
             if answer is not None:
-                yield answer
+                answers.append(answer)
         if len(self._rest) > MAX_LINE_BYTES:
             self._place.number += 1
             raise self._place.fault("the line has no end.")
         self._broken = False
+        return tuple(answers)
 
     def finish(self) -> None:
         """Say that no more bytes come.
@@ -282,6 +287,6 @@ def decode_answers(data: bytes) -> tuple[AgentAnswer, ...]:
         WireError: as `AnswerReader`.
     """
     reader = AnswerReader()
-    answers = tuple(reader.feed(data))
+    answers = reader.feed(data)
     reader.finish()
     return answers

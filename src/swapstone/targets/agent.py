@@ -1,0 +1,95 @@
+"""Building the agent: from its sources, with the compiler that is there, once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from swapstone.model import UnavailableError, UserError
+from swapstone.model.share import share_dir
+
+# No C library: the agent must contain none of the factors that it compares. The rest keeps a compiler from calling one.
+_FLAGS = (
+    *("-std=gnu11", "-O2", "-Wall", "-Wextra"),
+    *("-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-fno-asynchronous-unwind-tables"),
+    *("-fno-pie", "-no-pie", "-static", "-nostdlib", "-Wl,--build-id=none"),
+)
+_LIBRARIES = ("-lgcc",)  # the compiler's own helpers, for division on 32-bit processors
+_COMPILER_TIMEOUT_S = 120
+
+
+def agent_sources() -> tuple[Path, ...]:
+    """Return the agent's C files and headers, sorted."""
+    native = share_dir() / "native"
+    return tuple(sorted(path for part in ("agent", "port") for path in (native / part).glob("*.[ch]")))
+
+
+def build_agent(directory: Path, compiler: str = "cc") -> Path:
+    """Compile the agent, or take it from an earlier time.
+
+    Args:
+        directory: where built agents are kept, each in a folder named by the digest of its sources, flags and compiler.
+        compiler: a C compiler for the target's processor.
+
+    Returns:
+        The program.
+
+    Raises:
+        UnavailableError: there is no such compiler.
+        UserError: it can't compile the agent.
+    """
+    version = agent_compiler(compiler)
+    sources = agent_sources()
+    digest = hashlib.sha256("\0".join((version, compiler, *_FLAGS, *_LIBRARIES)).encode())
+    for source in sources:
+        digest.update(f"\0{source.name}\0".encode() + source.read_bytes())
+    built = directory / digest.hexdigest()[:16] / "swapstone-agent"
+    if built.exists():
+        return built
+    try:
+        built.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=directory) as work:
+            made = Path(work) / built.name
+            _compile([compiler, *_FLAGS, *(str(s) for s in sources if s.suffix == ".c"), *_LIBRARIES, "-o", str(made)])
+            made.replace(built)
+    except OSError as error:
+        raise UserError(
+            f"The agent can't be written to {directory}: {error.strerror}.",
+            "Free some space there, or set XDG_CACHE_HOME to a folder that you can write.",
+        ) from error
+    return built
+
+
+def agent_compiler(compiler: str) -> str:
+    """Return the first line that a compiler says of its version.
+
+    Raises:
+        UnavailableError: there is no such compiler.
+    """
+    return (_run([compiler, "--version"]).stdout.splitlines() or [""])[0]
+
+
+def _compile(command: Sequence[str]) -> None:
+    result = _run(command)
+    if result.returncode != 0:
+        words = "\n".join(result.stderr.splitlines()[:20])
+        raise UserError(f"{command[0]} can't compile the agent:\n{words}", "Try another compiler by setting CC.")
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "LC_ALL": "C"}
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, env=environment, timeout=_COMPILER_TIMEOUT_S
+        )
+    except (FileNotFoundError, PermissionError) as error:
+        raise UnavailableError(
+            f"There is no C compiler named {command[0]!r} to build the agent with.",
+            "On Debian: sudo apt-get install gcc libc6-dev",
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"{command[0]} took more than {_COMPILER_TIMEOUT_S} s to build the agent.") from error

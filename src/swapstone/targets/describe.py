@@ -1,0 +1,84 @@
+"""What the machine is on which this program runs."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+from swapstone.targets.base import TargetDescription
+
+
+def describe_host(root: Path = Path("/")) -> TargetDescription:
+    """Describe this machine.
+
+    Args:
+        root: where ``proc``, ``sys`` and ``etc`` are; for tests.
+
+    Returns:
+        What could be read; the rest is empty.
+    """
+    name = platform.uname()
+    cpu = _first_processor(root / "proc/cpuinfo")
+    return TargetDescription(
+        kernel=f"{name.system} {name.release} {name.version}",
+        architecture=name.machine,
+        cpu=cpu.get("model name") or cpu.get("uarch") or cpu.get("Processor") or cpu.get("CPU part", ""),
+        cpus=tuple(sorted(os.sched_getaffinity(0))),
+        microcode=cpu.get("microcode", ""),
+        governor=_governors(root),
+        mitigations=_mitigations(root / "sys/devices/system/cpu/vulnerabilities"),
+        virtualization=_virtualization(root, cpu),
+        memory_bytes=_memory_bytes(root / "proc/meminfo"),
+        system=_system(root / "etc/os-release"),
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _pairs(text: str, separator: str) -> dict[str, str]:
+    """Read lines of ``key SEPARATOR value``; the first of each key counts."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        key, mark, value = line.partition(separator)
+        if mark:
+            found.setdefault(key.strip(), value.strip())
+    return found
+
+
+def _first_processor(path: Path) -> dict[str, str]:
+    return _pairs(_text(path), ":")
+
+
+def _governors(root: Path) -> str:
+    paths = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
+    return ",".join(sorted({_text(path) for path in paths} - {""}))
+
+
+def _mitigations(folder: Path) -> str:
+    return "; ".join(f"{path.name}: {_text(path)}" for path in sorted(folder.glob("*")))
+
+
+def _virtualization(root: Path, cpu: dict[str, str]) -> str:
+    kind = _text(root / "sys/hypervisor/type")
+    maker = " ".join(
+        filter(None, (_text(root / f"sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")))
+    )
+    flags = cpu.get("flags", "").split()
+    if kind or "hypervisor" in flags:
+        return kind or maker or "a hypervisor"
+    return "none" if flags else ""
+
+
+def _memory_bytes(path: Path) -> int:
+    number, _, unit = _pairs(_text(path), ":").get("MemTotal", "").partition(" ")
+    return int(number) * 1024 if number.isdigit() and unit == "kB" else 0
+
+
+def _system(path: Path) -> str:
+    return _pairs(_text(path), "=").get("PRETTY_NAME", "").strip('"')

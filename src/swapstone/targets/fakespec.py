@@ -1,0 +1,183 @@
+"""What a fake target is told to do: its TOML file, read strictly. docs/fake-target.md describes it."""
+
+from __future__ import annotations
+
+import fnmatch
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from swapstone.model import Noun, UserError, unknown
+from swapstone.targets.base import TargetDescription
+
+FAULTS: dict[str, str] = {
+    "truncate": "its report is cut short in the middle",
+    "garbage": "it prints something that is no report",
+    "silent": "it prints nothing",
+    "negative": "a pass took a negative time",
+    "nan": "a pass took 'nan'",
+    "error": "it says that it could not do its work, and ends with status 1",
+    "other-work": "its checksum is another one",
+    "wrong-level": "it ran with another level than it was asked for",
+    "crash": "it is killed by SIGSEGV",
+    "timeout": "it hangs until its time is over",
+    "overflow": "it floods its output",
+    "disk": "it fills the disk",
+    "orphans": "it leaves two processes",
+    "unstarted": "it is not there",
+    "broken": "the agent is cut short in its answer: the target itself broke",
+}
+
+_Count = Annotated[int, Meta(ge=0, le=2**53)]
+_Positive = Annotated[int, Meta(ge=1, le=2**53)]
+_Ratio = Annotated[float, Meta(ge=0.0, le=100.0)]
+
+
+class Fault(Noun, frozen=True, kw_only=True):
+    """Something that goes wrong.
+
+    Attributes:
+        kind: one of `FAULTS`.
+        probability: of each trial.
+        trials: shell patterns of the identifiers of trials for which it happens for sure, e.g. ``3-*`` for all of block 3.
+    """
+
+    kind: str
+    probability: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
+    trials: tuple[str, ...] = ()
+
+
+class Behaviour(Noun, frozen=True, kw_only=True):
+    """How programs behave: those whose workload and variant both match.
+
+    A None is taken from an earlier behaviour that matches, or else from `DEFAULTS`. `wall_ns` has no default.
+
+    Attributes:
+        workload: shell pattern of workload names.
+        variant: shell pattern of variant labels, such as ``libc=musl*``.
+        wall_ns: median time of a pass.
+        cpu_share: processor time as a share of wall time.
+        start_ns: time outside the passes.
+        noise: standard deviation of the logarithm of a run's time: lognormal, independent from run to run.
+        pass_noise: the same from pass to pass in a run.
+        drift: relative growth from one block to the next, compounded.
+        wander: standard deviation of a disturbance of the logarithm that a whole block shares, whatever the variant.
+        autocorrelation: of that disturbance, from a block to the next (first-order autoregression).
+        ops: operations in a pass.
+        virt_bytes: anonymous memory at the end: its size.
+        res_bytes: what of it is resident.
+        dirty_bytes: what of it is dirty.
+        maxrss_bytes: peak resident size.
+        minflt: minor page faults in a pass.
+        nvcsw: voluntary context switches in a pass.
+        pressure: share of the time in which some task waited for a processor.
+        faults: what goes wrong; the first that happens counts.
+    """
+
+    workload: str = "*"
+    variant: str = "*"
+    wall_ns: _Positive | None = None
+    cpu_share: _Ratio | None = None
+    start_ns: _Count | None = None
+    noise: _Ratio | None = None
+    pass_noise: _Ratio | None = None
+    drift: Annotated[float, Meta(gt=-1.0, le=10.0)] | None = None
+    wander: _Ratio | None = None
+    autocorrelation: Annotated[float, Meta(gt=-1.0, lt=1.0)] | None = None
+    ops: _Positive | None = None
+    virt_bytes: _Count | None = None
+    res_bytes: _Count | None = None
+    dirty_bytes: _Count | None = None
+    maxrss_bytes: _Count | None = None
+    minflt: _Count | None = None
+    nvcsw: _Count | None = None
+    pressure: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
+    faults: tuple[Fault, ...] | None = None
+
+
+class Manner(Noun, frozen=True, kw_only=True):
+    """How one program behaves: every attribute of `Behaviour` that counts, resolved. The defaults are those of a quiet machine."""
+
+    wall_ns: int
+    cpu_share: float = 1.0
+    start_ns: int = 500_000
+    noise: float = 0.0
+    pass_noise: float = 0.0
+    drift: float = 0.0
+    wander: float = 0.0
+    autocorrelation: float = 0.0
+    ops: int = 1
+    virt_bytes: int = 1 << 20
+    res_bytes: int = 1 << 19
+    dirty_bytes: int = 1 << 19
+    maxrss_bytes: int = 1 << 21
+    minflt: int = 0
+    nvcsw: int = 0
+    pressure: float = 0.0
+    faults: tuple[Fault, ...] = ()
+
+
+_MACHINE = TargetDescription(kernel="fake", architecture="fake", cpu="fake", cpus=(0, 1), system="a fake target")
+
+
+class Spec(Noun, frozen=True, kw_only=True):
+    """A fake target's whole file.
+
+    Attributes:
+        seed: of all that is random.
+        machine: what the target says that it is.
+        behaviour: from general to particular: a later one overrides an earlier one, attribute by attribute.
+    """
+
+    seed: int = 0
+    machine: TargetDescription = _MACHINE
+    behaviour: tuple[Behaviour, ...]
+
+    def manner(self, variant: str, workload: str) -> Manner:
+        """Return how a program behaves.
+
+        Raises:
+            UserError: no behaviour gives it a time.
+        """
+        found: dict[str, object] = {}
+        for one in self.behaviour:
+            if fnmatch.fnmatchcase(workload, one.workload) and fnmatch.fnmatchcase(variant, one.variant):
+                found |= {name: value for name, value in msgspec.structs.asdict(one).items() if value is not None}
+        if "wall_ns" not in found:
+            raise UserError(
+                f"The fake target's file gives no wall_ns for {workload} of {variant}.",
+                "Add a [[behaviour]] that matches it, or one without patterns first.",
+            )
+        del found["workload"], found["variant"]
+        return Manner(**found)  # type: ignore[arg-type] # the same attributes with the same types, none of them None
+
+
+def load_spec(path: Path) -> Spec:
+    """Read a fake target's file.
+
+    Args:
+        path: a TOML file.
+
+    Returns:
+        What it says.
+
+    Raises:
+        UserError: there is no such file, it is not TOML, or it says something that is not in docs/fake-target.md.
+    """
+    hint = "docs/fake-target.md shows what such a file says."
+    try:
+        spec = msgspec.convert(tomllib.loads(path.read_text("utf-8")), Spec)
+    except OSError as error:
+        raise UserError(f"The fake target's file {path} can't be read: {error.strerror}.", hint) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is not TOML: {error}.", hint) from error
+    except msgspec.ValidationError as error:
+        raise UserError(f"{path} is no fake target's file: {error}.", hint) from error
+    for behaviour in spec.behaviour:
+        for fault in behaviour.faults or ():
+            if fault.kind not in FAULTS:
+                raise unknown("fault", fault.kind, FAULTS)
+    return spec

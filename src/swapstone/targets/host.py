@@ -1,0 +1,191 @@
+"""The machine on which this program runs, as a target."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import selectors
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from swapstone.model import UserError, WireError
+from swapstone.targets.agent import agent_compiler, build_agent
+from swapstone.targets.base import Target, TargetDescription, TargetError
+from swapstone.targets.describe import describe_host
+from swapstone.wire import AgentAnswer, AnswerReader, TrialRequest, encode_plan_header, encode_request
+
+SLACK_S = 30.0
+"""How much longer than a trial's time-out the agent may be silent: it waits up to 20 s for killed processes to be gone."""
+
+_FAREWELL_S = 25.0  # how long the agent may take to end what it runs when it is told to end
+
+
+class HostTarget(Target):
+    """Runs trials on this machine, through an agent that stays from one to the next.
+
+    Args:
+        agent: the program; built when it is needed if left out.
+        slack_s: how much longer than its time-out a trial may take before the agent is given up.
+    """
+
+    name = "host"
+
+    def __init__(self, agent: Path | None = None, slack_s: float = SLACK_S) -> None:
+        self._agent = agent
+        self._slack_s = slack_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._reader = AnswerReader()
+        self._scratch = Path(tempfile.mkdtemp(prefix="swapstone-"))
+
+    def describe(self) -> TargetDescription:
+        """Return what this machine is."""
+        return self._description
+
+    @functools.cached_property
+    def _description(self) -> TargetDescription:
+        return describe_host()
+
+    def tools(self) -> tuple[tuple[str, str], ...]:
+        """Return which agent it is and what compiled it."""
+        path = self._agent_path()
+        return (("agent", f"{path.parent.name}, built by {agent_compiler(_compiler())}"),)
+
+    def put(self, path: Path) -> str:
+        """Return where a program is: here, it stays where it is."""
+        if not os.access(path, os.X_OK) or not path.is_file():
+            raise UserError(f"{path} is not a program that can be run.")
+        return str(path.absolute())
+
+    def scratch(self) -> str:
+        """Return the folder that is emptied before every trial."""
+        return str(self._scratch)
+
+    def run(self, request: TrialRequest) -> AgentAnswer:
+        """Run one trial; see `Target.run`."""
+        asked = encode_request(request)
+        _empty(self._scratch)
+        try:
+            self._ask(asked)
+            answer = self._wait(time.monotonic() + request.timeout_ms / 1000 + self._slack_s)
+            if answer.id != request.id:
+                raise TargetError(f"The agent answered {answer.id} when it was asked for {request.id}.")
+        except WireError as error:
+            self._stop()
+            raise TargetError(f"The agent can't be understood: {error.message}", error.hint) from error
+        except BaseException:
+            self._stop()
+            raise
+        return answer
+
+    def close(self) -> None:
+        """End the agent, with whatever it runs, and remove the scratch folder."""
+        self._stop()
+        with contextlib.suppress(OSError):
+            _empty(self._scratch)
+            self._scratch.rmdir()
+
+    def _agent_path(self) -> Path:
+        if self._agent is None:
+            base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+            self._agent = build_agent(Path(base) / "swapstone" / "agents", _compiler())
+        return self._agent
+
+    def _ask(self, asked: bytes) -> None:
+        """Send a request, to a new agent if there is none."""
+        if self._process is None:
+            self._reader = AnswerReader()
+            self._process = _start(self._agent_path())
+            asked = encode_plan_header() + asked
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(asked)
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise self._gone() from error
+
+    def _wait(self, until_s: float) -> AgentAnswer:
+        """Read until one answer is whole."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        output = self._process.stdout.fileno()
+        with selectors.DefaultSelector() as selector:
+            selector.register(output, selectors.EVENT_READ)
+            while True:
+                left_s = until_s - time.monotonic()
+                if left_s <= 0:
+                    raise TargetError("The agent did not answer in time.", "It is started again for the next trial.")
+                if not selector.select(left_s):
+                    continue
+                data = os.read(output, 1 << 16)
+                if not data:
+                    self._reader.finish()
+                    raise self._gone()
+                answers = self._reader.feed(data)
+                if len(answers) > 1:
+                    raise TargetError("The agent gave more answers than it was asked for.")
+                if answers:
+                    return answers[0]
+
+    def _gone(self) -> TargetError:
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        status = self._process.returncode
+        return TargetError(f"The agent ended (status {status}).", "It is started again for the next trial.")
+
+    def _stop(self) -> None:
+        """End the agent: it kills what it runs when nobody listens to it any more."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for stream in (process.stdout, process.stdin):
+            assert stream is not None
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+        try:
+            process.wait(_FAREWELL_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _compiler() -> str:
+    return os.environ.get("CC") or "cc"
+
+
+def _start(agent: Path) -> subprocess.Popen[bytes]:
+    """Start an agent in a session of its own: a Ctrl-C at the terminal reaches this program alone."""
+    try:
+        return subprocess.Popen(
+            [str(agent), "-"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise TargetError(f"The agent {agent} can't be started: {error.strerror}.") from error
+
+
+def _empty(folder: Path) -> None:
+    """Remove what a trial left, even where it took away the permission to do so.
+
+    Raises:
+        TargetError: something can't be removed.
+    """
+    try:
+        folder.chmod(0o700)
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    _empty(Path(entry.path))
+                    Path(entry.path).rmdir()
+                else:
+                    Path(entry.path).unlink()
+    except OSError as error:
+        raise TargetError(f"The scratch folder can't be emptied: {error}.", f"Remove what is in {folder}.") from error

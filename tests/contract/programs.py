@@ -1,0 +1,95 @@
+"""Small programs that behave badly, built once for a session of tests."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+SOURCES: dict[str, str] = {
+    # prints where its stack and strings lie, and what it was given
+    "shows": r"""
+        #include <stdio.h>
+        #include <stdint.h>
+        #include <string.h>
+        int main(int argc, char **argv, char **env) {
+            char **last = env; int n = 0;
+            while (*last) { last++; n++; }
+            char *end = n ? last[-1] + strlen(last[-1]) : argv[argc - 1] + strlen(argv[argc - 1]);
+            printf("%d %d %ld %d\n", argc, n, (long)(end - argv[0]), (int)((uintptr_t)argv % 16));
+            for (int i = 1; i < argc; i++) { fwrite(argv[i], 1, strlen(argv[i]), stdout); putchar(0); }
+            for (int i = 0; i < n; i++) { fwrite(env[i], 1, strlen(env[i]), stdout); putchar(0); }
+            return 0;
+        }""",
+    # its second thread ends the process
+    "threads": r"""
+        #include <pthread.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        static void *other(void *unused) { (void)unused; usleep(20000); exit(7); }
+        int main(void) { pthread_t t; pthread_create(&t, 0, other, 0); for (;;) pause(); }""",
+    # its main thread ends long before the process
+    "early": r"""
+        #include <pthread.h>
+        #include <unistd.h>
+        #include <stdlib.h>
+        static void *other(void *unused) { (void)unused; usleep(300000); exit(0); }
+        int main(void) { pthread_t t; pthread_create(&t, 0, other, 0); pthread_exit(0); }""",
+    # leaves a child, and one that left the session and holds the output open
+    "leaves": r"""
+        #include <unistd.h>
+        int main(void) {
+            if (fork() == 0) { pause(); }
+            if (fork() == 0) { setsid(); if (fork() == 0) { for (;;) pause(); } for (;;) pause(); }
+            usleep(50000);
+            return 3;
+        }""",
+    # a daemon: the parent ends, the child stays with the output open and ignores what it can
+    "daemon": r"""
+        #include <signal.h>
+        #include <unistd.h>
+        int main(void) {
+            if (fork()) _exit(0);
+            setsid();
+            if (fork()) _exit(0);
+            for (int s = 1; s < 32; s++) signal(s, SIG_IGN);
+            for (;;) { write(1, "still here\n", 11); usleep(10000); }
+        }""",
+    # every process forks another and ends: a chain that runs away
+    "chain": r"""
+        #include <unistd.h>
+        int main(void) { if (fork() == 0) for (;;) { usleep(2000); if (fork()) _exit(0); } usleep(30000); return 0; }""",
+    # stops itself: nobody will wake it
+    "stops": r"""
+        #include <signal.h>
+        int main(void) { raise(SIGSTOP); return 0; }""",
+    # is sent a signal that it handles, while it is traced
+    "signals": r"""
+        #include <signal.h>
+        #include <unistd.h>
+        static volatile int seen;
+        static void count(int s) { (void)s; seen++; }
+        int main(void) {
+            signal(SIGUSR1, count); signal(SIGCHLD, count);
+            for (int i = 0; i < 5; i++) kill(getpid(), SIGUSR1);
+            if (fork() == 0) _exit(0);
+            while (seen < 6) usleep(1000);
+            return seen;
+        }""",
+    # becomes another program from a thread that is not its first
+    "swaps": r"""
+        #include <pthread.h>
+        #include <unistd.h>
+        static void *other(void *arg) { char **argv = arg; execl(argv[1], argv[1], (char *)0); _exit(99); }
+        int main(int argc, char **argv) { (void)argc; pthread_t t; pthread_create(&t, 0, other, argv); for (;;) pause(); }""",
+    "empty": "int main(void) { return 0; }",
+}
+
+
+def build(folder: Path, name: str, *options: str, compiler: str = "cc") -> Path:
+    """Compile one of `SOURCES`; the program's name is the source's and the compiler's."""
+    program = folder / f"{name}-{compiler}{''.join(options)}"
+    if not program.exists():
+        source = folder / f"{name}.c"
+        source.write_text(SOURCES[name])
+        subprocess.run([compiler, "-w", "-O1", *options, "-o", program, source, "-lpthread"], check=True)
+    return program

@@ -1,0 +1,127 @@
+"""What every target promises, on each of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import WireError
+from swapstone.targets import Target, open_target
+from swapstone.wire import FACTS, Ended, TrialRequest
+from tests.contract.programs import build
+
+SPEC = """
+seed = 3
+[[behaviour]]
+wall_ns = 1_000_000
+noise = 0.05
+[[behaviour]]
+workload = "crash"
+faults = [{ kind = "crash", probability = 1.0 }]
+[[behaviour]]
+workload = "absent"
+faults = [{ kind = "unstarted", probability = 1.0 }]
+"""
+
+
+@pytest.fixture(scope="module", params=["host", "fake"])
+def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    spec = tmp_path_factory.mktemp("fake") / "spec.toml"
+    spec.write_text(SPEC)
+    with open_target(f"fake:{spec}" if request.param == "fake" else "host") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def program(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """The path on the target of a program that does well (`empty`), crashes, or is absent."""
+    folder = tmp_path_factory.mktemp("programs")
+    if not target.needs_build:
+        return lambda name: target.path_of("libc=glibc", name)
+    crash = folder / "crash"
+    crash.write_text("#!/bin/sh\nkill -SEGV $$\n")
+    crash.chmod(0o755)
+    paths = {"empty": build(folder, "empty"), "crash": crash}
+    return lambda name: target.put(paths[name]) if name in paths else str(folder / name)
+
+
+def asked(target: Target, program: str, trial: str = "1-0", **changed: object) -> TrialRequest:
+    fields: dict[str, object] = {
+        "id": trial,
+        "arguments": (program, "3"),
+        "environment": (("LC_ALL", "C"),),
+        "cwd": target.scratch(),
+        "timeout_ms": 10_000,
+        **changed,
+    }
+    return TrialRequest(**fields)  # type: ignore[arg-type] # one of its fields at a time
+
+
+def test_it_says_what_it_is(target: Target) -> None:
+    description = target.describe()
+    assert description.cpus
+    assert description.kernel
+    facts = dict(description.facts())
+    assert facts["cpus"] == ",".join(map(str, description.cpus))
+    assert all(facts.values())
+    assert target.describe() == description
+    assert all(name and version for name, version in target.tools())
+
+
+def test_a_trial_has_its_answer(target: Target, program: Callable[[str], str]) -> None:
+    answer = target.run(asked(target, program("empty")))
+    assert (answer.id, answer.how, answer.code) == ("1-0", Ended.EXITED, 0)
+    facts = dict(answer.facts)
+    assert facts.keys() <= FACTS.keys()
+    assert facts["wall_ns"] > 0
+    assert facts["maxrss_bytes"] > 0
+    assert answer.interp is not None
+    assert answer.interp.startswith("/lib")
+    assert len(answer.objects) >= 2
+
+
+def test_a_program_that_misbehaves_is_an_answer(target: Target, program: Callable[[str], str]) -> None:
+    answer = target.run(asked(target, program("crash"), "1-1"))
+    assert (answer.id, answer.how, answer.code) == ("1-1", Ended.SIGNALED, 11)
+    answer = target.run(asked(target, program("absent"), "1-2"))
+    assert (answer.id, answer.how, answer.code) == ("1-2", Ended.UNSTARTED, 2)
+    assert target.run(asked(target, program("empty"), "1-3")).how is Ended.EXITED
+
+
+def test_a_request_that_makes_no_sense_harms_nothing(target: Target, program: Callable[[str], str]) -> None:
+    with pytest.raises(WireError):
+        target.run(asked(target, program("empty"), nice=99))
+    with pytest.raises(WireError):
+        target.run(asked(target, program("empty"), "no identifier"))
+    assert target.run(asked(target, program("empty"))).how is Ended.EXITED
+
+
+def test_pinning_and_priority_are_seen(target: Target, program: Callable[[str], str]) -> None:
+    cpu = target.describe().cpus[-1]
+    facts = dict(target.run(asked(target, program("empty"), cpus=(cpu,), nice=3)).facts)
+    assert facts["cpus_allowed"] == 1
+    assert facts["nice"] == 3
+
+
+def test_paths_keep_their_length(target: Target, tmp_path: Path) -> None:
+    if not target.needs_build:
+        pytest.skip("nothing is put there")
+    paths = []
+    for name in ("one", "two"):
+        (tmp_path / name).write_bytes(b"")
+        (tmp_path / name).chmod(0o755)
+        paths.append(target.put(tmp_path / name))
+    assert len(set(map(len, paths))) == 1
+    assert all(os.path.isabs(path) for path in paths)  # noqa: PTH117 # a path of the target, not of this machine
+
+
+def test_it_may_be_closed_twice(tmp_path: Path) -> None:
+    spec = tmp_path / "spec.toml"
+    spec.write_text(SPEC)
+    for text in ("host", f"fake:{spec}"):
+        opened = open_target(text)
+        opened.close()
+        opened.close()
