@@ -28,9 +28,9 @@ class _Pass(Protocol):
 
 class _Memory(Protocol):
     @property
-    def virtual_bytes(self) -> int: ...
+    def virt_bytes(self) -> int: ...
     @property
-    def resident_bytes(self) -> int: ...
+    def res_bytes(self) -> int: ...
     @property
     def dirty_bytes(self) -> int: ...
 
@@ -74,8 +74,8 @@ def samples_of(report: Report, answer_facts: Mapping[str, int]) -> tuple[Sample,
     if len(delays) == len(passes):
         samples.append(_sample(metrics.RUN_DELAY, delays))
     if report.memory is not None:
-        samples.append(_sample(metrics.VIRT, [report.memory.virtual_bytes]))
-        samples.append(_sample(metrics.RES, [report.memory.resident_bytes]))
+        samples.append(_sample(metrics.VIRT, [report.memory.virt_bytes]))
+        samples.append(_sample(metrics.RES, [report.memory.res_bytes]))
         samples.append(_sample(metrics.DIRTY, [report.memory.dirty_bytes]))
     samples.extend(_sample(metric, [answer_facts[fact]]) for fact, metric in metrics.FROM_AGENT if fact in answer_facts)
     samples.append(_sample(metrics.MINFLT, [one.minflt for one in passes]))

@@ -18,8 +18,8 @@ class Pass:
 
 @dataclass(frozen=True)
 class Memory:
-    virtual_bytes: int
-    resident_bytes: int
+    virt_bytes: int
+    res_bytes: int
     dirty_bytes: int
 
 
