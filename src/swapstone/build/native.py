@@ -70,53 +70,78 @@ def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False
     folder = share_dir() / "native" / "workloads"
     sources = (folder / workload.source, folder / "harness.c")
     headers = tuple(sorted(folder.glob("*.h")))
-    return _build(sources, headers, recipe, workload.libraries, relinked=relinked)
+    companions = tuple(folder / name for name in workload.companions)
+    return _build(Job(sources, headers, companions, recipe, workload.libraries, relinked))
 
 
 def build_empty(recipe: Recipe, *, static: bool) -> Built:
     """Build the program that does nothing, for the table of sizes."""
     source = share_dir() / "native" / "workloads" / "empty.c"
-    return _build((source,), (), recipe, ("-static",) if static else (), relinked=False)
+    return _build(Job((source,), (), (), recipe, ("-static",) if static else (), relinked=False))
 
 
-def _build(
-    sources: tuple[Path, ...], headers: tuple[Path, ...], recipe: Recipe, libraries: tuple[str, ...], *, relinked: bool
-) -> Built:
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """All that decides a program: C sources, the headers they may include, shared objects beside it, flags."""
+
+    sources: tuple[Path, ...]
+    headers: tuple[Path, ...]
+    companions: tuple[Path, ...]
+    recipe: Recipe
+    libraries: tuple[str, ...]
+    relinked: bool
+
+
+def _build(job: Job) -> Built:
+    recipe = job.recipe
     if shutil.which(recipe.compiler[0]) is None:
         raise UnavailableError(
             f"The compiler {recipe.compiler[0]!r} is not installed.", "`swapstone doctor` says what is missing."
         )
-    digests = tuple((path.name, _sha256(path)) for path in (*sources, *headers))
-    shown = [*recipe.compiler, *recipe.cflags, *(path.name for path in sources), *recipe.ldflags, *libraries]
-    command = " ".join(shown) + (" (relinked)" if relinked else "")
+    digests = tuple((path.name, _sha256(path)) for path in (*job.sources, *job.headers, *job.companions))
+    shown = [*recipe.compiler, *recipe.cflags, *(path.name for path in job.sources), *recipe.ldflags, *job.libraries]
+    command = " ".join(shown) + (" (relinked)" if job.relinked else "")
     address = "\n".join(
         (command, compiler_identity(recipe.compiler), *(f"{name} {digest}" for name, digest in digests))
     )
     home = cache_dir() / "programs" / hashlib.sha256(address.encode()).hexdigest()[:32]
     program = home / PROGRAM
     if not program.is_file():
-        _compile(home, sources, recipe, libraries, relinked=relinked)
+        _compile(home, job)
     return Built(program, _sha256(program), command, digests, sizes_of(program))
 
 
-def _compile(
-    home: Path, sources: tuple[Path, ...], recipe: Recipe, libraries: tuple[str, ...], *, relinked: bool
-) -> None:
+def _compile(home: Path, job: Job) -> None:
     """Compile and link in a folder beside the final one and move it there whole, so that a crash leaves no half program."""
+    recipe = job.recipe
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
         work = Path(temporary)
         objects = []
-        for source in sources:
+        for source in job.sources:
             target = work / f"{source.stem}.o"
             _run([*recipe.compiler, *recipe.cflags, "-I", str(source.parent), "-c", str(source), "-o", str(target)])
             objects.append(str(target))
-        if relinked:
+        if job.relinked:
             objects = [*_padding(work, recipe), *reversed(objects)]
         done = work / "done"
         done.mkdir()
         # -s: symbols don't run, and a file's size on disk should not depend on them.
-        _run([*recipe.compiler, *recipe.cflags, "-s", *objects, "-o", str(done / PROGRAM), *recipe.ldflags, *libraries])
+        _run(
+            [
+                *recipe.compiler,
+                *recipe.cflags,
+                "-s",
+                *objects,
+                "-o",
+                str(done / PROGRAM),
+                *recipe.ldflags,
+                *job.libraries,
+            ]
+        )
+        for source in job.companions:
+            shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / f"{source.stem}.so"))
+            _run([*recipe.compiler, *recipe.cflags, *shared, *recipe.ldflags])
         try:
             done.rename(home)
         except OSError:

@@ -18,7 +18,7 @@ from swapstone.cli.referee import PrecisionReferee
 from swapstone.factors import parse_choice
 from swapstone.model import Experiment, FactorLevels, UserError
 from swapstone.record import RecordView, RecordWriter, load, new_record_path
-from swapstone.run import Ending, Engine, prepare
+from swapstone.run import Engine, SessionEnd, prepare
 from swapstone.targets import open_target
 from swapstone.workloads import find_workloads
 
@@ -139,7 +139,7 @@ def _go(
 ) -> int:
     if earlier is not None and earlier.manifest is not None:
         passes = {(suite, workload): count for suite, workload, count in earlier.manifest.passes}
-    ending = Ending("interrupted", "the user stopped it")
+    ending = SessionEnd("interrupted", "the user stopped it")
     try:
         with open_target(experiment.target) as target, display(experiment.budget_ns, experiment.margin) as shown:
             prepared = prepare(experiment, target, shown.building)
@@ -162,7 +162,7 @@ def _go(
     return _finish(writer, ending)
 
 
-def _finish(writer: RecordWriter, ending: Ending) -> int:
+def _finish(writer: RecordWriter, ending: SessionEnd) -> int:
     """Seal the record and print what it says so far."""
     writer.seal(ending.state, ending.why, "")
     view = load(writer.path)

@@ -25,7 +25,7 @@ GIVE_UP_AFTER = 3
 
 
 @dataclasses.dataclass(frozen=True)
-class Ending:
+class SessionEnd:
     """How a session ended: ``complete`` or ``interrupted``, and why in a few words."""
 
     state: str
@@ -115,7 +115,7 @@ class Engine:
         for run in earlier:
             self._learn_check(run)
 
-    def run(self) -> Ending:
+    def run(self) -> SessionEnd:
         """Run the experiment to its end.
 
         Returns:
@@ -138,7 +138,7 @@ class Engine:
             self._progress.looked(look, block, self._used_ns(block))
             still_open = look.still_open
             if look.stop or not still_open:
-                return Ending("complete", look.stop or "every workload failed")
+                return SessionEnd("complete", look.stop or "every workload failed")
             block += 1
 
     def _calibrate(self) -> None:

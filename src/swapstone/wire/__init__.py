@@ -1,1 +1,39 @@
-"""."""
+"""What agent, workload and program say to each other, decoded strictly: docs/wire.md."""
+
+from swapstone.wire.answer import (
+    FACTS,
+    AgentAnswer,
+    AgentRefusedError,
+    AnswerReader,
+    Ended,
+    decode_answers,
+    encode_answer,
+    encode_answer_header,
+)
+from swapstone.wire.plan import TrialRequest, encode_plan_header, encode_request
+from swapstone.wire.report import (
+    Memory,
+    Pass,
+    WorkloadReport,
+    decode_workload_report,
+    encode_workload_report,
+)
+
+__all__ = [
+    "FACTS",
+    "AgentAnswer",
+    "AgentRefusedError",
+    "AnswerReader",
+    "Ended",
+    "Memory",
+    "Pass",
+    "TrialRequest",
+    "WorkloadReport",
+    "decode_answers",
+    "decode_workload_report",
+    "encode_answer",
+    "encode_answer_header",
+    "encode_plan_header",
+    "encode_request",
+    "encode_workload_report",
+]

@@ -1,0 +1,248 @@
+#include "observe.h"
+
+const char *const fact_names[FACTS] = {
+    "wall_ns",   "launch_ns",   "user_us",      "system_us",   "maxrss_bytes", "minflt",     "majflt",
+    "nvcsw",     "nivcsw",      "run_delay_ns", "nice",        "cpus_allowed", "psi_cpu_us", "psi_memory_us",
+    "psi_io_us", "steal_ticks", "cpu_ticks",    "load1_milli", "pid",
+};
+
+void fact_set(struct facts *facts, enum fact fact, int64_t value) {
+    facts->values[fact] = value;
+    facts->known[fact] = true;
+}
+
+/* Opens /proc/PID/NAME. */
+static int open_of(int pid, const char *name) {
+    char bytes[64];
+    struct text path = {bytes, sizeof bytes, 0, false};
+    text_add(&path, "/proc/");
+    text_add_number(&path, pid);
+    text_add(&path, "/");
+    text_add(&path, name);
+    return port_open_read(text_end(&path));
+}
+
+/* The beginning of a file as text; false when there is none. Closes the file. */
+static bool read_start(int fd, char *bytes, size_t room) {
+    if (fd < 0)
+        return false;
+    long size = port_read(fd, bytes, room - 1);
+    port_close(fd);
+    bytes[size > 0 ? size : 0] = 0;
+    return size > 0;
+}
+
+/* The number after the last `mark` of the first line that holds it. */
+static bool number_after(const char *text, const char *mark, int64_t *number) {
+    for (; *text; text++) {
+        const char *at = text_after(text, mark);
+        if (at)
+            return text_number(&at, number);
+    }
+    return false;
+}
+
+static void observe_pressure(struct facts *facts, enum fact fact, const char *path) {
+    char bytes[256];
+    int64_t total;
+    if (read_start(port_open_read(path), bytes, sizeof bytes) && number_after(bytes, " total=", &total))
+        fact_set(facts, fact, total);
+}
+
+/* The first line of /proc/stat: user nice system idle iowait irq softirq steal; what follows is counted in
+ * user already. */
+static void observe_ticks(struct facts *facts) {
+    enum { TIMES = 8, STEAL = 7 };
+    char bytes[256];
+    int64_t sum = 0, time = 0;
+    const char *at;
+
+    if (!read_start(port_open_read("/proc/stat"), bytes, sizeof bytes))
+        return;
+    at = text_after(bytes, "cpu ");
+    for (int i = 0; at && i < TIMES; i++) {
+        while (*at == ' ')
+            at++;
+        if (!text_number(&at, &time))
+            return;
+        sum += time;
+        if (i == STEAL) {
+            fact_set(facts, FACT_STEAL, time);
+            fact_set(facts, FACT_TICKS, sum);
+        }
+    }
+}
+
+/* "0.44 ..." is 440 thousandths. */
+static void observe_load(struct facts *facts) {
+    char bytes[64];
+    const char *at = bytes;
+    int64_t whole;
+    if (read_start(port_open_read("/proc/loadavg"), bytes, sizeof bytes) && text_number(&at, &whole) &&
+        at[0] == '.' && at[1] >= '0' && at[1] <= '9' && at[2] >= '0' && at[2] <= '9')
+        fact_set(facts, FACT_LOAD, whole * 1000 + (at[1] - '0') * 100 + (at[2] - '0') * 10);
+}
+
+void observe_machine(struct facts *facts) {
+    observe_pressure(facts, FACT_PSI_CPU, "/proc/pressure/cpu");
+    observe_pressure(facts, FACT_PSI_MEMORY, "/proc/pressure/memory");
+    observe_pressure(facts, FACT_PSI_IO, "/proc/pressure/io");
+    observe_ticks(facts);
+    observe_load(facts);
+}
+
+void facts_grow(struct facts *after, const struct facts *before) {
+    static const enum fact growing[] = {FACT_PSI_CPU, FACT_PSI_MEMORY, FACT_PSI_IO, FACT_STEAL, FACT_TICKS};
+    for (size_t i = 0; i < sizeof growing / sizeof *growing; i++) {
+        enum fact fact = growing[i];
+        int64_t growth = after->values[fact] - before->values[fact];
+        after->known[fact] = after->known[fact] && before->known[fact] && growth >= 0;
+        after->values[fact] = growth;
+    }
+    after->known[FACT_LOAD] = before->known[FACT_LOAD];
+    after->values[FACT_LOAD] = before->values[FACT_LOAD];
+}
+
+void observe_task(struct facts *facts, int pid) {
+    char bytes[128];
+    int64_t delay;
+    int nice, cpus = port_count_cpus(pid);
+
+    if (read_start(open_of(pid, "schedstat"), bytes, sizeof bytes) && number_after(bytes, " ", &delay))
+        fact_set(facts, FACT_RUN_DELAY, delay);
+    if (port_get_nice(pid, &nice) == 0)
+        fact_set(facts, FACT_NICE, nice);
+    if (cpus > 0)
+        fact_set(facts, FACT_CPUS, cpus);
+}
+
+/* A number of an ELF file: `size` bytes at `at`, in the file's own byte order. */
+static uint64_t elf_number(const unsigned char *at, int size, bool big) {
+    uint64_t value = 0;
+    for (int i = 0; i < size; i++)
+        value = value << 8 | at[big ? i : size - 1 - i];
+    return value;
+}
+
+static bool read_at(int fd, uint64_t offset, void *buffer, size_t size) {
+    return offset < INT32_MAX && port_seek(fd, (long)offset) >= 0 &&
+           port_read(fd, buffer, size) == (long)size;
+}
+
+/* Finds PT_INTERP as the ELF specification lays it out, for either class and byte order. */
+static void read_interp(struct image *image, int fd) {
+    enum { PT_INTERP = 3, HEADERS = 64 };
+    unsigned char header[64], entry[56];
+
+    if (!read_at(fd, 0, header, sizeof header) || !text_after((char *)header, "\177ELF"))
+        return;
+    bool wide = header[4] == 2, big = header[5] == 2;
+    int word = wide ? 8 : 4;
+    uint64_t table = elf_number(header + (wide ? 32 : 28), word, big);
+    uint64_t step = elf_number(header + (wide ? 54 : 42), 2, big);
+    uint64_t count = elf_number(header + (wide ? 56 : 44), 2, big);
+    size_t size = wide ? 56 : 32;
+
+    for (uint64_t i = 0; i < count && i < HEADERS; i++) {
+        if (!read_at(fd, table + i * step, entry, size))
+            return;
+        if (elf_number(entry, 4, big) != PT_INTERP)
+            continue;
+        uint64_t offset = elf_number(entry + (wide ? 8 : 4), word, big);
+        uint64_t length = elf_number(entry + (wide ? 32 : 16), word, big);
+        if (length < 2 || length > sizeof image->interp || !read_at(fd, offset, image->interp, length))
+            return;
+        image->interp[length - 1] = 0;
+        image->has_interp = true;
+        return;
+    }
+}
+
+static void add_object(struct text *objects, const char *path) {
+    for (size_t at = 0; at < objects->used; at += text_length(objects->bytes + at) + 1)
+        if (text_equal(objects->bytes + at, path))
+            return;
+    size_t before = objects->used;
+    text_add(objects, path);
+    if (objects->full)
+        objects->used = before;
+    else
+        objects->bytes[objects->used++] = 0;
+}
+
+/* A line of maps: "START-END PERM OFFSET DEVICE INODE   PATH"; only files have a path that begins with a
+ * slash. */
+static void read_maps(struct image *image, int fd) {
+    static char bytes[8192];
+    struct lines lines = {.fd = fd, .bytes = bytes, .room = sizeof bytes};
+    char *line;
+
+    while (next_line(&lines, &line) == LINE) {
+        const char *at = line;
+        while (*at && *at != ' ')
+            at++;
+        if (text_length(at) < 5 || at[3] != 'x')
+            continue;
+        while (*at && *at != '/')
+            at++;
+        if (*at)
+            add_object(&image->objects, at);
+    }
+}
+
+void observe_image(struct image *image, int pid) {
+    int exe = open_of(pid, "exe"), maps = open_of(pid, "maps");
+
+    image->has_interp = false;
+    image->objects = (struct text){image->object_bytes, sizeof image->object_bytes, 0, false};
+    image->failed = exe < 0 ? exe : maps < 0 ? maps : 0;
+    if (exe >= 0) {
+        read_interp(image, exe);
+        port_close(exe);
+    }
+    if (maps >= 0) {
+        read_maps(image, maps);
+        port_close(maps);
+    }
+}
+
+/* Parent and process group from /proc/PID/stat: "PID (NAME) STATE PARENT GROUP", where NAME may hold
+ * anything. */
+static bool read_family(int pid, int64_t *parent, int64_t *group) {
+    char bytes[512];
+    const char *at = bytes, *name_end = NULL;
+
+    if (!read_start(open_of(pid, "stat"), bytes, sizeof bytes))
+        return false;
+    for (; *at; at++)
+        if (*at == ')')
+            name_end = at;
+    if (!name_end || text_length(name_end) < 5)
+        return false;
+    at = name_end + 4;
+    if (!text_number(&at, parent) || *at++ != ' ')
+        return false;
+    return text_number(&at, group);
+}
+
+int observe_children(int parent, void (*found)(int pid, int group)) {
+    static char entries[8192] __attribute__((aligned(8)));
+    int fd = port_open_read("/proc"), count = 0;
+    long size;
+
+    while (fd >= 0 && (size = port_list(fd, entries, sizeof entries)) > 0) {
+        for (size_t at = 0; at < (size_t)size;) {
+            const char *name = port_entry(entries, &at);
+            int64_t pid, its_parent, group;
+            if (!text_number(&name, &pid) || *name || !read_family((int)pid, &its_parent, &group))
+                continue;
+            if (its_parent == parent) {
+                found((int)pid, (int)group);
+                count++;
+            }
+        }
+    }
+    if (fd >= 0)
+        port_close(fd);
+    return count;
+}

@@ -1,0 +1,34 @@
+/* The plan: what the agent is told to do (docs/wire.md, section 1). */
+#ifndef AGENT_PLAN_H
+#define AGENT_PLAN_H
+
+#include "../port/port.h"
+#include "text.h"
+
+enum { PLAN_ID = 64, PLAN_WORDS = 4096, PLAN_BYTES = 1 << 20, PLAN_LINE = 400 << 10 };
+
+struct request {
+    char id[PLAN_ID + 1];
+    char *arguments[PLAN_WORDS + 1], *environment[PLAN_WORDS + 1]; /* each ends with NULL */
+    const char *folder;
+    bool pinned, has_nice;
+    struct port_cpus cpus;
+    int nice;
+    int64_t timeout_ms, output_bytes, disk_bytes;
+    int64_t read_ns; /* when `run` was read */
+};
+
+enum plan_result { PLAN_TRIAL, PLAN_END, PLAN_STOPPED, PLAN_MALFORMED };
+
+struct plan {
+    struct lines lines;
+    int64_t line;          /* number of the last line that was read, from 1 */
+    const char *complaint; /* what is wrong with it, after PLAN_MALFORMED */
+};
+
+/* Reads the first line. */
+enum plan_result plan_open(struct plan *plan);
+/* Reads on to the next `run` or to the end. The request is valid until the next call. */
+enum plan_result plan_next(struct plan *plan, struct request *request);
+
+#endif

@@ -1,0 +1,118 @@
+#include "start.h"
+
+enum step {
+    STEP_SESSION,
+    STEP_LIMITS,
+    STEP_CPUS,
+    STEP_NICE,
+    STEP_FOLDER,
+    STEP_FILES,
+    STEP_RELEASE,
+    STEP_EXEC
+};
+
+static const char *const steps[] = {
+    "start a session",  "set its limits", "pin it to its processors", "set its nice value",
+    "enter its folder", "open its files", "wait for the agent",       "execute it",
+};
+
+const char *start_step(int step) {
+    return steps[step];
+}
+
+/* Pipes of a start: the process's two outputs, and the one whose byte releases it. */
+enum { OUT, ERR, RELEASE, PIPES };
+
+static int prepare(enum step step, const struct request *request, int pipes[PIPES][2]) {
+    int fd, result;
+
+    switch (step) {
+    case STEP_SESSION:
+        port_set_umask(022);
+        result = port_die_with_parent();
+        return result ? result : port_new_session() < 0 ? -PORT_E_AGAIN : 0;
+    case STEP_LIMITS:
+        port_write_file("/proc/self/oom_score_adj",
+                        "500"); /* rather the trial than the agent, where it is allowed */
+        result = port_limit_files(request->disk_bytes);
+        return result ? result : port_limit_cores();
+    case STEP_CPUS:
+        return request->pinned ? port_set_cpus(&request->cpus) : 0;
+    case STEP_NICE:
+        return request->has_nice ? port_set_nice(request->nice) : 0;
+    case STEP_FOLDER:
+        return port_change_folder(request->folder);
+    case STEP_FILES:
+        fd = port_open_null();
+        result = fd < 0 ? fd : port_replace_fd(fd, 0);
+        if (result >= 0 && (result = port_replace_fd(pipes[OUT][1], 1)) >= 0)
+            result = port_replace_fd(pipes[ERR][1], 2);
+        if (fd > 2)
+            port_close(fd);
+        return result < 0 ? result : 0;
+    case STEP_RELEASE:
+        port_close(pipes[RELEASE][1]); /* so that the agent's death ends the wait */
+        port_release_signals();
+        char byte;
+        return port_read(pipes[RELEASE][0], &byte, 1) == 1 ? 0 : -PORT_E_INTR;
+    case STEP_EXEC:
+        break;
+    }
+    return 0;
+}
+
+/* The child's side: it ends in exec, or in an exit after saying why not. */
+static _Noreturn void become(struct launch *launch, const struct request *request, int pipes[PIPES][2]) {
+    for (int step = STEP_SESSION; step < STEP_EXEC && !launch->failed; step++) {
+        launch->step = step;
+        launch->failed = prepare((enum step)step, request, pipes);
+    }
+    if (!launch->failed) {
+        launch->step = STEP_EXEC;
+        launch->released_ns = port_now_ns();
+        launch->failed = port_exec(request->arguments[0], request->arguments, request->environment);
+    }
+    port_exit(127);
+}
+
+static void close_pipes(int pipes[PIPES][2], int end) {
+    for (int i = 0; i < PIPES; i++) {
+        if (pipes[i][end] >= 0)
+            port_close(pipes[i][end]);
+        pipes[i][end] = -1;
+    }
+}
+
+int start(struct started *started, const struct request *request) {
+    int pipes[PIPES][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
+    int result = 0, pid;
+
+    *started = (struct started){.pid = -1, .out = -1, .err = -1};
+    started->launch = port_map(sizeof *started->launch, true);
+    if (!started->launch)
+        return -PORT_E_NOMEM;
+    for (int i = 0; i < PIPES && result == 0; i++)
+        result = port_pipe(pipes[i], i == RELEASE);
+    pid = result ? result : port_fork();
+    if (pid == 0)
+        become(started->launch, request, pipes);
+    if (pid < 0) {
+        close_pipes(pipes, 0);
+        close_pipes(pipes, 1);
+        start_forget(started);
+        return pid;
+    }
+    started->pid = pid;
+    started->trace_failed = port_trace_end(pid);
+    port_write(pipes[RELEASE][1], "", 1);
+    started->out = pipes[OUT][0];
+    started->err = pipes[ERR][0];
+    port_close(pipes[RELEASE][0]);
+    close_pipes(pipes, 1);
+    return 0;
+}
+
+void start_forget(struct started *started) {
+    port_unmap(started->launch, sizeof *started->launch);
+    started->launch = NULL;
+}

@@ -1,0 +1,144 @@
+#include "text.h"
+
+#include "../port/port.h"
+
+size_t text_length(const char *text) {
+    size_t length = 0;
+    while (text[length])
+        length++;
+    return length;
+}
+
+bool text_equal(const char *left, const char *right) {
+    const char *rest = text_after(left, right);
+    return rest && !*rest;
+}
+
+const char *text_after(const char *text, const char *start) {
+    while (*start)
+        if (*text++ != *start++)
+            return NULL;
+    return text;
+}
+
+bool text_number(const char **text, int64_t *number) {
+    const char *at = *text;
+    int64_t value = 0;
+
+    if (*at < '0' || *at > '9' || (at[0] == '0' && at[1] >= '0' && at[1] <= '9'))
+        return false;
+    for (; *at >= '0' && *at <= '9'; at++)
+        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, *at - '0', &value))
+            return false;
+    *text = at;
+    *number = value;
+    return true;
+}
+
+void text_add(struct text *text, const char *more) {
+    for (; *more; more++) {
+        if (text->used + 1 >= text->room) {
+            text->full = true;
+            return;
+        }
+        text->bytes[text->used++] = *more;
+    }
+}
+
+void text_add_number(struct text *text, int64_t number) {
+    char digits[24];
+    size_t at = sizeof digits;
+    uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+
+    digits[--at] = 0;
+    do {
+        digits[--at] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest);
+    if (number < 0)
+        digits[--at] = '-';
+    text_add(text, digits + at);
+}
+
+const char *text_end(struct text *text) {
+    text->bytes[text->used] = 0;
+    return text->bytes;
+}
+
+static bool is_plain(unsigned char byte) {
+    return byte > ' ' && byte < 0x7f && byte != '%';
+}
+
+static int digit(char c) {
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool text_decode(char *text) {
+    char *to = text;
+
+    if (text_equal(text, "%")) {
+        *text = 0;
+        return true;
+    }
+    if (!*text)
+        return false;
+    for (const char *from = text; *from; from++) {
+        if (is_plain((unsigned char)*from)) {
+            *to++ = *from;
+            continue;
+        }
+        int high = *from == '%' ? digit(from[1]) : -1;
+        int low = high < 0 ? -1 : digit(from[2]);
+        if (low < 0 || high * 16 + low == 0 || is_plain((unsigned char)(high * 16 + low)))
+            return false;
+        *to++ = (char)(high * 16 + low);
+        from += 2;
+    }
+    *to = 0;
+    return true;
+}
+
+size_t text_encode_byte(char *out, unsigned char byte) {
+    static const char digits[] = "0123456789ABCDEF";
+
+    out[0] = (char)byte;
+    if (is_plain(byte))
+        return 1;
+    out[0] = '%';
+    out[1] = digits[byte >> 4];
+    out[2] = digits[byte & 15];
+    return 3;
+}
+
+enum line_result next_line(struct lines *lines, char **line) {
+    size_t looked = lines->start;
+
+    for (;;) {
+        for (; looked < lines->end; looked++) {
+            if (lines->bytes[looked] == '\n') {
+                *line = lines->bytes + lines->start;
+                lines->bytes[looked] = 0;
+                lines->start = looked + 1;
+                return LINE;
+            }
+        }
+        if (lines->start > 0) { /* move what is left to the front */
+            __builtin_memmove(lines->bytes, lines->bytes + lines->start, lines->end - lines->start);
+            looked -= lines->start;
+            lines->end -= lines->start;
+            lines->start = 0;
+        }
+        if (lines->end == lines->room)
+            return LINE_TOO_LONG;
+        if (lines->wait && !lines->wait(lines->fd))
+            return LINE_STOPPED;
+        long size = port_read(lines->fd, lines->bytes + lines->end, lines->room - lines->end);
+        if (size < 0)
+            return LINE_FAILED;
+        if (size == 0)
+            return lines->end ? LINE_UNFINISHED : LINE_NONE;
+        lines->end += (size_t)size;
+    }
+}

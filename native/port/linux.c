@@ -1,0 +1,343 @@
+/* The calls of port.h on Linux, without a C library. Layouts and values are the kernel's (include/uapi/). */
+#include "port.h"
+
+#include "arch.h"
+
+enum {
+    AT_FDCWD = -100,
+    O_RDONLY = 0,
+    O_WRONLY = 1,
+    O_RDWR = 2,
+    O_NONBLOCK = 04000,
+    O_CLOEXEC = 02000000,
+    F_SETFL = 4,
+    PROT_READ_WRITE = 3,
+    MAP_SHARED = 1,
+    MAP_PRIVATE = 2,
+    MAP_ANONYMOUS = 32,
+    SIG_SETMASK = 2,
+    SIG_COUNT = 64,
+    SIG_TRAP = 5,
+    CLOCK_MONOTONIC_ID = 1,
+    RLIMIT_FSIZE_ID = 1,
+    RLIMIT_CORE_ID = 4,
+    PR_SET_PDEATHSIG = 1,
+    PR_SET_CHILD_SUBREAPER = 36,
+    PRIO_PROCESS = 0,
+    WNOHANG = 1,
+    WEXITED = 4,
+    WNOWAIT = 0x01000000,
+    WALL = 0x40000000,
+    P_PID = 1,
+    PTRACE_CONT = 7,
+    PTRACE_SEIZE = 0x4206,
+    PTRACE_LISTEN = 0x4208,
+    PTRACE_EVENT_EXIT = 6,
+    PTRACE_EVENT_STOP = 128,
+    PTRACE_O_TRACEEXIT = 0x40,
+    PTRACE_O_EXITKILL = 0x100000,
+};
+
+#define CALL0(nr) arch_call(nr, 0, 0, 0, 0, 0, 0)
+#define CALL1(nr, a) arch_call(nr, (long)(a), 0, 0, 0, 0, 0)
+#define CALL2(nr, a, b) arch_call(nr, (long)(a), (long)(b), 0, 0, 0, 0)
+#define CALL3(nr, a, b, c) arch_call(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define CALL4(nr, a, b, c, d) arch_call(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+#define CALL5(nr, a, b, c, d, e) arch_call(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
+
+/* A time as these calls take it: two words, also where a word has 32 bits (monotonic time fits for 68 years).
+ */
+struct timespec_words {
+    long seconds, nanoseconds;
+};
+
+__asm__(".text\n" ARCH_ENTRY);
+
+__attribute__((used)) _Noreturn void port_start(long *stack);
+void port_start(long *stack) {
+    port_exit(port_main((int)stack[0], (char **)(stack + 1)));
+}
+
+int port_open_read(const char *path) {
+    return (int)CALL4(NR_OPENAT, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+}
+
+int port_open_null(void) {
+    return (int)CALL4(NR_OPENAT, AT_FDCWD, "/dev/null", O_RDWR, 0);
+}
+
+int port_close(int fd) {
+    return (int)CALL1(NR_CLOSE, fd);
+}
+
+long port_read(int fd, void *buffer, size_t size) {
+    long result;
+    do
+        result = CALL3(NR_READ, fd, buffer, size);
+    while (result == -PORT_E_INTR);
+    return result;
+}
+
+long port_write(int fd, const void *data, size_t size) {
+    long result;
+    do
+        result = CALL3(NR_WRITE, fd, data, size);
+    while (result == -PORT_E_INTR);
+    return result;
+}
+
+long port_seek(int fd, long offset) {
+    return CALL3(NR_LSEEK, fd, offset, 0);
+}
+
+int port_write_file(const char *path, const char *text) {
+    size_t size = 0;
+    while (text[size])
+        size++;
+    int fd = (int)CALL4(NR_OPENAT, AT_FDCWD, path, O_WRONLY | O_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    long result = port_write(fd, text, size);
+    port_close(fd);
+    return result < 0 ? (int)result : 0;
+}
+
+int port_pipe(int ends[2], bool reader_waits) {
+    int result = (int)CALL2(NR_PIPE2, ends, O_CLOEXEC);
+    if (result == 0 && !reader_waits)
+        CALL3(NR_FCNTL, ends[0], F_SETFL, O_NONBLOCK);
+    return result;
+}
+
+int port_replace_fd(int from, int to) {
+    return (int)CALL3(NR_DUP3, from, to, 0);
+}
+
+int port_close_others(int first) {
+    return (int)CALL3(NR_CLOSE_RANGE, first, ~0U, 0);
+}
+
+long port_list(int fd, void *buffer, size_t size) {
+    return CALL3(NR_GETDENTS64, fd, buffer, size);
+}
+
+const char *port_entry(const void *buffer, size_t *offset) {
+    /* struct linux_dirent64: inode and offset (8 bytes each), length (2), type (1), name */
+    const unsigned char *entry = (const unsigned char *)buffer + *offset;
+    uint16_t length;
+    __builtin_memcpy(&length, entry + 16, sizeof length);
+    *offset += length;
+    return (const char *)entry + 19;
+}
+
+int port_free_bytes(const char *path, int64_t *bytes) {
+#ifdef ARCH_STATFS_TAKES_SIZE
+    struct __attribute__((packed, aligned(4))) {
+        uint32_t type, block_size;
+        uint64_t blocks, free, available, rest[7];
+    } info;
+    long result = CALL3(NR_STATFS, path, 84, &info);
+#else
+    struct {
+        long type, block_size;
+        uint64_t blocks, free, available, rest[16];
+    } info;
+    long result = CALL2(NR_STATFS, path, &info);
+#endif
+    if (result == 0)
+        *bytes = (int64_t)(info.available * (uint64_t)info.block_size);
+    return (int)result;
+}
+
+void *port_map(size_t size, bool shared) {
+    int flags = MAP_ANONYMOUS | (shared ? MAP_SHARED : MAP_PRIVATE);
+    long result = arch_call(NR_MMAP, 0, (long)size, PROT_READ_WRITE, flags, -1, 0);
+    return result < 0 && result > -4096 ? NULL : (void *)result;
+}
+
+void port_unmap(void *memory, size_t size) {
+    CALL2(NR_MUNMAP, memory, size);
+}
+
+int64_t port_now_ns(void) {
+    struct timespec_words now = {0, 0};
+    CALL2(NR_CLOCK_GETTIME, CLOCK_MONOTONIC_ID, &now);
+    return (int64_t)now.seconds * 1000000000 + now.nanoseconds;
+}
+
+int port_poll(struct port_poll *polled, unsigned count, int64_t wait_ns) {
+    struct timespec_words wait = {wait_ns / 1000000000, wait_ns % 1000000000};
+    return (int)CALL5(NR_PPOLL, polled, count, wait_ns < 0 ? NULL : &wait, NULL, 0);
+}
+
+int port_hold_signals(void) {
+    static const int held[] = {PORT_SIG_HUP, PORT_SIG_INT, PORT_SIG_TERM, PORT_SIG_PIPE, PORT_SIG_CHLD};
+    uint64_t mask = 0;
+    const long ignored_nothing[8] = {0}; /* struct sigaction: default handler, no flags, no mask */
+
+    for (int signal = 1; signal <= SIG_COUNT; signal++)
+        if (signal != PORT_SIG_KILL && signal != PORT_SIG_STOP)
+            CALL4(NR_RT_SIGACTION, signal, ignored_nothing, NULL, sizeof mask);
+    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
+        mask |= 1ULL << (held[i] - 1);
+    CALL4(NR_RT_SIGPROCMASK, SIG_SETMASK, &mask, NULL, sizeof mask);
+    return (int)CALL4(NR_SIGNALFD4, -1, &mask, sizeof mask, O_NONBLOCK | O_CLOEXEC);
+}
+
+int port_next_signal(int fd) {
+    uint32_t info[32]; /* struct signalfd_siginfo: 128 bytes, the number first */
+    return port_read(fd, info, sizeof info) == (long)sizeof info ? (int)info[0] : 0;
+}
+
+void port_release_signals(void) {
+    uint64_t none = 0;
+    CALL4(NR_RT_SIGPROCMASK, SIG_SETMASK, &none, NULL, sizeof none);
+}
+
+void port_exit(int status) {
+    for (;;)
+        CALL1(NR_EXIT_GROUP, status);
+}
+
+int port_self(void) {
+    return (int)CALL0(NR_GETPID);
+}
+
+int port_fork(void) {
+    return (int)CALL5(NR_CLONE, PORT_SIG_CHLD, 0, 0, 0, 0);
+}
+
+int port_exec(const char *path, char *const arguments[], char *const environment[]) {
+    return (int)CALL3(NR_EXECVE, path, arguments, environment);
+}
+
+int port_kill(int pid, int signal) {
+    return (int)CALL2(NR_KILL, pid, signal);
+}
+
+int port_kill_group(int group, int signal) {
+    return (int)CALL2(NR_KILL, -group, signal);
+}
+
+int port_new_session(void) {
+    return (int)CALL0(NR_SETSID);
+}
+
+int port_change_folder(const char *path) {
+    return (int)CALL1(NR_CHDIR, path);
+}
+
+void port_set_umask(int mask) {
+    CALL1(NR_UMASK, mask);
+}
+
+int port_die_with_parent(void) {
+    return (int)CALL5(NR_PRCTL, PR_SET_PDEATHSIG, PORT_SIG_KILL, 0, 0, 0);
+}
+
+int port_adopt_orphans(void) {
+    return (int)CALL5(NR_PRCTL, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+}
+
+static int limit(int which, uint64_t value) {
+    const uint64_t both[2] = {value, value};
+    return (int)CALL4(NR_PRLIMIT64, 0, which, both, NULL);
+}
+
+int port_limit_files(int64_t bytes) {
+    return limit(RLIMIT_FSIZE_ID, (uint64_t)bytes);
+}
+
+int port_limit_cores(void) {
+    return limit(RLIMIT_CORE_ID, 0);
+}
+
+int port_set_cpus(const struct port_cpus *cpus) {
+    return (int)CALL3(NR_SCHED_SETAFFINITY, 0, sizeof *cpus, cpus);
+}
+
+int port_count_cpus(int pid) {
+    struct port_cpus cpus = {{0}};
+    int count = 0;
+    long result = CALL3(NR_SCHED_GETAFFINITY, pid, sizeof cpus, &cpus);
+    if (result < 0)
+        return (int)result;
+    for (size_t i = 0; i < sizeof cpus.bits / sizeof *cpus.bits; i++)
+        for (unsigned long word = cpus.bits[i]; word; word &= word - 1)
+            count++;
+    return count;
+}
+
+int port_set_nice(int nice) {
+    return (int)CALL3(NR_SETPRIORITY, PRIO_PROCESS, 0, nice);
+}
+
+int port_get_nice(int pid, int *nice) {
+    long result = CALL2(NR_GETPRIORITY, PRIO_PROCESS, pid); /* 20 - nice, so that it is never negative */
+    if (result > 0)
+        *nice = 20 - (int)result;
+    return result > 0 ? 0 : (int)result;
+}
+
+/* struct rusage, in words */
+struct usage_words {
+    long user_s, user_us, system_s, system_us, maxrss_kib, shared, data, stack;
+    long minflt, majflt, swaps, blocks_in, blocks_out, sent, received, signals, nvcsw, nivcsw;
+};
+
+static struct port_usage convert_usage(const struct usage_words *words) {
+    return (struct port_usage){
+        .user_us = (int64_t)words->user_s * 1000000 + words->user_us,
+        .system_us = (int64_t)words->system_s * 1000000 + words->system_us,
+        .maxrss_bytes = (int64_t)words->maxrss_kib * 1024,
+        .minflt = words->minflt,
+        .majflt = words->majflt,
+        .nvcsw = words->nvcsw,
+        .nivcsw = words->nivcsw,
+    };
+}
+
+int port_wait(struct port_event *event) {
+    int status = 0;
+    struct usage_words usage = {0};
+    long pid;
+    do
+        pid = CALL4(NR_WAIT4, -1, &status, WNOHANG | WALL, &usage);
+    while (pid == -PORT_E_INTR);
+    if (pid <= 0)
+        return (int)pid;
+
+    int low = status & 0x7f, high = (status >> 8) & 0xff, trace_event = status >> 16;
+    event->pid = (int)pid;
+    event->usage = convert_usage(&usage);
+    event->value = high;
+    if ((status & 0xff) != 0x7f) {
+        event->change = low ? PORT_SIGNALED : PORT_EXITED;
+        event->value = low ? low : high;
+    } else if (trace_event == PTRACE_EVENT_EXIT) {
+        event->change = PORT_EXIT_STOP;
+    } else if (trace_event == PTRACE_EVENT_STOP) {
+        event->change = high == SIG_TRAP ? PORT_TRACE_STOP : PORT_GROUP_STOP;
+    } else {
+        event->change = PORT_SIGNAL_STOP;
+    }
+    return (int)pid;
+}
+
+bool port_has_ended(int pid) {
+    int info[32] = {0}; /* siginfo_t: 128 bytes, the signal's number first; left 0 when nothing ended */
+    long result = CALL5(NR_WAITID, P_PID, pid, info, WEXITED | WNOHANG | WNOWAIT | WALL, NULL);
+    return result == 0 && info[0] != 0;
+}
+
+int port_trace_end(int pid) {
+    return (int)CALL4(NR_PTRACE, PTRACE_SEIZE, pid, 0, PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL);
+}
+
+int port_resume(int pid, int signal) {
+    return (int)CALL4(NR_PTRACE, PTRACE_CONT, pid, 0, signal);
+}
+
+int port_stay_stopped(int pid) {
+    return (int)CALL4(NR_PTRACE, PTRACE_LISTEN, pid, 0, 0);
+}

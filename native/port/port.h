@@ -1,0 +1,131 @@
+/* All that the agent asks of an operating system. Nothing outside this folder names one, or a processor.
+ *
+ * Every call that can fail returns a negative errno, as the kernel does; there is no `errno`. Times are in
+ * nanoseconds, sizes in bytes. Calls that a signal can interrupt are repeated here, except `port_poll`.
+ */
+#ifndef PORT_PORT_H
+#define PORT_PORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    PORT_E_NOENT = 2,
+    PORT_E_INTR = 4,
+    PORT_E_AGAIN = 11,
+    PORT_E_NOMEM = 12,
+    PORT_E_CHILD = 10,
+};
+
+enum {
+    PORT_SIG_HUP = 1,
+    PORT_SIG_INT = 2,
+    PORT_SIG_KILL = 9,
+    PORT_SIG_PIPE = 13,
+    PORT_SIG_TERM = 15,
+    PORT_SIG_CHLD = 17,
+    PORT_SIG_STOP = 19,
+    PORT_SIG_TSTP = 20,
+    PORT_SIG_TTIN = 21,
+    PORT_SIG_TTOU = 22,
+    PORT_SIG_XFSZ = 25,
+};
+
+/* Processors in an affinity: one bit each. */
+enum { PORT_CPUS = 4096 };
+struct port_cpus {
+    unsigned long bits[PORT_CPUS / (8 * sizeof(unsigned long))];
+};
+
+struct port_usage {
+    int64_t user_us, system_us, maxrss_bytes, minflt, majflt, nvcsw, nivcsw;
+};
+
+/* How a child changed: `port_wait` fills it. */
+enum port_change {
+    PORT_EXITED,
+    PORT_SIGNALED,
+    PORT_EXIT_STOP,
+    PORT_GROUP_STOP,
+    PORT_TRACE_STOP,
+    PORT_SIGNAL_STOP
+};
+struct port_event {
+    int pid;
+    enum port_change change;
+    int value; /* exit status, or signal */
+    struct port_usage usage;
+};
+
+struct port_poll {
+    int fd;
+    short events, happened;
+};
+enum { PORT_POLL_IN = 1, PORT_POLL_OUT = 4, PORT_POLL_ERR = 8, PORT_POLL_HUP = 16, PORT_POLL_INVALID = 32 };
+
+/* Files. `port_open_read` and all pipes are closed by exec. */
+int port_open_read(const char *path);
+int port_open_null(void);
+int port_close(int fd);
+long port_read(int fd, void *buffer, size_t size);
+long port_write(int fd, const void *data, size_t size);
+long port_seek(int fd, long offset);
+int port_write_file(const char *path, const char *text);
+int port_pipe(int ends[2], bool reader_waits);
+int port_replace_fd(int from, int to);
+int port_close_others(int first);
+/* The next entries of an open folder, as `port_entry` reads them. */
+long port_list(int fd, void *buffer, size_t size);
+const char *port_entry(const void *buffer, size_t *offset);
+/* Bytes that a user may still write in the file system that holds `path`. */
+int port_free_bytes(const char *path, int64_t *bytes);
+
+/* Memory, in whole pages, zeroed; `shared` stays common to parent and child. */
+void *port_map(size_t size, bool shared);
+void port_unmap(void *memory, size_t size);
+
+int64_t port_now_ns(void);
+/* Waits until something happens or the time is over; negative waits for ever. */
+int port_poll(struct port_poll *polled, unsigned count, int64_t wait_ns);
+
+/* Signals: all reset to their defaults; those that end a program, SIGPIPE and SIGCHLD are then held back and
+ * read from the descriptor that `port_hold_signals` returns. `port_next_signal` returns 0 when there is none.
+ */
+int port_hold_signals(void);
+int port_next_signal(int fd);
+void port_release_signals(void);
+
+/* Processes. */
+_Noreturn void port_exit(int status);
+int port_self(void);
+int port_fork(void);
+int port_exec(const char *path, char *const arguments[], char *const environment[]);
+int port_kill(int pid, int signal);
+int port_kill_group(int group, int signal);
+int port_new_session(void);
+int port_change_folder(const char *path);
+void port_set_umask(int mask);
+int port_die_with_parent(void);
+int port_adopt_orphans(void);
+int port_limit_files(int64_t bytes);
+int port_limit_cores(void);
+int port_set_cpus(const struct port_cpus *cpus);
+int port_count_cpus(int pid);
+int port_set_nice(int nice);
+int port_get_nice(int pid, int *nice);
+
+/* Reports the next change of a child, if any: its pid, 0 when nothing has changed, or a negative errno. */
+int port_wait(struct port_event *event);
+/* Whether a child has ended and waits to be reported. */
+bool port_has_ended(int pid);
+
+/* Tracing that only looks at the end: the process stops once, when it exits, and dies with its tracer. */
+int port_trace_end(int pid);
+int port_resume(int pid, int signal);
+int port_stay_stopped(int pid);
+
+/* The program: defined by whoever is linked with this. */
+int port_main(int count, char **arguments);
+
+#endif

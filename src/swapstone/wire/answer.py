@@ -1,0 +1,287 @@
+"""The answer: what an agent says of a trial (docs/wire.md, section 2)."""
+
+from __future__ import annotations
+
+import enum
+import re
+import zlib
+from collections.abc import Iterator
+
+from swapstone.model import Noun, WireError
+from swapstone.wire.text import MAX_NUMBER, Place, encode_bytes, encode_text, show
+
+CHUNK_BYTES = 512
+MAX_LINE_BYTES = 1 << 16
+
+# Facts that an agent may state, with the lowest value that makes sense. All but `nice` count something.
+FACTS: dict[str, int] = {
+    "wall_ns": 0,
+    "launch_ns": 0,
+    "user_us": 0,
+    "system_us": 0,
+    "maxrss_bytes": 0,
+    "minflt": 0,
+    "majflt": 0,
+    "nvcsw": 0,
+    "nivcsw": 0,
+    "run_delay_ns": 0,
+    "nice": -20,
+    "cpus_allowed": 1,
+    "psi_cpu_us": 0,
+    "psi_memory_us": 0,
+    "psi_io_us": 0,
+    "steal_ticks": 0,
+    "cpu_ticks": 0,
+    "load1_milli": 0,
+    "pid": 1,
+}
+
+_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_CRC = re.compile(rb"[0-9a-f]{8}", re.ASCII)
+_HEADER = b"swapstone-agent 1"
+_ORDER = (b"fact", b"interp", b"object", b"out", b"err", b"note")
+
+
+class Ended(enum.Enum):
+    """How a trial's process ended; `AgentAnswer.code` says more.
+
+    `UNSTARTED` means that there never was one; after `TIMEOUT`, `OVERFLOW` and `DISK` the agent ended it.
+    """
+
+    EXITED = "exited"
+    SIGNALED = "signaled"
+    TIMEOUT = "timeout"
+    OVERFLOW = "overflow"
+    DISK = "disk"
+    ORPHANS = "orphans"
+    UNSTARTED = "unstarted"
+
+
+_CODES: dict[Ended, tuple[int, int]] = {
+    Ended.EXITED: (0, 255),
+    Ended.SIGNALED: (1, 127),
+    Ended.TIMEOUT: (0, 0),
+    Ended.OVERFLOW: (0, 0),
+    Ended.DISK: (0, 0),
+    Ended.ORPHANS: (1, 2**31 - 1),
+    Ended.UNSTARTED: (1, 4095),
+}
+
+
+class AgentAnswer(Noun, frozen=True, kw_only=True):
+    """What an agent saw of one trial.
+
+    Attributes:
+        id: of the request.
+        facts: pairs (name, value) in the order in which they came; names and units are those of docs/wire.md.
+        interp: the loader of the program that ran (PT_INTERP), or None where it has none or could not be seen.
+        objects: files that were mapped executable at its end.
+        stdout, stderr: what was kept of them.
+        notes: what a person should know.
+        how: how it ended.
+        code: exit status, signal, errno or number of orphans, as `how` says; else 0.
+    """
+
+    id: str
+    facts: tuple[tuple[str, int], ...] = ()
+    interp: str | None = None
+    objects: tuple[str, ...] = ()
+    stdout: bytes = b""
+    stderr: bytes = b""
+    notes: tuple[str, ...] = ()
+    how: Ended
+    code: int
+
+
+def encode_answer_header() -> bytes:
+    """Return the line that an agent says before its first answer."""
+    return _HEADER + b"\n"
+
+
+def encode_answer(answer: AgentAnswer) -> bytes:
+    """Return an answer as an agent says it, from ``begin`` to ``end``: the fake target speaks with it.
+
+    Raises:
+        WireError: a text can't be written.
+    """
+    lines = [b"begin " + answer.id.encode()]
+    lines += [b"fact %s %d" % (name.encode(), value) for name, value in answer.facts]
+    if answer.interp is not None:
+        lines.append(b"interp " + encode_text(answer.interp))
+    lines += [b"object " + encode_text(path) for path in answer.objects]
+    for word, output in ((b"out ", answer.stdout), (b"err ", answer.stderr)):
+        chunks = (output[at : at + CHUNK_BYTES] for at in range(0, len(output), CHUNK_BYTES))
+        lines += [word + encode_bytes(chunk) for chunk in chunks]
+    lines += [b"note " + encode_text(note) for note in answer.notes]
+    body = b"".join(line + b"\n" for line in lines)
+    body += f"end {answer.id} {answer.how.value} {answer.code} {len(lines)} ".encode()
+    return body + b"%08x\n" % zlib.crc32(body)
+
+
+class _Draft:
+    """An answer that is being read."""
+
+    def __init__(self, answer_id: bytes) -> None:
+        self.id = answer_id
+        self.section = 0
+        self.lines = 0
+        self.crc = 0
+        self.facts: dict[str, int] = {}
+        self.interp: str | None = None
+        self.texts: dict[bytes, list[str]] = {b"object": [], b"note": []}
+        self.outputs: dict[bytes, bytearray] = {b"out": bytearray(), b"err": bytearray()}
+
+    def count(self, line: bytes) -> None:
+        self.lines += 1
+        self.crc = zlib.crc32(line + b"\n", self.crc)
+
+    def take(self, place: Place, word: bytes, rest: bytes) -> None:
+        """Take one line between ``begin`` and ``end``."""
+        if word not in _ORDER:
+            raise place.fault(f"{show(word)} is no word of an answer.")
+        section = _ORDER.index(word)
+        if section < self.section:
+            raise place.fault(f"'{word.decode()}' comes after '{_ORDER[self.section].decode()}'.")
+        self.section = section
+        if word == b"fact":
+            self._take_fact(place, rest)
+        elif word == b"interp":
+            if self.interp is not None:
+                raise place.fault("there is a second 'interp'.")
+            self.interp = place.decode_text(rest)
+        elif word in self.outputs:
+            chunk = place.decode_bytes(rest)
+            if not 1 <= len(chunk) <= CHUNK_BYTES:
+                raise place.fault(f"a piece of output has {len(chunk)} bytes, not 1 to {CHUNK_BYTES}.")
+            self.outputs[word] += chunk
+        else:
+            self.texts[word].append(place.decode_text(rest))
+
+    def _take_fact(self, place: Place, rest: bytes) -> None:
+        token, _, number = rest.partition(b" ")
+        name = token.decode("ascii", "replace")
+        if name not in FACTS:
+            raise place.fault(f"there is no fact named {show(token)}.")
+        if name in self.facts:
+            raise place.fault(f"the fact {name} comes twice.")
+        self.facts[name] = place.decode_number(number, name, FACTS[name], 19 if name == "nice" else MAX_NUMBER)
+
+    def finish(self, place: Place, rest: bytes) -> AgentAnswer:
+        """Take the line ``end`` and return the whole answer."""
+        fields = rest.split(b" ")
+        if len(fields) != 5:
+            raise place.fault("'end' has not five fields.")
+        answer_id, word, code, lines, crc = fields
+        if answer_id != self.id:
+            raise place.fault(f"the end of {show(answer_id)} comes inside {show(self.id)}.")
+        if place.decode_number(lines, "the number of lines") != self.lines:
+            raise place.fault(f"the answer has {self.lines} lines and should have {int(lines)}: lines were lost.")
+        whole = zlib.crc32(b"end " + rest.removesuffix(crc), self.crc)
+        if not _CRC.fullmatch(crc) or int(crc, 16) != whole:
+            raise place.fault("the checksum is wrong: the answer was changed on its way.")
+        try:
+            how = Ended(word.decode("ascii", "replace"))
+        except ValueError:
+            raise place.fault(f"{show(word)} is no way to end.") from None
+        return AgentAnswer(
+            id=self.id.decode(),
+            facts=tuple(self.facts.items()),
+            interp=self.interp,
+            objects=tuple(self.texts[b"object"]),
+            stdout=bytes(self.outputs[b"out"]),
+            stderr=bytes(self.outputs[b"err"]),
+            notes=tuple(self.texts[b"note"]),
+            how=how,
+            code=place.decode_number(code, f"the code of {how.value}", *_CODES[how]),
+        )
+
+
+class AgentRefusedError(WireError):
+    """The agent understood that it can't understand: it says which line of the plan is malformed, and ends."""
+
+
+class AnswerReader:
+    """Decodes what an agent says, as it comes. After an error it reads no more: the agent must be started again."""
+
+    def __init__(self) -> None:
+        self._place = Place("what the agent said")
+        self._rest = b""
+        self._begun = False
+        self._draft: _Draft | None = None
+        self._broken = False
+
+    def feed(self, data: bytes) -> Iterator[AgentAnswer]:
+        """Take the next bytes and yield each answer that they complete. Nothing is read unless it is iterated.
+
+        Args:
+            data: bytes in the order in which they came, cut anywhere.
+
+        Raises:
+            WireError: the bytes are not what docs/wire.md allows; the text names the line.
+            AgentRefusedError: the agent says that its plan is malformed.
+        """
+        if self._broken:
+            raise WireError("The agent can't be read after an error.", "Start it again.")
+        self._broken = True  # until this is done without an error
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._place.number += 1
+            answer = self._take(line)
+            if answer is not None:
+                yield answer
+        if len(self._rest) > MAX_LINE_BYTES:
+            self._place.number += 1
+            raise self._place.fault("the line has no end.")
+        self._broken = False
+
+    def finish(self) -> None:
+        """Say that no more bytes come.
+
+        Raises:
+            WireError: they stopped before the header, or inside a line or an answer.
+        """
+        if self._rest or self._draft is not None or not self._begun:
+            self._place.number += bool(self._rest)
+            inside = f" inside the answer to {self._draft.id.decode()}" if self._draft else ""
+            raise self._place.fault(f"the agent stopped{inside}.", "It may have been killed, or its connection lost.")
+
+    def _take(self, line: bytes) -> AgentAnswer | None:
+        word, _, rest = line.partition(b" ")
+        if len(line) > MAX_LINE_BYTES:
+            raise self._place.fault("the line is too long.")
+        if word == b"error" and self._draft is None:
+            self._refuse(rest)
+        if not self._begun:
+            if line != _HEADER:
+                raise self._place.fault(f"{show(line)} is not the greeting of an agent, '{_HEADER.decode()}'.")
+            self._begun = True
+            return None
+        if self._draft is None:
+            if word != b"begin" or not _ID.fullmatch(rest):
+                raise self._place.fault(f"{show(line)} begins no answer.")
+            self._draft = _Draft(rest)
+        elif word == b"end":
+            answer = self._draft.finish(self._place, rest)
+            self._draft = None
+            return answer
+        else:
+            self._draft.take(self._place, word, rest)
+        self._draft.count(line)
+        return None
+
+    def _refuse(self, rest: bytes) -> None:
+        number, _, text = rest.partition(b" ")
+        at = self._place.decode_number(number, "the line of the plan", 1)
+        raise AgentRefusedError(f"The agent refuses line {at} of its plan: {self._place.decode_text(text)}.")
+
+
+def decode_answers(data: bytes) -> tuple[AgentAnswer, ...]:
+    """Decode all that an agent said, from its greeting to its end.
+
+    Raises:
+        WireError: as `AnswerReader`.
+    """
+    reader = AnswerReader()
+    answers = tuple(reader.feed(data))
+    reader.finish()
+    return answers

@@ -1,0 +1,101 @@
+"""The plan: what an agent is told (docs/wire.md, section 1)."""
+
+from __future__ import annotations
+
+import re
+
+from swapstone.model import Noun, WireError
+from swapstone.wire.text import MAX_NUMBER, encode_text
+
+MAX_TIMEOUT_MS = 1000 * 86400 * 365
+MAX_OUTPUT_BYTES = 16 << 20
+MAX_CPU = 4095
+MAX_WORDS = 4096
+MAX_TEXT_BYTES = 1 << 20
+MAX_LINE_BYTES = 400 << 10
+
+_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+
+
+class TrialRequest(Noun, frozen=True, kw_only=True):
+    """One trial as an agent is asked for it.
+
+    Attributes:
+        id: 1 to 64 characters of ``A-Z a-z 0-9 . _ -``.
+        arguments: the program (absolute path) and its arguments.
+        environment: pairs (name, value); the whole of it, nothing is inherited.
+        cwd: working directory, an absolute path on the target.
+        cpus: processors to pin to; empty leaves the affinity alone.
+        nice: -20 to 19, or None to leave it alone.
+        timeout_ms: the agent stops the trial after so long.
+        output_bytes: how much of each of standard output and error is kept; more ends the trial.
+        disk_bytes: a larger file, or so much less free space in `cwd`, ends the trial.
+    """
+
+    id: str
+    arguments: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+    cwd: str
+    cpus: tuple[int, ...] = ()
+    nice: int | None = None
+    timeout_ms: int
+    output_bytes: int = 65_536
+    disk_bytes: int = 1 << 30
+
+
+def encode_plan_header() -> bytes:
+    """Return the first line of every plan."""
+    return b"swapstone-plan 1\n"
+
+
+def encode_request(request: TrialRequest) -> bytes:
+    """Return the lines that ask an agent for a trial, ``run`` included.
+
+    Args:
+        request: what to ask for.
+
+    Returns:
+        ASCII lines, each with its newline.
+
+    Raises:
+        WireError: the request can't be carried out as it stands; the text says why.
+    """
+    _check(request)
+    lines = [b"trial " + request.id.encode()]
+    lines += [b"arg " + encode_text(argument) for argument in request.arguments]
+    lines += [b"env " + encode_text(f"{name}={value}") for name, value in request.environment]
+    lines.append(b"cwd " + encode_text(request.cwd))
+    lines.append(b"cpus " + (",".join(map(str, request.cpus)) or "all").encode())
+    if request.nice is not None:
+        lines.append(b"nice %d" % request.nice)
+    lines.append(b"timeout-ms %d" % request.timeout_ms)
+    lines.append(b"output-bytes %d" % request.output_bytes)
+    lines.append(b"disk-bytes %d" % request.disk_bytes)
+    if max(map(len, lines)) >= MAX_LINE_BYTES:
+        raise WireError(f"Trial {request.id} has an argument or variable that is longer than an agent can read.")
+    return b"\n".join([*lines, b"run", b""])
+
+
+def _check(request: TrialRequest) -> None:
+    """Raise what makes a request impossible."""
+    texts = [*request.arguments, *(f"{name}={value}" for name, value in request.environment), request.cwd]
+    limits = (
+        ("time-out", request.timeout_ms, 1, MAX_TIMEOUT_MS),
+        ("output limit", request.output_bytes, 1, MAX_OUTPUT_BYTES),
+        ("disk limit", request.disk_bytes, 1, MAX_NUMBER),
+        ("nice value", request.nice or 0, -20, 19),
+        *(("processor", cpu, 0, MAX_CPU) for cpu in request.cpus),
+    )
+    faults = [
+        (not _ID.fullmatch(request.id), f"{request.id!r} is no trial identifier: it has 1 to 64 of A-Z a-z 0-9 . _ -"),
+        (not request.arguments, "there is no program to run"),
+        (not all(p.startswith("/") for p in (*request.arguments[:1], request.cwd)), "a path is not absolute"),
+        (any("\0" in text for text in texts), "an argument, variable or folder holds a zero byte"),
+        (any(not n or "=" in n for n, _ in request.environment), "a variable's name is empty or holds '='"),
+        (len(request.arguments) > MAX_WORDS or len(request.environment) > MAX_WORDS, "it has more than 4096 words"),
+        (sum(len(encode_text(text)) for text in texts) > MAX_TEXT_BYTES, "its texts are longer than 1 MiB together"),
+        *((not low <= v <= high, f"the {what} is {v}, outside {low} to {high}") for what, v, low, high in limits),
+    ]
+    for wrong, text in faults:
+        if wrong:
+            raise WireError(f"Trial {request.id} can't be asked for: {text}.")

@@ -1,0 +1,100 @@
+"""Text and numbers as both protocols write them: one spelling for each, and no other is read."""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+
+from swapstone.model import WireError
+
+MAX_NUMBER = 2**63 - 1
+
+_PLAIN_OR_ENCODED = re.compile(rb"(?:[!-$&-~]|%(?:[01][0-9A-F]|2[05]|7F|[89A-F][0-9A-F]))+", re.ASCII)
+_TO_ENCODE = re.compile(rb"[^!-$&-~]")
+_NUMBER = re.compile(rb"-?[0-9]{1,19}", re.ASCII)
+
+
+def encode_bytes(data: bytes) -> bytes:
+    """Percent-encode bytes: every one outside ``!``..``~``, and ``%`` itself; nothing becomes ``%``."""
+    return _TO_ENCODE.sub(lambda match: b"%%%02X" % match[0][0], data) or b"%"
+
+
+def encode_text(text: str) -> bytes:
+    """Percent-encode text as UTF-8; bytes of a file name that are not UTF-8 come through as they are.
+
+    Raises:
+        WireError: the text holds a lone surrogate that stands for no byte.
+    """
+    try:
+        return encode_bytes(text.encode("utf-8", "surrogateescape"))
+    except UnicodeEncodeError as error:
+        raise WireError(f"The text {text!r} can't be written as UTF-8.", "Use another name or value.") from error
+
+
+class Place:
+    """A line of something that was read: what errors point at.
+
+    Attributes:
+        what: what is being read, e.g. ``the agent's answer``.
+        number: of the line, from 1.
+    """
+
+    def __init__(self, what: str, number: int = 0) -> None:
+        self.what = what
+        self.number = number
+
+    def fault(self, text: str, hint: str = "") -> WireError:
+        """Return the error that says what is wrong with this line."""
+        return WireError(f"Line {self.number} of {self.what}: {text}", hint)
+
+    def decode_bytes(self, token: bytes) -> bytes:
+        """Return what percent-encoded text stands for.
+
+        Raises:
+            WireError: it is not encoded, or not in the one way in which it should be.
+        """
+        if token == b"%":
+            return b""
+        if not _PLAIN_OR_ENCODED.fullmatch(token):
+            raise self.fault(f"the text {show(token)} is not percent-encoded as it should be.")
+        return urllib.parse.unquote_to_bytes(token)
+
+    def decode_text(self, token: bytes) -> str:
+        """Return percent-encoded text; bytes that are not UTF-8 are shown by their hexadecimal codes.
+
+        Raises:
+            WireError: as `decode_bytes`.
+        """
+        return self.decode_bytes(token).decode("utf-8", "backslashreplace")
+
+    def decode_number(self, token: bytes, name: str, low: int = 0, high: int = MAX_NUMBER) -> int:
+        """Return a decimal whole number.
+
+        Args:
+            token: its digits.
+            name: what it counts, for the error.
+            low: the least it can be.
+            high: the most it can be.
+
+        Raises:
+            WireError: it is not a whole number, has needless digits, or lies outside the range.
+        """
+        if not _NUMBER.fullmatch(token):
+            if token.lstrip(b"-").isdigit():
+                raise self.fault(f"{name} is {show(token)}, more than any count can be.")
+            raise self.fault(f"{name} is {show(token)}, not a whole number.")
+        value = int(token)
+        if str(value).encode() != token:
+            raise self.fault(f"{name} is written {show(token)}, not {value}.")
+        if value < 0 <= low:
+            raise self.fault(f"{name} is negative: {value}.")
+        if not low <= value <= high:
+            raise self.fault(f"{name} is {value}, outside {low} to {high}.")
+        return value
+
+
+def show(token: bytes) -> str:
+    """Return bytes from outside as they can be printed in a message: quoted, escaped, at most 60 characters."""
+    text = token.decode("ascii", "backslashreplace")
+    text = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    return f"'{text[:60]}'" + ("..." if len(text) > 60 else "")

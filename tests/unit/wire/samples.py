@@ -1,0 +1,85 @@
+"""Valid answers and reports: strategies for the property tests, and fixed ones for the fuzzer's seeds."""
+
+from __future__ import annotations
+
+import string
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+from swapstone.wire import (
+    FACTS,
+    AgentAnswer,
+    Ended,
+    Memory,
+    Pass,
+    TrialRequest,
+    WorkloadReport,
+)
+
+# The machine that tests may be busy: slow generation is no fault of what is tested.
+light = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+counts = st.integers(0, 2**63 - 1)
+texts = st.text(st.characters(codec="utf-8"), max_size=12)
+words = texts.filter(lambda text: "\0" not in text)
+ids = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=64)
+_CODES = {
+    Ended.EXITED: st.integers(0, 255),
+    Ended.SIGNALED: st.integers(1, 64),
+    Ended.ORPHANS: st.integers(1, 1000),
+    Ended.UNSTARTED: st.integers(1, 133),
+}
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> AgentAnswer:
+    how = draw(st.sampled_from(Ended))
+    names = draw(st.lists(st.sampled_from(sorted(FACTS)), unique=True))
+    facts = tuple((n, draw(st.integers(FACTS[n], 19 if n == "nice" else 2**63 - 1))) for n in names)
+    return AgentAnswer(
+        id=draw(ids),
+        facts=facts,
+        interp=draw(st.none() | texts),
+        objects=tuple(draw(st.lists(texts, max_size=4))),
+        stdout=draw(st.binary(max_size=600)),
+        stderr=draw(st.binary(max_size=40)),
+        notes=tuple(draw(st.lists(texts, max_size=3))),
+        how=how,
+        code=draw(_CODES.get(how, st.just(0))),
+    )
+
+
+passes = st.builds(
+    Pass,
+    wall_ns=st.integers(1, 2**63 - 1),
+    cpu_ns=counts,
+    run_delay_ns=st.none() | counts,
+    minflt=counts,
+    majflt=counts,
+    nvcsw=counts,
+    nivcsw=counts,
+)
+done_reports = st.builds(
+    WorkloadReport,
+    name=texts.filter(bool),
+    ops=st.integers(1, 2**63 - 1),
+    passes=st.lists(passes, min_size=1, max_size=5).map(tuple),
+    memory=st.builds(Memory, virt_bytes=counts, res_bytes=counts, dirty_bytes=counts),
+    mapped=st.lists(texts, max_size=4).map(tuple),
+    check=texts,
+)
+failed_reports = st.builds(WorkloadReport, name=texts, error=texts.filter(bool))
+
+requests = st.builds(
+    TrialRequest,
+    id=ids,
+    arguments=st.tuples(words.map("/{}".format), words, words),
+    environment=st.lists(st.tuples(words.map(lambda n: "N" + n.replace("=", "")), words), max_size=4).map(tuple),
+    cwd=words.map("/{}".format),
+    cpus=st.lists(st.integers(0, 4095), max_size=4).map(tuple),
+    nice=st.none() | st.integers(-20, 19),
+    timeout_ms=st.integers(1, 10**9),
+    output_bytes=st.integers(1, 1 << 24),
+    disk_bytes=st.integers(1, 2**63 - 1),
+)

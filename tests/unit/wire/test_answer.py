@@ -1,0 +1,168 @@
+"""What an agent says: read whole or not at all."""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swapstone.model import WireError
+from swapstone.wire import (
+    AgentAnswer,
+    AgentRefusedError,
+    AnswerReader,
+    Ended,
+    decode_answers,
+    encode_answer,
+    encode_answer_header,
+)
+from tests.unit.wire.samples import answers, light
+
+HEADER = encode_answer_header()
+WHOLE = AgentAnswer(
+    id="7",
+    facts=(("wall_ns", 958445), ("nice", -5)),
+    interp="/lib/ld musl.so.1",
+    objects=("/bin/a", "/lib/b%"),
+    stdout=b"hi there\n",
+    stderr=b"\0\xff",
+    notes=("left 2 processes running",),
+    how=Ended.ORPHANS,
+    code=2,
+)
+
+
+def said(*lines: str, end: str = "end 7 exited 0") -> bytes:
+    """A whole conversation with these lines in its one answer, and an honest end."""
+    body = "".join(f"{line}\n" for line in ("begin 7", *lines)) + f"{end} {len(lines) + 1} "
+    return HEADER + f"{body}{zlib.crc32(body.encode()):08x}\n".encode()
+
+
+def test_an_answer_looks_as_the_document_says() -> None:
+    lines = (HEADER + encode_answer(WHOLE)).decode().splitlines()
+    assert lines[:-1] == [
+        "swapstone-agent 1",
+        "begin 7",
+        "fact wall_ns 958445",
+        "fact nice -5",
+        "interp /lib/ld%20musl.so.1",
+        "object /bin/a",
+        "object /lib/b%25",
+        "out hi%20there%0A",
+        "err %00%FF",
+        "note left%202%20processes%20running",
+    ]
+    assert re.fullmatch(r"end 7 orphans 2 9 [0-9a-f]{8}", lines[-1])
+
+
+@light
+@given(st.lists(answers(), max_size=3), st.integers(1, 200))
+def test_round_trip_however_it_is_cut(expected: list[AgentAnswer], size: int) -> None:
+    data = HEADER + b"".join(map(encode_answer, expected))
+    reader = AnswerReader()
+    got = [answer for at in range(0, len(data), size) for answer in reader.feed(data[at : at + size])]
+    reader.finish()
+    assert got == expected
+
+
+@light
+@given(answers(), st.data())
+def test_any_truncation_is_an_error(answer: AgentAnswer, data: st.DataObject) -> None:
+    whole = HEADER + encode_answer(answer)
+    cut = data.draw(st.integers(0, len(whole) - 1))
+    if cut == len(HEADER):  # an agent that greets and has nothing to do
+        assert decode_answers(whole[:cut]) == ()
+        return
+    with pytest.raises(WireError):
+        decode_answers(whole[:cut])
+
+
+@light
+@given(answers(), st.data())
+def test_a_changed_byte_is_an_error(answer: AgentAnswer, data: st.DataObject) -> None:
+    whole = bytearray(HEADER + encode_answer(answer))
+    at = data.draw(st.integers(0, len(whole) - 1))
+    whole[at] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(WireError):
+        decode_answers(bytes(whole))
+
+
+@light
+@given(answers(), st.data())
+def test_lines_in_another_order_are_an_error(answer: AgentAnswer, data: st.DataObject) -> None:
+    lines = encode_answer(answer).splitlines(keepends=True)
+    shuffled = data.draw(st.permutations(lines))
+    if shuffled == lines:
+        assert decode_answers(HEADER + b"".join(shuffled)) == (answer,)
+        return
+    with pytest.raises(WireError):
+        decode_answers(HEADER + b"".join(shuffled))
+
+
+@light
+@given(st.binary(max_size=300))
+def test_noise_is_an_error(noise: bytes) -> None:
+    for data in (noise, HEADER + b"begin 7\n" + noise):
+        with pytest.raises(WireError):
+            decode_answers(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"hello\n", "Line 1 of what the agent said: 'hello' is not the greeting"),
+        (b"swapstone-agent 2\n", "Line 1 .*greeting of an agent, 'swapstone-agent 1'"),
+        (said("fakt wall_ns 1"), "Line 3 .*'fakt' is no word"),
+        (said("fact wall 1"), "Line 3 .*no fact named 'wall'"),
+        (said("fact pid 1", "fact pid 1"), "Line 4 .*the fact pid comes twice"),
+        (said("fact wall_ns -1"), "Line 3 .*wall_ns is negative: -1"),
+        (said("fact wall_ns 1.5"), "Line 3 .*wall_ns is '1.5', not a whole number"),
+        (said("fact wall_ns 9223372036854775808"), "Line 3 .*wall_ns is 9223372036854775808, outside"),
+        (said("fact wall_ns 99999999999999999999"), "Line 3 .*more than any count can be"),
+        (said("fact wall_ns 007"), "Line 3 .*written '007', not 7"),
+        (said("fact nice 20"), "Line 3 .*nice is 20, outside -20 to 19"),
+        (said("fact cpus_allowed 0"), "Line 3 .*cpus_allowed is 0, outside 1"),
+        (said("out %41"), "Line 3 .*not percent-encoded as it should be"),
+        (said("out %2f"), "Line 3 .*not percent-encoded"),
+        (said("out a b"), "Line 3 .*not percent-encoded"),
+        (said("out %"), "Line 3 .*a piece of output has 0 bytes"),
+        (said("out " + "a" * 513), "Line 3 .*a piece of output has 513 bytes"),
+        (said("err a", "out b"), "Line 4 .*'out' comes after 'err'"),
+        (said("interp a", "interp b"), "Line 4 .*second 'interp'"),
+        (said(end="end 8 exited 0"), "Line 3 .*end of '8' comes inside '7'"),
+        (said(end="end 7 vanished 0"), "Line 3 .*'vanished' is no way to end"),
+        (said(end="end 7 exited 256"), "Line 3 .*code of exited is 256, outside 0 to 255"),
+        (said(end="end 7 orphans 0"), "Line 3 .*code of orphans is 0"),
+        (said() + b"begin 7\nend 7 exited 0 2 00000000\n", "Line 5 .*has 1 lines and should have 2"),
+        (said() + b"begin 7\nend 7 exited 0 1 00000000\n", "Line 5 .*checksum is wrong"),
+        (said() + b"begin 7\nfact pid 1\n", "Line 5 .*stopped inside the answer to 7"),
+        (said() + b"beg", "Line 4 .*stopped"),
+        (said() + b"out x\n", "Line 4 .*begins no answer"),
+        (said() + b"a" * 70_000, "Line 4 .*the line has no end"),
+        (b"", "Line 0 .*the agent stopped"),
+    ],
+)
+def test_errors_name_the_line(data: bytes, text: str) -> None:
+    with pytest.raises(WireError, match=text):
+        decode_answers(data)
+
+
+def test_a_refusal_is_told_from_a_broken_answer() -> None:
+    with pytest.raises(AgentRefusedError, match="refuses line 9 of its plan: the line begins with no known word"):
+        decode_answers(b"error 9 the%20line%20begins%20with%20no%20known%20word\n")
+
+
+def test_nothing_is_read_after_an_error() -> None:
+    reader = AnswerReader()
+    with pytest.raises(WireError):
+        list(reader.feed(b"hello\n"))
+    with pytest.raises(WireError, match="can't be read after an error"):
+        list(reader.feed(said()))
+
+
+def test_text_that_is_not_utf8_is_shown() -> None:
+    (answer,) = decode_answers(said("object /a%FF"))
+    assert answer.objects == ("/a\\xff",)

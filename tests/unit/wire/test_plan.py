@@ -1,0 +1,87 @@
+"""What an agent is told."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from swapstone.model import WireError
+from swapstone.wire import TrialRequest, encode_request
+from tests.unit.wire.samples import light, requests
+
+REQUEST = TrialRequest(
+    id="1-2",
+    arguments=("/bin/prog", "a b\n", "", "é%"),
+    environment=(("LC_ALL", "C"), ("EMPTY", "")),
+    cwd="/tmp",
+    cpus=(1, 3),
+    nice=-5,
+    timeout_ms=60_000,
+    output_bytes=65_536,
+    disk_bytes=1 << 30,
+)
+
+
+def test_a_request_looks_as_the_document_says() -> None:
+    assert encode_request(REQUEST).decode().splitlines() == [
+        "trial 1-2",
+        "arg /bin/prog",
+        "arg a%20b%0A",
+        "arg %",
+        "arg %C3%A9%25",
+        "env LC_ALL=C",
+        "env EMPTY=",
+        "cwd /tmp",
+        "cpus 1,3",
+        "nice -5",
+        "timeout-ms 60000",
+        "output-bytes 65536",
+        "disk-bytes 1073741824",
+        "run",
+    ]
+
+
+def test_what_is_not_asked_is_not_said() -> None:
+    lines = encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1)).decode().splitlines()
+    assert "cpus all" in lines
+    assert not [line for line in lines if line.startswith(("nice", "env"))]
+
+
+@light
+@given(requests)
+def test_every_line_is_printable_ascii(request_: TrialRequest) -> None:
+    for line in encode_request(request_).removesuffix(b"\n").split(b"\n"):
+        assert all(0x20 <= byte < 0x7F for byte in line)
+
+
+def test_file_names_that_are_not_utf8_come_through() -> None:
+    odd = TrialRequest(id="a", arguments=(b"/a\xff".decode("utf-8", "surrogateescape"),), cwd="/", timeout_ms=1)
+    assert b"arg /a%FF\n" in encode_request(odd)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"id": "a b"}, "is no trial identifier"),
+        ({"id": ""}, "is no trial identifier"),
+        ({"arguments": ()}, "there is no program"),
+        ({"arguments": ("prog",)}, "a path is not absolute"),
+        ({"cwd": "."}, "a path is not absolute"),
+        ({"arguments": ("/a", "b\0")}, "zero byte"),
+        ({"arguments": ("/a", "\ud800")}, "can't be written as UTF-8"),
+        ({"environment": (("A=B", "c"),)}, "a variable's name is empty or holds '='"),
+        ({"environment": (("", "c"),)}, "a variable's name is empty"),
+        ({"cpus": (-1,)}, "the processor is -1, outside 0 to 4095"),
+        ({"nice": 20}, "the nice value is 20, outside -20 to 19"),
+        ({"timeout_ms": 0}, "the time-out is 0"),
+        ({"output_bytes": 1 << 30}, "the output limit is 1073741824"),
+        ({"disk_bytes": 0}, "the disk limit is 0"),
+        ({"arguments": ("/a", *["b"] * 4096)}, "more than 4096"),
+        ({"arguments": ("/a", *["b" * 300_000] * 4)}, "longer than 1 MiB"),
+        ({"arguments": ("/a", "é" * 100_000)}, "longer than an agent can read"),
+    ],
+)
+def test_a_request_that_can_not_be_carried_out(changed: dict[str, object], message: str) -> None:
+    fields: dict[str, object] = {"id": "a", "arguments": ("/a",), "cwd": "/", "timeout_ms": 1, **changed}
+    with pytest.raises(WireError, match=message):
+        encode_request(TrialRequest(**fields))  # type: ignore[arg-type] # a table of wrong values, one at a time
