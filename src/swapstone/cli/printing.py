@@ -11,7 +11,8 @@ import click
 from swapstone import __version__
 from swapstone.model import Analysis, Experiment
 from swapstone.record import RecordView
-from swapstone.report import ReportContext, text
+from swapstone.report import text
+from swapstone.report.context import ReportContext
 
 PIPED_WIDTH = 120
 
