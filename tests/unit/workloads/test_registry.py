@@ -7,7 +7,6 @@ import pytest
 from swapstone.model import Cpus, UserError, Workload
 from swapstone.model.share import share_dir
 from swapstone.workloads import SUITES, find_suite, find_workload, find_workloads
-from swapstone.workloads.sources import EMPTY, HARNESS, companion_name
 
 SOURCES = share_dir() / "native" / "workloads"
 EVERY = [workload for suite in SUITES for workload in suite.workloads]
@@ -51,14 +50,13 @@ def test_suite_libc_has_the_names_of_the_published_comparison() -> None:
 
 
 def test_every_source_is_declared_and_every_declared_source_is_there() -> None:
-    declared = {workload.source for workload in EVERY} | {HARNESS, EMPTY}
+    declared = {workload.source for workload in EVERY} | {"harness.c", "empty.c"}
     assert {path.name for path in SOURCES.glob("*.c")} == declared
 
 
 def test_every_companion_is_declared_and_every_declared_companion_is_there() -> None:
     declared = {companion for workload in EVERY for companion in workload.companions}
     assert {f"companions/{path.name}" for path in SOURCES.glob("companions/*.c")} == declared
-    assert companion_name("companions/object.c") == "object.so"
 
 
 def test_names_are_unique_and_so_are_programs() -> None:
