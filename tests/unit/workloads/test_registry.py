@@ -9,6 +9,7 @@ from swapstone.model.share import share_dir
 from swapstone.workloads import SUITES, find_suite, find_workload, find_workloads
 
 SOURCES = share_dir() / "native" / "workloads"
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "workloads.md").read_text()
 EVERY = [workload for suite in SUITES for workload in suite.workloads]
 PUBLISHED = [
     "b_malloc_sparse",
@@ -138,3 +139,11 @@ def test_a_pattern_that_matches_in_another_suite_names_that_suite() -> None:
         find_workloads(["libc"], ["memcpy(*)"])
     assert caught.value.message == "No workload named 'memcpy(*)' is in suite libc."
     assert caught.value.hint == "Suite libc-extra has it: add `--suite libc-extra`."
+
+
+@pytest.mark.parametrize("workload", EVERY, ids=lambda workload: workload.name)
+def test_the_documentation_says_what_it_does_and_what_judges_it(workload: Workload) -> None:
+    rows = [line for line in DOCUMENT.splitlines() if line.startswith("| ") and f"`{workload.name}`" in line]
+    assert len(rows) == 1
+    cells = [cell.strip() for cell in rows[0].strip("|").split(" | ")]
+    assert cells[-2:] == ["all" if workload.cpus is Cpus.ALL else "1", "wall" if workload.waits else "cpu"]
