@@ -7,13 +7,13 @@ import subprocess
 from pathlib import Path
 
 from swapstone.build import BASE_RECIPE
-from swapstone.model import Workload
+from swapstone.factors import Recipe, recipe_of
+from swapstone.model import Variant
 from swapstone.model.share import share_dir
-from swapstone.workloads.sources import COMPANION_FLAGS, HARNESS, companion_name
 
 SOURCES = share_dir() / "native" / "workloads"
-COMPILERS = ("cc", "musl-gcc")
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+LEVELS = ("glibc", "musl")
+ENVIRONMENT = dict(BASE_RECIPE.environment)
 REPORT = re.compile(
     r"swapstone-workload 1\n"
     r"name (?P<name>[!-~]+)\n"
@@ -28,38 +28,28 @@ REPORT = re.compile(
 
 
 class Programs:
-    """Programs built into one folder; each once."""
+    """Programs built into one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def compile(self, compiler: str, *arguments: str | Path) -> None:
-        subprocess.run([compiler, *BASE_RECIPE.cflags, *map(str, arguments)], check=True, timeout=60)
+    def compile(self, level: str, *arguments: str | Path) -> None:
+        """Call a level's compiler with the flags of every program."""
+        recipe = recipe_for(level)
+        subprocess.run([*recipe.compiler, *recipe.cflags, *map(str, arguments)], check=True, timeout=60)
 
-    def harness(self, compiler: str) -> Path:
-        target = self._folder / f"{compiler}-harness.o"
-        if not target.exists():
-            self.compile(compiler, "-c", SOURCES / HARNESS, "-o", target)
+    def build_text(self, level: str, text: str) -> Path:
+        """Build a workload whose source is given, with the harness."""
+        harness, source, target = self._folder / f"{level}.o", self._folder / "text.c", self._folder / "text"
+        if not harness.exists():
+            self.compile(level, "-c", SOURCES / "harness.c", "-o", harness)
+        source.write_text('#include "harness.h"\n' + text)
+        self.compile(level, "-I", SOURCES, source, harness, "-o", target, *recipe_for(level).ldflags)
         return target
 
-    def build(self, compiler: str, workload: Workload) -> Path:
-        home = self._folder / f"{compiler}-{Path(workload.source).stem}"
-        if not home.exists():
-            home.mkdir()
-            for companion in workload.companions:
-                self.compile(compiler, *COMPANION_FLAGS, SOURCES / companion, "-o", home / companion_name(companion))
-            self._link(compiler, SOURCES / workload.source, home / "prog", *workload.libraries)
-        return home / "prog"
 
-    def build_text(self, compiler: str, text: str) -> Path:
-        """Build a workload whose source is given."""
-        source = self._folder / "text.c"
-        source.write_text('#include "harness.h"\n' + text)
-        self._link(compiler, source, self._folder / "text", "-pthread")
-        return self._folder / "text"
-
-    def _link(self, compiler: str, source: Path, target: Path, *libraries: str) -> None:
-        self.compile(compiler, "-I", SOURCES, source, self.harness(compiler), "-o", target, *libraries)
+def recipe_for(level: str) -> Recipe:
+    return recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE)
 
 
 def run(program: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

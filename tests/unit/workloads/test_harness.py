@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.workloads.programs import COMPILERS, REPORT, Programs, run
+from tests.unit.workloads.programs import LEVELS, REPORT, Programs, run
 
 
-def error_of(programs: Programs, cwd: Path, text: str, *arguments: str, compiler: str = "cc") -> str:
+def error_of(programs: Programs, cwd: Path, text: str, *arguments: str, level: str = "glibc") -> str:
     """Return the text of the error that a workload reports; everything else of the report is asserted."""
-    result = run(programs.build_text(compiler, text), *arguments, cwd=cwd)
+    result = run(programs.build_text(level, text), *arguments, cwd=cwd)
     first, name, error, *rest = result.stdout.split("\n")
     assert (first, result.returncode, result.stderr, rest) == ("swapstone-workload 1", 1, "", ["end", ""])
     assert name.startswith("name ")
@@ -25,16 +25,16 @@ def work(body: str, *, mode: str = "FRESH", before: str = "", extra: str = "") -
 
 
 def passes_of(programs: Programs, cwd: Path, text: str, passes: int) -> list[list[int]]:
-    result = run(programs.build_text("cc", text), str(passes), cwd=cwd)
+    result = run(programs.build_text("glibc", text), str(passes), cwd=cwd)
     match = REPORT.fullmatch(result.stdout)
     assert match, result.stdout
     return [[int(field) for field in line.split()[1:]] for line in match["lines"].splitlines()]
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
-def test_a_crash_is_an_error_that_names_the_signal(compiler: str, programs: Programs, tmp_path: Path) -> None:
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_crash_is_an_error_that_names_the_signal(level: str, programs: Programs, tmp_path: Path) -> None:
     text = work("raise(SIGSEGV); return 1;", before="#include <signal.h>\n")
-    assert error_of(programs, tmp_path, text, "3", compiler=compiler) == "killed by signal 11 after 0 passes"
+    assert error_of(programs, tmp_path, text, "3", level=level) == "killed by signal 11 after 0 passes"
 
 
 def test_a_crash_in_a_later_pass_gives_no_numbers(programs: Programs, tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_parameter_that_is_not_offered_is_an_error(programs: Programs, tmp_pat
     text = f"{table}static uint64_t pass(void) {{ return 1; }}\nWORKLOAD(.pass = pass, .parameters = two);\n"
     assert error_of(programs, tmp_path, text, "1", "b") == "usage: PROGRAM PASSES [PARAMETER]"
     assert error_of(programs, tmp_path, text, "1") == "usage: PROGRAM PASSES [PARAMETER]"
-    result = run(programs.build_text("cc", text), "1", "a", cwd=tmp_path)
+    result = run(programs.build_text("glibc", text), "1", "a", cwd=tmp_path)
     assert result.stdout.startswith("swapstone-workload 1\nname work(a)\nops 2\npasses 1\npass ")
 
 
@@ -141,7 +141,7 @@ def test_memory_counts_what_may_be_used_and_not_what_is_forbidden_shared_or_of_a
         ("half", both, private, "1 << 23"),
     ]:
         text = work(template % (protection, sharing, touched), before="#include <sys/mman.h>\n")
-        match = REPORT.fullmatch(run(programs.build_text("cc", text), "1", cwd=tmp_path).stdout)
+        match = REPORT.fullmatch(run(programs.build_text("glibc", text), "1", cwd=tmp_path).stdout)
         assert match
         figures[name] = tuple(int(match[key]) for key in ("virt", "res", "dirty"))
     assert figures["none"] == pytest.approx(figures["shared"], abs=3 * 4096)
@@ -150,6 +150,6 @@ def test_memory_counts_what_may_be_used_and_not_what_is_forbidden_shared_or_of_a
 
 
 def test_a_report_that_can_not_be_written_is_a_failure(programs: Programs, tmp_path: Path) -> None:
-    program = programs.build_text("cc", work("return 1;"))
+    program = programs.build_text("glibc", work("return 1;"))
     with Path("/dev/full").open("wb") as full:
         assert subprocess.run([program, "1"], stdout=full, check=False, timeout=10).returncode == 1

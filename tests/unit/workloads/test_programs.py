@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.build import build_empty, build_workload
 from swapstone.model import Workload
 from swapstone.workloads import SUITES, find_workload
-from swapstone.workloads.sources import EMPTY
-from tests.unit.workloads.programs import COMPILERS, REPORT, SOURCES, Programs, run
+from tests.unit.workloads.programs import LEVELS, REPORT, SOURCES, Programs, recipe_for, run
 
 EVERY = [workload for suite in SUITES for workload in suite.workloads]
 KIB = 1024
@@ -33,8 +33,8 @@ def test_it_does_the_same_work_with_both_libraries_and_any_number_of_passes(
     workload: Workload, programs: Programs, tmp_path: Path
 ) -> None:
     reports = [
-        measure(programs.build(compiler, workload), passes, workload, tmp_path)
-        for compiler in COMPILERS
+        measure(program, passes, workload, tmp_path)
+        for program in [build_workload(workload, recipe_for(level)).path for level in LEVELS]
         for passes in (1, 2)
     ]
     assert len({report["check"] for report in reports}) == 1
@@ -60,23 +60,21 @@ IN_KIND = {
 @pytest.mark.parametrize("name", IN_KIND)
 def test_memory_agrees_with_the_published_figures(name: str, programs: Programs, tmp_path: Path) -> None:
     workload = find_workload("libc", name)
-    for index, compiler in enumerate(COMPILERS):
-        report = measure(programs.build(compiler, workload), 1, workload, tmp_path)
+    for index, level in enumerate(LEVELS):
+        report = measure(build_workload(workload, recipe_for(level)).path, 1, workload, tmp_path)
         for metric, (published, tolerance) in IN_KIND[name].items():
             assert int(report[metric]) / KIB == pytest.approx(published[index], rel=tolerance)
 
 
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
-@pytest.mark.parametrize("compiler", COMPILERS)
-def test_the_empty_program_ends_well(compiler: str, static: bool, programs: Programs, tmp_path: Path) -> None:
-    target = tmp_path / "empty"
-    programs.compile(compiler, SOURCES / EMPTY, "-o", target, *(["-static"] if static else []))
-    assert subprocess.run([target], check=False, timeout=10).returncode == 0
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_empty_program_ends_well(level: str, static: bool, programs: Programs) -> None:
+    program = build_empty(recipe_for(level), static=static).path
+    assert subprocess.run([program], check=False, timeout=10).returncode == 0
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
-def test_a_static_workload_runs_too(compiler: str, programs: Programs, tmp_path: Path) -> None:
-    source, target = SOURCES / "b_malloc_sparse.c", tmp_path / "prog"
-    programs.compile(compiler, "-static", source, programs.harness(compiler), "-o", target)
-    report = measure(target, 2, find_workload("libc", "b_malloc_sparse"), tmp_path)
-    assert report["mapped"] == f"mapped {target}\n"
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_static_workload_runs_too(level: str, programs: Programs, tmp_path: Path) -> None:
+    workload, target = find_workload("libc", "b_malloc_sparse"), tmp_path / "prog"
+    programs.compile(level, "-static", SOURCES / workload.source, SOURCES / "harness.c", "-o", target)
+    assert measure(target, 2, workload, tmp_path)["mapped"] == f"mapped {target}\n"

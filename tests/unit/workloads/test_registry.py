@@ -7,9 +7,9 @@ import pytest
 from swapstone.model import Cpus, UserError, Workload
 from swapstone.model.share import share_dir
 from swapstone.workloads import SUITES, find_suite, find_workload, find_workloads
-from swapstone.workloads.sources import EMPTY, HARNESS, companion_name
 
 SOURCES = share_dir() / "native" / "workloads"
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "workloads.md").read_text()
 EVERY = [workload for suite in SUITES for workload in suite.workloads]
 PUBLISHED = [
     "b_malloc_sparse",
@@ -51,14 +51,13 @@ def test_suite_libc_has_the_names_of_the_published_comparison() -> None:
 
 
 def test_every_source_is_declared_and_every_declared_source_is_there() -> None:
-    declared = {workload.source for workload in EVERY} | {HARNESS, EMPTY}
+    declared = {workload.source for workload in EVERY} | {"harness.c", "empty.c"}
     assert {path.name for path in SOURCES.glob("*.c")} == declared
 
 
 def test_every_companion_is_declared_and_every_declared_companion_is_there() -> None:
     declared = {companion for workload in EVERY for companion in workload.companions}
     assert {f"companions/{path.name}" for path in SOURCES.glob("companions/*.c")} == declared
-    assert companion_name("companions/object.c") == "object.so"
 
 
 def test_names_are_unique_and_so_are_programs() -> None:
@@ -140,3 +139,11 @@ def test_a_pattern_that_matches_in_another_suite_names_that_suite() -> None:
         find_workloads(["libc"], ["memcpy(*)"])
     assert caught.value.message == "No workload named 'memcpy(*)' is in suite libc."
     assert caught.value.hint == "Suite libc-extra has it: add `--suite libc-extra`."
+
+
+@pytest.mark.parametrize("workload", EVERY, ids=lambda workload: workload.name)
+def test_the_documentation_says_what_it_does_and_what_judges_it(workload: Workload) -> None:
+    rows = [line for line in DOCUMENT.splitlines() if line.startswith("| ") and f"`{workload.name}`" in line]
+    assert len(rows) == 1
+    cells = [cell.strip() for cell in rows[0].strip("|").split(" | ")]
+    assert cells[-2:] == ["all" if workload.cpus is Cpus.ALL else "1", "wall" if workload.waits else "cpu"]
