@@ -25,7 +25,7 @@ MOST_BLOCKS = 200
 class StopReason(enum.Enum):
     """Why an experiment stops, in words that follow "stopped: "."""
 
-    PRECISE = "every interval that decides is as narrow as the margin"
+    PRECISE = "every interval that can decide is as narrow as the margin"
     BUDGET = "the budget is spent"
     BLOCKS = "the number of blocks that was asked for is reached"
     CAP = "200 blocks are made, and more would gain little"
