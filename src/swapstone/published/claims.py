@@ -184,7 +184,10 @@ def _load_order() -> Outcome:
 def _tables_fit() -> Outcome:
     rows = latency_tables(figures())
     off = [row.row for row in rows if not row.agrees]
-    numbers = f"{len(off)} of {len(rows)} cells can't both come from the same maxima, however they were rounded: {'; '.join(off)}."
+    numbers = (
+        f"In {len(off)} of {len(rows)} cells they can't come from the same maxima, however these were rounded: {'; '.join(off)}. "
+        "Table 7 is for processors that are not isolated; table 8 doesn't say."
+    )
     return Outcome(numbers=numbers, borne_out=not off)
 
 

@@ -10,6 +10,7 @@ from swapstone.model import Noun
 from swapstone.published.data import Derived, Figure, baselines, derived, figures
 
 _EXACT = Context(prec=50)
+LATENCY_TABLES = "tables 7 and 8"
 
 
 class Recomputed(Noun, frozen=True, kw_only=True):
@@ -138,7 +139,7 @@ def latency_tables(found: tuple[Figure, ...]) -> list[Recomputed]:
         rows.append(
             Recomputed(
                 source=page[0].source,
-                place="tables 7 and 8",
+                place=LATENCY_TABLES,
                 row=f"{platform}, {load}",
                 formula="table 7 load / idle = table 8 generic / rt",
                 printed=f"{two[0]:.2f} to {two[1]:.2f}",
