@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 import pytest
+
 from tests.e2e.cli import fake, swapstone
 
 CASES = [

@@ -94,6 +94,11 @@ def list_command(what: str, as_json: bool) -> None:
       swapstone list workloads
       swapstone list records --json
     """
+    print_list(what, as_json)
+
+
+def print_list(what: str, as_json: bool) -> None:
+    """Print one of the lists as a table or as JSON."""
     head, rows = _LISTS[what]()
     if as_json:
         click.echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
