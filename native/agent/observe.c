@@ -193,6 +193,8 @@ static void read_maps(struct image *image, int fd) {
 void observe_image(struct image *image, int pid) {
     int exe = open_of(pid, "exe"), maps = open_of(pid, "maps");
 
+    if (!read_start(open_of(pid, "comm"), image->name, sizeof image->name))
+        image->name[0] = 0;
     image->has_interp = false;
     image->objects = (struct text){image->object_bytes, sizeof image->object_bytes, 0, false};
     image->failed = exe < 0 ? exe : maps < 0 ? maps : 0;
@@ -204,6 +206,12 @@ void observe_image(struct image *image, int pid) {
         read_maps(image, maps);
         port_close(maps);
     }
+}
+
+bool is_same_program(const struct image *image, int pid) {
+    char name[sizeof image->name];
+    return !image->name[0] || !read_start(open_of(pid, "comm"), name, sizeof name) ||
+           text_equal(name, image->name);
 }
 
 /* Parent and process group from /proc/PID/stat: "PID (NAME) STATE PARENT GROUP", where NAME may hold

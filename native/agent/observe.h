@@ -50,6 +50,7 @@ enum { OBJECT_BYTES = 256 << 10, INTERP_BYTES = 4096 };
 struct image {
     bool has_interp;
     char interp[INTERP_BYTES];
+    char name[32];       /* of its main thread */
     struct text objects; /* each ends with a zero byte */
     char object_bytes[OBJECT_BYTES];
     int failed; /* negative errno of the file that could not be read, or 0 */
@@ -57,6 +58,11 @@ struct image {
 
 /* The loader and the mapped objects of a process that has not given back its memory yet. */
 void observe_image(struct image *image, int pid);
+
+/* Whether a process that has just ended still has the name under which its image was observed. A program that
+ * is executed by another thread than the main one takes over the process unseen; its name is all that then
+ * tells. */
+bool is_same_program(const struct image *image, int pid);
 
 /* Calls `found` for each process whose parent is `parent`; returns how many there are. */
 int observe_children(int parent, void (*found)(int pid, int group));

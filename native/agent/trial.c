@@ -12,9 +12,10 @@ static struct {
     struct started started;
     int signal_fd;
     enum agent_state agent;
-    bool ended;   /* the process was waited for */
-    bool stopped; /* the agent killed it; `answer.how` says why */
-    bool seen;    /* its task was observed */
+    bool ended;    /* the process was waited for */
+    bool stopped;  /* the agent killed it; `answer.how` says why */
+    bool seen;     /* its task was observed */
+    bool replaced; /* what was seen of its image was not its last one */
     int64_t exit_stop_ns, paused_ns, ended_ns;
     int64_t free_bytes; /* in its folder, before it started; negative if unknown */
     int killed;         /* processes that were killed after it had ended */
@@ -73,6 +74,15 @@ static void observe_end(void) {
     observe_task(&trial.answer.facts, trial.started.pid);
 }
 
+/* The process has ended and not been waited for: its name can still be read. */
+static void see_zombie(void) {
+    observe_end();
+    if (trial.answer.has_image && !is_same_program(&trial.answer.image, trial.started.pid)) {
+        trial.answer.has_image = false;
+        trial.replaced = true;
+    }
+}
+
 static void see_exit_stop(void) {
     trial.exit_stop_ns = port_now_ns();
     if (has_run()) {
@@ -125,8 +135,8 @@ static bool look_at_children(void) {
     int result;
 
     do {
-        if (!trial.ended && !trial.seen && port_has_ended(trial.started.pid))
-            observe_end();
+        if (!trial.ended && port_has_ended(trial.started.pid))
+            see_zombie();
         result = port_wait(&event);
         if (result > 0)
             see(&event);
@@ -230,6 +240,10 @@ static void note_what_surprises(void) {
         text_add(note, "loader and objects are unknown: tracing is forbidden here, errno ");
         text_add_number(note, -trial.started.trace_failed);
         note_end(answer);
+    } else if (trial.replaced) {
+        text_add(note_start(answer),
+                 "loader and objects are unknown: one of its threads executed another program");
+        note_end(answer);
     } else if (answer->has_image && answer->image.failed) {
         struct text *note = note_start(answer);
         text_add(note, "loader or objects are unknown: /proc could not be read, errno ");
@@ -243,8 +257,7 @@ static void note_what_surprises(void) {
         note_end(answer);
     }
     if (answer->has_image && answer->image.objects.full) {
-        note_start(answer);
-        text_add(&answer->notes, "more objects were mapped than are listed");
+        text_add(note_start(answer), "more objects were mapped than are listed");
         note_end(answer);
     }
 }
@@ -336,7 +349,7 @@ static void begin(const struct request *request, int signal_fd) {
     trial.request = request;
     trial.signal_fd = signal_fd;
     trial.agent = AGENT_GOES_ON;
-    trial.ended = trial.stopped = trial.seen = false;
+    trial.ended = trial.stopped = trial.seen = trial.replaced = false;
     trial.exit_stop_ns = trial.paused_ns = trial.ended_ns = 0;
     trial.killed = 0;
     trial.free_bytes = -1;

@@ -66,7 +66,7 @@ class HostTarget(Target):
     def run(self, request: TrialRequest) -> AgentAnswer:
         """Run one trial; see `Target.run`."""
         asked = encode_request(request)
-        _empty(self._scratch)
+        self._clear()
         try:
             self._ask(asked)
             answer = self._wait(time.monotonic() + request.timeout_ms / 1000 + self._slack_s)
@@ -86,6 +86,13 @@ class HostTarget(Target):
         with contextlib.suppress(OSError):
             _empty(self._scratch)
             self._scratch.rmdir()
+
+    def _clear(self) -> None:
+        try:
+            _empty(self._scratch)
+        except OSError as error:
+            hint = f"Remove what is in {self._scratch}."
+            raise TargetError(f"The scratch folder can't be emptied: {error}.", hint) from error
 
     def _agent_path(self) -> Path:
         if self._agent is None:
@@ -173,19 +180,12 @@ def _start(agent: Path) -> subprocess.Popen[bytes]:
 
 
 def _empty(folder: Path) -> None:
-    """Remove what a trial left, even where it took away the permission to do so.
-
-    Raises:
-        TargetError: something can't be removed.
-    """
-    try:
-        folder.chmod(0o700)
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    _empty(Path(entry.path))
-                    Path(entry.path).rmdir()
-                else:
-                    Path(entry.path).unlink()
-    except OSError as error:
-        raise TargetError(f"The scratch folder can't be emptied: {error}.", f"Remove what is in {folder}.") from error
+    """Remove what a trial left, even where it took away the permission to do so."""
+    folder.chmod(0o700)
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                _empty(Path(entry.path))
+                Path(entry.path).rmdir()
+            else:
+                Path(entry.path).unlink()

@@ -1,0 +1,50 @@
+"""An agent for tests, and what is left of the processes that it started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from swapstone.wire import AgentAnswer, TrialRequest, decode_answers, encode_plan_header, encode_request
+
+MARK = "SWAPSTONE_TEST_MARK"
+
+
+def request(folder: Path, *arguments: str | Path, **changed: object) -> TrialRequest:
+    """Ask for a program; its environment marks every process that comes of it."""
+    fields: dict[str, object] = {
+        "id": "t",
+        "arguments": tuple(map(str, arguments)),
+        "environment": (("PATH", "/usr/bin:/bin"), (MARK, str(folder))),
+        "cwd": str(folder),
+        "timeout_ms": 20_000,
+        **changed,
+    }
+    return TrialRequest(**fields)  # type: ignore[arg-type] # one of its fields at a time
+
+
+def run(agent: Path, *requests: TrialRequest) -> tuple[AgentAnswer, ...]:
+    """Let an agent answer a whole plan."""
+    plan = encode_plan_header() + b"".join(map(encode_request, requests))
+    result = subprocess.run([agent, "-"], input=plan, stdout=subprocess.PIPE, check=True, timeout=60)
+    return decode_answers(result.stdout)
+
+
+def one(agent: Path, asked: TrialRequest) -> AgentAnswer:
+    (answer,) = run(agent, asked)
+    return answer
+
+
+def alive(folder: Path) -> list[int]:
+    """Return the processes that a trial of this folder has left, zombies left out."""
+    mark = f"{MARK}={folder}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found

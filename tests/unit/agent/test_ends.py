@@ -1,0 +1,167 @@
+"""How trials end: whatever a program does, its answer says so and nothing of it is left."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from swapstone.wire import Ended
+from tests.contract.programs import build
+from tests.unit.agent.harness import alive, one, request, run
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("script", "how", "code"),
+    [
+        ("exit 0", Ended.EXITED, 0),
+        ("exit 200", Ended.EXITED, 200),
+        ("kill -SEGV $$", Ended.SIGNALED, 11),
+        ("kill -KILL $$", Ended.SIGNALED, 9),
+        ("kill -TERM $$", Ended.SIGNALED, 15),
+        ("sleep 60 & exit 0", Ended.ORPHANS, 1),
+        ("sleep 60 & kill -ABRT $$", Ended.SIGNALED, 6),
+        ("setsid sleep 60 & sleep 0.1; exit 4", Ended.ORPHANS, 1),
+        ("sleep 60 & sleep 60 & exit 0", Ended.ORPHANS, 2),
+    ],
+)
+def test_its_end_is_told(agent: Path, tmp_path: Path, script: str, how: Ended, code: int) -> None:
+    answer = one(agent, request(tmp_path, "/bin/sh", "-c", script))
+    assert (answer.how, answer.code) == (how, code)
+    assert not alive(tmp_path)
+
+
+def test_orphans_are_noted_with_the_program_s_own_end(agent: Path, tmp_path: Path) -> None:
+    answer = one(agent, request(tmp_path, "/bin/sh", "-c", "sleep 60 & exit 4"))
+    assert answer.notes == ("left 1 process running, killed by the agent; its own end was exit status 4",)
+
+
+@pytest.mark.parametrize(("name", "killed"), [("leaves", [3]), ("daemon", [1]), ("chain", range(1, 99))])
+def test_who_outlives_it_is_killed(
+    agent: Path, tmp_path: Path, programs: Path, name: str, killed: Sequence[int]
+) -> None:
+    start = time.monotonic()
+    answer = one(agent, request(tmp_path, build(programs, name)))
+    assert answer.how is Ended.ORPHANS
+    assert answer.code in killed
+    assert not alive(tmp_path)
+    assert time.monotonic() - start < 15
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "sleep 60",
+        "while :; do :; done",
+        "trap '' TERM INT HUP; sleep 60",
+        "setsid sleep 60 & sleep 60",
+        "sleep 60 | cat",
+    ],
+)
+def test_a_hang_is_stopped_in_time(agent: Path, tmp_path: Path, script: str) -> None:
+    start = time.monotonic()
+    answer = one(agent, request(tmp_path, "/bin/sh", "-c", script, timeout_ms=300))
+    assert (answer.how, answer.code) == (Ended.TIMEOUT, 0)
+    assert dict(answer.facts)["wall_ns"] >= 290_000_000
+    assert time.monotonic() - start < 10
+    assert not alive(tmp_path)
+
+
+def test_a_process_that_stops_itself_is_stopped_for_good(agent: Path, tmp_path: Path, programs: Path) -> None:
+    answer = one(agent, request(tmp_path, build(programs, "stops"), timeout_ms=300))
+    assert answer.how is Ended.TIMEOUT
+    assert not alive(tmp_path)
+
+
+def test_a_stopped_process_goes_on_when_it_is_woken(agent: Path, tmp_path: Path) -> None:
+    answer = one(agent, request(tmp_path, "/bin/sh", "-c", "(sleep 0.3; kill -CONT $$) & kill -STOP $$; wait; exit 5"))
+    assert (answer.how, answer.code) == (Ended.EXITED, 5)
+    assert dict(answer.facts)["wall_ns"] > 250_000_000
+
+
+def test_signals_reach_a_traced_process(agent: Path, tmp_path: Path, programs: Path) -> None:
+    answer = one(agent, request(tmp_path, build(programs, "signals")))
+    assert (answer.how, answer.code) == (Ended.EXITED, 6)
+
+
+@pytest.mark.parametrize("script", ["yes", "yes >&2", "head -c 1001 /dev/zero"])
+def test_a_flood_is_stopped_and_its_start_kept(agent: Path, tmp_path: Path, script: str) -> None:
+    answer = one(agent, request(tmp_path, "/bin/sh", "-c", script, output_bytes=1000))
+    assert (answer.how, answer.code) == (Ended.OVERFLOW, 0)
+    assert len(answer.stdout + answer.stderr) == 1000
+    assert not alive(tmp_path)
+
+
+def test_output_up_to_the_limit_is_kept_whole(agent: Path, tmp_path: Path) -> None:
+    script = "head -c 200000 /dev/urandom | tee copy; head -c 100000 copy >&2"
+    answer = one(agent, request(tmp_path, "/bin/sh", "-c", script, output_bytes=200_000))
+    assert answer.how is Ended.EXITED
+    assert answer.stdout == (tmp_path / "copy").read_bytes()
+    assert answer.stderr == answer.stdout[:100_000]
+
+
+def test_a_program_that_closes_its_output_is_waited_for(agent: Path, tmp_path: Path) -> None:
+    answer = one(agent, request(tmp_path, "/bin/sh", "-c", "exec >&- 2>&-; sleep 0.3; exit 6"))
+    assert (answer.how, answer.code) == (Ended.EXITED, 6)
+    # waiting took no processor time to speak of: the closed outputs were not asked again and again
+    assert dict(answer.facts)["wall_ns"] > 250_000_000
+
+
+def test_one_large_file_is_stopped(agent: Path, tmp_path: Path) -> None:
+    asked = request(tmp_path, "/bin/sh", "-c", "exec dd if=/dev/zero of=big bs=1M count=64 2>&1", disk_bytes=4 * MIB)
+    assert one(agent, asked).how is Ended.DISK
+    assert (tmp_path / "big").stat().st_size <= 4 * MIB
+
+
+def test_many_files_are_stopped(agent: Path, tmp_path: Path) -> None:
+    if shutil.disk_usage(tmp_path).free < 600 * MIB:
+        pytest.skip("not enough room to fill")
+    script = "i=0; while :; do head -c 4000000 /dev/zero > f$i; i=$((i+1)); [ $i -gt 60 ] && sleep 60; done"
+    answer = one(agent, request(tmp_path, "/bin/sh", "-c", script, disk_bytes=64 * MIB))
+    assert (answer.how, answer.code) == (Ended.DISK, 0)
+    assert not alive(tmp_path)
+
+
+def test_what_can_not_be_started_says_why(agent: Path, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("hello")
+    (tmp_path / "odd").write_bytes(b"\x7fELF, but no program")
+    (tmp_path / "odd").chmod(0o755)
+    answers = run(
+        agent,
+        request(tmp_path, tmp_path / "absent", id="noent"),
+        request(tmp_path, tmp_path / "text", id="acces"),
+        request(tmp_path, tmp_path / "odd", id="noexec"),
+        request(tmp_path, "/bin/true", id="folder", cwd=str(tmp_path / "absent")),
+        request(tmp_path, "/bin/true", id="cpus", cpus=(4095,)),
+        request(tmp_path, "/bin/true", id="fine"),
+    )
+    seen = [(a.id, a.how, a.code, a.notes) for a in answers]
+    assert seen == [
+        ("noent", Ended.UNSTARTED, 2, ("could not execute it",)),
+        ("acces", Ended.UNSTARTED, 13, ("could not execute it",)),
+        ("noexec", Ended.UNSTARTED, 8, ("could not execute it",)),
+        ("folder", Ended.UNSTARTED, 2, ("could not enter its folder",)),
+        ("cpus", Ended.UNSTARTED, 22, ("could not pin it to its processors",)),
+        ("fine", Ended.EXITED, 0, ()),
+    ]
+    assert not {"wall_ns", "pid", "maxrss_bytes"} & dict(answers[0].facts).keys()
+
+
+def test_trials_do_not_see_each_other(agent: Path, tmp_path: Path) -> None:
+    answers = run(
+        agent,
+        request(tmp_path, "/bin/sh", "-c", "sleep 60 & echo one; echo two >&2; exit 1", id="a"),
+        request(tmp_path, "/bin/sh", "-c", "ps -o pid= -e | wc -l >/dev/null; exit 0", id="b"),
+    )
+    assert (answers[1].how, answers[1].code, answers[1].stdout, answers[1].stderr, answers[1].notes) == (
+        Ended.EXITED,
+        0,
+        b"",
+        b"",
+        (),
+    )

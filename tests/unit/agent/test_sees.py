@@ -1,0 +1,174 @@
+"""What a trial is given, and what is seen of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from swapstone.wire import FACTS, Ended, decode_answers, encode_plan_header, encode_request
+from tests.contract.programs import build
+from tests.unit.agent.harness import alive, one, request, run
+
+needs_musl = pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is not installed (musl-tools)")
+
+
+def test_arguments_and_environment_arrive_byte_for_byte(agent: Path, tmp_path: Path, programs: Path) -> None:
+    odd = bytes(range(1, 256)).decode("utf-8", "surrogateescape")
+    words = ("a b", "line\nline", "", "%20", "é→", odd, " ")
+    variables = (("A", "x y\n"), ("EMPTY", ""), ("Ü", "=é="), ("ODD", odd))
+    answer = one(agent, request(tmp_path, build(programs, "shows"), *words, environment=variables))
+    first, _, rest = answer.stdout.partition(b"\n")
+    assert first.split()[:2] == [b"8", b"4"]
+    expected = [*words, *(f"{name}={value}" for name, value in variables)]
+    assert [os.fsdecode(word) for word in rest.split(b"\0")[:-1]] == expected
+
+
+def test_nothing_is_inherited(agent: Path, tmp_path: Path) -> None:
+    script = "pwd; umask; ulimit -c; ls /proc/self/fd; readlink /proc/self/fd/0; cat /proc/self/status"
+    answer = one(agent, request(tmp_path, "/bin/sh", "-c", script, environment=()))
+    lines = answer.stdout.decode().splitlines()
+    assert lines[:3] == [str(tmp_path), "0022", "0"]
+    assert lines[3:7] == ["0", "1", "2", "3"]  # 3 is the folder that ls itself reads
+    assert lines[7] == "/dev/null"
+    status = dict(line.split(":\t", 1) for line in lines[8:] if ":\t" in line)
+    assert {name: int(status[name], 16) for name in ("SigBlk", "SigIgn", "ShdPnd")} == {
+        "SigBlk": 0,
+        "SigIgn": 0,
+        "ShdPnd": 0,
+    }
+
+
+def test_a_process_finds_its_stack_where_its_twin_did(agent: Path, tmp_path: Path, programs: Path) -> None:
+    asked = [request(tmp_path, build(programs, "shows"), "20", id=str(number)) for number in range(5)]
+    shown = {answer.stdout for answer in run(agent, *asked)}
+    shown.add(one(agent, asked[0]).stdout)  # another agent, started another way
+    assert len(shown) == 1
+
+
+@pytest.mark.parametrize("cpu", sorted(os.sched_getaffinity(0))[:2])
+def test_it_runs_where_it_is_pinned(agent: Path, tmp_path: Path, cpu: int) -> None:
+    script = "grep Cpus_allowed_list /proc/self/status; nice"
+    answer = one(agent, request(tmp_path, "/bin/sh", "-c", script, cpus=(cpu,), nice=7))
+    assert answer.stdout.split() == [b"Cpus_allowed_list:", str(cpu).encode(), b"7"]
+    facts = dict(answer.facts)
+    assert (facts["cpus_allowed"], facts["nice"]) == (1, 7)
+
+
+def test_what_is_not_asked_is_left_alone(agent: Path, tmp_path: Path) -> None:
+    facts = dict(one(agent, request(tmp_path, "/bin/true")).facts)
+    assert facts["cpus_allowed"] == len(os.sched_getaffinity(0))
+    assert facts["nice"] == os.nice(0)
+
+
+def test_facts_are_those_of_the_process(agent: Path, tmp_path: Path) -> None:
+    work = "x = bytearray(50_000_000); t = __import__('time'); e = t.process_time() + 0.2\nwhile t.process_time() < e: pass"
+    python = shutil.which("python3", path="/usr/bin") or shutil.which("python3")
+    assert python is not None
+    facts = dict(one(agent, request(tmp_path, python, "-c", work)).facts)
+    assert facts.keys() >= FACTS.keys() - {"psi_cpu_us", "psi_memory_us", "psi_io_us", "steal_ticks", "run_delay_ns"}
+    cpu_us = facts["user_us"] + facts["system_us"]
+    assert 200_000 <= cpu_us < 2_000_000
+    assert facts["wall_ns"] >= 200_000_000
+    assert 50_000_000 <= facts["maxrss_bytes"] < 500_000_000
+    assert facts["minflt"] > 10_000
+    assert 0 < facts["launch_ns"] < 5_000_000_000
+
+
+def test_waiting_is_wall_time_and_not_cpu_time(agent: Path, tmp_path: Path) -> None:
+    facts = dict(one(agent, request(tmp_path, "/bin/sleep", "0.2")).facts)
+    assert 200_000_000 <= facts["wall_ns"] < 5_000_000_000
+    assert facts["user_us"] + facts["system_us"] < 100_000
+
+
+def test_the_agent_s_own_memory_is_not_the_trial_s(agent: Path, tmp_path: Path, programs: Path) -> None:
+    loud = request(tmp_path, "/bin/sh", "-c", "head -c 2000000 /dev/zero", output_bytes=4 << 20, id="loud")
+    quiet = request(tmp_path, build(programs, "empty", "-static"), id="quiet")
+    alone, after = run(agent, quiet, loud, quiet)[0::2]
+    assert dict(alone.facts)["maxrss_bytes"] == pytest.approx(dict(after.facts)["maxrss_bytes"], abs=300_000)
+    assert dict(after.facts)["maxrss_bytes"] < 2_000_000
+
+
+def test_glibc_is_seen(agent: Path, tmp_path: Path, programs: Path) -> None:
+    answer = one(agent, request(tmp_path, build(programs, "empty")))
+    assert answer.interp is not None
+    assert Path(answer.interp).name.startswith(("ld-linux", "ld64"))
+    assert answer.objects[0] == str(build(programs, "empty"))
+    assert any(Path(path).name.startswith("libc.so.6") for path in answer.objects)
+
+
+@needs_musl
+def test_musl_is_seen(agent: Path, tmp_path: Path, programs: Path) -> None:
+    program = build(programs, "empty", compiler="musl-gcc")
+    answer = one(agent, request(tmp_path, program))
+    assert answer.interp is not None
+    assert Path(answer.interp).name.startswith("ld-musl-")
+    assert answer.objects[0] == str(program)
+    assert not any("libc.so.6" in path for path in answer.objects)
+
+
+def test_a_static_program_has_no_loader(agent: Path, tmp_path: Path, programs: Path) -> None:
+    program = build(programs, "empty", "-static")
+    answer = one(agent, request(tmp_path, program))
+    assert answer.interp is None
+    assert answer.objects == (str(program),)
+
+
+def test_the_program_that_ran_at_the_end_counts(agent: Path, tmp_path: Path, programs: Path) -> None:
+    program = build(programs, "empty", "-static")
+    answer = one(agent, request(tmp_path, "/bin/sh", "-c", f"exec {program}"))
+    assert (answer.interp, answer.objects) == (None, (str(program),))
+
+
+def test_a_thread_may_end_the_process(agent: Path, tmp_path: Path, programs: Path) -> None:
+    answer = one(agent, request(tmp_path, build(programs, "threads")))
+    assert (answer.how, answer.code) == (Ended.EXITED, 7)
+    assert answer.interp is not None
+    assert answer.objects
+
+
+def test_a_main_thread_that_ends_early_is_noted(agent: Path, tmp_path: Path, programs: Path) -> None:
+    answer = one(agent, request(tmp_path, build(programs, "early")))
+    assert (answer.how, answer.code) == (Ended.EXITED, 0)
+    assert dict(answer.facts)["wall_ns"] > 290_000_000
+    assert len(answer.notes) == 1
+    assert "its main thread ended" in answer.notes[0]
+
+
+def test_another_program_from_another_thread_is_not_mistaken(agent: Path, tmp_path: Path, programs: Path) -> None:
+    """The thread that executes takes the first one's place, and is not traced: nothing of the old program may be told."""
+    answer = one(agent, request(tmp_path, build(programs, "swaps"), build(programs, "empty", "-static")))
+    assert (answer.how, answer.code) == (Ended.EXITED, 0)
+    assert (answer.interp, answer.objects) == (None, ())
+    assert answer.notes == ("loader and objects are unknown: one of its threads executed another program",)
+
+
+def test_a_process_killed_from_outside_is_seen_as_far_as_it_can_be(agent: Path, tmp_path: Path) -> None:
+    answer = one(agent, request(tmp_path, "/bin/sh", "-c", "kill -KILL $$"))
+    assert (answer.how, answer.code) == (Ended.SIGNALED, 9)
+    assert answer.interp is not None
+    assert dict(answer.facts)["cpus_allowed"] > 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root and setpriv")
+def test_it_works_without_privileges(agent: Path, tmp_path: Path) -> None:
+    """As root everything may be traced and read; a user may too, what is his own."""
+    copy = Path("/tmp") / f"swapstone-agent-test-{os.getpid()}"
+    shutil.copy(agent, copy)
+    copy.chmod(0o755)
+    tmp_path.chmod(0o777)
+    try:
+        asked = request(Path("/tmp"), "/bin/sh", "-c", "sleep 60 & exit 0")
+        plan = encode_plan_header() + encode_request(asked)
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(copy), "-"]
+        result = subprocess.run(command, input=plan, capture_output=True, check=True, timeout=30)
+        answer = decode_answers(result.stdout)[0]
+        assert (answer.how, answer.code) == (Ended.ORPHANS, 1)
+        assert answer.interp is not None
+        assert dict(answer.facts)["cpus_allowed"] > 0
+    finally:
+        copy.unlink()
+    assert not alive(Path("/tmp"))
