@@ -110,7 +110,7 @@ def strip(comparison: Comparison) -> Markup:
         f'<path class="pairs" d="{joined}"/><path class="dots base" d="{points(above)}"/><path class="dots cand" d="{points(below)}"/>'
         f'<path class="median" d="{middle(above)}{middle(below)}"/>'
     )
-    return Markup(  # noqa: S704 - numbers only
+    return Markup(
         '<svg class="strip" viewBox="-12 0 1024 76" preserveAspectRatio="none" aria-hidden="true" focusable="false">{}</svg>'
     ).format(Markup(body))  # noqa: S704 - numbers only
 
