@@ -22,16 +22,8 @@ FORMULAS = ("ratio", "percent gain", "percent share", "score")
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,12})?", re.ASCII)
 _MENDED = "These files come with swapstone: install it again."
 
-# The time table of the musl page calls one needle "abcd", its memory tables call the same test "abc"; and the memory tables
-# print b_regex_search twice without its patterns, in libc-bench's order.
-_ALIASES = {
-    "b_string_strstr(abcd)": ("b_string_strstr(abc)",),
-    "b_regex_search((a|b|c)*d*b)": ("b_regex_search",),
-    "b_regex_search(a{25}b)": ("b_regex_search#2",),
-    "b_regex_search_alternatives": ("b_regex_search",),
-    "b_regex_search_repeat": ("b_regex_search#2",),
-    "b_regex_compile((a|b|c)*d*b)": ("b_regex_compile",),
-}
+# The time table of the musl page calls one needle "abcd", its memory tables call the same test "abc".
+_ALIASES = {"b_string_strstr(abcd)": ("b_string_strstr(abc)",)}
 _MEMORY = ("virt", "res", "dirty")
 
 

@@ -7,7 +7,7 @@ import re
 
 import jinja2
 
-from swapstone.model import Analysis, Comparison, Scale, Verdict
+from swapstone.model import Analysis, Comparison, Quantity, Scale, Verdict
 from swapstone.report import plots, sentences, view, words
 from swapstone.report.context import ReportContext
 from swapstone.report.view import Row, Section
@@ -68,7 +68,7 @@ def _memory(section: Section) -> dict[str, Row]:
     """Return per workload the memory row that stands beside its time: resident, else the first there is."""
     found: dict[str, Row] = {}
     for grid in section.grids:
-        if grid.quantity is not view.Quantity.MEMORY:
+        if grid.quantity is not Quantity.MEMORY:
             continue
         names = [metric.name for metric in grid.metrics]
         place = names.index("res") if "res" in names else 0

@@ -47,11 +47,11 @@ def render(report: CheckReport, *, width: int = 80, colour: bool = False, ascii_
     paint = Paint(colour=colour, ascii_only=ascii_only)
     good = sum(row.agrees for row in report.recomputed)
     derived = len(report.recomputed)
+    silent = sum(each.unsupported for each in report.disagreements)
     against = sum(not each.unsupported for each in report.disagreements)
     lines = columns.wrap(
         f"{report.figures} published figures. {good} of {derived} numbers that the pages derived from theirs are reproduced to the printed "
-        f"digit. Words and numbers disagree in {words.count(against, 'place')}, and {words.count(len(report.disagreements) - against, 'claim')} "
-        "come without numbers.",
+        f"digit. Words and numbers disagree in {words.count(against, 'place')}; {words.count(silent, 'more claim')} without numbers.",
         width,
     )
     lines += ["", *_recomputed(report, width, paint)]

@@ -32,6 +32,7 @@ _MARKS = {
 }
 _LEGEND = "b better, w worse, c changed, = equivalent, ? inconclusive, ! invalid, - unavailable"
 _AGREEMENT_STYLES = {Agreement.AGREES: "good", Agreement.DISAGREES: "bad"}
+_LEAST = 64  # a cut name, both values, a ratio with its interval and a verdict need so much
 _NARROW = 100  # from here on a bar fits
 _WIDE = 116  # from here on the published ratio fits beside ours
 
@@ -287,7 +288,7 @@ def render(
     Args:
         context: what stands beside the comparisons.
         analysis: what may be said.
-        width: columns of the terminal, at least 60.
+        width: columns of the terminal, at least 64.
         colour: whether to use terminal codes; without, the text holds none, whatever the names contain.
         selection: which rows; by default the time to read first in full, and grids of the rest.
         ascii_only: whether to keep to ASCII.
@@ -295,7 +296,7 @@ def render(
     Returns:
         The text, ending in a newline. No line is longer than `width`, but for the last ones, which hold commands to copy.
     """
-    width = max(60, width)
+    width = max(_LEAST, width)
     selection = selection or Selection()
     paint = Paint(colour=colour, ascii_only=ascii_only)
     found = view.sections(context, analysis)
