@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.golden import synthetic
 
 from swapstone.report import html
+from tests.golden import synthetic
 
 pytestmark = pytest.mark.slow
 

@@ -11,6 +11,7 @@ from swapstone.published.data import Derived, Figure, baselines, derived, figure
 
 _EXACT = Context(prec=50)
 LATENCY_TABLES = "tables 7 and 8"
+UNIXBENCH_INDEX = "geometric mean of 10 x result / baseline"
 
 
 class Recomputed(Noun, frozen=True, kw_only=True):
@@ -97,7 +98,7 @@ def _indices(found: tuple[Figure, ...]) -> list[Recomputed]:
                 source=index.source,
                 place=f"UnixBench, {index.condition or 'whole'}",
                 row=f"index ({index.level})",
-                formula="geometric mean of 10 x result / baseline",
+                formula=UNIXBENCH_INDEX,
                 printed=index.printed,
                 computed=computed,
                 agrees=computed == index.printed,

@@ -7,7 +7,7 @@ import re
 
 import jinja2
 
-from swapstone.model import Analysis, Comparison, Quantity, Scale, Verdict
+from swapstone.model import Analysis, Comparison, Quantity, Scale
 from swapstone.report import plots, sentences, view, words
 from swapstone.report.context import ReportContext
 from swapstone.report.view import Row, Section
@@ -24,16 +24,13 @@ def _values(comparison: Comparison) -> tuple[str, str]:
     )
 
 
-def _spoken(comparison: Comparison) -> bool:
-    return comparison.verdict not in {Verdict.INVALID, Verdict.UNAVAILABLE} and bool(comparison.baseline_values)
-
-
 def _effect(comparison: Comparison) -> str:
-    return words.effect(comparison.effect, comparison) if _spoken(comparison) else ""
+    effect = view.shown(comparison)
+    return "" if effect is None else words.effect(effect, comparison)
 
 
 def _interval(comparison: Comparison) -> str:
-    return words.interval(comparison) if _spoken(comparison) else ""
+    return "" if view.shown(comparison) is None else words.interval(comparison)
 
 
 def _spread(comparison: Comparison) -> tuple[str, str]:
@@ -116,7 +113,7 @@ def _template() -> jinja2.Template:
             "spread": _spread,
             "varies": _varies,
             "facts": _facts,
-            "spoken": _spoken,
+            "spoken": lambda comparison: view.shown(comparison) is not None,
             "memory_of": _memory,
             "memory_name": _memory_name,
             "direction": _direction,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from swapstone.model import Analysis, Scale, Verdict
+from swapstone.model import Analysis, Verdict
 from swapstone.report import sentences, view, words
 from swapstone.report.context import ReportContext
 from swapstone.report.view import Grid, Row, Section
@@ -33,9 +33,10 @@ def _table(head: Sequence[str], right: Sequence[bool], rows: Iterable[Sequence[s
 
 def _effect(row: Row) -> tuple[str, str]:
     c = row.comparison
-    if c.verdict in {Verdict.INVALID, Verdict.UNAVAILABLE} or not c.baseline_values:
+    effect = view.shown(c)
+    if effect is None:
         return "", ""
-    return words.effect(c.effect, c), "exact" if c.exact else words.interval(c)
+    return words.effect(effect, c), "exact" if c.exact else words.interval(c)
 
 
 def _full(rows: tuple[Row, ...], section: Section) -> list[str]:
@@ -76,8 +77,9 @@ def _grid(grid: Grid) -> list[str]:
                 continue
             c = row.comparison
             text = " → ".join(words.quantity(value, c.metric.unit) for value in pair)
-            ratio = f" ({words.ratio(c.effect)})" if c.scale is Scale.RATIO else ""
-            line.append(f"{_plain(text)}{ratio}, {c.verdict.value}")
+            ratio = view.shown_ratio(c)
+            times = "" if ratio is None else f" ({words.ratio(ratio)})"
+            line.append(f"{_plain(text)}{times}, {c.verdict.value}")
         body.append(line)
     head = ["workload", *(_code(metric.name) for metric in grid.metrics)]
     return _table(head, [False] * len(head), body)

@@ -6,7 +6,7 @@ from collections import Counter
 
 from swapstone import published
 from swapstone.published import CheckReport
-from swapstone.published.recompute import LATENCY_TABLES
+from swapstone.published.recompute import LATENCY_TABLES, UNIXBENCH_INDEX
 from swapstone.report import columns, words
 from swapstone.report.columns import Cell, Paint
 
@@ -20,6 +20,7 @@ def _recomputed(report: CheckReport, width: int, paint: Paint) -> list[str]:
         style = "good" if reproduced == number else "bad"
         body.append([Cell(f"{source}, {place}"), Cell(str(number)), Cell(str(reproduced), style)])
     lines = columns.table(body, [False, True, True], [max(20, width - 20), 0, 0], paint)
+    lines += ["", *_indices(report, paint)]
     off = [row for row in report.recomputed if not row.agrees]
     if off:
         lines += ["", paint("Not reproduced:", "bold")]
@@ -29,6 +30,16 @@ def _recomputed(report: CheckReport, width: int, paint: Paint) -> list[str]:
                 text = f"- {row.place}, {row.row}: {row.formula}, but that is {row.computed} = {row.printed}"
             lines += columns.wrap(text, width, "  ")
     return lines
+
+
+def _indices(report: CheckReport, paint: Paint) -> list[str]:
+    """Return the UnixBench indices, each as the page prints it and as its own figures give it."""
+    body = [[Cell(text, "dim") for text in ("UnixBench index", "printed", "recomputed")]]
+    for row in report.recomputed:
+        if row.formula == UNIXBENCH_INDEX:
+            place = f"{row.source}, {row.place.removeprefix('UnixBench, ')}, {row.row}"
+            body.append([Cell(place), Cell(row.printed), Cell(row.computed, "good" if row.agrees else "bad")])
+    return columns.table(body, [False, True, True], [60, 0, 0], paint)
 
 
 def render(report: CheckReport, *, width: int = 80, colour: bool = False, ascii_only: bool = False) -> str:

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
-from swapstone.model import Comparison, Noun, Scale, Verdict
-from swapstone.report.view import Row
+from swapstone.model import Comparison, Noun
+from swapstone.report.view import Row, shown_ratio
 
 _TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0, 4096.0)
 _LEAST = 1.04  # an axis reaches at least so far from 1 on both sides
-_BLANK = {Verdict.INVALID, Verdict.UNAVAILABLE}
 
 
 class Axis(Noun, frozen=True, kw_only=True):
@@ -40,7 +39,7 @@ class Axis(Noun, frozen=True, kw_only=True):
 
 def drawable(comparison: Comparison) -> bool:
     """Return whether a comparison has a place on an axis of ratios."""
-    return comparison.scale is Scale.RATIO and comparison.verdict not in _BLANK and comparison.effect > 0
+    return shown_ratio(comparison) is not None
 
 
 def axis(rows: Iterable[Row]) -> Axis:
@@ -49,7 +48,7 @@ def axis(rows: Iterable[Row]) -> Axis:
     for row in rows:
         c = row.comparison
         if drawable(c):
-            values += [value for value in (c.effect, c.low, c.high) if value is not None and value > 0]
+            values += [value for value in (shown_ratio(c), c.low, c.high) if value is not None and value > 0]
         if row.published and row.published.ratio > 0:
             values.append(row.published.ratio)
     pad = (max(values) / min(values)) ** 0.03
@@ -76,10 +75,11 @@ def forest(row: Row, scale: Axis, margin: float) -> Markup:
     if row.published and row.published.ratio > 0:
         at = scale.at(row.published.ratio)
         parts.append(f'<svg class="over" x="{at}%" y="50%"><path class="page" d="M0-5L5 0L0 5L-5 0Z"/></svg>')
-    if drawable(c):
+    effect = shown_ratio(c)
+    if effect is not None:
         if c.low is not None and c.high is not None and c.low > 0:
             parts.append(f'<line class="interval" x1="{scale.at(c.low)}%" x2="{scale.at(c.high)}%" y1="50%" y2="50%"/>')
-        parts.append(f'<circle class="effect" cx="{scale.at(c.effect)}%" cy="50%" r="4.5"/>')
+        parts.append(f'<circle class="effect" cx="{scale.at(effect)}%" cy="50%" r="4.5"/>')
     return Markup('<svg class="forest" aria-hidden="true" focusable="false">{}</svg>').format(Markup("".join(parts)))  # noqa: S704 - numbers only
 
 

@@ -48,10 +48,14 @@ def effort(context: ReportContext, analysis: Analysis) -> str:
 
 def noise(seen: Noise) -> str:
     """Say how busy the machine was, and what follows."""
-    steal = "unknown" if seen.steal_percent is None else f"{words.digits(seen.steal_percent, 2)} %"
+
+    def known(value: float | None, unit: str) -> str:
+        return "unknown" if value is None else words.digits(value, 2) + unit
+
+    most = "" if seen.cpu_pressure_max_percent is None else f" (at most {known(seen.cpu_pressure_max_percent, ' %')})"
     text = (
-        f"CPU pressure {words.digits(seen.cpu_pressure_percent, 2)} % (at most {words.digits(seen.cpu_pressure_max_percent, 2)} %), "
-        f"stolen time {steal}, load {words.digits(seen.load1, 2)}"
+        f"CPU pressure {known(seen.cpu_pressure_percent, ' %')}{most}, stolen time {known(seen.steal_percent, ' %')}, "
+        f"load {known(seen.load1, '')}"
     )
     return f"Busy machine: {text}. CPU time leads." if seen.busy else f"Quiet machine: {text}."
 

@@ -6,7 +6,7 @@ import math
 
 from rich.cells import cell_len
 
-from swapstone.model import Analysis, Comparison, Noun, Scale, Verdict
+from swapstone.model import Analysis, Comparison, Noun, Verdict
 from swapstone.report import columns, sentences, view, words
 from swapstone.report.columns import Cell, Paint
 from swapstone.report.context import ReportContext
@@ -60,25 +60,19 @@ def _values(comparison: Comparison) -> tuple[str, str]:
     return words.quantity(pair[0], comparison.metric.unit), words.quantity(pair[1], comparison.metric.unit)
 
 
-def _spoken(comparison: Comparison) -> bool:
-    """Return whether an effect may be shown at all."""
-    return comparison.verdict not in {Verdict.INVALID, Verdict.UNAVAILABLE} and bool(comparison.baseline_values)
-
-
 def _effect(comparison: Comparison) -> str:
-    if not _spoken(comparison):
+    effect = view.shown(comparison)
+    if effect is None:
         return ""
-    text, between = words.effect(comparison.effect, comparison), words.interval(comparison)
+    text, between = words.effect(effect, comparison), words.interval(comparison)
     if comparison.exact:
         return f"{text} exact"
     return f"{text} ({between})" if between else text
 
 
 def _reach(rows: tuple[Row, ...]) -> float:
-    ratios = [
-        row.comparison.effect for row in rows if row.comparison.scale is Scale.RATIO and row.comparison.effect > 0
-    ]
-    most = max((abs(math.log(ratio)) for ratio in ratios), default=0.0)
+    ratios = [view.shown_ratio(row.comparison) for row in rows]
+    most = max((abs(math.log(ratio)) for ratio in ratios if ratio is not None), default=0.0)
     return float(2 ** max(1, math.ceil(most / math.log(2) - 1e-9)))
 
 
@@ -98,8 +92,8 @@ def _full_table(rows: tuple[Row, ...], section: Section, width: int, paint: Pain
         style = _STYLES[c.verdict]
         cells = [Cell(words.safe(c.workload)), Cell(before), Cell(after), Cell(_effect(c))]
         if bars:
-            drawn = columns.bar(c.effect, reach) if c.scale is Scale.RATIO and _spoken(c) else ""
-            cells.append(Cell(drawn, style))
+            drawn = view.shown_ratio(c)
+            cells.append(Cell("" if drawn is None else columns.bar(drawn, reach), style))
         cells.append(Cell(c.verdict.value, style))
         if page:
             ratio = words.ratio(row.published.ratio) if row.published else ""
@@ -120,7 +114,8 @@ def _page_table(rows: tuple[Row, ...], paint: Paint) -> list[str]:
     body = [[Cell(text, "dim") for text in ("beside the published page", "here", "page", "sign")]]
     for row in rows:
         if row.published and row.agreement:
-            ours = words.effect(row.comparison.effect, row.comparison) if _spoken(row.comparison) else ""
+            effect = view.shown(row.comparison)
+            ours = "" if effect is None else words.effect(effect, row.comparison)
             style = _AGREEMENT_STYLES.get(row.agreement, "dim")
             name = Cell(words.safe(row.comparison.workload))
             body.append([name, Cell(ours), Cell(words.ratio(row.published.ratio)), Cell(row.agreement.value, style)])
@@ -138,11 +133,12 @@ def _grid_cell(row: Row | None, wide: bool) -> tuple[Cell, Cell, Cell]:
     c = row.comparison
     pair = view.medians(c)
     mark = Cell(_MARKS[c.verdict], _STYLES[c.verdict])
-    if pair is None or not _spoken(c):
+    if pair is None or view.shown(c) is None:
         return Cell("", ""), Cell(""), mark
     text = "→".join(_compact(value, c.metric.unit) for value in pair)
-    ratio = f"×{words.ratio(c.effect)}" if wide and c.scale is Scale.RATIO else ""  # noqa: RUF001 - a times sign
-    return Cell(text), Cell(ratio), mark
+    ratio = view.shown_ratio(c) if wide else None
+    times = "" if ratio is None else f"×{words.ratio(ratio)}"  # noqa: RUF001 - a times sign
+    return Cell(text), Cell(times), mark
 
 
 def _grid_table(grid: Grid, width: int, paint: Paint) -> list[str]:

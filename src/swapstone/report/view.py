@@ -95,11 +95,24 @@ def medians(comparison: Comparison) -> tuple[float, float] | None:
     return statistics.median(comparison.baseline_values), statistics.median(comparison.candidate_values)
 
 
+def shown(comparison: Comparison) -> float | None:
+    """Return the effect, or None where none may be shown: nothing was paired, or what was measured is not what was asked for."""
+    spoken = comparison.verdict not in {Verdict.INVALID, Verdict.UNAVAILABLE} and bool(comparison.baseline_values)
+    return comparison.effect if spoken else None
+
+
+def shown_ratio(comparison: Comparison) -> float | None:
+    """Return the effect where it is a ratio above 0 and may be shown: what has a place on a logarithmic axis."""
+    effect = shown(comparison)
+    return effect if comparison.scale is Scale.RATIO and effect is not None and effect > 0 else None
+
+
 def sign(comparison: Comparison) -> int | None:
     """Return the sign of an effect (+1: the candidate's value is larger), 0 for none, None where nothing may be said."""
-    if comparison.verdict in {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}:
+    effect = shown(comparison)
+    if effect is not None and comparison.verdict in {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}:
         neutral = 1.0 if comparison.scale is Scale.RATIO else 0.0
-        return 1 if comparison.effect > neutral else -1
+        return 1 if effect > neutral else -1
     return 0 if comparison.verdict is Verdict.EQUIVALENT else None
 
 

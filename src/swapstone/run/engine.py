@@ -112,8 +112,10 @@ class Engine:
         self._checks: dict[tuple[str, str], str] = {}
         self._breaks = 0
         self._cpus = target.describe().cpus
+        baseline = next(iter(prepared.variants))
         for run in earlier:
-            self._learn_check(run)
+            if run.status is Status.OK and run.trial.variant == baseline:
+                self._learn_check((run.trial.suite, run.trial.workload), run.check)
 
     def run(self) -> SessionEnd:
         """Run the experiment to its end.
@@ -142,12 +144,12 @@ class Engine:
             block += 1
 
     def _calibrate(self) -> None:
-        """Choose how many passes a trial makes: once, on the baseline, the same for every variant."""
+        """Choose how many passes a trial makes, and learn the checksum of its work: once, on the baseline, for every variant."""
         keys = [key for key in self._prepared.workloads if key not in self._prepared.refused]
         for done, key in enumerate(keys):
             self._progress.calibrating(done, len(keys), key[1])
-            if key not in self._passes:
-                self._passes[key] = self._calibrated(key, done)
+            if key not in self._passes or key not in self._checks:
+                self._passes.setdefault(key, self._calibrated(key, done))
         self._progress.calibrating(len(keys), len(keys), "")
 
     def _calibrated(self, key: tuple[str, str], number: int) -> int:
@@ -160,6 +162,7 @@ class Engine:
             outcome = judge(answer, workload, self._prepared.variants[baseline], "")
             if outcome.status is not Status.OK:
                 return 1  # its trials will fail the same way, and the report will say so
+            self._learn_check(key, outcome.check)
             took_ns = max(1, dict(answer.facts).get("wall_ns", WORK_NS))
             wanted = WORK_NS // 4 if attempt < 2 else WORK_NS
             better = max(1, min(workload.max_passes, round(passes * wanted / took_ns)))
@@ -208,12 +211,11 @@ class Engine:
     def _keep(self, run: Run) -> None:
         self._writer.append(run)
         self._runs[run.trial.key] = run
-        self._learn_check(run)
 
-    def _learn_check(self, run: Run) -> None:
-        """The first run that did well tells what checksum equal work has."""
-        if run.status is Status.OK and run.check:
-            self._checks.setdefault((run.trial.suite, run.trial.workload), run.check)
+    def _learn_check(self, key: tuple[str, str], check: str) -> None:
+        """The baseline tells what checksum equal work has."""
+        if check:
+            self._checks.setdefault(key, check)
 
     def _refuse(self, groups: Iterable[Group]) -> None:
         """Leave a run for each variant of a workload that could not be built, so that the report says why."""

@@ -250,7 +250,7 @@ def test_a_swapped_baseline_turns_the_published_ratio_round() -> None:
     swapped = tuple(
         msgspec.structs.replace(c, baseline=c.candidate, candidate=c.baseline, effect=1 / c.effect)
         for c in ANALYSIS.comparisons
-        if c.scale is Scale.RATIO
+        if c.scale is Scale.RATIO and c.effect is not None
     )
     (section,) = view.sections(CONTEXT, msgspec.structs.replace(ANALYSIS, comparisons=swapped))
     row = section.rows[0]
