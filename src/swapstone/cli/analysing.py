@@ -43,10 +43,10 @@ def verdicts_digest(analysis: Analysis) -> str:
 
     Six digits are far more than a verdict depends on, and few enough that another version of numpy gives the same ones.
     """
-    lines = [
-        f"{c.suite} {c.workload} {c.load} {c.metric.name} {c.candidate} {c.verdict.value} {c.effect:.6g}"
-        for c in analysis.comparisons
-    ]
+    lines = []
+    for c in analysis.comparisons:
+        effect = "none" if c.effect is None else f"{c.effect:.6g}"
+        lines.append(f"{c.suite} {c.workload} {c.load} {c.metric.name} {c.candidate} {c.verdict.value} {effect}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

@@ -12,7 +12,7 @@ from swapstone.factors import FACTORS
 from swapstone.model import UserError
 from swapstone.targets import open_target
 from swapstone.targets.health import Finding, State, examine
-from swapstone.wire import Ending, TrialRequest
+from swapstone.wire import Ended, TrialRequest
 
 _COLOURS = {State.GOOD: "green", State.NOISY: "yellow", State.MISSING: "red", State.UNKNOWN: None}
 
@@ -86,7 +86,7 @@ def _agent() -> list[Finding]:
         ]
     facts = dict(answer.facts)
     findings = []
-    if answer.how is Ending.EXITED and answer.objects:
+    if answer.how is Ended.EXITED and answer.objects:
         findings.append(
             Finding(name=name, state=State.GOOD, found=f"the agent saw {len(answer.objects)} objects mapped")
         )

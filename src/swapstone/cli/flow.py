@@ -18,8 +18,8 @@ from swapstone.cli.referee import PrecisionReferee
 from swapstone.factors import parse_choice
 from swapstone.model import Experiment, FactorLevels, UserError
 from swapstone.record import RecordView, RecordWriter, load, new_record_path
-from swapstone.run import Engine, SessionEnd, prepare
-from swapstone.targets import open_target
+from swapstone.run import Engine, SessionEnd, check_levels, prepare
+from swapstone.targets import Target, open_target
 from swapstone.workloads import find_workloads
 
 BUDGET_PER_VARIANT_NS = 60_000_000_000
@@ -79,7 +79,7 @@ def resolve(wish: Wish) -> Experiment:
     return Experiment(
         name=wish.name,
         factors=tuple(wish.factors),
-        workloads=tuple((suite.name, workload.name) for suite, workload in chosen),
+        workloads=tuple((suite, workload.name) for suite, workload in chosen),
         target=wish.target,
         budget_ns=budget_ns,
         margin=parse_ratio(wish.margin, "--margin", 0.0, 1.0),
@@ -104,8 +104,11 @@ def start(experiment: Experiment, out: str | None, passes: dict[tuple[str, str],
     """
     title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
     path = Path(out) if out else new_record_path(title if experiment.name == "compare" else experiment.name)
-    with RecordWriter.create(path, experiment) as writer:
-        return _go(experiment, writer, None, passes)
+    # First all that may be wrong with the wish, then the record: a mistake leaves nothing behind.
+    with open_target(experiment.target) as target:
+        check_levels(experiment, target)
+        with RecordWriter.create(path, experiment) as writer:
+            return _go(experiment, target, writer, None, passes)
 
 
 def go_on(path: Path, budget: str | None) -> int:
@@ -131,17 +134,23 @@ def go_on(path: Path, budget: str | None) -> int:
                 f"{path} is complete ({view.seal.why}): there is nothing to resume.",
                 "Give it more time with --budget, or see it: swapstone show " + str(path),
             )
-        return _go(experiment, writer, view, None)
+        with open_target(experiment.target) as target:
+            check_levels(experiment, target)
+            return _go(experiment, target, writer, view, None)
 
 
 def _go(
-    experiment: Experiment, writer: RecordWriter, earlier: RecordView | None, passes: dict[tuple[str, str], int] | None
+    experiment: Experiment,
+    target: Target,
+    writer: RecordWriter,
+    earlier: RecordView | None,
+    passes: dict[tuple[str, str], int] | None,
 ) -> int:
     if earlier is not None and earlier.manifest is not None:
         passes = {(suite, workload): count for suite, workload, count in earlier.manifest.passes}
     ending = SessionEnd("interrupted", "the user stopped it")
     try:
-        with open_target(experiment.target) as target, display(experiment.budget_ns, experiment.margin) as shown:
+        with display(experiment.budget_ns, experiment.margin) as shown:
             prepared = prepare(experiment, target, shown.building)
             engine = Engine(
                 experiment,

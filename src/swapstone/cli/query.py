@@ -67,7 +67,7 @@ def query_command(sql: str, as_json: bool, as_csv: bool) -> None:
 
     \b
     Views:
-      records      record, path, created, name, target, state, runs
+      records      record, path, created (UTC), name, target, state, runs
       runs         record, block, position, suite, workload, load, variant, status, reason, passes, started, elapsed_ns, facts
       samples      record, block, suite, workload, load, variant, metric, value (the run's), values (in the run)
       comparisons  record, suite, workload, load, metric, unit, baseline, candidate, pairs, scale, effect, low, high,
@@ -119,7 +119,7 @@ def _define_views(connection: duckdb.DuckDBPyConnection, scratch: Path, *, with_
 _RECORD_FIELDS = {
     "record": "VARCHAR",
     "path": "VARCHAR",
-    "created": "TIMESTAMP WITH TIME ZONE",
+    "created": "TIMESTAMP",
     "name": "VARCHAR",
     "target": "VARCHAR",
     "state": "VARCHAR",
@@ -139,7 +139,7 @@ def _record_rows() -> list[dict[str, object]]:
             {
                 "record": path.name,
                 "path": str(path),
-                "created": view.meta.created,
+                "created": view.meta.created.removesuffix("+00:00"),
                 "name": view.experiment.name,
                 "target": view.experiment.target,
                 "state": view.seal.state if view.seal else "unsealed",

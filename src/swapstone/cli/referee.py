@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from swapstone import plan
 from swapstone.cli.analysing import workloads_of
 from swapstone.compare import precision
-from swapstone.model import Experiment, Run
+from swapstone.model import Experiment, Run, WorkloadPrecision
 from swapstone.plan import Group
 from swapstone.plan.stopping import decide, due
 from swapstone.run import Look
 
 
 class PrecisionReferee:
-    """Stops on precision, on the number of blocks that was asked for, or on the budget; never on significance."""
+    """Stops on precision, on the number of blocks that was asked for, or on the budget; never on significance.
+
+    It looks with the code that will judge the runs in the end, at the level that their intervals would have now.
+    """
 
     def __init__(self, experiment: Experiment) -> None:
         self._experiment = experiment
         self._variants = plan.variants(experiment)
         self._workloads = workloads_of(experiment)
-        self._last = Look(plan.groups(experiment), "", None, None)
+        self._last: Mapping[Group, WorkloadPrecision] = {}
 
     def __call__(
         self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
     ) -> Look:
-        """Look at the runs, when a look is due after this block."""
-        raise NotImplementedError
+        """Look at the runs of blocks 0 to `block`."""
+        if due(block):
+            self._last = precision(self._experiment, self._variants, self._workloads, runs)
+        decision = decide(
+            self._experiment,
+            still_open=still_open,
+            block=block,
+            used_ns=used_ns,
+            next_block_ns=next_block_ns,
+            precisions=self._last,
+        )
+        why = decision.stop.value if decision.stop else ""
+        return Look(decision.still_open, why, decision.remaining_ns, decision.widest)

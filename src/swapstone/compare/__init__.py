@@ -1,1 +1,7 @@
-"""."""
+"""From runs to comparisons. docs/statistics.md says which methods, and why these."""
+
+from swapstone.compare.analysis import analyse
+from swapstone.compare.precision import precision
+from swapstone.compare.rows import SizeValues
+
+__all__ = ["SizeValues", "analyse", "precision"]

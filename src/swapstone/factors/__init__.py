@@ -8,7 +8,18 @@ from swapstone.model import FactorLevels, UserError, Variant, unknown
 
 FACTORS: tuple[Factor, ...] = (LIBC,)
 
-__all__ = ["FACTORS", "Evidence", "Factor", "Level", "Recipe", "Stage", "find_factor", "parse_choice", "recipe_of"]
+__all__ = [
+    "FACTORS",
+    "Evidence",
+    "Factor",
+    "Level",
+    "Recipe",
+    "Stage",
+    "find_factor",
+    "find_level",
+    "parse_choice",
+    "recipe_of",
+]
 
 
 def find_factor(name: str) -> Factor:

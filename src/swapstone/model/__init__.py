@@ -11,6 +11,7 @@ from swapstone.model.analysis import (
     NullResult,
     Scale,
     Verdict,
+    WorkloadPrecision,
 )
 from swapstone.model.base import Noun
 from swapstone.model.errors import RecordError, UnavailableError, UserError, WireError, unknown
@@ -50,5 +51,6 @@ __all__ = [
     "Verdict",
     "WireError",
     "Workload",
+    "WorkloadPrecision",
     "unknown",
 ]

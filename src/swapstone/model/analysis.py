@@ -63,7 +63,8 @@ class Comparison(Noun, frozen=True, kw_only=True):
         baseline_values, candidate_values: one number per run, paired by block, in the metric's unit. Runs without a partner
             are left out of both.
         scale: how `effect`, `low` and `high` are expressed.
-        effect: Hodges-Lehmann estimate; a ratio (1.0: no difference) or a difference in the metric's unit.
+        effect: Hodges-Lehmann estimate; a ratio (1.0: no difference) or a difference in the metric's unit; None without
+            a single pair.
         low, high: interval around it at `confidence`; both None when there are too few pairs for one.
         confidence: the level that the interval really has, after correction, e.g. 0.9931.
         p_value: of no difference, uncorrected, two-sided.
@@ -84,7 +85,7 @@ class Comparison(Noun, frozen=True, kw_only=True):
     baseline_values: tuple[float, ...]
     candidate_values: tuple[float, ...]
     scale: Scale
-    effect: float
+    effect: float | None
     low: float | None
     high: float | None
     confidence: float
@@ -141,18 +142,37 @@ class Noise(Noun, frozen=True, kw_only=True):
     """How busy the machine was around the trials: medians and maxima over runs.
 
     Attributes:
-        cpu_pressure_percent: median share of wall time in which some task waited for a processor.
-        cpu_pressure_max_percent: the largest over the runs.
+        cpu_pressure_percent: median share of wall time in which some task waited for a processor; None where unknown.
+        cpu_pressure_max_percent: the largest over the runs; None where unknown.
         steal_percent: share of processor time that the hypervisor took, over all runs; None where unknown.
-        load1: median one-minute load average.
+        load1: median one-minute load average; None where unknown.
         busy: whether the report leads with CPU time.
     """
 
-    cpu_pressure_percent: float
-    cpu_pressure_max_percent: float
+    cpu_pressure_percent: float | None
+    cpu_pressure_max_percent: float | None
     steal_percent: float | None
-    load1: float
+    load1: float | None
     busy: bool
+
+
+class WorkloadPrecision(Noun, frozen=True, kw_only=True):
+    """How far a workload has come towards an answer, while its experiment runs.
+
+    Attributes:
+        suite, workload, load: which.
+        pairs: complete pairs so far, the fewest over its candidates.
+        half_width: widest half-width of the intervals that decide, as a ratio less 1 (0.012: plus or minus 1.2 %); None
+            where there are too few pairs for an interval.
+        lost: why more blocks can't give it a verdict (refused, failing or unavailable trials); empty when they can.
+    """
+
+    suite: str
+    workload: str
+    load: str
+    pairs: int
+    half_width: float | None
+    lost: str = ""
 
 
 class Failure(Noun, frozen=True, kw_only=True):
@@ -167,7 +187,8 @@ class Analysis(Noun, frozen=True, kw_only=True):
     """All that an experiment's runs let one say.
 
     Attributes:
-        comparisons: in the order of suites, workloads, metrics, candidates.
+        comparisons: in the order of suites, workloads, loads, metrics, candidates; the nulls' own rows are among them
+            (their candidate is the `copy` of one of `nulls`).
         indices: one per suite, load, time metric and candidate.
         nulls: empty unless the experiment asked for them.
         noise: how busy the machine was.

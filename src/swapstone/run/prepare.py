@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 
 from swapstone import plan
 from swapstone.build import BASE_RECIPE, Built, build_workload, compiler_version, require_tools
-from swapstone.factors import Recipe, find_factor, recipe_of
-from swapstone.factors import find_level as level_of
+from swapstone.factors import Recipe, find_factor, find_level, recipe_of
 from swapstone.model import Copy, Experiment, UserError, Variant, Workload
 from swapstone.record import Artifact, Manifest
 from swapstone.targets import Target
@@ -50,6 +49,17 @@ class Prepared:
     refused: Mapping[tuple[str, str], str]
 
 
+def check_levels(experiment: Experiment, target: Target) -> None:
+    """Check that every level can be built here, before anything is made.
+
+    Raises:
+        UnavailableError: a level's tools are missing.
+    """
+    for choice in experiment.factors if target.needs_build else ():
+        for level in choice.levels:
+            require_tools(choice.factor, find_level(find_factor(choice.factor), level))
+
+
 def prepare(experiment: Experiment, target: Target, progress: Callable[[int, int, str], None]) -> Prepared:
     """Build every program of an experiment and put it on the target.
 
@@ -62,15 +72,10 @@ def prepare(experiment: Experiment, target: Target, progress: Callable[[int, int
         What the engine needs. A workload that doesn't build on some variant is refused with the compiler's words; the others go on.
 
     Raises:
-        UnavailableError: a level's tools are missing.
         UserError: nothing at all could be built.
     """
     variants = {variant.label: variant for variant in plan.variants(experiment)}
     workloads = {(suite, name): find_workload(suite, name) for suite, name in experiment.workloads}
-    if target.needs_build:
-        for choice in experiment.factors:
-            for level in choice.levels:
-                require_tools(choice.factor, level_of(find_factor(choice.factor), level))
     programs: dict[Key, Program] = {}
     refused: dict[tuple[str, str], str] = {}
     wanted = [(key, workload, variant) for key, workload in workloads.items() for variant in variants.values()]

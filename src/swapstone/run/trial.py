@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from swapstone.factors import Evidence, Recipe, find_factor
 from swapstone.model import Cpus, Run, Sample, Status, Trial, Variant, WireError, Workload
-from swapstone.wire import AgentAnswer, Ending, TrialRequest, WorkloadReport, decode_workload_report
+from swapstone.wire import AgentAnswer, Ended, TrialRequest, WorkloadReport, decode_workload_report
 from swapstone.workloads import samples_of
 
 OUTPUT_BYTES = 64 * 1024
@@ -149,13 +149,13 @@ def _wrong_level(observed: tuple[tuple[str, str], ...], variant: Variant) -> str
 def _trouble(answer: AgentAnswer) -> str:
     """Say why a program did not end well, with the last thing it said; empty if it did."""
     reasons = {
-        Ending.EXITED: f"it ended with status {answer.code}" if answer.code else "",
-        Ending.SIGNALED: f"it was killed by {_signal_name(answer.code)}",
-        Ending.TIMEOUT: "it did not end within its time and was stopped",
-        Ending.OVERFLOW: f"it printed more than {OUTPUT_BYTES // 1024} KiB and was stopped",
-        Ending.DISK: f"it wrote more than {DISK_BYTES // 1024**2} MiB to disk and was stopped",
-        Ending.ORPHANS: f"it left {answer.code} processes running, which were killed",
-        Ending.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}",
+        Ended.EXITED: f"it ended with status {answer.code}" if answer.code else "",
+        Ended.SIGNALED: f"it was killed by {_signal_name(answer.code)}",
+        Ended.TIMEOUT: "it did not end within its time and was stopped",
+        Ended.OVERFLOW: f"it printed more than {OUTPUT_BYTES // 1024} KiB and was stopped",
+        Ended.DISK: f"it wrote more than {DISK_BYTES // 1024**2} MiB to disk and was stopped",
+        Ended.ORPHANS: f"it left {answer.code} processes running, which were killed",
+        Ended.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}",
     }
     reason = reasons[answer.how]
     said = _last_words(answer)

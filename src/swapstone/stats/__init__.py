@@ -1,1 +1,20 @@
-"""."""
+"""Pure functions on arrays of numbers. Imports nothing of ours; docs/statistics.md says why these and no others."""
+
+from swapstone.stats.multiple import common_level, rejections
+from swapstone.stats.signed_rank import LOG_QUANTUM, Interval, SignedRank, differences, log_ratios, pairs_needed
+from swapstone.stats.summary import binomial_tail, dependence_p_value, run_value, wilson
+
+__all__ = [
+    "LOG_QUANTUM",
+    "Interval",
+    "SignedRank",
+    "binomial_tail",
+    "common_level",
+    "dependence_p_value",
+    "differences",
+    "log_ratios",
+    "pairs_needed",
+    "rejections",
+    "run_value",
+    "wilson",
+]

@@ -28,18 +28,19 @@ def find_suite(name: str) -> Suite:
 
 
 def find_workload(suite: str, name: str) -> Workload:
-    """Return one workload of one suite.
+    """Return the workload of a suite and a name; the name is no pattern.
 
     Raises:
-        UserError: the suite or the workload does not exist; the hint gives near names.
+        UserError: there is no such suite, or it has no such workload; the hint gives near names.
     """
-    for workload in find_suite(suite).workloads:
+    workloads = find_suite(suite).workloads
+    for workload in workloads:
         if workload.name == name:
             return workload
-    raise unknown("workload", name, (workload.name for workload in find_suite(suite).workloads))
+    raise unknown("workload", name, (workload.name for workload in workloads))
 
 
-def find_workloads(suites: Iterable[str], only: Iterable[str] = ()) -> tuple[tuple[Suite, Workload], ...]:
+def find_workloads(suites: Iterable[str], only: Iterable[str] = ()) -> tuple[tuple[str, Workload], ...]:
     """Return the workloads that a user asked for, in the order of the registry.
 
     Args:
@@ -48,29 +49,29 @@ def find_workloads(suites: Iterable[str], only: Iterable[str] = ()) -> tuple[tup
             for themselves). A workload is taken when one of them matches; all are taken when there is none.
 
     Returns:
-        Pairs of a suite and one of its workloads.
+        Pairs of a suite's name and one of its workloads.
 
     Raises:
         UserError: a suite does not exist, or a pattern matches nothing in these suites.
     """
     asked = [find_suite(name) for name in suites]
-    chosen = [(suite, workload) for suite in SUITES if suite in asked for workload in suite.workloads]
+    every = [(suite.name, workload) for suite in SUITES if suite in asked for workload in suite.workloads]
     patterns = tuple(only)
     for pattern in patterns:
-        if not any(fnmatchcase(workload.name, pattern) for _, workload in chosen):
-            raise _matches_nothing(pattern, asked, [workload.name for _, workload in chosen])
-    if not patterns:
-        return tuple(chosen)
+        if not any(fnmatchcase(workload.name, pattern) for _, workload in every):
+            raise _matches_nothing(pattern, asked)
     return tuple(
-        (suite, workload) for suite, workload in chosen if any(fnmatchcase(workload.name, one) for one in patterns)
+        (suite, workload)
+        for suite, workload in every
+        if not patterns or any(fnmatchcase(workload.name, pattern) for pattern in patterns)
     )
 
 
-def _matches_nothing(pattern: str, asked: list[Suite], names: list[str]) -> UserError:
+def _matches_nothing(pattern: str, asked: list[Suite]) -> UserError:
     for suite in SUITES:
         if suite not in asked and any(fnmatchcase(workload.name, pattern) for workload in suite.workloads):
             return UserError(
                 f"No workload named {pattern!r} is in suite {', '.join(one.name for one in asked)}.",
                 f"Suite {suite.name} has it: add `--suite {suite.name}`.",
             )
-    return unknown("workload", pattern, names)
+    return unknown("workload", pattern, (workload.name for suite in asked for workload in suite.workloads))

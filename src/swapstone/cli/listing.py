@@ -1,0 +1,110 @@
+"""`swapstone list`: what there is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import click
+
+from swapstone.cli.studies import load_study, study_names
+from swapstone.cli.tables import table
+from swapstone.factors import FACTORS
+from swapstone.model import RecordError
+from swapstone.record import default_root, list_records, load
+from swapstone.workloads import SUITES
+
+Rows = tuple[list[str], list[list[object]]]
+
+
+def _factors() -> Rows:
+    head = ["factor", "stage", "levels", "what it is"]
+    return head, [[f.name, f.stage.value, ",".join(level.name for level in f.levels), f.describes] for f in FACTORS]
+
+
+def _levels() -> Rows:
+    head = ["factor", "level", "needs", "package", "what it is"]
+    return head, [
+        [factor.name, level.name, " ".join(level.needs), level.package, level.describes]
+        for factor in FACTORS
+        for level in factor.levels
+    ]
+
+
+def _workloads() -> Rows:
+    head = ["suite", "workload", "processors", "what one pass does"]
+    return head, [
+        [suite.name, workload.name, workload.cpus.value, workload.describes]
+        for suite in SUITES
+        for workload in suite.workloads
+    ]
+
+
+def _suites() -> Rows:
+    return ["suite", "workloads", "what it is"], [
+        [suite.name, len(suite.workloads), suite.describes] for suite in SUITES
+    ]
+
+
+def _studies() -> Rows:
+    studies = [(name, load_study(name)) for name in study_names()]
+    return ["study", "budget", "question"], [[name, study.budget, study.question] for name, study in studies]
+
+
+def _records() -> Rows:
+    rows: list[list[object]] = []
+    for path in list_records():
+        try:
+            view = load(path)
+        except RecordError as error:
+            rows.append([path.name, "", "unreadable", "", error.message])
+            continue
+        factors = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in view.experiment.factors)
+        state = view.seal.state if view.seal else "unsealed"
+        rows.append([path.name, view.meta.created, state, len(view.runs), factors])
+    return ["record", "created", "state", "runs", "experiment"], rows
+
+
+def _published() -> Rows:
+    from swapstone.published import figures  # noqa: PLC0415 - reads a table that the other lists don't need
+
+    head = ["study", "platform", "condition", "suite", "metric", "level", "value", "unit"]
+    return head, [[f.study, f.platform, f.condition, f.suite, f.metric, f.level, f.value, f.unit] for f in figures()]
+
+
+_LISTS: dict[str, Callable[[], Rows]] = {
+    "factors": _factors,
+    "levels": _levels,
+    "workloads": _workloads,
+    "suites": _suites,
+    "studies": _studies,
+    "records": _records,
+    "published": _published,
+}
+
+
+@click.command()
+@click.argument("what", type=click.Choice(list(_LISTS)))
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects.")
+def list_command(what: str, as_json: bool) -> None:
+    r"""List factors, levels, workloads, suites, studies, records or published figures.
+
+    \b
+    Examples:
+      swapstone list workloads
+      swapstone list records --json
+    """
+    print_list(what, as_json)
+
+
+def print_list(what: str, as_json: bool) -> None:
+    """Print one of the lists as a table or as JSON."""
+    head, rows = _LISTS[what]()
+    if as_json:
+        click.echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
+    elif rows:
+        click.echo(table(head, rows), nl=False)
+    elif what == "records":
+        click.echo(f"There are no records in {default_root()}. Make one: swapstone compare libc=glibc,musl")
+    else:
+        click.echo(f"There are no {what}.")

@@ -1,0 +1,65 @@
+"""What a record's reports need, and printing its table."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+
+import click
+
+from swapstone import __version__
+from swapstone.model import Analysis, Experiment
+from swapstone.record import RecordView
+from swapstone.report import text
+from swapstone.report.context import ReportContext
+
+PIPED_WIDTH = 120
+
+
+def context_of(view: RecordView) -> ReportContext:
+    """Return what a report prints beside the comparisons."""
+    times = [run.started_unix_ns for run in view.runs if run.started_unix_ns]
+    ends = [run.started_unix_ns + run.elapsed_ns for run in view.runs if run.started_unix_ns]
+    manifest = view.manifest
+    facts = (*manifest.machine, *manifest.tools) if manifest else ()
+    return ReportContext(
+        experiment=view.experiment,
+        record_id=view.meta.id,
+        record_path=str(view.path),
+        started_unix_ns=min(times, default=0),
+        finished_unix_ns=max(ends, default=0),
+        facts=facts,
+        rerun=f"swapstone rerun {shlex.quote(str(view.path))}",
+        published=view.experiment.published,
+        version=__version__,
+    )
+
+
+def print_table(view: RecordView, analysis: Analysis, selection: text.Selection | None = None) -> None:
+    """Print an analysis as a table: coloured and as wide as the terminal on a terminal, plain elsewhere."""
+    terminal = sys.stdout.isatty()
+    width = shutil.get_terminal_size().columns if terminal else PIPED_WIDTH
+    ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
+    rendered = text.render(
+        context_of(view),
+        analysis,
+        width=width,
+        colour=terminal and not _no_colour(),
+        selection=selection,
+        ascii_only=ascii_only,
+    )
+    click.echo(rendered, nl=False, color=True if terminal else None)
+
+
+def describe(experiment: Experiment) -> str:
+    """Return an experiment in a few words, e.g. ``libc=glibc,musl on host, 27 workloads``."""
+    factors = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
+    count = len(experiment.workloads)
+    return f"{factors} on {experiment.target}, {count} workload{'s' if count != 1 else ''}"
+
+
+def _no_colour() -> bool:
+    import os  # noqa: PLC0415 - beside its only use
+
+    return bool(os.environ.get("NO_COLOR"))

@@ -1,0 +1,97 @@
+"""`swapstone rerun`: the same experiment again, compared with the first time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from swapstone.cli.analysing import analyse_record
+from swapstone.cli.flow import start
+from swapstone.cli.tables import table
+from swapstone.model import Analysis, Comparison, Experiment, Scale, UserError, Verdict
+from swapstone.record import find_record, load, new_record_path
+
+
+@click.command()
+@click.argument("record")
+@click.option("--out", metavar="DIR", help="Folder of the new record.  [records/TIME-NAME]")
+def rerun_command(record: str, out: str | None) -> int:
+    r"""Make a record's experiment again, with the same plan and the same passes, and compare the two.
+
+    Two honest runs of one experiment should agree: their intervals should overlap. Where they don't, the machine, the programs or the
+    time of day made a difference that the intervals did not cover.
+
+    \b
+    Example:
+      swapstone rerun last
+    """
+    first = load(find_record(record))
+    if first.manifest is None:
+        raise UserError(f"{first.path} ended before anything was built: there is nothing to repeat.")
+    passes = {(suite, workload): count for suite, workload, count in first.manifest.passes}
+    path = Path(out) if out else new_record_path(f"rerun-{first.path.name[16:] or first.experiment.name}")
+    status = start(first.experiment, str(path), passes)
+    if status == 0:
+        second = load(path)
+        click.echo("\n" + compare_times(first.experiment, analyse_record(first), analyse_record(second)), nl=False)
+    return status
+
+
+def compare_times(experiment: Experiment, first: Analysis, second: Analysis) -> str:
+    """Lay the two times side by side, for the metrics that lead.
+
+    Args:
+        experiment: gives the margin.
+        first: the analysis of the first time.
+        second: of the second.
+
+    Returns:
+        A table and a sentence, ending with a newline.
+    """
+    again = {_place(comparison): comparison for comparison in second.comparisons}
+    rows: list[list[object]] = []
+    apart = changed = 0
+    for comparison in first.comparisons:
+        other = again.get(_place(comparison))
+        if (
+            not comparison.preferred
+            or other is None
+            or comparison.scale is not Scale.RATIO
+            or other.scale is not Scale.RATIO
+        ):
+            continue
+        overlap = _overlap(comparison, other, experiment.margin)
+        apart += overlap == "apart"
+        changed += {comparison.verdict, other.verdict} == {Verdict.BETTER, Verdict.WORSE}
+        cells = [_cell(comparison), comparison.verdict.value, _cell(other), other.verdict.value]
+        rows.append([comparison.workload, comparison.candidate, *cells, overlap])
+    head = ["workload", "candidate", "first", "verdict", "again", "verdict", "intervals"]
+    sentence = (
+        f"{len(rows)} rows: the intervals of {apart} lie apart by more than the margin; {changed} changed sign.\n"
+        if rows
+        else "No row can be compared.\n"
+    )
+    return table(head, rows) + sentence
+
+
+def _place(comparison: Comparison) -> tuple[str, ...]:
+    return (comparison.suite, comparison.workload, comparison.load, comparison.metric.name, comparison.candidate)
+
+
+def _cell(comparison: Comparison) -> str:
+    if comparison.effect is None:
+        return "none"
+    if comparison.low is None or comparison.high is None:
+        return f"{comparison.effect:.3f}"
+    return f"{comparison.effect:.3f} [{comparison.low:.3f}, {comparison.high:.3f}]"
+
+
+def _overlap(first: Comparison, second: Comparison, margin: float) -> str:
+    """Say whether two intervals overlap, or how near they come. A gap smaller than the margin is of no interest."""
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        return "unknown"
+    gap = max(first.low, second.low) / min(first.high, second.high) - 1
+    if gap <= 0:
+        return "overlap"
+    return "near" if gap <= margin else "apart"

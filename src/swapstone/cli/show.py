@@ -1,0 +1,101 @@
+"""`show`, `report` and `export`: a record in different forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from swapstone.cli.analysing import analyse_record
+from swapstone.cli.printing import context_of, print_table
+from swapstone.model import UserError
+from swapstone.record import find_record, load
+from swapstone.report import export, html, markdown, text
+
+EXPORTS = {
+    "csv": export.to_csv,
+    "runs-csv": export.to_runs_csv,
+    "json": export.to_json,
+    "hyperfine": export.to_hyperfine,
+    "benchstat": export.to_benchstat,
+}
+
+
+@click.command()
+@click.argument("record")
+@click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON.")
+@click.option("--all", "every", is_flag=True, help="One full row for every metric.")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; may be repeated.")
+def show_command(record: str, as_json: bool, every: bool, metrics: tuple[str, ...]) -> None:
+    r"""Print a record's table again, analysed afresh.
+
+    RECORD is a folder, its name under records/, or `last`.
+
+    \b
+    Examples:
+      swapstone show last
+      swapstone show last --metric res --metric maxrss
+      swapstone show last --json | jq '.analysis.indices'
+    """
+    view = load(find_record(record))
+    analysis = analyse_record(view)
+    if as_json:
+        click.echo(export.to_json(context_of(view), analysis))
+        return
+    known = {comparison.metric.name for comparison in analysis.comparisons}
+    wrong = next((name for name in metrics if name not in known), None)
+    if wrong is not None:
+        raise UserError(f"The record has no metric named {wrong!r}.", f"It has: {', '.join(sorted(known))}.")
+    print_table(view, analysis, text.Selection(every=every, metrics=metrics))
+
+
+@click.command()
+@click.argument("record")
+@click.option("--html", "kind", flag_value="html", default="html", help="One self-contained HTML file.  [default]")
+@click.option("--markdown", "kind", flag_value="markdown", help="Markdown.")
+@click.option(
+    "--out", metavar="FILE", help="Where to write it; - for standard output.  [report.html in the record; Markdown: -]"
+)
+def report_command(record: str, kind: str, out: str | None) -> None:
+    r"""Write a record's report as one HTML file that needs no network, or as Markdown.
+
+    \b
+    Examples:
+      swapstone report last --html
+      swapstone report last --markdown >> NOTES.md
+    """
+    view = load(find_record(record))
+    render = html.render if kind == "html" else markdown.render
+    content = render(context_of(view), analyse_record(view))
+    target = out or (str(view.path / "report.html") if kind == "html" else "-")
+    _deliver(content, target)
+
+
+@click.command()
+@click.argument("record")
+@click.option("--format", "kind", type=click.Choice(sorted(EXPORTS)), required=True, help="What will read it.")
+@click.option("--out", metavar="FILE", default="-", show_default=True, help="Where to write it; - for standard output.")
+def export_command(record: str, kind: str, out: str) -> None:
+    r"""Write a record's figures for other tools.
+
+    csv: one row a comparison; runs-csv: one row a run's value; json: the whole analysis; hyperfine: its JSON, one result per
+    workload and variant; benchstat: Go's benchmark text.
+
+    \b
+    Examples:
+      swapstone export last --format csv > table.csv
+      swapstone export last --format benchstat | benchstat -col /libc -
+    """
+    view = load(find_record(record))
+    _deliver(EXPORTS[kind](context_of(view), analyse_record(view)), out)
+
+
+def _deliver(content: str, target: str) -> None:
+    if target == "-":
+        click.echo(content, nl=not content.endswith("\n"))
+        return
+    try:
+        Path(target).write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{target} can't be written: {error.strerror}.", "Name another file with --out.") from error
+    click.echo(f"Wrote {target}", err=True)

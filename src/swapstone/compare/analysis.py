@@ -1,0 +1,127 @@
+"""From runs to an analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from swapstone.compare.caveats import DIFFERENT, caveats_of
+from swapstone.compare.collect import collect
+from swapstone.compare.index import indices
+from swapstone.compare.noise import busy_loads, noise_of, preferred_time
+from swapstone.compare.rows import Row, SizeValues, levels, run_rows, size_rows
+from swapstone.compare.verdicts import comparison
+from swapstone.model import (
+    Analysis,
+    Caveat,
+    Comparison,
+    Copy,
+    Experiment,
+    Failure,
+    Index,
+    NullResult,
+    Quantity,
+    Run,
+    Status,
+    Variant,
+    Verdict,
+    Workload,
+)
+
+CORRECTION = "Benjamini-Hochberg, with false-coverage-rate intervals (Benjamini and Yekutieli 2005)"
+
+
+def analyse(
+    experiment: Experiment,
+    variants: Sequence[Variant],
+    workloads: Mapping[str, Workload],
+    runs: Sequence[Run],
+    caveats: Sequence[Caveat] = (),
+    *,
+    sizes: SizeValues | None = None,
+) -> Analysis:
+    """Say all that an experiment's runs let one say. A pure function: the same runs give the same analysis.
+
+    Args:
+        experiment: what was asked.
+        variants: the baseline first, then its null copies and the candidates.
+        workloads: each that the experiment names, by name.
+        runs: at most one a trial, in any order; the warm-up (block 0) is left out of all numbers.
+        caveats: those that only the record can know (interrupted, resumed, damaged); they come first.
+        sizes: of the programs.
+
+    Returns:
+        The analysis. Every number in it is finite.
+    """
+    rows = _ordered(
+        experiment,
+        [
+            *run_rows(experiment, variants, workloads, collect(runs)),
+            *size_rows(experiment, variants, workloads, sizes or {}),
+        ],
+    )
+    busy = busy_loads(runs, workloads)
+    comparisons = _judged(experiment, rows, busy)
+    noise = noise_of(runs, workloads)
+    every_index = indices(rows, experiment.confidence)
+    copies = [variant.label for variant in variants if variant.copy is not Copy.FIRST]
+    return Analysis(
+        comparisons=comparisons,
+        indices=tuple(index for index in every_index if index.candidate not in copies),
+        nulls=tuple(_null_result(copy, comparisons, every_index, busy) for copy in copies),
+        noise=noise,
+        caveats=(*caveats, *caveats_of(runs, rows, comparisons, noise, 1 - experiment.confidence)),
+        failures=tuple(
+            Failure(key=run.trial.key, status=run.status.value, reason=run.reason)
+            for run in runs
+            if run.status is not Status.OK
+        ),
+        blocks=max((len(row.blocks) for row in rows), default=0),
+        runs=len(runs),
+        correction=CORRECTION,
+    )
+
+
+def _ordered(experiment: Experiment, rows: Sequence[Row]) -> list[Row]:
+    """Put the rows of sizes behind the other rows of their workload."""
+    order = {place: number for number, place in enumerate(experiment.workloads)}
+    loads = {load: number for number, load in enumerate(experiment.loads)}
+    return sorted(rows, key=lambda row: (order[row.group[:2]], loads[row.group[2]]))
+
+
+def _judged(experiment: Experiment, rows: Sequence[Row], busy: frozenset[str]) -> tuple[Comparison, ...]:
+    alphas = levels(rows, experiment.confidence)
+    plain = 1 - experiment.confidence
+    return tuple(
+        comparison(
+            row,
+            alpha=plain if row.inference is None else alphas[row.family],
+            margin=experiment.margin,
+            preferred=row.metric.name == preferred_time(row.workload, row.group[2] in busy),
+        )
+        for row in rows
+    )
+
+
+def _null_result(
+    copy: str, comparisons: Sequence[Comparison], every_index: Sequence[Index], busy: frozenset[str]
+) -> NullResult:
+    """Count how often a copy of the baseline got a verdict of being different. Sizes can't vary, so they don't count."""
+    compared = [
+        found
+        for found in comparisons
+        if found.candidate == copy
+        and found.metric.quantity is not Quantity.SIZE
+        and found.verdict not in (Verdict.INVALID, Verdict.UNAVAILABLE)
+    ]
+    different = [found for found in compared if found.verdict in DIFFERENT]
+    return NullResult(
+        copy=copy,
+        compared=len(compared),
+        different=len(different),
+        rows=tuple(f"{found.workload} {found.metric.name}" for found in different),
+        index=tuple(
+            index
+            for index in every_index
+            if index.candidate == copy and index.metric == ("cpu" if index.load in busy else "wall")
+        ),
+    )

@@ -1,0 +1,74 @@
+"""From runs to cells: what every variant of every workload gave, block by block."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Container, Iterable, Mapping
+
+from swapstone.model import Run, Status, Verdict
+from swapstone.stats import run_value
+
+Group = tuple[str, str, str]
+"""(suite, workload, load): what is measured side by side."""
+
+Cells = Mapping[Group, Mapping[str, "Cell"]]
+"""By group, then by the variant's label."""
+
+TROUBLES = (Status.REFUSED, Status.UNAVAILABLE, Status.FAILED)
+"""Statuses without numbers, the gravest first."""
+
+
+@dataclasses.dataclass
+class Cell:
+    """What one variant of one workload gave under one load.
+
+    Attributes:
+        values: block, then metric's name, to the run's value; only runs that are ok, the warm-up left out.
+        counts: how many runs ended with each status, warm-up included: a wrong level is wrong there too.
+        reasons: the first reason given for each status.
+    """
+
+    values: dict[int, dict[str, float]] = dataclasses.field(default_factory=dict)
+    counts: collections.Counter[Status] = dataclasses.field(default_factory=collections.Counter)
+    reasons: dict[Status, str] = dataclasses.field(default_factory=dict)
+
+    def trouble(self, side: str) -> tuple[Verdict, str] | None:
+        """Say why this cell can't take part in a comparison, or None when it can.
+
+        Args:
+            side: ``baseline`` or ``candidate``, for the reason.
+        """
+        runs = self.counts.total()
+        if refused := self.counts[Status.REFUSED]:
+            return Verdict.INVALID, f"{side} refused in {refused} of {runs} runs: {self.reasons[Status.REFUSED]}"
+        if self.counts[Status.UNAVAILABLE] and not self.counts[Status.OK]:
+            return Verdict.UNAVAILABLE, f"{side}: {self.reasons[Status.UNAVAILABLE]}"
+        failed = self.counts[Status.FAILED]
+        if 2 * failed > runs:
+            return Verdict.INVALID, f"{side} fails: {self.reasons[Status.FAILED]} ({failed} of {runs} runs)"
+        return None
+
+
+def collect(runs: Iterable[Run], wanted: Container[str] | None = None) -> Cells:
+    """Sort runs into cells.
+
+    Args:
+        runs: in any order; at most one a trial.
+        wanted: names of the metrics to reduce to run values; None for all.
+    """
+    cells: dict[Group, dict[str, Cell]] = {}
+    for run in runs:
+        trial = run.trial
+        group = cells.setdefault((trial.suite, trial.workload, trial.load), {})
+        cell = group.setdefault(trial.variant, Cell())
+        cell.counts[run.status] += 1
+        if run.status is not Status.OK:
+            cell.reasons.setdefault(run.status, run.reason or "no reason given")
+        elif trial.block > 0:
+            cell.values[trial.block] = {
+                sample.metric: run_value(sample.values)
+                for sample in run.samples
+                if sample.values and (wanted is None or sample.metric in wanted)
+            }
+    return cells

@@ -1,0 +1,66 @@
+"""How busy the machine was around the trials, and which time metric that leaves to be read first."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from swapstone.model import IDLE, Cpus, Noise, Run, Workload
+
+BUSY_PERCENT = 20.0
+"""Above this median CPU pressure a machine is called busy: there, wall time needs several times as many pairs as CPU time."""
+
+
+def noise_of(runs: Sequence[Run], workloads: Mapping[str, Workload]) -> Noise:
+    """Summarise what the agent saw around the runs.
+
+    A workload with several threads presses on the processors itself, so that the pressure is read around workloads of one
+    processor only, where there are any. For the same reason, runs under the load ``idle`` are preferred to those under a load
+    that Swapstone made.
+
+    Args:
+        runs: of the whole experiment, or of one load.
+        workloads: by name.
+    """
+    idle = [run for run in runs if run.trial.load == IDLE.name]
+    facts = [dict(run.facts) for run in idle or runs]
+    alone = [run for run in idle or runs if workloads[run.trial.workload].cpus is Cpus.ONE]
+    pressures = _pressures([dict(run.facts) for run in alone]) or _pressures(facts)
+    loads = [fact["load1_milli"] / 1000 for fact in facts if "load1_milli" in fact]
+    pressure = statistics.median(pressures) if pressures else None
+    return Noise(
+        cpu_pressure_percent=pressure,
+        cpu_pressure_max_percent=max(pressures, default=None),
+        steal_percent=_steal(facts),
+        load1=statistics.median(loads) if loads else None,
+        busy=pressure is not None and pressure > BUSY_PERCENT,
+    )
+
+
+def busy_loads(runs: Sequence[Run], workloads: Mapping[str, Workload]) -> frozenset[str]:
+    """Return the loads under which the machine was busy: a load that Swapstone makes counts as much as any other."""
+    by_load: dict[str, list[Run]] = {}
+    for run in runs:
+        by_load.setdefault(run.trial.load, []).append(run)
+    return frozenset(load for load, mine in by_load.items() if noise_of(mine, workloads).busy)
+
+
+def preferred_time(workload: Workload, busy: bool) -> str:
+    """Return the name of the time metric to read first: CPU time of work that doesn't wait, on a busy machine; else wall."""
+    return "cpu" if busy and not workload.waits else "wall"
+
+
+def _pressures(facts: Sequence[Mapping[str, int]]) -> list[float]:
+    """Return the share of each run in which some task waited for a processor, in per cent.
+
+    The agent reads the pressure a little before the start and after the end of what it calls wall time, so the quotient can
+    exceed 100 by that little; it is cut there.
+    """
+    known = (fact for fact in facts if "psi_cpu_us" in fact and fact.get("wall_ns", 0) > 0)
+    return [min(100.0, 100 * fact["psi_cpu_us"] * 1000 / fact["wall_ns"]) for fact in known]
+
+
+def _steal(facts: Sequence[Mapping[str, int]]) -> float | None:
+    known = [fact for fact in facts if "steal_ticks" in fact and "cpu_ticks" in fact]
+    ticks = sum(fact["cpu_ticks"] for fact in known)
+    return 100 * sum(fact["steal_ticks"] for fact in known) / ticks if ticks else None

@@ -1,0 +1,183 @@
+"""Rows: one baseline, one candidate, one metric, with the inference on their pairs; and the level each family gets."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swapstone.compare.collect import Cell, Cells, Group
+from swapstone.model import Copy, Experiment, Metric, Quantity, Scale, Variant, Verdict, Workload
+from swapstone.stats import SignedRank, common_level, differences, log_ratios, pairs_needed
+
+SizeValues = Mapping[tuple[str, str, str], Sequence[tuple[Metric, float]]]
+"""(suite, workload, variant label) to the sizes of its program."""
+
+LARGEST_LOG_RATIO = 300.0
+"""A pair whose ratio is beyond e to this is compared as a difference: no ratio must overflow."""
+
+Family = tuple[str, str, Quantity, str]
+"""(suite, load, quantity, candidate): the rows that are corrected together."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One comparison before its verdict.
+
+    Attributes:
+        group: (suite, workload, load).
+        metric, workload: what was measured, and of what.
+        baseline, candidate: labels.
+        null: whether the candidate is a copy of the baseline.
+        blocks: numbers of the blocks whose two runs are a pair, ascending.
+        before, after: their values of baseline and candidate, shape (pairs,).
+        constant: whether each side gave one number throughout, often enough to rely on it.
+        trouble: verdict and reason, where there can be no comparison.
+    """
+
+    group: Group
+    workload: Workload
+    metric: Metric
+    baseline: str
+    candidate: str
+    null: bool
+    blocks: tuple[int, ...]
+    before: NDArray[np.float64]
+    after: NDArray[np.float64]
+    constant: bool
+    trouble: tuple[Verdict, str] | None
+
+    @property
+    def family(self) -> Family:
+        """Return the family in which this row is corrected."""
+        return self.group[0], self.group[2], self.metric.quantity, self.candidate
+
+    @functools.cached_property
+    def scale(self) -> Scale:
+        """Return the scale of the effect: ratios, unless a value is not above zero."""
+        values = np.concatenate([self.before, self.after])
+        if values.size == 0 or values.min() <= 0:
+            return Scale.RATIO if values.size == 0 else Scale.DIFFERENCE
+        far = np.log(values.max()) - np.log(values.min()) > LARGEST_LOG_RATIO
+        return Scale.DIFFERENCE if far else Scale.RATIO
+
+    @functools.cached_property
+    def inference(self) -> SignedRank | None:
+        """Return the inference on the pairs; None where there is nothing to infer."""
+        if self.trouble or self.constant or self.before.size == 0:
+            return None
+        prepare = log_ratios if self.scale is Scale.RATIO else differences
+        return prepare(self.before, self.after)
+
+    def limit(self, margin: float) -> float:
+        """Return the largest effect of no interest: log(1 + margin), or the margin's share of the baseline's median."""
+        if self.scale is Scale.RATIO:
+            return float(np.log1p(margin))
+        return margin * abs(float(np.median(self.before)))
+
+
+def run_rows(
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], cells: Cells
+) -> Iterator[Row]:
+    """Yield a row for every metric of every workload and load against every candidate, in the experiment's order.
+
+    Args:
+        experiment: gives workloads, loads and confidence.
+        variants: the baseline first.
+        workloads: by name.
+        cells: what the runs gave; combinations without runs get rows without pairs.
+    """
+    needed = pairs_needed(1 - experiment.confidence)
+    baseline, *candidates = variants
+    for suite, name in experiment.workloads:
+        for load in experiment.loads:
+            found = cells.get((suite, name, load), {})
+            for metric in workloads[name].metrics:
+                for candidate in candidates:
+                    sides = found.get(baseline.label, Cell()), found.get(candidate.label, Cell())
+                    blocks = _common(*sides, metric.name)
+                    before, after = (np.array([side.values[b][metric.name] for b in blocks]) for side in sides)
+                    yield Row(
+                        group=(suite, name, load),
+                        workload=workloads[name],
+                        metric=metric,
+                        baseline=baseline.label,
+                        candidate=candidate.label,
+                        null=candidate.copy is not Copy.FIRST,
+                        blocks=blocks,
+                        before=before,
+                        after=after,
+                        constant=len(blocks) >= needed and _one_number(before) and _one_number(after),
+                        trouble=_trouble(*sides, metric, blocks),
+                    )
+
+
+def size_rows(
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], sizes: SizeValues
+) -> Iterator[Row]:
+    """Yield a row for every size of every program, under the experiment's first load: sizes know no load and no noise.
+
+    Args:
+        experiment: gives workloads and loads.
+        variants: the baseline first.
+        workloads: by name.
+        sizes: programs that are missing in it get no rows.
+    """
+    baseline, *candidates = variants
+    for suite, name in experiment.workloads:
+        old = sizes.get((suite, name, baseline.label), ())
+        for metric, size in old:
+            for candidate in candidates:
+                new = {other.name: value for other, value in sizes.get((suite, name, candidate.label), ())}
+                if metric.name in new:
+                    yield Row(
+                        group=(suite, name, experiment.loads[0]),
+                        workload=workloads[name],
+                        metric=metric,
+                        baseline=baseline.label,
+                        candidate=candidate.label,
+                        null=candidate.copy is not Copy.FIRST,
+                        blocks=(),
+                        before=np.array([size], dtype=np.float64),
+                        after=np.array([new[metric.name]], dtype=np.float64),
+                        constant=True,
+                        trouble=None,
+                    )
+
+
+def levels(rows: Iterable[Row], confidence: float) -> dict[Family, float]:
+    """Return the alpha of every family's intervals: see `swapstone.stats.common_level`.
+
+    Rows that no inference is needed or possible for are no hypotheses and don't count.
+
+    Args:
+        rows: all rows of each family.
+        confidence: before correction.
+    """
+    p_values: dict[Family, list[float]] = {}
+    for row in rows:
+        if row.inference is not None:
+            p_values.setdefault(row.family, []).append(row.inference.p_value)
+    return {family: common_level(values, 1 - confidence) for family, values in p_values.items()}
+
+
+def _common(baseline: Cell, candidate: Cell, metric: str) -> tuple[int, ...]:
+    both = baseline.values.keys() & candidate.values.keys()
+    return tuple(sorted(b for b in both if metric in baseline.values[b] and metric in candidate.values[b]))
+
+
+def _one_number(values: NDArray[np.float64]) -> bool:
+    return bool(values.min() == values.max())
+
+
+def _trouble(baseline: Cell, candidate: Cell, metric: Metric, blocks: Sequence[int]) -> tuple[Verdict, str] | None:
+    """Say why there can be no comparison: a side's trouble, or no pair; None when there can."""
+    trouble = baseline.trouble("baseline") or candidate.trouble("candidate")
+    if trouble or blocks:
+        return trouble
+    if baseline.values.keys() & candidate.values.keys():
+        return Verdict.UNAVAILABLE, f"no pair of runs gave a value of {metric.name}"
+    return Verdict.INCONCLUSIVE, "no complete pair of runs"

@@ -1,0 +1,261 @@
+"""An analysis for other programs: JSON, CSV, hyperfine's JSON and Go's benchmark text.
+
+Every number is one that was measured or that the analysis holds. What a format wants and nobody measured is null or left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import statistics
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from swapstone.model import Analysis, Comparison, Direction, Metric, Noun, Verdict
+from swapstone.report import view, words
+from swapstone.report.context import ReportContext
+
+FORMAT = "swapstone-analysis"
+SCHEMA = 1
+
+_NAME = re.compile(r"[^A-Za-z0-9_.()+,:@]", re.ASCII)
+_GO_UNITS = {"wall": "ns/op", "cpu": "cpu-ns/op"}
+
+
+class Side(Noun, frozen=True, kw_only=True):
+    """One variant's values of one metric of one workload, once, however many candidates it was compared with."""
+
+    suite: str
+    workload: str
+    load: str
+    variant: str
+    metric: Metric
+    values: tuple[float, ...]
+    exact: bool
+
+
+def sides(analysis: Analysis) -> tuple[Side, ...]:
+    """Return every variant's values, in the analysis' order.
+
+    A baseline that was compared with several candidates has values in each comparison; the longest series is taken. Invalid comparisons
+    are left out: the formats that this serves could not say so.
+    """
+    found: dict[tuple[str, str, str, str, str], Side] = {}
+    for c in analysis.comparisons:
+        if c.verdict is Verdict.INVALID:
+            continue
+        for variant, values in ((c.baseline, c.baseline_values), (c.candidate, c.candidate_values)):
+            key = (c.suite, c.workload, c.load, c.metric.name, variant)
+            if values and (key not in found or len(found[key].values) < len(values)):
+                found[key] = Side(
+                    suite=c.suite,
+                    workload=c.workload,
+                    load=c.load,
+                    variant=variant,
+                    metric=c.metric,
+                    values=values,
+                    exact=c.exact,
+                )
+    return tuple(found.values())
+
+
+def to_json(context: ReportContext, analysis: Analysis) -> str:
+    """Return everything, as JSON: ``{"format": "swapstone-analysis", "schema": 1, "context": ..., "analysis": ...}``."""
+    whole = {"format": FORMAT, "schema": SCHEMA, "context": context, "analysis": analysis}
+    return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
+
+
+def _csv(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _plain(value: float | None) -> str:
+    """Return a number without loss; a whole one without a point."""
+    if value is None:
+        return ""
+    return f"{value:.0f}" if value == int(value) and abs(value) < 2**53 else repr(value)
+
+
+_COMPARISON_COLUMNS = (
+    "suite",
+    "workload",
+    "load",
+    "metric",
+    "unit",
+    "quantity",
+    "better",
+    "baseline",
+    "candidate",
+    "pairs",
+    "baseline_median",
+    "candidate_median",
+    "scale",
+    "effect",
+    "low",
+    "high",
+    "confidence",
+    "p_value",
+    "smallest_visible",
+    "exact",
+    "preferred",
+    "verdict",
+    "reason",
+)
+
+
+def _comparison_cells(c: Comparison) -> list[str]:
+    middle = view.medians(c)
+    where = [c.suite, c.workload, c.load, c.metric.name, c.metric.unit, c.metric.quantity.value, c.metric.better.value]
+    numbers = [c.effect, c.low, c.high, c.confidence, c.p_value, c.smallest_visible]
+    return [
+        *where,
+        c.baseline,
+        c.candidate,
+        str(len(c.baseline_values)),
+        *map(_plain, middle or (None, None)),
+        c.scale.value,
+        *map(_plain, numbers),
+        str(c.exact).lower(),
+        str(c.preferred).lower(),
+        c.verdict.value,
+        c.reason,
+    ]
+
+
+def to_csv(context: ReportContext, analysis: Analysis) -> str:
+    """Return one row per comparison. Times are in the metric's unit; an empty cell means that there is no such number."""
+    del context  # the same signature as its neighbours
+    return _csv(_COMPARISON_COLUMNS, map(_comparison_cells, analysis.comparisons))
+
+
+def to_runs_csv(context: ReportContext, analysis: Analysis) -> str:
+    """Return one row per value of a run. `pair` numbers the pairs of a comparison from 1: equal numbers ran in the same block."""
+    del context
+    rows = (
+        (c.suite, c.workload, c.load, c.metric.name, c.metric.unit, c.baseline, c.candidate, side, pair, _plain(value))
+        for c in analysis.comparisons
+        for side, values in (("baseline", c.baseline_values), ("candidate", c.candidate_values))
+        for pair, value in enumerate(values, start=1)
+    )
+    return _csv(["suite", "workload", "load", "metric", "unit", "baseline", "candidate", "side", "pair", "value"], rows)
+
+
+def to_hyperfine(context: ReportContext, analysis: Analysis) -> str:
+    """Return one result per workload and variant in the JSON of hyperfine 1.15 to 1.20 (`src/benchmark/benchmark_result.rs`).
+
+    Times are seconds of elapsed time for one operation, memory is the peak resident size in bytes. `user` and `system` are means of
+    those metrics where they were measured, else null; `stddev` is null for one run, as hyperfine has it. Workloads without elapsed
+    time are left out, and so are runs that failed: every exit code is 0.
+    """
+    by: dict[tuple[str, str, str, str], dict[str, Side]] = {}
+    for side in sides(analysis):
+        by.setdefault((side.suite, side.workload, side.load, side.variant), {})[side.metric.name] = side
+    del context  # the same signature as its neighbours
+    results = [_hyperfine(key, metrics) for key, metrics in by.items() if "wall" in metrics]
+    return json.dumps({"results": results}, indent=2, allow_nan=False) + "\n"
+
+
+def _hyperfine(key: tuple[str, str, str, str], metrics: dict[str, Side]) -> dict[str, object]:
+    suite, workload, load, variant = key
+    times = [value / 1e9 for value in metrics["wall"].values]
+
+    def mean_seconds(name: str) -> float | None:
+        return statistics.mean(v / 1e9 for v in metrics[name].values) if name in metrics else None
+
+    result: dict[str, object] = {
+        "command": f"{workload} [{variant}]" if load == "idle" else f"{workload} [{variant}, load {load}]",
+        "mean": statistics.mean(times),
+        "stddev": statistics.stdev(times) if len(times) > 1 else None,
+        "median": statistics.median(times),
+        "user": mean_seconds("user"),
+        "system": mean_seconds("system"),
+        "min": min(times),
+        "max": max(times),
+        "times": times,
+    }
+    peak = metrics.get("maxrss")
+    if peak is not None and len(peak.values) == len(times):
+        result["memory_usage_byte"] = [round(value) for value in peak.values]
+    result["exit_codes"] = [0] * len(times)
+    named = dict(part.split("=", 1) for part in variant.partition(" (")[0].split(",") if "=" in part)
+    result["parameters"] = {"suite": suite, "workload": workload, "load": load, "variant": variant, **named}
+    return result
+
+
+def _go_name(text: str) -> str:
+    """Return a name that Go's benchmark format allows: no blanks, no slash, no sign of equality, no hyphen before a number."""
+    return _NAME.sub("_", words.safe(text)) or "_"
+
+
+def _go_unit(metric: Metric) -> str:
+    if metric.name in _GO_UNITS:
+        return _GO_UNITS[metric.name]
+    suffix = {"ns": "ns/op", "B": "bytes", "1/s": "/s"}.get(metric.unit, "count")
+    return f"{_go_name(metric.name)}-{suffix}"
+
+
+def _go_metadata(found: tuple[Side, ...]) -> Iterator[str]:
+    units: dict[str, list[Side]] = {}
+    for side in found:
+        units.setdefault(_go_unit(side.metric), []).append(side)
+    for unit, of in units.items():
+        better = of[0].metric.better
+        facts = [] if better is Direction.NEITHER else [f"better={better.value}"]
+        # benchstat then prints the number itself and warns when it varies.
+        if all(side.exact for side in of):
+            facts.append("assume=exact")
+        if facts:
+            yield f"Unit {unit} {' '.join(facts)}"
+
+
+def to_benchstat(context: ReportContext, analysis: Analysis) -> str:
+    """Return Go's benchmark text (golang.org/design/14313-benchmark-format), one section per suite and load.
+
+    Each variant's levels are keys of the benchmark's name, so that ``benchstat -col /libc FILE`` puts them side by side. A copy of the
+    baseline gets the key ``/copy``. Names are changed where the format does not allow them: everything but letters, digits and
+    ``_.()+,:@`` becomes ``_``.
+
+    The lines ``suite:`` and ``load:`` are configuration; the variant is not, since benchstat makes a table per configuration.
+    """
+    found = sides(analysis)
+    lines = [
+        "goos: linux",
+        f"record: {words.safe(context.record_id)}",
+        f"target: {words.safe(context.experiment.target)}",
+    ]
+    lines += _go_metadata(found)
+    place: tuple[str, str] | None = None
+    for side in found:
+        if (side.suite, side.load) != place:
+            place = (side.suite, side.load)
+            lines += ["", f"suite: {words.safe(side.suite)}", f"load: {words.safe(side.load)}", ""]
+        label, _, copy = side.variant.partition(" (")
+        keys = [part.split("=", 1) for part in label.split(",") if "=" in part]
+        parts = [f"{_go_name(key)}={_go_name(level)}" for key, level in keys]
+        parts += [f"copy={_go_name(copy.rstrip(')'))}"] if copy else []
+        # The number after the last hyphen is GOMAXPROCS in this format; without it, a level such as rt-2 would be misread.
+        name = "/".join([f"Benchmark{_go_title(side.workload)}", *parts]) + "-1"
+        lines += [f"{name} 1 {_plain(value)} {_go_unit(side.metric)}" for value in side.values]
+    return "\n".join(lines) + "\n"
+
+
+def _go_title(workload: str) -> str:
+    """Return a workload's name behind ``Benchmark``: that must not be followed by a lower-case letter."""
+    name = _go_name(workload)
+    return name[0].upper() + name[1:] if name[0].isalpha() else name
+
+
+EXPORTS = {
+    "json": to_json,
+    "csv": to_csv,
+    "runs": to_runs_csv,
+    "hyperfine": to_hyperfine,
+    "benchstat": to_benchstat,
+}

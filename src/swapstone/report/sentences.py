@@ -1,0 +1,133 @@
+"""Sentences that every format of the report prints: the same facts in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from swapstone import published
+from swapstone.model import Analysis, Index, Noise, NullResult, Verdict
+from swapstone.report import words
+from swapstone.report.context import ReportContext
+from swapstone.report.view import Agreement, Row, Section, short, signs, tally
+
+_METRIC_NAMES = {"cpu": "CPU time", "wall": "elapsed time"}
+_VERDICT_ORDER = (
+    Verdict.BETTER,
+    Verdict.WORSE,
+    Verdict.CHANGED,
+    Verdict.EQUIVALENT,
+    Verdict.INCONCLUSIVE,
+    Verdict.INVALID,
+    Verdict.UNAVAILABLE,
+)
+
+
+def metric_name(name: str) -> str:
+    """Return a metric's name as a reader would say it."""
+    return _METRIC_NAMES.get(name, words.safe(name))
+
+
+def upper_first(text: str) -> str:
+    """Return text with its first letter in upper case, the rest as it is."""
+    return text[:1].upper() + text[1:]
+
+
+def heading(metric: str) -> str:
+    """Return a metric's name as a heading."""
+    return upper_first(metric_name(metric))
+
+
+def effort(context: ReportContext, analysis: Analysis) -> str:
+    """Say how much was measured, where and when."""
+    text = f"{words.count(analysis.runs, 'run')} in {words.count(analysis.blocks, 'block')} on {words.safe(context.experiment.target)}"
+    if context.started_unix_ns and context.finished_unix_ns:
+        took = words.span(context.finished_unix_ns - context.started_unix_ns)
+        text += f", {words.moment(context.started_unix_ns)}, {took}"
+    return f"{text}. Margin {words.percent(context.experiment.margin)}, confidence {words.percent(context.experiment.confidence)}."
+
+
+def noise(seen: Noise) -> str:
+    """Say how busy the machine was, and what follows."""
+    steal = "unknown" if seen.steal_percent is None else f"{words.digits(seen.steal_percent, 2)} %"
+    text = (
+        f"CPU pressure {words.digits(seen.cpu_pressure_percent, 2)} % (at most {words.digits(seen.cpu_pressure_max_percent, 2)} %), "
+        f"stolen time {steal}, load {words.digits(seen.load1, 2)}"
+    )
+    return f"Busy machine: {text}. CPU time leads." if seen.busy else f"Quiet machine: {text}."
+
+
+def index(each: Index) -> str:
+    """Say what a suite's geometric mean is."""
+    where = each.suite if each.load == "idle" else f"{each.suite} under {each.load}"
+    text = f"{words.safe(where)}, {metric_name(each.metric)}: {words.safe(short(each.candidate))} is {words.ratio(each.effect)} x "
+    text += words.safe(short(each.baseline))
+    if each.low is not None and each.high is not None:
+        text += f" ({words.ratio(each.low)} to {words.ratio(each.high)} at {words.percent(each.confidence)})"
+    workloads = words.count(each.workloads, "workload")
+    return f"{text}, geometric mean of {workloads} over {words.count(each.blocks, 'complete block')}"
+
+
+def null(each: NullResult, baseline: str) -> str:
+    """Say how often the baseline differs from itself."""
+    against = (
+        "itself" if each.copy.endswith("(again)") else f"a copy of itself, {each.copy.rpartition('(')[2].rstrip(')')}"
+    )
+    text = f"{words.safe(baseline)} against {words.safe(against)}: {each.different} of {each.compared} differ"
+    return text + (f" ({', '.join(map(words.safe, each.rows))})" if each.rows else "")
+
+
+def verdicts(rows: Iterable[Row]) -> str:
+    """Count verdicts in words."""
+    counted = dict(tally(rows))
+    return (
+        ", ".join(f"{counted[verdict]} {verdict.value}" for verdict in _VERDICT_ORDER if verdict in counted)
+        or "nothing compared"
+    )
+
+
+def summary(section: Section) -> str:
+    """Sum up the rows that are read first."""
+    return f"Of {words.count(len(section.rows), 'workload')}, {words.safe(short(section.candidate))} is {verdicts(section.rows)}."
+
+
+def against_page(rows: tuple[Row, ...]) -> str:
+    """Count how often the signs agree with the published page."""
+    counted = dict(signs(rows))
+    signed = counted.get(Agreement.AGREES, 0) + counted.get(Agreement.DISAGREES, 0)
+    text = f"signs agree with the page in {counted.get(Agreement.AGREES, 0)} of {signed} rows where both have one"
+    rest = [
+        (Agreement.SAME_PUBLISHED, "the page's own difference is inside the margin"),
+        (Agreement.SAME_HERE, "there is no difference here"),
+        (Agreement.UNDECIDED, "ours is undecided"),
+    ]
+    more = [f"in {counted[kind]} {why}" for kind, why in rest if kind in counted]
+    return f"{'; '.join([text, *more])}."
+
+
+def page(study: str) -> str:
+    """Name the published page."""
+    about = published.study(study)
+    (source,) = (each for each in published.sources() if each.name == about.source)
+    platforms = sorted({figure.platform for figure in published.figures(study)})
+    return f"{source.title}. {source.project}; measured on {'; '.join(platforms)}."
+
+
+def undecided(rows: Iterable[Row]) -> str:
+    """Name the rows without a decision, with the smallest change that they would have shown; empty when there are none."""
+    parts = []
+    for row in rows:
+        c = row.comparison
+        if c.verdict is Verdict.INCONCLUSIVE:
+            seen = words.smallest(c)
+            parts.append(f"{words.safe(c.workload)} {seen or 'unknown'}")
+    return f"Inconclusive, with the smallest change that would have been seen: {', '.join(parts)}." if parts else ""
+
+
+def rejected(rows: Iterable[Row]) -> tuple[str, ...]:
+    """Name the invalid and unavailable rows with their reasons."""
+    return tuple(
+        f"{words.safe(row.comparison.workload)}, {metric_name(row.comparison.metric.name)}: {row.comparison.verdict.value}: "
+        f"{words.safe(row.comparison.reason) or 'no reason given'}"
+        for row in rows
+        if row.comparison.verdict in {Verdict.INVALID, Verdict.UNAVAILABLE}
+    )

@@ -1,0 +1,79 @@
+"""Small summaries: one number for a run, shares with their intervals, and a check on dependence between runs."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+NUMPY_FROM = 200
+"""From so many values on, numpy's median is faster than sorting a list."""
+
+
+def run_value(values: Sequence[float]) -> float:
+    """Reduce what one run measured of one metric to the run's value: the median.
+
+    Values inside a process are not independent, so the run is the unit of all inference and gives one number.
+
+    Args:
+        values: at least one, finite.
+
+    Raises:
+        ValueError: no values, or one that is not finite.
+    """
+    if not values:
+        raise ValueError("a run without values has no value")
+    if len(values) >= NUMPY_FROM:
+        array = np.asarray(values, dtype=np.float64)
+        finite, middle = bool(np.isfinite(array).all()), float(np.median(array))
+    else:
+        finite, middle = all(map(math.isfinite, values)), float(statistics.median(values))
+    if not finite:
+        raise ValueError("a run's values must be finite")
+    return middle
+
+
+def wilson(hits: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return Wilson's score interval (1927) for a share.
+
+    Args:
+        hits: 0..trials.
+        trials: >= 1.
+        confidence: of the interval.
+    """
+    z = statistics.NormalDist().inv_cdf(0.5 + confidence / 2)
+    share = hits / trials
+    centre = share + z * z / (2 * trials)
+    spread = z * math.sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials))
+    scale = 1 + z * z / trials
+    return max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+
+
+def binomial_tail(hits: int, trials: int, share: float) -> float:
+    """Return P(X >= hits) for X binomial with `trials` and `share`."""
+    return math.fsum(math.comb(trials, k) * share**k * (1 - share) ** (trials - k) for k in range(hits, trials + 1))
+
+
+def dependence_p_value(values: NDArray[np.float64]) -> float:
+    """Test whether neighbours in time resemble each other: the rank von Neumann ratio (Bartels 1982), one-sided.
+
+    The ratio of successive squared rank differences to the ranks' own spread is about 2 for independent values and
+    smaller when the lag-1 autocorrelation is positive. Ranks, so that a few slow runs can't hide or feign it.
+
+    Args:
+        values: shape (n,), in order of time.
+
+    Returns:
+        P(a ratio so small | independent), by the normal approximation; 1.0 for fewer than 10 values or for equal ones.
+    """
+    n = values.size
+    if n < 10 or values.min() == values.max():
+        return 1.0
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[place]
+    ratio = float(np.square(np.diff(ranks)).sum() / np.square(ranks - ranks.mean()).sum())
+    variance = 4 * (n - 2) * (5 * n * n - 2 * n - 9) / (5 * n * (n + 1) * (n - 1) ** 2)
+    return statistics.NormalDist().cdf((ratio - 2) / math.sqrt(variance))

@@ -1,0 +1,156 @@
+"""Every command, on the fake target, as a user types it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from swapstone.cli.main import COMMANDS
+from tests.e2e.cli import fake, runs_of, swapstone
+
+COMPARE = ("compare", "libc=glibc,musl", "--only", "b_malloc_tiny*", "--seed", "5")
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    """A finished record on the fake target: musl takes 1.5 times as long."""
+    out = tmp_path / "record"
+    swapstone(tmp_path, *COMPARE, "--blocks", "15", "--target", fake(tmp_path), "--out", str(out))
+    return out
+
+
+def test_compare_finds_what_was_planted(tmp_path: Path) -> None:
+    result = swapstone(tmp_path, *COMPARE, "--target", fake(tmp_path), "--null")
+    assert "b_malloc_tiny1" in result.stdout and "worse" in result.stdout
+    assert "1.5" in result.stdout
+    assert "\x1b" not in result.stdout
+    (made,) = tmp_path.glob("*libc=glibc,musl")
+    analysis = json.loads(swapstone(tmp_path, "show", str(made), "--json").stdout)["analysis"]
+    walls = [row for row in analysis["comparisons"] if row["metric"]["name"] == "wall"]
+    to_musl = [row for row in walls if row["candidate"] == "libc=musl"]
+    assert [row["verdict"] for row in to_musl] == ["worse", "worse"]
+    assert all(row["low"] < 1.5 < row["high"] and row["high"] - row["low"] < 0.06 for row in to_musl)
+    nulls = [row for row in walls if row["candidate"] != "libc=musl"]
+    assert {row["candidate"] for row in nulls} == {"libc=glibc (again)", "libc=glibc (relinked)"}
+    assert all(row["verdict"] in {"equivalent", "inconclusive"} for row in nulls)
+    assert "against itself" in result.stdout
+
+
+def test_show_verify_and_report_agree_with_the_record(tmp_path: Path, record: Path) -> None:
+    first = swapstone(tmp_path, "show", str(record)).stdout
+    assert first.replace(str(tmp_path), "") == swapstone(tmp_path, "show", "record").stdout.replace(str(tmp_path), "")
+    assert "Whole and unaltered: 64 runs, sealed as complete" in swapstone(tmp_path, "verify", "last").stdout
+    swapstone(tmp_path, "report", "last", "--html")
+    html = (record / "report.html").read_text()
+    assert "b_malloc_tiny1" in html and "<script src" not in html and "http-equiv" in html
+    assert "| b_malloc_tiny1" in swapstone(tmp_path, "report", "last", "--markdown").stdout.replace("`", "")
+    assert "virt" in swapstone(tmp_path, "show", "last", "--metric", "virt").stdout
+    wrong = swapstone(tmp_path, "show", "last", "--metric", "vrit", expect=2)
+    assert "no metric named 'vrit'" in wrong.stderr and "virt" in wrong.stderr
+
+
+def test_exports_can_be_read(tmp_path: Path, record: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(swapstone(tmp_path, "export", "last", "--format", "csv").stdout)))
+    assert {row["workload"] for row in rows} == {"b_malloc_tiny1", "b_malloc_tiny2"}
+    results = json.loads(swapstone(tmp_path, "export", "last", "--format", "hyperfine").stdout)["results"]
+    assert len(results) == 4 and all(len(result["times"]) == 15 for result in results)
+    assert "Benchmark" in swapstone(tmp_path, "export", "last", "--format", "benchstat").stdout
+    swapstone(tmp_path, "export", "last", "--format", "runs-csv", "--out", str(tmp_path / "runs.csv"))
+    assert len((tmp_path / "runs.csv").read_text().splitlines()) > 64
+    refused = swapstone(tmp_path, "export", "last", "--format", "csv", "--out", "/proc/nowhere/x", expect=2)
+    assert "can't be written" in refused.stderr
+
+
+def test_verify_names_an_edit(tmp_path: Path, record: Path) -> None:
+    lines = (record / "runs.jsonl").read_text().split("\n")
+    lines[9] = lines[9].replace('"passes":', '"passes":1')
+    (record / "runs.jsonl").write_text("\n".join(lines))
+    result = swapstone(tmp_path, "verify", "last", expect=2)
+    assert "runs.jsonl, line 10: its content was edited" in result.stdout
+    shown = swapstone(tmp_path, "show", "last").stdout
+    assert "line 10" in shown and "b_malloc_tiny1" in shown
+
+
+def test_verify_notices_other_verdicts(tmp_path: Path, record: Path) -> None:
+    seal = json.loads((record / "seal.json").read_text())
+    seal["verdicts"] = "0" * 64
+    (record / "seal.json").write_text(json.dumps(seal))
+    assert "other verdicts" in swapstone(tmp_path, "verify", "last", expect=2).stdout
+
+
+def test_rerun_repeats_and_compares(tmp_path: Path, record: Path) -> None:
+    result = swapstone(tmp_path, "rerun", "last", "--out", str(tmp_path / "again"))
+    assert runs_of(tmp_path / "again") == runs_of(record)
+    assert "2 rows: the intervals of 0 lie apart by more than the margin; 0 changed sign." in result.stdout
+
+
+def test_a_study_prints_the_published_figures_beside_its_own(tmp_path: Path) -> None:
+    arguments = ("study", "musl-vs-glibc", "--only", "b_malloc_tiny1", "--blocks", "15", "--target", fake(tmp_path))
+    result = swapstone(tmp_path, *arguments)
+    assert "1.51" in result.stdout  # 0.006242797 s / 0.004129741 s
+    assert "agree" in result.stdout
+
+
+def test_query_answers_over_all_records(tmp_path: Path, record: Path) -> None:
+    sql = "SELECT variant, count(*) AS n FROM runs WHERE block > 0 GROUP BY ALL ORDER BY 1"
+    rows = json.loads(swapstone(tmp_path, "query", sql, "--json").stdout)
+    assert rows == [{"variant": "libc=glibc", "n": 30}, {"variant": "libc=musl", "n": 30}]
+    sql = (
+        "SELECT round(median(m.value) / median(g.value), 1) AS r FROM samples m, samples g WHERE m.metric = 'wall' AND "
+    )
+    sql += "g.metric = 'wall' AND m.variant = 'libc=musl' AND g.variant = 'libc=glibc' AND m.block = g.block"
+    assert json.loads(swapstone(tmp_path, "query", sql, "--json").stdout) == [{"r": 1.5}]
+    sql = "SELECT workload, verdict FROM comparisons WHERE metric = 'wall' ORDER BY 1"
+    assert swapstone(tmp_path, "query", sql, "--csv").stdout.splitlines()[1:] == [
+        "b_malloc_tiny1,worse",
+        "b_malloc_tiny2,worse",
+    ]
+    assert "record" in swapstone(tmp_path, "query", "SELECT * FROM records").stdout
+    assert "DuckDB says" in swapstone(tmp_path, "query", "SELEC 1", expect=2).stderr
+
+
+def test_query_without_records_says_so(tmp_path: Path) -> None:
+    assert "There are no runs" in swapstone(tmp_path, "query", "SELECT * FROM runs", expect=2).stderr
+
+
+@pytest.mark.parametrize("what", ["factors", "levels", "workloads", "suites", "studies", "records", "published"])
+def test_lists(tmp_path: Path, record: Path, what: str) -> None:
+    expected = {
+        "factors": "libc",
+        "levels": "musl-tools",
+        "workloads": "b_string_strstr(aaaaac)",
+        "suites": "libc-extra",
+        "studies": "musl-vs-glibc",
+        "records": "complete",
+        "published": "Pentium T4500",
+    }
+    assert expected[what] in swapstone(tmp_path, "list", what).stdout
+    assert json.loads(swapstone(tmp_path, "list", what, "--json").stdout)
+
+
+def test_doctor_reports_and_exits_well(tmp_path: Path) -> None:
+    text = swapstone(tmp_path, "doctor").stdout
+    assert "libc=musl" in text and "observing a trial" in text and "governor" in text
+    found = json.loads(swapstone(tmp_path, "doctor", "--json").stdout)
+    assert {finding["state"] for finding in found["noise"]} <= {"good", "noisy", "missing", "unknown"}
+
+
+def test_the_doctor_names_a_missing_compiler(tmp_path: Path) -> None:
+    text = swapstone(tmp_path, "doctor", PATH="/nonexistent").stdout
+    assert "libc=musl is unavailable" in text and "sudo apt-get install musl-tools" in text
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_help_teaches_with_an_example(tmp_path: Path, name: str) -> None:
+    text = swapstone(tmp_path, name, "--help").stdout
+    assert "Example" in text and f"swapstone {name}" in text
+
+
+def test_published_check_recomputes(tmp_path: Path) -> None:
+    text = swapstone(tmp_path, "published", "check").stdout
+    for index in ("161.6", "146.5", "773.4", "626.4", "618.5", "3406.4", "1525.8", "1494.4"):
+        assert index in text

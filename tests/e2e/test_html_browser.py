@@ -1,0 +1,177 @@
+"""The HTML report in a real browser: its text, its width, its colours, and that it can't reach a network."""
+
+from __future__ import annotations
+
+import html as escape
+import http.server
+import json
+import re
+import shutil
+import struct
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.golden import synthetic
+
+from swapstone.report import html
+
+pytestmark = pytest.mark.slow
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+DARK, LIGHT = "--blink-settings=preferredColorScheme=0", "--blink-settings=preferredColorScheme=1"
+
+# Holds the page in a frame of a phone's width and writes down what the browser made of it. The page itself runs no script.
+PROBE = """<!doctype html><meta charset="utf-8"><body style="margin:0">
+<iframe id="page" style="width:WIDTHpx;height:800px;border:0" srcdoc="PAGE"></iframe><script>
+document.getElementById("page").onload = (event) => {
+  const page = event.target.contentDocument, root = page.documentElement, style = page.defaultView.getComputedStyle(page.body);
+  const hidden = [...page.querySelectorAll(".runs")].map((row) => page.defaultView.getComputedStyle(row).display);
+  page.querySelectorAll(".forest-table details").forEach((each) => { each.open = true; });
+  const shown = [...page.querySelectorAll(".runs")].map((row) => page.defaultView.getComputedStyle(row).display);
+  page.querySelectorAll("details").forEach((each) => { each.open = true; });
+  const seen = { client: root.clientWidth, scroll: root.scrollWidth, paper: style.backgroundColor, ink: style.color,
+    loaded: page.defaultView.performance.getEntriesByType("resource").length, hidden, shown,
+    dots: page.querySelectorAll("circle.effect").length };
+  document.body.insertAdjacentHTML("beforeend", "<pre id=seen>" + JSON.stringify(seen) + "</pre>");
+};
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return html.render(synthetic.context(), synthetic.analysis())
+
+
+def _run(tmp_path: Path, document: str, *flags: str) -> str:
+    if CHROMIUM is None:
+        pytest.skip("unavailable: Chromium is not installed (apt-get install chromium)")
+    source = tmp_path / "page.html"
+    source.write_text(document, encoding="utf-8")
+    profile = tmp_path / "profile"
+    command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *flags, source.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout
+
+
+def _probe(tmp_path: Path, document: str, width: int, *flags: str) -> dict[str, Any]:
+    probe = PROBE.replace("WIDTH", str(width)).replace("PAGE", escape.escape(document))
+    out = _run(
+        tmp_path, probe, "--dump-dom", f"--window-size={max(width, 500)},900", "--virtual-time-budget=3000", *flags
+    )
+    found = re.search(r"<pre id=\"seen\">(.*?)</pre>", out)
+    assert found, out[-2000:]
+    seen: dict[str, Any] = json.loads(escape.unescape(found[1]))
+    return seen
+
+
+def test_its_text_is_all_there(tmp_path: Path, page: str) -> None:
+    out = _run(tmp_path, page, "--dump-dom")
+    text = escape.unescape(re.sub(r"<[^>]+>", " ", re.sub(r"(?s)<style>.*?</style>", "", out)))
+    text = re.sub(r"\s+", " ", text)
+    for row in synthetic.WORKLOADS:
+        assert row[0] in text
+    for words in (
+        "libc: glibc against musl",
+        "1.344",
+        "Busy machine",
+        "another level was in force",
+        "1 of 54 differ",
+        "Signs agree".lower(),
+        "swapstone rerun records/",
+        "Example CPU",
+        "asked for musl, but glibc was in force",
+    ):
+        assert words in text
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_it_never_scrolls_sideways(tmp_path: Path, page: str, width: int) -> None:
+    seen = _probe(tmp_path, page, width)
+    assert seen["client"] == width
+    assert seen["scroll"] == width
+    assert seen["dots"] >= 12
+
+
+def test_the_probe_would_notice_a_page_that_is_too_wide(tmp_path: Path) -> None:
+    seen = _probe(tmp_path, "<!doctype html><body><div style='width:900px'>x</div>", 360)
+    assert seen["scroll"] > 360
+
+
+def test_runs_are_shown_when_their_row_is_opened(tmp_path: Path, page: str) -> None:
+    seen = _probe(tmp_path, page, 1280)
+    assert len(seen["hidden"]) == 24
+    assert set(seen["hidden"]) == {"none"}
+    assert "none" not in seen["shown"]
+
+
+def test_light_and_dark_follow_the_reader(tmp_path: Path, page: str) -> None:
+    def lightness(colour: str) -> float:
+        return sum(map(int, re.findall(r"\d+", colour)[:3])) / 765
+
+    light, dark = _probe(tmp_path, page, 1280, LIGHT), _probe(tmp_path, page, 1280, DARK)
+    assert lightness(light["paper"]) > 0.9
+    assert lightness(light["ink"]) < 0.3
+    assert lightness(dark["paper"]) < 0.2
+    assert lightness(dark["ink"]) > 0.7
+
+
+class _Counter(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.server.asked.append(self.path)  # type: ignore[attr-defined]
+        self.send_error(404)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[http.server.HTTPServer]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Counter) as running:
+        running.asked = []  # type: ignore[attr-defined]
+        thread = threading.Thread(target=running.serve_forever, daemon=True)
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def test_it_can_reach_no_network_even_if_something_slipped_in(
+    tmp_path: Path, page: str, server: http.server.HTTPServer
+) -> None:
+    asked: list[str] = server.asked  # type: ignore[attr-defined]
+    root = f"http://127.0.0.1:{server.server_address[1]}"
+    slipped = (
+        f"<img src='{root}/image'><link rel=stylesheet href='{root}/style'><iframe src='{root}/frame'></iframe>"
+        f"<script>fetch('{root}/fetch')</script><style>body{{background:url({root}/background)}}</style><video src='{root}/video'></video>"
+    )
+    _run(tmp_path, f"<!doctype html><body>{slipped}", "--dump-dom", "--virtual-time-budget=3000")
+    assert asked, "without the page's policy the same markup asks the network"
+    asked.clear()
+    _run(tmp_path, page.replace("</main>", f"{slipped}</main>"), "--dump-dom", "--virtual-time-budget=3000")
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "flag"), [("desk", 1280, LIGHT), ("desk-dark", 1280, DARK), ("small", 500, LIGHT)]
+)
+def test_screenshots(tmp_path: Path, page: str, name: str, width: int, flag: str) -> None:
+    shot = tmp_path / f"{name}.png"
+    _run(tmp_path, page, f"--screenshot={shot}", f"--window-size={width},2000", flag)
+    data = shot.read_bytes()
+    assert struct.unpack(">II", data[16:24]) == (width, 2000)
+    assert len(data) > 50_000  # a blank page of that size compresses to a tenth of it

@@ -1,0 +1,135 @@
+"""A bench on which tests lay out runs with known numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from swapstone import plan
+from swapstone.compare import SizeValues, analyse, precision
+from swapstone.model import (
+    Analysis,
+    Comparison,
+    Cpus,
+    Direction,
+    Experiment,
+    FactorLevels,
+    Metric,
+    Quantity,
+    Run,
+    Sample,
+    Status,
+    Trial,
+    Workload,
+    WorkloadPrecision,
+)
+
+
+def metric(name: str, quantity: Quantity, better: Direction, unit: str, *, leads: bool = False) -> Metric:
+    return Metric(name=name, unit=unit, quantity=quantity, better=better, meaning=name, leads=leads)
+
+
+METRICS = {
+    m.name: m
+    for m in (
+        metric("wall", Quantity.TIME, Direction.LOWER, "ns"),
+        metric("cpu", Quantity.TIME, Direction.LOWER, "ns", leads=True),
+        metric("res", Quantity.MEMORY, Direction.LOWER, "B"),
+        metric("rate", Quantity.RATE, Direction.HIGHER, "1/s"),
+        metric("nivcsw", Quantity.EVENTS, Direction.NEITHER, "1"),
+    )
+}
+
+BASE, CANDIDATE, AGAIN, RELINKED = "libc=glibc", "libc=musl", "libc=glibc (again)", "libc=glibc (relinked)"
+
+
+@dataclasses.dataclass
+class Bench:
+    """An experiment with its runs, to be changed by a test and then analysed."""
+
+    workloads: dict[str, Workload] = dataclasses.field(default_factory=dict)
+    runs: list[Run] = dataclasses.field(default_factory=list)
+    levels: tuple[str, ...] = ("glibc", "musl")
+    loads: tuple[str, ...] = ("idle",)
+    null: bool = False
+    margin: float = 0.02
+    confidence: float = 0.95
+    facts: tuple[tuple[str, int], ...] = ()
+
+    def workload(self, name: str, *names: str, waits: bool = False, cpus: Cpus = Cpus.ONE) -> None:
+        self.workloads[name] = Workload(
+            name=name, source="x.c", describes="x", metrics=tuple(METRICS[n] for n in names), waits=waits, cpus=cpus
+        )
+
+    def run(
+        self, workload: str, variant: str, block: int, status: Status = Status.OK, load: str = "idle", **values: float
+    ) -> None:
+        self.runs.append(
+            Run(
+                trial=Trial(suite="s", workload=workload, load=load, variant=variant, block=block, position=0),
+                status=status,
+                reason="" if status is Status.OK else f"reason {status.value}",
+                samples=tuple(Sample(metric=name, values=(value,)) for name, value in values.items()),
+                facts=self.facts,
+            )
+        )
+
+    def pairs(
+        self, workload: str, name: str, before: Sequence[float], after: Sequence[float], candidate: str = CANDIDATE
+    ) -> None:
+        """Lay out one metric of one workload, from block 1 on, with a wild warm-up."""
+        if workload not in self.workloads:
+            self.workload(workload, name)
+        for variant, values in ((BASE, before), (candidate, after)):
+            self.run(workload, variant, 0, Status.OK, "idle", **{name: 1e9})
+            for block, value in enumerate(values, start=1):
+                self.run(workload, variant, block, Status.OK, "idle", **{name: float(value)})
+
+    def noisy(
+        self, workload: str, ratio: float, n: int, *, name: str = "wall", seed: int = 0, spread: float = 0.01
+    ) -> None:
+        random = np.random.default_rng(seed)
+        level = 1000 * np.exp(random.normal(0, 0.3, n))  # a drift that both sides share
+        before, after = (level * np.exp(random.normal(0, spread, n)) for _ in range(2))
+        self.pairs(workload, name, list(before), list(after * ratio))
+
+    @property
+    def experiment(self) -> Experiment:
+        return Experiment(
+            name="compare",
+            factors=(FactorLevels(factor="libc", levels=self.levels),),
+            workloads=tuple(("s", name) for name in self.workloads),
+            loads=self.loads,
+            budget_ns=10**12,
+            margin=self.margin,
+            confidence=self.confidence,
+            seed=1,
+            null=self.null,
+        )
+
+    def analysis(self, sizes: SizeValues | None = None) -> Analysis:
+        experiment = self.experiment
+        return analyse(experiment, plan.variants(experiment), self.workloads, self.runs, sizes=sizes)
+
+    def precision(self) -> dict[tuple[str, str, str], WorkloadPrecision]:
+        experiment = self.experiment
+        return precision(experiment, plan.variants(experiment), self.workloads, self.runs)
+
+    def row(self, workload: str, name: str, candidate: str = CANDIDATE) -> Comparison:
+        """Return the one comparison of a workload, a metric and a candidate."""
+        wanted = (workload, name, candidate)
+        (found,) = [c for c in self.analysis().comparisons if (c.workload, c.metric.name, c.candidate) == wanted]
+        return found
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.fixture
+def new_bench() -> Callable[[], Bench]:
+    return Bench

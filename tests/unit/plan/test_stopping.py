@@ -1,0 +1,113 @@
+"""The rule that stops: looks, closing, budget, cap, exact number, and its estimate."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from swapstone.model import Experiment, FactorLevels, WorkloadPrecision
+from swapstone.plan.stopping import MOST_BLOCKS, Decision, StopReason, decide, due
+
+A, B = ("s", "a", "idle"), ("s", "b", "idle")
+SECOND = 10**9
+
+EXPERIMENT = Experiment(
+    name="compare",
+    factors=(FactorLevels(factor="libc", levels=("glibc", "musl")),),
+    workloads=(("s", "a"), ("s", "b")),
+    budget_ns=1000 * SECOND,
+    margin=0.02,
+    confidence=0.95,
+    seed=1,
+)
+
+
+def at(group: tuple[str, str, str], half_width: float | None, pairs: int = 15, lost: str = "") -> WorkloadPrecision:
+    suite, workload, load = group
+    return WorkloadPrecision(suite=suite, workload=workload, load=load, pairs=pairs, half_width=half_width, lost=lost)
+
+
+def decided(
+    block: int, *found: WorkloadPrecision, used_s: float = 1, next_s: float = 2, experiment: Experiment = EXPERIMENT
+) -> Decision:
+    precisions = {(p.suite, p.workload, p.load): p for p in found}
+    return decide(
+        experiment,
+        still_open=(A, B),
+        block=block,
+        used_ns=round(used_s * SECOND),
+        next_block_ns=round(next_s * SECOND),
+        precisions=precisions,
+    )
+
+
+def test_looks_come_at_15_and_then_every_5() -> None:
+    assert [block for block in range(36) if due(block)] == [15, 20, 25, 30, 35]
+
+
+def test_only_what_is_as_narrow_as_the_margin_closes() -> None:
+    found = decided(15, at(A, 0.02), at(B, 0.0201))
+    assert (found.still_open, found.stop, found.widest) == ((B,), None, 0.0201)
+
+
+def test_everything_narrow_stops() -> None:
+    found = decided(20, at(A, 0.001), at(B, 0.02))
+    assert (found.still_open, found.stop, found.remaining_ns) == ((), StopReason.PRECISE, 0)
+
+
+@pytest.mark.parametrize("block", [0, 1, 14, 16, 19])
+def test_between_looks_nothing_closes(block: int) -> None:
+    found = decided(block, at(A, 0.001), at(B, 0.001))
+    assert (found.still_open, found.stop) == ((A, B), None)
+
+
+def test_what_has_no_interval_yet_stays_open() -> None:
+    assert decided(15, at(A, None), at(B, 0.001)).still_open == (A,)
+    assert decided(15).still_open == (A, B)
+    assert decided(15, at(A, None), at(B, 0.5)).widest is None
+
+
+def test_what_is_lost_closes_so_that_the_budget_goes_to_the_others() -> None:
+    assert decided(15, at(A, None, lost="candidate fails"), at(B, 0.5)).still_open == (B,)
+
+
+def test_the_budget_stops_before_a_block_that_would_not_fit() -> None:
+    assert decided(3, used_s=998, next_s=2).stop is None
+    found = decided(3, used_s=998.1, next_s=2)
+    assert (found.stop, found.still_open) == (StopReason.BUDGET, (A, B))
+
+
+def test_closing_makes_the_next_block_cheaper() -> None:
+    both = decided(15, at(A, 0.5), at(B, 0.5), used_s=998.5, next_s=2)
+    one = decided(15, at(A, 0.001), at(B, 0.5), used_s=998.5, next_s=2)
+    assert (both.stop, one.stop) == (StopReason.BUDGET, None)
+
+
+def test_the_cap() -> None:
+    assert decided(MOST_BLOCKS - 1, at(A, 0.5), at(B, 0.5)).stop is None
+    assert decided(MOST_BLOCKS, at(A, 0.5), at(B, 0.5)).stop is StopReason.CAP
+
+
+def test_an_exact_number_of_blocks_is_neither_shortened_nor_exceeded() -> None:
+    exact = msgspec.structs.replace(EXPERIMENT, blocks=30)
+    early = decided(29, at(A, 0.0001), at(B, 0.0001), used_s=10**6, experiment=exact)
+    assert (early.stop, early.still_open, early.remaining_ns) == (None, (A, B), 2 * SECOND)
+    assert decided(30, experiment=exact).stop is StopReason.BLOCKS
+
+
+def test_twice_too_wide_needs_four_times_the_pairs() -> None:
+    found = decided(15, at(A, 0.04), at(B, 0.001))
+    assert found.still_open == (A,)
+    assert found.remaining_ns == 45 * SECOND  # to 60 pairs, at half of 2 s a block
+
+
+def test_the_estimate_starts_with_the_way_to_the_first_look_and_ends_at_the_budget() -> None:
+    assert decided(0).remaining_ns == 15 * 2 * SECOND
+    assert decided(15, at(A, 0.5), at(B, 0.5), used_s=990).remaining_ns == 10 * SECOND
+
+
+def test_a_margin_of_nothing_never_closes_what_varies() -> None:
+    nothing = msgspec.structs.replace(EXPERIMENT, margin=0.0)
+    found = decided(15, at(A, 0.0001), at(B, 0.0), experiment=nothing)
+    assert found.still_open == (A,)
+    assert found.remaining_ns == 185 * SECOND

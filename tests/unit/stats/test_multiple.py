@@ -1,0 +1,72 @@
+"""The correction: against scipy, and the table can't contradict itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swapstone.stats import SignedRank, common_level, rejections
+
+families = st.lists(st.floats(0, 1), min_size=1, max_size=40)
+rates = st.sampled_from([0.01, 0.05, 0.1, 0.2])
+
+
+@given(families, rates)
+def test_rejections_are_those_of_scipys_adjusted_p_values(p_values: list[float], rate: float) -> None:
+    adjusted = scipy.stats.false_discovery_control(p_values, method="bh")
+    near = np.isclose(adjusted, rate, rtol=1e-12)  # there the two round differently
+    assert abs(rejections(p_values, rate) - int((adjusted <= rate).sum())) <= near.sum()
+
+
+@given(families, rates)
+def test_p_is_within_the_common_level_exactly_when_it_is_rejected(p_values: list[float], rate: float) -> None:
+    alpha, rejected = common_level(p_values, rate), rejections(p_values, rate)
+    assert sum(p <= alpha for p in p_values) == rejected
+    assert rate / len(p_values) <= alpha <= rate
+
+
+@given(families, st.integers(2, 20), rates)
+def test_ties_at_the_threshold_are_rejected_together(others: list[float], copies: int, rate: float) -> None:
+    p_values = [*others, *[rate / 3] * copies]
+    alpha = common_level(p_values, rate)
+    assert sum(p <= alpha for p in p_values) == rejections(p_values, rate)
+
+
+def test_one_hypothesis_is_tested_at_the_plain_rate() -> None:
+    assert common_level([0.5], 0.05) == 0.05
+    assert common_level([0.001], 0.05) == 0.05
+
+
+def test_a_small_worked_family() -> None:
+    p_values = [0.001, 0.012, 0.02, 0.6, 0.9]
+    assert rejections(p_values, 0.05) == 3  # 0.02 <= 3/5 * 0.05
+    assert common_level(p_values, 0.05) == pytest.approx(0.03)
+
+
+@given(st.lists(st.lists(st.integers(-3, 5), min_size=3, max_size=14), min_size=1, max_size=12), rates)
+def test_rejected_rows_are_those_whose_interval_excludes_zero(rows: list[list[int]], rate: float) -> None:
+    found = [SignedRank(np.array(row, dtype=np.float64), 1.0) for row in rows]
+    p_values = [row.p_value for row in found]
+    alpha = common_level(p_values, rate)
+    excluding = [interval is not None and interval.excludes(0.0) for interval in (row.interval(alpha) for row in found)]
+    assert sum(excluding) == rejections(p_values, rate)
+    assert excluding == [p <= alpha for p in p_values]
+
+
+def test_false_coverage_of_selected_rows_stays_within_the_rate() -> None:
+    """Half of 20 rows are nulls, half differ a little: among the rejected, intervals that miss the truth are rare."""
+    random = np.random.default_rng(8)
+    shares: list[float] = []
+    truth = np.repeat([0.0, 1.0], 10)
+    for _ in range(300):
+        rows = [SignedRank(random.normal(centre, 1, 15), 2.0**-20) for centre in truth]
+        alpha = common_level([row.p_value for row in rows], 0.1)
+        chosen = [
+            (row.interval(alpha), centre) for row, centre in zip(rows, truth, strict=True) if row.p_value <= alpha
+        ]
+        missed = [interval is None or interval.excludes(centre) for interval, centre in chosen]
+        shares.append(float(np.mean(missed)) if missed else 0.0)
+    assert 0.02 < np.mean(shares) < 0.1 + 3 * np.std(shares) / 300**0.5

@@ -1,0 +1,52 @@
+"""Selecting among pair sums without storing them gives what sorting them all gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swapstone.stats import sums
+from swapstone.stats.sums import PairSums, all_sums
+
+
+def shapes(random: np.random.Generator, name: str, n: int) -> np.ndarray:
+    drawn: np.ndarray = {
+        "normal": random.normal(0, 1e9, n),
+        "heavy": random.standard_t(0.7, n) * 1e6,
+        "ties": random.integers(-3, 4, n),
+        "one value": np.full(n, 17),
+        "two far values": random.choice([-(10**14), 10**14], n),
+        "one far away": np.r_[random.integers(0, 5, n - 1), 2**50],
+    }[name]
+    clipped: np.ndarray = np.clip(drawn, -(2**51), 2**51).astype(np.int64)
+    return clipped
+
+
+@pytest.mark.parametrize("name", ["normal", "heavy", "ties", "one value", "two far values", "one far away"])
+@pytest.mark.parametrize("n", [257, 900])
+@pytest.mark.parametrize("limit", [50, sums.ENUMERATE_LIMIT])
+def test_selected_and_counted_as_if_sorted(name: str, n: int, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sums, "ENUMERATE_LIMIT", limit)
+    values = shapes(np.random.default_rng(n), name, n)
+    full, pairs = all_sums(values), PairSums(values)
+    assert pairs.count == full.size
+    for rank in (1, 2, 77, full.size // 3, full.size // 2, full.size - 1, full.size):
+        assert pairs.select(rank) == full[rank - 1]
+        for limit_value in (full[rank - 1] - 1, full[rank - 1]):
+            assert pairs.at_most(int(limit_value)) == np.searchsorted(full, limit_value, side="right")
+
+
+@given(st.lists(st.integers(-(2**50), 2**50), min_size=1, max_size=12), st.data())
+def test_few_values_too(values: list[int], data: st.DataObject) -> None:
+    expected = sorted(a + b for i, a in enumerate(values) for b in values[i:])
+    pairs = PairSums(np.array(values))
+    rank = data.draw(st.integers(1, len(expected)))
+    assert pairs.select(rank) == expected[rank - 1]
+
+
+@pytest.mark.parametrize("rank", [0, 4])
+def test_a_rank_outside_is_a_mistake_of_the_caller(rank: int) -> None:
+    with pytest.raises(AssertionError, match="of 3"):
+        PairSums(np.array([1, 2])).select(rank)

@@ -1,0 +1,57 @@
+"""Builds and runs workloads for tests."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from swapstone.build import BASE_RECIPE
+from swapstone.factors import Recipe, recipe_of
+from swapstone.model import Variant
+from swapstone.model.share import share_dir
+
+SOURCES = share_dir() / "native" / "workloads"
+LEVELS = ("glibc", "musl")
+ENVIRONMENT = dict(BASE_RECIPE.environment)
+REPORT = re.compile(
+    r"swapstone-workload 1\n"
+    r"name (?P<name>[!-~]+)\n"
+    r"ops (?P<ops>[1-9]\d*)\n"
+    r"passes (?P<passes>\d+)\n"
+    r"(?P<lines>(?:pass [1-9]\d*(?: \d+){6}\n)+)"
+    r"memory (?P<virt>\d+) (?P<res>\d+) (?P<dirty>\d+)\n"
+    r"(?P<mapped>(?:mapped [!-~]+\n)+)"
+    r"check (?P<check>[0-9a-f]{16})\n"
+    r"end\n"
+)
+
+
+class Programs:
+    """Programs built into one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def compile(self, level: str, *arguments: str | Path) -> None:
+        """Call a level's compiler with the flags of every program."""
+        recipe = recipe_for(level)
+        subprocess.run([*recipe.compiler, *recipe.cflags, *map(str, arguments)], check=True, timeout=60)
+
+    def build_text(self, level: str, text: str) -> Path:
+        """Build a workload whose source is given, with the harness."""
+        harness, source, target = self._folder / f"{level}.o", self._folder / "text.c", self._folder / "text"
+        if not harness.exists():
+            self.compile(level, "-c", SOURCES / "harness.c", "-o", harness)
+        source.write_text('#include "harness.h"\n' + text)
+        self.compile(level, "-I", SOURCES, source, harness, "-o", target, *recipe_for(level).ldflags)
+        return target
+
+
+def recipe_for(level: str) -> Recipe:
+    return recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE)
+
+
+def run(program: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(program), *arguments]
+    return subprocess.run(command, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)

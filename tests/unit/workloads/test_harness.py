@@ -1,0 +1,155 @@
+"""What the harness makes of a workload that goes wrong, and what it counts. Each test builds a workload of its own."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.unit.workloads.programs import LEVELS, REPORT, Programs, run
+
+
+def error_of(programs: Programs, cwd: Path, text: str, *arguments: str, level: str = "glibc") -> str:
+    """Return the text of the error that a workload reports; everything else of the report is asserted."""
+    result = run(programs.build_text(level, text), *arguments, cwd=cwd)
+    first, name, error, *rest = result.stdout.split("\n")
+    assert (first, result.returncode, result.stderr, rest) == ("swapstone-workload 1", 1, "", ["end", ""])
+    assert name.startswith("name ")
+    key, _, value = error.partition(" ")
+    assert key == "error"
+    return value.replace("%20", " ").replace("%25", "%").replace("%0A", "\n")
+
+
+def work(body: str, *, mode: str = "FRESH", before: str = "", extra: str = "") -> str:
+    declared = f'WORKLOAD(.name = "work", .mode = {mode}, .ops = 1, .pass = pass{extra});'
+    return f"{before}static uint64_t pass(void) {{ {body} }}\n{declared}\n"
+
+
+def passes_of(programs: Programs, cwd: Path, text: str, passes: int) -> list[list[int]]:
+    result = run(programs.build_text("glibc", text), str(passes), cwd=cwd)
+    match = REPORT.fullmatch(result.stdout)
+    assert match, result.stdout
+    return [[int(field) for field in line.split()[1:]] for line in match["lines"].splitlines()]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_crash_is_an_error_that_names_the_signal(level: str, programs: Programs, tmp_path: Path) -> None:
+    text = work("raise(SIGSEGV); return 1;", before="#include <signal.h>\n")
+    assert error_of(programs, tmp_path, text, "3", level=level) == "killed by signal 11 after 0 passes"
+
+
+def test_a_crash_in_a_later_pass_gives_no_numbers(programs: Programs, tmp_path: Path) -> None:
+    text = work("static int n; if (++n == 3) raise(SIGABRT); return 1;", mode="WARM", before="#include <signal.h>\n")
+    assert error_of(programs, tmp_path, text, "5") == "killed by signal 6 after 1 passes"
+
+
+def test_work_that_gives_up_says_why_in_its_own_words(programs: Programs, tmp_path: Path) -> None:
+    text = work(r'fail("no %s,\n100%% %d", "luck", 7);')
+    assert error_of(programs, tmp_path, text, "1") == "no luck,\n100% 7"
+
+
+def test_work_that_ends_the_process_is_an_error(programs: Programs, tmp_path: Path) -> None:
+    text = work("_exit(0);", before="#include <unistd.h>\n")
+    assert error_of(programs, tmp_path, text, "1") == "exited with status 0 after 0 passes"
+
+
+def test_passes_that_did_different_work_are_an_error(programs: Programs, tmp_path: Path) -> None:
+    text = work("static uint64_t n; return ++n;", mode="WARM")
+    assert error_of(programs, tmp_path, text, "2") == "the passes did different work: their checksums differ"
+
+
+@pytest.mark.parametrize("arguments", [(), ("0",), ("-1",), ("2x",), ("",), ("99999999999999999999",), ("1", "more")])
+def test_arguments_that_make_no_sense_are_an_error(
+    arguments: tuple[str, ...], programs: Programs, tmp_path: Path
+) -> None:
+    assert error_of(programs, tmp_path, work("return 1;"), *arguments) == "usage: PROGRAM PASSES [PARAMETER]"
+
+
+def test_a_parameter_that_is_not_offered_is_an_error(programs: Programs, tmp_path: Path) -> None:
+    table = 'static const struct parameter two[] = {{.argument = "a", .name = "work(a)", .ops = 2}, {0}};\n'
+    text = f"{table}static uint64_t pass(void) {{ return 1; }}\nWORKLOAD(.pass = pass, .parameters = two);\n"
+    assert error_of(programs, tmp_path, text, "1", "b") == "usage: PROGRAM PASSES [PARAMETER]"
+    assert error_of(programs, tmp_path, text, "1") == "usage: PROGRAM PASSES [PARAMETER]"
+    result = run(programs.build_text("glibc", text), "1", "a", cwd=tmp_path)
+    assert result.stdout.startswith("swapstone-workload 1\nname work(a)\nops 2\npasses 1\npass ")
+
+
+def test_a_fresh_pass_knows_nothing_of_the_one_before(programs: Programs, tmp_path: Path) -> None:
+    text = work("static uint64_t n; return ++n;", mode="FRESH")
+    assert len(passes_of(programs, tmp_path, text, 3)) == 3
+
+
+def test_what_the_work_prints_does_not_reach_the_report(programs: Programs, tmp_path: Path) -> None:
+    text = work('printf("pass 1 1 1 1 1 1 1\\n"); fflush(stdout); return 1;', before="#include <stdio.h>\n")
+    assert len(passes_of(programs, tmp_path, text, 2)) == 2
+
+
+def test_sleep_is_wall_time_without_processor_time_and_one_switch(programs: Programs, tmp_path: Path) -> None:
+    text = work("usleep(30000); return 1;", before="#include <unistd.h>\n")
+    (wall, cpu, _, _, _, voluntary, _), *_ = passes_of(programs, tmp_path, text, 1)
+    assert wall >= 30_000_000
+    assert cpu < 10_000_000
+    assert voluntary == 1
+
+
+def test_threads_and_children_that_were_waited_for_count_as_processor_time(programs: Programs, tmp_path: Path) -> None:
+    before = """
+    #include <pthread.h>
+    #include <sys/wait.h>
+    #include <time.h>
+    #include <unistd.h>
+    static void *burn(void *argument) {
+        struct timespec now;
+        do
+            clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+        while (now.tv_nsec < 40000000);
+        return argument;
+    }
+    """
+    thread = "pthread_t t; pthread_create(&t, NULL, burn, NULL); pthread_join(t, NULL); return 1;"
+    child = "pid_t p = fork(); if (p == 0) { burn(NULL); _exit(0); } waitpid(p, NULL, 0); return 1;"
+    for body in (thread, child):
+        (_, cpu, *_), *_ = passes_of(programs, tmp_path, work(body, before=before), 1)
+        assert 35_000_000 <= cpu < 400_000_000
+
+
+def test_page_faults_of_a_pass_are_those_of_its_work(programs: Programs, tmp_path: Path) -> None:
+    body = """
+    size_t size = 4096 * 1000;
+    char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    madvise(p, size, MADV_NOHUGEPAGE);
+    for (size_t i = 0; i < size; i += 4096) p[i] = 1;
+    munmap(p, size);
+    return 1;
+    """
+    for one in passes_of(programs, tmp_path, work(body, before="#include <sys/mman.h>\n"), 2):
+        assert 1000 <= one[3] < 1010
+
+
+def test_memory_counts_what_may_be_used_and_not_what_is_forbidden_shared_or_of_a_file(
+    programs: Programs, tmp_path: Path
+) -> None:
+    template = """
+    char *p = mmap(NULL, 1 << 24, %s, %s, -1, 0);
+    for (size_t i = 0, end = %s; i < end; i += 4096) p[i] = 1;
+    return 1;
+    """
+    both, private, shared = "PROT_READ | PROT_WRITE", "MAP_PRIVATE | MAP_ANONYMOUS", "MAP_SHARED | MAP_ANONYMOUS"
+    figures = {}
+    for name, protection, sharing, touched in [
+        ("none", "PROT_NONE", private, "0"),
+        ("shared", both, shared, "1 << 22"),
+        ("half", both, private, "1 << 23"),
+    ]:
+        text = work(template % (protection, sharing, touched), before="#include <sys/mman.h>\n")
+        match = REPORT.fullmatch(run(programs.build_text("glibc", text), "1", cwd=tmp_path).stdout)
+        assert match
+        figures[name] = tuple(int(match[key]) for key in ("virt", "res", "dirty"))
+    assert figures["none"] == pytest.approx(figures["shared"], abs=3 * 4096)
+    grown = [half - none for half, none in zip(figures["half"], figures["none"], strict=True)]
+    assert grown == pytest.approx([1 << 24, 1 << 23, 1 << 23], abs=1 << 20)
+
+
+def test_a_report_that_can_not_be_written_is_a_failure(programs: Programs, tmp_path: Path) -> None:
+    program = programs.build_text("glibc", work("return 1;"))
+    with Path("/dev/full").open("wb") as full:
+        assert subprocess.run([program, "1"], stdout=full, check=False, timeout=10).returncode == 1

@@ -1,0 +1,80 @@
+"""Every workload is built with both C libraries and run: does it do its work, the same work, and say so as agreed?"""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from swapstone.build import build_empty, build_workload
+from swapstone.model import Workload
+from swapstone.workloads import SUITES, find_workload
+from tests.unit.workloads.programs import LEVELS, REPORT, SOURCES, Programs, recipe_for, run
+
+EVERY = [workload for suite in SUITES for workload in suite.workloads]
+KIB = 1024
+
+
+def measure(program: Path, passes: int, workload: Workload, cwd: Path) -> dict[str, str]:
+    result = run(program, str(passes), *workload.arguments, cwd=cwd)
+    match = REPORT.fullmatch(result.stdout)
+    assert match, result.stdout + result.stderr
+    assert (result.returncode, result.stderr) == (0, "")
+    assert match["name"] == workload.name
+    assert match["passes"] == str(passes)
+    assert match["lines"].count("\n") == passes
+    assert int(match["virt"]) >= int(match["res"]) >= int(match["dirty"]) > 0
+    assert f"mapped {program}\n" in match["mapped"]
+    assert "/dev/zero" not in match["mapped"]
+    return match.groupdict()
+
+
+@pytest.mark.parametrize("workload", EVERY, ids=lambda workload: workload.name)
+def test_it_does_the_same_work_with_both_libraries_and_any_number_of_passes(
+    workload: Workload, programs: Programs, tmp_path: Path
+) -> None:
+    reports = [
+        measure(program, passes, workload, tmp_path)
+        for program in [build_workload(workload, recipe_for(level)).path for level in LEVELS]
+        for passes in (1, 2)
+    ]
+    assert len({report["check"] for report in reports}) == 1
+    assert len({report["ops"] for report in reports}) == 1
+    for report, library in zip(reports, ("/libc.so.6\n", "/libc.so.6\n", "/libc.so\n", "/libc.so\n"), strict=True):
+        assert library in report["mapped"]
+    assert list(tmp_path.iterdir()) == []
+
+
+# What the published comparison shows of the allocators of glibc and musl (there on another processor and another version of
+# glibc), with room for that: memory at the end in KiB, of (glibc, musl).
+IN_KIND = {
+    "b_malloc_sparse": {"virt": ((38992, 8480), 0.02), "dirty": ((38976, 8480), 0.02)},
+    "b_malloc_bubble": {"virt": ((39364, 156), 0.02)},
+    "b_malloc_tiny1": {"virt": ((688, 32), 0.15)},
+    "b_malloc_tiny2": {"virt": ((688, 628), 0.15), "res": ((568, 604), 0.15)},
+    "b_malloc_big2": {"virt": ((80192, 87404), 0.02), "res": ((8044, 16072), 0.02), "dirty": ((8040, 13052), 0.02)},
+    "b_pthread_uselesslock": {"virt": ((8352, 16), 0.02)},
+    "b_regex_compile": {"virt": ((160, 40), 0.5)},
+}
+
+
+@pytest.mark.parametrize("name", IN_KIND)
+def test_memory_agrees_with_the_published_figures(name: str, programs: Programs, tmp_path: Path) -> None:
+    workload = find_workload("libc", name)
+    for index, level in enumerate(LEVELS):
+        report = measure(build_workload(workload, recipe_for(level)).path, 1, workload, tmp_path)
+        for metric, (published, tolerance) in IN_KIND[name].items():
+            assert int(report[metric]) / KIB == pytest.approx(published[index], rel=tolerance)
+
+
+@pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_empty_program_ends_well(level: str, static: bool, programs: Programs) -> None:
+    program = build_empty(recipe_for(level), static=static).path
+    assert subprocess.run([program], check=False, timeout=10).returncode == 0
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_static_workload_runs_too(level: str, programs: Programs, tmp_path: Path) -> None:
+    workload, target = find_workload("libc", "b_malloc_sparse"), tmp_path / "prog"
+    programs.compile(level, "-static", SOURCES / workload.source, SOURCES / "harness.c", "-o", target)
+    assert measure(target, 2, workload, tmp_path)["mapped"] == f"mapped {target}\n"

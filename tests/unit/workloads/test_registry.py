@@ -1,0 +1,149 @@
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import Cpus, UserError, Workload
+from swapstone.model.share import share_dir
+from swapstone.workloads import SUITES, find_suite, find_workload, find_workloads
+
+SOURCES = share_dir() / "native" / "workloads"
+DOCUMENT = (Path(__file__).parents[3] / "docs" / "workloads.md").read_text()
+EVERY = [workload for suite in SUITES for workload in suite.workloads]
+PUBLISHED = [
+    "b_malloc_sparse",
+    "b_malloc_bubble",
+    "b_malloc_tiny1",
+    "b_malloc_tiny2",
+    "b_malloc_big1",
+    "b_malloc_big2",
+    "b_malloc_thread_stress",
+    "b_malloc_thread_local",
+    "b_string_strstr(abcd)",
+    "b_string_strstr(azby)",
+    "b_string_strstr(ac)",
+    "b_string_strstr(aaac)",
+    "b_string_strstr(aaaaac)",
+    "b_string_memset",
+    "b_string_strchr",
+    "b_string_strlen",
+    "b_pthread_createjoin_serial1",
+    "b_pthread_createjoin_serial2",
+    "b_pthread_create_serial1",
+    "b_pthread_uselesslock",
+    "b_pthread_createjoin_minimal1",
+    "b_pthread_createjoin_minimal2",
+    "b_stdio_putcgetc",
+    "b_stdio_putcgetc_unlocked",
+    "b_regex_compile",
+    "b_regex_search",
+    "b_regex_search#2",
+]
+
+
+def names(found: Iterable[tuple[str, Workload]]) -> list[str]:
+    return [workload.name for _, workload in found]
+
+
+def test_suite_libc_has_the_names_of_the_published_comparison() -> None:
+    assert [workload.name for workload in find_suite("libc").workloads] == PUBLISHED
+
+
+def test_every_source_is_declared_and_every_declared_source_is_there() -> None:
+    declared = {workload.source for workload in EVERY} | {"harness.c", "empty.c"}
+    assert {path.name for path in SOURCES.glob("*.c")} == declared
+
+
+def test_every_companion_is_declared_and_every_declared_companion_is_there() -> None:
+    declared = {companion for workload in EVERY for companion in workload.companions}
+    assert {f"companions/{path.name}" for path in SOURCES.glob("companions/*.c")} == declared
+
+
+def test_names_are_unique_and_so_are_programs() -> None:
+    assert [name for name, count in Counter(workload.name for workload in EVERY).items() if count > 1] == []
+    assert len({(workload.source, workload.arguments) for workload in EVERY}) == len(EVERY)
+
+
+def test_every_header_is_used() -> None:
+    texts = "".join(path.read_text() for path in [*SOURCES.glob("*.c"), *SOURCES.glob("*.h")])
+    assert [path.name for path in SOURCES.glob("*.h") if f'#include "{path.name}"' not in texts] == []
+
+
+@pytest.mark.parametrize("workload", EVERY, ids=lambda workload: workload.name)
+def test_time_that_leads_is_the_honest_one(workload: Workload) -> None:
+    leading = [metric.name for metric in workload.metrics if metric.leads]
+    assert leading == (["wall"] if workload.waits else ["cpu"])
+    assert len({metric.name for metric in workload.metrics}) == len(workload.metrics)
+
+
+def test_work_with_threads_may_use_all_processors_and_no_other_work_may() -> None:
+    threaded = {Path(workload.source).stem for workload in EVERY if "-pthread" in workload.libraries}
+    assert threaded == {Path(workload.source).stem for workload in EVERY if workload.cpus is Cpus.ALL}
+    assert {stem for stem in threaded if stem.startswith("b_")} == {
+        Path(name).stem for name in PUBLISHED if "thread" in name
+    }
+
+
+@pytest.mark.parametrize("workload", EVERY, ids=lambda workload: workload.name)
+def test_a_report_of_the_most_passes_fits_into_what_is_kept_of_the_output(workload: Workload) -> None:
+    assert workload.max_passes * len("pass 1234567890 1234567890 1234567890 12345 0 12345 12345\n") < 64 * 1024
+
+
+def test_patterns_choose_in_the_order_of_the_registry() -> None:
+    found = find_workloads(["libc"], ["b_string_str*(a?*c)", "b_malloc_big1", "b_regex_search#2"])
+    assert names(found) == [
+        "b_malloc_big1",
+        "b_string_strstr(aaac)",
+        "b_string_strstr(aaaaac)",
+        "b_regex_search#2",
+    ]
+    assert {suite for suite, _ in found} == {"libc"}
+
+
+def test_round_brackets_and_number_signs_stand_for_themselves() -> None:
+    assert names(find_workloads(["libc"], ["b_string_strstr(ac)"])) == ["b_string_strstr(ac)"]
+    assert names(find_workloads(["libc"], ["b_regex_search"])) == ["b_regex_search"]
+
+
+def test_without_patterns_all_workloads_of_the_suites_are_chosen() -> None:
+    assert len(find_workloads(["libc"])) == 27
+    both = find_workloads(["libc-extra", "libc", "libc"])
+    assert [workload for _, workload in both] == EVERY
+    assert {suite for suite, _ in both} == {"libc", "libc-extra"}
+
+
+def test_a_workload_is_found_by_its_exact_name() -> None:
+    assert find_workload("libc", "b_regex_search#2").arguments == ("2",)
+    with pytest.raises(UserError) as caught:
+        find_workload("libc", "b_regex_*")
+    assert caught.value.message == "There is no workload named 'b_regex_*'."
+
+
+def test_an_unknown_suite_is_answered_with_near_names() -> None:
+    with pytest.raises(UserError) as caught:
+        find_suite("libc-extras")
+    assert caught.value.message == "There is no suite named 'libc-extras'."
+    assert "Did you mean 'libc-extra'" in caught.value.hint
+
+
+def test_a_pattern_that_matches_nothing_is_answered_with_near_names() -> None:
+    with pytest.raises(UserError) as caught:
+        find_workloads(["libc"], ["b_malloc_big1", "b_malloc_sparze"])
+    assert caught.value.message == "There is no workload named 'b_malloc_sparze'."
+    assert "Did you mean 'b_malloc_sparse'" in caught.value.hint
+
+
+def test_a_pattern_that_matches_in_another_suite_names_that_suite() -> None:
+    with pytest.raises(UserError) as caught:
+        find_workloads(["libc"], ["memcpy(*)"])
+    assert caught.value.message == "No workload named 'memcpy(*)' is in suite libc."
+    assert caught.value.hint == "Suite libc-extra has it: add `--suite libc-extra`."
+
+
+@pytest.mark.parametrize("workload", EVERY, ids=lambda workload: workload.name)
+def test_the_documentation_says_what_it_does_and_what_judges_it(workload: Workload) -> None:
+    rows = [line for line in DOCUMENT.splitlines() if line.startswith("| ") and f"`{workload.name}`" in line]
+    assert len(rows) == 1
+    cells = [cell.strip() for cell in rows[0].strip("|").split(" | ")]
+    assert cells[-2:] == ["all" if workload.cpus is Cpus.ALL else "1", "wall" if workload.waits else "cpu"]

@@ -1,0 +1,69 @@
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from swapstone.workloads import samples_of
+from swapstone.workloads.metrics import COMPUTING, WAITING
+
+
+@dataclass(frozen=True)
+class Pass:
+    wall_ns: int
+    cpu_ns: int
+    run_delay_ns: int | None
+    minflt: int
+    majflt: int
+    nvcsw: int
+    nivcsw: int
+
+
+@dataclass(frozen=True)
+class Memory:
+    virt_bytes: int
+    res_bytes: int
+    dirty_bytes: int
+
+
+@dataclass(frozen=True)
+class Report:
+    ops: int
+    passes: tuple[Pass, ...]
+    memory: Memory | None
+
+
+REPORT = Report(
+    ops=4,
+    passes=(Pass(1000, 902, 7, 5, 1, 2, 3), Pass(2000, 1800, 0, 6, 0, 4, 9)),
+    memory=Memory(40960, 8192, 4096),
+)
+
+
+def values(report: Report, facts: Mapping[str, int]) -> dict[str, tuple[float, ...]]:
+    return {sample.metric: sample.values for sample in samples_of(report, facts)}
+
+
+def test_time_is_divided_by_operations_and_nothing_else_is() -> None:
+    assert values(REPORT, {"maxrss_bytes": 1048576, "wall_ns": 99, "steal_ticks": 3}) == {
+        "wall": (250.0, 500.0),
+        "cpu": (225.5, 450.0),
+        "run_delay": (7.0, 0.0),
+        "virt": (40960.0,),
+        "res": (8192.0,),
+        "dirty": (4096.0,),
+        "maxrss": (1048576.0,),
+        "minflt": (5.0, 6.0),
+        "majflt": (1.0, 0.0),
+        "nvcsw": (2.0, 4.0),
+        "nivcsw": (3.0, 9.0),
+    }
+
+
+def test_samples_come_in_the_order_of_the_declared_metrics() -> None:
+    samples = [sample.metric for sample in samples_of(REPORT, {"maxrss_bytes": 1})]
+    assert samples == [metric.name for metric in COMPUTING]
+    assert samples == [metric.name for metric in WAITING]
+
+
+def test_what_was_not_measured_is_left_out() -> None:
+    unknown_delay = replace(REPORT.passes[1], run_delay_ns=None)
+    report = replace(REPORT, passes=(REPORT.passes[0], unknown_delay), memory=None)
+    assert list(values(report, {})) == ["wall", "cpu", "minflt", "majflt", "nvcsw", "nivcsw"]
