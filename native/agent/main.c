@@ -7,6 +7,7 @@
  * answers, and 4 when a signal asked it to end. It kills the trial in flight in any case.
  */
 #include "answer.h"
+#include "keeper.h"
 #include "plan.h"
 #include "trial.h"
 
@@ -39,7 +40,7 @@ static bool begin(void) {
     while (fd >= 0 && fd <= 2);
     port_close_others(
         3); /* an older kernel hasn't got this call; then the agent's starter must not leak files */
-    if (fd < 0 || port_adopt_orphans() < 0)
+    if (fd < 0 || split_from_keeper() < 0 || port_adopt_orphans() < 0)
         return false;
     signal_fd = port_hold_signals();
     return signal_fd >= 0;

@@ -29,7 +29,7 @@ static int prepare(enum step step, const struct request *request, int pipes[PIPE
     switch (step) {
     case STEP_SESSION:
         port_set_umask(022);
-        result = port_die_with_parent();
+        result = port_follow_parent(PORT_SIG_KILL);
         return result ? result : port_new_session() < 0 ? -PORT_E_AGAIN : 0;
     case STEP_LIMITS:
         port_write_file("/proc/self/oom_score_adj",

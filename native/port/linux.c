@@ -203,6 +203,10 @@ int port_self(void) {
     return (int)CALL0(NR_GETPID);
 }
 
+int port_parent(void) {
+    return (int)CALL0(NR_GETPPID);
+}
+
 int port_fork(void) {
     return (int)CALL5(NR_CLONE, PORT_SIG_CHLD, 0, 0, 0, 0);
 }
@@ -231,8 +235,8 @@ void port_set_umask(int mask) {
     CALL1(NR_UMASK, mask);
 }
 
-int port_die_with_parent(void) {
-    return (int)CALL5(NR_PRCTL, PR_SET_PDEATHSIG, PORT_SIG_KILL, 0, 0, 0);
+int port_follow_parent(int signal) {
+    return (int)CALL5(NR_PRCTL, PR_SET_PDEATHSIG, signal, 0, 0, 0);
 }
 
 int port_adopt_orphans(void) {

@@ -99,6 +99,7 @@ void port_release_signals(void);
 /* Processes. */
 _Noreturn void port_exit(int status);
 int port_self(void);
+int port_parent(void);
 int port_fork(void);
 int port_exec(const char *path, char *const arguments[], char *const environment[]);
 int port_kill(int pid, int signal);
@@ -106,7 +107,8 @@ int port_kill_group(int group, int signal);
 int port_new_session(void);
 int port_change_folder(const char *path);
 void port_set_umask(int mask);
-int port_die_with_parent(void);
+/* Has this process sent a signal when its parent dies. */
+int port_follow_parent(int signal);
 int port_adopt_orphans(void);
 int port_limit_files(int64_t bytes);
 int port_limit_cores(void);

@@ -20,7 +20,8 @@ from swapstone.wire import AgentAnswer, AnswerReader, TrialRequest, encode_plan_
 SLACK_S = 30.0
 """How much longer than a trial's time-out the agent may be silent: it waits up to 20 s for killed processes to be gone."""
 
-_FAREWELL_S = 25.0  # how long the agent may take to end what it runs when it is told to end
+FAREWELL_S = 25.0
+"""How long the agent may take to end what it runs when it is told to end; then it is killed."""
 
 
 class HostTarget(Target):
@@ -29,13 +30,15 @@ class HostTarget(Target):
     Args:
         agent: the program; built when it is needed if left out.
         slack_s: how much longer than its time-out a trial may take before the agent is given up.
+        farewell_s: how long the agent may take to end.
     """
 
     name = "host"
 
-    def __init__(self, agent: Path | None = None, slack_s: float = SLACK_S) -> None:
+    def __init__(self, agent: Path | None = None, slack_s: float = SLACK_S, farewell_s: float = FAREWELL_S) -> None:
         self._agent = agent
         self._slack_s = slack_s
+        self._farewell_s = farewell_s
         self._process: subprocess.Popen[bytes] | None = None
         self._reader = AnswerReader()
         self._scratch = Path(tempfile.mkdtemp(prefix="swapstone-"))
@@ -153,7 +156,7 @@ class HostTarget(Target):
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
         try:
-            process.wait(_FAREWELL_S)
+            process.wait(self._farewell_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

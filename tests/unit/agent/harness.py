@@ -48,3 +48,15 @@ def alive(folder: Path) -> list[int]:
             except OSError:
                 continue
     return found
+
+
+def agents(agent: Path) -> list[int]:
+    """Return the processes of an agent, whoever started it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (entry / "exe").readlink() == agent:
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found

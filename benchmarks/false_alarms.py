@@ -1,0 +1,269 @@
+"""How often identical programs "differ", and how often a real difference is seen: by our rule, hyperfine's and benchstat's.
+
+    benchmarks/false-alarms record --out traces.jsonl RECORD...     real traces, out of records of one program run often
+    benchmarks/false-alarms resample traces.jsonl --nulls 200       nulls and injected effects, windows resampled whole
+    benchmarks/false-alarms live RECORD...                          the nulls that `swapstone compare --null` really made
+
+A trace is made well by `swapstone compare libc=glibc,musl --only WORKLOAD --blocks 400`: the runs of each variant, in order of time,
+are one trace. `resample` cuts windows of consecutive runs out of a trace, so that drift, bursts and autocorrelation are the machine's
+own, and deals each window to the two arms as each tool's design does. Everything is a function of --seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import dataclasses
+import itertools
+import json
+import sys
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from benchmarks.rules import ALPHA, OTHERS, OURS, Answer, Floats, Rule, Window
+
+from swapstone.cli.analysing import analyse_record
+from swapstone.model import Comparison, Quantity, Scale, Status, UserError, Verdict
+from swapstone.record import load
+from swapstone.stats import common_level, log_ratios, run_value, wilson
+
+INJECTED = (0.0, 0.01, 0.02, 0.05)
+DIFFERENT = (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED)
+
+
+@dataclasses.dataclass(frozen=True)
+class Trace:
+    """The run values of one program on one metric, in order of time."""
+
+    workload: str
+    metric: str
+    source: str
+    unix_ns: tuple[int, ...]
+    values: Floats
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the subcommand that was asked for; return the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.act(options))
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    record = commands.add_parser("record", help="write traces out of records")
+    record.add_argument("records", nargs="+", type=Path)
+    record.add_argument("--out", type=Path, required=True)
+    record.add_argument("--workloads", type=int, default=1000, help="at most so many")
+    record.add_argument("--runs", type=int, default=100_000, help="at most so many of each")
+    record.set_defaults(act=_record)
+    resample = commands.add_parser("resample", help="nulls and injected effects from traces")
+    resample.add_argument("traces", type=Path)
+    resample.add_argument("--nulls", type=int, default=200, help="windows for each metric (default 200)")
+    resample.add_argument("--pairs", type=int, default=40, help="runs of each arm; the most where a rule stops itself")
+    resample.add_argument("--margin", type=float, default=0.02)
+    resample.add_argument("--seed", type=int, default=1)
+    resample.set_defaults(act=_resample)
+    live = commands.add_parser("live", help="count the nulls that records really made")
+    live.add_argument("records", nargs="+", type=Path)
+    live.set_defaults(act=_live)
+    return parser
+
+
+def _record(options: argparse.Namespace) -> int:
+    kept: set[str] = set()
+    with options.out.open("w") as out:
+        for trace in itertools.chain.from_iterable(map(traces_of, options.records)):
+            if trace.workload not in kept and len(kept) == options.workloads:
+                continue
+            kept.add(trace.workload)
+            line = dataclasses.asdict(trace) | {
+                "unix_ns": trace.unix_ns[: options.runs],
+                "values": trace.values[: options.runs].tolist(),
+            }
+            out.write(json.dumps(line) + "\n")
+            print(f"{trace.workload} {trace.metric}: {len(line['values'])} runs from {trace.source}")
+    return 0
+
+
+def traces_of(path: Path) -> Iterator[Trace]:
+    """Yield a trace for each program of a record and each of its times, warm-up left out."""
+    found: dict[tuple[str, str, str], list[tuple[int, float]]] = collections.defaultdict(list)
+    for run in load(path).runs:
+        if run.status is Status.OK and run.trial.block > 0:
+            for sample in run.samples:
+                if sample.metric in ("wall", "cpu"):
+                    place = (run.trial.workload, sample.metric, f"{path.name} {run.trial.load} {run.trial.variant}")
+                    found[place].append((run.started_unix_ns, run_value(sample.values)))
+    for (workload, metric, source), points in found.items():
+        times, values = zip(*sorted(points), strict=True)
+        yield Trace(workload, metric, source, times, np.array(values))
+
+
+def read_traces(path: Path) -> list[Trace]:
+    """Read what `record` wrote."""
+    traces = []
+    for line in path.read_text().splitlines():
+        fields = json.loads(line)
+        values, times = np.array(fields["values"], dtype=np.float64), tuple(fields["unix_ns"])
+        traces.append(Trace(fields["workload"], fields["metric"], fields["source"], times, values))
+    return traces
+
+
+def windows(
+    traces: Sequence[Trace], count: int, pairs: int, random: np.random.Generator
+) -> Iterator[tuple[Trace, int, Window]]:
+    """Yield `count` windows of 2 x `pairs` consecutive runs: traces in turn, each from a random place on."""
+    for number in range(count):
+        trace = traces[number % len(traces)]
+        start = int(random.integers(0, trace.values.size - 2 * pairs + 1))
+        values = trace.values[start : start + 2 * pairs]
+        yield trace, start, Window(values, random.random(pairs) < 0.5, 1.0)
+
+
+def _resample(options: argparse.Namespace) -> int:
+    everything = read_traces(options.traces)
+    for metric in sorted({trace.metric for trace in everything}):
+        mine = [trace for trace in everything if trace.metric == metric]
+        traces = [trace for trace in mine if trace.values.size >= 2 * options.pairs and trace.values.min() > 0]
+        print(f"\n{metric}: {len(traces)} traces of {len({t.workload for t in traces})} workloads", end="")
+        print(
+            f" ({len(mine) - len(traces)} too short or with a zero), {options.nulls} windows of 2 x {options.pairs} runs"
+        )
+        if not traces:
+            raise UserError(
+                f"No trace of {metric} has {2 * options.pairs} runs.", "Ask for fewer --pairs, or record more."
+            )
+        random = np.random.default_rng([options.seed, zlib.crc32(metric.encode())])
+        drawn = list(windows(traces, options.nulls, options.pairs, random))
+        _print_fixed(drawn, options.pairs, options.margin)
+        _print_stopping(drawn, options.pairs, options.margin)
+        _print_tables(traces, options, random)
+    return 0
+
+
+Drawn = Sequence[tuple[Trace, int, Window]]
+
+
+def answers(drawn: Drawn, rule: Rule, pairs: Sequence[int], margin: float, effect: float) -> list[Answer]:
+    """Ask a rule about every window, with an effect injected."""
+    changed = (dataclasses.replace(window, factor=1 + effect) for _, _, window in drawn)
+    return [rule(window, count, margin) for window, count in zip(changed, pairs, strict=True)]
+
+
+def _print_fixed(drawn: Drawn, pairs: int, margin: float) -> None:
+    """Print how often each rule says "different" with the same fixed number of runs."""
+    _print_head(f"called different, {pairs} runs of each arm")
+    same = [pairs] * len(drawn)
+    for name, rule in {"swapstone": OURS["swapstone"], **OTHERS}.items():
+        _print_row(name, drawn, [[a.different for a in answers(drawn, rule, same, margin, e)] for e in INJECTED])
+    verdicts = [answers(drawn, OURS["swapstone"], same, margin, e) for e in INJECTED]
+    told = [[a.verdict in DIFFERENT for a in found] for found in verdicts]
+    _print_row(f"swapstone's verdict, margin {100 * margin:g} %", drawn, told)
+
+
+def _print_stopping(drawn: Drawn, most: int, margin: float) -> None:
+    """Print the same with our stopping rule in force, the other rules given as many runs as ours used on that window."""
+    _print_head(f"called different, stopping at ± {100 * margin:g} % or {most} pairs; the others get as many runs")
+    rule = OURS["swapstone, stopping"]
+    used = [[a.pairs for a in answers(drawn, rule, [most] * len(drawn), margin, e)] for e in INJECTED]
+    for name, other in {"swapstone, stopping": rule, **OTHERS}.items():
+        counts = [[most] * len(drawn)] * len(INJECTED) if other is rule else used
+        found = [answers(drawn, other, count, margin, e) for count, e in zip(counts, INJECTED, strict=True)]
+        _print_row(name, drawn, [[a.different for a in column] for column in found])
+    print(f"  pairs used: median {np.median(used[0]):g}, at the most {max(used[0])}")
+
+
+def _print_tables(traces: Sequence[Trace], options: argparse.Namespace, random: np.random.Generator) -> None:
+    """Print how often a whole corrected table of nulls holds a false alarm; the rows of one table share their time."""
+    room = min(trace.values.size for trace in traces) - 2 * options.pairs
+    rows = tables = 0
+    for _ in range(options.nulls):
+        start, order = int(random.integers(0, room + 1)), random.random(options.pairs) < 0.5
+        nulls = (Window(trace.values[start : start + 2 * options.pairs], order, 1.0) for trace in traces)
+        p_values = [log_ratios(*null.interleaved(options.pairs)).p_value for null in nulls]
+        alpha = common_level(p_values, ALPHA)
+        hits = sum(p <= alpha for p in p_values)
+        rows, tables = rows + hits, tables + (hits > 0)
+    print(f"\n  {options.nulls} corrected tables of {len(traces)} null rows: ", end="")
+    print(f"an alarm in {_share(tables, options.nulls)} of tables, {_share(rows, options.nulls * len(traces))} of rows")
+
+
+def _print_head(title: str) -> None:
+    columns = "".join(f"{'null' if e == 0 else f'+{100 * e:g} %':>22}" for e in INJECTED)
+    print(f"\n  {title}\n  {'rule':38}{columns}   worst workload's nulls")
+
+
+def _print_row(name: str, drawn: Drawn, columns: Sequence[Sequence[bool]]) -> None:
+    by_workload: dict[str, list[bool]] = collections.defaultdict(list)
+    for (trace, _, _), hit in zip(drawn, columns[0], strict=True):
+        by_workload[trace.workload].append(hit)
+    worst = max(by_workload, key=lambda workload: float(np.mean(by_workload[workload])))
+    cells = "".join(f"{_share(sum(column), len(column)):>22}" for column in columns)
+    print(f"  {name:38}{cells}   {100 * np.mean(by_workload[worst]):.0f} % ({worst})")
+
+
+def _share(hits: int, trials: int) -> str:
+    """Format a share with Wilson's 95 % interval."""
+    low, high = wilson(hits, trials)
+    return f"{100 * hits / trials:.1f} % [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+@dataclasses.dataclass
+class Tally:
+    """How many of how many."""
+
+    hits: int = 0
+    of: int = 0
+
+    def add(self, hits: int, of: int) -> None:
+        """Count more."""
+        self.hits, self.of = self.hits + hits, self.of + of
+
+    def __str__(self) -> str:
+        return f"{self.hits} of {self.of}: {_share(self.hits, self.of)}" if self.of else "none"
+
+
+def _live(options: argparse.Namespace) -> int:
+    told, raw, tables = Tally(), Tally(), Tally()
+    for path in options.records:
+        analysis = analyse_record(load(path))
+        if not analysis.nulls:
+            raise UserError(f"{path} has no nulls.", "Make it with `swapstone compare ... --null`.")
+        copies = {null.copy for null in analysis.nulls}
+        rows = [c for c in analysis.comparisons if c.candidate in copies and c.p_value is not None]
+        raw.add(sum(c.p_value is not None and c.p_value <= ALPHA for c in rows), len(rows))
+        tables.add(len({family(c) for c in rows if excludes_none(c)}), len({family(c) for c in rows}))
+        pressure = analysis.noise.cpu_pressure_percent
+        busy = "pressure unknown" if pressure is None else f"CPU pressure {pressure:.0f} %"
+        print(f"{path.name}: {analysis.blocks} blocks, {busy}")
+        for null in analysis.nulls:
+            told.add(null.different, null.compared)
+            print(
+                f"    {null.copy}: {null.different} of {null.compared} called different", *null.rows, sep="\n        "
+            )
+    print(f"\nrows with a verdict of different         {told}")
+    print(f"rows with p <= {ALPHA} before correction    {raw}")
+    print(f"tables with an interval without 1        {tables}")
+    return 0
+
+
+def family(found: Comparison) -> tuple[str, str, Quantity, str]:
+    """Return what is corrected together."""
+    return found.suite, found.load, found.metric.quantity, found.candidate
+
+
+def excludes_none(found: Comparison) -> bool:
+    """Say whether a comparison's interval leaves out "no difference"."""
+    none = 1.0 if found.scale is Scale.RATIO else 0.0
+    return found.low is not None and found.high is not None and (found.low > none or found.high < none)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+#include "keeper.h"
+
+#include "../port/port.h"
+#include "observe.h"
+
+enum { KILLED = 5 };
+static const int64_t PATIENCE = 10 * 1000000000LL;
+static const int64_t SHORT_WAIT = 50 * 1000000LL;
+
+static void kill_all(int pid, int group) {
+    port_kill_group(group, PORT_SIG_KILL);
+    port_kill(pid, PORT_SIG_KILL);
+}
+
+/* Reaps what has ended; true while there are children. */
+static bool reap(int worker, bool *ended, int *status) {
+    struct port_event event;
+    int result;
+
+    while ((result = port_wait(&event)) > 0) {
+        if (event.pid == worker) {
+            *ended = true;
+            *status = event.change == PORT_EXITED ? event.value : KILLED;
+        }
+    }
+    return result != -PORT_E_CHILD;
+}
+
+/* Waits for a signal, and passes those on that ask the agent to end. */
+static void wait_for_signal(int signal_fd, int worker, int64_t wait_ns) {
+    struct port_poll polled = {signal_fd, PORT_POLL_IN, 0};
+    int signal;
+
+    port_poll(&polled, 1, wait_ns);
+    while ((signal = port_next_signal(signal_fd)) > 0)
+        if (worker > 0 && (signal == PORT_SIG_TERM || signal == PORT_SIG_INT || signal == PORT_SIG_HUP))
+            port_kill(worker, PORT_SIG_TERM);
+}
+
+static _Noreturn void keep(int worker) {
+    int status = KILLED, null = port_open_null(), signal_fd = port_hold_signals();
+    bool ended = false;
+
+    for (int fd = 0; fd <= 2 && null >= 0; fd++) /* the agent's ends of its pipes are the worker's alone */
+        port_replace_fd(null, fd);
+    while (!ended) {
+        wait_for_signal(signal_fd, worker, -1);
+        reap(worker, &ended, &status);
+    }
+    int64_t give_up_ns = port_now_ns() + PATIENCE;
+    while (reap(worker, &ended, &status) && port_now_ns() < give_up_ns) {
+        observe_children(port_self(), kill_all);
+        wait_for_signal(signal_fd, 0, SHORT_WAIT);
+    }
+    port_exit(status);
+}
+
+int split_from_keeper(void) {
+    int keeper = port_self(), result = port_adopt_orphans();
+    int worker = result < 0 ? result : port_fork();
+
+    if (worker > 0)
+        keep(worker);
+    if (worker < 0)
+        return worker;
+    result = port_follow_parent(PORT_SIG_TERM);
+    if (port_parent() != keeper) /* it died before that */
+        port_exit(KILLED);
+    return result;
+}

@@ -1,0 +1,299 @@
+"""The agent and whoever controls it: plans that make no sense, and ends that nobody planned."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import WireError
+from swapstone.targets import TargetError
+from swapstone.targets.host import HostTarget
+from swapstone.wire import AgentRefusedError, AnswerReader, Ended, encode_plan_header, encode_request
+from tests.contract.programs import build
+from tests.unit.agent.harness import agents, alive, request, run
+
+GOOD = """swapstone-plan 1
+trial 7
+arg /bin/true
+cwd /tmp
+cpus all
+timeout-ms 1000
+output-bytes 1000
+disk-bytes 1000000
+run
+"""
+
+
+def until(condition: Callable[[], object], seconds: float = 10) -> None:
+    """Wait for something that must happen soon."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def say(agent: Path, plan: bytes) -> tuple[int, bytes]:
+    result = subprocess.run([agent, "-"], input=plan, stdout=subprocess.PIPE, timeout=30, check=False)
+    return result.returncode, result.stdout
+
+
+def start(agent: Path, plan: bytes) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([agent, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(plan)
+    process.stdin.flush()
+    return process
+
+
+def finish(process: subprocess.Popen[bytes]) -> None:
+    for stream in (process.stdin, process.stdout):
+        assert stream is not None
+        stream.close()
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "text"),
+    [
+        ("swapstone-plan 1", "swapstone-plan 2", 1, "the first line is not `swapstone-plan 1`"),
+        ("trial 7", "trial", 2, "the line begins with no known word"),
+        ("trial 7", "trial 7 8", 2, "an identifier has only letters"),
+        ("trial 7", "trial " + "7" * 65, 2, "an identifier has 1 to 64"),
+        ("trial 7\n", "", 2, "a trial begins with its `trial` line"),
+        ("trial 7", "trial 7\ntrial 7", 3, "the trial has such a line already"),
+        ("arg /bin/true", "arg true", 3, "the path is not absolute"),
+        ("arg /bin/true", "arg ", 3, "the text is not encoded"),
+        ("arg /bin/true", "arg /%2", 3, "the text is not encoded"),
+        ("arg /bin/true", "arg /%41", 3, "the text is not encoded"),
+        ("arg /bin/true", "arg /%0a", 3, "the text is not encoded"),
+        ("arg /bin/true", "arg /%00", 3, "the text is not encoded"),
+        ("arg /bin/true", "arg /a b", 3, "the text is not encoded"),
+        ("arg /bin/true", "arg /a\r", 3, "the text is not encoded"),
+        ("arg /bin/true", "arg /a\t", 3, "the text is not encoded"),
+        ("arg /bin/true", "arg /a\nenv A", 4, "an environment variable is NAME=VALUE"),
+        ("arg /bin/true", "arg /a\nenv =A", 4, "an environment variable is NAME=VALUE"),
+        ("arg /bin/true", "arg /" + "a" * 410_000, 3, "the line is longer than 400 KiB"),
+        ("arg /bin/true", "arg /a" + "\narg a" * 4096, 4099, "there are more than 4096 arguments"),
+        ("arg /bin/true", "arg /a" + ("\narg " + "a" * 300_000) * 4, 7, "longer than 1 MiB together"),
+        ("arg /bin/true\n", "", 8, "the trial lacks one of"),
+        ("cwd /tmp", "cwd tmp", 4, "the path is not absolute"),
+        ("cpus all", "cpus ", 5, "processors are a comma list"),
+        ("cpus all", "cpus 1,", 5, "processors are a comma list"),
+        ("cpus all", "cpus 1 2", 5, "processors are a comma list"),
+        ("cpus all", "cpus 4096", 5, "a processor's number is at most 4095"),
+        ("cpus all", "cpus all\nnice 20", 6, "nice is a whole number from -20 to 19"),
+        ("cpus all", "cpus all\nnice -21", 6, "nice is a whole number from -20 to 19"),
+        ("cpus all", "cpus all\nnice -0", 6, "nice is a whole number from -20 to 19"),
+        ("timeout-ms 1000", "timeout-ms 0", 6, "the number is out of range"),
+        ("timeout-ms 1000", "timeout-ms 01", 6, "the value is not a whole number"),
+        ("timeout-ms 1000", "timeout-ms -1", 6, "the value is not a whole number"),
+        ("timeout-ms 1000", "timeout-ms 1.5", 6, "the value is not a whole number"),
+        ("disk-bytes 1000000", "disk-bytes 9223372036854775808", 8, "the value is not a whole number"),
+        ("output-bytes 1000", "output-bytes 16777217", 7, "the number is out of range"),
+        ("output-bytes 1000\n", "", 8, "the trial lacks one of"),
+        ("run\n", "quit\n", 9, "the line begins with no known word"),
+        ("run\n", "", 9, "the plan ends inside a trial"),
+        ("run\n", "run", 9, "the last line has no newline"),
+        ("run\n", "run \n", 9, "the line begins with no known word"),
+    ],
+)
+def test_a_malformed_plan_is_refused_by_its_line(agent: Path, old: str, new: str, line: int, text: str) -> None:
+    assert old in GOOD
+    status, said = say(agent, GOOD.replace(old, new, 1).encode())
+    assert status == 2
+    with pytest.raises(AgentRefusedError, match=f"refuses line {line} of its plan: .*{text}"):
+        AnswerReader().feed(said)
+
+
+@pytest.mark.parametrize("plan", [b"", b"\0\n", b"swapstone-plan 1", b"\xff" * 5000])
+def test_what_is_no_plan_is_refused(agent: Path, plan: bytes) -> None:
+    status, said = say(agent, plan)
+    assert status == 2
+    with pytest.raises(AgentRefusedError):
+        AnswerReader().feed(said)
+
+
+def test_every_truncation_of_a_plan_is_refused_or_runs_nothing(agent: Path) -> None:
+    plan = GOOD.encode()
+    for cut in range(0, len(plan), 7):
+        status, said = say(agent, plan[:cut])
+        assert b"begin" not in said
+        assert status == (0 if plan[:cut] == b"swapstone-plan 1\n" else 2)
+
+
+def test_a_plan_may_be_a_file_and_ends_at_quit(agent: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan"
+    plan.write_text(GOOD + GOOD.partition("\n")[2] + "quit\nthis is not read\n")
+    result = subprocess.run([agent, plan], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, timeout=30)
+    reader = AnswerReader()
+    assert [answer.how for answer in reader.feed(result.stdout)] == [Ended.EXITED, Ended.EXITED]
+    reader.finish()
+
+
+@pytest.mark.parametrize("arguments", [[], ["-", "-"], ["/nonexistent/plan"]])
+def test_it_does_not_begin_without_a_plan(agent: Path, arguments: list[str]) -> None:
+    result = subprocess.run([agent, *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False)
+    assert (result.returncode, result.stdout) == (1, b"")
+
+
+CONTROLLER = """
+import subprocess, sys, time
+p = subprocess.Popen([sys.argv[1], "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+p.stdin.write(open(sys.argv[2], "rb").read()); p.stdin.flush()
+time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize("name", ["leaves", "daemon", "stops", "busy"])
+def test_nothing_outlives_a_killed_controller(agent: Path, tmp_path: Path, programs: Path, name: str) -> None:
+    if name == "busy":
+        asked = request(tmp_path, "/bin/sh", "-c", "setsid sleep 60 & while :; do :; done")
+    else:
+        asked = request(tmp_path, "/bin/sh", "-c", f"{build(programs, name)} & sleep 60")
+    plan = tmp_path / "plan"
+    plan.write_bytes(encode_plan_header() + encode_request(asked))
+    controller = subprocess.Popen([sys.executable, "-c", CONTROLLER, agent, plan])
+    until(lambda: len(alive(tmp_path)) >= 2)
+    assert len(agents(agent)) >= 2
+    controller.kill()
+    controller.wait()
+    until(lambda: not alive(tmp_path))
+    until(lambda: not agents(agent))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_signal_ends_it_with_what_it_runs(agent: Path, tmp_path: Path, number: signal.Signals, *, busy: bool) -> None:
+    asked = encode_request(request(tmp_path, "/bin/sh", "-c", "sleep 60 & sleep 60")) if busy else b""
+    process = start(agent, encode_plan_header() + asked)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"swapstone-agent 1\n"
+    until(lambda: len(alive(tmp_path)) >= 3 or not busy)
+    process.send_signal(number)
+    assert process.wait(15) == 4
+    assert process.stdout.read() == b""
+    finish(process)
+    assert not alive(tmp_path)
+
+
+@pytest.mark.parametrize("which", ["keeper", "worker"])
+def test_a_killed_agent_takes_all_with_it(agent: Path, tmp_path: Path, which: str) -> None:
+    asked = request(tmp_path, "/bin/sh", "-c", "setsid sleep 60 & sleep 60")
+    process = start(agent, encode_plan_header() + encode_request(asked))
+    until(lambda: len(alive(tmp_path)) >= 3)
+    (worker,) = set(agents(agent)) - {process.pid}
+    os.kill(process.pid if which == "keeper" else worker, signal.SIGKILL)
+    until(lambda: not alive(tmp_path))
+    assert process.wait(10) == (-signal.SIGKILL if which == "keeper" else 5)
+    until(lambda: not agents(agent))
+    finish(process)
+
+
+def test_it_sleeps_while_it_waits(agent: Path, tmp_path: Path) -> None:
+    """Between start and end of a quiet trial it wakes at most once a second."""
+    process = start(agent, encode_plan_header() + encode_request(request(tmp_path, "/bin/sleep", "2.5")))
+    until(lambda: alive(tmp_path))
+    pids = agents(agent)
+    assert len(pids) == 2
+
+    def switches() -> int:
+        lines = [line for pid in pids for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
+        return sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
+
+    time.sleep(0.2)
+    before = switches()
+    time.sleep(1.5)
+    assert switches() - before <= 4
+    finish(process)
+    until(lambda: not alive(tmp_path))
+
+
+def test_the_host_starts_a_dead_agent_again(agent: Path) -> None:
+    with HostTarget(agent) as target:
+        folder = Path(target.scratch())
+        assert target.run(request(folder, "/bin/true")).how is Ended.EXITED
+        with pytest.raises(TargetError, match=r"The agent|can't be understood"):
+            target.run(request(folder, "/bin/sh", "-c", "setsid sleep 60 & kill -KILL $PPID; sleep 60"))
+        assert not alive(folder)
+        assert target.run(request(folder, "/bin/true")).how is Ended.EXITED
+
+
+def test_the_host_gives_up_an_agent_that_is_silent(agent: Path) -> None:
+    with HostTarget(agent, slack_s=0.3) as target:
+        folder = Path(target.scratch())
+        script = "(sleep 1; kill -CONT $PPID) & kill -STOP $PPID; sleep 60"
+        with pytest.raises(TargetError, match="The agent did not answer in time"):
+            target.run(request(folder, "/bin/sh", "-c", script, timeout_ms=100))
+        until(lambda: not alive(folder))
+        assert target.run(request(folder, "/bin/true")).how is Ended.EXITED
+
+
+def test_the_host_does_not_believe_an_agent_that_speaks_nonsense(tmp_path: Path) -> None:
+    fake = tmp_path / "agent"
+    fake.write_text("#!/bin/sh\necho swapstone-agent 1\necho begin t\necho fact wall_ns nan\nexec sleep 60\n")
+    fake.chmod(0o755)
+    with (
+        HostTarget(fake, farewell_s=0.2) as target,
+        pytest.raises(TargetError, match=r"can't be understood: Line 3 .*wall_ns is 'nan', not a whole number"),
+    ):
+        target.run(request(Path(target.scratch()), "/bin/true"))
+
+
+def test_the_host_empties_its_scratch_folder(agent: Path) -> None:
+    target = HostTarget(agent)
+    folder = Path(target.scratch())
+    script = "mkdir -p a/b; touch a/b/c 'odd name'; ln -s / link; chmod 000 a/b a; mkfifo pipe"
+    target.run(request(folder, "/bin/sh", "-c", script, id="fills"))
+    assert {path.name for path in folder.iterdir()} == {"a", "odd name", "link", "pipe"}
+    seen = target.run(request(folder, "/bin/ls", "-A", id="looks"))
+    assert seen.stdout == b""
+    target.close()
+    assert not folder.exists()
+
+
+def test_an_interrupted_run_leaves_nothing(agent: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+from swapstone.targets.host import HostTarget
+from tests.unit.agent.harness import request
+with HostTarget(Path(sys.argv[1])) as target:
+    print(target.scratch(), flush=True)
+    target.run(request(Path(target.scratch()), "/bin/sh", "-c", "setsid sleep 60 & sleep 60"))
+"""
+    top = Path(__file__).parents[3]
+    environment = {**os.environ, "PYTHONPATH": f"{top / 'src'}:{top}"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, agent], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    )
+    assert process.stdout is not None
+    folder = Path(process.stdout.readline().decode().strip())
+    until(lambda: len(alive(folder)) >= 3)
+    process.send_signal(signal.SIGINT)
+    process.wait(20)
+    process.stdout.close()
+    assert not alive(folder)
+    assert not folder.exists()
+
+
+def test_a_request_too_large_for_a_pipe_gets_through(agent: Path, tmp_path: Path) -> None:
+    words = ["a" * 100_000] * 3
+    (answer,) = run(agent, request(tmp_path, "/bin/echo", *words, output_bytes=1 << 20))
+    assert answer.stdout == (" ".join(words) + "\n").encode()
+
+
+def test_a_request_the_kernel_refuses_is_unstarted(agent: Path, tmp_path: Path) -> None:
+    (answer,) = run(agent, request(tmp_path, "/bin/echo", "a" * 200_000))
+    assert (answer.how, answer.code) == (Ended.UNSTARTED, 7)  # E2BIG: one argument holds at most 128 KiB
+
+
+def test_refusals_are_wire_errors() -> None:
+    assert issubclass(AgentRefusedError, WireError)

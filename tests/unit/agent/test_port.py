@@ -1,0 +1,138 @@
+"""The numbers by which the kernel is asked, and the processors that the agent can be built for."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import UnavailableError, UserError
+from swapstone.targets.agent import agent_sources, build_agent
+
+ARCH = next(path for path in agent_sources() if path.name == "arch.h").read_text()
+PORT = next(path for path in agent_sources() if path.name == "port.h").parent
+
+
+def numbers(condition: str) -> dict[str, int]:
+    """The NR_ table that follows a processor's condition in arch.h."""
+    table = ARCH[ARCH.index(condition) :]
+    table = table[: table.index("};")]
+    return {name.lower(): int(value) for name, value in re.findall(r"NR_(\w+) = (\d+)", table)}
+
+
+def kernel_numbers(header: str, *options: str) -> dict[str, int]:
+    """What the kernel's own header says, through the preprocessor."""
+    command = ["cc", "-E", "-dM", *options, "-include", header, "-x", "c", "/dev/null"]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found = dict(re.findall(r"#define __NR(?:3264)?_(\w+) (\d+)\n", text))
+    return {name: int(value) for name, value in found.items()}
+
+
+@pytest.mark.parametrize(
+    ("condition", "header"),
+    [("defined(__x86_64__)", "asm/unistd_64.h"), ("defined(__aarch64__)", "asm-generic/unistd.h")],
+)
+def test_call_numbers_are_the_kernel_s(condition: str, header: str) -> None:
+    try:
+        kernel = kernel_numbers(header)
+    except subprocess.CalledProcessError:
+        pytest.skip(f"this machine has no {header} (linux-libc-dev)")
+    ours = numbers(condition)
+    assert len(ours) >= 30
+    assert {name: kernel.get(name) for name in ours} == ours
+
+
+def test_each_processor_has_the_same_calls() -> None:
+    names = [set(numbers(f"defined(__{name}__)")) for name in ("x86_64", "aarch64", "arm")]
+    assert names[0] == names[1] == names[2]
+
+
+def test_only_port_names_a_system_or_a_processor() -> None:
+    named = re.compile(r"__linux__|__x86_64__|__aarch64__|__arm__|__riscv|syscall|#include <(?!std(bool|def|int)\.h>)")
+    for path in agent_sources():
+        if path.parent != PORT:
+            assert not named.search(path.read_text()), path
+
+
+def test_the_agent_holds_no_library(agent: Path) -> None:
+    dynamic = subprocess.run(["readelf", "-Wld", agent], capture_output=True, text=True, check=True).stdout
+    assert "INTERP" not in dynamic
+    assert "NEEDED" not in dynamic
+    symbols = subprocess.run(["nm", agent], capture_output=True, text=True, check=True).stdout
+    assert " T port_main" in symbols
+    assert "U " not in symbols
+    assert "__libc" not in symbols
+
+
+def test_it_is_built_once(tmp_path: Path) -> None:
+    first = build_agent(tmp_path)
+    made = first.stat().st_mtime_ns
+    assert build_agent(tmp_path) == first
+    assert first.stat().st_mtime_ns == made
+    assert [path.name for path in tmp_path.iterdir()] == [first.parent.name]  # nothing half made is left
+
+
+def test_without_a_compiler_it_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match="no C compiler named 'no-such-cc'") as caught:
+        build_agent(tmp_path, "no-such-cc")
+    assert "apt-get install gcc" in caught.value.hint
+
+
+def test_a_compiler_that_fails_is_quoted(tmp_path: Path) -> None:
+    broken = tmp_path / "cc"
+    broken.write_text("#!/bin/sh\n[ $1 = --version ] && echo broken 1 && exit 0\necho out of luck >&2; exit 1\n")
+    broken.chmod(0o755)
+    with pytest.raises(UserError, match="can't compile the agent:\nout of luck"):
+        build_agent(tmp_path / "agents", str(broken))
+
+
+def test_an_unwritable_folder_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="can't be written to"):
+        build_agent(tmp_path / "file" / "agents")
+
+
+def test_clang_builds_it_too(tmp_path: Path) -> None:
+    if shutil.which("clang") is None:
+        pytest.skip("clang is not installed (clang)")
+    agent = build_agent(tmp_path, "clang")
+    result = subprocess.run([agent, "-"], input=b"swapstone-plan 1\n", capture_output=True, check=True)
+    assert result.stdout == b"swapstone-agent 1\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("compiler", "package"),
+    [
+        ("aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+        ("arm-linux-gnueabihf-gcc", "gcc-arm-linux-gnueabihf"),
+        ("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu"),
+    ],
+)
+def test_it_is_built_for_other_processors(tmp_path: Path, compiler: str, package: str) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed ({package})")
+    assert build_agent(tmp_path, compiler).stat().st_size > 5000
+
+
+@pytest.mark.parametrize("machine", ["aarch64-linux-gnu", "armv7-linux-gnueabihf", "riscv64-linux-gnu"])
+def test_each_file_compiles_for_other_processors(tmp_path: Path, machine: str) -> None:
+    """Clang holds every back end: it can compile, though not link, where no cross compiler is installed."""
+    if shutil.which("clang") is None:
+        pytest.skip("clang is not installed (clang)")
+    flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-ffreestanding", "-fno-pie", "-c"]
+    for source in agent_sources():
+        if source.suffix == ".c":
+            made = tmp_path / f"{source.stem}.o"
+            result = subprocess.run(
+                ["clang", f"--target={machine}", *flags, source, "-o", made],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if "unable to create target" in result.stderr:
+                pytest.skip(f"this clang has no back end for {machine}")
+            assert result.returncode == 0, result.stderr

@@ -1,0 +1,67 @@
+"""What a machine says of itself, and what it leaves out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from swapstone.targets.describe import describe_host
+
+CPUINFO = """processor\t: 0
+model name\t: Fast CPU 3000
+microcode\t: 0x42
+flags\t\t: fpu {}
+
+processor\t: 1
+model name\t: Slow CPU 1
+"""
+
+
+def machine(root: Path, flags: str = "sse") -> Path:
+    """A file system that describes a machine."""
+    files = {
+        "proc/cpuinfo": CPUINFO.format(flags),
+        "proc/meminfo": "MemTotal:        2048 kB\nMemFree: 1 kB\n",
+        "etc/os-release": 'NAME=x\nPRETTY_NAME="Some Linux 12"\n',
+        "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "powersave\n",
+        "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor": "performance\n",
+        "sys/devices/system/cpu/vulnerabilities/meltdown": "Mitigation: PTI\n",
+        "sys/devices/system/cpu/vulnerabilities/l1tf": "Not affected\n",
+        "sys/class/dmi/id/sys_vendor": "Maker\n",
+        "sys/class/dmi/id/product_name": "Box\n",
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_what_can_be_read_is_told(tmp_path: Path) -> None:
+    seen = describe_host(machine(tmp_path))
+    assert (seen.cpu, seen.microcode, seen.memory_bytes, seen.system) == (
+        "Fast CPU 3000",
+        "0x42",
+        2048 * 1024,
+        "Some Linux 12",
+    )
+    assert seen.governor == "performance,powersave"
+    assert seen.mitigations == "l1tf: Not affected; meltdown: Mitigation: PTI"
+    assert seen.virtualization == "none"
+
+
+def test_a_hypervisor_is_told(tmp_path: Path) -> None:
+    assert describe_host(machine(tmp_path, "sse hypervisor")).virtualization == "Maker Box"
+
+
+def test_what_can_not_be_read_is_empty(tmp_path: Path) -> None:
+    seen = describe_host(tmp_path)
+    assert (seen.cpu, seen.microcode, seen.governor, seen.mitigations, seen.virtualization, seen.system) == ("",) * 6
+    assert seen.memory_bytes == 0
+    assert {name for name, _ in seen.facts()} == {"kernel", "architecture", "cpus"}
+
+
+def test_this_machine_has_a_kernel_and_processors() -> None:
+    seen = describe_host()
+    assert os.uname().release in seen.kernel
+    assert seen.cpus == tuple(sorted(os.sched_getaffinity(0)))
+    assert seen.memory_bytes > 1 << 20

@@ -1,0 +1,28 @@
+"""The long fuzz works when it is asked for, and finds what there is to find."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FUZZ = Path(__file__).parents[3] / "tools" / "fuzz.py"
+
+
+def test_a_short_run_finds_nothing() -> None:
+    result = subprocess.run([sys.executable, FUZZ, "--seconds", "0.6"], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "answer: " in result.stdout
+    assert "report: " in result.stdout
+
+
+def test_a_decoder_that_breaks_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    tool = runpy.run_path(str(FUZZ))
+    tool["fuzz"].__globals__["DECODERS"] = (("weak", int, (b"12",)),)
+    assert tool["fuzz"](5, 1, "") == 1
+    said = capsys.readouterr().out
+    assert "weak: found with --seed 1" in said
+    assert "ValueError" in said

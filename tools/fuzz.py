@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Feed broken input to everything that decodes what came from outside, until something other than its error comes out.
+
+    tools/fuzz.py [--seconds 60] [--seed N] [--only NAME]
+
+Each decoder must either return or raise a `UserError`, for any bytes. What it returns must be stable: decoded twice, the same.
+A finding is printed with the bytes that caused it and the seed that repeats it; then the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(TOP / "src"), str(TOP)]
+
+from swapstone.model import UserError  # noqa: E402 # the path comes first
+from swapstone.wire import (  # noqa: E402
+    AgentAnswer,
+    Ended,
+    Memory,
+    Pass,
+    WorkloadReport,
+    decode_answers,
+    decode_workload_report,
+    encode_answer,
+    encode_answer_header,
+    encode_workload_report,
+)
+
+_PASS = Pass(wall_ns=100, cpu_ns=99, run_delay_ns=None, minflt=3, majflt=0, nvcsw=1, nivcsw=0)
+_REPORT = WorkloadReport(
+    name="b_string_strstr(abcd)",
+    ops=1,
+    passes=(_PASS,) * 3,
+    memory=Memory(virt_bytes=4096, res_bytes=4096, dirty_bytes=0),
+    mapped=("/lib/libc.so", "/srv/a b"),
+    check="9af0",
+)
+_ANSWER = AgentAnswer(
+    id="3-12",
+    facts=(("wall_ns", 12345), ("nice", -5), ("pid", 7)),
+    interp="/lib/ld-musl-x86_64.so.1",
+    objects=("/srv/prog", "/lib/libc é.so"),
+    stdout=encode_workload_report(_REPORT),
+    stderr=bytes(range(256)),
+    notes=("left 2 processes running",),
+    how=Ended.EXITED,
+    code=0,
+)
+_UNSTARTED = AgentAnswer(id="x", how=Ended.UNSTARTED, code=2)
+
+# Name, decoder, and examples of what it should be able to read.
+DECODERS: tuple[tuple[str, Callable[[bytes], object], tuple[bytes, ...]], ...] = (
+    (
+        "answer",
+        decode_answers,
+        (
+            encode_answer_header() + encode_answer(_ANSWER) + encode_answer(_UNSTARTED),
+            b"error 3 the%20line%20begins%20with%20no%20known%20word\n",
+        ),
+    ),
+    (
+        "report",
+        decode_workload_report,
+        (encode_workload_report(_REPORT), encode_workload_report(WorkloadReport(name="a", error="no memory"))),
+    ),
+)
+
+_PIECES = (
+    *(b"\n", b" ", b"%", b"%00", b"%FF", b"\0", b"\xff", b"-1", b"0", b"00", b"nan", b"inf", b"1e9", b"0x1", b"9" * 19),
+    *(b"9223372036854775808", b"9" * 400, b"end\n", b"begin 1\n", b"error %\n", b"\r\n", "é٣".encode(), b"a" * 70_000),
+)
+
+
+def mutate(source: random.Random, data: bytes) -> bytes:
+    """Break an example in one to four places."""
+    broken = bytearray(data)
+    for _ in range(source.randint(1, 4)):
+        at, end = sorted((source.randint(0, len(broken)), source.randint(0, len(broken))))
+        match source.randrange(7):
+            case 0:
+                del broken[at:]
+            case 1:
+                del broken[at : min(end, at + 40)]
+            case 2:
+                broken[at:at] = broken[at:end][:200]
+            case 3:
+                broken[at:at] = source.choice(_PIECES)
+            case 4 if at < len(broken):
+                broken[at] = source.randrange(256)
+            case 5:
+                lines = bytes(broken).splitlines(keepends=True)
+                source.shuffle(lines)
+                broken = bytearray(b"".join(lines))
+            case _:
+                fields = bytes(broken).split(b" ")
+                fields[source.randrange(len(fields))] = source.choice(_PIECES)
+                broken = bytearray(b" ".join(fields))
+    return bytes(broken)
+
+
+def attempt(decode: Callable[[bytes], object], data: bytes) -> tuple[str, str]:
+    """Decode once: ``read`` and what was read, ``refused`` and why, or ``broken`` and the traceback."""
+    try:
+        return "read", repr(decode(data))
+    except UserError as error:
+        return "refused", error.message
+    except Exception:  # finding it is what this program is for
+        return "broken", traceback.format_exc()
+
+
+def fuzz(seconds: float, seed: int, only: str) -> int:
+    """Run until the time is over or something is found; print what happened."""
+    chosen = [entry for entry in DECODERS if only in ("", entry[0])]
+    if not chosen:
+        print(
+            f"There is no decoder named {only!r}. Known: {', '.join(entry[0] for entry in DECODERS)}.", file=sys.stderr
+        )
+        return 2
+    for name, decode, examples in chosen:
+        for example in examples:
+            if attempt(decode, example)[0] == "broken":
+                print(f"{name}: an example is broken itself: {example!r}")
+                return 1
+        source = random.Random(f"{seed} {name}")  # noqa: S311 # reproducible breakage, not a secret
+        counts = {"read": 0, "refused": 0}
+        end = time.monotonic() + seconds / len(chosen)
+        while time.monotonic() < end:
+            data = mutate(source, source.choice(examples))
+            outcome = attempt(decode, data)
+            if outcome[0] == "broken" or attempt(decode, data) != outcome:
+                print(f"{name}: found with --seed {seed}, after {sum(counts.values())} inputs:\n{data!r}\n{outcome[1]}")
+                return 1
+            counts[outcome[0]] += 1
+        print(f"{name}: {counts['refused']} inputs refused, {counts['read']} read, nothing broken (seed {seed})")
+    return 0
+
+
+def main() -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0, help="for all decoders together [60]")
+    parser.add_argument("--seed", type=int, default=None, help="of the breakage [from the clock]")
+    parser.add_argument("--only", default="", metavar="NAME", help="one decoder: " + ", ".join(e[0] for e in DECODERS))
+    options = parser.parse_args()
+    seed = options.seed if options.seed is not None else time.time_ns() % 1_000_000
+    return fuzz(options.seconds, seed, options.only)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
