@@ -60,7 +60,7 @@ def test_exports_can_be_read(tmp_path: Path, record: Path) -> None:
     results = json.loads(swapstone(tmp_path, "export", "last", "--format", "hyperfine").stdout)["results"]
     assert len(results) == 4 and all(len(result["times"]) == 15 for result in results)
     assert "Benchmark" in swapstone(tmp_path, "export", "last", "--format", "benchstat").stdout
-    swapstone(tmp_path, "export", "last", "--format", "runs-csv", "--out", str(tmp_path / "runs.csv"))
+    swapstone(tmp_path, "export", "last", "--format", "runs", "--out", str(tmp_path / "runs.csv"))
     assert len((tmp_path / "runs.csv").read_text().splitlines()) > 64
     refused = swapstone(tmp_path, "export", "last", "--format", "csv", "--out", "/proc/nowhere/x", expect=2)
     assert "can't be written" in refused.stderr

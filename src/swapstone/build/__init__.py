@@ -1,11 +1,21 @@
 """From a variant and a workload to a program, addressed by the digest of everything that went into it."""
 
-from swapstone.build.native import BASE_RECIPE, Built, build_empty, build_workload, cache_dir
+from swapstone.build.native import (
+    BASE_RECIPE,
+    EMPTY_PROGRAMS,
+    EMPTY_SUITE,
+    Built,
+    build_empty,
+    build_workload,
+    cache_dir,
+)
 from swapstone.build.sizes import SIZE_METRICS, sizes_of
 from swapstone.build.tools import ToolVersions, compiler_version, require_tools
 
 __all__ = [
     "BASE_RECIPE",
+    "EMPTY_PROGRAMS",
+    "EMPTY_SUITE",
     "SIZE_METRICS",
     "Built",
     "ToolVersions",

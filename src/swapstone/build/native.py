@@ -74,10 +74,29 @@ def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False
     return _build(Job(sources, headers, companions, recipe, workload.libraries, relinked))
 
 
-def build_empty(recipe: Recipe, *, static: bool) -> Built:
-    """Build the program that does nothing, for the table of sizes."""
-    source = share_dir() / "native" / "workloads" / "empty.c"
-    return _build(Job((source,), (), (), recipe, ("-static",) if static else (), relinked=False))
+EMPTY_SUITE = "size"
+EMPTY_PROGRAMS: tuple[Workload, ...] = (
+    Workload(name="empty (dynamic)", source="empty.c", describes="a program that does nothing", metrics=()),
+    Workload(
+        name="empty (static)",
+        source="empty.c",
+        describes="the same, linked statically",
+        metrics=(),
+        libraries=("-static",),
+    ),
+)
+"""Built for their size alone: what the C library itself puts into every program."""
+
+
+def build_empty(program: Workload, recipe: Recipe) -> Built:
+    """Build one of `EMPTY_PROGRAMS`.
+
+    Raises:
+        UnavailableError: the compiler is not there.
+        UserError: it can't be linked, e.g. because there is no static library.
+    """
+    source = share_dir() / "native" / "workloads" / program.source
+    return _build(Job((source,), (), (), recipe, program.libraries, relinked=False))
 
 
 @dataclasses.dataclass(frozen=True)

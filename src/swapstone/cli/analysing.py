@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
+import msgspec
+
 from swapstone import plan
-from swapstone.build.sizes import SIZE_METRICS
+from swapstone.build import EMPTY_PROGRAMS, EMPTY_SUITE, SIZE_METRICS
 from swapstone.compare import SizeValues, analyse
 from swapstone.model import Analysis, Caveat, CaveatKind, Experiment, Workload
 from swapstone.record import RecordView
@@ -28,13 +30,17 @@ def analyse_record(view: RecordView) -> Analysis:
     Raises:
         UserError: it holds a workload that this Swapstone doesn't know.
     """
+    sizes = _sizes(view)
+    # The empty programs are no part of the experiment's plan: they are never run, only measured with a ruler.
+    empty = [program for program in EMPTY_PROGRAMS if any(place[:2] == (EMPTY_SUITE, program.name) for place in sizes)]
+    shown = (*view.experiment.workloads, *((EMPTY_SUITE, program.name) for program in empty))
     return analyse(
-        view.experiment,
+        msgspec.structs.replace(view.experiment, workloads=shown),
         plan.variants(view.experiment),
-        workloads_of(view.experiment),
+        {**workloads_of(view.experiment), **{program.name: program for program in empty}},
         view.runs,
         caveats=_caveats(view),
-        sizes=_sizes(view),
+        sizes=sizes,
     )
 
 

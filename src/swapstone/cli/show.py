@@ -12,14 +12,6 @@ from swapstone.model import UserError
 from swapstone.record import find_record, load
 from swapstone.report import export, html, markdown, text
 
-EXPORTS = {
-    "csv": export.to_csv,
-    "runs-csv": export.to_runs_csv,
-    "json": export.to_json,
-    "hyperfine": export.to_hyperfine,
-    "benchstat": export.to_benchstat,
-}
-
 
 @click.command()
 @click.argument("record")
@@ -73,12 +65,12 @@ def report_command(record: str, kind: str, out: str | None) -> None:
 
 @click.command()
 @click.argument("record")
-@click.option("--format", "kind", type=click.Choice(sorted(EXPORTS)), required=True, help="What will read it.")
+@click.option("--format", "kind", type=click.Choice(sorted(export.EXPORTS)), required=True, help="What will read it.")
 @click.option("--out", metavar="FILE", default="-", show_default=True, help="Where to write it; - for standard output.")
 def export_command(record: str, kind: str, out: str) -> None:
     r"""Write a record's figures for other tools.
 
-    csv: one row a comparison; runs-csv: one row a run's value; json: the whole analysis; hyperfine: its JSON, one result per
+    csv: one row a comparison; runs: CSV too, one row a run's value; json: the whole analysis; hyperfine: its JSON, one result per
     workload and variant; benchstat: Go's benchmark text.
 
     \b
@@ -87,7 +79,7 @@ def export_command(record: str, kind: str, out: str) -> None:
       swapstone export last --format benchstat | benchstat -col /libc -
     """
     view = load(find_record(record))
-    _deliver(EXPORTS[kind](context_of(view), analyse_record(view)), out)
+    _deliver(export.EXPORTS[kind](context_of(view), analyse_record(view)), out)
 
 
 def _deliver(content: str, target: str) -> None:

@@ -91,7 +91,8 @@ def _details(summary: str, body: list[str]) -> list[str]:
 
 def _section(section: Section) -> list[str]:
     lines = ["", f"## {_plain(section.title)}: {_plain(section.candidate)} against {_plain(section.baseline)}", ""]
-    lines.append(_plain(sentences.summary(section)))
+    if section.rows:
+        lines.append(_plain(sentences.summary(section)))
     for metric, rows in section.times:
         lines += ["", f"### {_plain(sentences.metric_name(metric.name))}", *_full(rows, section)]
         lines += [f"{_plain(text)}\n" for text in (sentences.undecided(rows), *sentences.rejected(rows)) if text]

@@ -231,7 +231,8 @@ def _closing(
 ) -> list[str]:
     lines = [""]
     for section in found:
-        lines += columns.wrap(sentences.summary(section), width, "  ")
+        if section.rows:
+            lines += columns.wrap(sentences.summary(section), width, "  ")
     for index in analysis.indices:
         if index.candidate not in {null.copy for null in analysis.nulls}:
             lines += [paint(line, "bold") for line in columns.wrap(f"Index {sentences.index(index)}.", width, "  ")]

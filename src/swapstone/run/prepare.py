@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from swapstone import plan
-from swapstone.build import BASE_RECIPE, Built, build_workload, compiler_version, require_tools
+from swapstone.build import (
+    BASE_RECIPE,
+    EMPTY_PROGRAMS,
+    EMPTY_SUITE,
+    Built,
+    build_empty,
+    build_workload,
+    compiler_version,
+    require_tools,
+)
 from swapstone.factors import Recipe, find_factor, find_level, recipe_of
 from swapstone.model import Copy, Experiment, UserError, Variant, Workload
 from swapstone.record import Artifact, Manifest
@@ -41,12 +51,14 @@ class Prepared:
         variants: by label, the baseline first.
         programs: by (suite, workload, variant label).
         refused: why a workload can't be run on some variant, by (suite, workload); those are left out of `programs`.
+        empty: the programs that are built for their size alone.
     """
 
     workloads: Mapping[tuple[str, str], Workload]
     variants: Mapping[str, Variant]
     programs: Mapping[Key, Program]
     refused: Mapping[tuple[str, str], str]
+    empty: tuple[Artifact, ...] = ()
 
 
 def check_levels(experiment: Experiment, target: Target) -> None:
@@ -92,14 +104,15 @@ def prepare(experiment: Experiment, target: Target, progress: Callable[[int, int
     progress(len(wanted), len(wanted), "")
     if len(refused) == len(workloads):
         raise UserError(f"Nothing could be built. The first reason: {next(iter(refused.values()))}")
-    return Prepared(workloads, variants, programs, refused)
+    empty = tuple(_empty(variants.values())) if target.needs_build else ()
+    return Prepared(workloads, variants, programs, refused, empty)
 
 
 def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, str], int]) -> Manifest:
     """Write down what an experiment is made of."""
     compilers = sorted({program.recipe.compiler for program in prepared.programs.values() if program.artifact})
     tools = [(" ".join(compiler), compiler_version(compiler)) for compiler in compilers]
-    artifacts = tuple(program.artifact for program in prepared.programs.values() if program.artifact)
+    artifacts = (*(program.artifact for program in prepared.programs.values() if program.artifact), *prepared.empty)
     return Manifest(
         machine=target.describe().facts(),
         tools=(*tools, *target.tools()),
@@ -114,6 +127,16 @@ def _program(suite: str, workload: Workload, variant: Variant, target: Target) -
         return Program(target.path_of(variant.label, workload.name), recipe, None)
     built = build_workload(workload, recipe, relinked=variant.copy is Copy.RELINKED)
     return Program(target.put(built.path), recipe, _artifact(suite, workload, variant, built))
+
+
+def _empty(variants: Iterable[Variant]) -> Iterator[Artifact]:
+    """Build the empty programs of each variant. One that can't be linked (no static library, say) is left out of the table."""
+    for variant in variants:
+        if variant.copy is not Copy.FIRST:
+            continue
+        for program in EMPTY_PROGRAMS:
+            with contextlib.suppress(UserError):
+                yield _artifact(EMPTY_SUITE, program, variant, build_empty(program, recipe_of(variant, BASE_RECIPE)))
 
 
 def _artifact(suite: str, workload: Workload, variant: Variant, built: Built) -> Artifact:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.build import build_empty, build_workload
+from swapstone.build import EMPTY_PROGRAMS, build_empty, build_workload
 from swapstone.model import Workload
 from swapstone.workloads import SUITES, find_workload
 from tests.unit.workloads.programs import LEVELS, REPORT, SOURCES, Programs, recipe_for, run
@@ -66,10 +66,10 @@ def test_memory_agrees_with_the_published_figures(name: str, programs: Programs,
             assert int(report[metric]) / KIB == pytest.approx(published[index], rel=tolerance)
 
 
-@pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])
+@pytest.mark.parametrize("empty", EMPTY_PROGRAMS, ids=lambda empty: empty.name)
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_empty_program_ends_well(level: str, static: bool, programs: Programs) -> None:
-    program = build_empty(recipe_for(level), static=static).path
+def test_the_empty_program_ends_well(level: str, empty: Workload, programs: Programs) -> None:
+    program = build_empty(empty, recipe_for(level)).path
     assert subprocess.run([program], check=False, timeout=10).returncode == 0
 
 
