@@ -1,0 +1,138 @@
+"""SIGKILL, SIGINT and resuming: no trial lost, none doubled, nothing half done."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from swapstone.record import load
+from tests.e2e.cli import command, environment, fake, runs_of, swapstone
+
+EXPERIMENT = ("compare", "libc=glibc,musl", "--only", "b_malloc_*", "--seed", "11", "--blocks", "20")
+
+
+def _started(records: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command(*arguments),
+        env=environment(records),
+        cwd=records,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def _lines(record: Path) -> int:
+    path = record / "runs.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def _wait_for_lines(process: subprocess.Popen[str], record: Path, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while _lines(record) < count and process.poll() is None:
+        assert time.monotonic() < deadline, "it makes no progress"
+        time.sleep(0.002)
+
+
+def _whole(tmp_path: Path, target: str) -> list[dict[str, object]]:
+    """Make the experiment without a break: what an interrupted one must come to."""
+    swapstone(tmp_path, *EXPERIMENT, "--target", target, "--out", str(tmp_path / "whole"))
+    return runs_of(tmp_path / "whole")
+
+
+def _killed_and_resumed(tmp_path: Path, target: str, moments: Iterator[int], kills: int) -> Path:
+    """Make the experiment, killing it so many times, each when it has made so many more runs than before."""
+    record = tmp_path / "killed"
+    arguments = [*EXPERIMENT, "--target", target, "--out", str(record)]
+    for _ in range(kills):
+        process = _started(tmp_path, *arguments)
+        _wait_for_lines(process, record, _lines(record) + next(moments))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
+        if (record / "record.json").exists():
+            load(record)  # readable at any moment
+            arguments = ["compare", "--resume", str(record)]
+    if "--resume" in arguments and load(record).seal is None:
+        swapstone(tmp_path, *arguments)
+    return record
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_and_resumed_it_makes_the_same_trials(tmp_path: Path, kills: int) -> None:
+    target = fake(tmp_path)
+    whole = _whole(tmp_path, target)
+    moments = random.Random(4)
+    step = max(1, 2 * len(whole) // (3 * kills))
+    record = _killed_and_resumed(tmp_path, target, iter(lambda: moments.randint(0, step), None), kills)
+    view = load(record)
+    keys = [run.trial.key for run in view.runs]
+    assert len(keys) == len(set(keys))
+    assert runs_of(record) == whole
+    assert view.damages == ()
+    assert view.seal is not None and view.seal.state == "complete" and view.seal.sessions > 1
+    assert "Whole and unaltered" in swapstone(tmp_path, "verify", str(record)).stdout
+
+
+def test_control_c_prints_the_verdicts_so_far_and_how_to_resume(tmp_path: Path) -> None:
+    target = fake(tmp_path)
+    whole = _whole(tmp_path, target)
+    record = tmp_path / "stopped"
+    process = _started(tmp_path, *EXPERIMENT, "--target", target, "--out", str(record))
+    _wait_for_lines(process, record, 200)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "b_malloc_tiny1" in out and "worse" in out
+    assert f"swapstone compare --resume {record}" in err
+    assert "Traceback" not in err
+    assert 200 <= _lines(record) < len(whole)
+    assert "interrupted" in swapstone(tmp_path, "show", str(record)).stdout
+    swapstone(tmp_path, "compare", "--resume", str(record))
+    assert runs_of(record) == whole
+    again = swapstone(tmp_path, "compare", "--resume", str(record), expect=2)
+    assert "there is nothing to resume" in again.stderr
+
+
+def test_a_second_writer_is_turned_away(tmp_path: Path) -> None:
+    record = tmp_path / "r"
+    arguments = ["compare", "libc=glibc,musl", "--blocks", "2000", "--target", fake(tmp_path), "--out", str(record)]
+    process = _started(tmp_path, *arguments)
+    try:
+        _wait_for_lines(process, record, 5)
+        result = swapstone(tmp_path, "compare", "--resume", str(record), expect=2)
+        assert "Another process is writing" in result.stderr
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_on_the_host_nothing_of_a_killed_experiment_stays_alive(tmp_path: Path) -> None:
+    record = tmp_path / "r"
+    arguments = ["compare", "libc=glibc,musl", "--only", "b_malloc_sparse", "--blocks", "12", "--out", str(record)]
+    process = _started(tmp_path, *arguments)
+    _wait_for_lines(process, record, 4)
+    agents = _children(process.pid)
+    assert agents
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}/exe").exists() for pid in agents):
+        assert time.monotonic() < deadline, f"the agent {agents} outlives its master"
+        time.sleep(0.05)
+    swapstone(tmp_path, "compare", "--resume", str(record))
+    assert load(record).damages == ()
+
+
+def _children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in text.split()]
