@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Feed broken input to everything that decodes what came from outside, until something other than its error comes out.
 
-    tools/fuzz.py [--seconds 60] [--seed N] [--only NAME]
+    tools/fuzz [--seconds 60] [--seed N] [--only NAME]
 
 Each decoder must either return or raise a `UserError`, for any bytes. What it returns must be stable: decoded twice, the same.
 A finding is printed with the bytes that caused it and the seed that repeats it; then the exit status is 1.
@@ -17,10 +17,16 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TOP / "src"), str(TOP)]
 
-from swapstone.model import UserError  # noqa: E402 # the path comes first
+from swapstone.cli.studies import decode_study  # noqa: E402 # the path comes first
+from swapstone.model import Run, Sample, Status, Trial, UserError  # noqa: E402
+from swapstone.published.data import decode_figures  # noqa: E402
+from swapstone.record.layout import Line, chain_value  # noqa: E402
+from swapstone.record.reader import read_runs  # noqa: E402
 from swapstone.wire import (  # noqa: E402
     AgentAnswer,
     Ended,
@@ -56,6 +62,22 @@ _ANSWER = AgentAnswer(
 )
 _UNSTARTED = AgentAnswer(id="x", how=Ended.UNSTARTED, code=2)
 
+_FIGURES = b"".join((TOP / "src/swapstone/published/published.csv").read_bytes().splitlines(keepends=True)[:6])
+
+
+def _runs() -> bytes:
+    """A record's runs.jsonl of three lines, as the writer makes it."""
+    trial = Trial(suite="libc", workload="b_malloc_big1", load="idle", variant="libc=musl", block=1, position=0)
+    lines, chain = b"", ""
+    for number in (1, 2, 3):
+        sample = Sample(metric="wall", values=(1.5, 2))
+        run = Run(trial=msgspec.structs.replace(trial, block=number), status=Status.OK, samples=(sample,)).encoded()
+        previous, chain = chain, chain_value(number, chain, run)
+        line = Line(number=number, previous=previous, chain=chain, run=msgspec.Raw(run))
+        lines += msgspec.json.encode(line) + b"\n"
+    return lines
+
+
 # Name, decoder, and examples of what it should be able to read.
 DECODERS: tuple[tuple[str, Callable[[bytes], object], tuple[bytes, ...]], ...] = (
     (
@@ -71,6 +93,9 @@ DECODERS: tuple[tuple[str, Callable[[bytes], object], tuple[bytes, ...]], ...] =
         decode_workload_report,
         (encode_workload_report(_REPORT), encode_workload_report(WorkloadReport(name="a", error="no memory"))),
     ),
+    ("runs", read_runs, (_runs(),)),
+    ("figures", lambda data: decode_figures(data.decode(errors="replace")), (_FIGURES,)),
+    ("study", lambda data: decode_study(data, "a study"), ((TOP / "studies" / "musl-vs-glibc.toml").read_bytes(),)),
 )
 
 _PIECES = (

@@ -67,9 +67,20 @@ def load_study(name: str) -> Study:
             raise UserError(f"There is no file {name}.")
         known = unknown("study", name, study_names())
         raise UserError(known.message, known.hint.replace("studys", "studies"))
+    return decode_study(path.read_bytes(), path.name)
+
+
+def decode_study(content: bytes, name: str) -> Study:
+    """Decode a study's TOML.
+
+    Args:
+        content: the whole file.
+        name: for the error.
+
+    Raises:
+        UserError: it is not a study; says where.
+    """
     try:
-        return msgspec.convert(tomllib.loads(path.read_text()), Study)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"{path.name} is not a study: {error}.", "studies/musl-vs-glibc.toml shows the form."
-        ) from error
+        return msgspec.convert(tomllib.loads(content.decode()), Study)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
+        raise UserError(f"{name} is not a study: {error}.", "studies/musl-vs-glibc.toml shows the form.") from error
