@@ -43,9 +43,11 @@ static _Noreturn void keep(int worker) {
 
     for (int fd = 0; fd <= 2 && null >= 0; fd++) /* the agent's ends of its pipes are the worker's alone */
         port_replace_fd(null, fd);
-    while (!ended) {
-        wait_for_signal(signal_fd, worker, -1);
+    for (;;) { /* looks before it waits: the worker may have ended before signals were held */
         reap(worker, &ended, &status);
+        if (ended)
+            break;
+        wait_for_signal(signal_fd, worker, -1);
     }
     int64_t give_up_ns = port_now_ns() + PATIENCE;
     while (reap(worker, &ended, &status) && port_now_ns() < give_up_ns) {

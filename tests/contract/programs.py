@@ -81,6 +81,28 @@ SOURCES: dict[str, str] = {
         #include <unistd.h>
         static void *other(void *arg) { char **argv = arg; execl(argv[1], argv[1], (char *)0); _exit(99); }
         int main(int argc, char **argv) { (void)argc; pthread_t t; pthread_create(&t, 0, other, argv); for (;;) pause(); }""",
+    # executes its arguments where nothing may be traced, as in many containers
+    "untraced": r"""
+        #include <errno.h>
+        #include <linux/filter.h>
+        #include <linux/seccomp.h>
+        #include <stddef.h>
+        #include <sys/prctl.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        int main(int argc, char **argv) {
+            struct sock_filter filter[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ptrace, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+            };
+            struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+            (void)argc;
+            if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 99;
+            execv(argv[1], argv + 1);
+            return 98;
+        }""",
     "empty": "int main(void) { return 0; }",
 }
 

@@ -129,6 +129,12 @@ def test_every_truncation_of_a_plan_is_refused_or_runs_nothing(agent: Path) -> N
         assert status == (0 if plan[:cut] == b"swapstone-plan 1\n" else 2)
 
 
+def test_an_agent_with_nothing_to_do_ends(agent: Path) -> None:
+    """Its worker may be gone before its keeper begins to wait: that is a race, so it is run often."""
+    for _ in range(100):
+        assert say(agent, encode_plan_header()) == (0, b"swapstone-agent 1\n")
+
+
 def test_a_plan_may_be_a_file_and_ends_at_quit(agent: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan"
     plan.write_text(GOOD + GOOD.partition("\n")[2] + "quit\nthis is not read\n")

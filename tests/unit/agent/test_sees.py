@@ -153,6 +153,24 @@ def test_a_process_killed_from_outside_is_seen_as_far_as_it_can_be(agent: Path, 
     assert dict(answer.facts)["cpus_allowed"] > 0
 
 
+def test_where_tracing_is_forbidden_it_says_so(agent: Path, tmp_path: Path, programs: Path) -> None:
+    asked = request(tmp_path, "/bin/sh", "-c", "sleep 60 & sleep 0.1; exit 3", nice=4)
+    command = [str(build(programs, "untraced")), str(agent), "-"]
+    plan = encode_plan_header() + encode_request(asked)
+    result = subprocess.run(command, input=plan, stdout=subprocess.PIPE, check=False, timeout=30)
+    if result.returncode == 99:
+        pytest.skip("this kernel has no seccomp filters")
+    (answer,) = decode_answers(result.stdout)
+    assert (answer.how, answer.code) == (Ended.ORPHANS, 1)
+    assert (answer.interp, answer.objects) == (None, ())
+    assert "loader and objects are unknown: tracing is forbidden here, errno 1" in answer.notes
+    facts = dict(answer.facts)
+    assert facts["wall_ns"] > 90_000_000
+    assert facts["nice"] == 4  # what needs no tracing is still seen
+    assert facts["cpus_allowed"] > 0
+    assert not alive(tmp_path)
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root and setpriv")
 def test_it_works_without_privileges(agent: Path, tmp_path: Path) -> None:
     """As root everything may be traced and read; a user may too, what is his own."""
