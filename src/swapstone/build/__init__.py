@@ -7,7 +7,6 @@ from swapstone.build.native import (
     Built,
     build_empty,
     build_workload,
-    cache_dir,
 )
 from swapstone.build.sizes import SIZE_METRICS, sizes_of
 from swapstone.build.tools import ToolVersions, compiler_version, require_tools
@@ -21,7 +20,6 @@ __all__ = [
     "ToolVersions",
     "build_empty",
     "build_workload",
-    "cache_dir",
     "compiler_version",
     "require_tools",
     "sizes_of",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-import os
 import shutil
 import subprocess
 import tempfile
@@ -15,7 +14,7 @@ from swapstone.build.sizes import sizes_of
 from swapstone.build.tools import compiler_identity
 from swapstone.factors import Recipe
 from swapstone.model import UnavailableError, UserError, Workload
-from swapstone.model.share import share_dir
+from swapstone.model.share import cache_dir, share_dir
 
 BASE_RECIPE = Recipe(
     compiler=("cc",),
@@ -47,12 +46,6 @@ class Built:
     command: str
     sources: tuple[tuple[str, str], ...]
     sizes: tuple[tuple[str, int], ...]
-
-
-def cache_dir() -> Path:
-    """Return the folder of built programs: ``$XDG_CACHE_HOME/swapstone``, usually ``~/.cache/swapstone``."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base) / "swapstone"
 
 
 def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False) -> Built:

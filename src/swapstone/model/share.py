@@ -1,7 +1,8 @@
-"""Where the files are that Swapstone ships besides its Python: C sources, studies, the list of packages."""
+"""Where the files are that Swapstone ships besides its Python, and where it keeps what it builds."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 
@@ -13,3 +14,9 @@ def share_dir() -> Path:
     package = Path(__file__).resolve().parent.parent
     installed = package / "share"
     return installed if installed.is_dir() else package.parent.parent
+
+
+def cache_dir() -> Path:
+    """Return the folder of what was built: ``$XDG_CACHE_HOME/swapstone``, usually ``~/.cache/swapstone``."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "swapstone"

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from swapstone.model import UserError, WireError
+from swapstone.model.share import cache_dir
 from swapstone.targets.agent import agent_compiler, build_agent
 from swapstone.targets.base import Target, TargetDescription, TargetError
 from swapstone.targets.describe import describe_host
@@ -99,8 +100,7 @@ class HostTarget(Target):
 
     def _agent_path(self) -> Path:
         if self._agent is None:
-            base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-            self._agent = build_agent(Path(base) / "swapstone" / "agents", _compiler())
+            self._agent = build_agent(cache_dir() / "agents", _compiler())
         return self._agent
 
     def _ask(self, asked: bytes) -> None:
