@@ -253,9 +253,8 @@ def signs(rows: Iterable[Row]) -> tuple[tuple[Agreement, int], ...]:
 
 
 def title(context: ReportContext) -> str:
-    """Return what was compared, in one line: ``libc: glibc against musl``."""
+    """Return what was compared, in one line: ``libc: musl against glibc``, the baseline last."""
     parts = [
-        f"{each.factor}: {each.levels[0]}" + (f" against {', '.join(each.levels[1:])}" if len(each.levels) > 1 else "")
-        for each in context.experiment.factors
+        f"{each.factor}: {', '.join(each.levels[1:])} against {each.levels[0]}" for each in context.experiment.factors
     ]
     return "; ".join(parts)

@@ -20,7 +20,8 @@ CPU = Metric(
 RUN_DELAY = Metric(
     name="run_delay",
     unit="ns",
-    quantity=Quantity.TIME,
+    # Not of the family of times: it tells of the machine, and must not weaken what may be said of the work.
+    quantity=Quantity.EVENTS,
     better=Direction.NEITHER,
     meaning="time in which the main thread was ready in one pass, but had no processor: the machine's doing",
 )
