@@ -91,7 +91,7 @@ def verdicts(rows: Iterable[Row]) -> str:
 
 def summary(section: Section) -> str:
     """Sum up the rows that are read first."""
-    return f"Of {words.count(len(section.rows), 'workload')}, {words.safe(short(section.candidate))} is {verdicts(section.rows)}."
+    return f"{words.safe(short(section.candidate))} on {words.count(len(section.rows), 'workload')}: {verdicts(section.rows)}."
 
 
 def against_page(rows: tuple[Row, ...]) -> str:
