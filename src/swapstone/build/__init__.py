@@ -9,7 +9,7 @@ from swapstone.build.native import (
     build_workload,
 )
 from swapstone.build.sizes import SIZE_METRICS, sizes_of
-from swapstone.build.tools import ToolVersions, compiler_version, require_tools
+from swapstone.build.tools import ToolVersions, compiler_version, loader_version, require_tools
 
 __all__ = [
     "BASE_RECIPE",
@@ -21,6 +21,7 @@ __all__ = [
     "build_empty",
     "build_workload",
     "compiler_version",
+    "loader_version",
     "require_tools",
     "sizes_of",
 ]

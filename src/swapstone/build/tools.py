@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from elftools.elf.elffile import ELFFile
+
 from swapstone.factors import Level
 from swapstone.model import UnavailableError
 
@@ -49,10 +51,34 @@ def compiler_identity(compiler: tuple[str, ...]) -> str:
     return "\n".join(parts)
 
 
+@functools.cache
+def loader_version(program: Path) -> tuple[str, str] | None:
+    """Ask a program's own loader for the version of the C library that it belongs to.
+
+    The loaders of glibc and of musl both say it when they are run as programs.
+
+    Returns:
+        The loader's path and what it says, in one line; None for a program without a loader.
+    """
+    with program.open("rb") as handle:
+        names = [
+            segment.get_interp_name() for segment in ELFFile(handle).iter_segments() if segment["p_type"] == "PT_INTERP"
+        ]
+    if not names:
+        return None
+    said = _said([names[0], "--version"])
+    telling = [line.strip() for line in said if "version" in line.lower() or "libc" in line.lower()]
+    return names[0], "; ".join(telling[:2]) or "unknown"
+
+
 def _first_line(command: list[str]) -> str:
+    return (_said(command) or ["unknown"])[0]
+
+
+def _said(command: list[str]) -> list[str]:
+    """Return the lines that a command says, on standard output or else on standard error."""
     try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"unknown ({error})"
-    lines = (result.stdout or result.stderr).strip().splitlines()
-    return lines[0] if lines else "unknown"
+        return [f"unknown ({error})"]
+    return (result.stdout or result.stderr).strip().splitlines()

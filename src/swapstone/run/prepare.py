@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 from swapstone import plan
 from swapstone.build import (
@@ -15,6 +16,7 @@ from swapstone.build import (
     build_empty,
     build_workload,
     compiler_version,
+    loader_version,
     require_tools,
 )
 from swapstone.factors import Recipe, find_factor, find_level, recipe_of
@@ -112,6 +114,9 @@ def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, s
     """Write down what an experiment is made of."""
     compilers = sorted({program.recipe.compiler for program in prepared.programs.values() if program.artifact})
     tools = [(" ".join(compiler), compiler_version(compiler)) for compiler in compilers]
+    # The C library as the programs name it themselves: by their loader.
+    named = {loader_version(Path(program.artifact.path)) for program in prepared.programs.values() if program.artifact}
+    tools += sorted(loader for loader in named if loader is not None)
     artifacts = (*(program.artifact for program in prepared.programs.values() if program.artifact), *prepared.empty)
     return Manifest(
         machine=target.describe().facts(),

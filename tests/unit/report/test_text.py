@@ -269,5 +269,5 @@ def test_counts_in_the_summary_are_the_rows() -> None:
     assert sum(number for _, number in view.tally(section.rows)) == len(section.rows) == 12
     assert (
         sentences.summary(section)
-        == "Of 12 workloads, musl is 3 better, 6 worse, 1 equivalent, 1 inconclusive, 1 invalid."
+        == "musl on 12 workloads: 3 better, 6 worse, 1 equivalent, 1 inconclusive, 1 invalid."
     )
