@@ -13,22 +13,22 @@ def rejections(p_values: Sequence[float], rate: float) -> int:
         rate: the false discovery rate to keep, e.g. 0.05.
 
     Returns:
-        The largest r for which the r-th smallest p-value is <= r * rate / m; 0 for none.
+        The largest r for which the r-th smallest p-value is <= rate * r / m; 0 for none.
     """
     m = len(p_values)
-    return max((r for r, p in enumerate(sorted(p_values), start=1) if p <= r * rate / m), default=0)
+    return max((r for r, p in enumerate(sorted(p_values), start=1) if p <= rate * (r / m)), default=0)
 
 
 def common_level(p_values: Sequence[float], rate: float) -> float:
     """Return the alpha at which every interval of the family is drawn.
 
-    It is max(R, 1) * rate / m for R rejections among m: the level of Benjamini and Yekutieli's (2005) intervals for
+    It is rate * max(R, 1) / m for R rejections among m: the level of Benjamini and Yekutieli's (2005) intervals for
     selected parameters, which keep the false coverage rate. An interval at that level that inverts its test excludes
-    "no difference" exactly when the procedure rejects: the R rejected p-values are <= R * rate / m and the others are
+    "no difference" exactly when the procedure rejects: the R rejected p-values are <= rate * R / m and the others are
     above it, or R would be larger.
 
     Args:
         p_values: at least one.
         rate: 1 - confidence.
     """
-    return max(rejections(p_values, rate), 1) * rate / len(p_values)
+    return rate * (max(rejections(p_values, rate), 1) / len(p_values))

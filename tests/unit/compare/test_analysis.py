@@ -251,3 +251,80 @@ def test_precision_before_and_beyond_hope(bench: Any) -> None:
     assert precision_of(bench).lost == "candidate refused in 1 of 7 runs: reason refused"
     bench.workload("memory only", "res")
     assert precision_of(bench, "memory only").lost == "none of its metrics decides"
+
+
+def test_loads_are_corrected_apart(bench: Any) -> None:
+    bench.loads = ("idle", "cpu")
+    for number in range(4):
+        bench.workload(f"w{number}", "wall")
+        random = np.random.default_rng(number)
+        for block in range(1, 21):
+            for load, ratio in (("idle", 2.0), ("cpu", 1.0)):
+                a, b = 100 * np.exp(random.normal(0, 0.02, 2))
+                bench.run(f"w{number}", BASE, block, load=load, wall=a)
+                bench.run(f"w{number}", CANDIDATE, block, load=load, wall=b * ratio)
+    levels = {c.load: round(c.confidence, 6) for c in bench.analysis().comparisons}
+    assert levels == {"idle": 0.95, "cpu": 0.9875}
+
+
+def spread_over_candidates(bench: Any, *spreads: float, null: bool = False, blocks: tuple[int, ...] = (15, 15)) -> Any:
+    """Lay out one workload with a candidate (or a null copy) per spread, and return its precision."""
+    bench.workload("w", "cpu")
+    bench.null = null
+    labels = (CANDIDATE, AGAIN) if null else (CANDIDATE, "libc=other")
+    bench.levels = ("glibc", "musl") if null else ("glibc", "musl", "other")
+    random = np.random.default_rng(2)
+    for block in range(1, 16):
+        bench.run("w", BASE, block, cpu=1000.0)
+        for label, spread, most in zip(labels, spreads, blocks, strict=True):
+            if block <= most:
+                bench.run("w", label, block, cpu=float(1000 * np.exp(random.normal(0, spread))))
+    return precision_of(bench)
+
+
+def test_the_least_precise_candidate_decides(bench: Any) -> None:
+    found = spread_over_candidates(bench, 0.001, 0.2)
+    assert found.half_width > 0.05
+
+
+def test_the_nulls_do_not_decide(bench: Any) -> None:
+    found = spread_over_candidates(bench, 0.001, 0.2, null=True)
+    assert found.half_width < 0.005
+
+
+def test_a_candidate_without_an_interval_keeps_its_workload_open(bench: Any) -> None:
+    found = spread_over_candidates(bench, 0.001, 0.001, blocks=(15, 4))
+    assert (found.half_width, found.pairs, found.lost) == (None, 4, "")
+
+
+@pytest.mark.parametrize(
+    ("facts", "waits", "widest"), [(QUIET, False, True), (BUSY, False, False), (QUIET, True, True), (BUSY, True, True)]
+)
+def test_where_both_times_lead_a_busy_machine_asks_cpu_time_and_waiting_work_wall_time(
+    bench: Any, facts: Any, waits: bool, widest: bool
+) -> None:
+    """Wall time is the noisy one here, so that the width tells whether it was asked."""
+    bench.facts = facts
+    bench.workload("w", "wall", "cpu", waits=waits)
+    wall, cpu = bench.workloads["w"].metrics
+    both = (msgspec.structs.replace(wall, leads=True), cpu)
+    bench.workloads["w"] = msgspec.structs.replace(bench.workloads["w"], metrics=both)
+    random = np.random.default_rng(5)
+    for block in range(1, 16):
+        for variant in (BASE, CANDIDATE):
+            loud, still = 1000 * np.exp(random.normal(0, (0.2, 0.001)))
+            bench.run("w", variant, block, wall=float(loud), cpu=float(still))
+    assert (precision_of(bench).half_width > 0.05) == widest
+
+
+def test_waiting_work_is_not_asked_for_its_cpu_time(bench: Any) -> None:
+    bench.workload("w", "wall", "cpu", waits=True)
+    wall, cpu = bench.workloads["w"].metrics
+    both = (msgspec.structs.replace(wall, leads=True), cpu)
+    bench.workloads["w"] = msgspec.structs.replace(bench.workloads["w"], metrics=both)
+    random = np.random.default_rng(5)
+    for block in range(1, 16):
+        for variant in (BASE, CANDIDATE):
+            still, loud = 1000 * np.exp(random.normal(0, (0.001, 0.2)))
+            bench.run("w", variant, block, wall=float(still), cpu=float(loud))
+    assert precision_of(bench).half_width < 0.005

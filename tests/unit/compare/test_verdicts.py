@@ -267,3 +267,12 @@ def test_order_of_runs_changes_nothing(bench: Any) -> None:
     first = bench.analysis()
     np.random.default_rng(1).shuffle(bench.runs)
     assert bench.analysis() == first
+
+
+def test_the_margin_of_a_difference_is_a_share_of_the_baseline(bench: Any) -> None:
+    before = [0, *range(100, 130)]
+    bench.pairs("little", "nivcsw", before, [b + 1 for b in before])
+    bench.pairs("much", "nivcsw", before, [b + 4 for b in before])
+    little, much = bench.row("little", "nivcsw"), bench.row("much", "nivcsw")
+    assert (little.scale, little.effect, little.verdict) == (Scale.DIFFERENCE, 1.0, Verdict.EQUIVALENT)
+    assert (much.scale, much.effect, much.verdict) == (Scale.DIFFERENCE, 4.0, Verdict.CHANGED)

@@ -111,3 +111,7 @@ def test_a_margin_of_nothing_never_closes_what_varies() -> None:
     found = decided(15, at(A, 0.0001), at(B, 0.0), experiment=nothing)
     assert found.still_open == (A,)
     assert found.remaining_ns == 185 * SECOND
+
+
+def test_what_a_look_left_open_needs_at_least_until_the_next_look() -> None:
+    assert decided(15, at(A, None), at(B, 0.001)).remaining_ns == 5 * SECOND

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from swapstone.stats import SignedRank, common_level, rejections
@@ -21,11 +21,12 @@ def test_rejections_are_those_of_scipys_adjusted_p_values(p_values: list[float],
     assert abs(rejections(p_values, rate) - int((adjusted <= rate).sum())) <= near.sum()
 
 
+@example([0.0, 0.0, 0.0], 0.05)  # 3 * 0.05 / 3 is above 0.05
 @given(families, rates)
 def test_p_is_within_the_common_level_exactly_when_it_is_rejected(p_values: list[float], rate: float) -> None:
     alpha, rejected = common_level(p_values, rate), rejections(p_values, rate)
     assert sum(p <= alpha for p in p_values) == rejected
-    assert rate / len(p_values) <= alpha <= rate
+    assert rate * (1 / len(p_values)) <= alpha <= rate
 
 
 @given(families, st.integers(2, 20), rates)
