@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
         return int(options.act(options))
-    except UserError as error:
+    except (UserError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
 

@@ -144,3 +144,9 @@ def test_traces_of_a_record_are_its_runs_in_order_of_time_without_warm_up(
     assert len({trace.workload for trace in found}) == 1 and len(found) == 2 * 4
     assert all(trace.unix_ns == tuple(range(1, 13)) for trace in found)
     assert "12 runs from record idle libc=musl" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["resample", "/nowhere.jsonl"], ["live", "/nowhere"]])
+def test_what_is_not_there_is_an_error_that_names_it(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert false_alarms.main(arguments) == 2
+    assert arguments[1] in capsys.readouterr().err
