@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
+from elftools.elf.segments import InterpSegment
 
 from swapstone.factors import Level
 from swapstone.model import UnavailableError
@@ -62,7 +63,9 @@ def loader_version(program: Path) -> tuple[str, str] | None:
     """
     with program.open("rb") as handle:
         names = [
-            segment.get_interp_name() for segment in ELFFile(handle).iter_segments() if segment["p_type"] == "PT_INTERP"
+            segment.get_interp_name()
+            for segment in ELFFile(handle).iter_segments()
+            if isinstance(segment, InterpSegment)
         ]
     if not names:
         return None
