@@ -87,6 +87,16 @@ def test_rerun_repeats_and_compares(tmp_path: Path, record: Path) -> None:
     result = swapstone(tmp_path, "rerun", "last", "--out", str(tmp_path / "again"))
     assert runs_of(tmp_path / "again") == runs_of(record)
     assert "2 rows: the intervals of 0 lie apart by more than the margin; 0 changed sign." in result.stdout
+    assert "Machine, tools and programs were the same both times" in result.stdout
+
+
+def test_another_machine_is_named_by_rerun_and_refused_by_resume(tmp_path: Path, record: Path) -> None:
+    (tmp_path / "fake.toml").write_text((tmp_path / "fake.toml").read_text() + '[machine]\nkernel = "Linux 9.9"\n')
+    result = swapstone(tmp_path, "rerun", "last", "--out", str(tmp_path / "again"))
+    assert "Not the same both times: machine kernel:" in result.stdout and "Linux 9.9" in result.stdout
+    refused = swapstone(tmp_path, "compare", "--resume", str(record), "--budget", "2m", expect=2)
+    assert "can't be resumed: machine kernel" in refused.stderr and "swapstone rerun" in refused.stderr
+    assert "Whole and unaltered" in swapstone(tmp_path, "verify", str(record)).stdout
 
 
 def test_a_study_prints_the_published_figures_beside_its_own(tmp_path: Path) -> None:

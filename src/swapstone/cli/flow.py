@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
+import msgspec
 
 from swapstone.cli.analysing import analyse_record, verdicts_digest
 from swapstone.cli.live import display
@@ -17,13 +19,14 @@ from swapstone.cli.printing import print_table
 from swapstone.cli.referee import PrecisionReferee
 from swapstone.factors import parse_choice
 from swapstone.model import Experiment, FactorLevels, UserError
-from swapstone.record import RecordView, RecordWriter, load, new_record_path
-from swapstone.run import Engine, SessionEnd, check_levels, prepare
-from swapstone.targets import Target, open_target
+from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_differences, new_record_path
+from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
+from swapstone.targets import open_target
 from swapstone.workloads import find_workloads
 
 BUDGET_PER_VARIANT_NS = 60_000_000_000
 EXIT_INTERRUPT = 130
+STOPPED = SessionEnd("interrupted", "the user stopped it")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -108,7 +111,13 @@ def start(experiment: Experiment, out: str | None, passes: dict[tuple[str, str],
     with open_target(experiment.target) as target:
         check_levels(experiment, target)
         with RecordWriter.create(path, experiment) as writer:
-            return _go(experiment, target, writer, None, passes)
+            ending = STOPPED
+            with display(experiment.budget_ns, experiment.margin) as shown, _sealed_when_it_breaks(writer):
+                prepared = prepare(experiment, target, shown.building)
+                referee = PrecisionReferee(experiment)
+                engine = Engine(experiment, prepared, target, writer, referee=referee, progress=shown, passes=passes)
+                ending = engine.run()
+            return _finish(writer, ending)
 
 
 def go_on(path: Path, budget: str | None) -> int:
@@ -122,53 +131,71 @@ def go_on(path: Path, budget: str | None) -> int:
         The process's exit status.
 
     Raises:
-        UserError: it is complete, altered, or being written.
+        UserError: it is complete, altered, or being written; or machine or programs are not what they were. The record stays as it is.
     """
+    budget_ns = parse_duration_ns(budget) if budget else None
     writer, view = RecordWriter.resume(path)
-    with writer:
-        experiment = view.experiment
-        if budget:
-            experiment = writer.change_budget(experiment, parse_duration_ns(budget))
-        elif view.seal is not None and view.seal.state == "complete":
-            raise UserError(
-                f"{path} is complete ({view.seal.why}): there is nothing to resume.",
-                "Give it more time with --budget, or see it: swapstone show " + str(path),
-            )
-        with open_target(experiment.target) as target:
-            check_levels(experiment, target)
-            return _go(experiment, target, writer, view, None)
-
-
-def _go(
-    experiment: Experiment,
-    target: Target,
-    writer: RecordWriter,
-    earlier: RecordView | None,
-    passes: dict[tuple[str, str], int] | None,
-) -> int:
-    if earlier is not None and earlier.manifest is not None:
-        passes = {(suite, workload): count for suite, workload, count in earlier.manifest.passes}
-    ending = SessionEnd("interrupted", "the user stopped it")
-    try:
+    with writer, open_target(view.experiment.target) as target:
+        experiment = _experiment_to_go_on(view, budget_ns)
+        check_levels(experiment, target)
+        passes = {(suite, name): count for suite, name, count in view.manifest.passes} if view.manifest else {}
+        ending = STOPPED
         with display(experiment.budget_ns, experiment.margin) as shown:
             prepared = prepare(experiment, target, shown.building)
-            engine = Engine(
-                experiment,
-                prepared,
-                target,
-                writer,
-                referee=PrecisionReferee(experiment),
-                progress=shown,
-                earlier=earlier.runs if earlier else (),
-                passes=passes,
-            )
-            ending = engine.run()
+            if view.manifest is not None:
+                _same_as_before(view.manifest, manifest_of(prepared, target, passes), path)
+            writer.write_experiment(experiment)
+            with _sealed_when_it_breaks(writer):
+                referee = PrecisionReferee(experiment)
+                engine = Engine(
+                    experiment,
+                    prepared,
+                    target,
+                    writer,
+                    referee=referee,
+                    progress=shown,
+                    earlier=view.runs,
+                    passes=passes,
+                )
+                ending = engine.run()
+        return _finish(writer, ending)
+
+
+def _experiment_to_go_on(view: RecordView, budget_ns: int | None) -> Experiment:
+    if budget_ns is not None:
+        return msgspec.structs.replace(view.experiment, budget_ns=budget_ns)
+    if view.seal is not None and view.seal.state == "complete":
+        raise UserError(
+            f"{view.path} is complete ({view.seal.why}): there is nothing to resume.",
+            f"Give it more time with --budget, or see it: swapstone show {view.path}",
+        )
+    return view.experiment
+
+
+@contextlib.contextmanager
+def _sealed_when_it_breaks(writer: RecordWriter) -> Iterator[None]:
+    """Seal the record when an error ends the session; let Ctrl-C end it quietly. At most the trial in flight is missing."""
+    try:
+        yield
     except UserError:
         writer.seal("interrupted", "an error ended it", "")
         raise
     except KeyboardInterrupt:
-        pass  # the record is whole: at most the trial in flight is missing
-    return _finish(writer, ending)
+        pass
+
+
+def _same_as_before(first: Manifest, now: Manifest, path: Path) -> None:
+    """Refuse to mix two machines or two builds in one record.
+
+    Raises:
+        UserError: something differs from the session in which the record was begun; says what.
+    """
+    differences = manifest_differences(first, now)
+    if differences:
+        raise UserError(
+            f"{path} can't be resumed: " + "; ".join(differences[:3]) + ".",
+            f"Make it afresh and compare the two: swapstone rerun {path}",
+        )
 
 
 def _finish(writer: RecordWriter, ending: SessionEnd) -> int:

@@ -8,9 +8,9 @@ import click
 
 from swapstone.cli.analysing import analyse_record
 from swapstone.cli.flow import start
-from swapstone.cli.tables import table
+from swapstone.cli.tables import plain, table
 from swapstone.model import Analysis, Comparison, Experiment, Scale, UserError, Verdict
-from swapstone.record import find_record, load, new_record_path
+from swapstone.record import RecordView, find_record, load, manifest_differences, new_record_path
 
 
 @click.command()
@@ -35,7 +35,19 @@ def rerun_command(record: str, out: str | None) -> int:
     if status == 0:
         second = load(path)
         click.echo("\n" + compare_times(first.experiment, analyse_record(first), analyse_record(second)), nl=False)
+        click.echo(_what_differs(first, second))
     return status
+
+
+def _what_differs(first: RecordView, second: RecordView) -> str:
+    """Say whether machine, tools and programs were the same both times."""
+    assert first.manifest is not None
+    if second.manifest is None:
+        return "The second time has no manifest."
+    differences = manifest_differences(first.manifest, second.manifest)
+    if not differences:
+        return "Machine, tools and programs were the same both times, to the byte."
+    return "Not the same both times: " + "; ".join(map(plain, differences))
 
 
 def compare_times(experiment: Experiment, first: Analysis, second: Analysis) -> str:

@@ -1,7 +1,7 @@
 """Records: an experiment, its plan, its runs and its artifacts on disk; the truth that everything else is computed from."""
 
 from swapstone.record.find import default_root, find_record, list_records, new_record_path
-from swapstone.record.layout import SCHEMA, Artifact, Damage, Manifest, Meta, Seal
+from swapstone.record.layout import SCHEMA, Artifact, Damage, Manifest, Meta, Seal, manifest_differences
 from swapstone.record.reader import RecordView, check_raw, load
 from swapstone.record.writer import RecordWriter
 
@@ -19,5 +19,6 @@ __all__ = [
     "find_record",
     "list_records",
     "load",
+    "manifest_differences",
     "new_record_path",
 ]

@@ -133,3 +133,25 @@ def chain_value(number: int, previous: str, run: bytes) -> str:
 def file_sha256(data: bytes) -> str:
     """Return the SHA-256 of some bytes in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
+
+
+def manifest_differences(first: Manifest, second: Manifest) -> tuple[str, ...]:
+    """Say what two manifests of one experiment differ in: machine, tools, and the programs themselves.
+
+    Returns:
+        One sentence for each difference; programs are counted, and the first one named. Calibration is not compared.
+    """
+    said = []
+    for what, old, new in (
+        ("machine", dict(first.machine), dict(second.machine)),
+        ("tool", dict(first.tools), dict(second.tools)),
+    ):
+        for name in sorted(old.keys() | new.keys()):
+            if old.get(name) != new.get(name):
+                said.append(f"{what} {name}: {old.get(name, 'absent')!r} then, {new.get(name, 'absent')!r} now")
+    programs, again = ({(a.suite, a.workload, a.variant): a.sha256 for a in m.artifacts} for m in (first, second))
+    other = [place for place in programs if programs[place] != again.get(place)]
+    if other or programs.keys() != again.keys():
+        place = next(iter(other or programs.keys() ^ again.keys()))
+        said.append(f"{max(1, len(other))} of {len(programs)} programs are not the same, e.g. {place[1]} on {place[2]}")
+    return tuple(said)

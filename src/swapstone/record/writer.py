@@ -119,16 +119,10 @@ class RecordWriter:
         with _user_errors(self.path):
             _write(self.path / layout.MANIFEST, manifest)
 
-    def change_budget(self, experiment: Experiment, budget_ns: int) -> Experiment:
-        """Give a resumed experiment another budget; nothing else of it may change.
-
-        Returns:
-            The experiment with the new budget.
-        """
-        changed = msgspec.structs.replace(experiment, budget_ns=budget_ns)
+    def write_experiment(self, experiment: Experiment) -> None:
+        """Write `experiment.json` again: a resumed experiment may have another budget. Nothing else of it may change."""
         with _user_errors(self.path):
-            _write(self.path / layout.EXPERIMENT, changed)
-        return changed
+            _write(self.path / layout.EXPERIMENT, experiment)
 
     def keep_raw(self, output: bytes) -> str:
         """Keep what a trial printed.
