@@ -117,7 +117,8 @@ def _nulls(rows: Sequence[Row], comparisons: Sequence[Comparison], rate: float) 
             kind=CaveatKind.NULL_DIFFERS,
             message=f"The baseline differs from its own copies in {hits} of {families} tables, where chance would make it "
             f"{100 * rate:.3g} % of them: {differing.total()} rows. Verdicts of that size are not to be trusted here.",
-            hint="Compare a verdict with the null's rows of the same workload before believing it.",
+            hint="Look at the same workloads in the null results before believing a verdict. Where only the relinked copy differs, it "
+            "is where the code lies in memory that matters, and not the level.",
         )
 
 

@@ -120,13 +120,16 @@ def size_rows(
 ) -> Iterator[Row]:
     """Yield a row for every size of every program, under the experiment's first load: sizes know no load and no noise.
 
+    The null copies get none: a relinked copy is padded on purpose, so its size says nothing about false alarms.
+
     Args:
         experiment: gives workloads and loads.
         variants: the baseline first.
         workloads: by name.
         sizes: programs that are missing in it get no rows.
     """
-    baseline, *candidates = variants
+    baseline, *others = variants
+    candidates = [variant for variant in others if variant.copy is Copy.FIRST]
     for suite, name in experiment.workloads:
         old = sizes.get((suite, name, baseline.label), ())
         for metric, size in old:
@@ -139,7 +142,7 @@ def size_rows(
                         metric=metric,
                         baseline=baseline.label,
                         candidate=candidate.label,
-                        null=candidate.copy is not Copy.FIRST,
+                        null=False,
                         blocks=(),
                         before=np.array([size], dtype=np.float64),
                         after=np.array([new[metric.name]], dtype=np.float64),
