@@ -1,0 +1,94 @@
+"""The set-up of ./swapstone: what it says and does when packages or Python are missing. No network: apt-get is a stand-in."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cli import TOP
+
+COMMANDS = ("sh", "cmp", "dirname", "readlink", "env", "cat", "rm", "tail", "cp", "basename")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of what the set-up needs, with one package whose file is missing."""
+    for name in ("swapstone", "requirements.lock", "requirements-dev.lock"):
+        shutil.copy(TOP / name, tmp_path / name)
+    (tmp_path / "tools").mkdir()
+    shutil.copy(TOP / "tools" / "setup.sh", tmp_path / "tools" / "setup.sh")
+    (tmp_path / "packages").write_text(
+        f"# a comment\nrun  odd-tools  {tmp_path}/odd  what for\nrun  dash  sh  a shell\ntest  other-tools  {tmp_path}/other  tests\n"
+    )
+    return tmp_path
+
+
+def _run(
+    checkout: Path, *, user: int, sudo: bool = False, apt: str | None = "exit 0"
+) -> subprocess.CompletedProcess[str]:
+    tools = checkout / "bin"
+    tools.mkdir()
+    for command in COMMANDS:
+        (tools / command).symlink_to(shutil.which(command) or f"/bin/{command}")
+    scripts = {"id": f"echo {user}", "python3": "exit 1"}
+    if sudo:
+        scripts["sudo"] = '[ "$1" = -n ] && shift; exec "$@"'
+    if apt is not None:
+        scripts["apt-get"] = f'echo "apt-get $*" >>{checkout}/asked; {apt}'
+    for name, body in scripts.items():
+        (tools / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tools / name).chmod(0o755)
+    return subprocess.run(
+        [checkout / "swapstone", "--help"],
+        env={"PATH": str(tools), "TMPDIR": str(checkout)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_without_root_and_sudo_it_prints_the_one_command_and_ends_with_2(checkout: Path) -> None:
+    result = _run(checkout, user=1000)
+    assert result.returncode == 2
+    assert "sudo apt-get update && sudo apt-get install -y --no-install-recommends odd-tools\n" in result.stderr
+    assert not (checkout / "asked").exists()
+    assert not (checkout / ".venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("user", "sudo", "said"), [(0, False, "packages: odd-tools"), (1000, True, "packages through sudo: odd-tools")]
+)
+def test_as_root_or_through_sudo_it_installs_and_says_so(checkout: Path, user: int, sudo: bool, said: str) -> None:
+    result = _run(checkout, user=user, sudo=sudo)
+    asked = (checkout / "asked").read_text().splitlines()
+    assert asked[0].startswith("apt-get update")
+    assert asked[1].endswith("install -y -qq --no-install-recommends odd-tools")
+    assert f"Installing Debian {said}" in result.stderr
+    # The stand-in for python3 is too old: the next step says so.
+    assert result.returncode == 2
+    assert "Swapstone needs Python 3.11 or newer" in result.stderr and "SWAPSTONE_PYTHON" in result.stderr
+
+
+def test_when_apt_fails_its_words_are_shown(checkout: Path) -> None:
+    result = _run(checkout, user=0, apt="echo E: no such package; exit 100")
+    assert result.returncode == 2
+    assert "E: no such package" in result.stderr and "apt-get failed. Try:" in result.stderr
+
+
+def test_without_apt_it_names_what_is_missing(checkout: Path) -> None:
+    result = _run(checkout, user=0, apt=None)
+    assert result.returncode == 2
+    assert "no apt-get" in result.stderr and "odd-tools" in result.stderr
+
+
+def test_the_list_of_packages_is_well_formed() -> None:
+    lines = [line.split() for line in (TOP / "packages").read_text().splitlines() if line and not line.startswith("#")]
+    assert lines
+    for when, package, probe, *why in lines:
+        assert when in {"run", "test"}
+        assert package and probe and why
+    assert len({line[1] for line in lines}) == len(lines)
