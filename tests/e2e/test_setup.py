@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.cli import TOP
 
-COMMANDS = ("sh", "cmp", "dirname", "readlink", "env", "cat", "rm", "tail", "cp", "basename")
+COMMANDS = ("sh", "cmp", "dirname", "readlink", "env", "cat", "rm", "tail", "cp", "basename", "true")
 
 
 @pytest.fixture
