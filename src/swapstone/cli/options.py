@@ -24,7 +24,7 @@ def parse_duration_ns(text: str) -> int:
     Raises:
         UserError: it has another form, or isn't above zero.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|)\s*", text)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|)\s*", text, re.ASCII)
     nanoseconds = round(float(match[1]) * _UNITS_NS[match[2]]) if match else 0
     if nanoseconds <= 0 or nanoseconds > 366 * 24 * _UNITS_NS["h"]:
         raise UserError(f"{text!r} is not a duration.", "For example: 90s, 2m, 1.5h")
@@ -46,7 +46,7 @@ def parse_ratio(text: str, what: str, low: float, high: float) -> float:
     Raises:
         UserError: it is not a number, or outside the limits.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text, re.ASCII)
     value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
     if not low < value < high:
         raise UserError(
@@ -61,7 +61,7 @@ def parse_confidence(text: str) -> float:
     Raises:
         UserError: it isn't between 50 and 99.99 %.
     """
-    bare = re.fullmatch(r"\s*\d{2}(\.\d+)?\s*", text)
+    bare = re.fullmatch(r"\s*\d{2}(\.\d+)?\s*", text, re.ASCII)
     return parse_ratio(f"{text}%" if bare else text, "--confidence", 0.5, 0.9999)
 
 

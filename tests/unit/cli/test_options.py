@@ -1,0 +1,65 @@
+"""Durations, shares and confidences as people type them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swapstone.cli.live import duration
+from swapstone.cli.options import parse_confidence, parse_duration_ns, parse_ratio
+from swapstone.model import UserError
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90), ("2m", 120), ("1.5h", 5400), ("250ms", 0.25), ("45", 45), (" 2 m ", 120)],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration_ns(text) == round(seconds * 1e9)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "soon", "-1s", "0", "0s", "1e3s", "nan", "inf", "2 minutes", "9999999h", "1,5h", "\u0661m"]
+)
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(UserError, match="is not a duration"):
+        parse_duration_ns(text)
+
+
+@given(st.text(max_size=12))
+def test_any_text_is_a_duration_above_zero_or_a_user_error(text: str) -> None:
+    try:
+        assert parse_duration_ns(text) > 0
+    except UserError as error:
+        assert error.hint
+
+
+@pytest.mark.parametrize(("text", "share"), [("2%", 0.02), ("0.02", 0.02), ("12.5 %", 0.125), ("0.5", 0.5)])
+def test_shares(text: str, share: float) -> None:
+    assert parse_ratio(text, "--margin", 0, 1) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["0", "0%", "1", "100%", "2", "-1%", "two", "nan", "%", ""])
+def test_what_is_no_share(text: str) -> None:
+    with pytest.raises(UserError, match="no value for --margin"):
+        parse_ratio(text, "--margin", 0, 1)
+
+
+@pytest.mark.parametrize(("text", "share"), [("95", 0.95), ("95%", 0.95), ("0.95", 0.95), ("99.9", 0.999)])
+def test_confidences(text: str, share: float) -> None:
+    assert parse_confidence(text) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("text", ["100", "50", "1", "0.4", "-95", "high"])
+def test_what_is_no_confidence(text: str) -> None:
+    with pytest.raises(UserError, match="no value for --confidence"):
+        parse_confidence(text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (42, "42 s"), (99.4, "99 s"), (125, "2 min 05 s"), (3599, "59 min 59 s"), (4200, "1 h 10 min")],
+)
+def test_durations_are_said_as_people_say_them(seconds: float, text: str) -> None:
+    assert duration(round(seconds * 1e9)) == text

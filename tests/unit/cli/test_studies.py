@@ -1,0 +1,67 @@
+"""The shipped studies are whole, and a broken one is explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swapstone.cli.flow import parse_factors
+from swapstone.cli.options import parse_duration_ns, parse_ratio
+from swapstone.cli.studies import decode_study, load_study, studies_dir, study_names
+from swapstone.model import UserError
+from swapstone.published import figures
+from swapstone.workloads import find_suite
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_a_shipped_study_names_only_what_exists(name: str) -> None:
+    study = load_study(name)
+    assert study.question.endswith("?")
+    assert parse_factors([f"{factor.name}={','.join(factor.levels)}" for factor in study.factor])
+    assert all(find_suite(suite).workloads for suite in study.suites)
+    assert parse_duration_ns(study.budget) > 0
+    assert parse_ratio(study.margin, "margin", 0, 1) > 0
+    assert figures(study=study.published)
+
+
+def test_musl_vs_glibc_is_there() -> None:
+    assert "musl-vs-glibc" in study_names()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"title = 3", "Expected `str`, got `int`"),
+        (b"title = ", "Invalid value"),
+        (b"", "missing required field"),
+        (b"\xff", "utf-8"),
+        (b"nonsense = 1", "missing required field"),
+    ],
+)
+def test_a_broken_study_is_explained(content: bytes, words: str) -> None:
+    with pytest.raises(UserError, match=r"mine\.toml is not a study") as caught:
+        decode_study(content, "mine.toml")
+    assert words in caught.value.message
+
+
+def test_an_unknown_key_is_refused() -> None:
+    content = (studies_dir() / "musl-vs-glibc.toml").read_bytes()
+    with pytest.raises(UserError, match="unknown field `bugdet`"):
+        decode_study(b'bugdet = "1m"\n' + content, "mine.toml")
+
+
+@given(st.binary(max_size=200))
+def test_rubbish_is_a_user_error(content: bytes) -> None:
+    with pytest.raises(UserError):
+        decode_study(content, "rubbish.toml")
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes((studies_dir() / "musl-vs-glibc.toml").read_bytes())
+    assert load_study(str(path)) == load_study("musl-vs-glibc")
+    with pytest.raises(UserError, match="There is no file"):
+        load_study(str(tmp_path / "absent.toml"))

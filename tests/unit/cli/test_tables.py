@@ -1,0 +1,46 @@
+"""Plain tables line up, and nothing in them steers the terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from swapstone.cli.tables import comma_separated, plain, table
+
+
+def test_columns_line_up_and_numbers_go_to_the_right() -> None:
+    lines = table(["name", "n"], [["a", 1], ["longer", 200]]).splitlines()
+    assert lines == ["name      n", "------  ---", "a         1", "longer  200"]
+
+
+def test_wide_characters_count_twice() -> None:
+    lines = table(["x", "y"], [["支持", "a"], ["ab", "b"]]).splitlines()
+    assert lines[2] == "支持  a" and lines[3] == "ab    b"
+
+
+@given(st.lists(st.lists(st.text(max_size=20), min_size=2, max_size=2), max_size=5))
+def test_what_comes_from_outside_cannot_steer_the_terminal(rows: list[list[str]]) -> None:
+    text = table(["a", "b"], rows)
+    assert text.count("\n") == len(rows) + 2
+    assert all(character.isprintable() for character in text.replace("\n", ""))
+
+
+def test_control_characters_become_visible() -> None:
+    assert plain("\x1b[31mred\n") == "\\x1b[31mred\\x0a"
+    assert plain(None) == ""
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), max_size=9),
+            min_size=2,
+            max_size=2,
+        )
+    )
+)
+def test_csv_comes_back(rows: list[list[str]]) -> None:
+    assert list(csv.reader(io.StringIO(comma_separated(["a", "b"], rows), newline="")))[1:] == rows
