@@ -5,7 +5,7 @@ Three tables, each of ratios within one run, because machines differ and are noi
     a trial   from the end of one run of a program to the first instruction of the next, for Swapstone's agent and for hyperfine -N;
               and from the ask to that first instruction, for Swapstone
     start-up  `swapstone --help` beside `python -c pass`
-    analysis  see benchmarks/analysis
+    analysis  a million values in three shapes, as benchmarks/analysis prints it alone
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks import analysis
+
 from swapstone.targets import open_target
 from swapstone.wire import Ended, TrialRequest
 
@@ -35,6 +37,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         _trials(Path(folder), runs)
     _start_up()
+    print("analysis of a million values")
+    analysis.main()
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import Protocol, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.table import Column
 
 from swapstone.model import Trial
 from swapstone.run import Look
@@ -131,7 +132,7 @@ class TerminalDisplay:
         self._state = _State(budget_ns, margin)
         self._progress = Progress(
             BarColumn(bar_width=20),
-            TextColumn("{task.description}", markup=False),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
             console=Console(stderr=True),
             transient=True,
             refresh_per_second=4,

@@ -211,11 +211,14 @@ def _write(path: Path, noun: Noun) -> None:
 def _write_bytes(path: Path, data: bytes) -> None:
     """Write a file so that after a crash it is the old one or the new one, never a part."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as handle:
-        handle.write(data)
-        handle.flush()
-        os.fsync(handle.fileno())
-    temporary.replace(path)
+    try:
+        with temporary.open("wb") as handle:
+            handle.write(data)
+            handle.flush()
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _digest_of(path: Path) -> str:
