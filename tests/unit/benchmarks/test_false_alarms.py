@@ -132,7 +132,7 @@ def test_live_counts_the_nulls_of_a_record_and_not_its_candidate(
     assert "libc=glibc (again): 0 of" in printed
     # Two workloads by two times, for each kind of copy; the candidate's rows are not among them.
     assert printed.count("rows with p <= 0.05 before correction    0 of 4") == 2
-    assert "tables with an interval without 1        0 of 2" in printed
+    assert printed.count("tables with an interval without 1        0 of 1") == 2
 
 
 def test_traces_of_a_record_are_its_runs_in_order_of_time_without_warm_up(
