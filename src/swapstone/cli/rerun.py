@@ -63,7 +63,7 @@ def compare_times(experiment: Experiment, first: Analysis, second: Analysis) -> 
     """
     again = {_place(comparison): comparison for comparison in second.comparisons}
     rows: list[list[object]] = []
-    apart = changed = 0
+    apart = changed = unknown = 0
     for comparison in first.comparisons:
         other = again.get(_place(comparison))
         if (
@@ -75,12 +75,14 @@ def compare_times(experiment: Experiment, first: Analysis, second: Analysis) -> 
             continue
         overlap = _overlap(comparison, other, experiment.margin)
         apart += overlap == "apart"
+        unknown += overlap == "unknown"
         changed += {comparison.verdict, other.verdict} == {Verdict.BETTER, Verdict.WORSE}
         cells = [_cell(comparison), comparison.verdict.value, _cell(other), other.verdict.value]
         rows.append([comparison.workload, comparison.candidate, *cells, overlap])
     head = ["workload", "candidate", "first", "verdict", "again", "verdict", "intervals"]
     sentence = (
-        f"{len(rows)} rows: the intervals of {apart} lie apart by more than the margin; {changed} changed sign.\n"
+        f"{len(rows)} rows: the intervals of {apart} lie apart by more than the margin; {changed} changed sign"
+        + (f"; {unknown} had too few runs for an interval.\n" if unknown else ".\n")
         if rows
         else "No row can be compared.\n"
     )

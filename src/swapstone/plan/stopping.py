@@ -12,9 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from swapstone.model import Experiment, WorkloadPrecision
-
-Group = tuple[str, str, str]
-"""(suite, workload, load)"""
+from swapstone.plan import Group
 
 FIRST_LOOK = 15
 LOOK_EVERY = 5

@@ -117,14 +117,17 @@ def page(study: str) -> str:
 
 
 def undecided(rows: Iterable[Row]) -> str:
-    """Name the rows without a decision, with the smallest change that they would have shown; empty when there are none."""
-    parts = []
-    for row in rows:
-        c = row.comparison
-        if c.verdict is Verdict.INCONCLUSIVE:
-            seen = words.smallest(c)
-            parts.append(f"{words.safe(c.workload)} {seen or 'unknown'}")
-    return f"Inconclusive, with the smallest change that would have been seen: {', '.join(parts)}." if parts else ""
+    """Name the rows without a decision, with the smallest change that they would have shown; empty when there are none.
+
+    Rows with too few pairs to tell that are only counted.
+    """
+    open_rows = [row.comparison for row in rows if row.comparison.verdict is Verdict.INCONCLUSIVE]
+    told = [f"{words.safe(c.workload)} {words.smallest(c)}" for c in open_rows if words.smallest(c)]
+    untold = len(open_rows) - len(told)
+    parts = [f"Inconclusive, with the smallest change that would have been seen: {', '.join(told)}."] if told else []
+    if untold:
+        parts.append(f"{words.count(untold, 'row')} with too few runs to say anything of.")
+    return " ".join(parts)
 
 
 def rejected(rows: Iterable[Row]) -> tuple[str, ...]:
