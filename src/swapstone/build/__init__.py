@@ -9,7 +9,7 @@ from swapstone.build.native import (
     build_workload,
 )
 from swapstone.build.sizes import SIZE_METRICS, sizes_of
-from swapstone.build.tools import ToolVersions, compiler_version, loader_version, require_tools
+from swapstone.build.tools import compiler_version, loader_version, require_tools
 
 __all__ = [
     "BASE_RECIPE",
@@ -17,7 +17,6 @@ __all__ = [
     "EMPTY_SUITE",
     "SIZE_METRICS",
     "Built",
-    "ToolVersions",
     "build_empty",
     "build_workload",
     "compiler_version",

@@ -13,9 +13,6 @@ from elftools.elf.segments import InterpSegment
 from swapstone.factors import Level
 from swapstone.model import UnavailableError
 
-ToolVersions = tuple[tuple[str, str], ...]
-"""Pairs (tool, first line of what it says of its version)."""
-
 
 def require_tools(factor: str, level: Level) -> None:
     """Check that a level's commands are installed.

@@ -42,7 +42,6 @@ class CaveatKind(enum.Enum):
     DEPENDENT_RUNS = "dependent-runs"
     NULL_DIFFERS = "null-differs"
     DAMAGED_RECORD = "damaged-record"
-    CONFOUND = "confound"
 
 
 class Caveat(Noun, frozen=True, kw_only=True):

@@ -34,7 +34,7 @@ def _evil() -> tuple[ReportContext, Analysis]:
     analysis = msgspec.structs.replace(
         ANALYSIS,
         comparisons=comparisons,
-        caveats=(Caveat(kind=CaveatKind.CONFOUND, message=EVIL, hint=EVIL),),
+        caveats=(Caveat(kind=CaveatKind.RESUMED, message=EVIL, hint=EVIL),),
         failures=(Failure(key=EVIL, status="failed", reason=EVIL),),
         indices=tuple(msgspec.structs.replace(i, candidate=EVIL, suite=EVIL) for i in ANALYSIS.indices),
         nulls=tuple(msgspec.structs.replace(n, rows=(EVIL,)) for n in ANALYSIS.nulls),
