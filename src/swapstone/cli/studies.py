@@ -65,8 +65,7 @@ def load_study(name: str) -> Study:
     if not path.is_file():
         if name.endswith(".toml"):
             raise UserError(f"There is no file {name}.")
-        known = unknown("study", name, study_names())
-        raise UserError(known.message, known.hint.replace("studys", "studies"))
+        raise unknown("study", name, study_names())
     return decode_study(path.read_bytes(), path.name)
 
 

@@ -35,6 +35,19 @@ class WireError(UserError):
     """What an agent or a workload printed is not what its protocol allows."""
 
 
+_LISTS = {
+    "factor": "factors",
+    "level": "levels",
+    "workload": "workloads",
+    "suite": "suites",
+    "study": "studies",
+    "record": "records",
+    "published study": "published",
+    "published suite": "published",
+}
+"""What `swapstone list` calls the list of each kind that it can show."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     """Build the error for a name that is not in a registry, with the nearest names.
 
@@ -50,4 +63,5 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     known_names = ", ".join(names) or "none"
     hint = "Did you mean " + " or ".join(map(repr, near)) + "?" if near else f"Known: {known_names}."
-    return UserError(f"There is no {kind} named {name!r}.", f"{hint} `swapstone list {kind}s` shows them all.")
+    more = f" `swapstone list {_LISTS[kind]}` shows them all." if kind in _LISTS else ""
+    return UserError(f"There is no {kind} named {name!r}.", hint + more)

@@ -23,7 +23,7 @@ class Status(enum.Enum):
 class Sample(Noun, frozen=True, kw_only=True):
     """The values of one metric in one run, in the metric's unit, in order of measurement.
 
-    They are not independent of each other: `Run.value` reduces them to one number before anything is compared.
+    They are not independent of each other: `swapstone.stats.run_value` reduces them to one number before anything is compared.
     """
 
     metric: str

@@ -81,6 +81,18 @@ def test_missing_doubled_and_swapped_lines_are_found(tmp_path: Path, change: str
     assert len({run.trial.key for run in view.runs}) == len(view.runs)
 
 
+def test_a_missing_first_line_is_named(tmp_path: Path) -> None:
+    """Nothing stands before it, so that only its number tells; without a seal there is no count either."""
+    path = _made(tmp_path / "r", seal=None)
+    lines = (path / "runs.jsonl").read_bytes().split(b"\n")
+    (path / "runs.jsonl").write_bytes(b"\n".join(lines[1:]))
+    view = load(path)
+    assert [str(damage) for damage in view.damages] == [
+        "runs.jsonl, line 1: it is number 2 where 1 should be: lines are missing or out of order"
+    ]
+    assert len(view.runs) == 15
+
+
 def test_an_edited_manifest_or_experiment_is_found(tmp_path: Path) -> None:
     for name, old, new in (("manifest.json", '"x"', '"y"'), ("experiment.json", '"seed": 7', '"seed": 8')):
         path = _made(tmp_path / name)
