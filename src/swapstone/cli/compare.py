@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from click.core import ParameterSource
 
 from swapstone.cli.flow import Wish, go_on, parse_factors, resolve, start
 from swapstone.cli.options import measuring
@@ -44,8 +45,7 @@ def compare_command(
       swapstone compare --resume last
     """
     if resume:
-        if factors or suites or only or null or out or seed is not None or blocks:
-            raise UserError("--resume goes on with an experiment as it is: it takes no other option but --budget.")
+        _refuse_other_options()
         return go_on(find_record(resume), budget)
     wish = Wish(
         name="compare",
@@ -61,3 +61,19 @@ def compare_command(
         target=target,
     )
     return start(resolve(wish), out)
+
+
+def _refuse_other_options() -> None:
+    """Raise a `UserError` for anything beside --resume and --budget on the command line: it would be ignored."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if (
+            name not in {"resume", "budget", "help"}
+            and context.get_parameter_source(name) is not ParameterSource.DEFAULT
+        ):
+            what = parameter.opts[0] if parameter.opts[0].startswith("-") else "FACTOR=LEVELS"
+            raise UserError(
+                f"--resume goes on with an experiment as it is: it takes no {what}.",
+                "Only --budget may be given beside it.",
+            )

@@ -91,7 +91,10 @@ measuring = Chain(
     ),
     click.option("--seed", type=int, metavar="N", help="Of every random order.  [drawn, and kept in the record]"),
     click.option(
-        "--blocks", type=click.IntRange(1, 10_000), metavar="N", help="Exactly so many blocks, whatever the precision."
+        "--blocks",
+        type=click.IntRange(1, 10_000),
+        metavar="N",
+        help="Exactly so many blocks, whatever precision and budget say.",
     ),
     click.option(
         "--null",

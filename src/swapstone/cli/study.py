@@ -16,7 +16,10 @@ from swapstone.cli.studies import load_study
 @click.option("--budget", metavar="TIME", help="Another budget than the study's.")
 @click.option("--seed", type=int, metavar="N", help="Of every random order.  [drawn, and kept in the record]")
 @click.option(
-    "--blocks", type=click.IntRange(1, 10_000), metavar="N", help="Exactly so many blocks, whatever the precision."
+    "--blocks",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    help="Exactly so many blocks, whatever precision and budget say.",
 )
 @click.option("--target", default="host", show_default=True, metavar="TARGET", help="host, or fake:SPEC.toml")
 @click.option("--out", metavar="DIR", help="Folder of the new record.  [records/TIME-NAME]")
