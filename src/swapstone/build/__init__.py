@@ -8,6 +8,7 @@ from swapstone.build.native import (
     build_empty,
     build_workload,
 )
+from swapstone.build.provide import provide
 from swapstone.build.sizes import SIZE_METRICS, sizes_of
 from swapstone.build.tools import compiler_version, loader_version, require_tools
 
@@ -21,6 +22,7 @@ __all__ = [
     "build_workload",
     "compiler_version",
     "loader_version",
+    "provide",
     "require_tools",
     "sizes_of",
 ]

@@ -10,14 +10,15 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import msgspec
+
 from swapstone.build.sizes import sizes_of
 from swapstone.build.tools import compiler_identity
-from swapstone.factors import Recipe
+from swapstone.factors import ProgramFacts, Recipe, read_facts
 from swapstone.model import UnavailableError, UserError, Workload
 from swapstone.model.share import cache_dir, share_dir
 
 BASE_RECIPE = Recipe(
-    compiler=("cc",),
     # -fno-builtin keeps calls of the C library calls; the rest is what a distribution's package would be built with, less
     # the hardening that only one of two C libraries implements.
     cflags=("-std=gnu11", "-O2", "-fno-builtin", "-U_FORTIFY_SOURCE", "-Wall", "-Wextra", "-Werror"),
@@ -26,6 +27,7 @@ BASE_RECIPE = Recipe(
 )
 
 PROGRAM = "prog"
+FACTS = "facts.json"
 BUILD_TIMEOUT_S = 120
 
 
@@ -39,6 +41,7 @@ class Built:
         command: how it was built, with folders left out.
         sources: pairs (file name, SHA-256).
         sizes: pairs (name, bytes), as `swapstone.build.sizes_of` gives them, of the stripped program.
+        facts: what its file said before it was stripped; None where it can't be read.
     """
 
     path: Path
@@ -46,6 +49,7 @@ class Built:
     command: str
     sources: tuple[tuple[str, str], ...]
     sizes: tuple[tuple[str, int], ...]
+    facts: ProgramFacts | None = None
 
 
 def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False) -> Built:
@@ -53,7 +57,7 @@ def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False
 
     Args:
         workload: names the source.
-        recipe: compiler and flags, the levels applied.
+        recipe: compiler and flags, the levels applied and provided.
         relinked: link the same objects in another order and with another offset: the same code at other addresses.
 
     Raises:
@@ -106,21 +110,19 @@ class Job:
 
 def _build(job: Job) -> Built:
     recipe = job.recipe
-    if shutil.which(recipe.compiler[0]) is None:
+    if shutil.which(recipe.command[0]) is None:
         raise UnavailableError(
-            f"The compiler {recipe.compiler[0]!r} is not installed.", "`swapstone doctor` says what is missing."
+            f"The compiler {recipe.command[0]!r} is not installed.", "`swapstone doctor` says what is missing."
         )
     digests = tuple((path.name, _sha256(path)) for path in (*job.sources, *job.headers, *job.companions))
-    shown = [*recipe.compiler, *recipe.cflags, *(path.name for path in job.sources), *recipe.ldflags, *job.libraries]
+    shown = [*recipe.command, *recipe.cflags, *(path.name for path in job.sources), *recipe.ldflags, *job.libraries]
     command = " ".join(shown) + (" (relinked)" if job.relinked else "")
-    address = "\n".join(
-        (command, compiler_identity(recipe.compiler), *(f"{name} {digest}" for name, digest in digests))
-    )
+    address = "\n".join((command, compiler_identity(recipe.command), *(f"{name} {digest}" for name, digest in digests)))
     home = cache_dir() / "programs" / hashlib.sha256(address.encode()).hexdigest()[:32]
     program = home / PROGRAM
     if not program.is_file():
         _compile(home, job)
-    return Built(program, _sha256(program), command, digests, sizes_of(program))
+    return Built(program, _sha256(program), command, digests, sizes_of(program), _facts_of(program))
 
 
 def _compile(home: Path, job: Job) -> None:
@@ -132,33 +134,36 @@ def _compile(home: Path, job: Job) -> None:
         objects = []
         for source in job.sources:
             target = work / f"{source.stem}.o"
-            _run([*recipe.compiler, *recipe.cflags, "-I", str(source.parent), "-c", str(source), "-o", str(target)])
+            _run([*recipe.command, *recipe.cflags, "-I", str(source.parent), "-c", str(source), "-o", str(target)])
             objects.append(str(target))
         if job.relinked:
             objects = [*_padding(work, recipe), *reversed(objects)]
         done = work / "done"
         done.mkdir()
-        # -s: symbols don't run, and a file's size on disk should not depend on them.
-        _run(
-            [
-                *recipe.compiler,
-                *recipe.cflags,
-                "-s",
-                *objects,
-                "-o",
-                str(done / PROGRAM),
-                *recipe.ldflags,
-                *job.libraries,
-            ]
-        )
+        whole = work / "whole"
+        _run([*recipe.command, *recipe.cflags, *objects, "-o", str(whole), *recipe.ldflags, *job.libraries])
+        facts = read_facts(whole)
+        if facts is not None:
+            (done / FACTS).write_bytes(msgspec.structs.replace(facts, path="").encoded())
+        # Symbols don't run, and a file's size on disk should not depend on them.
+        _run(["strip", "--strip-all", "-o", str(done / PROGRAM), str(whole)])
         for source in job.companions:
             shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / f"{source.stem}.so"))
-            _run([*recipe.compiler, *recipe.cflags, *shared, *recipe.ldflags])
+            _run([*recipe.command, *recipe.cflags, *shared, *recipe.ldflags])
         try:
             done.rename(home)
         except OSError:
             if not (home / PROGRAM).is_file():  # else another process built the same program at the same time
                 raise
+
+
+def _facts_of(program: Path) -> ProgramFacts | None:
+    """Return what a built program's file said before it was stripped."""
+    written = program.with_name(FACTS)
+    if not written.is_file():
+        return None
+    facts = msgspec.json.decode(written.read_bytes(), type=ProgramFacts)
+    return msgspec.structs.replace(facts, path=str(program))
 
 
 def _padding(work: Path, recipe: Recipe) -> list[str]:
@@ -170,7 +175,7 @@ def _padding(work: Path, recipe: Recipe) -> list[str]:
         "__attribute__((used)) static char data[88] = {1};\n"
     )
     target = work / "padding.o"
-    _run([*recipe.compiler, *recipe.cflags, "-Wno-unused", "-c", str(source), "-o", str(target)])
+    _run([*recipe.command, *recipe.cflags, "-Wno-unused", "-c", str(source), "-o", str(target)])
     return [str(target)]
 
 

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from swapstone import plan
+from swapstone import plan, workloads
 from swapstone.build import EMPTY_PROGRAMS, EMPTY_SUITE, SIZE_METRICS
 from swapstone.compare import SizeValues, analyse
 from swapstone.model import Analysis, Caveat, CaveatKind, Experiment, Workload
 from swapstone.record import RecordView
-from swapstone.workloads import find_workload
 
 
 def workloads_of(experiment: Experiment) -> Mapping[str, Workload]:
@@ -21,7 +20,7 @@ def workloads_of(experiment: Experiment) -> Mapping[str, Workload]:
     Raises:
         UserError: this Swapstone does not know one of them.
     """
-    return {name: find_workload(suite, name) for suite, name in experiment.workloads}
+    return {name: workload for (_, name), workload in workloads.workloads_of(experiment).items()}
 
 
 def analyse_record(view: RecordView) -> Analysis:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from swapstone.factors.base import Evidence, Factor, Level, Recipe, Stage
+from swapstone.factors.base import Evidence, Factor, Level, ProgramFacts, Recipe, Stage
+from swapstone.factors.facts import TELLING_SYMBOLS, read_facts
 from swapstone.factors.libc import LIBC
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 
@@ -10,14 +11,17 @@ FACTORS: tuple[Factor, ...] = (LIBC,)
 
 __all__ = [
     "FACTORS",
+    "TELLING_SYMBOLS",
     "Evidence",
     "Factor",
     "Level",
+    "ProgramFacts",
     "Recipe",
     "Stage",
     "find_factor",
     "find_level",
     "parse_choice",
+    "read_facts",
     "recipe_of",
 ]
 

@@ -36,19 +36,54 @@ class Level(Noun, frozen=True, kw_only=True):
 class Recipe(Noun, frozen=True, kw_only=True):
     """Everything that decides how a program is built and started. Factors turn one recipe into another.
 
+    Factors say by name what they want (`libc`, `compiler`, `linking`, `allocator`), in any order; when all have spoken,
+    `swapstone.build.provide` turns the names into what the machine has: `command`, further flags, `preload`.
+
     Attributes:
-        compiler: the C compiler's command.
+        libc: name of the C library.
+        compiler: name of the C compiler: ``cc`` for whatever the machine's is, ``gcc``, ``clang``.
+        linking: ``dynamic`` or ``static``.
+        allocator: name of the allocator, ``default`` for the C library's own; or the path of a shared object that has one.
         cflags: flags for compiling.
         ldflags: flags for linking.
-        environment: pairs (name, value): the whole environment of the program.
+        environment: pairs (name, value): the whole environment of the program but for what `preload` adds.
         nice: priority, -20..19.
+        command: the C compiler's command; empty until it is provided.
+        preload: absolute paths of shared objects that the loader takes before all others; empty until they are provided.
     """
 
-    compiler: tuple[str, ...] = ("cc",)
+    libc: str = "glibc"
+    compiler: str = "cc"
+    linking: str = "dynamic"
+    allocator: str = "default"
     cflags: tuple[str, ...] = ()
     ldflags: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     nice: int = 0
+    command: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
+
+
+class ProgramFacts(Noun, frozen=True, kw_only=True):
+    """What the file of a program or of a shared object says of how it was made.
+
+    Attributes:
+        path: absolute, as it is mapped.
+        interp: its PT_INTERP, or None when it has none.
+        needed: its DT_NEEDED entries, in order.
+        sections: names of its sections.
+        comments: the compilers that left their names in ``.comment``.
+        switches: command lines that compilers left in ``.GCC.command.line`` (``-frecord-gcc-switches``).
+        symbols: those of `TELLING_SYMBOLS` that it defines, from its dynamic symbols and, unless it is stripped, all others.
+    """
+
+    path: str
+    interp: str | None = None
+    needed: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
+    switches: tuple[str, ...] = ()
+    symbols: tuple[str, ...] = ()
 
 
 class Evidence(Noun, frozen=True, kw_only=True):
@@ -59,12 +94,17 @@ class Evidence(Noun, frozen=True, kw_only=True):
         objects: files that were mapped executable at its end.
         mapped: files that the measuring child itself says it has mapped; empty for programs that don't report it.
         facts: the agent's named integers.
+        program: what the file of the program says that was started, read before it was stripped where we built it; None where it
+            can't be read as one.
+        libraries: what the files of the other objects say, in the order of `objects`.
     """
 
     interp: str | None
     objects: tuple[str, ...]
     mapped: tuple[str, ...] = ()
     facts: tuple[tuple[str, int], ...] = ()
+    program: ProgramFacts | None = None
+    libraries: tuple[ProgramFacts, ...] = ()
 
     def fact(self, name: str) -> int | None:
         """Return one of the agent's integers, or None if it could not be read."""

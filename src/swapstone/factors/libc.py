@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from swapstone.factors.base import Evidence, Level, Recipe, Stage
+import msgspec
 
-_COMPILERS = {"glibc": ("cc",), "musl": ("musl-gcc",)}
+from swapstone.factors.base import Evidence, Level, Recipe, Stage
 
 # File names by which each library is known: its dynamic loader, and the library itself (for musl they are one file).
 _SIGNS = {
@@ -27,14 +27,8 @@ class Libc:
     )
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
-        """Put the level's compiler in the recipe."""
-        return Recipe(
-            compiler=_COMPILERS[level],
-            cflags=recipe.cflags,
-            ldflags=recipe.ldflags,
-            environment=recipe.environment,
-            nice=recipe.nice,
-        )
+        """Name the level in the recipe."""
+        return msgspec.structs.replace(recipe, libc=level)
 
     def observe(self, evidence: Evidence) -> str | None:
         """Name the C library by the program's loader and by the objects it had mapped.

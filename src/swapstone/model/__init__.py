@@ -15,12 +15,22 @@ from swapstone.model.analysis import (
 )
 from swapstone.model.base import Noun
 from swapstone.model.errors import RecordError, UnavailableError, UserError, WireError, unknown
-from swapstone.model.experiment import Copy, Experiment, FactorLevels, Trial, Variant
+from swapstone.model.experiment import (
+    OWN_SUITE,
+    Copy,
+    Experiment,
+    FactorLevels,
+    OwnProgram,
+    PrintedNumber,
+    Trial,
+    Variant,
+)
 from swapstone.model.measure import IDLE, Cpus, Direction, Load, Metric, Quantity, Suite, Workload
 from swapstone.model.outcome import Run, Sample, Status
 
 __all__ = [
     "IDLE",
+    "OWN_SUITE",
     "Analysis",
     "Caveat",
     "CaveatKind",
@@ -37,6 +47,8 @@ __all__ = [
     "Noise",
     "Noun",
     "NullResult",
+    "OwnProgram",
+    "PrintedNumber",
     "Quantity",
     "RecordError",
     "Run",

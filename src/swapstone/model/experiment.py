@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 from swapstone.model.base import Noun
+from swapstone.model.measure import Cpus, Metric
 
 
 class Copy(enum.Enum):
@@ -48,6 +49,60 @@ class FactorLevels(Noun, frozen=True, kw_only=True):
     levels: tuple[str, ...]
 
 
+class PrintedNumber(Noun, frozen=True, kw_only=True):
+    """A number that a program of the user's prints, and how to find it.
+
+    Attributes:
+        metric: its name, unit and direction.
+        pattern: regular expression with one group, which must match in the program's output once.
+    """
+
+    metric: Metric
+    pattern: str
+
+
+OWN_SUITE = "own"
+"""The suite of a program of the user's own."""
+
+
+class OwnProgram(Noun, frozen=True, kw_only=True):
+    """A program of the user's own, to be measured instead of our workloads. Commands are run by ``/bin/sh -c``.
+
+    Attributes:
+        name: as reports print it; the workload's name in the suite `OWN_SUITE`.
+        arguments: the program and its arguments, as typed. With `programs` the arguments alone.
+        source: absolute path of the folder that is copied for each variant and built there; empty where nothing is built.
+        build: command with placeholders such as ``{cc}`` that builds it in the copy; empty where nothing is built.
+        programs: pairs (level of the factor ``program``, absolute path), the baseline first; empty unless that is what is varied.
+        directory: absolute path of the folder in which it runs where nothing is built; else it runs in its copy.
+        environment: pairs (name, value) that it finds beside the base environment.
+        setup: command run once for each variant before its first trial; may be empty, like the next two.
+        prepare: command run before each trial, not measured.
+        conclude: command run after each trial, not measured.
+        stdin: absolute path of the file that is its standard input; empty for /dev/null.
+        numbers: what it prints of itself.
+        cpus: whether it is pinned to one processor.
+        waits: true where elapsed time is the verdict and CPU time isn't.
+        timeout_ms: a trial is stopped after so long.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    source: str = ""
+    build: str = ""
+    programs: tuple[tuple[str, str], ...] = ()
+    directory: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
+    setup: str = ""
+    prepare: str = ""
+    conclude: str = ""
+    stdin: str = ""
+    numbers: tuple[PrintedNumber, ...] = ()
+    cpus: Cpus = Cpus.ALL
+    waits: bool = True
+    timeout_ms: int = 600_000
+
+
 class Experiment(Noun, frozen=True, kw_only=True):
     """What the user asks, resolved: nothing in it is a pattern, a default or a path to look up.
 
@@ -65,6 +120,8 @@ class Experiment(Noun, frozen=True, kw_only=True):
         null: whether the baseline takes part again and relinked.
         blocks: an exact number of blocks after the warm-up, or 0 to stop on precision and budget.
         published: name of the published study to print beside the results, or empty.
+        own: the user's own program, where that is what is measured; `workloads` then holds its name alone.
+        layouts: how many links of each variant take turns, with shuffled order and varied environment size; 0 for one as it comes.
     """
 
     name: str
@@ -80,6 +137,8 @@ class Experiment(Noun, frozen=True, kw_only=True):
     null: bool = False
     blocks: int = 0
     published: str = ""
+    own: OwnProgram | None = None
+    layouts: int = 0
 
 
 class Trial(Noun, frozen=True, kw_only=True):

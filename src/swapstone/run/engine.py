@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from swapstone import plan
-from swapstone.model import Experiment, Run, Status, Trial, UserError
+from swapstone.model import Copy, Experiment, Run, Status, Trial, UserError
 from swapstone.plan import Group
 from swapstone.record import RecordWriter
 from swapstone.run.prepare import Prepared, Program, manifest_of
-from swapstone.run.trial import Verdictless, judge, raw_output, request_for, run_of
+from swapstone.run.trial import Asked, Verdictless, judge, raw_output, request_for, run_of
 from swapstone.targets import Target, TargetError
 from swapstone.wire import AgentAnswer
 
@@ -130,8 +130,8 @@ class Engine:
         self._calibrate()
         self._writer.write_manifest(manifest_of(self._prepared, self._target, self._passes))
         everything = plan.groups(self._experiment)
-        still_open = tuple(group for group in everything if group[:2] not in self._prepared.refused)
-        self._refuse(group for group in everything if group[:2] in self._prepared.refused)
+        still_open = tuple(group for group in everything if self._prepared.runs(*group[:2]))
+        self._refuse(everything)
         block = 0
         while True:
             self._run_block(block, still_open)
@@ -145,7 +145,7 @@ class Engine:
 
     def _calibrate(self) -> None:
         """Choose how many passes a trial makes, and learn the checksum of its work: once, on the baseline, for every variant."""
-        keys = [key for key in self._prepared.workloads if key not in self._prepared.refused]
+        keys = [key for key in self._prepared.workloads if self._prepared.runs(*key)]
         for done, key in enumerate(keys):
             self._progress.calibrating(done, len(keys), key[1])
             if key not in self._passes or key not in self._checks:
@@ -158,8 +158,11 @@ class Engine:
         baseline = next(iter(self._prepared.variants))
         passes = 1
         for attempt in range(3):
-            answer = self._ask(f"calibrate-{number}-{attempt}", self._prepared.programs[*key, baseline], key, passes)
-            outcome = judge(answer, workload, self._prepared.variants[baseline], "")
+            program = self._prepared.programs[*key, baseline]
+            answer = self._ask(f"calibrate-{number}-{attempt}", program, key, passes)
+            outcome = judge(
+                answer, Asked(workload, self._prepared.variants[baseline], program, ""), self._target.inspect
+            )
             if outcome.status is not Status.OK:
                 return 1  # its trials will fail the same way, and the report will say so
             self._learn_check(key, outcome.check)
@@ -172,7 +175,13 @@ class Engine:
         return passes
 
     def _run_block(self, block: int, still_open: tuple[Group, ...]) -> None:
-        trials = plan.block(self._experiment, block, still_open)
+        lost = self._given_up(block - 1)
+        trials = [
+            trial
+            for trial in plan.block(self._experiment, block, still_open)
+            if (trial.suite, trial.workload, trial.variant) not in self._prepared.refused
+            and (trial.suite, trial.workload, trial.load, trial.variant) not in lost
+        ]
         for done, trial in enumerate(trials):
             if trial.key not in self._runs:
                 self._progress.trial(trial, done, len(trials))
@@ -187,8 +196,9 @@ class Engine:
         answer: AgentAnswer | None = None
         try:
             identity = f"{trial.block}-{trial.position}"
-            answer = self._ask(identity, self._prepared.programs[*key, trial.variant], key, self._passes[key])
-            outcome = judge(answer, workload, variant, self._checks.get(key, ""))
+            program = self._prepared.programs[*key, trial.variant]
+            answer = self._ask(identity, program, key, self._passes[key])
+            outcome = judge(answer, Asked(workload, variant, program, self._checks.get(key, "")), self._target.inspect)
             self._breaks = 0
         except TargetError as error:
             self._breaks += 1
@@ -221,22 +231,35 @@ class Engine:
         """Leave a run for each variant of a workload that could not be built, so that the report says why."""
         for suite, workload, load in groups:
             for position, label in enumerate(self._prepared.variants):
+                reason = self._prepared.refused.get((suite, workload, label))
                 trial = Trial(suite=suite, workload=workload, load=load, variant=label, block=1, position=position)
-                if trial.key not in self._runs:
-                    reason = self._prepared.refused[suite, workload]
-                    self._keep(
-                        Run(trial=trial, status=Status.UNAVAILABLE, reason=reason, started_unix_ns=time.time_ns())
-                    )
+                if reason is not None and trial.key not in self._runs:
+                    now = time.time_ns()
+                    self._keep(Run(trial=trial, status=Status.UNAVAILABLE, reason=reason, started_unix_ns=now))
 
-    def _without_hopeless(self, block: int, still_open: tuple[Group, ...]) -> tuple[Group, ...]:
-        """Drop groups in which some variant has failed or been refused too often."""
+    def _given_up(self, block: int) -> set[tuple[str, str, str, str]]:
+        """Return the (suite, workload, load, variant) that failed or were refused too often up to a block: they aren't run again."""
         bad = collections.Counter(
             (run.trial.suite, run.trial.workload, run.trial.load, run.trial.variant)
             for run in self._runs.values()
             if run.status is not Status.OK and run.trial.block <= block
         )
-        hopeless = {place[:3] for place, times in bad.items() if times >= GIVE_UP_AFTER}
-        return tuple(group for group in still_open if group not in hopeless)
+        return {place for place, times in bad.items() if times >= GIVE_UP_AFTER}
+
+    def _without_hopeless(self, block: int, still_open: tuple[Group, ...]) -> tuple[Group, ...]:
+        """Drop groups whose baseline, or whose every candidate, is given up or was never there."""
+        lost = self._given_up(block)
+        baseline, *others = self._prepared.variants.values()
+        candidates = [variant.label for variant in others if variant.copy is Copy.FIRST]
+
+        def gone(group: Group, label: str) -> bool:
+            return (*group, label) in lost or (*group[:2], label) in self._prepared.refused
+
+        return tuple(
+            group
+            for group in still_open
+            if not gone(group, baseline.label) and not all(gone(group, label) for label in candidates)
+        )
 
     def _look(self, block: int, still_open: tuple[Group, ...]) -> Look:
         runs = [run for run in self._runs.values() if run.trial.block <= block]

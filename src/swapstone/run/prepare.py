@@ -17,13 +17,14 @@ from swapstone.build import (
     build_workload,
     compiler_version,
     loader_version,
+    provide,
     require_tools,
 )
-from swapstone.factors import Recipe, find_factor, find_level, recipe_of
+from swapstone.factors import ProgramFacts, Recipe, find_factor, find_level, recipe_of
 from swapstone.model import Copy, Experiment, UserError, Variant, Workload
 from swapstone.record import Artifact, Manifest
 from swapstone.targets import Target
-from swapstone.workloads import find_workload
+from swapstone.workloads import workloads_of
 
 Key = tuple[str, str, str]
 """(suite, workload, variant label)"""
@@ -35,13 +36,15 @@ class Program:
 
     Attributes:
         path: on the target.
-        recipe: environment and priority.
+        recipe: environment, priority and objects to preload, all provided.
         artifact: what the manifest says of it, or None on a target that needs no build.
+        facts: what its file said before it was stripped, or None where that is not known.
     """
 
     path: str
     recipe: Recipe
     artifact: Artifact | None
+    facts: ProgramFacts | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,15 +55,20 @@ class Prepared:
         workloads: by (suite, workload).
         variants: by label, the baseline first.
         programs: by (suite, workload, variant label).
-        refused: why a workload can't be run on some variant, by (suite, workload); those are left out of `programs`.
+        refused: why a workload can't be run on a variant, by (suite, workload, variant label); those are left out of `programs`. A
+            workload that the baseline or every candidate can't run is refused on all of them.
         empty: the programs that are built for their size alone.
     """
 
     workloads: Mapping[tuple[str, str], Workload]
     variants: Mapping[str, Variant]
     programs: Mapping[Key, Program]
-    refused: Mapping[tuple[str, str], str]
+    refused: Mapping[Key, str]
     empty: tuple[Artifact, ...] = ()
+
+    def runs(self, suite: str, workload: str) -> bool:
+        """Say whether a workload can be compared: the baseline can run it."""
+        return (suite, workload, next(iter(self.variants))) not in self.refused
 
 
 def check_levels(experiment: Experiment, target: Target) -> None:
@@ -83,36 +91,73 @@ def prepare(experiment: Experiment, target: Target, progress: Callable[[int, int
         progress: called with how many programs are done, of how many, and the next one's name.
 
     Returns:
-        What the engine needs. A workload that doesn't build on some variant is refused with the compiler's words; the others go on.
+        What the engine needs. What doesn't build is refused with the compiler's words; the others go on.
 
     Raises:
         UserError: nothing at all could be built.
     """
     variants = {variant.label: variant for variant in plan.variants(experiment)}
-    workloads = {(suite, name): find_workload(suite, name) for suite, name in experiment.workloads}
+    workloads = workloads_of(experiment)
     programs: dict[Key, Program] = {}
-    refused: dict[tuple[str, str], str] = {}
+    refused: dict[Key, str] = {}
+    recipes, impossible = _recipes(variants.values(), target)
     wanted = [(key, workload, variant) for key, workload in workloads.items() for variant in variants.values()]
     for done, ((suite, name), workload, variant) in enumerate(wanted):
         progress(done, len(wanted), f"{name} {variant.label}")
-        if (suite, name) in refused:
+        key = (suite, name, variant.label)
+        if variant.label in impossible:
+            refused[key] = impossible[variant.label]
             continue
         try:
-            programs[suite, name, variant.label] = _program(suite, workload, variant, target)
+            programs[key] = _program(suite, workload, variant, recipes[variant.label], target)
         except UserError as error:
-            if len(workloads) == 1:
-                raise
-            refused[suite, name] = f"{variant.label}: {error.message}"
+            refused[key] = error.message
     progress(len(wanted), len(wanted), "")
-    if len(refused) == len(workloads):
-        raise UserError(f"Nothing could be built. The first reason: {next(iter(refused.values()))}")
-    empty = tuple(_empty(variants.values())) if target.needs_build else ()
+    _refuse_incomparable(workloads, variants, programs, refused)
+    if not programs:
+        raise UserError(f"Nothing can be compared. The first reason: {next(iter(refused.values()))}")
+    empty = tuple(_empty(variants.values(), recipes)) if target.needs_build else ()
     return Prepared(workloads, variants, programs, refused, empty)
+
+
+def _recipes(variants: Iterable[Variant], target: Target) -> tuple[dict[str, Recipe], dict[str, str]]:
+    """Return every variant's recipe by its label, and why some variants can't be had here."""
+    recipes: dict[str, Recipe] = {}
+    impossible: dict[str, str] = {}
+    for variant in variants:
+        recipe = recipe_of(variant, BASE_RECIPE)
+        try:
+            recipes[variant.label] = provide(recipe) if target.needs_build else recipe
+        except UserError as error:
+            impossible[variant.label] = str(error)
+    return recipes, impossible
+
+
+def _refuse_incomparable(
+    workloads: Iterable[tuple[str, str]],
+    variants: Mapping[str, Variant],
+    programs: dict[Key, Program],
+    refused: dict[Key, str],
+) -> None:
+    """Refuse a workload on every variant where its baseline, or every candidate, is refused: there is nothing to compare."""
+    baseline, *others = variants
+    candidates = [label for label in others if variants[label].copy is Copy.FIRST]
+    for suite, name in workloads:
+        keys = [(suite, name, label) for label in candidates]
+        why = refused.get((suite, name, baseline))
+        if why is None and candidates and all(key in refused for key in keys):
+            why = f"no candidate can be built: {keys[0][2]}: {refused[keys[0]]}"
+        elif why is not None:
+            why = f"the baseline {baseline} can't be built: {why}"
+        if why is not None:
+            for label in variants:
+                refused.setdefault((suite, name, label), why)
+                programs.pop((suite, name, label), None)
 
 
 def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, str], int]) -> Manifest:
     """Write down what an experiment is made of."""
-    compilers = sorted({program.recipe.compiler for program in prepared.programs.values() if program.artifact})
+    compilers = sorted({program.recipe.command for program in prepared.programs.values() if program.artifact})
     tools = [(" ".join(compiler), compiler_version(compiler)) for compiler in compilers]
     # The C library as the programs name it themselves: by their loader.
     named = {loader_version(Path(program.artifact.path)) for program in prepared.programs.values() if program.artifact}
@@ -126,22 +171,22 @@ def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, s
     )
 
 
-def _program(suite: str, workload: Workload, variant: Variant, target: Target) -> Program:
-    recipe = recipe_of(variant, BASE_RECIPE)
+def _program(suite: str, workload: Workload, variant: Variant, recipe: Recipe, target: Target) -> Program:
     if not target.needs_build:
-        return Program(target.path_of(variant.label, workload.name), recipe, None)
+        path = target.path_of(variant.label, workload.name)
+        return Program(path, recipe, None, target.inspect(path))
     built = build_workload(workload, recipe, relinked=variant.copy is Copy.RELINKED)
-    return Program(target.put(built.path), recipe, _artifact(suite, workload, variant, built))
+    return Program(target.put(built.path), recipe, _artifact(suite, workload, variant, built), built.facts)
 
 
-def _empty(variants: Iterable[Variant]) -> Iterator[Artifact]:
+def _empty(variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> Iterator[Artifact]:
     """Build the empty programs of each variant. One that can't be linked (no static library, say) is left out of the table."""
     for variant in variants:
-        if variant.copy is not Copy.FIRST:
+        if variant.copy is not Copy.FIRST or variant.label not in recipes:
             continue
         for program in EMPTY_PROGRAMS:
             with contextlib.suppress(UserError):
-                yield _artifact(EMPTY_SUITE, program, variant, build_empty(program, recipe_of(variant, BASE_RECIPE)))
+                yield _artifact(EMPTY_SUITE, program, variant, build_empty(program, recipes[variant.label]))
 
 
 def _artifact(suite: str, workload: Workload, variant: Variant, built: Built) -> Artifact:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from swapstone.factors import Evidence, Recipe, find_factor
+from swapstone.factors import Evidence, ProgramFacts, Recipe, find_factor
 from swapstone.model import Cpus, Run, Sample, Status, Trial, Variant, WireError, Workload
+from swapstone.run.prepare import Program
 from swapstone.wire import AgentAnswer, Ended, TrialRequest, WorkloadReport, decode_workload_report
 from swapstone.workloads import samples_of
 
@@ -55,14 +56,34 @@ def request_for(
     )
 
 
-def judge(answer: AgentAnswer, workload: Workload, variant: Variant, expected_check: str) -> Verdictless:
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """What a trial was asked for.
+
+    Attributes:
+        workload: the work.
+        variant: the levels that should be in force.
+        program: what is started.
+        check: checksum that equal work must have; empty if none is known yet.
+    """
+
+    workload: Workload
+    variant: Variant
+    program: Program
+    check: str
+
+
+Inspect = Callable[[str], ProgramFacts | None]
+"""Reads the file of a program or shared object on the target: `Target.inspect`."""
+
+
+def judge(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
     """Decide what an answer amounts to.
 
     Args:
         answer: what the agent saw.
-        workload: what was asked for.
-        variant: the levels that should have been in force.
-        expected_check: checksum that equal work must have; empty if none is known yet.
+        asked: what was asked for.
+        inspect: reads the files of the objects that were mapped.
 
     Returns:
         Failed, when the program did not end well or its report is not one; refused, when another level was in force or other work
@@ -75,16 +96,16 @@ def judge(answer: AgentAnswer, workload: Workload, variant: Variant, expected_ch
         report = decode_workload_report(answer.stdout)
     except WireError as error:
         return Verdictless(Status.FAILED, f"its report can't be read: {error.message}")
-    if report.name != workload.name:
-        return Verdictless(Status.FAILED, f"the program reports as {report.name!r}, not as {workload.name!r}")
+    if report.name != asked.workload.name:
+        return Verdictless(Status.FAILED, f"the program reports as {report.name!r}, not as {asked.workload.name!r}")
     if report.error:
         return Verdictless(Status.FAILED, f"it says: {report.error}")
-    observed = _observed(answer, report, variant)
-    wrong = _wrong_level(observed, variant)
+    observed = _observed(answer, report, asked, inspect)
+    wrong = _wrong_level(observed, asked.variant)
     if wrong:
         return Verdictless(Status.REFUSED, wrong, observed=observed)
-    if expected_check and report.check != expected_check:
-        reason = f"it did other work: its checksum is {report.check or 'missing'}, not {expected_check}"
+    if asked.check and report.check != asked.check:
+        reason = f"it did other work: its checksum is {report.check or 'missing'}, not {asked.check}"
         return Verdictless(Status.REFUSED, reason, observed=observed, check=report.check)
     samples = samples_of(report, dict(answer.facts))
     return Verdictless(Status.OK, samples=samples, observed=observed, check=report.check)
@@ -131,9 +152,19 @@ def raw_output(answer: AgentAnswer) -> bytes:
     return b"".join(b"--- %s\n%s" % (name.encode(), data) for name, data in parts if data)
 
 
-def _observed(answer: AgentAnswer, report: WorkloadReport, variant: Variant) -> tuple[tuple[str, str], ...]:
-    evidence = Evidence(interp=answer.interp, objects=answer.objects, mapped=report.mapped, facts=answer.facts)
-    return tuple((name, find_factor(name).observe(evidence) or "unknown") for name, _ in variant.levels)
+def _observed(
+    answer: AgentAnswer, report: WorkloadReport, asked: Asked, inspect: Inspect
+) -> tuple[tuple[str, str], ...]:
+    others = map(inspect, (path for path in answer.objects if path != asked.program.path))
+    evidence = Evidence(
+        interp=answer.interp,
+        objects=answer.objects,
+        mapped=report.mapped,
+        facts=answer.facts,
+        program=asked.program.facts,
+        libraries=tuple(facts for facts in others if facts is not None),
+    )
+    return tuple((name, find_factor(name).observe(evidence) or "unknown") for name, _ in asked.variant.levels)
 
 
 def _wrong_level(observed: tuple[tuple[str, str], ...], variant: Variant) -> str:

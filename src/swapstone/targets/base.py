@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import Noun, UserError
 from swapstone.wire import AgentAnswer, TrialRequest
 
@@ -121,6 +122,17 @@ class Target(abc.ABC):
             UserError: this target needs built programs.
         """
         raise UserError(f"The target {self.name} runs built programs: {workload} of {variant} must be put there.")
+
+    def inspect(self, path: str) -> ProgramFacts | None:
+        """Read what the file of a program or shared object on the target says of how it was made.
+
+        Args:
+            path: on the target.
+
+        Returns:
+            What it says; None when it isn't there, can't be read, or is no ELF file.
+        """
+        return read_facts(Path(path))
 
     @abc.abstractmethod
     def scratch(self) -> str:

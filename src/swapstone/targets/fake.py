@@ -22,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from swapstone.factors import ProgramFacts
 from swapstone.model import UserError, WireError
 from swapstone.targets.base import Target, TargetDescription, TargetError
 from swapstone.targets.fakespec import Manner, Spec, load_spec
@@ -80,6 +81,10 @@ class FakeTarget(Target):
     def path_of(self, variant: str, workload: str) -> str:
         """Name the program that stands for a workload of a variant."""
         return f"/fake/{urllib.parse.quote(variant, safe='')}/{urllib.parse.quote(workload, safe='')}"
+
+    def inspect(self, path: str) -> ProgramFacts | None:  # noqa: ARG002 - the contract
+        """Return nothing: no file is there."""
+        return None
 
     def scratch(self) -> str:
         """Return a folder's name; nothing is written."""

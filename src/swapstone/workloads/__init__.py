@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from swapstone.model import Suite, UserError, Workload, unknown
+from swapstone.model import OWN_SUITE, Experiment, Suite, UserError, Workload, unknown
 from swapstone.workloads import libc, libc_extra
+from swapstone.workloads.own import own_workload
 from swapstone.workloads.samples import samples_of
 
-__all__ = ["SUITES", "find_suite", "find_workload", "find_workloads", "samples_of"]
+__all__ = ["SUITES", "find_suite", "find_workload", "find_workloads", "samples_of", "workloads_of"]
 
 SUITES: tuple[Suite, ...] = (libc.SUITE, libc_extra.SUITE)
 """Every suite. A new one is a module here, and one name in this tuple."""
@@ -38,6 +39,18 @@ def find_workload(suite: str, name: str) -> Workload:
         if workload.name == name:
             return workload
     raise unknown("workload", name, (workload.name for workload in workloads))
+
+
+def workloads_of(experiment: Experiment) -> dict[tuple[str, str], Workload]:
+    """Return every workload of an experiment by (suite, name), in its order; the user's own program among them.
+
+    Raises:
+        UserError: this Swapstone does not know one of them.
+    """
+    return {
+        (suite, name): own_workload(experiment) if suite == OWN_SUITE else find_workload(suite, name)
+        for suite, name in experiment.workloads
+    }
 
 
 def find_workloads(suites: Iterable[str], only: Iterable[str] = ()) -> tuple[tuple[str, Workload], ...]:

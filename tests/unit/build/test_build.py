@@ -13,6 +13,7 @@ from swapstone.build import (
     build_empty,
     build_workload,
     loader_version,
+    provide,
     require_tools,
     sizes_of,
 )
@@ -20,7 +21,7 @@ from swapstone.factors import Level, recipe_of
 from swapstone.model import UnavailableError, UserError, Variant, Workload
 from swapstone.workloads import find_workload
 
-GLIBC, MUSL = (recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE) for level in ("glibc", "musl"))
+GLIBC, MUSL = (provide(recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE)) for level in ("glibc", "musl"))
 STRLEN = find_workload("libc", "b_string_strlen")
 
 

@@ -6,7 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from swapstone.build import BASE_RECIPE
+from swapstone.build import BASE_RECIPE, provide
 from swapstone.factors import Recipe, recipe_of
 from swapstone.model import Variant
 from swapstone.model.share import share_dir
@@ -36,7 +36,7 @@ class Programs:
     def compile(self, level: str, *arguments: str | Path) -> None:
         """Call a level's compiler with the flags of every program."""
         recipe = recipe_for(level)
-        subprocess.run([*recipe.compiler, *recipe.cflags, *map(str, arguments)], check=True, timeout=60)
+        subprocess.run([*recipe.command, *recipe.cflags, *map(str, arguments)], check=True, timeout=60)
 
     def build_text(self, level: str, text: str) -> Path:
         """Build a workload whose source is given, with the harness."""
@@ -49,7 +49,7 @@ class Programs:
 
 
 def recipe_for(level: str) -> Recipe:
-    return recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE)
+    return provide(recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE))
 
 
 def run(program: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

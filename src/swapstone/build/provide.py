@@ -1,0 +1,26 @@
+"""From the names in a recipe to what this machine has: compiler commands, flags, objects to preload."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swapstone.factors import Recipe
+from swapstone.model import UnavailableError
+
+_COMMANDS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("cc", "glibc"): ("cc",),
+    ("cc", "musl"): ("musl-gcc",),
+}
+"""(compiler, C library) to the command."""
+
+
+def provide(recipe: Recipe) -> Recipe:
+    """Turn the names in a recipe, once every factor has spoken, into commands, flags and objects; fetch and build what is needed.
+
+    Raises:
+        UnavailableError: this combination doesn't exist or can't be made here; says why.
+    """
+    command = _COMMANDS.get((recipe.compiler, recipe.libc))
+    if command is None:
+        raise UnavailableError(f"There is no way to compile for {recipe.libc} with {recipe.compiler}.")
+    return msgspec.structs.replace(recipe, command=command)
