@@ -1,11 +1,13 @@
 """From a variant and a workload to a program, addressed by the digest of everything that went into it."""
 
+from swapstone.build.layouts import environment_padding
 from swapstone.build.native import (
     BASE_RECIPE,
     EMPTY_PROGRAMS,
     EMPTY_SUITE,
     Built,
     build_empty,
+    build_layouts,
     build_workload,
 )
 from swapstone.build.provide import provide
@@ -19,8 +21,10 @@ __all__ = [
     "SIZE_METRICS",
     "Built",
     "build_empty",
+    "build_layouts",
     "build_workload",
     "compiler_version",
+    "environment_padding",
     "loader_version",
     "provide",
     "require_tools",

@@ -8,10 +8,12 @@ import hashlib
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
+from swapstone.build import layouts
 from swapstone.build.sizes import sizes_of
 from swapstone.build.tools import compiler_identity
 from swapstone.factors import ProgramFacts, Recipe, read_facts
@@ -64,11 +66,35 @@ def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False
         UnavailableError: the compiler is not there.
         UserError: it doesn't compile; the message ends with what the compiler said.
     """
+    return _build(_job(workload, recipe, relinked=relinked))
+
+
+def build_layouts(workload: Workload, recipe: Recipe, seeds: Sequence[str]) -> tuple[Built, ...]:
+    """Build several links of one workload: the same code with its functions and objects in other orders, at other offsets.
+
+    Args:
+        workload: names the source.
+        recipe: compiler and flags, the levels applied and provided.
+        seeds: one for each link; equal ones give equal programs.
+
+    Returns:
+        One program for each seed. They are compiled once, with every function in a section of its own.
+
+    Raises:
+        UnavailableError: the compiler is not there.
+        UserError: it doesn't compile; the message ends with what the compiler said.
+    """
+    job = _job(workload, layouts.with_sections(recipe), relinked=False)
+    with tempfile.TemporaryDirectory(prefix="swapstone-objects-") as objects:
+        return tuple(_build(dataclasses.replace(job, layout=seed, objects=Path(objects))) for seed in seeds)
+
+
+def _job(workload: Workload, recipe: Recipe, *, relinked: bool) -> Job:
     folder = share_dir() / "native" / "workloads"
     sources = (folder / workload.source, folder / "harness.c")
     headers = tuple(sorted(folder.glob("*.h")))
     companions = tuple(folder / name for name in workload.companions)
-    return _build(Job(sources, headers, companions, recipe, workload.libraries, relinked))
+    return Job(sources, headers, companions, recipe, workload.libraries, relinked)
 
 
 EMPTY_SUITE = "size"
@@ -98,7 +124,11 @@ def build_empty(program: Workload, recipe: Recipe) -> Built:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """All that decides a program: C sources, the headers they may include, shared objects beside it, flags."""
+    """All that decides a program: C sources, the headers they may include, shared objects beside it, flags.
+
+    `layout` is the seed of a shuffled link, empty for one as it comes; `objects` a folder in which objects are kept from one such
+    link to the next.
+    """
 
     sources: tuple[Path, ...]
     headers: tuple[Path, ...]
@@ -106,6 +136,8 @@ class Job:
     recipe: Recipe
     libraries: tuple[str, ...]
     relinked: bool
+    layout: str = ""
+    objects: Path | None = None
 
 
 def _build(job: Job) -> Built:
@@ -117,6 +149,7 @@ def _build(job: Job) -> Built:
     digests = tuple((path.name, _sha256(path)) for path in (*job.sources, *job.headers, *job.companions))
     shown = [*recipe.command, *recipe.cflags, *(path.name for path in job.sources), *recipe.ldflags, *job.libraries]
     command = " ".join(shown) + (" (relinked)" if job.relinked else "")
+    command += f" (layout {job.layout})" if job.layout else ""
     address = "\n".join((command, compiler_identity(recipe.command), *(f"{name} {digest}" for name, digest in digests)))
     home = cache_dir() / "programs" / hashlib.sha256(address.encode()).hexdigest()[:32]
     program = home / PROGRAM
@@ -131,12 +164,10 @@ def _compile(home: Path, job: Job) -> None:
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
         work = Path(temporary)
-        objects = []
-        for source in job.sources:
-            target = work / f"{source.stem}.o"
-            _run([*recipe.command, *recipe.cflags, "-I", str(source.parent), "-c", str(source), "-o", str(target)])
-            objects.append(str(target))
-        if job.relinked:
+        objects = _objects(job, job.objects or work)
+        if job.layout:
+            objects = layouts.shuffled(objects, work, job.layout, lambda arguments: _run([*recipe.command, *arguments]))
+        elif job.relinked:
             objects = [*_padding(work, recipe), *reversed(objects)]
         done = work / "done"
         done.mkdir()
@@ -155,6 +186,18 @@ def _compile(home: Path, job: Job) -> None:
         except OSError:
             if not (home / PROGRAM).is_file():  # else another process built the same program at the same time
                 raise
+
+
+def _objects(job: Job, folder: Path) -> list[str]:
+    """Compile every source that the folder holds no object of."""
+    objects = []
+    for source in job.sources:
+        target = folder / f"{source.stem}.o"
+        if not target.exists():
+            flags = (*job.recipe.cflags, "-I", str(source.parent))
+            _run([*job.recipe.command, *flags, "-c", str(source), "-o", str(target)])
+        objects.append(str(target))
+    return objects
 
 
 def _facts_of(program: Path) -> ProgramFacts | None:

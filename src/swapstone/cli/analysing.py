@@ -99,4 +99,5 @@ def _sizes(view: RecordView) -> SizeValues:
             (metrics[name], size) for name, size in artifact.sizes
         )
         for artifact in artifacts
+        if not artifact.layout
     }

@@ -28,6 +28,7 @@ def compare_command(
     seed: int | None,
     blocks: int | None,
     null: bool,
+    layouts: int | None,
     target: str,
     out: str | None,
     resume: str | None,
@@ -58,6 +59,7 @@ def compare_command(
         seed=seed,
         blocks=blocks,
         null=null,
+        layouts=layouts or 0,
         target=target,
     )
     return start(resolve(wish), out)

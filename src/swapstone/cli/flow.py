@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from swapstone.cli.analysing import analyse_record, verdicts_digest
+from swapstone.cli.budget import check_budget
 from swapstone.cli.live import display
 from swapstone.cli.options import parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.cli.printing import print_table
@@ -43,6 +44,7 @@ class Wish:
     seed: int | None = None
     blocks: int | None = None
     null: bool = False
+    layouts: int = 0
     target: str = "host"
     published: str = ""
 
@@ -90,6 +92,7 @@ def resolve(wish: Wish) -> Experiment:
         seed=wish.seed if wish.seed is not None else secrets.randbelow(2**31),
         null=wish.null,
         blocks=wish.blocks or 0,
+        layouts=wish.layouts,
         published=wish.published,
     )
 
@@ -110,6 +113,11 @@ def start(experiment: Experiment, out: str | None, passes: dict[tuple[str, str],
     # First all that may be wrong with the wish, then the record: a mistake leaves nothing behind.
     with open_target(experiment.target) as target:
         check_levels(experiment, target)
+        if experiment.layouts and not target.needs_build:
+            raise UserError(f"The target {target.name} runs no programs of ours: --layouts has nothing to link.")
+        note = check_budget(experiment)
+        if note:
+            click.echo(f"Note: {note}", err=True)
         with RecordWriter.create(path, experiment) as writer:
             ending = STOPPED
             with display(experiment.budget_ns, experiment.margin) as shown, _sealed_when_it_breaks(writer):

@@ -102,6 +102,12 @@ measuring = Chain(
         is_flag=True,
         help="Add the baseline a second time, and a relinked copy: how often do they differ?",
     ),
+    click.option(
+        "--layouts",
+        type=click.IntRange(2, 1000),
+        metavar="N",
+        help="Link each variant N times, functions and data shuffled: do verdicts survive it?  Needs about 10 or more.",
+    ),
     click.option("--target", default="host", show_default=True, metavar="TARGET", help="host, or fake:SPEC.toml"),
     click.option("--out", metavar="DIR", help="Folder of the new record.  [records/TIME-NAME]"),
 )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from swapstone.compare.caveats import DIFFERENT, caveats_of
 from swapstone.compare.collect import collect
 from swapstone.compare.index import indices
+from swapstone.compare.layouts import spreads
 from swapstone.compare.noise import busy_loads, noise_of, preferred_time
 from swapstone.compare.rows import Row, SizeValues, levels, run_rows, size_rows
 from swapstone.compare.verdicts import comparison
@@ -52,33 +53,40 @@ def analyse(
     Returns:
         The analysis. Every number in it is finite.
     """
+    cells = collect(runs)
     rows = _ordered(
         experiment,
         [
-            *run_rows(experiment, variants, workloads, collect(runs)),
+            *run_rows(experiment, variants, workloads, cells),
             *size_rows(experiment, variants, workloads, sizes or {}),
         ],
     )
     busy = busy_loads(runs, workloads)
     comparisons = _judged(experiment, rows, busy)
     noise = noise_of(runs, workloads)
-    every_index = indices(rows, experiment.confidence)
+    every_index = indices(rows, experiment.confidence, layouts=bool(experiment.layouts))
     copies = [variant.label for variant in variants if variant.copy is not Copy.FIRST]
     return Analysis(
         comparisons=comparisons,
         indices=tuple(index for index in every_index if index.candidate not in copies),
         nulls=tuple(_null_result(copy, comparisons, every_index, busy) for copy in copies),
         noise=noise,
-        caveats=(*caveats, *caveats_of(runs, rows, comparisons, noise, 1 - experiment.confidence)),
+        caveats=(*caveats, *caveats_of(experiment, runs, rows, comparisons, noise)),
         failures=tuple(
             Failure(key=run.trial.key, status=run.status.value, reason=run.reason)
             for run in runs
             if run.status is not Status.OK
         ),
-        blocks=max((len(row.blocks) for row in rows), default=0),
+        blocks=_blocks(runs) if experiment.layouts else max((len(row.blocks) for row in rows), default=0),
         runs=len(runs),
         correction=CORRECTION,
+        layouts=tuple(spreads(experiment, variants, workloads, cells, busy)) if experiment.layouts else (),
     )
+
+
+def _blocks(runs: Sequence[Run]) -> int:
+    """Return how many blocks have a run that is ok, the warm-up left out."""
+    return len({run.trial.block for run in runs if run.status is Status.OK and run.trial.block > 0})
 
 
 def _ordered(experiment: Experiment, rows: Sequence[Row]) -> list[Row]:

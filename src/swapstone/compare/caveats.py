@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from swapstone.compare.rows import Family, Row
-from swapstone.model import Caveat, CaveatKind, Comparison, Noise, Run, Scale, Status, Verdict
+from swapstone.model import Caveat, CaveatKind, Comparison, Experiment, Noise, Run, Scale, Status, Verdict
 from swapstone.stats import binomial_tail, common_level, dependence_p_value
 
 STEAL_PERCENT = 1.0
@@ -24,34 +24,38 @@ DIFFERENT = (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED)
 
 
 def caveats_of(
-    runs: Sequence[Run], rows: Sequence[Row], comparisons: Sequence[Comparison], noise: Noise, rate: float
+    experiment: Experiment, runs: Sequence[Run], rows: Sequence[Row], comparisons: Sequence[Comparison], noise: Noise
 ) -> tuple[Caveat, ...]:
     """Find every caveat that the runs and their comparisons call for.
 
     Args:
+        experiment: its confidence, and whether it has layouts.
         runs: all of the experiment.
         rows: as compared, parallel to `comparisons`.
         comparisons: with verdicts.
         noise: how busy the machine was.
-        rate: 1 - confidence.
     """
     return (
-        *_few_blocks(comparisons),
+        *_few_blocks(experiment, comparisons),
         *_noisy(noise),
         *_without_numbers(runs),
-        *_dependent(rows),
-        *_nulls(rows, comparisons, rate),
+        # With layouts a row's values are in order of layouts, not of time.
+        *(() if experiment.layouts else _dependent(rows)),
+        *_nulls(rows, comparisons, 1 - experiment.confidence),
     )
 
 
-def _few_blocks(comparisons: Sequence[Comparison]) -> Iterator[Caveat]:
+def _few_blocks(experiment: Experiment, comparisons: Sequence[Comparison]) -> Iterator[Caveat]:
     few = [c for c in comparisons if c.verdict is Verdict.INCONCLUSIVE and c.low is None]
     if few:
         fewest = min(len(c.baseline_values) for c in few)
         yield Caveat(
             kind=CaveatKind.FEW_BLOCKS,
-            message=f"{len(few)} of {len(comparisons)} comparisons have too few pairs of runs (from {fewest}) for any interval.",
-            hint="Give it more time with --budget, or fewer workloads with --only.",
+            message=f"{len(few)} of {len(comparisons)} comparisons have too few pairs of {'layouts' if experiment.layouts else 'runs'} "
+            f"(from {fewest}) for any interval.",
+            hint="Give it more --layouts, or fewer workloads with --only."
+            if experiment.layouts
+            else "Give it more time with --budget, or fewer workloads with --only.",
         )
 
 

@@ -15,12 +15,13 @@ TIMES = ("wall", "cpu")
 """Metrics that have an index."""
 
 
-def indices(rows: Iterable[Row], confidence: float) -> tuple[Index, ...]:
+def indices(rows: Iterable[Row], confidence: float, *, layouts: bool = False) -> tuple[Index, ...]:
     """Compute one index for each (suite, load, time metric, candidate) of the rows, in their order.
 
     Args:
         rows: any; those without usable ratios are left out of their index.
         confidence: of the intervals; each index is one claim, so it isn't corrected.
+        layouts: whether the rows' blocks are layouts.
 
     Returns:
         An index for each that has a block in which all its workloads have a pair.
@@ -30,11 +31,11 @@ def indices(rows: Iterable[Row], confidence: float) -> tuple[Index, ...]:
         usable = row.inference is not None or (row.constant and not row.trouble)
         if row.metric.name in TIMES and usable and row.scale is Scale.RATIO:
             together.setdefault((row.group[0], row.group[2], row.metric.name, row.candidate), []).append(row)
-    found = (_index(members, confidence) for members in together.values())
+    found = (_index(members, confidence, layouts) for members in together.values())
     return tuple(index for index in found if index is not None)
 
 
-def _index(rows: Sequence[Row], confidence: float) -> Index | None:
+def _index(rows: Sequence[Row], confidence: float, layouts: bool) -> Index | None:
     """Average the log ratios over the workloads in every block that all of them have, then infer over blocks."""
     by_block = [dict(zip(row.blocks, np.log(row.after) - np.log(row.before), strict=True)) for row in rows]
     common = sorted(set.intersection(*(set(ratios) for ratios in by_block)))
@@ -56,4 +57,5 @@ def _index(rows: Sequence[Row], confidence: float) -> Index | None:
         low=None if interval is None else math.exp(interval.low),
         high=None if interval is None else math.exp(interval.high),
         confidence=confidence,
+        layouts=layouts,
     )

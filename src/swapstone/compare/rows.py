@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapstone.compare.collect import Cell, Cells, Group
+from swapstone.compare.layouts import by_layout
 from swapstone.model import Copy, Experiment, Metric, Quantity, Scale, Variant, Verdict, Workload
 from swapstone.stats import SignedRank, common_level, differences, log_ratios, pairs_needed
 
@@ -32,7 +33,7 @@ class Row:
         metric, workload: what was measured, and of what.
         baseline, candidate: labels.
         null: whether the candidate is a copy of the baseline.
-        blocks: numbers of the blocks whose two runs are a pair, ascending.
+        blocks: numbers of the blocks whose two runs are a pair, ascending; with layouts, of the layouts that have such a block.
         before, after: their values of baseline and candidate, shape (pairs,).
         constant: whether each side gave one number throughout, often enough to rely on it.
         trouble: verdict and reason, where there can be no comparison.
@@ -100,6 +101,8 @@ def run_rows(
                     sides = found.get(baseline.label, Cell()), found.get(candidate.label, Cell())
                     blocks = _common(*sides, metric.name)
                     before, after = (np.array([side.values[b][metric.name] for b in blocks]) for side in sides)
+                    if experiment.layouts and blocks:
+                        blocks, (before, after) = by_layout(blocks, (before, after), experiment.layouts)
                     yield Row(
                         group=(suite, name, load),
                         workload=workloads[name],

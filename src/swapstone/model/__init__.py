@@ -7,6 +7,7 @@ from swapstone.model.analysis import (
     Comparison,
     Failure,
     Index,
+    LayoutSpread,
     Noise,
     NullResult,
     Scale,
@@ -24,6 +25,7 @@ from swapstone.model.experiment import (
     PrintedNumber,
     Trial,
     Variant,
+    layout_of,
 )
 from swapstone.model.measure import IDLE, Cpus, Direction, Load, Metric, Quantity, Suite, Workload
 from swapstone.model.outcome import Run, Sample, Status
@@ -42,6 +44,7 @@ __all__ = [
     "FactorLevels",
     "Failure",
     "Index",
+    "LayoutSpread",
     "Load",
     "Metric",
     "Noise",
@@ -64,5 +67,6 @@ __all__ = [
     "WireError",
     "Workload",
     "WorkloadPrecision",
+    "layout_of",
     "unknown",
 ]

@@ -60,7 +60,7 @@ class Comparison(Noun, frozen=True, kw_only=True):
         metric: what.
         baseline, candidate: labels of the two variants.
         baseline_values, candidate_values: one number per run, paired by block, in the metric's unit. Runs without a partner
-            are left out of both.
+            are left out of both. Of an experiment with layouts, one number per layout: the mean of its runs, geometric where none is 0.
         scale: how `effect`, `low` and `high` are expressed.
         effect: Hodges-Lehmann estimate; a ratio (1.0: no difference) or a difference in the metric's unit; None without
             a single pair.
@@ -102,8 +102,9 @@ class Index(Noun, frozen=True, kw_only=True):
     Attributes:
         suite, load, metric, baseline, candidate: of what.
         workloads: how many workloads entered it.
-        blocks: how many blocks, each complete for all of them.
+        blocks: how many blocks, each complete for all of them; of an experiment with layouts, how many layouts.
         effect, low, high: the ratio and its interval at `confidence` (not corrected: one index is one claim).
+        layouts: whether `blocks` counts layouts.
     """
 
     suite: str
@@ -117,6 +118,37 @@ class Index(Noun, frozen=True, kw_only=True):
     low: float | None
     high: float | None
     confidence: float
+    layouts: bool = False
+
+
+class LayoutSpread(Noun, frozen=True, kw_only=True):
+    """How far links of the same code differ: their functions and data in another order, at other addresses, on another stack.
+
+    Attributes:
+        suite, workload, load: where.
+        metric: which time.
+        variant: label of the variant whose links these are.
+        layouts: how many links.
+        runs: how many runs of them.
+        spread: slowest / fastest link, each the geometric mean of its runs.
+        expected: what that would be from the noise between runs alone, the median over random assignments of the runs to links; None
+            where no link ran twice.
+        p_value: share of those assignments with such a spread or a larger one, Phipson and Smyth's (2010) estimate; None as before.
+        deviation: standard deviation of the links' true logarithms, the noise between runs taken off (one-way random effects); None
+            as before.
+    """
+
+    suite: str
+    workload: str
+    load: str
+    metric: str
+    variant: str
+    layouts: int
+    runs: int
+    spread: float
+    expected: float | None
+    p_value: float | None
+    deviation: float | None
 
 
 class NullResult(Noun, frozen=True, kw_only=True):
@@ -196,6 +228,7 @@ class Analysis(Noun, frozen=True, kw_only=True):
         blocks: largest number of pairs that any comparison has.
         runs: how many runs were read, warm-up included.
         correction: name of the method that sets the level of the intervals.
+        layouts: how far links of the same code differ, for the time that decides; empty unless the experiment has layouts.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -207,3 +240,4 @@ class Analysis(Noun, frozen=True, kw_only=True):
     blocks: int
     runs: int
     correction: str
+    layouts: tuple[LayoutSpread, ...] = ()

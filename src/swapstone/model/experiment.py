@@ -141,6 +141,19 @@ class Experiment(Noun, frozen=True, kw_only=True):
     layouts: int = 0
 
 
+def layout_of(block: int, layouts: int) -> int:
+    """Return which link of its programs a block runs: they take turns, and every variant of a block is at the same turn.
+
+    Args:
+        block: its number; the warm-up runs what block 1 runs.
+        layouts: how many links there are, at least 1.
+
+    Returns:
+        A number from 0.
+    """
+    return max(0, block - 1) % layouts
+
+
 class Trial(Noun, frozen=True, kw_only=True):
     """One run to make: the unit of the experiment.
 

@@ -62,6 +62,17 @@ def block(experiment: Experiment, index: int, still_open: Iterable[Group]) -> tu
     )
 
 
+def layout_seeds(experiment: Experiment, copy: Copy) -> tuple[str, ...]:
+    """Return the seeds of an experiment's layouts: equal for all variants, but for the relinked copy, which has its own.
+
+    Args:
+        experiment: its seed and how many layouts it asks for.
+        copy: of the variant.
+    """
+    which = "relinked" if copy is Copy.RELINKED else "layout"
+    return tuple(_rank(experiment.seed, which, turn).hex()[:16] for turn in range(experiment.layouts))
+
+
 def _rank(seed: int, *parts: object) -> bytes:
     """Return a pseudo-random sort key that depends on nothing but its arguments."""
     return hashlib.sha256("\0".join(map(str, (seed, *parts))).encode()).digest()

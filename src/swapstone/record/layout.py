@@ -51,7 +51,8 @@ class Artifact(Noun, frozen=True, kw_only=True):
         sha256: of the file.
         command: how it was built, with paths shortened.
         sources: pairs (file name, SHA-256).
-        sizes: pairs (name, bytes): text, data, bss, file.
+        sizes: pairs (name, bytes): text, data, bss, file; empty for the links of `layout`.
+        layout: number of the shuffled link that it is, from 1; 0 for the program as it comes.
     """
 
     suite: str
@@ -62,6 +63,7 @@ class Artifact(Noun, frozen=True, kw_only=True):
     command: str
     sources: tuple[tuple[str, str], ...]
     sizes: tuple[tuple[str, int], ...]
+    layout: int = 0
 
 
 class Manifest(Noun, frozen=True, kw_only=True):
@@ -149,7 +151,9 @@ def manifest_differences(first: Manifest, second: Manifest) -> tuple[str, ...]:
         for name in sorted(old.keys() | new.keys()):
             if old.get(name) != new.get(name):
                 said.append(f"{what} {name}: {old.get(name, 'absent')!r} then, {new.get(name, 'absent')!r} now")
-    programs, again = ({(a.suite, a.workload, a.variant): a.sha256 for a in m.artifacts} for m in (first, second))
+    programs, again = (
+        {(a.suite, a.workload, a.variant, a.layout): a.sha256 for a in m.artifacts} for m in (first, second)
+    )
     other = [place for place in programs if programs[place] != again.get(place)]
     if other or programs.keys() != again.keys():
         place = next(iter(other or programs.keys() ^ again.keys()))

@@ -47,7 +47,7 @@ def _varies(comparison: Comparison) -> bool:
 def _facts(comparison: Comparison) -> str:
     """Say in words what a drawing of runs shows, and what the analysis made of them."""
     before, after = _values(comparison)
-    unit, pairs = comparison.metric.unit, words.count(len(comparison.baseline_values), "pair of runs", "pairs of runs")
+    unit, pairs = comparison.metric.unit, words.count(len(comparison.baseline_values), "pair")
     parts = [f"{pairs}. Medians {before} and {after}"]
     for name, values in (("baseline", comparison.baseline_values), ("candidate", comparison.candidate_values)):
         parts.append(f"{name} from {words.quantity(min(values), unit)} to {words.quantity(max(values), unit)}")

@@ -125,6 +125,9 @@ def _evidence(context: ReportContext, analysis: Analysis, found: tuple[Section, 
     for null in analysis.nulls:
         lines.append(f"- **Null.** {_plain(sentences.null(null, baseline))}.")
         lines += [f"  - {_plain(sentences.index(index))}." for index in null.index]
+    if analysis.layouts:
+        lines.append(f"- **Layouts.** {_plain(sentences.layouts_note(context))}")
+        lines += [f"  - {_plain(sentences.layout(each))}." for each in sentences.layouts(analysis)]
     rows = tuple(row for section in found for row in section.rows)
     if context.published and any(row.published for row in rows):
         lines.append(f"- **Published.** {_plain(sentences.page(context.published))}")

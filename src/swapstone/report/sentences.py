@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from swapstone import published
-from swapstone.model import Analysis, Index, Noise, NullResult, Verdict
+from swapstone.model import Analysis, Index, LayoutSpread, Noise, NullResult, Verdict
 from swapstone.report import words
 from swapstone.report.context import ReportContext
 from swapstone.report.view import Agreement, Row, Section, short, signs, tally
@@ -68,7 +68,40 @@ def index(each: Index) -> str:
     if each.low is not None and each.high is not None:
         text += f" ({words.ratio(each.low)} to {words.ratio(each.high)} at {words.percent(each.confidence)})"
     workloads = words.count(each.workloads, "workload")
-    return f"{text}, geometric mean of {workloads} over {words.count(each.blocks, 'complete block')}"
+    unit = "layout" if each.layouts else "complete block"
+    return f"{text}, geometric mean of {workloads} over {words.count(each.blocks, unit)}"
+
+
+LAYOUTS_SHOWN = 6
+"""So many layout spreads a terminal shows, the largest first."""
+
+
+def layouts(analysis: Analysis) -> tuple[LayoutSpread, ...]:
+    """Return the layout spreads, the largest first."""
+    return tuple(sorted(analysis.layouts, key=lambda each: -each.spread))
+
+
+def layout(each: LayoutSpread) -> str:
+    """Say how far links of the same code differ."""
+    where = words.safe(each.workload) + ("" if each.load == "idle" else f" under {words.safe(each.load)}")
+    text = (
+        f"{where}, {words.safe(short(each.variant))}: the slowest of {words.count(each.layouts, 'link')} takes "
+        f"{words.ratio(each.spread)} x the fastest's {metric_name(each.metric)}"
+    )
+    if each.expected is None or each.p_value is None or each.deviation is None:
+        return f"{text}; each ran once, so that this may be noise"
+    return (
+        f"{text}; noise alone would make it {words.ratio(each.expected)} x (p {words.digits(each.p_value, 2)}); "
+        f"standard deviation between links {words.percent(each.deviation)}"
+    )
+
+
+def layouts_note(context: ReportContext) -> str:
+    """Say what layouts mean for the numbers."""
+    return (
+        f"{words.count(context.experiment.layouts, 'link')} of each variant took turns, with functions and data in another order and "
+        "another size of environment. Each counts once, as the mean of its runs: the intervals hold for links that were not made, too."
+    )
 
 
 def null(each: NullResult, baseline: str) -> str:

@@ -240,6 +240,7 @@ def _closing(
         lines += columns.wrap(f"Null: {sentences.null(null, _baseline(analysis))}.", width, "  ")
         for index in null.index:
             lines += columns.wrap(f"  its index {sentences.index(index)}.", width, "    ")
+    lines += _layouts(context, analysis, width)
     rows = tuple(row for section in found for row in section.rows)
     memory = view.memory_rows(found)
     if context.published and any(row.published for row in (*rows, *memory)):
@@ -253,6 +254,18 @@ def _closing(
             lines += columns.wrap(reason, width, "    ")
         if len(analysis.failures) > 5:
             lines.append(f"  and {len(analysis.failures) - 5} more")
+    return lines
+
+
+def _layouts(context: ReportContext, analysis: Analysis, width: int) -> list[str]:
+    spreads = sentences.layouts(analysis)
+    if not spreads:
+        return []
+    lines = columns.wrap(f"Layouts: {sentences.layouts_note(context)}", width, "  ")
+    for each in spreads[: sentences.LAYOUTS_SHOWN]:
+        lines += columns.wrap(f"  {sentences.layout(each)}.", width, "    ")
+    if len(spreads) > sentences.LAYOUTS_SHOWN:
+        lines.append(f"  and {len(spreads) - sentences.LAYOUTS_SHOWN} that differ less")
     return lines
 
 

@@ -158,7 +158,7 @@ class Engine:
         baseline = next(iter(self._prepared.variants))
         passes = 1
         for attempt in range(3):
-            program = self._prepared.programs[*key, baseline]
+            program = self._prepared.programs[*key, baseline].in_block(0)
             answer = self._ask(f"calibrate-{number}-{attempt}", program, key, passes)
             outcome = judge(
                 answer, Asked(workload, self._prepared.variants[baseline], program, ""), self._target.inspect
@@ -196,7 +196,7 @@ class Engine:
         answer: AgentAnswer | None = None
         try:
             identity = f"{trial.block}-{trial.position}"
-            program = self._prepared.programs[*key, trial.variant]
+            program = self._prepared.programs[*key, trial.variant].in_block(trial.block)
             answer = self._ask(identity, program, key, self._passes[key])
             outcome = judge(answer, Asked(workload, variant, program, self._checks.get(key, "")), self._target.inspect)
             self._breaks = 0

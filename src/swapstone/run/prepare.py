@@ -7,6 +7,8 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+import msgspec
+
 from swapstone import plan
 from swapstone.build import (
     BASE_RECIPE,
@@ -14,14 +16,16 @@ from swapstone.build import (
     EMPTY_SUITE,
     Built,
     build_empty,
+    build_layouts,
     build_workload,
     compiler_version,
+    environment_padding,
     loader_version,
     provide,
     require_tools,
 )
 from swapstone.factors import ProgramFacts, Recipe, find_factor, find_level, recipe_of
-from swapstone.model import Copy, Experiment, UserError, Variant, Workload
+from swapstone.model import Copy, Experiment, UserError, Variant, Workload, layout_of
 from swapstone.record import Artifact, Manifest
 from swapstone.targets import Target
 from swapstone.workloads import workloads_of
@@ -39,12 +43,18 @@ class Program:
         recipe: environment, priority and objects to preload, all provided.
         artifact: what the manifest says of it, or None on a target that needs no build.
         facts: what its file said before it was stripped, or None where that is not known.
+        links: with layouts, one program for each; they take turns in place of this one, which is then only measured with a ruler.
     """
 
     path: str
     recipe: Recipe
     artifact: Artifact | None
     facts: ProgramFacts | None = None
+    links: tuple[Program, ...] = ()
+
+    def in_block(self, block: int) -> Program:
+        """Return the program that a block runs."""
+        return self.links[layout_of(block, len(self.links))] if self.links else self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +119,8 @@ def prepare(experiment: Experiment, target: Target, progress: Callable[[int, int
             refused[key] = impossible[variant.label]
             continue
         try:
-            programs[key] = _program(suite, workload, variant, recipes[variant.label], target)
+            program = _program(suite, workload, variant, recipes[variant.label], target)
+            programs[key] = _with_layouts(experiment, program, workload, variant, target)
         except UserError as error:
             refused[key] = error.message
     progress(len(wanted), len(wanted), "")
@@ -162,7 +173,8 @@ def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, s
     # The C library as the programs name it themselves: by their loader.
     named = {loader_version(Path(program.artifact.path)) for program in prepared.programs.values() if program.artifact}
     tools += sorted(loader for loader in named if loader is not None)
-    artifacts = (*(program.artifact for program in prepared.programs.values() if program.artifact), *prepared.empty)
+    every = [each for program in prepared.programs.values() for each in (program, *program.links)]
+    artifacts = (*(program.artifact for program in every if program.artifact), *prepared.empty)
     return Manifest(
         machine=target.describe().facts(),
         tools=(*tools, *target.tools()),
@@ -177,6 +189,27 @@ def _program(suite: str, workload: Workload, variant: Variant, recipe: Recipe, t
         return Program(path, recipe, None, target.inspect(path))
     built = build_workload(workload, recipe, relinked=variant.copy is Copy.RELINKED)
     return Program(target.put(built.path), recipe, _artifact(suite, workload, variant, built), built.facts)
+
+
+def _with_layouts(
+    experiment: Experiment, program: Program, workload: Workload, variant: Variant, target: Target
+) -> Program:
+    """Give a program the links that take its turns, if the experiment asks for layouts. Each has an environment of another size."""
+    if not experiment.layouts or program.artifact is None:
+        return program
+    seeds = plan.layout_seeds(experiment, variant.copy)
+    links = []
+    for number, (seed, built) in enumerate(
+        zip(seeds, build_layouts(workload, program.recipe, seeds), strict=True), start=1
+    ):
+        recipe = msgspec.structs.replace(
+            program.recipe, environment=(*program.recipe.environment, environment_padding(seed))
+        )
+        artifact = msgspec.structs.replace(
+            _artifact(program.artifact.suite, workload, variant, built), layout=number, sizes=()
+        )
+        links.append(Program(target.put(built.path), recipe, artifact, built.facts))
+    return dataclasses.replace(program, links=tuple(links))
 
 
 def _empty(variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> Iterator[Artifact]:

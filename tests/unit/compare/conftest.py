@@ -55,6 +55,7 @@ class Bench:
     levels: tuple[str, ...] = ("glibc", "musl")
     loads: tuple[str, ...] = ("idle",)
     null: bool = False
+    layouts: int = 0
     margin: float = 0.02
     confidence: float = 0.95
     facts: tuple[tuple[str, int], ...] = ()
@@ -108,6 +109,7 @@ class Bench:
             confidence=self.confidence,
             seed=1,
             null=self.null,
+            layouts=self.layouts,
         )
 
     def analysis(self, sizes: SizeValues | None = None) -> Analysis:

@@ -1,0 +1,107 @@
+"""Layouts: the link is the unit of inference, and links of the same code are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+import pytest
+
+from swapstone.compare.layouts import by_layout, spread_of
+from swapstone.model import CaveatKind, Copy, Verdict, layout_of
+from swapstone.plan import layout_seeds
+from tests.unit.builders import experiment as experiment_of
+from tests.unit.compare.conftest import Bench
+
+
+def test_layouts_take_turns_and_the_warm_up_runs_the_first() -> None:
+    assert [layout_of(block, 3) for block in range(8)] == [0, 0, 1, 2, 0, 1, 2, 0]
+
+
+def test_blocks_of_a_layout_become_their_geometric_mean() -> None:
+    present, (first, second) = by_layout(
+        (1, 2, 3, 4), (np.array([1.0, 8.0, 4.0, 2.0]), np.array([3.0, 5.0, 3.0, 5.0])), 2
+    )
+    assert present == (0, 1)
+    assert first.tolist() == pytest.approx([2.0, 4.0])
+    assert second.tolist() == [3.0, 5.0]  # equal values stay exactly what they are
+
+
+def test_with_a_zero_the_means_are_arithmetic() -> None:
+    _, (side,) = by_layout((1, 2, 3), (np.array([0.0, 5.0, 4.0]),), 2)
+    assert side.tolist() == [2.0, 5.0]
+
+
+def test_a_layout_without_a_block_is_left_out() -> None:
+    present, (side,) = by_layout((2, 5), (np.array([7.0, 9.0]),), 3)
+    assert present == (1,)
+    assert side.tolist() == pytest.approx([63.0**0.5])
+
+
+def test_links_that_differ_are_told_from_noise() -> None:
+    random = np.random.default_rng(1)
+    turns = np.arange(60) % 6
+    noise = random.normal(0, 0.01, 60)
+    apart = spread_of(noise + 0.1 * turns, turns)
+    same = spread_of(noise, turns)
+    assert apart[0] == pytest.approx(np.exp(0.5), rel=0.02)
+    assert apart[2] == pytest.approx(0.001) and apart[3] == pytest.approx(0.1 * np.sqrt(3.5), rel=0.1)
+    assert apart[1] is not None and apart[1] > same[0]  # an assignment at random spreads the large differences
+    assert same[2] is not None and same[2] > 0.05 and same[3] is not None and same[3] < 0.006
+
+
+def test_a_spread_without_repetition_tells_nothing_of_noise() -> None:
+    spread, *rest = spread_of(np.log([1.0, 2.0, 4.0]), np.arange(3))
+    assert spread == pytest.approx(4.0) and rest == [None, None, None]
+
+
+def test_the_p_value_of_no_difference_is_uniform_enough() -> None:
+    random = np.random.default_rng(7)
+    turns = np.arange(40) % 8
+    small = sum((spread_of(random.normal(0, 1, 40), turns)[2] or 1) <= 0.1 for _ in range(200))
+    assert 8 <= small <= 34  # 20 expected; the limits are 3.3 standard deviations away
+
+
+def test_seeds_are_the_experiments_own_and_the_relinked_copy_has_others() -> None:
+    experiment = msgspec.structs.replace(experiment_of(), layouts=3)
+    first, again, relinked = (layout_seeds(experiment, copy) for copy in (Copy.FIRST, Copy.AGAIN, Copy.RELINKED))
+    assert first == again and len(set(first) | set(relinked)) == 6
+    assert layout_seeds(msgspec.structs.replace(experiment, seed=experiment.seed + 1), Copy.FIRST) != first
+
+
+def test_the_interval_holds_the_spread_between_links(new_bench: Callable[[], Bench]) -> None:
+    """A difference of 2 % drowns in links that differ by 10 %; taken for runs of one link it would seem real."""
+    random = np.random.default_rng(3)
+    links = np.exp(random.normal(0, 0.1, (2, 12)))
+    turns = [layout_of(block, 12) for block in range(1, 37)]
+    sides = [100.0 * links[side][turns] * np.exp(random.normal(0, 1e-4, 36)) for side in (0, 1)]
+    bench = new_bench()
+    bench.layouts = 12
+    bench.pairs("toy", "wall", list(sides[0]), list(1.02 * sides[1]))
+    found = bench.analysis()
+    (row,) = found.comparisons
+    assert row.verdict is Verdict.INCONCLUSIVE and len(row.baseline_values) == 12
+    assert row.low is not None and row.high is not None and row.high / row.low > 1.1
+    assert found.blocks == 36
+    assert {spread.variant: spread.layouts for spread in found.layouts} == {"libc=glibc": 12, "libc=musl": 12}
+    assert all(spread.p_value is not None and spread.p_value <= 0.002 for spread in found.layouts)
+    assert all(index.layouts and index.blocks == 12 for index in found.indices)
+
+
+def test_links_that_are_alike_leave_a_difference_visible(new_bench: Callable[[], Bench]) -> None:
+    bench = new_bench()
+    bench.layouts = 12
+    bench.noisy("toy", 1.2, 36)
+    (row,) = bench.analysis().comparisons
+    assert row.verdict is Verdict.WORSE
+
+
+def test_too_few_layouts_are_named_as_what_is_missing(new_bench: Callable[[], Bench]) -> None:
+    bench = new_bench()
+    bench.layouts = 3
+    bench.noisy("toy", 1.2, 36)
+    found = bench.analysis()
+    assert found.comparisons[0].verdict is Verdict.INCONCLUSIVE
+    (caveat,) = [caveat for caveat in found.caveats if caveat.kind is CaveatKind.FEW_BLOCKS]
+    assert "too few pairs of layouts (from 3)" in caveat.message and "--layouts" in caveat.hint
