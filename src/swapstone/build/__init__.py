@@ -2,11 +2,13 @@
 
 from swapstone.build.native import (
     BASE_RECIPE,
+    EMPTY_AS_VARIED,
     EMPTY_PROGRAMS,
     EMPTY_SUITE,
     Built,
     build_empty,
     build_workload,
+    c_library_version,
 )
 from swapstone.build.provide import provide
 from swapstone.build.sizes import SIZE_METRICS, sizes_of
@@ -14,12 +16,14 @@ from swapstone.build.tools import compiler_version, loader_version, require_tool
 
 __all__ = [
     "BASE_RECIPE",
+    "EMPTY_AS_VARIED",
     "EMPTY_PROGRAMS",
     "EMPTY_SUITE",
     "SIZE_METRICS",
     "Built",
     "build_empty",
     "build_workload",
+    "c_library_version",
     "compiler_version",
     "loader_version",
     "provide",

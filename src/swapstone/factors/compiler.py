@@ -1,0 +1,60 @@
+"""The C compiler."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from swapstone.factors.base import Evidence, Level, ProgramFacts, Recipe, Stage
+from swapstone.factors.switches import recorded, with_recording
+
+# How each compiler begins a recorded command line, and what it leaves in .comment.
+_RECORDS = {"gcc": re.compile(r"^GNU "), "clang": re.compile(r"^\S*clang\S* ")}
+_COMMENTS = {"gcc": re.compile(r"^GCC: "), "clang": re.compile(r"\bclang version ")}
+
+
+class Compiler:
+    """Which C compiler a program is compiled with."""
+
+    name = "compiler"
+    stage = Stage.COMPILE
+    describes = "the C compiler"
+    unseen = (
+        "Its file names no compiler: don't remove the section .comment, and pass on the flags that the build is given."
+    )
+    levels: tuple[Level, ...] = (
+        Level(name="gcc", describes="the GNU C compiler", needs=("gcc",), package="gcc"),
+        Level(
+            name="clang", describes="LLVM's C compiler, with gcc's start-up objects", needs=("clang",), package="clang"
+        ),
+    )
+
+    def apply(self, level: str, recipe: Recipe) -> Recipe:
+        """Name the level in the recipe, and have the compiler record what it does."""
+        return msgspec.structs.replace(recipe, compiler=level, cflags=with_recording(recipe.cflags))
+
+    def observe(self, evidence: Evidence) -> str | None:
+        """Name the compiler by the recorded command lines, or else by the names that compilers leave in ``.comment``.
+
+        The start-up objects and libraries of a system are compiled by gcc whatever compiles the program, so without recorded command
+        lines gcc's name tells nothing when clang's is there too.
+
+        Returns:
+            A level's name; several joined by ``+`` when the recorded command lines are of several compilers; None when no name is left.
+        """
+        if evidence.program is None:
+            return None
+        seen = _recorded(evidence.program)
+        if seen:
+            return "+".join(seen)
+        left = {level for level, sign in _COMMENTS.items() if any(map(sign.search, evidence.program.comments))}
+        return "clang" if "clang" in left else "gcc" if left else None
+
+
+def _recorded(program: ProgramFacts) -> list[str]:
+    lines = recorded(program)
+    return sorted(level for level, sign in _RECORDS.items() if any(map(sign.match, lines)))
+
+
+COMPILER = Compiler()
