@@ -6,11 +6,10 @@ import re
 
 import msgspec
 
-from swapstone.factors.base import Evidence, Level, ProgramFacts, Recipe, Stage
+from swapstone.factors.base import Evidence, Level, Recipe, Stage
 from swapstone.factors.switches import recorded, with_recording
 
-# How each compiler begins a recorded command line, and what it leaves in .comment.
-_RECORDS = {"gcc": re.compile(r"^GNU "), "clang": re.compile(r"^\S*clang\S* ")}
+# What each compiler leaves in .comment.
 _COMMENTS = {"gcc": re.compile(r"^GCC: "), "clang": re.compile(r"\bclang version ")}
 
 
@@ -45,16 +44,11 @@ class Compiler:
         """
         if evidence.program is None:
             return None
-        seen = _recorded(evidence.program)
+        seen = sorted({name for name, _ in recorded(evidence.program)})
         if seen:
             return "+".join(seen)
         left = {level for level, sign in _COMMENTS.items() if any(map(sign.search, evidence.program.comments))}
         return "clang" if "clang" in left else "gcc" if left else None
-
-
-def _recorded(program: ProgramFacts) -> list[str]:
-    lines = recorded(program)
-    return sorted(level for level, sign in _RECORDS.items() if any(map(sign.match, lines)))
 
 
 COMPILER = Compiler()

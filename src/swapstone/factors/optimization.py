@@ -46,7 +46,7 @@ class Optimization:
         """
         if evidence.program is None:
             return None
-        seen = {_level_of(line) for line in recorded(evidence.program)}
+        seen = {_level_of(line) for _, line in recorded(evidence.program)}
         return "+".join(sorted(seen)) or None
 
 
