@@ -26,7 +26,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     factors = top / "src" / "swapstone" / "factors"
     (factors / "priority.py").write_text(file)
     registry = (factors / "__init__.py").read_text()
-    changed = registry.replace("FACTORS: tuple[Factor, ...] = (LIBC,)\n", line)
+    changed = registry.replace("FACTORS: tuple[Factor, ...] = (LIBC, LINKING, COMPILER, OPTIMIZATION)\n", line)
     assert changed != registry
     changed = changed.replace(
         "from swapstone.factors.libc import LIBC\n",

@@ -3,12 +3,14 @@
 from swapstone.build.layouts import environment_padding
 from swapstone.build.native import (
     BASE_RECIPE,
+    EMPTY_AS_VARIED,
     EMPTY_PROGRAMS,
     EMPTY_SUITE,
     Built,
     build_empty,
     build_layouts,
     build_workload,
+    c_library_version,
 )
 from swapstone.build.provide import provide
 from swapstone.build.sizes import SIZE_METRICS, sizes_of
@@ -16,6 +18,7 @@ from swapstone.build.tools import compiler_version, loader_version, require_tool
 
 __all__ = [
     "BASE_RECIPE",
+    "EMPTY_AS_VARIED",
     "EMPTY_PROGRAMS",
     "EMPTY_SUITE",
     "SIZE_METRICS",
@@ -23,6 +26,7 @@ __all__ = [
     "build_empty",
     "build_layouts",
     "build_workload",
+    "c_library_version",
     "compiler_version",
     "environment_padding",
     "loader_version",

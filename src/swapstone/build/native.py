@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -15,8 +16,9 @@ import msgspec
 
 from swapstone.build import layouts
 from swapstone.build.sizes import sizes_of
-from swapstone.build.tools import compiler_identity
-from swapstone.factors import ProgramFacts, Recipe, read_facts
+from swapstone.build.toolchain import linked_dynamically
+from swapstone.build.tools import compiler_identity, loader_version
+from swapstone.factors import RECORDED, ProgramFacts, Recipe, read_facts
 from swapstone.model import UnavailableError, UserError, Workload
 from swapstone.model.share import cache_dir, share_dir
 
@@ -30,6 +32,8 @@ BASE_RECIPE = Recipe(
 
 PROGRAM = "prog"
 FACTS = "facts.json"
+KEPT = "program, facts with entry"
+"""What the folder of a built program holds: part of its address, so that a later version doesn't take what an earlier one built."""
 BUILD_TIMEOUT_S = 120
 
 
@@ -63,7 +67,7 @@ def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False
         relinked: link the same objects in another order and with another offset: the same code at other addresses.
 
     Raises:
-        UnavailableError: the compiler is not there.
+        UnavailableError: the compiler is not there, or the workload loads shared objects and the program would be static.
         UserError: it doesn't compile; the message ends with what the compiler said.
     """
     return _build(_job(workload, recipe, relinked=relinked))
@@ -90,6 +94,8 @@ def build_layouts(workload: Workload, recipe: Recipe, seeds: Sequence[str]) -> t
 
 
 def _job(workload: Workload, recipe: Recipe, *, relinked: bool) -> Job:
+    if workload.companions and recipe.linking == "static":
+        raise UnavailableError("It loads shared objects while it runs, which a static program can't do.")
     folder = share_dir() / "native" / "workloads"
     sources = (folder / workload.source, folder / "harness.c")
     headers = tuple(sorted(folder.glob("*.h")))
@@ -98,6 +104,9 @@ def _job(workload: Workload, recipe: Recipe, *, relinked: bool) -> Job:
 
 
 EMPTY_SUITE = "size"
+EMPTY_AS_VARIED = Workload(name="empty", source="empty.c", describes="a program that does nothing", metrics=())
+"""Linked as its variant is: for experiments in which that is varied."""
+
 EMPTY_PROGRAMS: tuple[Workload, ...] = (
     Workload(name="empty (dynamic)", source="empty.c", describes="a program that does nothing", metrics=()),
     Workload(
@@ -107,6 +116,7 @@ EMPTY_PROGRAMS: tuple[Workload, ...] = (
         metrics=(),
         libraries=("-static",),
     ),
+    EMPTY_AS_VARIED,
 )
 """Built for their size alone: what the C library itself puts into every program."""
 
@@ -120,6 +130,20 @@ def build_empty(program: Workload, recipe: Recipe) -> Built:
     """
     source = share_dir() / "native" / "workloads" / program.source
     return _build(Job((source,), (), (), recipe, program.libraries, relinked=False))
+
+
+def c_library_version(recipe: Recipe) -> tuple[str, str] | None:
+    """Ask the loader of the C library that a recipe links with for its version; a static program has none to ask.
+
+    Args:
+        recipe: provided.
+
+    Returns:
+        The loader's path and what it says; None when no dynamic program can be linked.
+    """
+    with contextlib.suppress(UserError):
+        return loader_version(build_empty(EMPTY_PROGRAMS[0], linked_dynamically(recipe)).path)
+    return None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,10 +171,19 @@ def _build(job: Job) -> Built:
             f"The compiler {recipe.command[0]!r} is not installed.", "`swapstone doctor` says what is missing."
         )
     digests = tuple((path.name, _sha256(path)) for path in (*job.sources, *job.headers, *job.companions))
-    shown = [*recipe.command, *recipe.cflags, *(path.name for path in job.sources), *recipe.ldflags, *job.libraries]
+    shown = [
+        Path(recipe.command[0]).name,
+        *recipe.command[1:],
+        *recipe.cflags,
+        *(path.name for path in job.sources),
+        *recipe.ldflags,
+        *job.libraries,
+    ]
     command = " ".join(shown) + (" (relinked)" if job.relinked else "")
     command += f" (layout {job.layout})" if job.layout else ""
-    address = "\n".join((command, compiler_identity(recipe.command), *(f"{name} {digest}" for name, digest in digests)))
+    address = "\n".join(
+        (KEPT, command, compiler_identity(recipe.command), *(f"{name} {digest}" for name, digest in digests))
+    )
     home = cache_dir() / "programs" / hashlib.sha256(address.encode()).hexdigest()[:32]
     program = home / PROGRAM
     if not program.is_file():
@@ -176,8 +209,8 @@ def _compile(home: Path, job: Job) -> None:
         facts = read_facts(whole)
         if facts is not None:
             (done / FACTS).write_bytes(msgspec.structs.replace(facts, path="").encoded())
-        # Symbols don't run, and a file's size on disk should not depend on them.
-        _run(["strip", "--strip-all", "-o", str(done / PROGRAM), str(whole)])
+        # Symbols and recorded command lines don't run, and a file's size on disk should not depend on them.
+        _run(["strip", "--strip-all", f"--remove-section={RECORDED}", "-o", str(done / PROGRAM), str(whole)])
         for source in job.companions:
             shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / f"{source.stem}.so"))
             _run([*recipe.command, *recipe.cflags, *shared, *recipe.ldflags])

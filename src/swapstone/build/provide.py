@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from swapstone.build.toolchain import compiler_command, linking_flags
 from swapstone.factors import Recipe
-from swapstone.model import UnavailableError
-
-_COMMANDS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("cc", "glibc"): ("cc",),
-    ("cc", "musl"): ("musl-gcc",),
-}
-"""(compiler, C library) to the command."""
 
 
 def provide(recipe: Recipe) -> Recipe:
@@ -20,7 +14,6 @@ def provide(recipe: Recipe) -> Recipe:
     Raises:
         UnavailableError: this combination doesn't exist or can't be made here; says why.
     """
-    command = _COMMANDS.get((recipe.compiler, recipe.libc))
-    if command is None:
-        raise UnavailableError(f"There is no way to compile for {recipe.libc} with {recipe.compiler}.")
-    return msgspec.structs.replace(recipe, command=command)
+    return msgspec.structs.replace(
+        recipe, command=compiler_command(recipe), ldflags=(*recipe.ldflags, *linking_flags(recipe))
+    )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -31,7 +33,7 @@ def require_tools(factor: str, level: Level) -> None:
 @functools.cache
 def compiler_version(compiler: tuple[str, ...]) -> str:
     """Return the first line of a compiler's ``--version``, or why there is none."""
-    return _first_line([*compiler, "--version"])
+    return first_line([*compiler, "--version"])
 
 
 @functools.cache
@@ -41,12 +43,41 @@ def compiler_identity(compiler: tuple[str, ...]) -> str:
     It holds the version line and the size and time of change of every start-up object and library that a link takes in.
     """
     parts = [compiler_version(compiler), str(shutil.which(compiler[0]))]
-    for name in ("crt1.o", "Scrt1.o", "libc.a", "libc.so", "libgcc.a"):
-        where = Path(_first_line([*compiler, f"-print-file-name={name}"]))
-        if where.is_absolute() and where.exists():
-            status = where.resolve().stat()
-            parts.append(f"{where}:{status.st_size}:{status.st_mtime_ns}")
+    for where in link_inputs(compiler):
+        status = where.resolve().stat()
+        parts.append(f"{where}:{status.st_size}:{status.st_mtime_ns}")
     return "\n".join(parts)
+
+
+@functools.cache
+def link_inputs(compiler: tuple[str, ...]) -> tuple[Path, ...]:
+    """Return the start-up objects and the libraries of C and of the compiler that a link takes in, as the compiler itself plans it.
+
+    A compiler with a specs file, such as musl-gcc, answers ``-print-file-name`` with another C library's files; its plan is right.
+    """
+    found: dict[Path, None] = {}
+    for way in ((), ("-static",)):
+        plan = _said([*compiler, "-###", *way, "-x", "c", "/dev/null", "-o", "/dev/null"])
+        words = next((shlex.split(line) for line in reversed(plan) if "crt1.o" in line), [])
+        folders = [Path(word[2:]) for word in words if word.startswith("-L")]
+        libraries = [_first(folders, name) for name in ("libc.so", "libc.a", "libgcc.a")]
+        objects = [Path(word) for word in words if word.endswith((".o", ".a"))]
+        found |= {
+            path: None for path in (*objects, *libraries) if path is not None and path.is_absolute() and path.exists()
+        }
+    return tuple(found)
+
+
+def _first(folders: list[Path], name: str) -> Path | None:
+    return next((folder / name for folder in folders if (folder / name).exists()), None)
+
+
+def header_folders(compiler: tuple[str, ...]) -> tuple[Path, ...]:
+    """Return where a compiler looks for ``#include <...>``, in order."""
+    lines = _said([*compiler, "-E", "-v", "-x", "c", "/dev/null", "-o", "/dev/null"])
+    start = next((number for number, line in enumerate(lines) if line.startswith("#include <")), len(lines))
+    folders = itertools.takewhile(lambda line: line.startswith(" "), lines[start + 1 :])
+    return tuple(Path(line.strip()) for line in folders)
 
 
 @functools.cache
@@ -71,7 +102,8 @@ def loader_version(program: Path) -> tuple[str, str] | None:
     return names[0], "; ".join(telling[:2]) or "unknown"
 
 
-def _first_line(command: list[str]) -> str:
+def first_line(command: list[str]) -> str:
+    """Return the first line that a command says, or why there is none."""
     return (_said(command) or ["unknown"])[0]
 
 

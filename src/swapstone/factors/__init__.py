@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from swapstone.factors.base import Evidence, Factor, Level, ProgramFacts, Recipe, Stage
-from swapstone.factors.facts import TELLING_SYMBOLS, read_facts
+from swapstone.factors.compiler import COMPILER
+from swapstone.factors.facts import RECORDED, TELLING_SYMBOLS, read_facts
 from swapstone.factors.libc import LIBC
+from swapstone.factors.linking import LINKING
+from swapstone.factors.optimization import OPTIMIZATION
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 
-FACTORS: tuple[Factor, ...] = (LIBC,)
+FACTORS: tuple[Factor, ...] = (LIBC, LINKING, COMPILER, OPTIMIZATION)
 
 __all__ = [
     "FACTORS",
+    "RECORDED",
     "TELLING_SYMBOLS",
     "Evidence",
     "Factor",

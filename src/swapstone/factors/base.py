@@ -69,6 +69,8 @@ class ProgramFacts(Noun, frozen=True, kw_only=True):
 
     Attributes:
         path: absolute, as it is mapped.
+        machine: what it is for, by its name in ELF, e.g. ``EM_X86_64``.
+        entry: the first bytes of code at its entry, hexadecimal.
         interp: its PT_INTERP, or None when it has none.
         needed: its DT_NEEDED entries, in order.
         sections: names of its sections.
@@ -78,6 +80,8 @@ class ProgramFacts(Noun, frozen=True, kw_only=True):
     """
 
     path: str
+    machine: str = ""
+    entry: str = ""
     interp: str | None = None
     needed: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
@@ -119,6 +123,8 @@ class Factor(Protocol):
         stage: where it acts.
         describes: one line for ``list factors``.
         levels: in the order of ``list levels``.
+
+    It may have an attribute ``unseen`` besides: what the user can do when the evidence does not tell the level.
     """
 
     name: str

@@ -21,6 +21,12 @@ TELLING_SYMBOLS: frozenset[str] = frozenset({"malloc", "__libc_setup_tls", "__in
 ``malloc``: it brings an allocator. ``__libc_setup_tls``: glibc is linked into it. ``__init_libc``: musl is.
 """
 
+RECORDED = ".GCC.command.line"
+"""The section into which gcc and clang record their command lines under ``-frecord-gcc-switches``."""
+
+ENTRY_BYTES = 32
+"""How much of the code at a program's entry is kept."""
+
 
 def read_facts(path: Path) -> ProgramFacts | None:
     """Read a program's file.
@@ -44,6 +50,8 @@ def _read(path: Path, _mtime_ns: int, _size: int) -> ProgramFacts | None:
         elf = ELFFile(handle)
         return ProgramFacts(
             path=str(path),
+            machine=str(elf["e_machine"]),
+            entry=_entry(elf),
             interp=next(
                 (segment.get_interp_name() for segment in elf.iter_segments() if isinstance(segment, InterpSegment)),
                 None,
@@ -51,10 +59,20 @@ def _read(path: Path, _mtime_ns: int, _size: int) -> ProgramFacts | None:
             needed=tuple(_needed(elf)),
             sections=tuple(section.name for section in elf.iter_sections() if section.name),
             comments=_strings(elf, ".comment"),
-            switches=_strings(elf, ".GCC.command.line"),
+            switches=_strings(elf, RECORDED),
             symbols=tuple(sorted(TELLING_SYMBOLS.intersection(_symbols(elf)))),
         )
     return None
+
+
+def _entry(elf: ELFFile) -> str:
+    """Return the code at a program's entry, hexadecimal; empty where nothing lies there."""
+    at = elf["e_entry"]
+    for segment in elf.iter_segments("PT_LOAD"):
+        offset = at - segment["p_vaddr"]
+        if at and 0 <= offset < segment["p_filesz"]:
+            return bytes(segment.data()[offset : offset + ENTRY_BYTES]).hex()
+    return ""
 
 
 def _strings(elf: ELFFile, section: str) -> tuple[str, ...]:

@@ -8,21 +8,21 @@ from __future__ import annotations
 import csv
 import io
 import json
-import re
 import statistics
+import urllib.parse
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from swapstone.model import Analysis, Comparison, Direction, Metric, Noun, Verdict
+from swapstone.model import Analysis, Comparison, Copy, Direction, Metric, Noun, Verdict
 from swapstone.report import view, words
 from swapstone.report.context import ReportContext
 
 FORMAT = "swapstone-analysis"
 SCHEMA = 1
 
-_NAME = re.compile(r"[^A-Za-z0-9_.()+,:@]", re.ASCII)
-_GO_UNITS = {"wall": "ns/op", "cpu": "cpu-ns/op"}
+_GO_ALLOWED = "_.-()+,:@#~"
+"""What a name in Go's benchmark format may hold besides letters and digits; the rest is written as in an address: ``%2F`` for a slash."""
 
 
 class Side(Noun, frozen=True, kw_only=True):
@@ -184,21 +184,30 @@ def _hyperfine(key: tuple[str, str, str, str], metrics: dict[str, Side]) -> dict
     if peak is not None and len(peak.values) == len(times):
         result["memory_usage_byte"] = [round(value) for value in peak.values]
     result["exit_codes"] = [0] * len(times)
-    named = dict(part.split("=", 1) for part in variant.partition(" (")[0].split(",") if "=" in part)
-    result["parameters"] = {"suite": suite, "workload": workload, "load": load, "variant": variant, **named}
+    levels, _ = _levels_of(variant)
+    result["parameters"] = {"suite": suite, "workload": workload, "load": load, "variant": variant, **levels}
     return result
 
 
 def _go_name(text: str) -> str:
-    """Return a name that Go's benchmark format allows: no blanks, no slash, no sign of equality, no hyphen before a number."""
-    return _NAME.sub("_", words.safe(text)) or "_"
+    """Return a name that Go's benchmark format allows: no blanks, no slash, no sign of equality. Different names stay different."""
+    return urllib.parse.quote(text, safe=_GO_ALLOWED) or "_"
 
 
 def _go_unit(metric: Metric) -> str:
-    if metric.name in _GO_UNITS:
-        return _GO_UNITS[metric.name]
-    suffix = {"ns": "ns/op", "B": "bytes", "1/s": "/s"}.get(metric.unit, "count")
+    """Return a metric's unit; benchstat reads its name and its scale from it.
+
+    Elapsed time is ``ns/op``, as in Go's own output. Other times are seconds: benchstat turns nanoseconds into seconds too, but not
+    where they are zero, and then takes the zeros for another metric.
+    """
+    if metric.name == "wall":
+        return "ns/op"
+    suffix = {"ns": "sec/op", "B": "bytes", "1/s": "/s"}.get(metric.unit, "count")
     return f"{_go_name(metric.name)}-{suffix}"
+
+
+def _go_value(metric: Metric, value: float) -> str:
+    return _plain(value / 1e9 if _go_unit(metric).endswith("sec/op") else value)
 
 
 def _go_metadata(found: tuple[Side, ...]) -> Iterator[str]:
@@ -216,13 +225,14 @@ def _go_metadata(found: tuple[Side, ...]) -> Iterator[str]:
 
 
 def to_benchstat(context: ReportContext, analysis: Analysis) -> str:
-    """Return Go's benchmark text (golang.org/design/14313-benchmark-format), one section per suite and load.
+    """Return Go's benchmark text (golang.org/design/14313-benchmark-format), one section per suite, load and copy.
 
-    Each variant's levels are keys of the benchmark's name, so that ``benchstat -col /libc FILE`` puts them side by side. A copy of the
-    baseline gets the key ``/copy``. Names are changed where the format does not allow them: everything but letters, digits and
-    ``_.()+,:@`` becomes ``_``.
+    Each variant's levels are keys of the benchmark's name, so that ``benchstat -col /libc FILE`` puts them side by side, and
+    ``-row '.name /compiler' -col /libc`` those of two factors. What the format does not allow in a name is written as in an address:
+    ``/libc=%2Fopt%2Fx``.
 
-    The lines ``suite:`` and ``load:`` are configuration; the variant is not, since benchstat makes a table per configuration.
+    The lines ``suite:``, ``load:`` and ``copy:`` are configuration, of which benchstat makes a table each; so the copies of the
+    baseline in a null comparison are not mixed with it, and ``-col copy`` compares them. The variant is no configuration.
     """
     found = sides(analysis)
     lines = [
@@ -231,19 +241,26 @@ def to_benchstat(context: ReportContext, analysis: Analysis) -> str:
         f"target: {words.safe(context.experiment.target)}",
     ]
     lines += _go_metadata(found)
-    place: tuple[str, str] | None = None
-    for side in found:
-        if (side.suite, side.load) != place:
-            place = (side.suite, side.load)
-            lines += ["", f"suite: {words.safe(side.suite)}", f"load: {words.safe(side.load)}", ""]
-        label, _, copy = side.variant.partition(" (")
-        keys = [part.split("=", 1) for part in label.split(",") if "=" in part]
-        parts = [f"{_go_name(key)}={_go_name(level)}" for key, level in keys]
-        parts += [f"copy={_go_name(copy.rstrip(')'))}"] if copy else []
+    place: tuple[str, ...] | None = None
+    for copy, side in sorted(((_levels_of(side.variant)[1], side) for side in found), key=lambda pair: pair[0]):
+        if (copy, side.suite, side.load) != place:
+            place = (copy, side.suite, side.load)
+            lines += ["", f"suite: {words.safe(side.suite)}", f"load: {words.safe(side.load)}"]
+            lines += [f"copy: {copy}", ""] if copy else [""]
+        parts = [f"{_go_name(key)}={_go_name(level)}" for key, level in _levels_of(side.variant)[0].items()]
         # The number after the last hyphen is GOMAXPROCS in this format; without it, a level such as rt-2 would be misread.
         name = "/".join([f"Benchmark{_go_title(side.workload)}", *parts]) + "-1"
-        lines += [f"{name} 1 {_plain(value)} {_go_unit(side.metric)}" for value in side.values]
+        unit = _go_unit(side.metric)
+        lines += [f"{name} 1 {_go_value(side.metric, value)} {unit}" for value in side.values]
     return "\n".join(lines) + "\n"
+
+
+def _levels_of(variant: str) -> tuple[dict[str, str], str]:
+    """Return the levels in a variant's label by factor, and which copy of it this is; empty for the first."""
+    for copy in Copy:
+        if variant.endswith(f" ({copy.value})"):
+            return _levels_of(variant.removesuffix(f" ({copy.value})"))[0], copy.value
+    return dict(part.split("=", 1) for part in variant.split(",") if "=" in part), ""
 
 
 def _go_title(workload: str) -> str:

@@ -12,15 +12,16 @@ import msgspec
 from swapstone import plan
 from swapstone.build import (
     BASE_RECIPE,
+    EMPTY_AS_VARIED,
     EMPTY_PROGRAMS,
     EMPTY_SUITE,
     Built,
     build_empty,
     build_layouts,
     build_workload,
+    c_library_version,
     compiler_version,
     environment_padding,
-    loader_version,
     provide,
     require_tools,
 )
@@ -168,11 +169,11 @@ def _refuse_incomparable(
 
 def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, str], int]) -> Manifest:
     """Write down what an experiment is made of."""
-    compilers = sorted({program.recipe.command for program in prepared.programs.values() if program.artifact})
-    tools = [(" ".join(compiler), compiler_version(compiler)) for compiler in compilers]
-    # The C library as the programs name it themselves: by their loader.
-    named = {loader_version(Path(program.artifact.path)) for program in prepared.programs.values() if program.artifact}
-    tools += sorted(loader for loader in named if loader is not None)
+    recipes = {program.recipe for program in prepared.programs.values() if program.artifact}
+    compilers = sorted({recipe.command for recipe in recipes})
+    tools = [(" ".join((Path(name).name, *rest)), compiler_version((name, *rest))) for name, *rest in compilers]
+    # The C library as its loader names itself: the one that a dynamic program of the same recipe is started by.
+    tools += sorted({found for found in map(c_library_version, recipes) if found is not None})
     every = [each for program in prepared.programs.values() for each in (program, *program.links)]
     artifacts = (*(program.artifact for program in every if program.artifact), *prepared.empty)
     return Manifest(
@@ -217,7 +218,8 @@ def _empty(variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> Iterat
     for variant in variants:
         if variant.copy is not Copy.FIRST or variant.label not in recipes:
             continue
-        for program in EMPTY_PROGRAMS:
+        varied = "linking" in dict(variant.levels)
+        for program in (program for program in EMPTY_PROGRAMS if (program is EMPTY_AS_VARIED) == varied):
             with contextlib.suppress(UserError):
                 yield _artifact(EMPTY_SUITE, program, variant, build_empty(program, recipes[variant.label]))
 

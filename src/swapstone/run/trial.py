@@ -171,7 +171,10 @@ def _wrong_level(observed: tuple[tuple[str, str], ...], variant: Variant) -> str
     for name, seen in observed:
         asked = variant.level(name)
         if seen == "unknown":
-            return f"{name}={asked} was asked for, but what was in force could not be observed"
+            # What the factor itself knows of why, and of what to do; a factor need not have it.
+            hint = getattr(find_factor(name), "unseen", "")
+            reason = f"{name}={asked} was asked for, but what was in force could not be observed"
+            return f"{reason}. {hint}" if hint else reason
         if seen != asked:
             return f"{name}={asked} was asked for, but {seen} was in force in the process that ran"
     return ""

@@ -17,7 +17,7 @@ import random
 import re
 import urllib.parse
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -40,7 +40,8 @@ from swapstone.wire import (
     encode_workload_report,
 )
 
-# What a process of a level has mapped on Debian, by factor: its loader, and the library's objects.
+# What a process of a level shows on Debian, by factor: its loader, and the library's objects. Where a factor shows in the program's file
+# alone, a level has neither.
 LEVELS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
     "libc": {
         "glibc": (
@@ -49,7 +50,13 @@ LEVELS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
         ),
         "musl": ("/lib/ld-musl-x86_64.so.1", ("/usr/lib/x86_64-linux-musl/libc.so",)),
     },
+    "linking": {"dynamic": ("", ()), "static": ("", ())},
+    "compiler": {"gcc": ("", ()), "clang": ("", ())},
+    "optimization": dict.fromkeys(("O0", "O1", "O2", "O3", "Os", "Og"), ("", ())),
 }
+_SEEN_IN_PROCESS = frozenset({"libc", "linking"})
+"""The factors whose level shows in what a process has mapped."""
+
 _TAIL = 1e-9  # weight below which an older disturbance no longer counts
 
 
@@ -82,9 +89,12 @@ class FakeTarget(Target):
         """Name the program that stands for a workload of a variant."""
         return f"/fake/{urllib.parse.quote(variant, safe='')}/{urllib.parse.quote(workload, safe='')}"
 
-    def inspect(self, path: str) -> ProgramFacts | None:  # noqa: ARG002 - the contract
-        """Return nothing: no file is there."""
-        return None
+    def inspect(self, path: str) -> ProgramFacts | None:
+        """Return what the file of a program that `path_of` names would say of its levels; nothing for any other path."""
+        parts = path.split("/")
+        if len(parts) != 4 or parts[:2] != ["", "fake"]:
+            return None
+        return _facts(path, _levels_of(urllib.parse.unquote(parts[2])))
 
     def scratch(self) -> str:
         """Return a folder's name; nothing is written."""
@@ -181,23 +191,62 @@ def _passes(trial: _Trial) -> tuple[Pass, ...]:
     return tuple(made)
 
 
-def _mapping(variant: str, program: str, *, wrong: bool) -> tuple[str | None, tuple[str, ...]]:
-    """Return loader and objects of a process, as its levels (or, if `wrong`, the next ones) would show.
+def _levels_of(variant: str) -> dict[str, str]:
+    """Return a variant's levels by factor.
 
     Raises:
         UserError: a level is none that the fake target can pretend.
     """
-    interp, objects = None, [program]
+    levels = {}
     for text in variant.split(" (", maxsplit=1)[0].split(","):
         factor, _, level = text.partition("=")
-        known = LEVELS.get(factor, {})
-        if level not in known:
+        if level not in LEVELS.get(factor, {}):
             raise UserError(f"The fake target can't pretend {text}.", f"It knows: {', '.join(_known_levels())}.")
-        names = list(known)
-        shown = names[(names.index(level) + wrong) % len(names)]
-        interp = known[shown][0]
-        objects += known[shown][1]
-    return interp, tuple(objects)
+        levels[factor] = level
+    return levels
+
+
+def _next_levels(levels: Mapping[str, str]) -> dict[str, str]:
+    """Return other levels than those that were asked for: of each factor the next one.
+
+    Raises:
+        UserError: they would not show in a process.
+    """
+    if not _SEEN_IN_PROCESS.intersection(levels):
+        raise UserError(
+            f"The fake target can't pretend a wrong level of {', '.join(levels)}: it shows in the program's file alone.",
+            f"The fault wrong-level needs one of these factors: {', '.join(sorted(_SEEN_IN_PROCESS))}.",
+        )
+    known = {factor: list(LEVELS[factor]) for factor in levels}
+    return {
+        factor: known[factor][(known[factor].index(level) + 1) % len(known[factor])] for factor, level in levels.items()
+    }
+
+
+def _mapping(levels: Mapping[str, str], program: str) -> tuple[str | None, tuple[str, ...]]:
+    """Return loader and objects of a process, as its levels would show."""
+    if levels.get("linking") == "static":
+        return None, (program,)
+    shown = [LEVELS[factor][level] for factor, level in levels.items()]
+    if "linking" in levels and "libc" not in levels:
+        shown.append(LEVELS["libc"]["glibc"])
+    interp = next((interp for interp, _ in shown if interp), None)
+    return interp, (program, *(path for _, objects in shown for path in objects))
+
+
+def _facts(path: str, levels: Mapping[str, str]) -> ProgramFacts:
+    """Return what the file of a program says of its levels."""
+    libc, compiler = levels.get("libc", "glibc"), levels.get("compiler", "gcc")
+    switch = f" -{levels['optimization']} prog.c" if "optimization" in levels else " prog.c"
+    symbols = {"glibc": "__libc_setup_tls", "musl": "__init_libc"}
+    comments = {"gcc": "GCC: (fake) 12", "clang": "fake clang version 14"}
+    begins = {"gcc": "GNU C17 12", "clang": "/usr/bin/clang"}
+    return ProgramFacts(
+        path=path,
+        comments=(comments["gcc"], comments["clang"]) if compiler == "clang" else (comments["gcc"],),
+        switches=(begins[compiler] + switch,),
+        symbols=(symbols[libc],) if levels.get("linking") == "static" else (),
+    )
 
 
 def _known_levels() -> list[str]:
@@ -208,7 +257,8 @@ def _honest(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, WorkloadR
     """Return what an agent would say of a trial in which nothing goes wrong, but perhaps for its level."""
     manner, request = trial.manner, trial.request
     passes = _passes(trial)
-    interp, objects = _mapping(trial.variant, request.arguments[0], wrong=wrong_level)
+    levels = _levels_of(trial.variant)
+    interp, objects = _mapping(_next_levels(levels) if wrong_level else levels, request.arguments[0])
     report = WorkloadReport(
         name=trial.workload,
         ops=manner.ops,

@@ -102,7 +102,7 @@ def test_invalid_comparisons_do_not_reach_programs_that_know_no_verdicts() -> No
     assert invalid == {"b_pthread_createjoin_minimal2"}
     assert not [r for r in _hyperfine() if "createjoin_minimal2" in r["command"]]
     assert "minimal2/libc=musl-1 1 " in export.to_benchstat(CONTEXT, ANALYSIS)  # its memory is valid
-    assert not re.search(r"minimal2/.* (cpu-)?ns/op", export.to_benchstat(CONTEXT, ANALYSIS))
+    assert not re.search(r"minimal2/.* (ns|cpu-sec)/op", export.to_benchstat(CONTEXT, ANALYSIS))
     assert "createjoin_minimal2" in export.to_csv(CONTEXT, ANALYSIS)
 
 
@@ -132,9 +132,39 @@ def test_benchstat_names_are_made_safe(name: str) -> None:
     for text in marks:
         assert text.isascii()
         assert re.fullmatch(
-            r"Benchmark[^a-z/\s-][^/\s=-]*/libc=(glibc|rt_2_x_y)-1 1 \d+ ns/op|Benchmark_/libc=(glibc|rt_2_x_y)-1 1 \d+ ns/op",
+            r"Benchmark[^a-z/\s][^/\s=]*/libc=(glibc|rt-2%20x%2Fy)-1 1 \d+ ns/op",
             text,
         )
+
+
+def test_benchstat_keeps_different_levels_apart_and_crossed_ones_as_keys() -> None:
+    wall = ANALYSIS.comparisons[0]
+    paths = ("program=./a b,libc=x-2", "program=./a_b,libc=x_2", "program=./a b (again)")
+    found = tuple(msgspec.structs.replace(wall, baseline="program=./a (1),libc=x", candidate=path) for path in paths)
+    text = export.to_benchstat(CONTEXT, msgspec.structs.replace(ANALYSIS, comparisons=found))
+    names = {line.split()[0].partition("/")[2] for line in text.splitlines() if line.startswith("Benchmark")}
+    assert names == {
+        "program=.%2Fa%20(1)/libc=x-1",
+        "program=.%2Fa%20b/libc=x-2-1",
+        "program=.%2Fa_b/libc=x_2-1",
+        "program=.%2Fa%20b-1",
+    }
+    main, copies = text.split("\ncopy: again\n")
+    assert "program=.%2Fa%20b-1" in copies and "program=.%2Fa%20b-1" not in main
+
+
+def test_benchstat_takes_zeros_and_other_times_for_one_metric() -> None:
+    """It reads nanoseconds as seconds, but zero nanoseconds as another unit; so we write seconds."""
+    wall = ANALYSIS.comparisons[0]
+    delay = msgspec.structs.replace(
+        wall, metric=msgspec.structs.replace(wall.metric, name="run_delay"), baseline_values=(0.0, 2e9)
+    )
+    lines = export.to_benchstat(CONTEXT, msgspec.structs.replace(ANALYSIS, comparisons=(delay,))).splitlines()
+    assert [line.split()[2:] for line in lines if "glibc-1 " in line] == [
+        ["0", "run_delay-sec/op"],
+        ["2", "run_delay-sec/op"],
+    ]
+    assert "Unit run_delay-sec/op better=lower" in lines
 
 
 def test_a_baseline_of_two_candidates_is_exported_once() -> None:

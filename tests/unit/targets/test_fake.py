@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from swapstone.factors import Evidence, find_factor
 from swapstone.model import UserError, WireError
 from swapstone.targets import TargetError, open_target
 from swapstone.targets.fake import FakeTarget
@@ -188,6 +189,48 @@ def test_the_level_is_another(tmp_path: Path) -> None:
     answer = ask(with_fault(tmp_path, "wrong-level"), variant="libc=glibc")
     assert answer.interp == "/lib/ld-musl-x86_64.so.1"
     assert decode_workload_report(answer.stdout).mapped == answer.objects
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "libc=musl,linking=static,compiler=clang,optimization=Os",
+        "optimization=O0,compiler=gcc,linking=dynamic,libc=glibc",
+        "libc=musl,compiler=clang",
+        "linking=static",
+        "linking=dynamic",
+        "compiler=gcc",
+        "optimization=Og (again)",
+    ],
+)
+def test_the_program_and_its_file_show_every_level(tmp_path: Path, variant: str) -> None:
+    target = made(tmp_path, "[[behaviour]]\nwall_ns = 1000\n")
+    answer = ask(target, variant=variant)
+    facts = target.inspect(target.path_of(variant, "w"))
+    evidence = Evidence(interp=answer.interp, objects=answer.objects, program=facts)
+    asked = dict(text.split("=") for text in variant.partition(" ")[0].split(","))
+    assert {factor: find_factor(factor).observe(evidence) for factor in asked} == asked
+
+
+@pytest.mark.parametrize("variant", ["linking=dynamic", "linking=static,compiler=gcc", "libc=musl,linking=static"])
+def test_another_way_of_linking_shows_too(tmp_path: Path, variant: str) -> None:
+    target = with_fault(tmp_path, "wrong-level")
+    answer = ask(target, variant=variant)
+    facts = target.inspect(target.path_of(variant, "w"))
+    evidence = Evidence(interp=answer.interp, objects=answer.objects, program=facts)
+    assert find_factor("linking").observe(evidence) != dict(text.split("=") for text in variant.split(","))["linking"]
+
+
+def test_a_wrong_level_that_would_not_show_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="can't pretend a wrong level of compiler, optimization") as caught:
+        ask(with_fault(tmp_path, "wrong-level"), variant="compiler=gcc,optimization=O2")
+    assert "libc, linking" in caught.value.hint
+
+
+def test_files_that_are_no_programs_of_its_own_say_nothing(tmp_path: Path) -> None:
+    target = made(tmp_path, "[[behaviour]]\nwall_ns = 1000\n")
+    assert target.inspect("/usr/lib/x86_64-linux-gnu/libc.so.6") is None
+    assert target.inspect("/fake/scratch") is None
 
 
 def test_the_target_breaks_and_comes_back(tmp_path: Path) -> None:

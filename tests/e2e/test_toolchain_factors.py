@@ -1,0 +1,138 @@
+"""The C library, linking, compiler and optimization, crossed and for real: each level is observed, and a broken factor is caught."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cli import TOP, environment, fake, runs_of, swapstone
+
+CHOICES = ("libc=glibc,musl", "linking=dynamic,static", "compiler=gcc,clang", "optimization=O0,O2,O3,Os")
+
+
+@pytest.mark.slow
+def test_every_combination_builds_runs_does_equal_work_and_is_observed(tmp_path: Path) -> None:
+    out = tmp_path / "r"
+    only = ("--only", "b_malloc_tiny1", "--only", "b_stdio_putcgetc_unlocked", "--blocks", "1", "--out", str(out))
+    swapstone(tmp_path, "compare", *CHOICES, *only)
+    runs = runs_of(out)
+    assert {run["status"] for run in runs} == {"ok"}
+    assert len({run["trial"]["variant"] for run in runs}) == 32
+    for run in runs:
+        asked = dict(part.split("=") for part in run["trial"]["variant"].split(","))
+        assert dict(run["observed"]) == asked
+    for workload in ("b_malloc_tiny1", "b_stdio_putcgetc_unlocked"):
+        assert len({run["check"] for run in runs if run["trial"]["workload"] == workload}) == 1
+    manifest = json.loads((out / "manifest.json").read_text())
+    tools = dict(manifest["tools"])
+    assert {"gcc", "clang", "musl-gcc", "clang-musl"} <= tools.keys()
+    assert "clang version" in tools["clang"] and tools["clang"] == tools["clang-musl"]
+    assert any("musl libc" in version for version in tools.values())
+    assert any("GLIBC" in version for version in tools.values())
+    sizes = {a["variant"]: dict(a["sizes"])["file"] for a in manifest["artifacts"] if a["workload"] == "empty"}
+    assert len(sizes) == 32
+    for name, size in sizes.items():
+        if "libc=glibc" in name:
+            assert (size > 20 * sizes[name.replace("linking=static", "linking=dynamic")]) == ("static" in name)
+
+
+def test_static_programs_show_their_c_library_and_their_version_is_known(tmp_path: Path) -> None:
+    """No loader and no object tells it: what was seen in the file before it was stripped does."""
+    out = tmp_path / "r"
+    only = ("--only", "b_string_strlen", "--only", "dlopen", "--suite", "libc", "--suite", "libc-extra")
+    done = swapstone(
+        tmp_path, "compare", "linking=static,dynamic", "libc=musl,glibc", *only, "--blocks", "1", "--out", str(out)
+    )
+    runs = runs_of(out)
+    assert {run["status"] for run in runs if run["trial"]["workload"] == "b_string_strlen"} == {"ok"}
+    assert {run["trial"]["variant"] for run in runs} == {
+        f"linking={linking},libc={libc}" for linking in ("static", "dynamic") for libc in ("musl", "glibc")
+    }
+    assert "It loads shared objects while it runs, which a static program can't do." in " ".join(done.stdout.split())
+    tools = dict(json.loads((out / "manifest.json").read_text())["tools"])
+    assert any("musl libc" in version for version in tools.values())
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the source, to be broken."""
+    top = tmp_path_factory.mktemp("broken")
+    shutil.copytree(TOP / "src", top / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("native", "studies"):
+        shutil.copytree(TOP / name, top / name)
+    return top
+
+
+@pytest.mark.parametrize(
+    ("change", "choice", "complaint"),
+    [
+        (("libc", "libc=level", 'libc="glibc"'), "libc=glibc,musl", "libc=musl was asked for, but glibc was"),
+        (
+            ("linking", "linking=level", 'linking="dynamic"'),
+            "linking=dynamic,static",
+            "linking=static was asked for, but dynamic was",
+        ),
+        (
+            ("compiler", "compiler=level", 'compiler="gcc"'),
+            "compiler=gcc,clang",
+            "compiler=clang was asked for, but gcc was",
+        ),
+        (("optimization", 'f"-{level}"', '"-O2"'), "optimization=O2,O3", "optimization=O3 was asked for, but O2 was"),
+        (
+            ("optimization", "with_recording(cflags)", "tuple(cflags)"),
+            "optimization=O2,O3",
+            "what was in force could not be observed. Nothing in its file says how it was compiled",
+        ),
+    ],
+)
+def test_a_factor_that_ignores_its_level_is_refused(
+    copy: Path, tmp_path: Path, change: tuple[str, str, str], choice: str, complaint: str
+) -> None:
+    file, honest, broken = change
+    path = copy / "src" / "swapstone" / "factors" / f"{file}.py"
+    text = path.read_text()
+    assert text.count(honest) == 1
+    path.write_text(text.replace(honest, broken))
+    command = [sys.executable, "-m", "swapstone", "compare", choice, "--only", "b_string_strlen", "--blocks", "3"]
+    try:
+        result = subprocess.run(
+            [*command, "--out", str(tmp_path / "r")],
+            env=environment(tmp_path, PYTHONPATH=str(copy / "src")),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+    finally:
+        path.write_text(text)
+    assert result.returncode == 0, result.stderr
+    runs = runs_of(tmp_path / "r")
+    assert "refused" in {run["status"] for run in runs}
+    assert "invalid" in result.stdout
+    assert complaint in " ".join(result.stdout.split())
+
+
+def test_the_fake_target_pretends_every_level(tmp_path: Path) -> None:
+    out = tmp_path / "r"
+    target = ("--target", fake(tmp_path), "--only", "b_string_strlen", "--blocks", "1", "--out", str(out))
+    swapstone(tmp_path, "compare", *CHOICES, *target)
+    runs = runs_of(out)
+    assert {run["status"] for run in runs} == {"ok"}
+    assert len({run["trial"]["variant"] for run in runs}) == 32
+    assert all(run["trial"]["variant"] == ",".join("=".join(pair) for pair in run["observed"]) for run in runs)
+
+
+def test_compilers_that_are_missing_are_named_with_their_package(tmp_path: Path) -> None:
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    for name in ("cc", "gcc", "musl-gcc", "strip", "ld", "as"):
+        (bare / name).symlink_to(shutil.which(name) or "/nonexistent")
+    done = swapstone(tmp_path, "compare", "compiler=gcc,clang", "--blocks", "1", expect=2, PATH=str(bare))
+    assert "compiler=clang needs the command 'clang', which is not installed." in done.stderr
+    assert "sudo apt-get install clang" in done.stderr

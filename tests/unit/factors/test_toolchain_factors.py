@@ -1,0 +1,154 @@
+"""Linking, compiler and optimization: what they ask of a recipe, and what evidence says of a process and of its program's file."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from swapstone.factors import Evidence, ProgramFacts, Recipe
+from swapstone.factors.compiler import COMPILER
+from swapstone.factors.libc import LIBC
+from swapstone.factors.linking import LINKING
+from swapstone.factors.optimization import OPTIMIZATION
+
+LOADER = "/lib64/ld-linux-x86-64.so.2"
+LIBRARY = "/usr/lib/x86_64-linux-gnu/libc.so.6"
+PROGRAM = "/x/prog"
+MUSL_ENTRY = "4831ed4889e7488d35c0efbfff4883e4f0e8070000000f1f80000000008b3748"
+GLIBC_ENTRY = "31ed4989d15e4889e24883e4f050544531c031c948c7c7f014400067e88f1200"
+GCC_COMMENT, CLANG_COMMENT = "GCC: (Debian 12.2.0-14) 12.2.0", "Debian clang version 14.0.6"
+GCC_LINE = "GNU C17 12.2.0 -mtune=generic -march=x86-64 -O2 -std=gnu11"
+CLANG_LINE = "/usr/lib/llvm-14/bin/clang -std=gnu11 -O2 -frecord-command-line -c a.c -o a.o"
+
+
+def process(program: ProgramFacts | None = None, *others: str, interp: str | None = None) -> Evidence:
+    """A process whose program says this, with other objects mapped."""
+    return Evidence(interp=interp, objects=(PROGRAM, *others), program=program)
+
+
+def facts(**of: object) -> ProgramFacts:
+    return msgspec.structs.replace(ProgramFacts(path=PROGRAM), **of)
+
+
+@pytest.mark.parametrize(
+    ("evidence", "seen"),
+    [
+        (process(facts(interp=LOADER, needed=("libc.so.6",)), LOADER, LIBRARY, interp=LOADER), "dynamic"),
+        (process(None, LOADER, LIBRARY, interp=LOADER), "dynamic"),
+        (process(facts()), "static"),
+        (process(facts(sections=(".dynamic",))), "static"),  # static-pie
+        (process(None), "static"),
+        (process(facts(), LIBRARY), "static with loaded objects"),
+        (process(facts(), LIBRARY, interp=LOADER), "dynamic"),  # the program that was started started another one
+        (process(facts(needed=("libc.so.6",))), "dynamic"),
+        (Evidence(interp=None, objects=(), program=facts()), None),  # the agent could not look
+    ],
+)
+def test_linking_is_told_by_loader_and_objects(evidence: Evidence, seen: str | None) -> None:
+    assert LINKING.observe(evidence) == seen
+
+
+@pytest.mark.parametrize(
+    ("said", "seen"),
+    [
+        (facts(symbols=("__libc_setup_tls", "malloc")), "glibc"),
+        (facts(symbols=("__init_libc", "malloc")), "musl"),
+        (facts(symbols=("__init_libc", "__libc_setup_tls")), "glibc+musl"),
+        (facts(sections=(".text", ".note.ABI-tag")), "glibc"),
+        (facts(sections=("__libc_freeres_fn", "__libc_IO_vtables")), "glibc"),
+        (facts(sections=(".text", ".note.gnu.build-id", ".comment")), None),
+        (facts(machine="EM_X86_64", entry=MUSL_ENTRY), "musl"),
+        (facts(machine="EM_X86_64", entry=MUSL_ENTRY, symbols=("__libc_setup_tls",)), "glibc+musl"),
+        (facts(machine="EM_X86_64", entry=GLIBC_ENTRY), None),
+        (facts(machine="EM_AARCH64", entry=MUSL_ENTRY), None),
+        (facts(symbols=("malloc",)), None),
+        (facts(), None),
+    ],
+)
+def test_the_c_library_of_a_static_program_is_told_by_its_file(said: ProgramFacts, seen: str | None) -> None:
+    assert LIBC.observe(process(said)) == seen
+
+
+def test_a_loader_and_a_file_that_disagree_are_both_named() -> None:
+    said = facts(interp=LOADER, symbols=("__init_libc",))
+    assert LIBC.observe(process(said, LIBRARY, interp=LOADER)) == "glibc+musl"
+
+
+@pytest.mark.parametrize(
+    ("comments", "switches", "seen"),
+    [
+        ((GCC_COMMENT,), (), "gcc"),
+        ((GCC_COMMENT, CLANG_COMMENT), (), "clang"),  # the start-up objects are gcc's
+        ((CLANG_COMMENT,), (), "clang"),
+        ((GCC_COMMENT,), (GCC_LINE,), "gcc"),
+        ((GCC_COMMENT, CLANG_COMMENT), (CLANG_LINE,), "clang"),
+        ((GCC_COMMENT, CLANG_COMMENT), (CLANG_LINE, GCC_LINE), "clang+gcc"),
+        ((GCC_COMMENT, CLANG_COMMENT), (GCC_LINE,), "gcc"),  # a library was clang's
+        ((), ("clang -c -O1 a.c",), "clang"),
+        (("Linker: LLD 14", "rustc version 1.63"), (), None),
+        ((), (), None),
+    ],
+)
+def test_the_compiler_is_told_by_what_it_left(
+    comments: tuple[str, ...], switches: tuple[str, ...], seen: str | None
+) -> None:
+    assert COMPILER.observe(process(facts(comments=comments, switches=switches))) == seen
+
+
+@pytest.mark.parametrize(
+    ("switches", "seen"),
+    [
+        ((GCC_LINE,), "O2"),
+        ((GCC_LINE, CLANG_LINE), "O2"),
+        (("GNU C17 12 -O2 -O0 -g",), "O0"),  # the last one counts
+        (("GNU C17 12 -g",), "O0"),  # none: the compilers' default
+        (("GNU C17 12 -O",), "O1"),
+        (("GNU C17 12 -Os", "GNU C17 12 -O2"), "O2+Os"),
+        (("GNU C17 12 -Ofast",), "Ofast"),
+        (("/usr/bin/clang -Oz a.c",), "Oz"),
+        (("-O2", "-g", "a.c"), None),  # gcc before 11: switches without their command
+        ((), None),
+    ],
+)
+def test_the_optimization_is_told_by_recorded_command_lines(switches: tuple[str, ...], seen: str | None) -> None:
+    assert OPTIMIZATION.observe(process(facts(comments=(GCC_COMMENT,), switches=switches))) == seen
+
+
+@pytest.mark.parametrize("factor", [COMPILER, OPTIMIZATION])
+def test_a_program_whose_file_can_not_be_read_tells_nothing(factor: object) -> None:
+    assert factor.observe(process(None, LIBRARY, interp=LOADER)) is None  # type: ignore[attr-defined] # both are factors
+
+
+@pytest.mark.parametrize(
+    ("cflags", "changed"),
+    [
+        (("-g", "-O2", "-Wall"), ("-g", "-Os", "-Wall", "-frecord-gcc-switches")),
+        (("-O1", "-O2"), ("-Os", "-frecord-gcc-switches")),
+        (("-g", "-O", "-x"), ("-g", "-Os", "-x", "-frecord-gcc-switches")),
+        ((), ("-Os", "-frecord-gcc-switches")),
+        (("-Wall", "-frecord-gcc-switches"), ("-Wall", "-frecord-gcc-switches", "-Os")),
+    ],
+)
+def test_the_switch_takes_the_place_of_the_recipes(cflags: tuple[str, ...], changed: tuple[str, ...]) -> None:
+    base = Recipe(cflags=cflags, nice=3)
+    assert OPTIMIZATION.apply("Os", base) == msgspec.structs.replace(base, cflags=changed)
+
+
+def test_compiler_and_linking_change_nothing_but_what_they_name() -> None:
+    base = Recipe(cflags=("-O2",), ldflags=("-pthread",), libc="musl")
+    assert LINKING.apply("static", base) == msgspec.structs.replace(base, linking="static")
+    recording = ("-O2", "-frecord-gcc-switches")
+    assert COMPILER.apply("clang", base) == msgspec.structs.replace(base, compiler="clang", cflags=recording)
+
+
+def test_the_order_of_factors_does_not_matter() -> None:
+    base = Recipe(cflags=("-Wall", "-O2", "-g"))
+    steps = [(LIBC, "musl"), (LINKING, "static"), (COMPILER, "clang"), (OPTIMIZATION, "O3")]
+
+    def applied(order: list[tuple[object, str]]) -> Recipe:
+        recipe = base
+        for factor, level in order:
+            recipe = factor.apply(level, recipe)  # type: ignore[attr-defined] # each is a factor
+        return recipe
+
+    assert applied([*steps]) == applied([*reversed(steps)])
