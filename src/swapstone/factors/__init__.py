@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from swapstone.factors.base import Evidence, Factor, Level, ProgramFacts, Recipe, Stage
+from swapstone.factors.allocator import ALLOCATOR
+from swapstone.factors.base import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths
 from swapstone.factors.facts import TELLING_SYMBOLS, read_facts
 from swapstone.factors.libc import LIBC
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 
-FACTORS: tuple[Factor, ...] = (LIBC,)
+FACTORS: tuple[Factor, ...] = (LIBC, ALLOCATOR)
 
 __all__ = [
     "FACTORS",
@@ -18,6 +19,7 @@ __all__ = [
     "ProgramFacts",
     "Recipe",
     "Stage",
+    "TakesPaths",
     "find_factor",
     "find_level",
     "parse_choice",
@@ -39,11 +41,13 @@ def find_factor(name: str) -> Factor:
 
 
 def find_level(factor: Factor, name: str) -> Level:
-    """Return a factor's level by its name.
+    """Return a factor's level by its name, or by the path of a file for a factor that takes paths: what has a slash in it is one.
 
     Raises:
         UserError: there is none; names the nearest.
     """
+    if "/" in name and isinstance(factor, TakesPaths):
+        return factor.level_of_path(name)
     for level in factor.levels:
         if level.name == name:
             return level
@@ -63,9 +67,7 @@ def parse_choice(text: str) -> FactorLevels:
     if not equals:
         raise UserError(f"{text!r} is not FACTOR=BASELINE,CANDIDATE.", "For example: swapstone compare libc=glibc,musl")
     factor = find_factor(name.strip())
-    levels = [level.strip() for level in rest.split(",")]
-    for level in levels:
-        find_level(factor, level)
+    levels = [find_level(factor, level.strip()).name for level in rest.split(",")]
     if len(levels) < 2:
         others = [level.name for level in factor.levels if level.name not in levels]
         raise UserError(

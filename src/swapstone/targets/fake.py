@@ -40,15 +40,27 @@ from swapstone.wire import (
     encode_workload_report,
 )
 
-# What a process of a level has mapped on Debian, by factor: its loader, and the library's objects.
-LEVELS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
+_LIBC_FILES = {
+    "glibc": ("/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"),
+    "musl": ("/usr/lib/x86_64-linux-musl/libc.so",),
+}
+_SIGNS = {"mimalloc": "mi_malloc", "jemalloc": "mallctlbymib", "tcmalloc": "tc_malloc", "snmalloc": "__malloc_end_pointer"}
+
+# What a process of a level has mapped on Debian, by factor: its loader, and the objects of the level. Where no level brings a C
+# library, it is glibc.
+LEVELS: dict[str, dict[str, tuple[str | None, tuple[str, ...]]]] = {
     "libc": {
-        "glibc": (
-            "/lib64/ld-linux-x86-64.so.2",
-            ("/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"),
-        ),
-        "musl": ("/lib/ld-musl-x86_64.so.1", ("/usr/lib/x86_64-linux-musl/libc.so",)),
+        "glibc": ("/lib64/ld-linux-x86-64.so.2", _LIBC_FILES["glibc"]),
+        "musl": ("/lib/ld-musl-x86_64.so.1", _LIBC_FILES["musl"]),
     },
+    "allocator": {"default": (None, ()), **{name: (None, (f"/fake/preload/{name}.so",)) for name in _SIGNS}},
+}
+
+# What the files of those objects say of themselves.
+_OFFERS = {
+    **{f"/fake/preload/{name}.so": ("malloc", sign) for name, sign in _SIGNS.items()},
+    **{files[0]: ("__libc_start_main", "malloc") for files in _LIBC_FILES.values()},
+    _LIBC_FILES["glibc"][1]: ("_rtld_global",),
 }
 _TAIL = 1e-9  # weight below which an older disturbance no longer counts
 
@@ -82,9 +94,10 @@ class FakeTarget(Target):
         """Name the program that stands for a workload of a variant."""
         return f"/fake/{urllib.parse.quote(variant, safe='')}/{urllib.parse.quote(workload, safe='')}"
 
-    def inspect(self, path: str) -> ProgramFacts | None:  # noqa: ARG002 - the contract
-        """Return nothing: no file is there."""
-        return None
+    def inspect(self, path: str) -> ProgramFacts | None:
+        """Return what the file of a level's object would say; nothing of any other, for no file is there."""
+        offered = _OFFERS.get(path)
+        return ProgramFacts(path=path, symbols=offered, exports=offered) if offered else None
 
     def scratch(self) -> str:
         """Return a folder's name; nothing is written."""
@@ -184,20 +197,21 @@ def _passes(trial: _Trial) -> tuple[Pass, ...]:
 def _mapping(variant: str, program: str, *, wrong: bool) -> tuple[str | None, tuple[str, ...]]:
     """Return loader and objects of a process, as its levels (or, if `wrong`, the next ones) would show.
 
+    The objects come in the loader's search order: the program, what is preloaded, the C library.
+
     Raises:
         UserError: a level is none that the fake target can pretend.
     """
-    interp, objects = None, [program]
+    shown = {"libc": "glibc"}
     for text in variant.split(" (", maxsplit=1)[0].split(","):
         factor, _, level = text.partition("=")
-        known = LEVELS.get(factor, {})
-        if level not in known:
+        names = list(LEVELS.get(factor, ()))
+        if level not in names:
             raise UserError(f"The fake target can't pretend {text}.", f"It knows: {', '.join(_known_levels())}.")
-        names = list(known)
-        shown = names[(names.index(level) + wrong) % len(names)]
-        interp = known[shown][0]
-        objects += known[shown][1]
-    return interp, tuple(objects)
+        shown[factor] = names[(names.index(level) + wrong) % len(names)]
+    levels = {factor: LEVELS[factor][level] for factor, level in shown.items()}
+    interp, library = levels.pop("libc")
+    return interp, (program, *(path for _, objects in levels.values() for path in objects), *library)
 
 
 def _known_levels() -> list[str]:
@@ -214,6 +228,7 @@ def _honest(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, WorkloadR
         ops=manner.ops,
         passes=passes,
         memory=Memory(virt_bytes=manner.virt_bytes, res_bytes=manner.res_bytes, dirty_bytes=manner.dirty_bytes),
+        malloc=next(path for path in objects if "malloc" in _OFFERS.get(path, ())),
         mapped=objects,
         check=f"{zlib.crc32(trial.workload.encode()):08x}",
     )
@@ -260,7 +275,7 @@ def _spoil(answer: AgentAnswer, **changed: object) -> AgentAnswer:
 
 def _ended(how: Ended, code: int = 0, **changed: object) -> Callable[[AgentAnswer], AgentAnswer]:
     """Return a change of how a process ended; nothing that it said at its end is left."""
-    return lambda answer: _spoil(answer, **{"how": how, "code": code, "stdout": b"swapstone-workload 1\n", **changed})
+    return lambda answer: _spoil(answer, **{"how": how, "code": code, "stdout": b"swapstone-workload 2\n", **changed})
 
 
 def _with_first_time(answer: AgentAnswer, time: bytes) -> AgentAnswer:
@@ -278,7 +293,7 @@ _SPOILERS: dict[str, Callable[[AgentAnswer], AgentAnswer]] = {
     "negative": lambda answer: _with_first_time(answer, b"-1"),
     "nan": lambda answer: _with_first_time(answer, b"nan"),
     "other-work": lambda answer: _spoil(answer, stdout=re.sub(rb"\ncheck .*", b"\ncheck other", answer.stdout)),
-    "error": _ended(Ended.EXITED, 1, stdout=b"swapstone-workload 1\nerror no%20memory\nend\n"),
+    "error": _ended(Ended.EXITED, 1, stdout=b"swapstone-workload 2\nerror no%20memory\nend\n"),
     "crash": _ended(Ended.SIGNALED, 11),
     "timeout": _ended(Ended.TIMEOUT),
     "overflow": _ended(Ended.OVERFLOW, stdout=b"y\n" * 200),
