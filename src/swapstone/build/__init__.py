@@ -1,5 +1,6 @@
 """From a variant and a workload to a program, addressed by the digest of everything that went into it."""
 
+from swapstone.build.allocators import allocator_tools, built_for
 from swapstone.build.native import (
     BASE_RECIPE,
     EMPTY_PROGRAMS,
@@ -8,6 +9,7 @@ from swapstone.build.native import (
     build_empty,
     build_workload,
 )
+from swapstone.build.objects import program_libc
 from swapstone.build.provide import provide
 from swapstone.build.sizes import SIZE_METRICS, sizes_of
 from swapstone.build.tools import compiler_version, loader_version, require_tools
@@ -18,10 +20,13 @@ __all__ = [
     "EMPTY_SUITE",
     "SIZE_METRICS",
     "Built",
+    "allocator_tools",
     "build_empty",
     "build_workload",
+    "built_for",
     "compiler_version",
     "loader_version",
+    "program_libc",
     "provide",
     "require_tools",
     "sizes_of",

@@ -14,7 +14,7 @@ import msgspec
 
 from swapstone.build.sizes import sizes_of
 from swapstone.build.tools import compiler_identity
-from swapstone.factors import ProgramFacts, Recipe, read_facts
+from swapstone.factors import TELLING_SYMBOLS, ProgramFacts, Recipe, read_facts
 from swapstone.model import UnavailableError, UserError, Workload
 from swapstone.model.share import cache_dir, share_dir
 
@@ -117,7 +117,9 @@ def _build(job: Job) -> Built:
     digests = tuple((path.name, _sha256(path)) for path in (*job.sources, *job.headers, *job.companions))
     shown = [*recipe.command, *recipe.cflags, *(path.name for path in job.sources), *recipe.ldflags, *job.libraries]
     command = " ".join(shown) + (" (relinked)" if job.relinked else "")
-    address = "\n".join((command, compiler_identity(recipe.command), *(f"{name} {digest}" for name, digest in digests)))
+    facts = " ".join(sorted(TELLING_SYMBOLS))  # what is written down of a program beside it
+    parts = (command, compiler_identity(recipe.command), facts, *(f"{name} {digest}" for name, digest in digests))
+    address = "\n".join(parts)
     home = cache_dir() / "programs" / hashlib.sha256(address.encode()).hexdigest()[:32]
     program = home / PROGRAM
     if not program.is_file():

@@ -31,7 +31,9 @@ class Allocator:
 
     name = "allocator"
     stage = Stage.LAUNCH
-    describes = "what serves malloc: preloaded, or linked into a static program; a path of a shared object is a level too"
+    describes = (
+        "what serves malloc: preloaded, or linked into a static program; a path of a shared object is a level too"
+    )
     levels: tuple[Level, ...] = (
         Level(name=DEFAULT, describes="the C library's own"),
         Level(

@@ -27,7 +27,7 @@ TELLING_SYMBOLS: frozenset[str] = frozenset(
 
 ``malloc``: it brings an allocator. ``__libc_setup_tls``: glibc is linked into it. ``__init_libc``: musl is.
 ``__libc_start_main``: it is a C library. ``_rtld_global``: it is glibc's loader. ``__libc_malloc`` and ``default_malloc``: what glibc's
-and musl's own ``malloc`` is called besides. The others: one that mimalloc, jemalloc, tcmalloc and snmalloc each define and nobody else does.
+and musl's own ``malloc`` is called besides. The others: one for each of mimalloc, jemalloc, tcmalloc and snmalloc, which no other defines.
 """
 
 
@@ -100,7 +100,10 @@ def _symbols(elf: ELFFile, *, dynamic: bool = False) -> Iterator[Symbol]:
 
 
 def _is_offered(symbol: Symbol) -> bool:
-    return symbol["st_info"]["bind"] != "STB_LOCAL" and symbol["st_other"]["visibility"] in {"STV_DEFAULT", "STV_PROTECTED"}
+    return symbol["st_info"]["bind"] != "STB_LOCAL" and symbol["st_other"]["visibility"] in {
+        "STV_DEFAULT",
+        "STV_PROTECTED",
+    }
 
 
 def _telling(symbols: Iterable[Symbol]) -> tuple[str, ...]:

@@ -44,7 +44,12 @@ _LIBC_FILES = {
     "glibc": ("/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"),
     "musl": ("/usr/lib/x86_64-linux-musl/libc.so",),
 }
-_SIGNS = {"mimalloc": "mi_malloc", "jemalloc": "mallctlbymib", "tcmalloc": "tc_malloc", "snmalloc": "__malloc_end_pointer"}
+_SIGNS = {
+    "mimalloc": "mi_malloc",
+    "jemalloc": "mallctlbymib",
+    "tcmalloc": "tc_malloc",
+    "snmalloc": "__malloc_end_pointer",
+}
 
 # What a process of a level has mapped on Debian, by factor: its loader, and the objects of the level. Where no level brings a C
 # library, it is glibc.
