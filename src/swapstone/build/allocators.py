@@ -89,7 +89,8 @@ class Made:
 
 
 # No fortified functions: musl has none, and whether glibc's compiler asks for them unasked depends on the distribution.
-_COMMON = ("-DNDEBUG", "-fPIC", "-U_FORTIFY_SOURCE", "-pthread")
+# Nor the path of the folder in which it is built: two builds must give the same bytes.
+_COMMON = ("-DNDEBUG", "-fPIC", "-U_FORTIFY_SOURCE", "-pthread", "-ffile-prefix-map={source}=source")
 
 
 def _mimalloc(cc: Command, _cxx: Command) -> Plan:
@@ -169,17 +170,18 @@ _TCMALLOC_HEADER = (  # fills in the header that the configure script would writ
 )
 
 
-def _tcmalloc(_cc: Command, cxx: Command) -> Plan:
+def _tcmalloc(cc: Command, cxx: Command) -> Plan:
     flags = ("-std=gnu++17", "-O2", "-fsized-deallocation", "-w")
     defines = ("-DNO_FRAME_POINTER", "-DNO_TCMALLOC_SAMPLES", "-DNO_HEAP_CHECK", "-I.", "-I{source}/src")
     objects = tuple(f"{name.replace('/', '-')}.o" for name in _TCMALLOC_SOURCES)
+    plain = (*cc, "-O2", *_COMMON, "-I.", "-I{source}/src", "-c", "{source}/src/base/dynamic_annotations.c")
     compiles = tuple(
         (*cxx, *flags, *_COMMON, *defines, "-c", f"{{source}}/src/{name}.cc", "-o", target)
         for name, target in zip(_TCMALLOC_SOURCES, objects, strict=True)
     )
     return Plan(
-        steps=((_TCMALLOC_HEADER,), compiles),
-        objects=objects,
+        steps=((_TCMALLOC_HEADER,), ((*plain, "-o", "annotations.o"), *compiles)),
+        objects=(*objects, "annotations.o"),
         files=(("config.h", _TCMALLOC_CONFIG), ("gperftools/tcmalloc.h", "")),
         # The C++ library is taken in and hidden: a program in C would otherwise map it for the allocator's sake alone.
         shared=(
@@ -347,7 +349,7 @@ def _build(what: str, source: Source, plan: Plan, home: Path, tell: Tell) -> Non
         }
         cc = ("musl-gcc",) if "for musl" in what else ("cc",)
         whole = (*cc, "-nostdlib", "-r", "-o", f"done/{OBJECT}", "-Wl,--whole-archive", *plan.objects)
-        shared = (*cc, "-shared", "-o", f"done/{SHARED}", f"done/{OBJECT}", *plan.shared)
+        shared = (*cc, "-shared", "-Wl,-z,defs", "-o", f"done/{SHARED}", f"done/{OBJECT}", *plan.shared)
         with (done / LOG).open("wb") as log:
             for step in (*plan.steps, (whole,), (shared,)):
                 commands = [tuple(_filled(word, places) for word in command) for command in step]
@@ -357,7 +359,7 @@ def _build(what: str, source: Source, plan: Plan, home: Path, tell: Tell) -> Non
                     log.write(f"$ {' '.join(command)}\n".encode() + said)
                     if status != 0:
                         log.flush()
-                        raise _failed(what, command, said, done / LOG, home)
+                        raise _failed(what, command, said, work, home)
         if not home.exists():
             done.rename(home)
 
@@ -386,11 +388,11 @@ def _run(command: Sequence[str], cwd: Path) -> tuple[int, bytes]:
     return result.returncode, result.stdout
 
 
-def _failed(what: str, command: Sequence[str], said: bytes, log: Path, home: Path) -> UnavailableError:
+def _failed(what: str, command: Sequence[str], said: bytes, work: Path, home: Path) -> UnavailableError:
     """Keep the log of a build that failed, and say why it did."""
     kept = home.with_suffix(".failed.log")
-    log.replace(kept)
-    lines = said.decode(errors="replace").strip().splitlines()
+    (work / "done" / LOG).replace(kept)
+    lines = re.sub(rf"{re.escape(str(work))}/(source/[^/]+/)?", "", said.decode(errors="replace")).strip().splitlines()
     telling = [line for line in lines if "error" in line.lower()] or lines or ["it said nothing"]
     return UnavailableError(f"{what} can't be built: {command[0]}: {telling[0].strip()}", f"The whole log: {kept}")
 

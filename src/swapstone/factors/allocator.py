@@ -22,7 +22,6 @@ _SIGNS = {
     "snmalloc": "__malloc_end_pointer",
 }
 _OF_LIBC = {"__libc_start_main", "_rtld_global"}  # glibc's loader offers a malloc too, until the C library is there
-_LIBC_MALLOC = {"__libc_malloc", "default_malloc"}
 _UNFIT = re.compile(r"[\s,=:()%*?\[\]{}]")
 
 
@@ -163,8 +162,13 @@ def _with_allocators(objects: Iterable[ProgramFacts], evidence: Evidence) -> Ite
 
 
 def _is_libc_malloc(facts: ProgramFacts) -> bool:
-    """Say whether the malloc in a file is the C library's own, by the other names of that function."""
-    return bool(_OF_LIBC.intersection(facts.exports) or _LIBC_MALLOC.intersection(facts.aliases))
+    """Say whether the malloc in a file is the C library's own: the file is the C library, or a static program that took it from there.
+
+    glibc's ``malloc`` comes in one object with ``_int_malloc``, which is never linked beside another malloc. musl's has a second name.
+    """
+    if _OF_LIBC.intersection(facts.exports) or "default_malloc" in facts.aliases:
+        return True
+    return "_int_malloc" in facts.symbols and not set(_SIGNS.values()).intersection(facts.aliases)
 
 
 def _name(facts: ProgramFacts, evidence: Evidence) -> str:

@@ -19,15 +19,16 @@ from swapstone.factors.base import ProgramFacts
 TELLING_SYMBOLS: frozenset[str] = frozenset(
     {
         *("malloc", "__libc_setup_tls", "__init_libc", "__libc_start_main", "_rtld_global"),
-        *("__libc_malloc", "default_malloc"),
+        *("_int_malloc", "default_malloc"),
         *("mi_malloc", "mallctlbymib", "tc_malloc", "__malloc_end_pointer"),
     }
 )
 """Names of symbols that tell what a program is made of; a factor that needs more adds them here.
 
 ``malloc``: it brings an allocator. ``__libc_setup_tls``: glibc is linked into it. ``__init_libc``: musl is.
-``__libc_start_main``: it is a C library. ``_rtld_global``: it is glibc's loader. ``__libc_malloc`` and ``default_malloc``: what glibc's
-and musl's own ``malloc`` is called besides. The others: one for each of mimalloc, jemalloc, tcmalloc and snmalloc, which no other defines.
+``__libc_start_main``: it is a C library. ``_rtld_global``: it is glibc's loader. ``_int_malloc``: it holds glibc's own allocator.
+``default_malloc``: what musl's own ``malloc`` is called besides. The others: one for each of mimalloc, jemalloc, tcmalloc and snmalloc,
+which no other defines.
 """
 
 
