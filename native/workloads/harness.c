@@ -23,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_PASSES = 1000000, MAPPED_ROOM = 32768, SMAPS_LINE = 8192 };
+enum { MOST_PASSES = 1000000, MAPPED_ROOM = 32768, MALLOC_ROOM = 4096, SMAPS_LINE = 8192 };
 
 struct moment {
     struct rusage self, children;
@@ -44,6 +44,7 @@ struct shared {
     bool failed;
     char error[512];
     uint64_t virt_bytes, res_bytes, dirty_bytes;
+    char malloc_file[MALLOC_ROOM]; /* in which malloc lies; empty where it lies in none */
     size_t mapped_length;
     char mapped[MAPPED_ROOM]; /* texts that end with a zero byte, one after the other */
     struct pass passes[];
@@ -55,6 +56,10 @@ static struct shared *shared;
 static const char *report_name;
 static uint64_t report_ops;
 static uint64_t (*pass_function)(void);
+
+/* The loader fills it in: where the malloc that this program calls really lies. Volatile, and in writable
+ * data, so that no compiler or linker puts the address of a stub of this program there. */
+static void *(*volatile malloc_address)(size_t) = malloc;
 
 /* ---- the report
  * ----------------------------------------------------------------------------------------------------------------
@@ -78,7 +83,7 @@ static int end_report(int status) {
 }
 
 static int report_error(const char *text) {
-    puts("swapstone-workload 1");
+    puts("swapstone-workload 2");
     print_text("name", report_name);
     print_text("error", text);
     return end_report(1);
@@ -99,13 +104,14 @@ static int report(uint64_t passes) {
     for (uint64_t i = 1; i < passes; i++)
         if (shared->passes[i].check != shared->passes[0].check)
             return report_error("the passes did different work: their checksums differ");
-    puts("swapstone-workload 1");
+    puts("swapstone-workload 2");
     print_text("name", report_name);
     printf("ops %" PRIu64 "\npasses %" PRIu64 "\n", report_ops, passes);
     for (uint64_t i = 0; i < passes; i++)
         print_pass(&shared->passes[i]);
     printf("memory %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", shared->virt_bytes, shared->res_bytes,
            shared->dirty_bytes);
+    print_text("malloc", shared->malloc_file);
     for (size_t at = 0; at < shared->mapped_length; at += strlen(shared->mapped + at) + 1)
         print_text("mapped", shared->mapped + at);
     snprintf(check, sizeof check, "%016" PRIx64, shared->passes[0].check);
@@ -213,19 +219,28 @@ static void remember_mapped(const char *path) {
     shared->mapped_length += length;
 }
 
+static void remember_malloc(const char *path) {
+    if (strlen(path) >= sizeof shared->malloc_file)
+        fail("the path of the file in which malloc lies is too long");
+    strcpy(shared->malloc_file, path);
+}
+
 /* Read the first line of a mapping; tell whether docs/wire.md counts it as memory. */
 static bool begin_mapping(char *line) {
-    unsigned long start;
+    unsigned long start, end;
+    uintptr_t address = (uintptr_t)malloc_address;
     char permissions[5];
     unsigned major, minor;
     int name = 0;
-    if (sscanf(line, "%lx-%*x %4s %*x %x:%x %*u %n", &start, permissions, &major, &minor, &name) != 4 ||
+    if (sscanf(line, "%lx-%lx %4s %*x %x:%x %*u %n", &start, &end, permissions, &major, &minor, &name) != 5 ||
         name == 0)
         fail("/proc/self/smaps: not understood: %.200s", line);
     line[strcspn(line, "\n")] = 0;
     const char *text = line + name;
     if (*text == '/' && (void *)start != (void *)shared)
         remember_mapped(text);
+    if (*text == '/' && start <= address && address < end)
+        remember_malloc(text);
     return major == 0 && minor == 0 && (!*text || strcmp(text, "[heap]") == 0) &&
            strncmp(permissions, "---", 3) != 0;
 }

@@ -26,12 +26,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     factors = top / "src" / "swapstone" / "factors"
     (factors / "priority.py").write_text(file)
     registry = (factors / "__init__.py").read_text()
-    changed = registry.replace("FACTORS: tuple[Factor, ...] = (LIBC, LINKING, COMPILER, OPTIMIZATION)\n", line)
-    assert changed != registry
-    changed = changed.replace(
-        "from swapstone.factors.libc import LIBC\n",
-        "from swapstone.factors.libc import LIBC\nfrom swapstone.factors.priority import PRIORITY\n",
-    )
+    changed, times = re.subn(r"(FACTORS: tuple\[Factor, \.\.\.\] = \([^)]*?),?\s*\)", r"\1, PRIORITY)", registry)
+    assert times == 1
+    changed, times = re.subn(r"^(?=from swapstone\.model )", line, changed, flags=re.MULTILINE)
+    assert times == 1
     (factors / "__init__.py").write_text(changed)
     return top
 

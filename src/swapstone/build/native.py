@@ -18,7 +18,7 @@ from swapstone.build import layouts
 from swapstone.build.sizes import sizes_of
 from swapstone.build.toolchain import linked_dynamically
 from swapstone.build.tools import compiler_identity, loader_version
-from swapstone.factors import RECORDED, ProgramFacts, Recipe, read_facts
+from swapstone.factors import RECORDED, TELLING_SYMBOLS, ProgramFacts, Recipe, read_facts
 from swapstone.model import UnavailableError, UserError, Workload
 from swapstone.model.share import cache_dir, share_dir
 
@@ -181,9 +181,9 @@ def _build(job: Job) -> Built:
     ]
     command = " ".join(shown) + (" (relinked)" if job.relinked else "")
     command += f" (layout {job.layout})" if job.layout else ""
-    address = "\n".join(
-        (KEPT, command, compiler_identity(recipe.command), *(f"{name} {digest}" for name, digest in digests))
-    )
+    facts = " ".join(sorted(TELLING_SYMBOLS))  # what is written down of a program beside it
+    parts = (KEPT, command, compiler_identity(recipe.command), facts, *(f"{name} {digest}" for name, digest in digests))
+    address = "\n".join(parts)
     home = cache_dir() / "programs" / hashlib.sha256(address.encode()).hexdigest()[:32]
     program = home / PROGRAM
     if not program.is_file():

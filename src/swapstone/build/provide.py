@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import msgspec
 
+from swapstone.build.allocators import Tell, with_allocator
 from swapstone.build.toolchain import compiler_command, linking_flags
 from swapstone.factors import Recipe
 
 
-def provide(recipe: Recipe) -> Recipe:
+def provide(recipe: Recipe, tell: Tell = lambda _: None) -> Recipe:
     """Turn the names in a recipe, once every factor has spoken, into commands, flags and objects; fetch and build what is needed.
+
+    Args:
+        recipe: for a program that isn't built here, `libc` must be the one that `program_libc` reads from it.
+        tell: called with a line for the user when something takes its time.
 
     Raises:
         UnavailableError: this combination doesn't exist or can't be made here; says why.
     """
-    return msgspec.structs.replace(
+    provided = msgspec.structs.replace(
         recipe, command=compiler_command(recipe), ldflags=(*recipe.ldflags, *linking_flags(recipe))
     )
+    return with_allocator(provided, tell)

@@ -7,8 +7,8 @@ import shutil
 
 import click
 
-from swapstone.build import compiler_version
-from swapstone.factors import FACTORS
+from swapstone.build import built_for, compiler_version
+from swapstone.factors import FACTORS, Level
 from swapstone.model import UserError
 from swapstone.targets import open_target
 from swapstone.targets.health import Finding, State, examine
@@ -55,9 +55,17 @@ def _levels() -> list[Finding]:
                 mend = f"sudo apt-get install {level.package}"
                 findings.append(Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, mend=mend))
             else:
-                found = compiler_version((level.needs[0],)) if level.needs else "ready"
+                found = _found(factor.name, level)
                 findings.append(Finding(name=name, state=State.GOOD, found=found))
     return findings
+
+
+def _found(factor: str, level: Level) -> str:
+    """Say what a level is here whose tools are all there."""
+    if factor == "allocator" and level.needs:
+        built = " and ".join(built_for(level.name))
+        return f"built for {built}" if built else "not built yet; it will be when it is first asked for"
+    return compiler_version((level.needs[0],)) if level.needs else "ready"
 
 
 def _agent() -> list[Finding]:

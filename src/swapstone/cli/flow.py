@@ -121,7 +121,7 @@ def start(experiment: Experiment, out: str | None, passes: dict[tuple[str, str],
         with RecordWriter.create(path, experiment) as writer:
             ending = STOPPED
             with display(experiment.budget_ns, experiment.margin) as shown, _sealed_when_it_breaks(writer):
-                prepared = prepare(experiment, target, shown.building)
+                prepared = prepare(experiment, target, shown.building, shown.note)
                 referee = PrecisionReferee(experiment)
                 engine = Engine(experiment, prepared, target, writer, referee=referee, progress=shown, passes=passes)
                 ending = engine.run()
@@ -149,7 +149,7 @@ def go_on(path: Path, budget: str | None) -> int:
         passes = {(suite, name): count for suite, name, count in view.manifest.passes} if view.manifest else {}
         ending = STOPPED
         with display(experiment.budget_ns, experiment.margin) as shown:
-            prepared = prepare(experiment, target, shown.building)
+            prepared = prepare(experiment, target, shown.building, shown.note)
             if view.manifest is not None:
                 _same_as_before(view.manifest, manifest_of(prepared, target, passes), path)
             writer.write_experiment(experiment)

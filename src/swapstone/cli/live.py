@@ -30,6 +30,10 @@ class Display(Protocol):
         """Take the line away again."""
         ...
 
+    def note(self, text: str) -> None:
+        """Something that stays to be read."""
+        ...
+
     def building(self, done: int, total: int, name: str) -> None:
         """`done` of `total` programs are built; `name` is next."""
         ...
@@ -96,6 +100,10 @@ class PlainDisplay:
     ) -> None:
         """Nothing to take away."""
 
+    def note(self, text: str) -> None:
+        """Say it."""
+        self._say(text, always=True)
+
     def building(self, done: int, total: int, name: str) -> None:
         """Say once that building begins, then now and then how far it is."""
         if done == 0:
@@ -149,6 +157,10 @@ class TerminalDisplay:
     ) -> None:
         """Take the line away again."""
         self._progress.stop()
+
+    def note(self, text: str) -> None:
+        """Print it above the moving line."""
+        self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def building(self, done: int, total: int, name: str) -> None:
         """Move the bar through the programs to build."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from swapstone.factors.base import Evidence, Factor, Level, ProgramFacts, Recipe, Stage
+from swapstone.factors.allocator import ALLOCATOR
+from swapstone.factors.base import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths
 from swapstone.factors.compiler import COMPILER
 from swapstone.factors.facts import RECORDED, TELLING_SYMBOLS, read_facts
 from swapstone.factors.libc import LIBC
@@ -10,7 +11,7 @@ from swapstone.factors.linking import LINKING
 from swapstone.factors.optimization import OPTIMIZATION
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 
-FACTORS: tuple[Factor, ...] = (LIBC, LINKING, COMPILER, OPTIMIZATION)
+FACTORS: tuple[Factor, ...] = (LIBC, ALLOCATOR, LINKING, COMPILER, OPTIMIZATION)
 
 __all__ = [
     "FACTORS",
@@ -22,6 +23,7 @@ __all__ = [
     "ProgramFacts",
     "Recipe",
     "Stage",
+    "TakesPaths",
     "find_factor",
     "find_level",
     "parse_choice",
@@ -43,11 +45,13 @@ def find_factor(name: str) -> Factor:
 
 
 def find_level(factor: Factor, name: str) -> Level:
-    """Return a factor's level by its name.
+    """Return a factor's level by its name, or by the path of a file for a factor that takes paths: what has a slash in it is one.
 
     Raises:
         UserError: there is none; names the nearest.
     """
+    if "/" in name and isinstance(factor, TakesPaths):
+        return factor.level_of_path(name)
     for level in factor.levels:
         if level.name == name:
             return level
@@ -67,9 +71,7 @@ def parse_choice(text: str) -> FactorLevels:
     if not equals:
         raise UserError(f"{text!r} is not FACTOR=BASELINE,CANDIDATE.", "For example: swapstone compare libc=glibc,musl")
     factor = find_factor(name.strip())
-    levels = [level.strip() for level in rest.split(",")]
-    for level in levels:
-        find_level(factor, level)
+    levels = [find_level(factor, level.strip()).name for level in rest.split(",")]
     if len(levels) < 2:
         others = [level.name for level in factor.levels if level.name not in levels]
         raise UserError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from swapstone.model import Noun
 
@@ -50,6 +50,8 @@ class Recipe(Noun, frozen=True, kw_only=True):
         nice: priority, -20..19.
         command: the C compiler's command; empty until it is provided.
         preload: absolute paths of shared objects that the loader takes before all others; empty until they are provided.
+        preload_bytes: how many bytes the list of `preload` takes in the environment, filled up where it is shorter, so that variants
+            with and without it have equally large environments; 0 to fill nothing up.
     """
 
     libc: str = "glibc"
@@ -62,6 +64,7 @@ class Recipe(Noun, frozen=True, kw_only=True):
     nice: int = 0
     command: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
+    preload_bytes: int = 0
 
 
 class ProgramFacts(Noun, frozen=True, kw_only=True):
@@ -73,10 +76,16 @@ class ProgramFacts(Noun, frozen=True, kw_only=True):
         entry: the first bytes of code at its entry, hexadecimal.
         interp: its PT_INTERP, or None when it has none.
         needed: its DT_NEEDED entries, in order.
+        soname: its DT_SONAME; empty where it has none.
+        kind: its type, such as ``ET_DYN``.
+        bits: its word size, 32 or 64; 0 where it isn't known.
+        versions: the versions of symbols that it needs, such as ``GLIBC_2.34``.
         sections: names of its sections.
         comments: the compilers that left their names in ``.comment``.
         switches: command lines that compilers left in ``.GCC.command.line`` (``-frecord-gcc-switches``).
         symbols: those of `TELLING_SYMBOLS` that it defines, from its dynamic symbols and, unless it is stripped, all others.
+        exports: those of them that it offers to other objects: its dynamic symbols.
+        aliases: those of them that lie where its ``malloc`` lies, other names of the same function.
     """
 
     path: str
@@ -84,10 +93,16 @@ class ProgramFacts(Noun, frozen=True, kw_only=True):
     entry: str = ""
     interp: str | None = None
     needed: tuple[str, ...] = ()
+    soname: str = ""
+    kind: str = ""
+    bits: int = 0
+    versions: tuple[str, ...] = ()
     sections: tuple[str, ...] = ()
     comments: tuple[str, ...] = ()
     switches: tuple[str, ...] = ()
     symbols: tuple[str, ...] = ()
+    exports: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
 
 class Evidence(Noun, frozen=True, kw_only=True):
@@ -101,6 +116,9 @@ class Evidence(Noun, frozen=True, kw_only=True):
         program: what the file of the program says that was started, read before it was stripped where we built it; None where it
             can't be read as one.
         libraries: what the files of the other objects say, in the order of `objects`.
+        malloc: the file in which the measuring child itself found ``malloc``; empty for programs that don't report it.
+        preload: objects that the loader was told to take before all others, whether or not it did.
+        paths: levels that were asked for by the path of a file.
     """
 
     interp: str | None
@@ -109,6 +127,9 @@ class Evidence(Noun, frozen=True, kw_only=True):
     facts: tuple[tuple[str, int], ...] = ()
     program: ProgramFacts | None = None
     libraries: tuple[ProgramFacts, ...] = ()
+    malloc: str = ""
+    preload: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
 
     def fact(self, name: str) -> int | None:
         """Return one of the agent's integers, or None if it could not be read."""
@@ -150,5 +171,21 @@ class Factor(Protocol):
         Returns:
             A level's name; any other text when something else was in force (it is shown to the user); or None when the evidence
             doesn't tell. Only the level that was asked for lets the run count.
+        """
+        ...
+
+
+@runtime_checkable
+class TakesPaths(Protocol):
+    """A factor that also takes the path of a file as a level. What users type with a slash in it is one."""
+
+    def level_of_path(self, text: str) -> Level:
+        """Return the level that a path stands for; its name is the absolute path without symbolic links.
+
+        Args:
+            text: as the user typed it.
+
+        Raises:
+            UserError: the file isn't there or can't be a level.
         """
         ...

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
-from elftools.elf.sections import SymbolTableSection
+from elftools.elf.gnuversions import GNUVerNeedSection
+from elftools.elf.sections import Symbol, SymbolTableSection
 from elftools.elf.segments import InterpSegment
 
 from swapstone.factors.base import ProgramFacts
 
-TELLING_SYMBOLS: frozenset[str] = frozenset({"malloc", "__libc_setup_tls", "__init_libc"})
+TELLING_SYMBOLS: frozenset[str] = frozenset(
+    {
+        *("malloc", "__libc_setup_tls", "__init_libc", "__libc_start_main", "_rtld_global"),
+        *("_int_malloc", "default_malloc"),
+        *("mi_malloc", "mallctlbymib", "tc_malloc", "__malloc_end_pointer"),
+    }
+)
 """Names of symbols that tell what a program is made of; a factor that needs more adds them here.
 
 ``malloc``: it brings an allocator. ``__libc_setup_tls``: glibc is linked into it. ``__init_libc``: musl is.
+``__libc_start_main``: it is a C library. ``_rtld_global``: it is glibc's loader. ``_int_malloc``: it holds glibc's own allocator.
+``default_malloc``: what musl's own ``malloc`` is called besides. The others: one for each of mimalloc, jemalloc, tcmalloc and snmalloc,
+which no other defines.
 """
 
 RECORDED = ".GCC.command.line"
@@ -56,11 +66,17 @@ def _read(path: Path, _mtime_ns: int, _size: int) -> ProgramFacts | None:
                 (segment.get_interp_name() for segment in elf.iter_segments() if isinstance(segment, InterpSegment)),
                 None,
             ),
-            needed=tuple(_needed(elf)),
+            needed=tuple(_dynamic(elf, "DT_NEEDED", "needed")),
+            soname=next(_dynamic(elf, "DT_SONAME", "soname"), ""),
+            kind=str(elf["e_type"]),
+            bits=elf.elfclass,
+            versions=tuple(sorted(set(_versions(elf)))),
             sections=tuple(section.name for section in elf.iter_sections() if section.name),
             comments=_strings(elf, ".comment"),
             switches=_strings(elf, RECORDED),
-            symbols=tuple(sorted(TELLING_SYMBOLS.intersection(_symbols(elf)))),
+            symbols=_telling(_symbols(elf)),
+            exports=_telling(symbol for symbol in _symbols(elf, dynamic=True) if _is_offered(symbol)),
+            aliases=_aliases(elf),
         )
     return None
 
@@ -82,14 +98,39 @@ def _strings(elf: ELFFile, section: str) -> tuple[str, ...]:
     return tuple(text.decode(errors="backslashreplace") for text in texts if text)
 
 
-def _needed(elf: ELFFile) -> Iterator[str]:
+def _dynamic(elf: ELFFile, tag: str, attribute: str) -> Iterator[str]:
+    """Yield the texts of one kind of a file's dynamic entries."""
     for section in elf.iter_sections():
         if isinstance(section, DynamicSection):
-            yield from (str(tag.needed) for tag in section.iter_tags("DT_NEEDED"))  # type: ignore[attr-defined] # made by the tag's kind
+            yield from (str(getattr(entry, attribute)) for entry in section.iter_tags(tag))
 
 
-def _symbols(elf: ELFFile) -> Iterator[str]:
-    """Yield the names of all symbols that are defined in a file."""
+def _versions(elf: ELFFile) -> Iterator[str]:
     for section in elf.iter_sections():
-        if isinstance(section, SymbolTableSection):
-            yield from (symbol.name for symbol in section.iter_symbols() if symbol["st_shndx"] != "SHN_UNDEF")
+        if isinstance(section, GNUVerNeedSection):
+            yield from (str(auxiliary.name) for _, needs in section.iter_versions() for auxiliary in needs)
+
+
+def _symbols(elf: ELFFile, *, dynamic: bool = False) -> Iterator[Symbol]:
+    """Yield the symbols that are defined in a file: all of them, or those that the loader sees."""
+    for section in elf.iter_sections():
+        if isinstance(section, SymbolTableSection) and (not dynamic or section.header["sh_type"] == "SHT_DYNSYM"):
+            yield from (symbol for symbol in section.iter_symbols() if symbol["st_shndx"] != "SHN_UNDEF")
+
+
+def _is_offered(symbol: Symbol) -> bool:
+    return symbol["st_info"]["bind"] != "STB_LOCAL" and symbol["st_other"]["visibility"] in {
+        "STV_DEFAULT",
+        "STV_PROTECTED",
+    }
+
+
+def _telling(symbols: Iterable[Symbol]) -> tuple[str, ...]:
+    return tuple(sorted(TELLING_SYMBOLS.intersection(symbol.name for symbol in symbols)))
+
+
+def _aliases(elf: ELFFile) -> tuple[str, ...]:
+    """Return the telling names of what lies at the same place as ``malloc``."""
+    places = {(symbol["st_shndx"], symbol["st_value"]) for symbol in _symbols(elf) if symbol.name == "malloc"}
+    same = (symbol for symbol in _symbols(elf) if (symbol["st_shndx"], symbol["st_value"]) in places)
+    return tuple(name for name in _telling(same) if name != "malloc")

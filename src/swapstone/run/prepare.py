@@ -16,6 +16,7 @@ from swapstone.build import (
     EMPTY_PROGRAMS,
     EMPTY_SUITE,
     Built,
+    allocator_tools,
     build_empty,
     build_layouts,
     build_workload,
@@ -26,7 +27,7 @@ from swapstone.build import (
     require_tools,
 )
 from swapstone.factors import ProgramFacts, Recipe, find_factor, find_level, recipe_of
-from swapstone.model import Copy, Experiment, UserError, Variant, Workload, layout_of
+from swapstone.model import Copy, Experiment, UnavailableError, UserError, Variant, Workload, layout_of
 from swapstone.record import Artifact, Manifest
 from swapstone.targets import Target
 from swapstone.workloads import workloads_of
@@ -83,23 +84,37 @@ class Prepared:
 
 
 def check_levels(experiment: Experiment, target: Target) -> None:
-    """Check that every level can be built here, before anything is made.
+    """Check, before anything is made, that the baseline's levels and at least one other level of each factor can be had here.
 
     Raises:
-        UnavailableError: a level's tools are missing.
+        UnavailableError: the tools of a level are missing without which there is nothing to compare.
     """
     for choice in experiment.factors if target.needs_build else ():
+        missing: list[UnavailableError | None] = []
         for level in choice.levels:
-            require_tools(choice.factor, find_level(find_factor(choice.factor), level))
+            try:
+                require_tools(choice.factor, find_level(find_factor(choice.factor), level))
+                missing.append(None)
+            except UnavailableError as error:
+                missing.append(error)
+        decisive = missing[:1] if None in missing[1:] else missing
+        for reason in filter(None, decisive):
+            raise reason
 
 
-def prepare(experiment: Experiment, target: Target, progress: Callable[[int, int, str], None]) -> Prepared:
+def prepare(
+    experiment: Experiment,
+    target: Target,
+    progress: Callable[[int, int, str], None],
+    tell: Callable[[str], None] = lambda _: None,
+) -> Prepared:
     """Build every program of an experiment and put it on the target.
 
     Args:
         experiment: what is asked.
         target: where it will run.
         progress: called with how many programs are done, of how many, and the next one's name.
+        tell: called with one line for each thing that the user should know before the trials: what takes its time, what is left out.
 
     Returns:
         What the engine needs. What doesn't build is refused with the compiler's words; the others go on.
@@ -111,7 +126,7 @@ def prepare(experiment: Experiment, target: Target, progress: Callable[[int, int
     workloads = workloads_of(experiment)
     programs: dict[Key, Program] = {}
     refused: dict[Key, str] = {}
-    recipes, impossible = _recipes(variants.values(), target)
+    recipes, impossible = _recipes(variants.values(), target, tell)
     wanted = [(key, workload, variant) for key, workload in workloads.items() for variant in variants.values()]
     for done, ((suite, name), workload, variant) in enumerate(wanted):
         progress(done, len(wanted), f"{name} {variant.label}")
@@ -132,17 +147,27 @@ def prepare(experiment: Experiment, target: Target, progress: Callable[[int, int
     return Prepared(workloads, variants, programs, refused, empty)
 
 
-def _recipes(variants: Iterable[Variant], target: Target) -> tuple[dict[str, Recipe], dict[str, str]]:
+def _recipes(
+    variants: Iterable[Variant], target: Target, tell: Callable[[str], None]
+) -> tuple[dict[str, Recipe], dict[str, str]]:
     """Return every variant's recipe by its label, and why some variants can't be had here."""
     recipes: dict[str, Recipe] = {}
     impossible: dict[str, str] = {}
     for variant in variants:
         recipe = recipe_of(variant, BASE_RECIPE)
         try:
-            recipes[variant.label] = provide(recipe) if target.needs_build else recipe
+            recipes[variant.label] = provide(recipe, tell) if target.needs_build else recipe
         except UserError as error:
-            impossible[variant.label] = str(error)
-    return recipes, impossible
+            impossible[variant.label] = " ".join(filter(None, (error.message, error.hint)))
+            if variant.copy is Copy.FIRST:
+                tell(f"left out: {variant.label}: {impossible[variant.label]}")
+    return _equally_large(recipes), impossible
+
+
+def _equally_large(recipes: Mapping[str, Recipe]) -> dict[str, Recipe]:
+    """Give every recipe as much room for the list of preloaded objects as the longest takes: the stack begins where it ends."""
+    room = max((len(":".join(recipe.preload)) for recipe in recipes.values()), default=0)
+    return {label: msgspec.structs.replace(recipe, preload_bytes=room) for label, recipe in recipes.items()}
 
 
 def _refuse_incomparable(
@@ -174,6 +199,7 @@ def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, s
     tools = [(" ".join((Path(name).name, *rest)), compiler_version((name, *rest))) for name, *rest in compilers]
     # The C library as its loader names itself: the one that a dynamic program of the same recipe is started by.
     tools += sorted({found for found in map(c_library_version, recipes) if found is not None})
+    tools += allocator_tools(recipes)
     every = [each for program in prepared.programs.values() for each in (program, *program.links)]
     artifacts = (*(program.artifact for program in every if program.artifact), *prepared.empty)
     return Manifest(

@@ -46,7 +46,7 @@ def request_for(
     return TrialRequest(
         id=identity,
         arguments=(program, str(passes), *workload.arguments),
-        environment=recipe.environment,
+        environment=whole_environment(recipe),
         cwd=cwd,
         cpus=(max(cpus),) if workload.cpus is Cpus.ONE and cpus else (),
         nice=recipe.nice,
@@ -54,6 +54,19 @@ def request_for(
         output_bytes=OUTPUT_BYTES,
         disk_bytes=DISK_BYTES,
     )
+
+
+def whole_environment(recipe: Recipe) -> tuple[tuple[str, str], ...]:
+    """Return the whole environment of a program: its recipe's, and what the loader is to preload.
+
+    The list is filled up with colons, which part its entries, to `Recipe.preload_bytes`; a variant that preloads nothing then gets a
+    variable of the same length that means nothing. So the stack doesn't move with the length of an object's path.
+    """
+    preload = ":".join(recipe.preload)
+    if not preload and not recipe.preload_bytes:
+        return recipe.environment
+    name = "LD_PRELOAD" if preload else "NO_PRELOAD"
+    return (*recipe.environment, (name, preload.ljust(recipe.preload_bytes, ":")))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,6 +176,9 @@ def _observed(
         facts=answer.facts,
         program=asked.program.facts,
         libraries=tuple(facts for facts in others if facts is not None),
+        malloc=report.malloc,
+        preload=asked.program.recipe.preload,
+        paths=tuple(level for _, level in asked.variant.levels if "/" in level),
     )
     return tuple((name, find_factor(name).observe(evidence) or "unknown") for name, _ in asked.variant.levels)
 

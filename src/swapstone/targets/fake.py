@@ -40,21 +40,37 @@ from swapstone.wire import (
     encode_workload_report,
 )
 
-# What a process of a level shows on Debian, by factor: its loader, and the library's objects. Where a factor shows in the program's file
-# alone, a level has neither.
-LEVELS: dict[str, dict[str, tuple[str, tuple[str, ...]]]] = {
-    "libc": {
-        "glibc": (
-            "/lib64/ld-linux-x86-64.so.2",
-            ("/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"),
-        ),
-        "musl": ("/lib/ld-musl-x86_64.so.1", ("/usr/lib/x86_64-linux-musl/libc.so",)),
-    },
-    "linking": {"dynamic": ("", ()), "static": ("", ())},
-    "compiler": {"gcc": ("", ()), "clang": ("", ())},
-    "optimization": dict.fromkeys(("O0", "O1", "O2", "O3", "Os", "Og"), ("", ())),
+_LIBC_FILES = {
+    "glibc": ("/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"),
+    "musl": ("/usr/lib/x86_64-linux-musl/libc.so",),
 }
-_SEEN_IN_PROCESS = frozenset({"libc", "linking"})
+_SIGNS = {
+    "mimalloc": "mi_malloc",
+    "jemalloc": "mallctlbymib",
+    "tcmalloc": "tc_malloc",
+    "snmalloc": "__malloc_end_pointer",
+}
+
+# What a process of a level shows on Debian, by factor: its loader, and the objects of the level. Where a factor shows in the program's
+# file alone, a level has neither. Where no level brings a C library, it is glibc.
+LEVELS: dict[str, dict[str, tuple[str | None, tuple[str, ...]]]] = {
+    "libc": {
+        "glibc": ("/lib64/ld-linux-x86-64.so.2", _LIBC_FILES["glibc"]),
+        "musl": ("/lib/ld-musl-x86_64.so.1", _LIBC_FILES["musl"]),
+    },
+    "linking": {"dynamic": (None, ()), "static": (None, ())},
+    "compiler": {"gcc": (None, ()), "clang": (None, ())},
+    "optimization": dict.fromkeys(("O0", "O1", "O2", "O3", "Os", "Og"), (None, ())),
+    "allocator": {"default": (None, ()), **{name: (None, (f"/fake/preload/{name}.so",)) for name in _SIGNS}},
+}
+
+# What the files of those objects say of themselves.
+_OFFERS = {
+    **{f"/fake/preload/{name}.so": ("malloc", sign) for name, sign in _SIGNS.items()},
+    **{files[0]: ("__libc_start_main", "malloc") for files in _LIBC_FILES.values()},
+    _LIBC_FILES["glibc"][1]: ("_rtld_global",),
+}
+_SEEN_IN_PROCESS = frozenset({"libc", "linking", "allocator"})
 """The factors whose level shows in what a process has mapped."""
 
 _TAIL = 1e-9  # weight below which an older disturbance no longer counts
@@ -90,7 +106,10 @@ class FakeTarget(Target):
         return f"/fake/{urllib.parse.quote(variant, safe='')}/{urllib.parse.quote(workload, safe='')}"
 
     def inspect(self, path: str) -> ProgramFacts | None:
-        """Return what the file of a program that `path_of` names would say of its levels; nothing for any other path."""
+        """Return what the file of a program that `path_of` names, or of a level's object, would say; nothing of any other."""
+        offered = _OFFERS.get(path)
+        if offered:
+            return ProgramFacts(path=path, symbols=offered, exports=offered)
         parts = path.split("/")
         if len(parts) != 4 or parts[:2] != ["", "fake"]:
             return None
@@ -194,6 +213,8 @@ def _passes(trial: _Trial) -> tuple[Pass, ...]:
 def _levels_of(variant: str) -> dict[str, str]:
     """Return a variant's levels by factor.
 
+    The objects come in the loader's search order: the program, what is preloaded, the C library.
+
     Raises:
         UserError: a level is none that the fake target can pretend.
     """
@@ -224,28 +245,29 @@ def _next_levels(levels: Mapping[str, str]) -> dict[str, str]:
 
 
 def _mapping(levels: Mapping[str, str], program: str) -> tuple[str | None, tuple[str, ...]]:
-    """Return loader and objects of a process, as its levels would show."""
+    """Return loader and objects of a process, as its levels would show: in the loader's search order, what is preloaded first."""
     if levels.get("linking") == "static":
         return None, (program,)
-    shown = [LEVELS[factor][level] for factor, level in levels.items()]
-    if "linking" in levels and "libc" not in levels:
-        shown.append(LEVELS["libc"]["glibc"])
-    interp = next((interp for interp, _ in shown if interp), None)
-    return interp, (program, *(path for _, objects in shown for path in objects))
+    interp, library = LEVELS["libc"][levels.get("libc", "glibc")]
+    others = (LEVELS[factor][level] for factor, level in levels.items() if factor != "libc")
+    return interp, (program, *(path for _, objects in others for path in objects), *library)
 
 
 def _facts(path: str, levels: Mapping[str, str]) -> ProgramFacts:
     """Return what the file of a program says of its levels."""
     libc, compiler = levels.get("libc", "glibc"), levels.get("compiler", "gcc")
     switch = f" -{levels['optimization']} prog.c" if "optimization" in levels else " prog.c"
-    symbols = {"glibc": "__libc_setup_tls", "musl": "__init_libc"}
+    linked = {"glibc": ("__libc_setup_tls", "__libc_start_main"), "musl": ("__init_libc", "__libc_start_main")}
+    own = {"glibc": ("_int_malloc", "malloc"), "musl": ("default_malloc", "malloc")}
+    allocator = levels.get("allocator", "default")
+    served = own[libc] if allocator == "default" else ("malloc", _SIGNS[allocator])
     comments = {"gcc": "GCC: (fake) 12", "clang": "fake clang version 14"}
     begins = {"gcc": "GNU C17 12", "clang": "/usr/bin/clang"}
     return ProgramFacts(
         path=path,
         comments=(comments["gcc"], comments["clang"]) if compiler == "clang" else (comments["gcc"],),
         switches=(begins[compiler] + switch,),
-        symbols=(symbols[libc],) if levels.get("linking") == "static" else (),
+        symbols=(*linked[libc], *served) if levels.get("linking") == "static" else (),
     )
 
 
@@ -264,6 +286,7 @@ def _honest(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, WorkloadR
         ops=manner.ops,
         passes=passes,
         memory=Memory(virt_bytes=manner.virt_bytes, res_bytes=manner.res_bytes, dirty_bytes=manner.dirty_bytes),
+        malloc=next((path for path in objects if "malloc" in _OFFERS.get(path, ())), objects[0]),
         mapped=objects,
         check=f"{zlib.crc32(trial.workload.encode()):08x}",
     )
@@ -310,7 +333,7 @@ def _spoil(answer: AgentAnswer, **changed: object) -> AgentAnswer:
 
 def _ended(how: Ended, code: int = 0, **changed: object) -> Callable[[AgentAnswer], AgentAnswer]:
     """Return a change of how a process ended; nothing that it said at its end is left."""
-    return lambda answer: _spoil(answer, **{"how": how, "code": code, "stdout": b"swapstone-workload 1\n", **changed})
+    return lambda answer: _spoil(answer, **{"how": how, "code": code, "stdout": b"swapstone-workload 2\n", **changed})
 
 
 def _with_first_time(answer: AgentAnswer, time: bytes) -> AgentAnswer:
@@ -328,7 +351,7 @@ _SPOILERS: dict[str, Callable[[AgentAnswer], AgentAnswer]] = {
     "negative": lambda answer: _with_first_time(answer, b"-1"),
     "nan": lambda answer: _with_first_time(answer, b"nan"),
     "other-work": lambda answer: _spoil(answer, stdout=re.sub(rb"\ncheck .*", b"\ncheck other", answer.stdout)),
-    "error": _ended(Ended.EXITED, 1, stdout=b"swapstone-workload 1\nerror no%20memory\nend\n"),
+    "error": _ended(Ended.EXITED, 1, stdout=b"swapstone-workload 2\nerror no%20memory\nend\n"),
     "crash": _ended(Ended.SIGNALED, 11),
     "timeout": _ended(Ended.TIMEOUT),
     "overflow": _ended(Ended.OVERFLOW, stdout=b"y\n" * 200),

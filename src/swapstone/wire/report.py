@@ -7,7 +7,7 @@ from swapstone.wire.text import MAX_NUMBER, Place, encode_text, show
 
 MAX_PASSES = 10_000_000
 
-_HEADER = b"swapstone-workload 1"
+_HEADER = b"swapstone-workload 2"
 _UNCOUNTED = b"-"
 _PASS_FIELDS = (
     ("wall_ns", "the wall time of pass {}", 1),
@@ -61,6 +61,7 @@ class WorkloadReport(Noun, frozen=True, kw_only=True):
         ops: operations in one pass; 0 only beside an `error`.
         passes: one for each pass, in order.
         memory: at the end of the last pass; None only beside an `error`.
+        malloc: the file in which that process's malloc lies; empty where it lies in none.
         mapped: files mapped in the process that ran the last pass.
         check: checksum of the work, or empty where there is none.
         error: why it could not do its work; empty when it did. Then nothing else of the report is a measurement.
@@ -70,6 +71,7 @@ class WorkloadReport(Noun, frozen=True, kw_only=True):
     ops: int = 0
     passes: tuple[Pass, ...] = ()
     memory: Memory | None = None
+    malloc: str = ""
     mapped: tuple[str, ...] = ()
     check: str = ""
     error: str = ""
@@ -91,6 +93,7 @@ def encode_workload_report(report: WorkloadReport) -> bytes:
         lines.append(b"pass " + b" ".join(_pass_token(one, field) for field, _, _ in _PASS_FIELDS))
     if report.memory is not None:
         lines.append(b"memory " + b" ".join(b"%d" % getattr(report.memory, field) for field, _ in _MEMORY_FIELDS))
+    lines.append(b"malloc " + encode_text(report.malloc))
     lines += [b"mapped " + encode_text(path) for path in report.mapped]
     if report.check:
         lines.append(b"check " + encode_text(report.check))
@@ -193,12 +196,23 @@ def _read_body(reader: _Reader) -> WorkloadReport:
     if reader.failed():
         return WorkloadReport(name=name, ops=ops, passes=tuple(passes))
     memory = _read_memory(reader)
+    if reader.failed():
+        return WorkloadReport(name=name, ops=ops, passes=tuple(passes))
+    malloc = reader.place.decode_text(reader.take(b"malloc"))
     mapped: list[str] = []
     while reader.peek() == b"mapped":
         mapped.append(reader.place.decode_text(reader.take(b"mapped")))
     check = reader.place.decode_text(reader.take(b"check")) if reader.peek() == b"check" else ""
     reader.failed()
-    return WorkloadReport(name=name, ops=ops, passes=tuple(passes), memory=memory, mapped=tuple(mapped), check=check)
+    return WorkloadReport(
+        name=name,
+        ops=ops,
+        passes=tuple(passes),
+        memory=memory,
+        malloc=malloc,
+        mapped=tuple(mapped),
+        check=check,
+    )
 
 
 def decode_workload_report(data: bytes) -> WorkloadReport:

@@ -66,6 +66,7 @@ done_reports = st.builds(
     ops=st.integers(1, 2**63 - 1),
     passes=st.lists(passes, min_size=1, max_size=5).map(tuple),
     memory=st.builds(Memory, virt_bytes=counts, res_bytes=counts, dirty_bytes=counts),
+    malloc=texts,
     mapped=st.lists(texts, max_size=4).map(tuple),
     check=texts,
 )

@@ -13,13 +13,14 @@ from swapstone.wire import Memory, Pass, WorkloadReport, decode_workload_report,
 from tests.unit.wire.samples import done_reports, failed_reports, light
 
 LINES = (
-    "swapstone-workload 1",
+    "swapstone-workload 2",
     "name b_malloc_sparse",
     "ops 1",
     "passes 2",
     "pass 100 90 - 5 0 1 2",
     "pass 110 95 7 6 0 1 2",
     "memory 4096 8192 0",
+    "malloc /lib/libc.so",
     "mapped /lib/libc.so",
     "check 9af",
     "end",
@@ -42,6 +43,7 @@ def test_a_report_as_the_document_shows_it() -> None:
             Pass(wall_ns=110, cpu_ns=95, run_delay_ns=7, minflt=6, majflt=0, nvcsw=1, nivcsw=2),
         ),
         memory=Memory(virt_bytes=4096, res_bytes=8192, dirty_bytes=0),
+        malloc="/lib/libc.so",
         mapped=("/lib/libc.so",),
         check="9af",
     )
@@ -73,7 +75,7 @@ def test_a_changed_byte_is_an_error_or_another_valid_report(report: WorkloadRepo
         return
     # It says exactly what was read: nothing was guessed. (Text that is not UTF-8 is shown in another spelling.)
     for said, read in zip(encode_workload_report(got).splitlines(), bytes(whole).splitlines(), strict=True):
-        assert said == read or read.startswith((b"name ", b"mapped ", b"check "))
+        assert said == read or read.startswith((b"name ", b"malloc ", b"mapped ", b"check "))
 
 
 @light
@@ -83,7 +85,7 @@ def test_noise_is_an_error(noise: bytes) -> None:
         decode_workload_report(noise)
     with contextlib.suppress(WireError):
         # Noise can hit upon the one short report there is: an error of a few letters. Never upon a number.
-        read = decode_workload_report(b"swapstone-workload 1\n" + noise)
+        read = decode_workload_report(b"swapstone-workload 2\n" + noise)
         assert read.error and not read.passes and read.memory is None
 
 
@@ -91,13 +93,13 @@ def test_noise_is_an_error(noise: bytes) -> None:
     ("data", "message"),
     [
         (b"", "The workload printed nothing."),
-        (b"Hello, world\n", "Line 1 of the workload's report: 'Hello, world' is not 'swapstone-workload 1'."),
-        (b"swapstone-workload 1\n", "Line 1 of the workload's report: the report stops here, without an 'end'."),
-        (text(swapstone_workload="swapstone-workload 2"), "Line 1 .*is not 'swapstone-workload 1'"),
-        (text(end=None), "Line 9 .*the report stops here, without an 'end'"),
-        (text().removesuffix(b"\n"), "Line 9 .*without an 'end'"),
-        (text() + b"end\n", "Line 10 .*printed more after its 'end'"),
-        (text() + b"x", "Line 10 .*printed more after its 'end'"),
+        (b"Hello, world\n", "Line 1 of the workload's report: 'Hello, world' is not 'swapstone-workload 2'."),
+        (b"swapstone-workload 2\n", "Line 1 of the workload's report: the report stops here, without an 'end'."),
+        (text(swapstone_workload="swapstone-workload 3"), "Line 1 .*is not 'swapstone-workload 2'"),
+        (text(end=None), "Line 10 .*the report stops here, without an 'end'"),
+        (text().removesuffix(b"\n"), "Line 10 .*without an 'end'"),
+        (text() + b"end\n", "Line 11 .*printed more after its 'end'"),
+        (text() + b"x", "Line 11 .*printed more after its 'end'"),
         (text(name=None), "Line 2 .*should begin with 'name' and is 'ops 1'"),
         (text(name="name %"), "Line 2 .*the name is empty"),
         (text(ops="ops 0"), "Line 3 .*the number of operations is 0, outside 1 to"),
@@ -114,9 +116,11 @@ def test_noise_is_an_error(noise: bytes) -> None:
         (text(**{"pass": "pass 1 2 3"}), "Line 5 .*'pass' has 3 numbers, not 7"),
         (text(memory=None), "Line 7 .*should begin with 'memory'"),
         (text(memory="memory 1 2 -3"), "Line 7 .*the dirty memory is negative: -3"),
-        (text(check="mapped /a b"), "Line 9 .*not percent-encoded"),
-        (text(check="checksum 1"), "Line 9 .*should be 'end' and is 'checksum 1'"),
-        (text(check="error %"), "Line 9 .*the error is empty"),
+        (text(malloc=None), "Line 8 .*should begin with 'malloc' and is 'mapped /lib/libc.so'"),
+        (text(malloc="malloc"), "Line 8 .*should begin with 'malloc' and is 'malloc'"),
+        (text(check="mapped /a b"), "Line 10 .*not percent-encoded"),
+        (text(check="checksum 1"), "Line 10 .*should be 'end' and is 'checksum 1'"),
+        (text(check="error %"), "Line 10 .*the error is empty"),
     ],
 )
 def test_errors_say_what_is_wrong(data: bytes, message: str) -> None:

@@ -15,12 +15,13 @@ SOURCES = share_dir() / "native" / "workloads"
 LEVELS = ("glibc", "musl")
 ENVIRONMENT = dict(BASE_RECIPE.environment)
 REPORT = re.compile(
-    r"swapstone-workload 1\n"
+    r"swapstone-workload 2\n"
     r"name (?P<name>[!-~]+)\n"
     r"ops (?P<ops>[1-9]\d*)\n"
     r"passes (?P<passes>\d+)\n"
     r"(?P<lines>(?:pass [1-9]\d*(?: \d+){6}\n)+)"
     r"memory (?P<virt>\d+) (?P<res>\d+) (?P<dirty>\d+)\n"
+    r"malloc (?P<malloc>[!-~]+)\n"
     r"(?P<mapped>(?:mapped [!-~]+\n)+)"
     r"check (?P<check>[0-9a-f]{16})\n"
     r"end\n"

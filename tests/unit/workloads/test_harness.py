@@ -12,7 +12,7 @@ def error_of(programs: Programs, cwd: Path, text: str, *arguments: str, level: s
     """Return the text of the error that a workload reports; everything else of the report is asserted."""
     result = run(programs.build_text(level, text), *arguments, cwd=cwd)
     first, name, error, *rest = result.stdout.split("\n")
-    assert (first, result.returncode, result.stderr, rest) == ("swapstone-workload 1", 1, "", ["end", ""])
+    assert (first, result.returncode, result.stderr, rest) == ("swapstone-workload 2", 1, "", ["end", ""])
     assert name.startswith("name ")
     key, _, value = error.partition(" ")
     assert key == "error"
@@ -70,7 +70,7 @@ def test_a_parameter_that_is_not_offered_is_an_error(programs: Programs, tmp_pat
     assert error_of(programs, tmp_path, text, "1", "b") == "usage: PROGRAM PASSES [PARAMETER]"
     assert error_of(programs, tmp_path, text, "1") == "usage: PROGRAM PASSES [PARAMETER]"
     result = run(programs.build_text("glibc", text), "1", "a", cwd=tmp_path)
-    assert result.stdout.startswith("swapstone-workload 1\nname work(a)\nops 2\npasses 1\npass ")
+    assert result.stdout.startswith("swapstone-workload 2\nname work(a)\nops 2\npasses 1\npass ")
 
 
 def test_a_fresh_pass_knows_nothing_of_the_one_before(programs: Programs, tmp_path: Path) -> None:

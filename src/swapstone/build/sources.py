@@ -1,0 +1,289 @@
+"""Sources of other people's programs: fetched by the machine's own package managers, known by their digests.
+
+Nothing here touches the system or needs root: apt-get and cargo get folders of their own under the cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import re
+import shlex
+import subprocess
+import tarfile
+import tempfile
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone.model import Noun, UnavailableError, UserError
+from swapstone.model.share import cache_dir, share_dir
+
+LOCK = "native/allocators.toml"
+_FETCH_TIMEOUT_S = 600
+_ONCE = "A network is needed once; what was fetched is kept."
+
+
+class Source(Noun, frozen=True, kw_only=True):
+    """One archive of sources.
+
+    Attributes:
+        version: of the program, as its makers count.
+        kind: ``debian`` for a source package's upstream archive, ``crate`` for a crate.
+        package: its name.
+        file: the archive's name.
+        sha256: of the archive.
+    """
+
+    version: str
+    kind: str
+    package: str
+    file: str
+    sha256: str
+
+
+def read_lock(path: Path | None = None) -> dict[str, Source]:
+    """Return the sources that the lock file names.
+
+    Args:
+        path: of the file; the one that Swapstone ships if left out.
+
+    Raises:
+        UserError: it can't be read as one.
+    """
+    path = path or share_dir() / LOCK
+    try:
+        return msgspec.convert(tomllib.loads(path.read_text("utf-8")), dict[str, Source])
+    except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise UserError(f"{path} can't be read: {error}.", "`tools/lock-allocators` writes it anew.") from error
+
+
+def fetch(source: Source) -> Path:
+    """Return an archive whose digest is the lock's: from the cache, or else fetched.
+
+    Raises:
+        UnavailableError: it can't be fetched here; says why.
+        UserError: what was fetched is something else.
+    """
+    home = cache_dir() / "sources"
+    kept = home / f"{source.sha256[:16]}-{source.file}"
+    with locked(home / "lock"), tempfile.TemporaryDirectory(dir=home, prefix=".fetching-") as work:
+        if not kept.is_file():
+            fetched = (_from_crates if source.kind == "crate" else _from_archive)(source, home, Path(work))
+            _check_digest(fetched, source)
+            fetched.replace(kept)
+    _check_digest(kept, source)
+    return kept
+
+
+def unpack(archive: Path, folder: Path) -> Path:
+    """Unpack an archive of sources.
+
+    Returns:
+        The one folder that it holds.
+    """
+    with tarfile.open(archive) as opened:
+        # Early releases of Python 3.11 have no filter; the digest vouches for what is in the archive.
+        opened.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+        opened.extractall(folder)  # noqa: S202 - filtered, see above
+    tops = [path for path in folder.iterdir() if path.is_dir()]
+    assert len(tops) == 1, tops
+    return tops[0]
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Wait until no other process of ours holds this lock file, and hold it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = path.open("ab")
+    except OSError as error:
+        raise UserError(
+            f"{path.parent} can't be written: {error.strerror}.",
+            "Free some space there, or set XDG_CACHE_HOME to a folder that you can write.",
+        ) from error
+    with handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _check_digest(path: Path, source: Source) -> None:
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    if found != source.sha256:
+        raise UserError(
+            f"{path} is not the {source.file} that {LOCK} names: its SHA-256 is {found}, not {source.sha256}.",
+            "Remove it and try again. Don't use it.",
+        )
+
+
+def _run(command: Sequence[str], cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a package manager quietly, in plain English.
+
+    Raises:
+        UnavailableError: it isn't installed, or took too long.
+    """
+    settings = {**os.environ, "LC_ALL": "C", **environment}
+    try:
+        return subprocess.run(
+            command,
+            cwd=cwd,
+            env=settings,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_FETCH_TIMEOUT_S,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise UnavailableError(
+            f"Sources are fetched by {command[0]}, which is not installed.",
+            f"On Debian: sudo apt-get install {'cargo' if command[0] == 'cargo' else 'apt'}",
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise UnavailableError(f"{command[0]} took more than {_FETCH_TIMEOUT_S} s to fetch sources.", _ONCE) from error
+
+
+def _last_words(result: subprocess.CompletedProcess[str]) -> str:
+    lines = [line.strip() for line in (result.stderr + result.stdout).splitlines() if line.strip()]
+    complaints = [line for line in lines if line.startswith(("E:", "error:", "Caused by:"))]
+    return (complaints or lines or ["it said nothing"])[-1]
+
+
+def _from_crates(source: Source, home: Path, work: Path) -> Path:
+    """Let cargo fetch a crate into a home of its own, and return the crate's archive there. Nothing of it is built or run."""
+    (work / "src").mkdir()
+    (work / "src" / "lib.rs").touch()
+    (work / "Cargo.toml").write_text(
+        '[package]\nname = "sources"\nversion = "0.0.0"\nedition = "2021"\n'
+        f'[dependencies]\n{source.package} = "={source.version}"\n'
+    )
+    result = _run(["cargo", "fetch"], work, CARGO_HOME=str(home / "cargo"))
+    found = next((home / "cargo" / "registry" / "cache").glob(f"*/{source.file}"), None)
+    if found is None:
+        raise UnavailableError(
+            f"cargo can't fetch the crate {source.package} {source.version}: {_last_words(result)}", _ONCE
+        )
+    return found
+
+
+def _from_archive(source: Source, home: Path, work: Path) -> Path:
+    """Let apt-get fetch the upstream archive of a source package: of whichever version of the package holds the locked one."""
+    apt = Apt(home / "apt")
+    version, others, said = apt.version_with(source), apt.versions(source.package), ""
+    for _ in range(2):
+        if version is not None:
+            result = apt.get(
+                ["source", "--download-only", "--tar-only", "--only-source", f"{source.package}={version}"], work
+            )
+            if (work / source.file).is_file():
+                return work / source.file
+            said = _last_words(result)
+        said = apt.update() or said
+        version, others = apt.version_with(source), apt.versions(source.package)
+    if others and version is None:
+        raise UnavailableError(
+            f"This machine's package archive has not the sources {source.file}, but {source.package} {', '.join(others)}.",
+            f"In a checkout, `tools/lock-allocators` puts what the archive has into {LOCK}: figures are then of another version.",
+        )
+    raise UnavailableError(f"apt-get can't fetch the sources {source.file}: {said}", _ONCE)
+
+
+class Apt:
+    """apt-get with lists and settings of its own, for sources: the system's sources lists, settings and keys, but none of its state.
+
+    Args:
+        home: the folder for all that.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._conf = home / "apt.conf"
+        for name in ("state/lists/partial", "cache/archives/partial", "sources"):
+            (home / name).mkdir(parents=True, exist_ok=True)
+        self._conf.write_text(
+            f'Dir::State "{home}/state";\nDir::State::status "/var/lib/dpkg/status";\nDir::Cache "{home}/cache";\n'
+            f'Dir::Etc::sourcelist "{home}/none";\nDir::Etc::sourceparts "{home}/sources";\n'
+            'Acquire::Languages "none";\nAPT::Sandbox::User "";\n'
+            # What a system does after its own updates, such as removing what it downloaded, is not for us.
+            "#clear APT::Update::Pre-Invoke;\n#clear APT::Update::Post-Invoke;\n#clear APT::Update::Post-Invoke-Success;\n"
+        )
+
+    def get(self, arguments: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Run apt-get."""
+        return _run(["apt-get", "-qq", "-c", str(self._conf), *arguments], cwd)
+
+    def update(self) -> str:
+        """Read the archive's lists of sources anew.
+
+        Returns:
+            What apt-get complained of; empty if of nothing.
+        """
+        self._write_sources()
+        result = self.get(["update"], self._home)
+        return _last_words(result) if result.returncode or "E:" in result.stderr else ""
+
+    def stanzas(self, package: str) -> list[dict[str, str]]:
+        """Return what the lists say of a source package: the fields of each of its versions."""
+        result = _run(["apt-cache", "-c", str(self._conf), "showsrc", "--only-source", package], self._home)
+        return [stanza for stanza in map(_fields, result.stdout.split("\n\n")) if stanza.get("Package") == package]
+
+    def versions(self, package: str) -> tuple[str, ...]:
+        """Return the versions of a source package that the archive has."""
+        return tuple(sorted({stanza["Version"] for stanza in self.stanzas(package)}))
+
+    def version_with(self, source: Source) -> str | None:
+        """Return the version of the source package that holds exactly the locked archive."""
+        for stanza in self.stanzas(source.package):
+            if source.sha256 in stanza.get("Checksums-Sha256", "").split():
+                return stanza["Version"]
+        return None
+
+    def _write_sources(self) -> None:
+        """Turn the system's lists of packages into lists of sources."""
+        asked = ["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]
+        places = dict(word.partition("=")[::2] for word in shlex.split(_run(asked, self._home).stdout))
+        parts = (
+            sorted(Path(places.get("PARTS", "")).iterdir())
+            if places.get("PARTS") and Path(places["PARTS"]).is_dir()
+            else []
+        )
+        for old in (self._home / "sources").iterdir():
+            old.unlink()
+        for number, path in enumerate([Path(places.get("LIST", "")), *parts]):
+            with contextlib.suppress(OSError):
+                if path.suffix == ".sources":
+                    (self._home / "sources" / f"{number}.sources").write_text(
+                        deb822_as_sources(path.read_text("utf-8"))
+                    )
+                elif path.suffix == ".list":
+                    (self._home / "sources" / f"{number}.list").write_text(lines_as_sources(path.read_text("utf-8")))
+
+
+def lines_as_sources(text: str) -> str:
+    """Turn the lines of a ``.list`` file, ``deb [OPTIONS] URI SUITE COMPONENT...``, into lines for sources; leave comments out."""
+    found = (re.match(r"\s*deb(?:-src)?\s+(.+)", line) for line in text.splitlines())
+    unique = dict.fromkeys(match[1].partition("#")[0].strip() for match in found if match)
+    return "".join(f"deb-src {line}\n" for line in unique)
+
+
+def deb822_as_sources(text: str) -> str:
+    """Turn the stanzas of a ``.sources`` file into stanzas for sources; everything but the types stays."""
+    return re.sub(r"(?im)^Types:.*$", "Types: deb-src", text)
+
+
+def _fields(stanza: str) -> dict[str, str]:
+    """Read the fields of a stanza; a field's further lines are joined to it."""
+    fields: dict[str, str] = {}
+    name = ""
+    for line in stanza.strip("\n").splitlines():
+        if line[:1].isspace():
+            fields[name] = f"{fields.get(name, '')}\n{line.strip()}"
+        else:
+            name, _, value = line.partition(":")
+            fields[name] = value.strip()
+    return fields

@@ -1,0 +1,176 @@
+"""The factor allocator: which file serves malloc, by whom it was made, and which paths can be levels."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swapstone.factors import Evidence, ProgramFacts, Recipe, parse_choice, read_facts
+from swapstone.factors.allocator import ALLOCATOR
+from swapstone.model import UserError
+
+LOADER = "/lib64/ld-linux-x86-64.so.2"
+
+
+def facts(path: str, *names: str, needed: tuple[str, ...] = (), soname: str = "") -> ProgramFacts:
+    return ProgramFacts(path=path, symbols=names, exports=names, needed=needed, soname=soname)
+
+
+PROGRAM = facts("/prog", needed=("libc.so.6",))
+LIBC = facts("/lib/libc.so.6", "__libc_start_main", "_int_malloc", "malloc")
+OLD_LOADER = facts("/lib/ld-2.28.so", "_rtld_global", "malloc")
+MIMALLOC = facts("/cache/a.so", "malloc", "mi_malloc", needed=("libc.so.6",))
+JEMALLOC = facts(
+    "/usr/lib/libjemalloc.so.2", "malloc", "mallctlbymib", needed=("libc.so.6",), soname="libjemalloc.so.2"
+)
+HELPER = facts("/lib/libm.so.6")
+NAMELESS = facts("/home/me/libfoo.so", "malloc")
+
+
+def evidence(*libraries: ProgramFacts, program: ProgramFacts = PROGRAM, **more: object) -> Evidence:
+    paths = (program.path, *(one.path for one in libraries))
+    given = {"interp": LOADER, "objects": paths, "program": program, "libraries": libraries, **more}
+    return Evidence(**given)  # type: ignore[arg-type] # fields by name
+
+
+@pytest.mark.parametrize(
+    ("seen", "level"),
+    [
+        (evidence(LIBC, OLD_LOADER), "default"),
+        (evidence(OLD_LOADER, HELPER, LIBC), "default"),
+        (evidence(LIBC, MIMALLOC, preload=(MIMALLOC.path,)), "mimalloc"),
+        # The loader left it out: it isn't mapped, whatever was asked.
+        (evidence(LIBC, preload=(MIMALLOC.path,)), "default"),
+        # Linked to the program: it comes before the C library in the search order.
+        (evidence(LIBC, JEMALLOC, program=facts("/prog", needed=("libjemalloc.so.2", "libc.so.6"))), "jemalloc"),
+        (evidence(LIBC, NAMELESS, preload=(NAMELESS.path,), paths=(NAMELESS.path,)), NAMELESS.path),
+        # A path that was asked for, but another file serves.
+        (evidence(LIBC, MIMALLOC, preload=(MIMALLOC.path,), paths=(NAMELESS.path,)), "mimalloc"),
+        (evidence(LIBC, NAMELESS, preload=(NAMELESS.path,)), f"an allocator of no known name in {NAMELESS.path}"),
+        # The program's own malloc goes before everything that is preloaded.
+        (
+            evidence(LIBC, MIMALLOC, preload=(MIMALLOC.path,), program=facts("/prog", "malloc", "tc_malloc")),
+            "tcmalloc beside mimalloc",
+        ),
+        (
+            evidence(
+                LIBC, JEMALLOC, MIMALLOC, preload=(MIMALLOC.path,), program=facts("/prog", needed=(JEMALLOC.soname,))
+            ),
+            "mimalloc beside jemalloc",
+        ),
+        (evidence(HELPER), None),
+        (Evidence(interp=None, objects=()), None),
+    ],
+)
+def test_the_first_malloc_in_the_loaders_search_order_serves(seen: Evidence, level: str | None) -> None:
+    assert ALLOCATOR.observe(seen) == level
+
+
+def test_what_the_process_says_must_agree_with_what_it_had_mapped() -> None:
+    both = evidence(LIBC, MIMALLOC, preload=(MIMALLOC.path,))
+    assert ALLOCATOR.observe(msgspec.structs.replace(both, malloc=MIMALLOC.path)) == "mimalloc"
+    seen = ALLOCATOR.observe(msgspec.structs.replace(both, malloc=LIBC.path))
+    assert seen == "malloc of /lib/libc.so.6 (says the process) or of /cache/a.so (say the objects that it had mapped)"
+    seen = ALLOCATOR.observe(msgspec.structs.replace(both, malloc="/memfd:x (deleted)"))
+    assert seen == "an allocator in /memfd:x (deleted), which can't be read,"
+
+
+@pytest.mark.parametrize(
+    ("symbols", "aliases", "level"),
+    [
+        (("malloc", "_int_malloc", "__libc_setup_tls"), (), "default"),
+        (("malloc", "default_malloc", "__init_libc"), ("default_malloc",), "default"),
+        (("malloc", "mi_malloc", "__libc_setup_tls"), ("mi_malloc",), "mimalloc"),
+        # musl's own is linked in too, for its own use; malloc is another.
+        (("malloc", "mallctlbymib", "default_malloc"), (), "jemalloc"),
+        (("malloc", "__malloc_end_pointer"), (), "snmalloc"),
+        # mimalloc is there, but the malloc is glibc's.
+        (("malloc", "mi_malloc", "_int_malloc"), (), "default"),
+        (("malloc", "mi_malloc", "default_malloc"), ("default_malloc",), "default"),
+        (("malloc",), (), "an allocator of no known name in /prog"),
+        (("__libc_setup_tls",), (), None),
+    ],
+)
+def test_a_static_program_is_told_by_what_lies_beside_its_malloc(
+    symbols: tuple[str, ...], aliases: tuple[str, ...], level: str | None
+) -> None:
+    program = ProgramFacts(path="/prog", symbols=symbols, aliases=aliases)
+    seen = Evidence(interp=None, objects=("/prog",), program=program)
+    assert ALLOCATOR.observe(seen) == level
+    if level is not None:
+        assert ALLOCATOR.observe(msgspec.structs.replace(seen, malloc="/prog")) == level
+
+
+def test_applying_a_level_names_it_and_nothing_else() -> None:
+    base = Recipe(cflags=("-O2",), environment=(("A", "b"),))
+    assert ALLOCATOR.apply("mimalloc", base) == msgspec.structs.replace(base, allocator="mimalloc")
+
+
+def compiled(folder: Path, name: str, text: str, *options: str, compiler: str = "cc") -> Path:
+    source, target = folder / f"{name}.c", folder / name
+    source.write_text(text)
+    subprocess.run([compiler, "-w", *options, "-o", target, source], check=True, timeout=60)
+    return target
+
+
+MALLOC = "#include <stddef.h>\nvoid *malloc(size_t n) { return 0; }\n"
+
+
+def test_facts_of_real_objects(tmp_path: Path) -> None:
+    alias = 'extern void *mi_malloc(size_t n) __attribute__((alias("malloc")));\n'
+    path = compiled(tmp_path, "a.so", MALLOC + alias, "-shared", "-fPIC", "-Wl,-soname,a.so.1")
+    found = read_facts(path)
+    assert found is not None
+    assert (found.kind, found.soname, found.interp, found.aliases) == ("ET_DYN", "a.so.1", None, ("mi_malloc",))
+    assert found.exports == ("malloc", "mi_malloc")
+    assert found.machine.startswith("EM_") and found.bits in {32, 64}
+    hidden = '__attribute__((visibility("hidden"))) void *malloc(unsigned long n) { return 0; }\n'
+    found = read_facts(compiled(tmp_path, "b.so", hidden, "-shared", "-fPIC"))
+    assert found is not None
+    assert (found.symbols, found.exports) == (("malloc",), ())
+    found = read_facts(compiled(tmp_path, "c", 'int main(void) { return puts("x"); }\n'))
+    assert found is not None
+    assert found.interp and any(version.startswith("GLIBC_2.") for version in found.versions)
+
+
+def test_a_path_is_a_level_by_its_real_path(tmp_path: Path) -> None:
+    path = compiled(tmp_path, "libfoo.so", MALLOC, "-shared", "-fPIC")
+    (tmp_path / "link.so").symlink_to(path)
+    assert parse_choice(f"allocator=default,{tmp_path}/link.so").levels == ("default", str(path.resolve()))
+    with pytest.raises(UserError, match="twice"):
+        parse_choice(f"allocator={path},{tmp_path}/link.so")
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("absent.so", "There is no file", "A comma parts levels"),
+        ("a,b.so", "There is no file", "A comma parts levels"),
+        ("a=b.so", "a path with '=' in it", "Copy the object"),
+        ("a b.so", "a path with ' ' in it", "Copy the object"),
+        ("a:b.so", "a path with ':' in it", "Copy the object"),
+        ("text.so", "not an ELF shared object", "cc -shared -fPIC"),
+        ("program", "not an ELF shared object", "cc -shared -fPIC"),
+        ("object.o", "not an ELF shared object", "cc -shared -fPIC"),
+        ("empty.so", "has no malloc to offer", "nm -D --defined-only"),
+        ("hidden.so", "has no malloc to offer", "nm -D --defined-only"),
+    ],
+)
+def test_paths_that_can_not_be_levels_are_explained(name: str, message: str, hint: str, tmp_path: Path) -> None:
+    (tmp_path / "text.so").write_text("malloc\n")
+    compiled(tmp_path, "program", "int main(void) { return 0; }\n")
+    compiled(tmp_path, "object.o", MALLOC, "-c")
+    compiled(tmp_path, "empty.so", "int nothing;\n", "-shared", "-fPIC")
+    compiled(tmp_path, "hidden.so", MALLOC, "-shared", "-fPIC", "-fvisibility=hidden")
+    with pytest.raises(UserError) as caught:
+        parse_choice(f"allocator=default,{tmp_path}/{name}")
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_other_factors_take_no_paths() -> None:
+    with pytest.raises(UserError, match="no level named"):
+        parse_choice("libc=glibc,./libc.so")

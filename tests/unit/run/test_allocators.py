@@ -1,0 +1,193 @@
+"""Allocators in processes that are really measured: the one that was asked for is seen, and any other is refused."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swapstone.build import BASE_RECIPE, build_workload, provide
+from swapstone.build.allocators import EXCLUDED
+from swapstone.build.sources import fetch, read_lock, unpack
+from swapstone.factors import Recipe
+from swapstone.model import Status, Variant
+from swapstone.run.prepare import Program, _equally_large
+from swapstone.run.trial import Asked, Verdictless, judge, request_for, whole_environment
+from swapstone.targets.host import HostTarget
+from swapstone.workloads import find_workload
+from tests.e2e.cli import runs_of, swapstone
+from tests.unit.factors.test_allocator import compiled
+
+LIBCS = {"glibc": "cc", "musl": "musl-gcc"}
+
+# A whole allocator that never gives anything back.
+BUMP = """
+#include <stddef.h>
+#include <string.h>
+#include <errno.h>
+static char room[1 << 26] __attribute__((aligned(4096)));
+static size_t used;
+void *memalign(size_t align, size_t size) {
+    size_t at, next;
+    do {
+        at = __atomic_load_n(&used, __ATOMIC_RELAXED);
+        next = ((at + 16 + align - 1) & ~(align - 1)) + size;
+        if (next > sizeof room) { errno = ENOMEM; return 0; }
+    } while (!__atomic_compare_exchange_n(&used, &at, next, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    char *block = room + next - size;
+    memcpy(block - sizeof size, &size, sizeof size);
+    return block;
+}
+void *malloc(size_t size) { return memalign(16, size); }
+void *aligned_alloc(size_t align, size_t size) { return memalign(align, size); }
+int posix_memalign(void **to, size_t align, size_t size) { *to = memalign(align, size); return *to ? 0 : ENOMEM; }
+void *calloc(size_t count, size_t size) { return malloc(count * size); }
+void free(void *block) { (void)block; }
+void *realloc(void *old, size_t size) {
+    size_t before = 0;
+    void *block = malloc(size);
+    if (old) memcpy(&before, (char *)old - sizeof before, sizeof before);
+    if (old && block) memcpy(block, old, before < size ? before : size);
+    return block;
+}
+"""
+PLAIN = ("-O1", "-fno-builtin", "-shared", "-fPIC")
+
+
+@pytest.fixture
+def host() -> Iterator[HostTarget]:
+    with HostTarget() as target:
+        yield target
+
+
+def ran(host: HostTarget, recipe: Recipe, level: str, name: str = "b_string_strlen") -> Verdictless:
+    """Build a workload by a recipe, run it once, and judge it as an experiment would that had asked for a level."""
+    workload = find_workload("libc", name)
+    variant = Variant(levels=(("allocator", level),))
+    built = build_workload(workload, recipe)
+    program = Program(host.put(built.path), recipe, None, built.facts)
+    request = request_for("t", program.path, workload, recipe, passes=1, cwd=host.scratch(), cpus=host.describe().cpus)
+    return judge(host.run(request), Asked(workload, variant, program, ""), host.inspect)
+
+
+def recipe_for(libc: str, allocator: str = "default", linking: str = "dynamic") -> Recipe:
+    recipe = provide(msgspec.structs.replace(BASE_RECIPE, libc=libc, allocator=allocator, linking=linking))
+    if linking == "static" and "-static" not in recipe.ldflags:
+        recipe = msgspec.structs.replace(recipe, ldflags=("-static", *recipe.ldflags))
+    return recipe
+
+
+@pytest.mark.parametrize("libc", LIBCS)
+@pytest.mark.parametrize("linking", ["dynamic", "static"])
+def test_the_default_is_seen(libc: str, linking: str, host: HostTarget) -> None:
+    recipe = recipe_for(libc, linking=linking)
+    assert ran(host, recipe, "default").status is Status.OK
+    other = ran(host, recipe, "mimalloc")
+    assert (other.status, other.observed) == (Status.REFUSED, (("allocator", "default"),))
+    assert other.reason == "allocator=mimalloc was asked for, but default was in force in the process that ran"
+
+
+@pytest.mark.parametrize("libc", LIBCS)
+def test_an_object_of_the_users_is_seen_by_its_path(libc: str, host: HostTarget, tmp_path: Path) -> None:
+    path = str(compiled(tmp_path, "bump.so", BUMP, *PLAIN, compiler=LIBCS[libc]))
+    recipe = recipe_for(libc, path)
+    outcome = ran(host, recipe, path)
+    assert (outcome.status, outcome.observed) == (Status.OK, (("allocator", path),))
+    other = ran(host, recipe, "default")
+    assert other.status is Status.REFUSED
+    assert f"an allocator of no known name in {path} was in force" in other.reason
+
+
+@pytest.mark.parametrize("libc", LIBCS)
+def test_a_preload_that_does_not_take_is_refused(libc: str, host: HostTarget, tmp_path: Path) -> None:
+    nothing = compiled(tmp_path, "nothing.so", "int nothing;\n", *PLAIN, compiler=LIBCS[libc])
+    for path in (nothing, tmp_path / "absent.so"):
+        recipe = msgspec.structs.replace(recipe_for(libc), preload=(str(path),))
+        outcome = ran(host, recipe, "mimalloc")
+        assert (outcome.status, outcome.observed) == (Status.REFUSED, (("allocator", "default"),))
+
+
+def test_two_allocators_in_one_process_are_refused(host: HostTarget, tmp_path: Path) -> None:
+    mine = compiled(tmp_path, "bump.so", BUMP, *PLAIN)
+    sign = "void *mi_malloc(unsigned long size) { return 0; }\n"
+    other = compiled(tmp_path, "other.so", BUMP + sign, *PLAIN)
+    outcome = ran(host, msgspec.structs.replace(recipe_for("glibc"), preload=(str(other), str(mine))), "mimalloc")
+    assert outcome.status is Status.REFUSED
+    assert outcome.observed == (("allocator", f"mimalloc beside an allocator of no known name in {mine}"),)
+
+
+def test_environments_are_equally_large_and_name_no_preload_without_one() -> None:
+    base = msgspec.structs.replace(BASE_RECIPE, environment=(("A", "b"),))
+    recipes = {
+        "default": base,
+        "short": msgspec.structs.replace(base, preload=("/a.so",)),
+        "long": msgspec.structs.replace(base, preload=("/a/longer/path.so",)),
+    }
+    found = {label: whole_environment(recipe)[-1] for label, recipe in _equally_large(recipes).items()}
+    assert found == {
+        "default": ("NO_PRELOAD", ":" * 17),
+        "short": ("LD_PRELOAD", "/a.so" + ":" * 12),
+        "long": ("LD_PRELOAD", "/a/longer/path.so"),
+    }
+    alone = _equally_large({"default": base})
+    assert whole_environment(alone["default"]) == (("A", "b"),)
+
+
+def test_the_command_line_runs_what_fits_and_says_what_is_left_out(tmp_path: Path) -> None:
+    path = str(compiled(tmp_path, "bump.so", BUMP, *PLAIN))
+    out = tmp_path / "r"
+    only = ("--only", "b_string_strlen", "--blocks", "2", "--out", str(out))
+    result = swapstone(tmp_path, "compare", "libc=glibc,musl", f"allocator=default,{path}", *only)
+    told = [line for line in result.stderr.splitlines() if line.startswith("left out: ")]
+    assert len(told) == 1
+    assert f"libc=musl,allocator={path}: {path} was built for glibc, so a program on musl can't load it." in told[0]
+    assert result.stderr.index("left out") < result.stderr.index("calibrating")
+    seen = {(run["trial"]["variant"], run["status"]) for run in runs_of(out)}
+    assert seen == {
+        ("libc=glibc,allocator=default", "ok"),
+        (f"libc=glibc,allocator={path}", "ok"),
+        ("libc=musl,allocator=default", "ok"),
+        (f"libc=musl,allocator={path}", "unavailable"),
+    }
+    assert f"allocator {path}" in (out / "manifest.json").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("libc", LIBCS)
+@pytest.mark.parametrize("allocator", ["mimalloc", "jemalloc", "tcmalloc", "snmalloc"])
+def test_every_allocator_serves_preloaded_and_linked_in(allocator: str, libc: str, host: HostTarget) -> None:
+    if (allocator, libc) in EXCLUDED:
+        pytest.skip(EXCLUDED[allocator, libc])
+    if allocator == "snmalloc" and shutil.which("cargo") is None:
+        pytest.skip("cargo is not installed")
+    for linking in ("dynamic", "static"):
+        recipe = recipe_for(libc, allocator, linking)
+        assert bool(recipe.preload) == (linking == "dynamic")
+        for name in ("b_malloc_tiny2", "b_malloc_thread_stress", "b_malloc_big1"):
+            outcome = ran(host, recipe, allocator, name)
+            assert (outcome.status, outcome.observed) == (Status.OK, (("allocator", allocator),)), outcome.reason
+        assert ran(host, recipe, "default").status is Status.REFUSED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("libc", LIBCS)
+def test_an_allocator_that_is_linked_in_without_its_malloc_is_refused(
+    libc: str, host: HostTarget, tmp_path: Path
+) -> None:
+    folder = unpack(fetch(read_lock()["mimalloc"]), tmp_path)
+    target = tmp_path / "broken.o"
+    flags = ("-O1", "-DNDEBUG", "-fPIC", "-ftls-model=initial-exec", "-I", folder / "include")
+    subprocess.run([LIBCS[libc], *flags, "-c", folder / "src" / "static.c", "-o", target], check=True, timeout=300)
+    plain = recipe_for(libc, linking="static")
+    broken = msgspec.structs.replace(plain, ldflags=(*plain.ldflags, str(target)))
+    outcome = ran(host, broken, "mimalloc")
+    assert (outcome.status, outcome.observed) == (Status.REFUSED, (("allocator", "default"),))
+    preloaded = recipe_for(libc, "mimalloc")
+    object_ = tmp_path / "broken.so"
+    subprocess.run([LIBCS[libc], "-shared", "-o", object_, target], check=True, timeout=60)
+    outcome = ran(host, msgspec.structs.replace(preloaded, preload=(str(object_),)), "mimalloc")
+    assert (outcome.status, outcome.observed) == (Status.REFUSED, (("allocator", "default"),))
