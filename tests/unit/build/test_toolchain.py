@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -139,7 +140,7 @@ def test_a_missing_tool_is_named_with_its_package(
 ) -> None:
     (tmp_path / "bin").mkdir()
     other = {"clang": "musl-gcc", "musl-gcc": "clang"}[missing]
-    (tmp_path / "bin" / other).symlink_to(f"/usr/bin/{other}")
+    (tmp_path / "bin" / other).symlink_to(shutil.which(other) or "/nonexistent")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     with pytest.raises(UnavailableError, match=f"needs the command '{missing}'") as caught:
         clang_for_musl(tmp_path)
@@ -212,7 +213,10 @@ def test_every_level_is_observed_before_and_after_stripping(
         facts = read_facts(tmp_path / name)
         assert facts is not None
         evidence = Evidence(interp=facts.interp, objects=(facts.path,), program=facts)
-        assert {factor: find_factor(factor).observe(evidence) for factor in asked} == asked
+        seen = {factor: find_factor(factor).observe(evidence) for factor in asked}
+        if (name, libc, linking) == ("stripped", "musl", "static") and facts.machine != "EM_X86_64":
+            assert seen.pop("libc") is None  # docs/factors.md
+        assert seen.items() <= asked.items()
 
 
 def test_the_recorded_command_line_is_not_in_the_program_that_is_measured(
