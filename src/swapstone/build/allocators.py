@@ -44,7 +44,7 @@ EXCLUDED: dict[tuple[str, str], str] = {
         "tcmalloc",
         "musl",
     ): "gperftools needs the C++ standard library, and there is none for musl here (its build ends with "
-    "`fatal error: set: No such file or directory`)",
+    "`fatal error: string: No such file or directory`)",
 }
 """(allocator, C library) that can't be, and why."""
 

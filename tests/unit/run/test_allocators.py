@@ -14,7 +14,7 @@ from swapstone.build import BASE_RECIPE, build_workload, provide
 from swapstone.build.allocators import EXCLUDED
 from swapstone.build.sources import fetch, read_lock, unpack
 from swapstone.factors import Recipe
-from swapstone.model import Status, Variant
+from swapstone.model import Status, UnavailableError, Variant
 from swapstone.run.prepare import Program, _equally_large
 from swapstone.run.trial import Asked, Verdictless, judge, request_for, whole_environment
 from swapstone.targets.host import HostTarget
@@ -171,6 +171,16 @@ def test_every_allocator_serves_preloaded_and_linked_in(allocator: str, libc: st
             outcome = ran(host, recipe, allocator, name)
             assert (outcome.status, outcome.observed) == (Status.OK, (("allocator", allocator),)), outcome.reason
         assert ran(host, recipe, "default").status is Status.REFUSED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("allocator", "libc"), EXCLUDED)
+def test_what_is_excluded_really_does_not_build(allocator: str, libc: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = EXCLUDED[allocator, libc].split("`")[1]
+    monkeypatch.delitem(EXCLUDED, (allocator, libc))
+    with pytest.raises(UnavailableError, match="can't be built") as caught:
+        recipe_for(libc, allocator)
+    assert reason in Path(caught.value.hint.removeprefix("The whole log: ")).read_text()
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import itertools
 import statistics
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -337,3 +338,26 @@ def test_the_document_names_every_key_and_fault() -> None:
         assert f"`{kind}`" in text
     for key in Behaviour.__struct_fields__:
         assert f"`{key}`" in text, key
+
+
+@pytest.mark.parametrize(
+    ("variant", "interp", "served"),
+    [
+        ("allocator=default", "ld-linux-x86-64.so.2", "default"),
+        ("allocator=snmalloc", "ld-linux-x86-64.so.2", "snmalloc"),
+        ("allocator=mimalloc,libc=musl", "ld-musl-x86_64.so.1", "mimalloc"),
+        ("libc=musl,allocator=default (again)", "ld-musl-x86_64.so.1", "default"),
+    ],
+)
+def test_allocators_are_pretended_as_files_that_are_mapped(
+    tmp_path: Path, variant: str, interp: str, served: str
+) -> None:
+    target = made(tmp_path, "[[behaviour]]\nwall_ns = 1\n")
+    answer = ask(target, variant=variant)
+    libraries = tuple(filter(None, map(target.inspect, answer.objects)))
+    malloc = decode_workload_report(answer.stdout).malloc
+    evidence = Evidence(interp=answer.interp, objects=answer.objects, libraries=libraries, malloc=malloc)
+    assert answer.interp is not None and answer.interp.endswith(interp)
+    assert find_factor("allocator").observe(evidence) == served
+    for path in (malloc, ""):
+        assert find_factor("allocator").observe(msgspec.structs.replace(evidence, malloc=path)) == served

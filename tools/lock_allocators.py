@@ -1,0 +1,78 @@
+"""Write the lock of the allocators' sources anew, from what this machine's package managers offer today.
+
+Figures made before and after are of different versions. Build and run everything once before the new lock is committed:
+``./test --slow -k allocator``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from swapstone.build.sources import LOCK, Apt, Source, read_lock
+from swapstone.model.share import cache_dir, share_dir
+
+
+def main(arguments: list[str]) -> int:
+    """Renew the allocators that are named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="allocators to renew; all of them if left out")
+    names = parser.parse_args(arguments).names
+    path = share_dir() / LOCK
+    lock = read_lock(path)
+    for name in names or lock:
+        source = lock[name]
+        lock[name] = (_newest_crate if source.kind == "crate" else _newest_archive)(source)
+        print(f"{name}: {source.version} -> {lock[name].version}", file=sys.stderr)
+    head = path.read_text("utf-8").partition("\n[")[0]  # the comment that explains it
+    path.write_text("\n".join([head, *(_stanza(name, source) for name, source in lock.items())]))
+    return 0
+
+
+def _newest_archive(source: Source) -> Source:
+    """Take the first version of the source package that the archive names."""
+    apt = Apt(cache_dir() / "sources" / "apt")
+    apt.update()
+    stanza = apt.stanzas(source.package)[0]
+    files = (line.split() for line in stanza["Checksums-Sha256"].splitlines())
+    sha256, _, file = next(
+        fields for fields in files if fields and ".orig.tar" in fields[2] and not fields[2].endswith(".asc")
+    )
+    version = stanza["Version"].rpartition("-")[0].partition("+")[0]
+    return msgspec.structs.replace(source, version=version, file=file, sha256=sha256)
+
+
+def _newest_crate(source: Source) -> Source:
+    """Take the newest version of the crate, and the digest of the archive that cargo fetches."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        (work / "src").mkdir()
+        (work / "src" / "lib.rs").touch()
+        manifest = '[package]\nname = "sources"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\n'
+        (work / "Cargo.toml").write_text(f'{manifest}{source.package} = "*"\n')
+        subprocess.run(["cargo", "fetch", "--quiet"], cwd=work, check=True)
+        listed = subprocess.run(
+            ["cargo", "metadata", "--format-version", "1"], cwd=work, check=True, capture_output=True
+        ).stdout
+        packages = msgspec.json.decode(listed)["packages"]
+        found = next(package for package in packages if package["name"] == source.package)
+        file = f"{source.package}-{found['version']}.crate"
+        registry = Path(found["manifest_path"]).parents[3]
+        archive = next((registry / "cache").glob(f"*/{file}"))
+        digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    return msgspec.structs.replace(source, version=found["version"], file=file, sha256=digest)
+
+
+def _stanza(name: str, source: Source) -> str:
+    fields = msgspec.structs.asdict(source)
+    return f"[{name}]\n" + "".join(f'{key} = "{value}"\n' for key, value in fields.items())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
