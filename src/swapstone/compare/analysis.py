@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from swapstone.compare.caveats import DIFFERENT, caveats_of
 from swapstone.compare.collect import collect
+from swapstone.compare.crossed import crossed
 from swapstone.compare.index import indices
 from swapstone.compare.noise import busy_loads, noise_of, preferred_time
 from swapstone.compare.rows import Row, SizeValues, levels, run_rows, size_rows
@@ -52,16 +53,18 @@ def analyse(
     Returns:
         The analysis. Every number in it is finite.
     """
+    cells = collect(runs)
     rows = _ordered(
         experiment,
         [
-            *run_rows(experiment, variants, workloads, collect(runs)),
+            *run_rows(experiment, variants, workloads, cells),
             *size_rows(experiment, variants, workloads, sizes or {}),
         ],
     )
     busy = busy_loads(runs, workloads)
     comparisons = _judged(experiment, rows, busy)
     noise = noise_of(runs, workloads)
+    crossing = crossed(experiment, variants, workloads, cells, sizes=sizes or {}, busy=busy)
     every_index = indices(rows, experiment.confidence)
     copies = [variant.label for variant in variants if variant.copy is not Copy.FIRST]
     return Analysis(
@@ -78,6 +81,8 @@ def analyse(
         blocks=max((len(row.blocks) for row in rows), default=0),
         runs=len(runs),
         correction=CORRECTION,
+        effects=crossing.effects,
+        interactions=crossing.interactions,
     )
 
 
