@@ -9,7 +9,7 @@ import enum
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from swapstone import published
 from swapstone.model import Analysis, Comparison, Metric, Noun, Quantity, Scale, Verdict
@@ -93,6 +93,11 @@ def medians(comparison: Comparison) -> tuple[float, float] | None:
     if not comparison.baseline_values or not comparison.candidate_values:
         return None
     return statistics.median(comparison.baseline_values), statistics.median(comparison.candidate_values)
+
+
+def middle(values: Sequence[float]) -> float:
+    """Return the median of some values, at least one."""
+    return statistics.median(values)
 
 
 def shown(comparison: Comparison) -> float | None:
@@ -180,6 +185,11 @@ def _leading(found: list[Comparison]) -> list[Comparison]:
         if comparison.workload not in chosen or (comparison.preferred and not chosen[comparison.workload].preferred):
             chosen[comparison.workload] = comparison
     return list(chosen.values())
+
+
+def leading_metrics(found: list[Comparison]) -> dict[str, str]:
+    """Return the name of the time or rate to read first, by workload."""
+    return {c.workload: c.metric.name for c in _leading(found)}
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
