@@ -6,6 +6,7 @@ Per suite, load and metric: each variant against the baseline, the main effects,
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -17,6 +18,7 @@ from swapstone.model import (
     Comparison,
     Direction,
     FactorEffect,
+    Failure,
     Index,
     Interaction,
     LevelChange,
@@ -25,6 +27,7 @@ from swapstone.model import (
     Presence,
     Quantity,
     Scale,
+    Status,
     Verdict,
 )
 from swapstone.report import view, words
@@ -96,6 +99,18 @@ class CrossedSection(Noun, frozen=True, kw_only=True):
 def is_crossed(analysis: Analysis) -> bool:
     """Return whether two factors or more were varied."""
     return bool(analysis.effects or analysis.interactions)
+
+
+def failures(analysis: Analysis) -> tuple[Failure, ...]:
+    """Return the trials to list; of crossed factors without those that could not be had: they are named below the matrices."""
+    gone = Status.UNAVAILABLE.value if is_crossed(analysis) else ""
+    return tuple(failure for failure in analysis.failures if failure.status != gone)
+
+
+def headlines(found: Iterable[CrossedSection], most: int = 3) -> list[tuple[CrossedSection, Interaction]]:
+    """Return the largest present interactions of indices, each with its section."""
+    every = [(section, each) for section in found for each in told(section.interactions) if not each.workload]
+    return sorted(every, key=lambda pair: -abs(_inner(pair[1])))[:most]
 
 
 def sections(context: ReportContext, analysis: Analysis, metrics: Sequence[str] = ()) -> tuple[CrossedSection, ...]:
@@ -226,9 +241,22 @@ def _rejected(rows: Iterable[Comparison]) -> Iterator[str]:
         yield f"{words.safe(candidate)}: {verdict.value} on {where}: {words.safe(reason) or 'no reason given'}"
 
 
-def baseline_values(line: Sequence[Comparison | None]) -> tuple[float, ...]:
+def _baseline_values(line: Sequence[Comparison | None]) -> tuple[float, ...]:
     """Return the baseline's values of a matrix's line: the longest series among its comparisons."""
     return max((c.baseline_values for c in line if c is not None), key=len, default=())
+
+
+def baseline_text(line: Sequence[Comparison | None]) -> str:
+    """Return the median of the baseline's values of a matrix's line, with its unit; empty where there is none."""
+    values = _baseline_values(line)
+    unit = next(c.metric.unit for c in line if c is not None)
+    return words.quantity(statistics.median(values), unit) if values else ""
+
+
+def told(table: InteractionTable) -> list[Interaction]:
+    """Return the interactions to put in words: those of the index, then those of workloads, the largest of each first."""
+    present = by_size(table.cells)
+    return [*(each for each in present if not each.workload), *(each for each in present if each.workload)]
 
 
 def by_size(interactions: Iterable[Interaction]) -> list[Interaction]:
@@ -274,9 +302,9 @@ def _closing(each: Interaction) -> str:
     return f"{share} of the gain is lost" if gain else f"it closes {share} of the gap"
 
 
-def counted(interactions: Iterable[Interaction]) -> str:
-    """Count interactions by what may be said of them; empty where there are none."""
-    numbers = Counter(each.presence for each in interactions)
+def counted(table: InteractionTable) -> str:
+    """Count the workloads' interactions by what may be said of them; empty where there are none."""
+    numbers = Counter(each.presence for each in table.cells if each.workload)
     if not numbers:
         return ""
     parts = ", ".join(f"{numbers[presence]} {presence.value}" for presence in Presence if numbers[presence])
@@ -319,7 +347,7 @@ def dependences(table: EffectTable) -> str:
         f"{words.safe(label)} depends on {', '.join(map(words.safe, dict.fromkeys(names)))}"
         for label, names in found.items()
     ]
-    return f"* alone misleading: {'; '.join(parts)}." if parts else ""
+    return f"Alone misleading: {'; '.join(parts)}." if parts else ""
 
 
 def left_out(table: EffectTable) -> str:

@@ -46,7 +46,8 @@ def lines(section: CrossedSection, width: int, paint: Paint, *, every: bool) -> 
         head = [[words.safe(change.label) for change in effects.columns]]
         title = f"{name}, main effects: the mean over the other factors' levels"
         found += _titled(title, _chunks([""], head, body, width, paint, right=False), width, paint)
-        for text in (crossed.dependences(effects), crossed.left_out(effects)):
+        dependences = crossed.dependences(effects)
+        for text in (f"* {dependences}" if dependences else "", crossed.left_out(effects)):
             found += columns.wrap(text, width, "  ") if text else []
     if interactions.lines:
         rows = [(label, [_interaction_cell(cell) for cell in cells]) for label, cells in interactions.lines]
@@ -67,17 +68,11 @@ def _matrix_lines(matrix: Matrix, width: int, paint: Paint) -> list[str]:
         [words.safe(levels[place]) for levels in (matrix.baseline, *matrix.variants)]
         for place in range(len(matrix.factors))
     ]
-    body = [(name, [Cell(_baseline(line)), *map(_ratio_cell, line)]) for name, line in matrix.lines]
+    body = [(name, [Cell(crossed.baseline_text(line)), *map(_ratio_cell, line)]) for name, line in matrix.lines]
     if matrix.indices:
         ratios = [Cell("" if each is None else f"{words.ratio(each.effect)}  ", "bold") for each in matrix.indices]
         body.append((crossed.INDEX, [Cell(""), *ratios]))
     return _chunks([words.safe(name) for name in matrix.factors], head, body, width, paint, right=True)
-
-
-def _baseline(line: Sequence[Comparison | None]) -> str:
-    values = crossed.baseline_values(line)
-    first = next(c for c in line if c is not None)
-    return words.quantity(view.middle(values), first.metric.unit) if values else ""
 
 
 def _ratio_cell(c: Comparison | None) -> Cell:
@@ -109,19 +104,15 @@ def _with_interval(cell: FactorEffect | Interaction, effect: float) -> str:
 
 def _sentences(section: CrossedSection, width: int, paint: Paint, *, every: bool) -> list[str]:
     cells = section.interactions.cells
-    own = [each for each in cells if each.workload]
-    index = [each for each in cells if not each.workload]
+    told = crossed.told(section.interactions)
+    present = [each for each in told if each.workload]
     found: list[str] = []
-    for each in crossed.by_size(index):
-        text = f"{sentences.upper_first(crossed.INDEX)}: {crossed.sentence(each)}."
-        found += [paint(line, "bold") for line in columns.wrap(text, width, "  ")]
-    present = crossed.by_size(own)
-    shown = present if every else present[:_MOST_SENTENCES]
-    for each in shown:
-        found += columns.wrap(f"{words.safe(each.workload)}: {crossed.sentence(each)}.", width, "  ")
-    if len(present) > len(shown):
-        found.append(f"  and {len(present) - len(shown)} more that are present")
-    for text in (crossed.counted(own), crossed.undecided(cells, None if every else _MOST_SENTENCES)):
+    for each in told[: None if every else len(told) - len(present) + _MOST_SENTENCES]:
+        text = f"{words.safe(each.workload) or sentences.upper_first(crossed.INDEX)}: {crossed.sentence(each)}."
+        found += [paint(line, "" if each.workload else "bold") for line in columns.wrap(text, width, "  ")]
+    if not every and len(present) > _MOST_SENTENCES:
+        found.append(f"  and {len(present) - _MOST_SENTENCES} more that are present")
+    for text in (crossed.counted(section.interactions), crossed.undecided(cells, None if every else _MOST_SENTENCES)):
         found += columns.wrap(text, width, "  ") if text else []
     return found
 

@@ -6,7 +6,7 @@ import math
 
 from rich.cells import cell_len
 
-from swapstone.model import Analysis, Comparison, Noun, Status
+from swapstone.model import Analysis, Comparison, Noun
 from swapstone.report import columns, crossed, crossed_text, marks, sentences, view, words
 from swapstone.report.columns import Cell, Paint
 from swapstone.report.context import ReportContext
@@ -228,8 +228,7 @@ def _closing(
         lines += columns.wrap(f"Published: {words.safe(sentences.page(context.published))}", width, "  ")
         lines += columns.wrap(f"Time: {sentences.against_page(rows)}", width, "  ")
         lines += columns.wrap(f"Memory: {sentences.against_page(memory)}", width, "  ")
-    # What can't run was named below the matrix.
-    failures = [each for each in analysis.failures if not (short and each.status == Status.UNAVAILABLE.value)]
+    failures = crossed.failures(analysis) if short else analysis.failures
     if failures:
         lines.append(paint(f"{words.count(len(failures), 'trial')} gave no numbers:", "warn"))
         for failure in failures[:5]:

@@ -9,7 +9,7 @@ import enum
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from swapstone import published
 from swapstone.model import Analysis, Comparison, Metric, Noun, Quantity, Scale, Verdict
@@ -93,11 +93,6 @@ def medians(comparison: Comparison) -> tuple[float, float] | None:
     if not comparison.baseline_values or not comparison.candidate_values:
         return None
     return statistics.median(comparison.baseline_values), statistics.median(comparison.candidate_values)
-
-
-def middle(values: Sequence[float]) -> float:
-    """Return the median of some values, at least one."""
-    return statistics.median(values)
 
 
 def shown(comparison: Comparison) -> float | None:
