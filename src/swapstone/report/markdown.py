@@ -81,6 +81,11 @@ def _section(section: Section) -> list[str]:
     return lines
 
 
+def _folded(section: Section) -> str:
+    """Name a section for HTML inside Markdown: nothing that either of the two would obey."""
+    return re.sub(r"[^\w =,.:+-]", "", words.safe(f"{section.title}: {section.candidate}"))
+
+
 def metric_heading(name: str) -> str:
     """Return a metric's name for HTML inside Markdown."""
     return re.sub(r"[<>&\"'`]", "", sentences.metric_name(name))
@@ -133,7 +138,7 @@ def render(context: ReportContext, analysis: Analysis) -> str:
         lines += crossed_markdown.lines(each)
     for section in found:
         if crossed.is_crossed(analysis):
-            lines += details(metric_heading(f"{section.title}: {section.candidate}"), _section(section))
+            lines += details(_folded(section), _section(section))
         else:
             lines += _section(section)
     if context.facts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 
@@ -15,6 +16,7 @@ from swapstone.report.view import Agreement, Grid, Row, Section
 _AGREEMENT_STYLES = {Agreement.AGREES: "good", Agreement.DISAGREES: "bad"}
 _LEAST = 64  # a cut name, both values, a ratio with its interval and a verdict need so much
 _NARROW = 100  # from here on a bar fits
+_VALUE, _WIDE_VALUE = 9, 16  # a column of values is no wider, on a narrow terminal and on others
 _WIDE = 116  # from here on the published ratio fits beside ours
 
 
@@ -82,13 +84,19 @@ def _full_table(rows: tuple[Row, ...], section: Section, width: int, paint: Pain
             cells += [Cell(ratio), Cell(kind.value if kind else "", _AGREEMENT_STYLES.get(kind, "dim") if kind else "")]
         body.append(cells)
     right = [False, True, True, False] + [False] * bars + [False] + [True, False] * page
-    limit = [_name_limit(body, width, right), *([0] * (len(right) - 1))]
+    # A variant of several factors has a name that is longer than its values.
+    value = _VALUE if width < _NARROW else _WIDE_VALUE
+    limit = [0, value, value, *([0] * (len(right) - 3))]
+    limit[0] = _name_limit(body, width, right, limit)
     return columns.table(body, right, limit, paint)
 
 
-def _name_limit(body: list[list[Cell]], width: int, right: list[bool]) -> int:
-    others = sum(max(cell_len(line[i].text) for line in body) for i in range(1, len(right)))
-    return max(12, width - others - (len(right) - 1))
+def _name_limit(body: list[list[Cell]], width: int, right: list[bool], limit: Sequence[int] = ()) -> int:
+    widest = [max(cell_len(line[i].text) for line in body) for i in range(len(right))]
+    others = sum(
+        min(size, most) if most else size for size, most in zip(widest, limit or [0] * len(right), strict=True)
+    )
+    return max(12, width - (others - widest[0]) - (len(right) - 1))
 
 
 def _page_table(rows: tuple[Row, ...], paint: Paint) -> list[str]:
