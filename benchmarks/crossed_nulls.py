@@ -192,9 +192,8 @@ def count(records: Sequence[Path]) -> int:
             kind.add(_of(analysis, name))
         for size, tallies in planted.items():
             _add_planted(view, size, tallies)
-    print(
-        f"\n{len(records)} experiments with 2 x 2 levels that do nothing, {min(blocks)} to {max(blocks)} blocks each."
-    )
+    few = f"{min(blocks)}" if min(blocks) == max(blocks) else f"{min(blocks)} to {max(blocks)}"
+    print(f"\n{len(records)} experiments with 2 x 2 levels that do nothing, {few} blocks each.")
     print(
         f"Stated: at most {100 * ALPHA:g} % of rows before correction, and of tables. In brackets Wilson's 95 % interval."
     )

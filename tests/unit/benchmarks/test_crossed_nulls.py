@@ -56,7 +56,7 @@ def test_what_is_planted_is_seen_the_more_the_larger(tmp_path: Path, capsys: pyt
     paths = [str(record(tmp_path / f"r{seed}", seed)) for seed in range(5)]
     assert crossed_nulls.main(["--count", *paths]) == 0
     printed = capsys.readouterr().out
-    small, large = (counted(printed, f"  {size} %", "workload without 1") for size in (" 2", "10"))
+    small, large = (counted(printed, f"  {size:3} %", "workload without 1") for size in (2, 10))
     assert small[1] == large[1] == 10
     assert large[0] == 10 >= small[0]
 
