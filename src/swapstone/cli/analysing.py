@@ -56,7 +56,7 @@ def verdicts_digest(analysis: Analysis) -> str:
     for row in crossed_export.rows(analysis):
         effect = "none" if row["effect"] is None else f"{row['effect']:.6g}"
         where = " ".join(
-            str(row[name]) for name in ("kind", "suite", "workload", "load", "metric", "change", "by", "held")
+            str(row[name]) for name in ("kind", "suite", "workload", "load", "metric", "change", "changed_by", "held")
         )
         lines.append(f"{where} {row['verdict']} {effect}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()

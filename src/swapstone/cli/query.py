@@ -70,7 +70,7 @@ _EFFECT_FIELDS = {
     "metric": "VARCHAR",
     "unit": "VARCHAR",
     "change": "VARCHAR",
-    "by": "VARCHAR",
+    "changed_by": "VARCHAR",
     "held": "VARCHAR",
     "missing": "VARCHAR",
     "blocks": "BIGINT",
@@ -80,8 +80,8 @@ _EFFECT_FIELDS = {
     "high": "DOUBLE",
     "p_value": "DOUBLE",
     "verdict": "VARCHAR",
-    "without": "DOUBLE",
-    "within": "DOUBLE",
+    "effect_without": "DOUBLE",
+    "effect_within": "DOUBLE",
     "closed": "DOUBLE",
 }
 
@@ -100,8 +100,9 @@ def query_command(sql: str, as_json: bool, as_csv: bool) -> None:
       samples      record, block, suite, workload, load, variant, metric, value (the run's), values (in the run)
       comparisons  record, suite, workload, load, metric, unit, baseline, candidate, pairs, scale, effect, low, high,
                    p_value, verdict (analysed afresh)
-      effects      record, kind (main, simple, interaction), suite, workload (NULL: the index), load, metric, unit, change, by, held,
-                   missing, blocks, scale, effect, low, high, p_value, verdict, without, within, closed (of crossed factors)
+      effects      record, kind (main, simple, interaction), suite, workload (NULL: the index), load, metric, unit, change,
+                   changed_by, held, missing, blocks, scale, effect, low, high, p_value, verdict, effect_without, effect_within,
+                   closed (of crossed factors)
 
     \b
     Example:

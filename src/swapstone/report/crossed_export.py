@@ -19,8 +19,8 @@ COLUMNS = (
     "better",
     "change",
     "against",
-    "by",
-    "by_against",
+    "changed_by",
+    "changed_by_against",
     "held",
     "averaged",
     "missing",
@@ -38,8 +38,8 @@ COLUMNS = (
     "verdict",
     "reason",
     "depends_on",
-    "without",
-    "within",
+    "effect_without",
+    "effect_within",
     "closed",
 )
 
@@ -48,7 +48,7 @@ def rows(analysis: Analysis) -> Iterator[dict[str, object]]:
     """Yield one row for each effect and each interaction, its keys those of `COLUMNS`.
 
     `kind` is ``main``, ``simple`` or ``interaction``; `workload` is empty for a suite's index; lists are joined by semicolons; None means
-    that there is no such number. The verdict of an interaction is its presence.
+    that there is no such number. The verdict of an interaction is its presence. No name is a keyword of SQL.
     """
     for effect in analysis.effects:
         yield {
@@ -62,20 +62,20 @@ def rows(analysis: Analysis) -> Iterator[dict[str, object]]:
         yield {
             **_shared(each),
             "kind": "interaction",
-            "by": each.by.label,
-            "by_against": each.by.baseline,
+            "changed_by": each.by.label,
+            "changed_by_against": each.by.baseline,
             "verdict": each.presence.value,
-            "without": each.without,
-            "within": each.within,
+            "effect_without": each.without,
+            "effect_within": each.within,
             "closed": each.closed,
         }
 
 
 def _shared(each: FactorEffect | Interaction) -> dict[str, object]:
-    empty: dict[str, object] = dict.fromkeys(("by", "by_against", "held", "depends_on"), "")
+    empty: dict[str, object] = dict.fromkeys(("changed_by", "changed_by_against", "held", "depends_on"), "")
     return {
         **empty,
-        **dict.fromkeys(("without", "within", "closed")),
+        **dict.fromkeys(("effect_without", "effect_within", "closed")),
         "suite": each.suite,
         "workload": each.workload,
         "load": each.load,

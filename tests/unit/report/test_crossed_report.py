@@ -197,7 +197,7 @@ def test_the_csv_of_effects_has_a_row_for_each_and_loses_no_digit() -> None:
         for row in rows
         if row["kind"] == "interaction" and row["workload"] == "b_malloc_big1" and row["metric"] == "wall"
     ]
-    assert [(row["by"], row["verdict"]) for row in both] == [
+    assert [(row["changed_by"], row["verdict"]) for row in both] == [
         ("allocator=mimalloc", "present"),
         ("allocator=tcmalloc", "unavailable"),
     ]
