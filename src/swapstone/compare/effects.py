@@ -78,7 +78,8 @@ def _marked(effects: Sequence[FactorEffect], interactions: Sequence[Interaction]
 def _effect(found: Estimate, alpha: float, margin: float) -> FactorEffect:
     said = _said(found, alpha)
     verdict, reason = found.trouble or _verdict(said, margin, found.metric.better)
-    open_still = verdict is Verdict.INCONCLUSIVE
+    # Simple effects are many, and nobody reads this of them.
+    open_still = verdict is Verdict.INCONCLUSIVE and found.contrast.kind is Kind.MAIN
     return FactorEffect(
         suite=found.suite,
         workload=found.workload,

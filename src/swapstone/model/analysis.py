@@ -159,7 +159,7 @@ class FactorEffect(Noun, frozen=True, kw_only=True):
         workloads: how many workloads entered it.
         blocks: how many blocks, each complete for every variant that entered.
         scale, effect, low, high, confidence, p_value, exact: as in `Comparison`.
-        smallest_visible: as in `Comparison`, for an inconclusive effect only.
+        smallest_visible: as in `Comparison`, for an inconclusive main effect only.
         verdict, reason: as in `Comparison`.
         preferred: whether this is the time metric to read first.
         depends_on: of a main effect, the factors with one of whose levels this level has a present interaction: there the mean

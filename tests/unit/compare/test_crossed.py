@@ -279,6 +279,14 @@ def test_constant_values_need_no_inference() -> None:
     assert not main_effect(few, "libc=musl").exact
 
 
+def test_the_last_bit_of_a_logarithm_is_no_interaction() -> None:
+    """log 21000 - log 9000 and log 7000 - log 3000 differ by 2e-15."""
+    memory: dict[Any, float] = dict(zip(SLOW_WITH_DEFAULT, (3000.0, 7000.0, 9000.0, 21000.0), strict=True))
+    found = analysed(lambda _, levels, block: memory[tuple(levels.values())], metric="res", blocks=8, margin=0.0)
+    both = interaction(found, "libc=musl", "allocator=fast")
+    assert (both.effect, both.exact, both.presence) == (1.0, True, Presence.ABSENT)
+
+
 TEXT = Metric(name="text", unit="B", quantity=Quantity.SIZE, better=Direction.LOWER, meaning="code")
 
 
