@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from swapstone.report import html
-from tests.golden import synthetic
+from tests.golden import crossed, synthetic
 
 pytestmark = pytest.mark.slow
 
@@ -97,6 +97,13 @@ def test_its_text_is_all_there(tmp_path: Path, page: str) -> None:
         "asked for musl, but glibc was in force",
     ):
         assert words in text
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_a_page_of_crossed_factors_never_scrolls_sideways_either(tmp_path: Path, width: int) -> None:
+    seen = _probe(tmp_path, html.render(crossed.context(), crossed.analysis()), width)
+    assert (seen["client"], seen["scroll"]) == (width, width)
+    assert seen["loaded"] == 0
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import collections
+import csv
+import io
 import json
 import re
 import shutil
@@ -78,6 +81,28 @@ def test_crossed_with_the_c_library_every_combination_runs(copy: Path, tmp_path:
     runs = [json.loads(line)["run"] for line in (out / "runs.jsonl").read_text().splitlines()]
     assert len(runs) == 12 and {run["status"] for run in runs} == {"ok"}
     assert len({run["trial"]["variant"] for run in runs}) == 4
+
+
+def test_crossed_factors_give_effects_and_an_interaction_in_every_form(copy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "r"
+    only = ("--only", "b_string_strlen", "--blocks", "8", "--out", str(out))
+    made = _run(copy, tmp_path, "compare", "libc=glibc,musl", "priority=normal,low", *only)
+    assert made.returncode == 0, made.stderr
+    assert re.search(r"(?m)^priority +normal +low +normal +low$", made.stdout), made.stdout
+    assert "main effects" in made.stdout and "musl × low" in made.stdout  # noqa: RUF001 - a times sign
+    assert "elapsed time, libc=musl,priority=low" not in made.stdout
+    exported = _run(copy, tmp_path, "export", str(out), "--format", "effects")
+    rows = [row for row in csv.DictReader(io.StringIO(exported.stdout)) if row["metric"] == "wall" and row["workload"]]
+    assert collections.Counter(row["kind"] for row in rows) == {"main": 2, "simple": 4, "interaction": 1}
+    assert {row["blocks"] for row in rows} == {"8"}
+    assert all(0 < float(row["low"]) <= float(row["effect"]) <= float(row["high"]) for row in rows)
+    sql = "SELECT change, changed_by, verdict, effect FROM effects WHERE kind = 'interaction' AND metric = 'wall' AND workload IS NOT NULL"
+    environ = environment(tmp_path, PYTHONPATH=str(copy / "src"))
+    command = [sys.executable, "-m", "swapstone", "query", sql, "--json"]
+    (found,) = json.loads(subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout)
+    assert (found["change"], found["changed_by"]) == ("libc=musl", "priority=low")
+    assert found["effect"] == float(rows[-1]["effect"]) and found["verdict"] in {"present", "absent", "undecided"}
+    assert "Whole and unaltered" in _run(copy, tmp_path, "verify", str(out)).stdout
 
 
 def test_a_factor_that_is_ignored_is_refused(copy: Path, tmp_path: Path) -> None:

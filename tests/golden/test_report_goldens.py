@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.golden import synthetic
+from tests.golden import crossed, synthetic
 
 from swapstone import published
 from swapstone.report import export, markdown, pages, text
@@ -18,6 +18,7 @@ from swapstone.report.text import Selection
 
 HERE = Path(__file__).parent / "report"
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
+CROSSED_CONTEXT, CROSSED = crossed.context(), crossed.analysis()
 
 GOLDENS: dict[str, Callable[[], str]] = {
     "text-80.txt": lambda: text.render(CONTEXT, ANALYSIS, width=80),
@@ -31,6 +32,13 @@ GOLDENS: dict[str, Callable[[], str]] = {
     "report.csv": lambda: export.to_csv(CONTEXT, ANALYSIS),
     "hyperfine.json": lambda: export.to_hyperfine(CONTEXT, ANALYSIS),
     "benchstat.txt": lambda: export.to_benchstat(CONTEXT, ANALYSIS),
+    "crossed-100.txt": lambda: text.render(CROSSED_CONTEXT, CROSSED, width=100),
+    "crossed-64-ascii.txt": lambda: text.render(CROSSED_CONTEXT, CROSSED, width=64, ascii_only=True),
+    "crossed-120-colour.txt": lambda: text.render(CROSSED_CONTEXT, CROSSED, width=120, colour=True),
+    "crossed-100-minflt.txt": lambda: text.render(
+        CROSSED_CONTEXT, CROSSED, width=100, selection=Selection(metrics=("minflt",))
+    ),
+    "crossed.md": lambda: markdown.render(CROSSED_CONTEXT, CROSSED),
     "published-check-100.txt": lambda: pages.render(published.check(), width=100),
 }
 

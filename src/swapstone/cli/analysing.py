@@ -12,6 +12,7 @@ from swapstone.build import EMPTY_PROGRAMS, EMPTY_SUITE, SIZE_METRICS
 from swapstone.compare import SizeValues, analyse
 from swapstone.model import Analysis, Caveat, CaveatKind, Experiment, Workload
 from swapstone.record import RecordView
+from swapstone.report import crossed_export
 
 
 def workloads_of(experiment: Experiment) -> Mapping[str, Workload]:
@@ -52,6 +53,12 @@ def verdicts_digest(analysis: Analysis) -> str:
     for c in analysis.comparisons:
         effect = "none" if c.effect is None else f"{c.effect:.6g}"
         lines.append(f"{c.suite} {c.workload} {c.load} {c.metric.name} {c.candidate} {c.verdict.value} {effect}")
+    for row in crossed_export.rows(analysis):
+        effect = "none" if row["effect"] is None else f"{row['effect']:.6g}"
+        where = " ".join(
+            str(row[name]) for name in ("kind", "suite", "workload", "load", "metric", "change", "changed_by", "held")
+        )
+        lines.append(f"{where} {row['verdict']} {effect}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from swapstone.cli.tables import comma_separated, table
-from swapstone.model import RecordError, UserError
+from swapstone.model import Analysis, RecordError, UserError
 from swapstone.record import default_root, list_records, load
+from swapstone.report import crossed_export
 
 if TYPE_CHECKING:
     import duckdb
@@ -58,6 +61,31 @@ _COMPARISON_FIELDS = {
 }
 
 
+_EFFECT_FIELDS = {
+    "record": "VARCHAR",
+    "kind": "VARCHAR",
+    "suite": "VARCHAR",
+    "workload": "VARCHAR",
+    "load": "VARCHAR",
+    "metric": "VARCHAR",
+    "unit": "VARCHAR",
+    "change": "VARCHAR",
+    "changed_by": "VARCHAR",
+    "held": "VARCHAR",
+    "missing": "VARCHAR",
+    "blocks": "BIGINT",
+    "scale": "VARCHAR",
+    "effect": "DOUBLE",
+    "low": "DOUBLE",
+    "high": "DOUBLE",
+    "p_value": "DOUBLE",
+    "verdict": "VARCHAR",
+    "effect_without": "DOUBLE",
+    "effect_within": "DOUBLE",
+    "closed": "DOUBLE",
+}
+
+
 @click.command()
 @click.argument("sql")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects.")
@@ -72,6 +100,9 @@ def query_command(sql: str, as_json: bool, as_csv: bool) -> None:
       samples      record, block, suite, workload, load, variant, metric, value (the run's), values (in the run)
       comparisons  record, suite, workload, load, metric, unit, baseline, candidate, pairs, scale, effect, low, high,
                    p_value, verdict (analysed afresh)
+      effects      record, kind (main, simple, interaction), suite, workload (NULL: the index), load, metric, unit, change,
+                   changed_by, held, missing, blocks, scale, effect, low, high, p_value, verdict, effect_without, effect_within,
+                   closed (of crossed factors)
 
     \b
     Example:
@@ -82,7 +113,7 @@ def query_command(sql: str, as_json: bool, as_csv: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="swapstone-query-") as scratch:
         connection = duckdb.connect(config={"autoinstall_known_extensions": "false", "temp_directory": scratch})
         try:
-            _define_views(connection, Path(scratch), with_comparisons="comparisons" in sql.lower())
+            _define_views(connection, Path(scratch), sql.lower())
             result = connection.sql(sql)
             if result is None:
                 return
@@ -101,7 +132,8 @@ def query_command(sql: str, as_json: bool, as_csv: bool) -> None:
         click.echo(table(head, rows), nl=False)
 
 
-def _define_views(connection: duckdb.DuckDBPyConnection, scratch: Path, *, with_comparisons: bool) -> None:
+def _define_views(connection: duckdb.DuckDBPyConnection, scratch: Path, sql: str) -> None:
+    """Define the views; those that need every record analysed only where the question names them."""
     files = [path / "runs.jsonl" for path in list_records() if (path / "runs.jsonl").stat().st_size > 0]
     if not files:
         raise RecordError(f"There are no runs in {default_root()}.", "Make a record: swapstone compare libc=glibc,musl")
@@ -112,8 +144,12 @@ def _define_views(connection: duckdb.DuckDBPyConnection, scratch: Path, *, with_
     )
     connection.execute(_VIEWS)
     _table_from(connection, scratch / "records.json", "records", _RECORD_FIELDS, _record_rows())
-    if with_comparisons:
-        _table_from(connection, scratch / "comparisons.json", "comparisons", _COMPARISON_FIELDS, _comparison_rows())
+    tables = {"comparisons": (_COMPARISON_FIELDS, _comparison_rows), "effects": (_EFFECT_FIELDS, _effect_rows)}
+    wanted = [name for name in tables if name in sql]
+    analyses = _analyses() if wanted else []
+    for name in wanted:
+        fields, rows = tables[name]
+        _table_from(connection, scratch / f"{name}.json", name, fields, rows(analyses))
 
 
 _RECORD_FIELDS = {
@@ -149,35 +185,47 @@ def _record_rows() -> list[dict[str, object]]:
     return rows
 
 
-def _comparison_rows() -> list[dict[str, object]]:
+def _analyses() -> list[tuple[str, Analysis]]:
     from swapstone.cli.analysing import analyse_record  # noqa: PLC0415 - brings numpy, and only needed here
 
-    rows: list[dict[str, object]] = []
+    found = []
     for path in list_records():
-        try:
-            analysis = analyse_record(load(path))
-        except RecordError:
-            continue  # `records` says so
-        rows += [
-            {
-                "record": path.name,
-                "suite": comparison.suite,
-                "workload": comparison.workload,
-                "load": comparison.load,
-                "metric": comparison.metric.name,
-                "unit": comparison.metric.unit,
-                "baseline": comparison.baseline,
-                "candidate": comparison.candidate,
-                "pairs": len(comparison.baseline_values),
-                "scale": comparison.scale.value,
-                "effect": comparison.effect,
-                "low": comparison.low,
-                "high": comparison.high,
-                "p_value": comparison.p_value,
-                "verdict": comparison.verdict.value,
-            }
-            for comparison in analysis.comparisons
-        ]
+        # `records` names those that can't be read.
+        with contextlib.suppress(RecordError):
+            found.append((path.name, analyse_record(load(path))))
+    return found
+
+
+def _comparison_rows(analyses: Sequence[tuple[str, Analysis]]) -> list[dict[str, object]]:
+    return [
+        {
+            "record": record,
+            "suite": comparison.suite,
+            "workload": comparison.workload,
+            "load": comparison.load,
+            "metric": comparison.metric.name,
+            "unit": comparison.metric.unit,
+            "baseline": comparison.baseline,
+            "candidate": comparison.candidate,
+            "pairs": len(comparison.baseline_values),
+            "scale": comparison.scale.value,
+            "effect": comparison.effect,
+            "low": comparison.low,
+            "high": comparison.high,
+            "p_value": comparison.p_value,
+            "verdict": comparison.verdict.value,
+        }
+        for record, analysis in analyses
+        for comparison in analysis.comparisons
+    ]
+
+
+def _effect_rows(analyses: Sequence[tuple[str, Analysis]]) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for record, analysis in analyses:
+        for row in crossed_export.rows(analysis):
+            kept = {name: row[name] for name in _EFFECT_FIELDS if name != "record"}
+            rows.append({"record": record, **kept, "workload": row["workload"] or None})
     return rows
 
 

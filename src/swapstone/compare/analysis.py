@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from swapstone.compare.caveats import DIFFERENT, caveats_of
 from swapstone.compare.collect import collect
+from swapstone.compare.crossed import crossed
 from swapstone.compare.index import indices
 from swapstone.compare.layouts import spreads
 from swapstone.compare.noise import busy_loads, noise_of, preferred_time
@@ -64,6 +65,7 @@ def analyse(
     busy = busy_loads(runs, workloads)
     comparisons = _judged(experiment, rows, busy)
     noise = noise_of(runs, workloads)
+    crossing = crossed(experiment, variants, workloads, cells, sizes=sizes or {}, busy=busy)
     every_index = indices(rows, experiment.confidence, layouts=bool(experiment.layouts))
     copies = [variant.label for variant in variants if variant.copy is not Copy.FIRST]
     return Analysis(
@@ -81,6 +83,8 @@ def analyse(
         runs=len(runs),
         correction=CORRECTION,
         layouts=tuple(spreads(experiment, variants, workloads, cells, busy)) if experiment.layouts else (),
+        effects=crossing.effects,
+        interactions=crossing.interactions,
     )
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from swapstone.compare.rows import Row
 from swapstone.model import Index, Scale
-from swapstone.stats import LOG_QUANTUM, SignedRank
+from swapstone.stats import LOG_QUANTUM, SignedRank, common_level
 
 TIMES = ("wall", "cpu")
 """Metrics that have an index."""
@@ -20,7 +22,8 @@ def indices(rows: Iterable[Row], confidence: float, *, layouts: bool = False) ->
 
     Args:
         rows: any; those without usable ratios are left out of their index.
-        confidence: of the intervals; each index is one claim, so it isn't corrected.
+        confidence: of the intervals. All candidates of one suite, load and metric are corrected together; a single candidate's index is
+            one claim, and so is that of each copy of the baseline.
         layouts: whether the rows' blocks are layouts.
 
     Returns:
@@ -31,19 +34,32 @@ def indices(rows: Iterable[Row], confidence: float, *, layouts: bool = False) ->
         usable = row.inference is not None or (row.constant and not row.trouble)
         if row.metric.name in TIMES and usable and row.scale is Scale.RATIO:
             together.setdefault((row.group[0], row.group[2], row.metric.name, row.candidate), []).append(row)
-    found = (_index(members, confidence, layouts) for members in together.values())
-    return tuple(index for index in found if index is not None)
+    means = {key: _means(members) for key, members in together.items()}
+    found = {key: SignedRank(values, LOG_QUANTUM) for key, values in means.items() if values.size}
+    p_values: dict[tuple[str, ...], list[float]] = {}
+    for key, inference in found.items():
+        p_values.setdefault(_family(key, together[key][0]), []).append(inference.p_value)
+    alphas = {family: common_level(values, 1 - confidence) for family, values in p_values.items()}
+    made = (
+        _index(together[key], inference, alphas[_family(key, together[key][0])]) for key, inference in found.items()
+    )
+    return tuple(msgspec.structs.replace(index, layouts=layouts) for index in made)
 
 
-def _index(rows: Sequence[Row], confidence: float, layouts: bool) -> Index | None:
-    """Average the log ratios over the workloads in every block that all of them have, then infer over blocks."""
+def _family(key: tuple[str, str, str, str], row: Row) -> tuple[str, ...]:
+    return key if row.null else key[:3]
+
+
+def _means(rows: Sequence[Row]) -> NDArray[np.float64]:
+    """Average the log ratios over the workloads in every block that all of them have; shape (blocks,)."""
     by_block = [dict(zip(row.blocks, np.log(row.after) - np.log(row.before), strict=True)) for row in rows]
     common = sorted(set.intersection(*(set(ratios) for ratios in by_block)))
-    if not common:
-        return None
-    means = np.array([[ratios[block] for block in common] for ratios in by_block]).mean(axis=0)
-    inference = SignedRank(means, LOG_QUANTUM)
-    interval = inference.interval(1 - confidence)
+    means: NDArray[np.float64] = np.mean([[ratios[block] for block in common] for ratios in by_block], axis=0)
+    return means
+
+
+def _index(rows: Sequence[Row], inference: SignedRank, alpha: float) -> Index:
+    interval = inference.interval(alpha)
     first = rows[0]
     return Index(
         suite=first.group[0],
@@ -52,10 +68,9 @@ def _index(rows: Sequence[Row], confidence: float, layouts: bool) -> Index | Non
         baseline=first.baseline,
         candidate=first.candidate,
         workloads=len(rows),
-        blocks=len(common),
+        blocks=inference.n,
         effect=math.exp(inference.estimate()),
         low=None if interval is None else math.exp(interval.low),
         high=None if interval is None else math.exp(interval.high),
-        confidence=confidence,
-        layouts=layouts,
+        confidence=1 - alpha,
     )

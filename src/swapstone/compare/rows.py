@@ -21,7 +21,8 @@ LARGEST_LOG_RATIO = 300.0
 """A pair whose ratio is beyond e to this is compared as a difference: no ratio must overflow."""
 
 Family = tuple[str, str, Quantity, str]
-"""(suite, load, quantity, candidate): the rows that are corrected together."""
+"""(suite, load, quantity, copy of the baseline): the rows that are corrected together. All candidates are one family, with an empty
+last part: many levels are many chances of a false alarm. Each copy of the baseline is a family of its own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,16 +55,12 @@ class Row:
     @property
     def family(self) -> Family:
         """Return the family in which this row is corrected."""
-        return self.group[0], self.group[2], self.metric.quantity, self.candidate
+        return self.group[0], self.group[2], self.metric.quantity, self.candidate if self.null else ""
 
     @functools.cached_property
     def scale(self) -> Scale:
         """Return the scale of the effect: ratios, unless a value is not above zero."""
-        values = np.concatenate([self.before, self.after])
-        if values.size == 0 or values.min() <= 0:
-            return Scale.RATIO if values.size == 0 else Scale.DIFFERENCE
-        far = np.log(values.max()) - np.log(values.min()) > LARGEST_LOG_RATIO
-        return Scale.DIFFERENCE if far else Scale.RATIO
+        return scale_of(np.concatenate([self.before, self.after]))
 
     @functools.cached_property
     def inference(self) -> SignedRank | None:
@@ -78,6 +75,14 @@ class Row:
         if self.scale is Scale.RATIO:
             return float(np.log1p(margin))
         return margin * abs(float(np.median(self.before)))
+
+
+def scale_of(values: NDArray[np.float64]) -> Scale:
+    """Return the scale on which values are compared: ratios, unless one is not above zero or they lie too far apart."""
+    if values.size == 0 or values.min() <= 0:
+        return Scale.RATIO if values.size == 0 else Scale.DIFFERENCE
+    far = np.log(values.max()) - np.log(values.min()) > LARGEST_LOG_RATIO
+    return Scale.DIFFERENCE if far else Scale.RATIO
 
 
 def run_rows(

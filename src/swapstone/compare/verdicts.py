@@ -22,12 +22,10 @@ def comparison(row: Row, *, alpha: float, margin: float, preferred: bool) -> Com
     if row.trouble:
         verdict, reason = row.trouble
     elif interval is None:
-        needed, have = pairs_needed(alpha), row.before.size
-        verdict = Verdict.INCONCLUSIVE
-        reason = f"few blocks: an interval at {100 * (1 - alpha):.4g} % needs {needed} pairs, and there are {have}"
+        verdict, reason = Verdict.INCONCLUSIVE, few_blocks(alpha, row.before.size)
     else:
         verdict = verdict_of(interval, row.limit(margin), row.metric.better)
-        reason = _open_question(interval) if verdict is Verdict.INCONCLUSIVE else ""
+        reason = open_question(interval) if verdict is Verdict.INCONCLUSIVE else ""
     usable = not row.trouble
     return Comparison(
         suite=row.group[0],
@@ -95,7 +93,14 @@ def _shown(row: Row, value: float) -> float:
     return math.exp(value)
 
 
-def _open_question(interval: Interval) -> str:
+def few_blocks(alpha: float, have: int) -> str:
+    """Say why there is no interval."""
+    return (
+        f"few blocks: an interval at {100 * (1 - alpha):.4g} % needs {pairs_needed(alpha)} pairs, and there are {have}"
+    )
+
+
+def open_question(interval: Interval, what: str = "difference") -> str:
     """Say why an interval that contains 0 decides nothing."""
     sides = [name for name, reaches in (("smaller", interval.low < 0), ("larger", interval.high > 0)) if reaches]
-    return f"the interval holds both no difference and one beyond the margin ({' or '.join(sides)})"
+    return f"the interval holds both no {what} and one beyond the margin ({' or '.join(sides)})"

@@ -20,6 +20,15 @@ class Verdict(enum.Enum):
     UNAVAILABLE = "unavailable"
 
 
+class Presence(enum.Enum):
+    """What may be said of an interaction of two factors' levels."""
+
+    PRESENT = "present"
+    ABSENT = "absent"  # wholly inside the margin
+    UNDECIDED = "undecided"
+    UNAVAILABLE = "unavailable"  # a combination that it needs gave no numbers
+
+
 class Scale(enum.Enum):
     """How an effect is expressed: candidate / baseline, or candidate - baseline (where a value is zero)."""
 
@@ -103,7 +112,8 @@ class Index(Noun, frozen=True, kw_only=True):
         suite, load, metric, baseline, candidate: of what.
         workloads: how many workloads entered it.
         blocks: how many blocks, each complete for all of them; of an experiment with layouts, how many layouts.
-        effect, low, high: the ratio and its interval at `confidence` (not corrected: one index is one claim).
+        effect, low, high: the ratio and its interval at `confidence`, which is corrected for the number of candidates. One candidate's
+            index is one claim, and not corrected.
         layouts: whether `blocks` counts layouts.
     """
 
@@ -149,6 +159,110 @@ class LayoutSpread(Noun, frozen=True, kw_only=True):
     expected: float | None
     p_value: float | None
     deviation: float | None
+
+
+class LevelChange(Noun, frozen=True, kw_only=True):
+    """One factor going from its baseline level to another."""
+
+    factor: str
+    baseline: str
+    level: str
+
+    @property
+    def label(self) -> str:
+        """Return the level as a variant's label has it, e.g. ``libc=musl``."""
+        return f"{self.factor}={self.level}"
+
+
+class FactorEffect(Noun, frozen=True, kw_only=True):
+    """What one level of a factor does against the factor's baseline level, where factors are crossed.
+
+    With nothing held it is the main effect: in each block, the mean over the combinations of the other factors' levels. With levels of
+    other factors held it is a simple effect, averaged over the combinations of those that are not held.
+
+    Attributes:
+        suite, workload, load: where; without a workload it is of the suite's index, the geometric mean over its workloads.
+        metric: what.
+        change: which level, against which.
+        held: pairs (factor, level), none for a main effect.
+        averaged: the combinations of the factors neither changed nor held, over which it is the mean: those of which both sides gave
+            numbers. One empty text where no factor is left to average over.
+        missing: the combinations that could not enter.
+        workloads: how many workloads entered it.
+        blocks: how many blocks, each complete for every variant that entered.
+        scale, effect, low, high, confidence, p_value, exact: as in `Comparison`.
+        smallest_visible: as in `Comparison`, for an inconclusive main effect only.
+        verdict, reason: as in `Comparison`.
+        preferred: whether this is the time metric to read first.
+        depends_on: of a main effect, the factors with one of whose levels this level has a present interaction: there the mean
+            describes none of the combinations.
+    """
+
+    suite: str
+    workload: str
+    load: str
+    metric: Metric
+    change: LevelChange
+    held: tuple[tuple[str, str], ...]
+    averaged: tuple[str, ...]
+    missing: tuple[str, ...]
+    workloads: int
+    blocks: int
+    scale: Scale
+    effect: float | None
+    low: float | None
+    high: float | None
+    confidence: float
+    p_value: float | None
+    smallest_visible: float | None
+    exact: bool
+    verdict: Verdict
+    reason: str = ""
+    preferred: bool = False
+    depends_on: tuple[str, ...] = ()
+
+
+class Interaction(Noun, frozen=True, kw_only=True):
+    """How the effect of one factor's level changes with another factor's level: a ratio of two ratios, or a difference of differences.
+
+    Attributes:
+        suite, workload, load, metric, averaged, missing, workloads, blocks, confidence, p_value, exact, preferred: as in `FactorEffect`.
+        change: the level whose effect is looked at, of the factor that the experiment names first.
+        by: the level that changes it.
+        scale, effect, low, high: (effect of `change` with `by`) / (its effect with the baseline level of `by`), 1.0 for no interaction,
+            and its interval; on the difference scale the one less the other, 0.0 for none.
+        smallest_visible: the smallest interaction that would have been seen, as in `Comparison`, for an undecided one only.
+        without, within: the effect of `change` with the baseline level of `by`, and with its other level: ratios or differences.
+        closed: where the interaction is present and `without` is a difference by itself: which share of that gap, as a logarithm, is
+            gone with `by`: 1.0 for all of it, below 0 where the gap is wider.
+        presence: what may be said.
+        reason: why, for undecided and unavailable.
+    """
+
+    suite: str
+    workload: str
+    load: str
+    metric: Metric
+    change: LevelChange
+    by: LevelChange
+    averaged: tuple[str, ...]
+    missing: tuple[str, ...]
+    workloads: int
+    blocks: int
+    scale: Scale
+    effect: float | None
+    low: float | None
+    high: float | None
+    confidence: float
+    p_value: float | None
+    smallest_visible: float | None
+    exact: bool
+    without: float | None
+    within: float | None
+    closed: float | None
+    presence: Presence
+    reason: str = ""
+    preferred: bool = False
 
 
 class NullResult(Noun, frozen=True, kw_only=True):
@@ -229,6 +343,9 @@ class Analysis(Noun, frozen=True, kw_only=True):
         runs: how many runs were read, warm-up included.
         correction: name of the method that sets the level of the intervals.
         layouts: how far links of the same code differ, for the time that decides; empty unless the experiment has layouts.
+        effects: of single levels, where two factors or more are crossed: main effects, then simple effects, each workload's before
+            its suite's index.
+        interactions: of two factors' levels, in the same order.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -241,3 +358,5 @@ class Analysis(Noun, frozen=True, kw_only=True):
     runs: int
     correction: str
     layouts: tuple[LayoutSpread, ...] = ()
+    effects: tuple[FactorEffect, ...] = ()
+    interactions: tuple[Interaction, ...] = ()

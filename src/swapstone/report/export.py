@@ -5,18 +5,17 @@ Every number is one that was measured or that the analysis holds. What a format 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import statistics
 import urllib.parse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
 from swapstone.model import Analysis, Comparison, Copy, Direction, Metric, Noun, Verdict
-from swapstone.report import view, words
+from swapstone.report import crossed_export, view, words
 from swapstone.report.context import ReportContext
+from swapstone.report.csv_parts import comma_separated, plain
 
 FORMAT = "swapstone-analysis"
 SCHEMA = 1
@@ -68,21 +67,6 @@ def to_json(context: ReportContext, analysis: Analysis) -> str:
     return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
 
 
-def _csv(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    out = io.StringIO(newline="")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return out.getvalue()
-
-
-def _plain(value: float | None) -> str:
-    """Return a number without loss; a whole one without a point."""
-    if value is None:
-        return ""
-    return f"{value:.0f}" if value == int(value) and abs(value) < 2**53 else repr(value)
-
-
 _COMPARISON_COLUMNS = (
     "suite",
     "workload",
@@ -119,9 +103,9 @@ def _comparison_cells(c: Comparison) -> list[str]:
         c.baseline,
         c.candidate,
         str(len(c.baseline_values)),
-        *map(_plain, middle or (None, None)),
+        *map(plain, middle or (None, None)),
         c.scale.value,
-        *map(_plain, numbers),
+        *map(plain, numbers),
         str(c.exact).lower(),
         str(c.preferred).lower(),
         c.verdict.value,
@@ -132,19 +116,21 @@ def _comparison_cells(c: Comparison) -> list[str]:
 def to_csv(context: ReportContext, analysis: Analysis) -> str:
     """Return one row per comparison. Times are in the metric's unit; an empty cell means that there is no such number."""
     del context  # the same signature as its neighbours
-    return _csv(_COMPARISON_COLUMNS, map(_comparison_cells, analysis.comparisons))
+    return comma_separated(_COMPARISON_COLUMNS, map(_comparison_cells, analysis.comparisons))
 
 
 def to_runs_csv(context: ReportContext, analysis: Analysis) -> str:
     """Return one row per value of a run. `pair` numbers the pairs of a comparison from 1: equal numbers ran in the same block."""
     del context
     rows = (
-        (c.suite, c.workload, c.load, c.metric.name, c.metric.unit, c.baseline, c.candidate, side, pair, _plain(value))
+        (c.suite, c.workload, c.load, c.metric.name, c.metric.unit, c.baseline, c.candidate, side, pair, plain(value))
         for c in analysis.comparisons
         for side, values in (("baseline", c.baseline_values), ("candidate", c.candidate_values))
         for pair, value in enumerate(values, start=1)
     )
-    return _csv(["suite", "workload", "load", "metric", "unit", "baseline", "candidate", "side", "pair", "value"], rows)
+    return comma_separated(
+        ["suite", "workload", "load", "metric", "unit", "baseline", "candidate", "side", "pair", "value"], rows
+    )
 
 
 def to_hyperfine(context: ReportContext, analysis: Analysis) -> str:
@@ -207,7 +193,7 @@ def _go_unit(metric: Metric) -> str:
 
 
 def _go_value(metric: Metric, value: float) -> str:
-    return _plain(value / 1e9 if _go_unit(metric).endswith("sec/op") else value)
+    return plain(value / 1e9 if _go_unit(metric).endswith("sec/op") else value)
 
 
 def _go_metadata(found: tuple[Side, ...]) -> Iterator[str]:
@@ -275,4 +261,5 @@ EXPORTS = {
     "runs": to_runs_csv,
     "hyperfine": to_hyperfine,
     "benchstat": to_benchstat,
+    "effects": crossed_export.to_csv,
 }

@@ -8,7 +8,7 @@ import re
 import jinja2
 
 from swapstone.model import Analysis, Comparison, Quantity, Scale
-from swapstone.report import plots, sentences, view, words
+from swapstone.report import crossed, plots, sentences, view, words
 from swapstone.report.context import ReportContext
 from swapstone.report.view import Row, Section
 
@@ -107,6 +107,7 @@ def _template() -> jinja2.Template:
             "view": view,
             "sentences": sentences,
             "plots": plots,
+            "crossed": crossed,
             "values": _values,
             "effect": _effect,
             "interval": _interval,
@@ -135,7 +136,10 @@ def render(context: ReportContext, analysis: Analysis) -> str:
     """
     found = view.sections(context, analysis)
     copies = {null.copy for null in analysis.nulls}
+    crossing = crossed.sections(context, analysis)
     return _template().render(
+        crossing=crossing,
+        failures=crossed.failures(analysis),
         context=context,
         analysis=analysis,
         sections=found,

@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 
 from swapstone.model import Analysis, Verdict
-from swapstone.report import sentences, view, words
+from swapstone.report import crossed, crossed_markdown, sentences, view, words
 from swapstone.report.context import ReportContext
+from swapstone.report.markdown_parts import code, details, plain, table
 from swapstone.report.view import Grid, Row, Section
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!$@])")
 _STRONG = {Verdict.BETTER, Verdict.WORSE}
-
-
-def _plain(text: str) -> str:
-    """Return text from outside so that Markdown shows it and does nothing else."""
-    return _SPECIAL.sub(r"\\\1", words.safe(text))
-
-
-def _code(text: str) -> str:
-    """Return text from outside as code; in a table a bar must be escaped even there."""
-    shown = words.safe(text).replace("`", "'").replace("|", "\\|").strip()
-    return f"`{shown}`" if shown else ""
-
-
-def _table(head: Sequence[str], right: Sequence[bool], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = ["", f"| {' | '.join(head)} |", f"|{'|'.join('---:' if flush else '---' for flush in right)}|"]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    return [*lines, ""]
 
 
 def _effect(row: Row) -> tuple[str, str]:
@@ -43,8 +25,8 @@ def _full(rows: tuple[Row, ...], section: Section) -> list[str]:
     page = any(row.published for row in rows)
     head = [
         "workload",
-        _plain(view.short(section.baseline)),
-        _plain(view.short(section.candidate)),
+        plain(view.short(section.baseline)),
+        plain(view.short(section.candidate)),
         "ratio",
         "interval",
         "verdict",
@@ -56,20 +38,20 @@ def _full(rows: tuple[Row, ...], section: Section) -> list[str]:
         pair = view.medians(c)
         values = [words.quantity(value, c.metric.unit) for value in pair] if pair else ["", ""]
         verdict = f"**{c.verdict.value}**" if c.verdict in _STRONG else c.verdict.value
-        cells = [_code(c.workload), *map(_plain, values), *_effect(row), verdict]
+        cells = [code(c.workload), *map(plain, values), *_effect(row), verdict]
         if page:
             cells += [
                 words.ratio(row.published.ratio) if row.published else "",
                 row.agreement.value if row.agreement else "",
             ]
         body.append(cells)
-    return _table(head, [False, True, True, True, True, False] + [True, False] * page, body)
+    return table(head, [False, True, True, True, True, False] + [True, False] * page, body)
 
 
 def _grid(grid: Grid) -> list[str]:
     body = []
     for name, cells in grid.lines:
-        line = [_code(name)]
+        line = [code(name)]
         for row in cells:
             pair = view.medians(row.comparison) if row else None
             if row is None or pair is None:
@@ -79,30 +61,29 @@ def _grid(grid: Grid) -> list[str]:
             text = " → ".join(words.quantity(value, c.metric.unit) for value in pair)
             ratio = view.shown_ratio(c)
             times = "" if ratio is None else f" ({words.ratio(ratio)})"
-            line.append(f"{_plain(text)}{times}, {c.verdict.value}")
+            line.append(f"{plain(text)}{times}, {c.verdict.value}")
         body.append(line)
-    head = ["workload", *(_code(metric.name) for metric in grid.metrics)]
-    return _table(head, [False] * len(head), body)
-
-
-def _details(summary: str, body: list[str]) -> list[str]:
-    return ["", f"<details><summary>{summary}</summary>", *body, "</details>", ""]
+    head = ["workload", *(code(metric.name) for metric in grid.metrics)]
+    return table(head, [False] * len(head), body)
 
 
 def _section(section: Section) -> list[str]:
-    lines = ["", f"## {_plain(section.title)}: {_plain(section.candidate)} against {_plain(section.baseline)}", ""]
+    lines = ["", f"## {plain(section.title)}: {plain(section.candidate)} against {plain(section.baseline)}", ""]
     if section.rows:
-        lines.append(_plain(sentences.summary(section)))
+        lines.append(plain(sentences.summary(section)))
     for metric, rows in section.times:
-        lines += ["", f"### {_plain(sentences.metric_name(metric.name))}", *_full(rows, section)]
-        lines += [f"{_plain(text)}\n" for text in (sentences.undecided(rows), *sentences.rejected(rows)) if text]
+        lines += ["", f"### {plain(sentences.metric_name(metric.name))}", *_full(rows, section)]
+        lines += [f"{plain(text)}\n" for text in (sentences.undecided(rows), *sentences.rejected(rows)) if text]
     for metric, rows in section.others:
-        lines += _details(
-            f"{words.count(len(rows), 'workload')} in {metric_heading(metric.name)}", _full(rows, section)
-        )
+        lines += details(f"{words.count(len(rows), 'workload')} in {metric_heading(metric.name)}", _full(rows, section))
     for grid in section.grids:
-        lines += _details(f"{grid.title}: {metric_headings(grid)}", _grid(grid))
+        lines += details(f"{grid.title}: {metric_headings(grid)}", _grid(grid))
     return lines
+
+
+def _folded(section: Section) -> str:
+    """Name a section for HTML inside Markdown: nothing that either of the two would obey."""
+    return re.sub(r"[^\w =,.:+-]", "", words.safe(f"{section.title}: {section.candidate}"))
 
 
 def metric_heading(name: str) -> str:
@@ -120,21 +101,21 @@ def _evidence(context: ReportContext, analysis: Analysis, found: tuple[Section, 
     copies = {null.copy for null in analysis.nulls}
     for index in analysis.indices:
         if index.candidate not in copies:
-            lines.append(f"- **Index.** {_plain(sentences.index(index))}.")
+            lines.append(f"- **Index.** {plain(sentences.index(index))}.")
     baseline = analysis.comparisons[0].baseline if analysis.comparisons else "the baseline"
     for null in analysis.nulls:
-        lines.append(f"- **Null.** {_plain(sentences.null(null, baseline))}.")
-        lines += [f"  - {_plain(sentences.index(index))}." for index in null.index]
+        lines.append(f"- **Null.** {plain(sentences.null(null, baseline))}.")
+        lines += [f"  - {plain(sentences.index(index))}." for index in null.index]
     if analysis.layouts:
-        lines.append(f"- **Layouts.** {_plain(sentences.layouts_note(context))}")
-        lines += [f"  - {_plain(sentences.layout(each))}." for each in sentences.layouts(analysis)]
+        lines.append(f"- **Layouts.** {plain(sentences.layouts_note(context))}")
+        lines += [f"  - {plain(sentences.layout(each))}." for each in sentences.layouts(analysis)]
     rows = tuple(row for section in found for row in section.rows)
     if context.published and any(row.published for row in rows):
-        lines.append(f"- **Published.** {_plain(sentences.page(context.published))}")
-        lines.append(f"  - Time: {_plain(sentences.against_page(rows))}")
-        lines.append(f"  - Memory: {_plain(sentences.against_page(view.memory_rows(found)))}")
-    for failure in analysis.failures:
-        lines.append(f"- **No numbers.** {_code(failure.key)}: {failure.status}: {_plain(failure.reason)}")
+        lines.append(f"- **Published.** {plain(sentences.page(context.published))}")
+        lines.append(f"  - Time: {plain(sentences.against_page(rows))}")
+        lines.append(f"  - Memory: {plain(sentences.against_page(view.memory_rows(found)))}")
+    for failure in crossed.failures(analysis):
+        lines.append(f"- **No numbers.** {code(failure.key)}: {failure.status}: {plain(failure.reason)}")
     return lines
 
 
@@ -149,23 +130,28 @@ def render(context: ReportContext, analysis: Analysis) -> str:
         The text, ending in a newline. Text from outside is shown, never interpreted.
     """
     found = view.sections(context, analysis)
-    lines = [f"# {_plain(view.title(context))}", "", _plain(sentences.effort(context, analysis)), ""]
-    lines.append(f"- {_plain(sentences.noise(analysis.noise))}")
+    lines = [f"# {plain(view.title(context))}", "", plain(sentences.effort(context, analysis)), ""]
+    lines.append(f"- {plain(sentences.noise(analysis.noise))}")
     for caveat in analysis.caveats:
-        hint = f" {_plain(caveat.hint)}" if caveat.hint else ""
-        lines.append(f"- **Caveat.** {_plain(caveat.message)}{hint}")
-    lines += [f"- {_plain(note)}" for note in context.notes]
+        hint = f" {plain(caveat.hint)}" if caveat.hint else ""
+        lines.append(f"- **Caveat.** {plain(caveat.message)}{hint}")
+    lines += [f"- {plain(note)}" for note in context.notes]
     lines += ["", *_evidence(context, analysis, found)]
+    for each in crossed.sections(context, analysis):
+        lines += crossed_markdown.lines(each)
     for section in found:
-        lines += _section(section)
+        if crossed.is_crossed(analysis):
+            lines += details(_folded(section), _section(section))
+        else:
+            lines += _section(section)
     if context.facts:
         lines += ["", "## Environment"]
-        lines += _table(
-            ["what", "value"], [False, False], [(_plain(label), _plain(value)) for label, value in context.facts]
+        lines += table(
+            ["what", "value"], [False, False], [(plain(label), plain(value)) for label, value in context.facts]
         )
-    lines += ["", "## Again", "", f"Record {_code(context.record_id)}, {_code(context.record_path)}.", ""]
+    lines += ["", "## Again", "", f"Record {code(context.record_id)}, {code(context.record_path)}.", ""]
     if context.rerun:
         lines += [f"    {words.safe(context.rerun)}", ""]
     if context.version:
-        lines.append(f"swapstone {_plain(context.version)}")
+        lines.append(f"swapstone {plain(context.version)}")
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"

@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from swapstone.model import Analysis, Comparison, Noun, Verdict
-from swapstone.report import columns, sentences, view, words
+from swapstone.model import Analysis, Comparison, Noun
+from swapstone.report import columns, crossed, crossed_text, marks, sentences, view, words
 from swapstone.report.columns import Cell, Paint
 from swapstone.report.context import ReportContext
 from swapstone.report.view import Agreement, Grid, Row, Section
 
-_STYLES = {
-    Verdict.BETTER: "good",
-    Verdict.WORSE: "bad",
-    Verdict.CHANGED: "odd",
-    Verdict.EQUIVALENT: "",
-    Verdict.INCONCLUSIVE: "dim",
-    Verdict.INVALID: "warn",
-    Verdict.UNAVAILABLE: "dim",
-}
-_MARKS = {
-    Verdict.BETTER: "b",
-    Verdict.WORSE: "w",
-    Verdict.CHANGED: "c",
-    Verdict.EQUIVALENT: "=",
-    Verdict.INCONCLUSIVE: "?",
-    Verdict.INVALID: "!",
-    Verdict.UNAVAILABLE: "-",
-}
-_LEGEND = "b better, w worse, c changed, = equivalent, ? inconclusive, ! invalid, - unavailable"
 _AGREEMENT_STYLES = {Agreement.AGREES: "good", Agreement.DISAGREES: "bad"}
 _LEAST = 64  # a cut name, both values, a ratio with its interval and a verdict need so much
 _NARROW = 100  # from here on a bar fits
+_VALUE, _WIDE_VALUE = 9, 16  # a column of values is no wider, on a narrow terminal and on others
 _WIDE = 116  # from here on the published ratio fits beside ours
 
 
@@ -89,7 +72,7 @@ def _full_table(rows: tuple[Row, ...], section: Section, width: int, paint: Pain
     for row in rows:
         c = row.comparison
         before, after = _values(c)
-        style = _STYLES[c.verdict]
+        style = marks.STYLES[c.verdict]
         cells = [Cell(words.safe(c.workload)), Cell(before), Cell(after), Cell(_effect(c))]
         if bars:
             drawn = view.shown_ratio(c)
@@ -101,13 +84,19 @@ def _full_table(rows: tuple[Row, ...], section: Section, width: int, paint: Pain
             cells += [Cell(ratio), Cell(kind.value if kind else "", _AGREEMENT_STYLES.get(kind, "dim") if kind else "")]
         body.append(cells)
     right = [False, True, True, False] + [False] * bars + [False] + [True, False] * page
-    limit = [_name_limit(body, width, right), *([0] * (len(right) - 1))]
+    # A variant of several factors has a name that is longer than its values.
+    value = _VALUE if width < _NARROW else _WIDE_VALUE
+    limit = [0, value, value, *([0] * (len(right) - 3))]
+    limit[0] = _name_limit(body, width, right, limit)
     return columns.table(body, right, limit, paint)
 
 
-def _name_limit(body: list[list[Cell]], width: int, right: list[bool]) -> int:
-    others = sum(max(cell_len(line[i].text) for line in body) for i in range(1, len(right)))
-    return max(12, width - others - (len(right) - 1))
+def _name_limit(body: list[list[Cell]], width: int, right: list[bool], limit: Sequence[int] = ()) -> int:
+    widest = [max(cell_len(line[i].text) for line in body) for i in range(len(right))]
+    others = sum(
+        min(size, most) if most else size for size, most in zip(widest, limit or [0] * len(right), strict=True)
+    )
+    return max(12, width - (others - widest[0]) - (len(right) - 1))
 
 
 def _page_table(rows: tuple[Row, ...], paint: Paint) -> list[str]:
@@ -132,7 +121,7 @@ def _grid_cell(row: Row | None, wide: bool) -> tuple[Cell, Cell, Cell]:
         return Cell(""), Cell(""), Cell("")
     c = row.comparison
     pair = view.medians(c)
-    mark = Cell(_MARKS[c.verdict], _STYLES[c.verdict])
+    mark = Cell(marks.MARKS[c.verdict], marks.STYLES[c.verdict])
     if pair is None or view.shown(c) is None:
         return Cell("", ""), Cell(""), mark
     text = "→".join(_compact(value, c.metric.unit) for value in pair)
@@ -227,13 +216,14 @@ def _section(section: Section, width: int, paint: Paint, selection: Selection) -
 
 
 def _closing(
-    context: ReportContext, analysis: Analysis, found: tuple[Section, ...], width: int, paint: Paint
+    context: ReportContext, analysis: Analysis, found: tuple[Section, ...], width: int, paint: Paint, *, short: bool
 ) -> list[str]:
+    """Sum up; shorter where the tables of crossed factors have said it already."""
     lines = [""]
-    for section in found:
+    for section in () if short else found:
         if section.rows:
             lines += columns.wrap(sentences.summary(section), width, "  ")
-    for index in analysis.indices:
+    for index in () if short else analysis.indices:
         if index.candidate not in {null.copy for null in analysis.nulls}:
             lines += [paint(line, "bold") for line in columns.wrap(f"Index {sentences.index(index)}.", width, "  ")]
     for null in analysis.nulls:
@@ -247,14 +237,15 @@ def _closing(
         lines += columns.wrap(f"Published: {words.safe(sentences.page(context.published))}", width, "  ")
         lines += columns.wrap(f"Time: {sentences.against_page(rows)}", width, "  ")
         lines += columns.wrap(f"Memory: {sentences.against_page(memory)}", width, "  ")
-    if analysis.failures:
-        lines.append(paint(f"{words.count(len(analysis.failures), 'trial')} gave no numbers:", "warn"))
-        for failure in analysis.failures[:5]:
+    failures = crossed.failures(analysis) if short else analysis.failures
+    if failures:
+        lines.append(paint(f"{words.count(len(failures), 'trial')} gave no numbers:", "warn"))
+        for failure in failures[:5]:
             reason = f"  {words.safe(failure.key)}: {failure.status}: {words.safe(failure.reason)}"
             lines += columns.wrap(reason, width, "    ")
-        if len(analysis.failures) > 5:
-            lines.append(f"  and {len(analysis.failures) - 5} more")
-    return lines
+        if len(failures) > 5:
+            lines.append(f"  and {len(failures) - 5} more")
+    return lines if len(lines) > 1 else []
 
 
 def _layouts(context: ReportContext, analysis: Analysis, width: int) -> list[str]:
@@ -313,10 +304,14 @@ def render(
     lines = [paint(line, "bold") for line in columns.wrap(words.safe(view.title(context)), width)]
     lines += columns.wrap(sentences.effort(context, analysis), width, "  ")
     lines += _caveats(context, analysis, width, paint)
-    for section in found:
+    crossing = crossed.sections(context, analysis, selection.metrics)
+    for each in crossing:
+        lines += crossed_text.lines(each, width, paint, every=selection.every)
+    short = crossed.is_crossed(analysis) and not selection.every
+    for section in () if short else found:
         lines += _section(section, width, paint, selection)
-    if any(section.grids for section in found) and not (selection.every or selection.metrics):
-        lines += ["", *(paint(line, "dim") for line in columns.wrap(_LEGEND, width))]
-    lines += _closing(context, analysis, found, width, paint)
+    if crossing or (any(section.grids for section in found) and not (selection.every or selection.metrics)):
+        lines += ["", *(paint(line, "dim") for line in columns.wrap(marks.LEGEND, width))]
+    lines += _closing(context, analysis, found, width, paint, short=short)
     lines += _where_next(context, selection)
     return "\n".join(map(paint.final, lines)) + "\n"

@@ -182,6 +182,11 @@ def _leading(found: list[Comparison]) -> list[Comparison]:
     return list(chosen.values())
 
 
+def leading_metrics(found: list[Comparison]) -> dict[str, str]:
+    """Return the name of the time or rate to read first, by workload."""
+    return {c.workload: c.metric.name for c in _leading(found)}
+
+
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Arrange an analysis for reading.
 

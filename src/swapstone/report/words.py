@@ -6,7 +6,10 @@ import datetime
 import math
 import unicodedata
 
-from swapstone.model import Comparison, Scale
+from swapstone.model import Comparison, FactorEffect, Interaction, Scale
+
+Judged = Comparison | FactorEffect | Interaction
+"""What has an effect with a scale, an interval and a metric."""
 
 _STEPS = {
     "ns": ((1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")),
@@ -82,7 +85,7 @@ def ratio(value: float) -> str:
     return digits(value) if value < 1 else f"{value:.{2 if value < 99.995 else 1}f}"
 
 
-def effect(value: float, comparison: Comparison) -> str:
+def effect(value: float, comparison: Judged) -> str:
     """Return an effect (or a bound of its interval) of a comparison, on the comparison's scale."""
     if comparison.scale is Scale.RATIO:
         return ratio(value)
@@ -90,7 +93,7 @@ def effect(value: float, comparison: Comparison) -> str:
     return text if value < 0 or text.startswith("0") else f"+{text}"
 
 
-def interval(comparison: Comparison) -> str:
+def interval(comparison: Judged) -> str:
     """Return a comparison's interval as two bounds with a dash, or nothing where there is none."""
     if comparison.low is None or comparison.high is None or comparison.exact:
         return ""
@@ -98,7 +101,7 @@ def interval(comparison: Comparison) -> str:
     return f"{effect(comparison.low, comparison)}{dash}{effect(comparison.high, comparison)}"
 
 
-def smallest(comparison: Comparison) -> str:
+def smallest(comparison: Judged) -> str:
     """Return the smallest effect that would have been seen, as ``3.1 %`` or in the metric's unit; empty where unknown."""
     value = comparison.smallest_visible
     if value is None:

@@ -1,7 +1,15 @@
 """Pure functions on arrays of numbers. Imports nothing of ours; docs/statistics.md says why these and no others."""
 
 from swapstone.stats.multiple import common_level, rejections
-from swapstone.stats.signed_rank import LOG_QUANTUM, Interval, SignedRank, differences, log_ratios, pairs_needed
+from swapstone.stats.signed_rank import (
+    LOG_QUANTUM,
+    Interval,
+    SignedRank,
+    difference_quantum,
+    differences,
+    log_ratios,
+    pairs_needed,
+)
 from swapstone.stats.summary import binomial_tail, dependence_p_value, run_value, wilson
 
 __all__ = [
@@ -11,6 +19,7 @@ __all__ = [
     "binomial_tail",
     "common_level",
     "dependence_p_value",
+    "difference_quantum",
     "differences",
     "log_ratios",
     "pairs_needed",

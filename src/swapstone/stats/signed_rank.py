@@ -166,7 +166,12 @@ def differences(baseline: Floats, candidate: Floats) -> SignedRank:
         candidate: the same, paired with it.
     """
     largest = float(max(np.abs(baseline).max(), np.abs(candidate).max()))
-    return SignedRank(candidate - baseline, 2.0 ** (math.frexp(largest)[1] - 50))
+    return SignedRank(candidate - baseline, difference_quantum(largest))
+
+
+def difference_quantum(largest: float) -> float:
+    """Return the quantum of differences between values up to a magnitude: 50 bits below it."""
+    return float(2.0 ** (math.frexp(largest)[1] - 50))
 
 
 def tail(n: int, count: int) -> float:

@@ -59,7 +59,7 @@ def test_sizes_are_exact(bench: Any) -> None:
     assert found.exact and found.p_value is None
 
 
-def test_candidates_and_quantities_are_corrected_apart(bench: Any) -> None:
+def test_all_candidates_are_corrected_together_and_quantities_apart(bench: Any) -> None:
     bench.levels = ("glibc", "musl", "other")
     for number in range(4):
         bench.workload(f"w{number}", "wall", "res")
@@ -70,9 +70,26 @@ def test_candidates_and_quantities_are_corrected_apart(bench: Any) -> None:
                 noise = np.exp(random.normal(0, 0.02, 2))
                 bench.run(f"w{number}", variant, block, wall=100 * slow * noise[0], res=100 * noise[1])
     levels = {(c.metric.name, c.candidate): round(c.confidence, 6) for c in bench.analysis().comparisons}
-    assert levels["wall", "libc=other"] == 0.95  # all four differ
-    assert levels["wall", CANDIDATE] == 0.9875  # none does: 0.05 / 4
-    assert levels["res", "libc=other"] == 0.9875
+    assert levels["wall", "libc=other"] == 0.975  # four of the eight rows of both candidates differ: 0.05 * 4 / 8
+    assert levels["wall", CANDIDATE] == 0.975
+    assert levels["res", "libc=other"] == levels["res", CANDIDATE] == 0.99375  # none of eight does: 0.05 / 8
+
+
+def test_a_copy_of_the_baseline_is_corrected_alone_however_many_candidates_there_are(bench: Any) -> None:
+    with_nulls(bench, 1.0)
+    levels = {c.candidate: c.confidence for c in bench.analysis().comparisons if c.metric.quantity is Quantity.TIME}
+    assert levels[CANDIDATE] == 0.95  # all six differ
+    assert round(levels[AGAIN], 6) == round(levels[RELINKED], 6) == 0.991667  # none of the copy's own six does
+
+
+def test_the_indices_of_several_candidates_are_corrected_for_their_number(bench: Any) -> None:
+    bench.levels = ("glibc", "musl", "other")
+    random = np.random.default_rng(8)
+    bench.workload("w", "wall")
+    for block in range(1, 21):
+        for variant in (BASE, CANDIDATE, "libc=other"):
+            bench.run("w", variant, block, wall=float(100 * np.exp(random.normal(0, 0.02))))
+    assert [round(index.confidence, 6) for index in bench.analysis().indices] == [0.975, 0.975]  # 0.05 / 2
 
 
 def test_the_index_is_the_geometric_mean_over_workloads(bench: Any) -> None:

@@ -8,9 +8,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from swapstone.compare import analyse
 from swapstone.compare.layouts import by_layout, spread_of
-from swapstone.model import CaveatKind, Copy, Verdict, layout_of
-from swapstone.plan import layout_seeds
+from swapstone.model import CaveatKind, Copy, FactorLevels, Presence, Verdict, layout_of
+from swapstone.plan import layout_seeds, variants
 from tests.unit.builders import experiment as experiment_of
 from tests.unit.compare.conftest import Bench
 
@@ -105,3 +106,28 @@ def test_too_few_layouts_are_named_as_what_is_missing(new_bench: Callable[[], Be
     assert found.comparisons[0].verdict is Verdict.INCONCLUSIVE
     (caveat,) = [caveat for caveat in found.caveats if caveat.kind is CaveatKind.FEW_BLOCKS]
     assert "too few pairs of layouts (from 3)" in caveat.message and "--layouts" in caveat.hint
+
+
+def test_effects_of_crossed_factors_count_layouts_too(new_bench: Callable[[], Bench]) -> None:
+    """Four variants whose links differ by 10 %: a planted 2 % is no finding, though runs repeat to 0.01 %."""
+    random = np.random.default_rng(5)
+    turns = [layout_of(block, 12) for block in range(1, 37)]
+    bench = new_bench()
+    bench.workload("toy", "wall")
+    experiment = msgspec.structs.replace(
+        bench.experiment,
+        factors=(
+            FactorLevels(factor="libc", levels=("glibc", "musl")),
+            FactorLevels(factor="linking", levels=("dynamic", "static")),
+        ),
+        layouts=12,
+    )
+    for variant in variants(experiment):
+        links = np.exp(random.normal(0, 0.1, 12))
+        for block, turn in enumerate(turns, start=1):
+            bench.run("toy", variant.label, block, wall=100.0 * links[turn] * float(np.exp(random.normal(0, 1e-4))))
+    found = analyse(experiment, variants(experiment), bench.workloads, bench.runs)
+    walls = [effect for effect in found.effects if effect.workload and not effect.held]
+    assert {effect.blocks for effect in walls} == {12}
+    assert {effect.verdict for effect in walls} == {Verdict.INCONCLUSIVE}
+    assert {each.presence for each in found.interactions if each.workload} == {Presence.UNDECIDED}

@@ -1,0 +1,132 @@
+"""Which questions crossed factors let one ask: each a contrast, a sum of variants' values with signs."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from swapstone.model import Experiment, FactorLevels, LevelChange, Variant
+
+
+class Kind(enum.Enum):
+    """What a contrast asks. Contrasts of one kind are corrected together."""
+
+    MAIN = "main"
+    SIMPLE = "simple"
+    INTERACTION = "interaction"
+
+
+@dataclasses.dataclass(frozen=True)
+class Term:
+    """A contrast at one combination of the levels of the factors that it averages over.
+
+    Attributes:
+        averaged: that combination, e.g. ``linking=static``; empty where no factor is left.
+        plus: labels of the variants whose values are added; at an interaction the last one has both factors at their baseline.
+        minus: labels of those whose values are subtracted.
+    """
+
+    averaged: str
+    plus: tuple[str, ...]
+    minus: tuple[str, ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return every variant that it needs."""
+        return (*self.plus, *self.minus)
+
+    @property
+    def reference(self) -> str:
+        """Return the variant in which no factor is changed."""
+        return self.plus[-1] if len(self.plus) == 2 else self.minus[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Contrast:
+    """One question: an effect of one change, or the interaction of two.
+
+    Attributes:
+        kind: which.
+        changes: one for an effect, two for an interaction.
+        held: levels of other factors at which it is asked.
+        terms: one for each combination of the remaining factors' levels; the answer is their mean.
+    """
+
+    kind: Kind
+    changes: tuple[LevelChange, ...]
+    held: tuple[tuple[str, str], ...]
+    terms: tuple[Term, ...]
+
+
+def contrasts(experiment: Experiment) -> tuple[Contrast, ...]:
+    """List every question that an experiment's crossed factors let one ask; none of a single factor.
+
+    Args:
+        experiment: the first level of each factor is its baseline.
+
+    Returns:
+        Main effects, then simple effects (with one other factor's level held, and with all others' held where these are several), then
+        the interactions of levels of two factors. Interactions of three factors or more are not asked for.
+    """
+    factors = experiment.factors
+    if len(factors) < 2:
+        return ()
+    found = [_contrast(factors, Kind.MAIN, (change,), ()) for factor in factors for change in _changes(factor)]
+    for factor in factors:
+        for change in _changes(factor):
+            found += [_contrast(factors, Kind.SIMPLE, (change,), held) for held in _held(factors, factor)]
+    for first, second in itertools.combinations(factors, 2):
+        for pair in itertools.product(_changes(first), _changes(second)):
+            found.append(_contrast(factors, Kind.INTERACTION, pair, ()))
+    return tuple(found)
+
+
+def _changes(factor: FactorLevels) -> tuple[LevelChange, ...]:
+    baseline, *others = factor.levels
+    return tuple(LevelChange(factor=factor.factor, baseline=baseline, level=level) for level in others)
+
+
+def _held(factors: Sequence[FactorLevels], changed: FactorLevels) -> Iterator[tuple[tuple[str, str], ...]]:
+    """Yield each level of each other factor alone, then each combination of all others' levels where that is something else."""
+    others = [factor for factor in factors if factor is not changed]
+    for factor in others:
+        yield from (((factor.factor, level),) for level in factor.levels)
+    if len(others) > 1:
+        yield from _combinations(others)
+
+
+def _combinations(factors: Sequence[FactorLevels]) -> Iterator[tuple[tuple[str, str], ...]]:
+    yield from itertools.product(*([(factor.factor, level) for level in factor.levels] for factor in factors))
+
+
+def _contrast(
+    factors: Sequence[FactorLevels], kind: Kind, changes: tuple[LevelChange, ...], held: tuple[tuple[str, str], ...]
+) -> Contrast:
+    fixed = {change.factor for change in changes} | {name for name, _ in held}
+    rest = _combinations([factor for factor in factors if factor.factor not in fixed])
+    terms = tuple(_term(factors, changes, held, combination) for combination in rest)
+    return Contrast(kind, changes, held, terms)
+
+
+def _term(
+    factors: Sequence[FactorLevels],
+    changes: Sequence[LevelChange],
+    held: tuple[tuple[str, str], ...],
+    combination: tuple[tuple[str, str], ...],
+) -> Term:
+    """Give each choice of changed and unchanged levels its sign: minus for every change that is not made."""
+    signs: dict[int, list[str]] = {1: [], -1: []}
+    for made in itertools.product((True, False), repeat=len(changes)):
+        chosen = {
+            change.factor: change.level if there else change.baseline
+            for change, there in zip(changes, made, strict=True)
+        }
+        signs[(-1) ** made.count(False)].append(_label(factors, {**chosen, **dict(held), **dict(combination)}))
+    averaged = ",".join(f"{name}={level}" for name, level in combination)
+    return Term(averaged, tuple(signs[1]), tuple(signs[-1]))
+
+
+def _label(factors: Sequence[FactorLevels], levels: Mapping[str, str]) -> str:
+    return Variant(levels=tuple((factor.factor, levels[factor.factor]) for factor in factors)).label

@@ -1,0 +1,136 @@
+"""Crossed factors: main effects, simple effects and pairwise interactions, from the same blocks as the comparisons.
+
+Each is a contrast of logarithms within a block, so that one number a block goes into the same inference as a comparison: the
+Hodges-Lehmann estimate and the interval that inverts the signed-rank test. docs/statistics.md, "Crossed factors", has the formulas.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+from swapstone.compare.collect import Cell, Cells
+from swapstone.compare.contrasts import Contrast, contrasts
+from swapstone.compare.effects import Crossed, judged
+from swapstone.compare.estimates import Estimate, Measured, estimate, index_estimate
+from swapstone.compare.index import TIMES
+from swapstone.compare.noise import preferred_time
+from swapstone.compare.rows import SizeValues
+from swapstone.model import Copy, Experiment, Metric, Variant, Verdict, Workload
+from swapstone.stats import pairs_needed
+
+
+def crossed(
+    experiment: Experiment,
+    variants: Sequence[Variant],
+    workloads: Mapping[str, Workload],
+    cells: Cells,
+    *,
+    sizes: SizeValues,
+    busy: frozenset[str],
+) -> Crossed:
+    """Compute effects and interactions of an experiment's factors.
+
+    A main effect of level a is, in each block, the mean of log(value with a / value with the factor's baseline level) over the
+    combinations of the other factors' levels; an interaction of a and b the mean over the remaining factors' combinations of
+    log(a's ratio with b / a's ratio with b's baseline level). Only combinations enter of which every variant has numbers: not one that
+    could not be built, was refused, or failed in most runs. They are the same in all blocks of one estimate, and a block counts when it
+    has a run of each of them. What could not enter is in `missing`. Interactions are those of two factors only; of three or
+    more factors, the third is averaged over.
+
+    Args:
+        experiment: gives factors, workloads, loads, margin and confidence.
+        variants: of the experiment; copies of the baseline play no part.
+        workloads: by name.
+        cells: what the runs gave.
+        sizes: of the programs.
+        busy: the loads under which CPU time is read first.
+
+    Returns:
+        Nothing where fewer than two factors are varied.
+    """
+    questions = contrasts(experiment)
+    if not questions:
+        return Crossed((), ())
+    labels = [variant.label for variant in variants if variant.copy is Copy.FIRST]
+    needed = pairs_needed(1 - experiment.confidence)
+    measured = [*_of_runs(experiment, labels, workloads, cells, busy), *_of_sizes(experiment, labels, sizes)]
+    found = [estimate(each, question, needed) for each in measured for question in questions]
+    found += _of_indices(measured, questions, busy)
+    return judged(found, confidence=experiment.confidence, margin=experiment.margin)
+
+
+def _of_runs(
+    experiment: Experiment,
+    labels: Sequence[str],
+    workloads: Mapping[str, Workload],
+    cells: Cells,
+    busy: frozenset[str],
+) -> Iterator[Measured]:
+    for suite, name in experiment.workloads:
+        for load in experiment.loads:
+            found = cells.get((suite, name, load), {})
+            for metric in workloads[name].metrics:
+                series, lost = _series(labels, found, metric)
+                preferred = metric.name == preferred_time(workloads[name], load in busy)
+                yield Measured(
+                    suite,
+                    name,
+                    load,
+                    metric,
+                    series,
+                    lost,
+                    certain=False,
+                    preferred=preferred,
+                    layouts=experiment.layouts,
+                )
+
+
+def _series(
+    labels: Sequence[str], found: Mapping[str, Cell], metric: Metric
+) -> tuple[dict[str, dict[int, float]], dict[str, tuple[Verdict, str]]]:
+    """Return each variant's values by block, or why it has none."""
+    series: dict[str, dict[int, float]] = {}
+    lost: dict[str, tuple[Verdict, str]] = {}
+    for label in labels:
+        cell = found.get(label, Cell())
+        values = {block: run[metric.name] for block, run in cell.values.items() if metric.name in run}
+        trouble = cell.trouble(label)
+        if trouble:
+            lost[label] = trouble
+        elif values:
+            series[label] = values
+        elif cell.values:
+            lost[label] = Verdict.UNAVAILABLE, f"{label}: no run gave a value of {metric.name}"
+        else:
+            lost[label] = Verdict.INCONCLUSIVE, f"{label}: no run yet"
+    return series, lost
+
+
+def _of_sizes(experiment: Experiment, labels: Sequence[str], sizes: SizeValues) -> Iterator[Measured]:
+    """Yield the sizes under the experiment's first load, as `swapstone.compare.rows.size_rows` does."""
+    for suite, name in experiment.workloads:
+        known = {label: dict(sizes[suite, name, label]) for label in labels if (suite, name, label) in sizes}
+        for metric in dict.fromkeys(metric for found in known.values() for metric in found):
+            series = {label: {0: found[metric]} for label, found in known.items() if metric in found}
+            lost = {
+                label: (Verdict.UNAVAILABLE, f"{label}: there is no such program")
+                for label in labels
+                if label not in series
+            }
+            yield Measured(suite, name, experiment.loads[0], metric, series, lost, certain=True, preferred=False)
+
+
+def _of_indices(
+    measured: Sequence[Measured], questions: Sequence[Contrast], busy: frozenset[str]
+) -> Iterator[Estimate]:
+    together: dict[tuple[str, str, str], list[Measured]] = {}
+    for each in measured:
+        values = [value for series in each.series.values() for value in series.values()]
+        if each.metric.name in TIMES and values and min(values) > 0:
+            together.setdefault((each.suite, each.load, each.metric.name), []).append(each)
+    for (_, load, metric), members in together.items():
+        for question in questions:
+            found = index_estimate(members, question)
+            if found is not None:
+                yield dataclasses.replace(found, preferred=metric == ("cpu" if load in busy else "wall"))

@@ -1,0 +1,39 @@
+"""What every part of the Markdown report is made of: text made safe, tables, folded parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from swapstone.report import words
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!$@])")
+
+
+def plain(text: str) -> str:
+    """Return text from outside so that Markdown shows it and does nothing else."""
+    return _SPECIAL.sub(r"\\\1", words.safe(text))
+
+
+def code(text: str) -> str:
+    """Return text from outside as code; in a table a bar must be escaped even there."""
+    shown = words.safe(text).replace("`", "'").replace("|", "\\|").strip()
+    return f"`{shown}`" if shown else ""
+
+
+def table(head: Sequence[str], right: Sequence[bool], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table, one blank line around it.
+
+    Args:
+        head: names of the columns.
+        right: for each column, whether it is flush right.
+        rows: cells.
+    """
+    lines = ["", f"| {' | '.join(head)} |", f"|{'|'.join('---:' if flush else '---' for flush in right)}|"]
+    lines += [f"| {' | '.join(row)} |" for row in rows]
+    return [*lines, ""]
+
+
+def details(summary: str, body: list[str]) -> list[str]:
+    """Return lines that are folded away behind a summary, which is HTML."""
+    return ["", f"<details><summary>{summary}</summary>", *body, "</details>", ""]

@@ -1,0 +1,232 @@
+"""What a report says of crossed factors: what fits, what is named, and in which words."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from rich.cells import cell_len
+from tests.golden import crossed as example
+
+from swapstone.model import Direction, Interaction, Presence, Scale, Verdict
+from swapstone.report import crossed, export, html, markdown, text
+
+CONTEXT, ANALYSIS = example.context(), example.analysis()
+EVIL = "<script>alert(1)</script>|\x1b[31mred\x1b]0;t\x07\r\n\u202e`*_[x](javascript:1)"
+
+
+def _interaction() -> Interaction:
+    return next(i for i in ANALYSIS.interactions if i.workload == "b_malloc_big1" and i.by.level == "mimalloc")
+
+
+def _said(**changes: object) -> str:
+    return crossed.sentence(msgspec.structs.replace(_interaction(), **changes))
+
+
+def test_two_by_three_on_eight_workloads_fit_a_terminal_of_100_columns_in_one_piece() -> None:
+    made = text.render(CONTEXT, ANALYSIS, width=100)
+    lines = made.split("\nRecord ")[0].splitlines()
+    assert max(map(cell_len, lines)) <= 100
+    assert sum(line.startswith("libc      ") for line in lines) == 2  # one head for the time, one for memory
+    assert sum(line.startswith("b_malloc_thread_stress ") for line in lines) == 4
+    assert len(lines) < 75
+
+
+@pytest.mark.parametrize("width", [64, 72, 80, 100, 120, 200])
+@pytest.mark.parametrize("every", [False, True])
+def test_no_line_is_wider_than_the_terminal(width: int, every: bool) -> None:
+    made = text.render(CONTEXT, ANALYSIS, width=width, selection=text.Selection(every=every)).split("\nRecord ")[0]
+    assert [line for line in made.splitlines() if cell_len(line) > width] == []
+
+
+def test_the_sections_of_each_candidate_come_with_all() -> None:
+    brief = text.render(CONTEXT, ANALYSIS, width=120)
+    whole = text.render(CONTEXT, ANALYSIS, width=120, selection=text.Selection(every=True))
+    assert "elapsed time, libc=musl,allocator=mimalloc" not in brief
+    assert "elapsed time, libc=musl,allocator=mimalloc" in whole
+    assert "and 1 more that are present" in brief
+    assert "b_malloc_sparse: with allocator=mimalloc" not in brief
+    assert "b_malloc_sparse: with allocator=mimalloc" in whole
+
+
+def test_a_variant_that_can_not_be_had_is_named_once_with_its_reason() -> None:
+    made = text.render(CONTEXT, ANALYSIS, width=120)
+    assert made.count(example.REASON) == 1
+    assert f"libc=musl,allocator=tcmalloc: unavailable on 8 workloads: {example.REASON}" in made
+    assert "gave no numbers" not in made
+    assert "musl × tcmalloc" not in made  # noqa: RUF001 - a times sign
+    assert "libc=musl without allocator=tcmalloc" in made
+
+
+def test_the_largest_interactions_come_first_and_the_index_before_them() -> None:
+    made = text.render(CONTEXT, ANALYSIS, width=120)
+    told = re.findall(r"(?m)^(\S+): with allocator=mimalloc", made)
+    assert told[:4] == ["Index", "b_malloc_thread_stress", "b_malloc_big1", "b_malloc_big2"]
+    assert "libc=musl costs 1.024x instead of 1.901x (with default): it closes 96 % of the gap." in made
+
+
+def test_a_misleading_main_effect_is_marked_and_another_is_not() -> None:
+    made = text.render(CONTEXT, ANALYSIS, width=120)
+    assert "* Alone misleading: libc=musl depends on allocator; allocator=mimalloc depends on libc." in made
+    (stress,) = (
+        e
+        for e in ANALYSIS.effects
+        if e.workload == "b_malloc_thread_stress" and not e.held and e.preferred and e.change.level == "musl"
+    )
+    assert stress.depends_on == ("allocator",)
+    row = next(line for line in made.splitlines() if line.startswith("b_malloc_thread_stress") and " w* " in line)
+    assert row.rstrip().endswith(" b")  # tcmalloc, of which no interaction could be measured
+
+
+def test_words_for_a_gap() -> None:
+    assert _said(closed=0.97).endswith("it closes 97 % of the gap")
+    assert _said(closed=1.2).endswith("it closes the whole gap, and more")
+    assert _said(closed=-0.4).endswith("that widens the gap by 40 %")
+    assert _said(closed=None).endswith("(with default)")
+    better = {"without": 0.5, "within": 0.9}
+    assert _said(closed=0.85, **better).endswith("85 % of the gain is lost")
+    assert _said(closed=1.2, **better).endswith("the whole gain is lost, and more")
+    assert _said(closed=-0.4, **better).endswith("that adds 40 % to the gain")
+
+
+@pytest.mark.parametrize(
+    ("direction", "verb", "ending"),
+    [
+        (Direction.LOWER, "costs", "of the gap"),
+        (Direction.HIGHER, "gives", "of the gain is lost"),
+        (Direction.NEITHER, "has", "of the gap"),
+    ],
+)
+def test_the_verb_follows_the_metric(direction: Direction, verb: str, ending: str) -> None:
+    metric = msgspec.structs.replace(_interaction().metric, better=direction)
+    said = _said(metric=metric, without=2.0, within=1.1, closed=0.86)
+    assert said == f"with allocator=mimalloc, libc=musl {verb} 1.100x instead of 2.000x (with default): " + (
+        f"it closes 86 % {ending}" if ending == "of the gap" else f"86 % {ending}"
+    )
+
+
+def test_differences_have_units_and_no_times() -> None:
+    metric = msgspec.structs.replace(_interaction().metric, unit="B")
+    said = _said(metric=metric, scale=Scale.DIFFERENCE, without=2048.0, within=0.0, closed=1.0)
+    assert "costs 0 B instead of +2 KiB (with default)" in said
+
+
+def test_undecided_interactions_say_what_would_have_been_seen() -> None:
+    open_one = msgspec.structs.replace(_interaction(), presence=Presence.UNDECIDED, smallest_visible=1.05)
+    said = crossed.undecided([open_one] * 3, 2)
+    assert said.count("b_malloc_big1 musl × mimalloc 5 %") == 2 and said.endswith("and 1 more.")  # noqa: RUF001 - a times sign
+    assert crossed.undecided([_interaction()]) == ""
+
+
+def test_levels_of_the_same_name_keep_their_factors() -> None:
+    one = msgspec.structs.replace(_interaction().change, level="on")
+    other = msgspec.structs.replace(_interaction().by, level="on")
+    assert crossed.pair(one, other) == "libc=on × allocator=on"  # noqa: RUF001 - a times sign
+
+
+def test_another_metric_can_be_asked_for() -> None:
+    made = text.render(CONTEXT, ANALYSIS, width=100, selection=text.Selection(metrics=("minflt",)))
+    assert "libc: minflt, interactions" in made and "elapsed time" not in made
+    assert "+3 w" in made
+
+
+def test_html_and_markdown_hold_the_same_sentences_and_every_workload() -> None:
+    page, mark = html.render(CONTEXT, ANALYSIS), markdown.render(CONTEXT, ANALYSIS)
+    for row in example.WORKLOADS:
+        assert row[0] in page
+    assert page.count(example.REASON) >= 1
+    flat = re.sub(r"\s+", " ", page).replace("\N{NO-BREAK SPACE}", " ")
+    assert "libc=musl costs 1.024x instead of 1.901x (with default): it closes 96 % of the gap." in flat
+    assert "libc=musl costs 1.024x instead of 1.901x (with default): it closes 96 % of the gap" in mark
+    assert "depends on allocator" in page and "depends on allocator" in mark
+    assert mark.count("<details>") == mark.count("</details>") and page.count("<details") == page.count("</details>")
+
+
+def _evil() -> Any:
+    def bad(effect: Any) -> Any:
+        change = msgspec.structs.replace(effect.change, level=EVIL)
+        fields = {"change": change, "workload": effect.workload and EVIL + effect.workload, "missing": (EVIL,)}
+        if isinstance(effect, Interaction):
+            return msgspec.structs.replace(effect, **fields, by=msgspec.structs.replace(effect.by, level=EVIL))
+        return msgspec.structs.replace(effect, **fields, depends_on=(EVIL,))
+
+    comparisons = tuple(
+        msgspec.structs.replace(c, workload=EVIL + c.workload, reason=EVIL, candidate=f"{c.candidate}{EVIL}")
+        for c in ANALYSIS.comparisons
+    )
+    return msgspec.structs.replace(
+        ANALYSIS,
+        comparisons=comparisons,
+        effects=tuple(map(bad, ANALYSIS.effects)),
+        interactions=tuple(map(bad, ANALYSIS.interactions)),
+    )
+
+
+def test_text_from_outside_is_shown_and_never_obeyed() -> None:
+    ours = re.compile(r"\x1b\[(0|1|2|31|32|33|35)m")
+    steering = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
+    for every in (False, True):
+        made = text.render(CONTEXT, _evil(), width=100, colour=True, selection=text.Selection(every=every))
+        assert "\\x1b" in made and not steering.search(ours.sub("", made))
+    page, mark = html.render(CONTEXT, _evil()), markdown.render(CONTEXT, _evil())
+    assert "<script" not in page and "&lt;script&gt;" in page and not steering.search(page)
+    outside_code = re.sub(r"`[^`\n]*`", "", re.sub(r"(?m)^    .*$", "", mark))
+    assert not re.search(r"(?<!\\)<script|(?<!\\)\]\(javascript", outside_code) and not steering.search(mark)
+
+
+def test_the_csv_of_effects_has_a_row_for_each_and_loses_no_digit() -> None:
+    rows = list(csv.DictReader(io.StringIO(export.EXPORTS["effects"](CONTEXT, ANALYSIS))))
+    assert len(rows) == len(ANALYSIS.effects) + len(ANALYSIS.interactions)
+    for row, each in zip(rows, (*ANALYSIS.effects, *ANALYSIS.interactions), strict=True):
+        found: Any = each
+        assert (row["workload"], row["metric"], row["change"]) == (
+            found.workload,
+            found.metric.name,
+            found.change.label,
+        )
+        assert (float(row["effect"]) if row["effect"] else None) == found.effect
+        assert (float(row["low"]) if row["low"] else None) == found.low
+    kinds = {row["kind"] for row in rows}
+    assert kinds == {"main", "simple", "interaction"}
+    both = [
+        row
+        for row in rows
+        if row["kind"] == "interaction" and row["workload"] == "b_malloc_big1" and row["metric"] == "wall"
+    ]
+    assert [(row["changed_by"], row["verdict"]) for row in both] == [
+        ("allocator=mimalloc", "present"),
+        ("allocator=tcmalloc", "unavailable"),
+    ]
+    assert 0.9 < float(both[0]["closed"]) < 0.95 and both[1]["closed"] == both[1]["effect"] == ""
+
+
+def test_the_csv_of_comparisons_is_what_it_was() -> None:
+    rows = list(csv.DictReader(io.StringIO(export.to_csv(CONTEXT, ANALYSIS))))
+    assert len(rows) == len(ANALYSIS.comparisons) and "kind" not in rows[0]
+
+
+def test_a_matrix_has_no_column_for_a_variant_without_numbers_and_one_for_a_variant_with_some() -> None:
+    (section, _) = crossed.sections(CONTEXT, ANALYSIS)
+    assert section.matrix.variants == (
+        ("glibc", "mimalloc"),
+        ("glibc", "tcmalloc"),
+        ("musl", "default"),
+        ("musl", "mimalloc"),
+    )
+    comparisons = tuple(
+        msgspec.structs.replace(c, verdict=Verdict.INVALID, reason="candidate refused in 1 of 21 runs: other work")
+        if (c.workload, c.candidate) == ("b_malloc_big1", "libc=musl,allocator=mimalloc")
+        else c
+        for c in ANALYSIS.comparisons
+    )
+    changed = msgspec.structs.replace(ANALYSIS, comparisons=comparisons)
+    made = text.render(CONTEXT, changed, width=100)
+    assert re.search(r"(?m)^b_malloc_big1 .* !$", made)
+    assert (
+        "libc=musl,allocator=mimalloc: invalid on b_malloc_big1: candidate refused in 1 of 21 runs: other work"
+        in " ".join(made.split())
+    )
