@@ -5,12 +5,14 @@ from __future__ import annotations
 from swapstone.factors.base import Evidence, Factor, Level, ProgramFacts, Recipe, Stage
 from swapstone.factors.facts import TELLING_SYMBOLS, read_facts
 from swapstone.factors.libc import LIBC
+from swapstone.factors.program import PROGRAM
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 
 FACTORS: tuple[Factor, ...] = (LIBC,)
 
 __all__ = [
     "FACTORS",
+    "PROGRAM",
     "TELLING_SYMBOLS",
     "Evidence",
     "Factor",
@@ -32,7 +34,7 @@ def find_factor(name: str) -> Factor:
     Raises:
         UserError: there is none; names the nearest.
     """
-    for factor in FACTORS:
+    for factor in (*FACTORS, PROGRAM):
         if factor.name == name:
             return factor
     raise unknown("factor", name, [factor.name for factor in FACTORS])
@@ -44,6 +46,8 @@ def find_level(factor: Factor, name: str) -> Level:
     Raises:
         UserError: there is none; names the nearest.
     """
+    if factor is PROGRAM:
+        return Level(name=name, describes="a program that the user named")
     for level in factor.levels:
         if level.name == name:
             return level
@@ -63,6 +67,11 @@ def parse_choice(text: str) -> FactorLevels:
     if not equals:
         raise UserError(f"{text!r} is not FACTOR=BASELINE,CANDIDATE.", "For example: swapstone compare libc=glibc,musl")
     factor = find_factor(name.strip())
+    if factor is PROGRAM:
+        raise UserError(
+            "The levels of the factor program are programs of your own.",
+            "Name each by its path: --program baseline=./old --program candidate=./new",
+        )
     levels = [level.strip() for level in rest.split(",")]
     for level in levels:
         find_level(factor, level)

@@ -20,31 +20,16 @@ from swapstone.build import (
     provide,
     require_tools,
 )
-from swapstone.factors import ProgramFacts, Recipe, find_factor, find_level, recipe_of
+from swapstone.factors import Recipe, find_factor, find_level, recipe_of
 from swapstone.model import Copy, Experiment, UserError, Variant, Workload
 from swapstone.record import Artifact, Manifest
+from swapstone.run.own import KeepLog, OwnPrograms, check_own, check_recipes, with_additions
+from swapstone.run.program import Program
 from swapstone.targets import Target
 from swapstone.workloads import workloads_of
 
 Key = tuple[str, str, str]
 """(suite, workload, variant label)"""
-
-
-@dataclasses.dataclass(frozen=True)
-class Program:
-    """What a variant of a workload is started as.
-
-    Attributes:
-        path: on the target.
-        recipe: environment, priority and objects to preload, all provided.
-        artifact: what the manifest says of it, or None on a target that needs no build.
-        facts: what its file said before it was stripped, or None where that is not known.
-    """
-
-    path: str
-    recipe: Recipe
-    artifact: Artifact | None
-    facts: ProgramFacts | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,23 +57,34 @@ class Prepared:
 
 
 def check_levels(experiment: Experiment, target: Target) -> None:
-    """Check that every level can be built here, before anything is made.
+    """Check that every level can be built here, before anything is made; and the user's own program, if it is one that is measured.
 
     Raises:
         UnavailableError: a level's tools are missing.
+        UserError: something is wrong with the user's own program.
     """
+    check_own(experiment, target)
     for choice in experiment.factors if target.needs_build else ():
         for level in choice.levels:
             require_tools(choice.factor, find_level(find_factor(choice.factor), level))
 
 
-def prepare(experiment: Experiment, target: Target, progress: Callable[[int, int, str], None]) -> Prepared:
+def prepare(
+    experiment: Experiment,
+    target: Target,
+    progress: Callable[[int, int, str], None],
+    *,
+    keep_log: KeepLog = lambda _label, _log: "",
+    rebuild: bool = False,
+) -> Prepared:
     """Build every program of an experiment and put it on the target.
 
     Args:
         experiment: what is asked.
         target: where it will run.
         progress: called with how many programs are done, of how many, and the next one's name.
+        keep_log: keeps the logs of builds of the user's own program.
+        rebuild: whether to build that anew, though it was built before.
 
     Returns:
         What the engine needs. What doesn't build is refused with the compiler's words; the others go on.
@@ -100,7 +96,10 @@ def prepare(experiment: Experiment, target: Target, progress: Callable[[int, int
     workloads = workloads_of(experiment)
     programs: dict[Key, Program] = {}
     refused: dict[Key, str] = {}
-    recipes, impossible = _recipes(variants.values(), target)
+    own = OwnPrograms(experiment.own, keep_log, rebuild=rebuild) if experiment.own else None
+    recipes, impossible = _recipes(variants.values(), target, own)
+    if experiment.own is not None and experiment.own.build:
+        check_recipes(experiment.own, variants.values(), recipes)
     wanted = [(key, workload, variant) for key, workload in workloads.items() for variant in variants.values()]
     for done, ((suite, name), workload, variant) in enumerate(wanted):
         progress(done, len(wanted), f"{name} {variant.label}")
@@ -109,23 +108,32 @@ def prepare(experiment: Experiment, target: Target, progress: Callable[[int, int
             refused[key] = impossible[variant.label]
             continue
         try:
-            programs[key] = _program(suite, workload, variant, recipes[variant.label], target)
+            recipe = recipes[variant.label]
+            programs[key] = (
+                own.program(name, variant, recipe, target)
+                if own is not None
+                else _program(suite, workload, variant, recipe, target)
+            )
         except UserError as error:
             refused[key] = error.message
     progress(len(wanted), len(wanted), "")
     _refuse_incomparable(workloads, variants, programs, refused)
     if not programs:
         raise UserError(f"Nothing can be compared. The first reason: {next(iter(refused.values()))}")
+    if own is not None:
+        return Prepared(workloads, variants, with_additions(programs), refused)
     empty = tuple(_empty(variants.values(), recipes)) if target.needs_build else ()
     return Prepared(workloads, variants, programs, refused, empty)
 
 
-def _recipes(variants: Iterable[Variant], target: Target) -> tuple[dict[str, Recipe], dict[str, str]]:
+def _recipes(
+    variants: Iterable[Variant], target: Target, own: OwnPrograms | None
+) -> tuple[dict[str, Recipe], dict[str, str]]:
     """Return every variant's recipe by its label, and why some variants can't be had here."""
     recipes: dict[str, Recipe] = {}
     impossible: dict[str, str] = {}
     for variant in variants:
-        recipe = recipe_of(variant, BASE_RECIPE)
+        recipe = recipe_of(variant, own.base_recipe(variant) if own else BASE_RECIPE)
         try:
             recipes[variant.label] = provide(recipe) if target.needs_build else recipe
         except UserError as error:
@@ -157,7 +165,8 @@ def _refuse_incomparable(
 
 def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, str], int]) -> Manifest:
     """Write down what an experiment is made of."""
-    compilers = sorted({program.recipe.command for program in prepared.programs.values() if program.artifact})
+    built = [program for program in prepared.programs.values() if program.artifact and program.artifact.command]
+    compilers = sorted({program.recipe.command for program in built})
     tools = [(" ".join(compiler), compiler_version(compiler)) for compiler in compilers]
     # The C library as the programs name it themselves: by their loader.
     named = {loader_version(Path(program.artifact.path)) for program in prepared.programs.values() if program.artifact}

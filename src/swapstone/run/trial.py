@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from swapstone.factors import Evidence, ProgramFacts, Recipe, find_factor
 from swapstone.model import Cpus, Run, Sample, Status, Trial, Variant, WireError, Workload
-from swapstone.run.prepare import Program
-from swapstone.wire import AgentAnswer, Ended, TrialRequest, WorkloadReport, decode_workload_report
+from swapstone.run.program import Program
+from swapstone.wire import AgentAnswer, Ended, TrialRequest, decode_workload_report
 from swapstone.workloads import samples_of
 
 OUTPUT_BYTES = 64 * 1024
@@ -89,7 +89,7 @@ def judge(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
         Failed, when the program did not end well or its report is not one; refused, when another level was in force or other work
         was done; else ok with its samples.
     """
-    trouble = _trouble(answer)
+    trouble = trouble_of(answer)
     if trouble:
         return Verdictless(Status.FAILED, trouble)
     try:
@@ -100,8 +100,8 @@ def judge(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
         return Verdictless(Status.FAILED, f"the program reports as {report.name!r}, not as {asked.workload.name!r}")
     if report.error:
         return Verdictless(Status.FAILED, f"it says: {report.error}")
-    observed = _observed(answer, report, asked, inspect)
-    wrong = _wrong_level(observed, asked.variant)
+    observed = observed_levels(evidence_of(answer, asked.program, inspect, report.mapped), asked.variant)
+    wrong = wrong_level(observed, asked.variant)
     if wrong:
         return Verdictless(Status.REFUSED, wrong, observed=observed)
     if asked.check and report.check != asked.check:
@@ -152,22 +152,34 @@ def raw_output(answer: AgentAnswer) -> bytes:
     return b"".join(b"--- %s\n%s" % (name.encode(), data) for name, data in parts if data)
 
 
-def _observed(
-    answer: AgentAnswer, report: WorkloadReport, asked: Asked, inspect: Inspect
-) -> tuple[tuple[str, str], ...]:
-    others = map(inspect, (path for path in answer.objects if path != asked.program.path))
-    evidence = Evidence(
+def evidence_of(answer: AgentAnswer, program: Program, inspect: Inspect, mapped: tuple[str, ...] = ()) -> Evidence:
+    """Put together what was seen of a process.
+
+    Args:
+        answer: what the agent saw.
+        program: what was started.
+        inspect: reads the files of the objects that were mapped.
+        mapped: what the measuring child itself says it has mapped.
+    """
+    known = {program.path, program.facts.path if program.facts else program.path}
+    others = map(inspect, (path for path in answer.objects if path not in known))
+    return Evidence(
         interp=answer.interp,
         objects=answer.objects,
-        mapped=report.mapped,
+        mapped=mapped,
         facts=answer.facts,
-        program=asked.program.facts,
+        program=program.facts,
         libraries=tuple(facts for facts in others if facts is not None),
     )
-    return tuple((name, find_factor(name).observe(evidence) or "unknown") for name, _ in asked.variant.levels)
 
 
-def _wrong_level(observed: tuple[tuple[str, str], ...], variant: Variant) -> str:
+def observed_levels(evidence: Evidence, variant: Variant) -> tuple[tuple[str, str], ...]:
+    """Return which level of each factor was in force, ``unknown`` where the evidence doesn't tell."""
+    return tuple((name, find_factor(name).observe(evidence) or "unknown") for name, _ in variant.levels)
+
+
+def wrong_level(observed: tuple[tuple[str, str], ...], variant: Variant) -> str:
+    """Say which level that was asked for was not in force; empty when all were."""
     for name, seen in observed:
         asked = variant.level(name)
         if seen == "unknown":
@@ -177,14 +189,20 @@ def _wrong_level(observed: tuple[tuple[str, str], ...], variant: Variant) -> str
     return ""
 
 
-def _trouble(answer: AgentAnswer) -> str:
-    """Say why a program did not end well, with the last thing it said; empty if it did."""
+def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes: int = DISK_BYTES) -> str:
+    """Say why a program did not end well, with the last thing it said; empty if it did.
+
+    Args:
+        answer: how it ended.
+        output_bytes: what it was allowed to print.
+        disk_bytes: what it was allowed to write.
+    """
     reasons = {
         Ended.EXITED: f"it ended with status {answer.code}" if answer.code else "",
         Ended.SIGNALED: f"it was killed by {_signal_name(answer.code)}",
         Ended.TIMEOUT: "it did not end within its time and was stopped",
-        Ended.OVERFLOW: f"it printed more than {OUTPUT_BYTES // 1024} KiB and was stopped",
-        Ended.DISK: f"it wrote more than {DISK_BYTES // 1024**2} MiB to disk and was stopped",
+        Ended.OVERFLOW: f"it printed more than {output_bytes // 1024} KiB and was stopped",
+        Ended.DISK: f"it wrote more than {disk_bytes // 1024**2} MiB to disk and was stopped",
         Ended.ORPHANS: f"it left {answer.code} processes running, which were killed",
         Ended.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}",
     }
