@@ -140,14 +140,14 @@ class OwnBuilder:
             )
         if not os.access(program, os.X_OK):
             raise UserError(
-                f"What the build left as {typed} can't be executed.",
+                f"What the build left as {typed} can't be executed.\nThe whole log: {log}",
                 f"Let the build do it: --build '... && chmod +x {shlex.quote(typed)}'",
             )
         before = self._source / typed
         same = before.is_file() and before.stat().st_mtime_ns == program.stat().st_mtime_ns
         if same and program.is_relative_to(tree) and read_facts(program) is not None:
             raise UserError(
-                f"The build left {typed} as it was in the sources: it had been built there already.",
+                f"The build left {typed} as it was in the sources: it had been built there already.\nThe whole log: {log}",
                 "Let the build begin from nothing: --build 'make clean && make ...'",
             )
 

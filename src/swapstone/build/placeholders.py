@@ -17,6 +17,9 @@ KNOWN: dict[str, str] = {
 """What a build command may hold, and what it stands for."""
 
 _WORD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_APART = {"", *" \t\n;&|()`"}
+"""What parts words of the shell; the empty text stands for the command's ends."""
+
 _DOUBLED = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}")
 
 
@@ -45,15 +48,19 @@ def fill(command: str, values: Mapping[str, str]) -> str:
 
     Args:
         command: for ``/bin/sh -c``, checked by `placeholders`.
-        values: what each placeholder stands for.
+        values: what each placeholder stands for, as a shell would read it.
 
     Returns:
-        The command. ``CFLAGS={cflags}``, ``"CFLAGS={cflags}"`` and ``'CFLAGS={cflags}'`` all give the shell one word.
+        The command. ``CFLAGS={cflags}``, ``"CFLAGS={cflags}"`` and ``'CFLAGS={cflags}'`` all give the shell one word. A placeholder
+        that stands alone outside of quotes, as in ``{cc} {cflags} prog.c``, gives as many words as its value has.
     """
     quotes, filled = _Quotes(), ""
-    for name, text in _pieces(command):
+    pieces = _pieces(command)
+    for at, (name, text) in enumerate(pieces):
         if name:
-            filled += quotes.quoted(values[name])
+            after = pieces[at + 1][1] if not pieces[at + 1][0] else name
+            alone = filled[-1:] in _APART and after[:1] in _APART
+            filled += values[name] if alone and not quotes.inside else quotes.quoted(values[name])
         else:
             quotes.read(text)
             filled += text
@@ -77,6 +84,11 @@ class _Quotes:
         self._open = [""]
         self._closing = [""]
         self._escaped = False
+
+    @property
+    def inside(self) -> bool:
+        """Say whether this place is inside of quotes."""
+        return bool(self._open[-1])
 
     def read(self, text: str) -> None:
         """Go on over some text."""

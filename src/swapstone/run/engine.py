@@ -272,8 +272,9 @@ class Engine:
                 reason = self._prepared.refused.get((suite, workload, label))
                 trial = Trial(suite=suite, workload=workload, load=load, variant=label, block=1, position=position)
                 if reason is not None and trial.key not in self._runs:
+                    one_line = " | ".join(reason.splitlines())  # a report prints it in a row
                     now = time.time_ns()
-                    self._keep(Run(trial=trial, status=Status.UNAVAILABLE, reason=reason, started_unix_ns=now))
+                    self._keep(Run(trial=trial, status=Status.UNAVAILABLE, reason=one_line, started_unix_ns=now))
 
     def _given_up(self, block: int) -> set[tuple[str, str, str, str]]:
         """Return the (suite, workload, load, variant) that failed or were refused too often up to a block: they aren't run again."""

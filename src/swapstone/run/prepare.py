@@ -115,11 +115,12 @@ def prepare(
                 else _program(suite, workload, variant, recipe, target)
             )
         except UserError as error:
-            refused[key] = error.message
+            refused[key] = str(error) if own is not None else error.message
     progress(len(wanted), len(wanted), "")
     _refuse_incomparable(workloads, variants, programs, refused)
     if not programs:
-        raise UserError(f"Nothing can be compared. The first reason: {next(iter(refused.values()))}")
+        (_, name, label), why = next(iter(refused.items()))
+        raise UserError(f"Nothing can be compared. The first reason, for {name} with {label}: {why}")
     if own is not None:
         return Prepared(workloads, variants, with_additions(programs), refused)
     empty = tuple(_empty(variants.values(), recipes)) if target.needs_build else ()

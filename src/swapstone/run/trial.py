@@ -15,6 +15,7 @@ from swapstone.workloads import samples_of
 
 OUTPUT_BYTES = 64 * 1024
 DISK_BYTES = 1024 * 1024 * 1024
+LAST_BYTES = 4096  # of an output that are searched for its last words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,7 +215,9 @@ def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes
 def _last_words(answer: AgentAnswer) -> str:
     """Return the last line of what it complained of: its report's error, else standard error, else standard output."""
     for data in (answer.stderr, answer.stdout):
-        lines = [line for line in data.decode(errors="replace").splitlines() if line.strip() and line != "end"]
+        lines = [
+            line for line in data[-LAST_BYTES:].decode(errors="replace").splitlines() if line.strip() and line != "end"
+        ]
         if lines:
             return f"its last words: {lines[-1][:200]!r}"
     return "it said nothing"

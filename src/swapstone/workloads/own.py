@@ -79,7 +79,7 @@ TAKEN_NAMES: frozenset[str] = frozenset(
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _GOES_ON = re.compile(r"\w|[.,][0-9]")
-_CAME_BEFORE = re.compile(r"(?:\w|[0-9][.,]|[-+.])$")
+_CAME_BEFORE = re.compile(r"(?:\w|[0-9][.,]|[-+.])\Z")
 
 
 def own_workload(experiment: Experiment) -> Workload:
@@ -132,8 +132,9 @@ def own_samples(
     ]
     if own.ignore_failure:
         samples.append(Sample(metric=EXIT_STATUS.name, values=(float(status),)))
-    texts = (stdout.decode(errors="replace"), stderr.decode(errors="replace"))
-    samples += [Sample(metric=number.metric.name, values=(printed_value(number, *texts),)) for number in own.numbers]
+    if own.numbers:
+        texts = (stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+        samples += [Sample(metric=n.metric.name, values=(printed_value(n, *texts),)) for n in own.numbers]
     return tuple(samples)
 
 
@@ -178,9 +179,10 @@ def _number(name: str, match: re.Match[str], text: str) -> float:
     cut_before = begin == match.start() and _CAME_BEFORE.search(text[max(0, begin - 2) : begin])
     cut_after = end == match.end() and _GOES_ON.match(text, end)
     if cut_before or cut_after:
-        whole = text[max(0, begin - 12) : end + 12].partition("\n")[0] if cut_after else text[max(0, begin - 12) : end]
+        before, after = re.search(r"\S*\Z", text[:begin]), re.match(r"\S*", text[end:])
+        whole = (before[0] if before else "")[-30:] + group + (after[0] if after else "")[:30]
         raise UserError(
-            f"the pattern of {name} finds {group!r}, which is only a part of {whole.strip()!r}",
+            f"the pattern of {name} finds {group!r}, which is only a part of {whole!r}",
             "Let the pattern go on to what stands before and after the number, its unit for instance.",
         )
     value = float(group)

@@ -66,7 +66,7 @@ def test_a_program_that_does_not_compile_is_a_user_error_with_the_compilers_word
 
 def test_a_missing_compiler_is_unavailable() -> None:
     with pytest.raises(UnavailableError, match="'no-such-cc' is not installed"):
-        build_workload(STRLEN, msgspec.structs.replace(GLIBC, compiler=("no-such-cc",)))
+        build_workload(STRLEN, msgspec.structs.replace(GLIBC, command=("no-such-cc",)))
     with pytest.raises(UnavailableError, match="libc=odd needs the command 'no-such-cc'"):
         require_tools("libc", Level(name="odd", describes="x", needs=("no-such-cc",), package="odd-tools"))
 
