@@ -241,6 +241,19 @@ def test_placeholders_fit_any_quotes(tmp_path: Path, cache: str, source: Path, t
 
 
 @needs_musl
+def test_a_script_is_observed_by_what_it_executes(tmp_path: Path, cache: str, source: Path) -> None:
+    for name, word in (("runs", "exec"), ("keeps", "")):
+        (source / name).write_text(f'#!/bin/sh\n{word} ./prog "$@"\nexit\n')
+        (source / name).chmod(0o755)
+    arguments = ("libc=glibc,musl", "--build", BUILD, "--source", "src", "--")
+    compare(tmp_path, cache, *arguments, "runs", "5", blocks=1)
+    assert {run["status"] for run in runs(tmp_path / "r")} == {"ok"}
+    shutil.rmtree(tmp_path / "r")
+    result = compare(tmp_path, cache, *arguments, "./keeps", "5", expect=2)
+    assert "libc=musl was asked for, but glibc was in force" in result.stderr  # the shell's
+
+
+@needs_musl
 def test_when_no_candidate_can_be_built_the_builds_output_is_shown(tmp_path: Path, cache: str, source: Path) -> None:
     makefile = (
         "prog: prog.c\n\t@echo made by $(CC)\n\t@case '$(CC)' in *musl*) exit 7;; esac\n\t$(CC) -DEXTRA=1 -o $@ $<\n"

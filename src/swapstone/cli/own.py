@@ -108,8 +108,7 @@ def own_program(typed: Typed) -> OwnProgram | None:
         return None
     programs = _programs(typed)
     arguments = _arguments(typed, named=bool(programs))
-    texts = [*arguments, *typed.variables, *(path for _, path in programs), *map(str, (typed.build, typed.source))]
-    wrong = next((text for text in texts if not _is_text(text)), None)
+    wrong = next((text for text in _texts(typed) if not _is_text(text)), None)
     if wrong is not None:
         raise UserError(
             f"{plain(repr(wrong))} is not UTF-8, so that it can't be kept in a record.",
@@ -258,7 +257,7 @@ def _found(program: str) -> str:
 
 def _absolute(path: str) -> str:
     """Return a path from the current folder on, without following links: a link's name may decide what a program does."""
-    return os.path.normpath(Path.cwd() / Path(path).expanduser())
+    return os.path.normpath(Path.cwd() / path)
 
 
 def _environment(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -301,6 +300,14 @@ def _numbers(typed: Typed) -> tuple[PrintedNumber, ...]:
 
 def _milliseconds(text: str) -> int:
     return max(1, parse_duration_ns(text) // 1_000_000)
+
+
+def _texts(typed: Typed) -> list[str]:
+    """Return all that goes into the record as text: what was typed, and the folder where."""
+    texts = [str(Path.cwd())]
+    for value in msgspec.structs.asdict(typed).values():
+        texts += [value] if isinstance(value, str) else value if isinstance(value, tuple) else []
+    return texts
 
 
 def _is_text(text: str) -> bool:

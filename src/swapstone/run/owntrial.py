@@ -167,6 +167,8 @@ def judge_own(
     if changed := _changed(program):
         return Verdictless(Status.REFUSED, changed)
     evidence = evidence_of(answer, program, inspect)
+    if program.facts is None and answer.objects:  # a script: what it executed in its place, or else its interpreter
+        evidence = msgspec.structs.replace(evidence, program=inspect(answer.objects[0]))
     if own.programs:
         named = tuple((level, path) for level, path in own.programs)
         evidence = msgspec.structs.replace(evidence, started=program.path, named=named)
