@@ -458,8 +458,8 @@ BAD: list[tuple[list[str], str, str]] = [
     (["--program", "a,b=/bin/true", "--program", "b=/bin/true"], "is not NAME=PATH", "baseline=./old"),
     (
         ["--program", "a=/bin/true", "--program", "b=/bin/ls", "--build", "x", "--source", "src"],
-        "one or the",
-        "--build",
+        "takes programs as they are",
+        "one or the other",
     ),
     (["program=a,b", "--", "/bin/true"], "The levels of the factor program", "--program baseline=./old"),
     (["--", "/bin/true"], "Say what to compare", "libc=glibc,musl"),
