@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from swapstone.build import OWN_RECIPE, OwnBuilder, count_sources, provide
-from swapstone.build.sources import copy_sources, digest_tree
+from swapstone.build.tree import copy_sources, digest_tree
 from swapstone.model import OwnProgram, UnavailableError, UserError
 
 RECIPE = provide(OWN_RECIPE)
