@@ -12,8 +12,8 @@ from swapstone.build.own import OWN_RECIPE, OwnBuilder, own_sizes
 from swapstone.build.placeholders import placeholders
 from swapstone.build.provide import provide
 from swapstone.build.sizes import SIZE_METRICS, sizes_of
-from swapstone.build.tree import Amount, count_sources, sha256_of
 from swapstone.build.tools import compiler_version, loader_version, require_tools
+from swapstone.build.tree import Amount, count_sources, sha256_of
 
 __all__ = [
     "BASE_RECIPE",

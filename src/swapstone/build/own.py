@@ -19,8 +19,8 @@ import msgspec
 from swapstone.build.native import BASE_RECIPE, Built
 from swapstone.build.placeholders import fill
 from swapstone.build.sizes import sizes_of
-from swapstone.build.tree import copy_sources, digest_tree, sha256_of
 from swapstone.build.tools import compiler_identity
+from swapstone.build.tree import copy_sources, digest_tree, sha256_of
 from swapstone.factors import Recipe, read_facts
 from swapstone.model import Noun, OwnProgram, UnavailableError, UserError
 from swapstone.model.share import cache_dir
