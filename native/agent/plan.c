@@ -68,6 +68,14 @@ static const char *take_folder(struct request *request, char *value) {
     return keep_path(value, &request->folder);
 }
 
+static const char *take_in(struct request *request, char *value) {
+    return keep_path(value, &request->in);
+}
+
+static const char *take_out(struct request *request, char *value) {
+    return keep_path(value, &request->out);
+}
+
 static const char *take_cpus(struct request *request, char *value) {
     const char *at = value;
     int64_t cpu;
@@ -129,7 +137,8 @@ static const struct {
     {"env ", take_variable, true, true},         {"cwd ", take_folder, false, false},
     {"cpus ", take_cpus, false, false},          {"nice ", take_nice, false, true},
     {"timeout-ms ", take_timeout, false, false}, {"output-bytes ", take_output, false, false},
-    {"disk-bytes ", take_disk, false, false},
+    {"disk-bytes ", take_disk, false, false},    {"stdin ", take_in, false, true},
+    {"stdout ", take_out, false, true},
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
@@ -186,6 +195,7 @@ enum plan_result plan_next(struct plan *plan, struct request *request) {
     stored = arguments = variables = 0;
     __builtin_memset(&request->cpus, 0, sizeof request->cpus);
     request->pinned = request->has_nice = false;
+    request->in = request->out = NULL;
     for (;;) {
         char *line;
         enum plan_result result = read_line(plan, &line);

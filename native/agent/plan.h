@@ -11,6 +11,7 @@ struct request {
     char id[PLAN_ID + 1];
     char *arguments[PLAN_WORDS + 1], *environment[PLAN_WORDS + 1]; /* each ends with NULL */
     const char *folder;
+    const char *in, *out; /* files to read from and write to, or NULL: nothing, and what the agent keeps */
     bool pinned, has_nice;
     struct port_cpus cpus;
     int nice;

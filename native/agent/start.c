@@ -23,8 +23,22 @@ const char *start_step(int step) {
 /* Pipes of a start: the process's two outputs, and the one whose byte releases it. */
 enum { OUT, ERR, RELEASE, PIPES };
 
+/* Puts a file, or else /dev/null or an end of a pipe, in the place of one of the first three. */
+static int put_file(int to, const char *path, int otherwise) {
+    int fd = otherwise, result;
+
+    if (path)
+        fd = to == 0 ? port_open_read(path) : port_open_write(path);
+    else if (fd < 0)
+        fd = port_open_null();
+    result = fd < 0 ? fd : port_replace_fd(fd, to);
+    if (fd > 2 && fd != otherwise)
+        port_close(fd);
+    return result < 0 ? result : 0;
+}
+
 static int prepare(enum step step, const struct request *request, int pipes[PIPES][2]) {
-    int fd, result;
+    int result;
 
     switch (step) {
     case STEP_SESSION:
@@ -43,13 +57,9 @@ static int prepare(enum step step, const struct request *request, int pipes[PIPE
     case STEP_FOLDER:
         return port_change_folder(request->folder);
     case STEP_FILES:
-        fd = port_open_null();
-        result = fd < 0 ? fd : port_replace_fd(fd, 0);
-        if (result >= 0 && (result = port_replace_fd(pipes[OUT][1], 1)) >= 0)
-            result = port_replace_fd(pipes[ERR][1], 2);
-        if (fd > 2)
-            port_close(fd);
-        return result < 0 ? result : 0;
+        result = put_file(0, request->in, -1);
+        result = result ? result : put_file(1, request->out, pipes[OUT][1]);
+        return result ? result : put_file(2, NULL, pipes[ERR][1]);
     case STEP_RELEASE:
         port_close(pipes[RELEASE][1]); /* so that the agent's death ends the wait */
         port_release_signals();

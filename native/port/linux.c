@@ -8,6 +8,8 @@ enum {
     O_RDONLY = 0,
     O_WRONLY = 1,
     O_RDWR = 2,
+    O_CREAT = 0100,
+    O_TRUNC = 01000,
     O_NONBLOCK = 04000,
     O_CLOEXEC = 02000000,
     F_SETFL = 4,
@@ -60,6 +62,10 @@ void port_start(long *stack) {
 
 int port_open_read(const char *path) {
     return (int)CALL4(NR_OPENAT, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+}
+
+int port_open_write(const char *path) {
+    return (int)CALL4(NR_OPENAT, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 }
 
 int port_open_null(void) {

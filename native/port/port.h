@@ -64,9 +64,10 @@ struct port_poll {
 };
 enum { PORT_POLL_IN = 1, PORT_POLL_OUT = 4, PORT_POLL_ERR = 8, PORT_POLL_HUP = 16, PORT_POLL_INVALID = 32 };
 
-/* Files. `port_open_read` and all pipes are closed by exec. */
+/* Files. What `port_open_read` and `port_open_write` open and all pipes are closed by exec. */
 int port_open_read(const char *path);
 int port_open_null(void);
+int port_open_write(const char *path); /* made or emptied */
 int port_close(int fd);
 long port_read(int fd, void *buffer, size_t size);
 long port_write(int fd, const void *data, size_t size);

@@ -106,6 +106,15 @@ def test_pinning_and_priority_are_seen(target: Target, program: Callable[[str], 
     assert facts["nice"] == 3
 
 
+def test_standard_input_and_output_may_be_files(target: Target, program: Callable[[str], str], tmp_path: Path) -> None:
+    given = tmp_path / "in"
+    given.write_bytes(b"")
+    answer = target.run(asked(target, program("empty"), stdin=str(given), stdout="/dev/null"))
+    assert (answer.how, answer.code) == (Ended.EXITED, 0)
+    with pytest.raises(WireError, match="a path is not absolute"):
+        target.run(asked(target, program("empty"), stdin="in"))
+
+
 def test_paths_keep_their_length(target: Target, tmp_path: Path) -> None:
     if not target.needs_build:
         pytest.skip("nothing is put there")

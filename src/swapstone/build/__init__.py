@@ -14,17 +14,23 @@ from swapstone.build.native import (
     c_library_version,
 )
 from swapstone.build.objects import program_libc
+from swapstone.build.own import OWN_RECIPE, OwnBuilder, own_sizes
+from swapstone.build.placeholders import placeholders
 from swapstone.build.provide import provide
 from swapstone.build.sizes import SIZE_METRICS, sizes_of
 from swapstone.build.tools import compiler_version, loader_version, require_tools
+from swapstone.build.tree import Amount, count_sources, sha256_of
 
 __all__ = [
     "BASE_RECIPE",
     "EMPTY_AS_VARIED",
     "EMPTY_PROGRAMS",
     "EMPTY_SUITE",
+    "OWN_RECIPE",
     "SIZE_METRICS",
+    "Amount",
     "Built",
+    "OwnBuilder",
     "allocator_tools",
     "build_empty",
     "build_layouts",
@@ -32,10 +38,14 @@ __all__ = [
     "built_for",
     "c_library_version",
     "compiler_version",
+    "count_sources",
     "environment_padding",
     "loader_version",
+    "own_sizes",
+    "placeholders",
     "program_libc",
     "provide",
     "require_tools",
+    "sha256_of",
     "sizes_of",
 ]

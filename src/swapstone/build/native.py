@@ -48,6 +48,7 @@ class Built:
         sources: pairs (file name, SHA-256).
         sizes: pairs (name, bytes), as `swapstone.build.sizes_of` gives them, of the stripped program.
         facts: what its file said before it was stripped; None where it can't be read.
+        folder: the copy in which a program of the user's own was built; else None.
     """
 
     path: Path
@@ -56,6 +57,7 @@ class Built:
     sources: tuple[tuple[str, str], ...]
     sizes: tuple[tuple[str, int], ...]
     facts: ProgramFacts | None = None
+    folder: Path | None = None
 
 
 def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False) -> Built:

@@ -9,10 +9,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
-from elftools.elf.segments import InterpSegment
-
-from swapstone.factors import Level
+from swapstone.factors import Level, read_facts
 from swapstone.model import UnavailableError
 
 
@@ -87,14 +84,10 @@ def loader_version(program: Path) -> tuple[str, str] | None:
     The loaders of glibc and of musl both say it when they are run as programs.
 
     Returns:
-        The loader's path and what it says, in one line; None for a program without a loader.
+        The loader's path and what it says, in one line; None for a program without a loader, and for a script.
     """
-    with program.open("rb") as handle:
-        names = [
-            segment.get_interp_name()
-            for segment in ELFFile(handle).iter_segments()
-            if isinstance(segment, InterpSegment)
-        ]
+    facts = read_facts(program)
+    names = [facts.interp] if facts is not None and facts.interp else []
     if not names:
         return None
     said = _said([names[0], "--version"])

@@ -3,22 +3,61 @@
 from __future__ import annotations
 
 import click
+import msgspec
 from click.core import ParameterSource
 
 from swapstone.cli.flow import Wish, go_on, parse_factors, resolve, start
 from swapstone.cli.options import measuring
+from swapstone.cli.own import (
+    Typed,
+    building_options,
+    own_program,
+    program_factor,
+    running_options,
+    tell_of_huge_sources,
+)
+from swapstone.cli.programcommand import ProgramCommand, program_of
 from swapstone.model import UserError
 from swapstone.record import find_record
 
+_GROUPS = {
+    "Workloads": ("suites", "only"),
+    "A program of your own": ("build", "source", "build_timeout", "rebuild", "programs"),
+    "How it runs and what it gives": (
+        "stdin",
+        "output",
+        "variables",
+        "setup",
+        "prepare",
+        "conclude",
+        "timeout",
+        "pin",
+        "ignore_failure",
+        "metrics",
+        "cpu_bound",
+    ),
+    "Measuring": ("budget", "blocks", "margin", "confidence", "seed", "null", "target"),
+    "Record": ("out", "resume"),
+}
 
-@click.command()
-@click.argument("factors", nargs=-1, metavar="FACTOR=BASELINE,CANDIDATE[,...]")
+
+class _CompareCommand(ProgramCommand):
+    groups = _GROUPS
+
+
+@click.command(cls=_CompareCommand)
+@click.argument("factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...]]...")
 @click.option("--suite", "suites", multiple=True, metavar="NAME", help="A suite of workloads; may be repeated.  [libc]")
+@building_options
+@running_options
 @measuring
 @click.option(
     "--resume", metavar="RECORD", help="Go on with an interrupted record; takes no other option but --budget."
 )
+@click.pass_context
 def compare_command(
+    context: click.Context,
+    /,
     factors: tuple[str, ...],
     suites: tuple[str, ...],
     only: tuple[str, ...],
@@ -32,25 +71,40 @@ def compare_command(
     target: str,
     out: str | None,
     resume: str | None,
+    rebuild: bool,
+    **about_program: object,
 ) -> int:
     r"""Compare levels of a factor and say what may be believed.
 
     The first level is the baseline. Each workload is built for every level; trials run in random order inside blocks that hold each
     level once. It stops when every interval is narrower than the margin, or when the budget for measuring is spent. Ctrl-C prints the
-    verdicts so far; --resume goes on.
+    verdicts so far; --resume goes on. What follows -- is a program of your own, measured instead of Swapstone's workloads.
 
     \b
     Examples:
       swapstone compare libc=glibc,musl
       swapstone compare libc=glibc,musl --only 'b_malloc*' --budget 1m --null
       swapstone compare --resume last
+
+    \b
+    A program of your own (docs/own-program.md):
+      swapstone compare libc=glibc,musl --source src \
+          --build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' -- ./prog ARG
+      swapstone compare --program baseline=./old --program candidate=./new -- ARG
+      swapstone compare allocator=default,mimalloc \
+          --metric 'req/s[1/s,higher]=regex:Requests/sec: +([0-9.]+)' -- ./bench
     """
     if resume:
-        _refuse_other_options()
+        _refuse_other_options(context)
         return go_on(find_record(resume), budget)
+    own = own_program(msgspec.convert({**about_program, "rebuild": rebuild, "command": program_of(context)}, Typed))
+    if own is not None:
+        _refuse_workloads(suites, only)
+        tell_of_huge_sources(own)
+    named = program_factor(own) if own else ()
     wish = Wish(
         name="compare",
-        factors=parse_factors(factors),
+        factors=(*named, *(parse_factors(factors) if factors or not named else ())),
         suites=suites or ("libc",),
         only=only,
         budget=budget,
@@ -61,21 +115,33 @@ def compare_command(
         null=null,
         layouts=layouts or 0,
         target=target,
+        own=own,
     )
-    return start(resolve(wish), out)
+    return start(resolve(wish), out, rebuild=rebuild)
 
 
-def _refuse_other_options() -> None:
-    """Raise a `UserError` for anything beside --resume and --budget on the command line: it would be ignored."""
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        if (
-            name not in {"resume", "budget", "help"}
-            and context.get_parameter_source(name) is not ParameterSource.DEFAULT
-        ):
-            what = parameter.opts[0] if parameter.opts[0].startswith("-") else "FACTOR=LEVELS"
+def _refuse_workloads(suites: tuple[str, ...], only: tuple[str, ...]) -> None:
+    for given, option in ((suites, "--suite"), (only, "--only")):
+        if given:
             raise UserError(
-                f"--resume goes on with an experiment as it is: it takes no {what}.",
-                "Only --budget may be given beside it.",
+                f"{option} chooses among Swapstone's workloads; a program of your own is measured instead of them.",
+                f"Leave {option} out, or what follows --.",
             )
+
+
+def _refuse_other_options(context: click.Context) -> None:
+    """Raise a `UserError` for anything beside --resume and --budget on the command line: it would be ignored."""
+    given = [
+        parameter
+        for parameter in context.command.params
+        if parameter.name not in {"resume", "budget", "help"}
+        and context.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT
+    ]
+    what = next((p.opts[0] if p.opts[0].startswith("-") else "FACTOR=LEVELS" for p in given), "")
+    if not what and program_of(context) is not None:
+        what = "program"
+    if what:
+        raise UserError(
+            f"--resume goes on with an experiment as it is: it takes no {what}.",
+            "Only --budget may be given beside it.",
+        )

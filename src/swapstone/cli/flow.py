@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -19,7 +19,7 @@ from swapstone.cli.options import parse_confidence, parse_duration_ns, parse_rat
 from swapstone.cli.printing import print_table
 from swapstone.cli.referee import PrecisionReferee
 from swapstone.factors import parse_choice
-from swapstone.model import Experiment, FactorLevels, UserError
+from swapstone.model import OWN_SUITE, Experiment, FactorLevels, OwnProgram, UserError, Workload
 from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_differences, new_record_path
 from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
 from swapstone.targets import open_target
@@ -47,6 +47,7 @@ class Wish:
     layouts: int = 0
     target: str = "host"
     published: str = ""
+    own: OwnProgram | None = None
 
 
 def parse_factors(texts: Sequence[str]) -> tuple[FactorLevels, ...]:
@@ -75,8 +76,8 @@ def resolve(wish: Wish) -> Experiment:
     Raises:
         UserError: a name is unknown or a value out of range.
     """
-    chosen = find_workloads(wish.suites, wish.only)
-    count = 2 if wish.null else 0
+    chosen = ((OWN_SUITE, wish.own.name),) if wish.own else _named(find_workloads(wish.suites, wish.only))
+    count = (1 if wish.own else 2) if wish.null else 0
     combinations = 1
     for choice in wish.factors:
         combinations *= len(choice.levels)
@@ -84,7 +85,7 @@ def resolve(wish: Wish) -> Experiment:
     return Experiment(
         name=wish.name,
         factors=tuple(wish.factors),
-        workloads=tuple((suite, workload.name) for suite, workload in chosen),
+        workloads=chosen,
         target=wish.target,
         budget_ns=budget_ns,
         margin=parse_ratio(wish.margin, "--margin", 0.0, 1.0),
@@ -94,21 +95,34 @@ def resolve(wish: Wish) -> Experiment:
         blocks=wish.blocks or 0,
         layouts=wish.layouts,
         published=wish.published,
+        own=wish.own,
     )
 
 
-def start(experiment: Experiment, out: str | None, passes: dict[tuple[str, str], int] | None = None) -> int:
+def _named(chosen: Iterable[tuple[str, Workload]]) -> tuple[tuple[str, str], ...]:
+    return tuple((suite, workload.name) for suite, workload in chosen)
+
+
+def start(
+    experiment: Experiment,
+    out: str | None,
+    passes: dict[tuple[str, str], int] | None = None,
+    *,
+    rebuild: bool = False,
+) -> int:
     """Make a new record of an experiment and print its table.
 
     Args:
         experiment: what to do.
         out: the record's folder, or None for a new one under the root.
         passes: calibration to use instead of measuring it (for a rerun).
+        rebuild: whether to build a program of the user's own anew, though it was built before.
 
     Returns:
         The process's exit status.
     """
     title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
+    title = f"{experiment.own.name}-{title}" if experiment.own else title
     path = Path(out) if out else new_record_path(title if experiment.name == "compare" else experiment.name)
     # First all that may be wrong with the wish, then the record: a mistake leaves nothing behind.
     with open_target(experiment.target) as target:
@@ -121,7 +135,9 @@ def start(experiment: Experiment, out: str | None, passes: dict[tuple[str, str],
         with RecordWriter.create(path, experiment) as writer:
             ending = STOPPED
             with display(experiment.budget_ns, experiment.margin) as shown, _sealed_when_it_breaks(writer):
-                prepared = prepare(experiment, target, shown.building, shown.note)
+                prepared = prepare(
+                    experiment, target, shown.building, shown.note, keep_log=writer.keep_log, rebuild=rebuild
+                )
                 referee = PrecisionReferee(experiment)
                 engine = Engine(experiment, prepared, target, writer, referee=referee, progress=shown, passes=passes)
                 ending = engine.run()
@@ -149,7 +165,7 @@ def go_on(path: Path, budget: str | None) -> int:
         passes = {(suite, name): count for suite, name, count in view.manifest.passes} if view.manifest else {}
         ending = STOPPED
         with display(experiment.budget_ns, experiment.margin) as shown:
-            prepared = prepare(experiment, target, shown.building, shown.note)
+            prepared = prepare(experiment, target, shown.building, shown.note, keep_log=writer.keep_log)
             if view.manifest is not None:
                 _same_as_before(view.manifest, manifest_of(prepared, target, passes), path)
             writer.write_experiment(experiment)

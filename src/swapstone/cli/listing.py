@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import click
 
+from swapstone.cli.own import command_line
 from swapstone.cli.studies import load_study, study_names
 from swapstone.cli.tables import table
 from swapstone.factors import FACTORS
@@ -60,8 +61,9 @@ def _records() -> Rows:
             rows.append([path.name, "", "unreadable", "", error.message])
             continue
         factors = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in view.experiment.factors)
+        title = " ".join(filter(None, (factors, command_line(view.experiment))))
         state = view.seal.state if view.seal else "unsealed"
-        rows.append([path.name, view.meta.created, state, len(view.runs), factors])
+        rows.append([path.name, view.meta.created, state, len(view.runs), title])
     return ["record", "created", "state", "runs", "experiment"], rows
 
 

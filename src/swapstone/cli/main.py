@@ -46,6 +46,8 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"swapstone.cli.{COMMANDS[cmd_name][0]}")
         command = getattr(module, f"{cmd_name}_command")
         assert isinstance(command, click.Command)
+        # The docstrings are raw text; click wants the character itself before lines that it must not join.
+        command.help = (command.help or "").replace("\\b\n", "\b\n")
         return command
 
     def resolve_command(

@@ -9,6 +9,8 @@ import sys
 import click
 
 from swapstone import __version__
+from swapstone.cli.own import command_line, notes_of
+from swapstone.cli.tables import plain
 from swapstone.model import Analysis, Experiment
 from swapstone.record import RecordView
 from swapstone.report import text
@@ -32,6 +34,7 @@ def context_of(view: RecordView) -> ReportContext:
         facts=facts,
         rerun=f"swapstone rerun {shlex.quote(str(view.path))}",
         published=view.experiment.published,
+        notes=notes_of(view.experiment),
         version=__version__,
     )
 
@@ -55,6 +58,8 @@ def print_table(view: RecordView, analysis: Analysis, selection: text.Selection 
 def describe(experiment: Experiment) -> str:
     """Return an experiment in a few words, e.g. ``libc=glibc,musl on host, 27 workloads``."""
     factors = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
+    if experiment.own is not None:
+        return f"{factors} on {experiment.target}, {plain(command_line(experiment))}"
     count = len(experiment.workloads)
     return f"{factors} on {experiment.target}, {count} workload{'s' if count != 1 else ''}"
 

@@ -9,12 +9,14 @@ from swapstone.factors.facts import RECORDED, TELLING_SYMBOLS, read_facts
 from swapstone.factors.libc import LIBC
 from swapstone.factors.linking import LINKING
 from swapstone.factors.optimization import OPTIMIZATION
+from swapstone.factors.program import PROGRAM
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 
 FACTORS: tuple[Factor, ...] = (LIBC, ALLOCATOR, LINKING, COMPILER, OPTIMIZATION)
 
 __all__ = [
     "FACTORS",
+    "PROGRAM",
     "RECORDED",
     "TELLING_SYMBOLS",
     "Evidence",
@@ -38,7 +40,7 @@ def find_factor(name: str) -> Factor:
     Raises:
         UserError: there is none; names the nearest.
     """
-    for factor in FACTORS:
+    for factor in (*FACTORS, PROGRAM):
         if factor.name == name:
             return factor
     raise unknown("factor", name, [factor.name for factor in FACTORS])
@@ -50,6 +52,8 @@ def find_level(factor: Factor, name: str) -> Level:
     Raises:
         UserError: there is none; names the nearest.
     """
+    if factor is PROGRAM:
+        return Level(name=name, describes="a program that the user named")
     if "/" in name and isinstance(factor, TakesPaths):
         return factor.level_of_path(name)
     for level in factor.levels:
@@ -71,6 +75,11 @@ def parse_choice(text: str) -> FactorLevels:
     if not equals:
         raise UserError(f"{text!r} is not FACTOR=BASELINE,CANDIDATE.", "For example: swapstone compare libc=glibc,musl")
     factor = find_factor(name.strip())
+    if factor is PROGRAM:
+        raise UserError(
+            "The levels of the factor program are programs of your own.",
+            "Name each by its path: --program baseline=./old --program candidate=./new",
+        )
     levels = [find_level(factor, level.strip()).name for level in rest.split(",")]
     if len(levels) < 2:
         others = [level.name for level in factor.levels if level.name not in levels]

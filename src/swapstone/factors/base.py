@@ -115,6 +115,9 @@ class Evidence(Noun, frozen=True, kw_only=True):
         facts: the agent's named integers.
         program: what the file of the program says that was started, read before it was stripped where we built it; None where it
             can't be read as one.
+        started: path of the file that was started, where that file was the same before and after the trial as when its digest was
+            taken; empty where that is not known.
+        named: pairs (level, path) of the programs that the user named, for the factor ``program``.
         libraries: what the files of the other objects say, in the order of `objects`.
         malloc: the file in which the measuring child itself found ``malloc``; empty for programs that don't report it.
         preload: objects that the loader was told to take before all others, whether or not it did.
@@ -126,6 +129,8 @@ class Evidence(Noun, frozen=True, kw_only=True):
     mapped: tuple[str, ...] = ()
     facts: tuple[tuple[str, int], ...] = ()
     program: ProgramFacts | None = None
+    started: str = ""
+    named: tuple[tuple[str, str], ...] = ()
     libraries: tuple[ProgramFacts, ...] = ()
     malloc: str = ""
     preload: tuple[str, ...] = ()

@@ -80,10 +80,13 @@ class OwnProgram(Noun, frozen=True, kw_only=True):
         prepare: command run before each trial, not measured.
         conclude: command run after each trial, not measured.
         stdin: absolute path of the file that is its standard input; empty for /dev/null.
+        output: absolute path of the file that its standard output goes to; empty where it is read and kept.
+        ignore_failure: whether a run counts that ended with another exit status than 0.
         numbers: what it prints of itself.
         cpus: whether it is pinned to one processor.
         waits: true where elapsed time is the verdict and CPU time isn't.
         timeout_ms: a trial is stopped after so long.
+        build_timeout_ms: a build is stopped after so long.
     """
 
     name: str
@@ -97,10 +100,18 @@ class OwnProgram(Noun, frozen=True, kw_only=True):
     prepare: str = ""
     conclude: str = ""
     stdin: str = ""
+    output: str = ""
+    ignore_failure: bool = False
     numbers: tuple[PrintedNumber, ...] = ()
     cpus: Cpus = Cpus.ALL
     waits: bool = True
     timeout_ms: int = 600_000
+    build_timeout_ms: int = 3_600_000
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Return the program and its arguments as typed; of several programs, the baseline's."""
+        return (self.programs[0][1], *self.arguments) if self.programs else self.arguments
 
 
 class Experiment(Noun, frozen=True, kw_only=True):

@@ -25,7 +25,9 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
     names = [choice.factor for choice in experiment.factors]
     combinations = itertools.product(*(choice.levels for choice in experiment.factors))
     first, *others = (Variant(levels=tuple(zip(names, levels, strict=True))) for levels in combinations)
-    nulls = [Variant(levels=first.levels, copy=copy) for copy in (Copy.AGAIN, Copy.RELINKED)] if experiment.null else []
+    # How a program of the user's own is linked is the user's affair: there is no relinked copy of it.
+    copies = (Copy.AGAIN,) if experiment.own is not None else (Copy.AGAIN, Copy.RELINKED)
+    nulls = [Variant(levels=first.levels, copy=copy) for copy in copies] if experiment.null else []
     return (first, *nulls, *others)
 
 

@@ -5,6 +5,7 @@
     manifest.json     what was built, with what, on what: digests of every source and binary, versions, the machine
     runs.jsonl        one line a run, appended and synced after each trial
     raw/SHA256.txt    what each trial printed, by digest
+    builds/NAME.log   what the build of a program of the user's own printed, one for each variant
     seal.json         written when a session ends: how many runs, the last line's chain value, the verdicts
     lock              held by the one process that writes
 
@@ -28,6 +29,7 @@ EXPERIMENT = "experiment.json"
 MANIFEST = "manifest.json"
 RUNS = "runs.jsonl"
 RAW = "raw"
+BUILDS = "builds"
 SEAL = "seal.json"
 LOCK = "lock"
 

@@ -7,6 +7,7 @@ import datetime
 import errno
 import fcntl
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,6 +139,25 @@ class RecordWriter:
             with _user_errors(self.path):
                 _write_bytes(target, output)
         return digest
+
+    def keep_log(self, label: str, log: bytes) -> str:
+        """Keep what a variant's build printed, in place of what an earlier session kept.
+
+        Args:
+            label: the variant's; characters that make poor file names are replaced, and a digest keeps names apart.
+            log: all of it.
+
+        Returns:
+            The file's path.
+        """
+        plain = re.sub(r"[^A-Za-z0-9=.,_-]+", "-", label).strip("-.")[:80]
+        if plain != label:
+            plain = f"{plain}-{layout.file_sha256(label.encode())[:6]}"
+        target = self.path / layout.BUILDS / f"{plain}.log"
+        with _user_errors(self.path):
+            target.parent.mkdir(exist_ok=True)
+            _write_bytes(target, log)
+        return str(target)
 
     def append(self, run: Run) -> None:
         """Append a run and sync it to disk.

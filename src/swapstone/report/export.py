@@ -6,13 +6,14 @@ Every number is one that was measured or that the analysis holds. What a format 
 from __future__ import annotations
 
 import json
+import shlex
 import statistics
 import urllib.parse
 from collections.abc import Iterator
 
 import msgspec
 
-from swapstone.model import Analysis, Comparison, Copy, Direction, Metric, Noun, Verdict
+from swapstone.model import Analysis, Comparison, Copy, Direction, Metric, Noun, OwnProgram, Verdict
 from swapstone.report import crossed_export, view, words
 from swapstone.report.context import ReportContext
 from swapstone.report.csv_parts import comma_separated, plain
@@ -138,25 +139,26 @@ def to_hyperfine(context: ReportContext, analysis: Analysis) -> str:
 
     Times are seconds of elapsed time for one operation, memory is the peak resident size in bytes. `user` and `system` are means of
     those metrics where they were measured, else null; `stddev` is null for one run, as hyperfine has it. Workloads without elapsed
-    time are left out, and so are runs that failed: every exit code is 0.
+    time are left out, and so are runs that failed: every exit code is 0, unless other ones were accepted.
     """
     by: dict[tuple[str, str, str, str], dict[str, Side]] = {}
     for side in sides(analysis):
         by.setdefault((side.suite, side.workload, side.load, side.variant), {})[side.metric.name] = side
-    del context  # the same signature as its neighbours
-    results = [_hyperfine(key, metrics) for key, metrics in by.items() if "wall" in metrics]
+    results = [_hyperfine(context, key, metrics) for key, metrics in by.items() if "wall" in metrics]
     return json.dumps({"results": results}, indent=2, allow_nan=False) + "\n"
 
 
-def _hyperfine(key: tuple[str, str, str, str], metrics: dict[str, Side]) -> dict[str, object]:
+def _hyperfine(context: ReportContext, key: tuple[str, str, str, str], metrics: dict[str, Side]) -> dict[str, object]:
     suite, workload, load, variant = key
+    own = context.experiment.own
+    command = workload if own is None else words.safe(shlex.join(_own_command(own, variant)))
     times = [value / 1e9 for value in metrics["wall"].values]
 
     def mean_seconds(name: str) -> float | None:
         return statistics.mean(v / 1e9 for v in metrics[name].values) if name in metrics else None
 
     result: dict[str, object] = {
-        "command": f"{workload} [{variant}]" if load == "idle" else f"{workload} [{variant}, load {load}]",
+        "command": f"{command} [{variant}]" if load == "idle" else f"{command} [{variant}, load {load}]",
         "mean": statistics.mean(times),
         "stddev": statistics.stdev(times) if len(times) > 1 else None,
         "median": statistics.median(times),
@@ -169,10 +171,23 @@ def _hyperfine(key: tuple[str, str, str, str], metrics: dict[str, Side]) -> dict
     peak = metrics.get("maxrss")
     if peak is not None and len(peak.values) == len(times):
         result["memory_usage_byte"] = [round(value) for value in peak.values]
-    result["exit_codes"] = [0] * len(times)
+    status = metrics.get("exit_status")
+    known = status is not None and len(status.values) == len(times)
+    result["exit_codes"] = [round(value) for value in status.values] if status and known else [0] * len(times)
     levels, _ = _levels_of(variant)
     result["parameters"] = {"suite": suite, "workload": workload, "load": load, "variant": variant, **levels}
     return result
+
+
+def _named_levels(variant: str) -> dict[str, str]:
+    return dict(part.split("=", 1) for part in variant.partition(" (")[0].split(",") if "=" in part)
+
+
+def _own_command(own: OwnProgram, variant: str) -> tuple[str, ...]:
+    """Return the command line of the user's own program on a variant, as it was typed."""
+    if not own.programs:
+        return own.arguments
+    return (dict(own.programs)[_named_levels(variant)["program"]], *own.arguments)
 
 
 def _go_name(text: str) -> str:

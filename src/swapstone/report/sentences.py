@@ -124,7 +124,8 @@ def verdicts(rows: Iterable[Row]) -> str:
 
 def summary(section: Section) -> str:
     """Sum up the rows that are read first."""
-    return f"{words.safe(short(section.candidate))} on {words.count(len(section.rows), 'workload')}: {verdicts(section.rows)}."
+    workloads = len({row.comparison.workload for row in section.rows})
+    return f"{words.safe(short(section.candidate))} on {words.count(workloads, 'workload')}: {verdicts(section.rows)}."
 
 
 def against_page(rows: tuple[Row, ...]) -> str:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from swapstone import published
-from swapstone.model import Analysis, Comparison, Metric, Noun, Quantity, Scale, Verdict
+from swapstone.model import OWN_SUITE, Analysis, Comparison, Metric, Noun, Quantity, Scale, Verdict
 from swapstone.published import PublishedPair
 from swapstone.report.context import ReportContext
 
@@ -172,14 +172,26 @@ def _grid(context: ReportContext, title: str, kind: Quantity, found: list[Compar
 
 
 def _leading(found: list[Comparison]) -> list[Comparison]:
-    """Return per workload the comparison to read first: the preferred one, else its first time or rate."""
+    """Return per workload the comparison to read first: the preferred one, else its first time or rate.
+
+    The numbers that a program of the user's own prints, and for which a direction was given, are asked for by name: they are read
+    with it.
+    """
     chosen: dict[str, Comparison] = {}
     for comparison in found:
         if comparison.metric.quantity not in {Quantity.TIME, Quantity.RATE}:
             continue
         if comparison.workload not in chosen or (comparison.preferred and not chosen[comparison.workload].preferred):
             chosen[comparison.workload] = comparison
-    return list(chosen.values())
+    asked_for = [
+        c
+        for c in found
+        if c.suite == OWN_SUITE
+        and c.metric.leads
+        and c.metric.quantity in {Quantity.TIME, Quantity.RATE}
+        and c.metric is not chosen[c.workload].metric
+    ]
+    return [*chosen.values(), *asked_for]
 
 
 def leading_metrics(found: list[Comparison]) -> dict[str, str]:

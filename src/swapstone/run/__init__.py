@@ -1,7 +1,9 @@
 """The one place that joins plan, build and target: it makes the trials of an experiment and appends their runs to its record."""
 
 from swapstone.run.engine import WORK_NS, Engine, Look, Progress, Referee, SessionEnd
-from swapstone.run.prepare import Prepared, Program, check_levels, manifest_of, prepare
+from swapstone.run.own import own_paths
+from swapstone.run.prepare import Prepared, check_levels, manifest_of, prepare
+from swapstone.run.program import Program
 
 __all__ = [
     "WORK_NS",
@@ -14,5 +16,6 @@ __all__ = [
     "SessionEnd",
     "check_levels",
     "manifest_of",
+    "own_paths",
     "prepare",
 ]

@@ -12,7 +12,9 @@ from swapstone import plan
 from swapstone.model import Copy, Experiment, Run, Status, Trial, UserError
 from swapstone.plan import Group
 from swapstone.record import RecordWriter
-from swapstone.run.prepare import Prepared, Program, manifest_of
+from swapstone.run.owntrial import OwnTrials, first_lines
+from swapstone.run.prepare import Prepared, manifest_of
+from swapstone.run.program import Program
 from swapstone.run.trial import Asked, Verdictless, judge, raw_output, request_for, run_of
 from swapstone.targets import Target, TargetError
 from swapstone.wire import AgentAnswer
@@ -112,6 +114,7 @@ class Engine:
         self._checks: dict[tuple[str, str], str] = {}
         self._breaks = 0
         self._cpus = target.describe().cpus
+        self._own = OwnTrials(experiment.own, target, self._cpus) if experiment.own else None
         baseline = next(iter(prepared.variants))
         for run in earlier:
             if run.status is Status.OK and run.trial.variant == baseline:
@@ -146,6 +149,9 @@ class Engine:
     def _calibrate(self) -> None:
         """Choose how many passes a trial makes, and learn the checksum of its work: once, on the baseline, for every variant."""
         keys = [key for key in self._prepared.workloads if self._prepared.runs(*key)]
+        if self._own is not None:  # a program of the user's own runs once a trial, and its work is its own affair
+            self._passes = dict.fromkeys(keys, 1)
+            return
         for done, key in enumerate(keys):
             self._progress.calibrating(done, len(keys), key[1])
             if key not in self._passes or key not in self._checks:
@@ -185,20 +191,32 @@ class Engine:
         for done, trial in enumerate(trials):
             if trial.key not in self._runs:
                 self._progress.trial(trial, done, len(trials))
-                self._keep(self._made(trial))
+                run, output = self._made(trial)
+                self._keep(run)
+                if self._own is not None and block == 0:
+                    self._stop_if_hopeless(run, output)
 
-    def _made(self, trial: Trial) -> Run:
-        """Make one trial. A target that breaks gives a failed run; one that stays broken ends the session."""
+    def _made(self, trial: Trial) -> tuple[Run, bytes]:
+        """Make one trial; return its run and what it printed.
+
+        A target that breaks gives a failed run; one that stays broken ends the session.
+        """
         key = (trial.suite, trial.workload)
         workload, variant = self._prepared.workloads[key], self._prepared.variants[trial.variant]
         times = {"started_unix_ns": time.time_ns()}
         start = time.monotonic_ns()
         answer: AgentAnswer | None = None
+        printed = b""
         try:
             identity = f"{trial.block}-{trial.position}"
             program = self._prepared.programs[*key, trial.variant].in_block(trial.block)
-            answer = self._ask(identity, program, key, self._passes[key])
-            outcome = judge(answer, Asked(workload, variant, program, self._checks.get(key, "")), self._target.inspect)
+            if self._own is not None:
+                made = self._own.make(identity, variant, program)
+                outcome, answer, printed = made.verdict, made.answer, made.output
+            else:
+                answer = self._ask(identity, program, key, self._passes[key])
+                asked = Asked(workload, variant, program, self._checks.get(key, ""))
+                outcome, printed = judge(answer, asked, self._target.inspect), raw_output(answer)
             self._breaks = 0
         except TargetError as error:
             self._breaks += 1
@@ -208,8 +226,28 @@ class Engine:
                 ) from error
             outcome = Verdictless(Status.FAILED, f"the target broke: {error.message}")
         times["elapsed_ns"] = time.monotonic_ns() - start
-        output = self._writer.keep_raw(raw_output(answer)) if answer else ""
-        return run_of(trial, outcome, answer, passes=self._passes[key], times=times, output=output)
+        output = self._writer.keep_raw(printed)
+        return run_of(trial, outcome, answer, passes=self._passes[key], times=times, output=output), printed
+
+    def _stop_if_hopeless(self, run: Run, output: bytes) -> None:
+        """End the session when the first run of the user's program shows that there is nothing to compare.
+
+        Raises:
+            UserError: it failed, or was refused, on the baseline or on every candidate.
+        """
+        if run.status is Status.OK:
+            return
+        baseline, *others = self._prepared.variants.values()
+        key = (run.trial.suite, run.trial.workload)
+        first = [variant.label for variant in others if variant.copy is Copy.FIRST]
+        candidates = [label for label in first if (*key, label) not in self._prepared.refused]
+        bad = {other.trial.variant for other in self._runs.values() if other.status is not Status.OK}
+        if run.trial.variant == baseline.label or all(label in bad for label in candidates):
+            raise UserError(
+                f"{run.trial.workload} can't be measured with {run.trial.variant}: {run.reason}\n{first_lines(output)}",
+                f"Its record has all that it printed: {self._writer.path}"
+                + (". --ignore-failure lets such runs count." if "it ended with status" in run.reason else ""),
+            )
 
     def _ask(self, identity: str, program: Program, key: tuple[str, str], passes: int) -> AgentAnswer:
         workload = self._prepared.workloads[key]
@@ -234,8 +272,9 @@ class Engine:
                 reason = self._prepared.refused.get((suite, workload, label))
                 trial = Trial(suite=suite, workload=workload, load=load, variant=label, block=1, position=position)
                 if reason is not None and trial.key not in self._runs:
+                    one_line = " | ".join(reason.splitlines())  # a report prints it in a row
                     now = time.time_ns()
-                    self._keep(Run(trial=trial, status=Status.UNAVAILABLE, reason=reason, started_unix_ns=now))
+                    self._keep(Run(trial=trial, status=Status.UNAVAILABLE, reason=one_line, started_unix_ns=now))
 
     def _given_up(self, block: int) -> set[tuple[str, str, str, str]]:
         """Return the (suite, workload, load, variant) that failed or were refused too often up to a block: they aren't run again."""

@@ -23,40 +23,20 @@ from swapstone.build import (
     c_library_version,
     compiler_version,
     environment_padding,
+    loader_version,
     provide,
     require_tools,
 )
-from swapstone.factors import ProgramFacts, Recipe, find_factor, find_level, recipe_of
-from swapstone.model import Copy, Experiment, UnavailableError, UserError, Variant, Workload, layout_of
+from swapstone.factors import Recipe, find_factor, find_level, recipe_of
+from swapstone.model import Copy, Experiment, UnavailableError, UserError, Variant, Workload
 from swapstone.record import Artifact, Manifest
+from swapstone.run.own import KeepLog, OwnPrograms, check_own, check_recipes, with_additions
+from swapstone.run.program import Program
 from swapstone.targets import Target
 from swapstone.workloads import workloads_of
 
 Key = tuple[str, str, str]
 """(suite, workload, variant label)"""
-
-
-@dataclasses.dataclass(frozen=True)
-class Program:
-    """What a variant of a workload is started as.
-
-    Attributes:
-        path: on the target.
-        recipe: environment, priority and objects to preload, all provided.
-        artifact: what the manifest says of it, or None on a target that needs no build.
-        facts: what its file said before it was stripped, or None where that is not known.
-        links: with layouts, one program for each; they take turns in place of this one, which is then only measured with a ruler.
-    """
-
-    path: str
-    recipe: Recipe
-    artifact: Artifact | None
-    facts: ProgramFacts | None = None
-    links: tuple[Program, ...] = ()
-
-    def in_block(self, block: int) -> Program:
-        """Return the program that a block runs."""
-        return self.links[layout_of(block, len(self.links))] if self.links else self
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,9 +66,13 @@ class Prepared:
 def check_levels(experiment: Experiment, target: Target) -> None:
     """Check, before anything is made, that the baseline's levels and at least one other level of each factor can be had here.
 
+    The user's own program is checked too, if it is one that is measured.
+
     Raises:
         UnavailableError: the tools of a level are missing without which there is nothing to compare.
+        UserError: something is wrong with the user's own program.
     """
+    check_own(experiment, target)
     for choice in experiment.factors if target.needs_build else ():
         missing: list[UnavailableError | None] = []
         for level in choice.levels:
@@ -107,6 +91,9 @@ def prepare(
     target: Target,
     progress: Callable[[int, int, str], None],
     tell: Callable[[str], None] = lambda _: None,
+    *,
+    keep_log: KeepLog = lambda _label, _log: "",
+    rebuild: bool = False,
 ) -> Prepared:
     """Build every program of an experiment and put it on the target.
 
@@ -115,6 +102,8 @@ def prepare(
         target: where it will run.
         progress: called with how many programs are done, of how many, and the next one's name.
         tell: called with one line for each thing that the user should know before the trials: what takes its time, what is left out.
+        keep_log: keeps the logs of builds of the user's own program.
+        rebuild: whether to build that anew, though it was built before.
 
     Returns:
         What the engine needs. What doesn't build is refused with the compiler's words; the others go on.
@@ -126,7 +115,10 @@ def prepare(
     workloads = workloads_of(experiment)
     programs: dict[Key, Program] = {}
     refused: dict[Key, str] = {}
-    recipes, impossible = _recipes(variants.values(), target, tell)
+    own = OwnPrograms(experiment.own, keep_log, rebuild=rebuild) if experiment.own else None
+    recipes, impossible = _recipes(variants.values(), target, own, tell)
+    if experiment.own is not None and experiment.own.build:
+        check_recipes(experiment.own, variants.values(), recipes)
     wanted = [(key, workload, variant) for key, workload in workloads.items() for variant in variants.values()]
     for done, ((suite, name), workload, variant) in enumerate(wanted):
         progress(done, len(wanted), f"{name} {variant.label}")
@@ -135,26 +127,35 @@ def prepare(
             refused[key] = impossible[variant.label]
             continue
         try:
-            program = _program(suite, workload, variant, recipes[variant.label], target)
-            programs[key] = _with_layouts(experiment, program, workload, variant, target)
+            recipe = recipes[variant.label]
+            programs[key] = (
+                own.program(name, variant, recipe, target)
+                if own is not None
+                else _with_layouts(
+                    experiment, _program(suite, workload, variant, recipe, target), workload, variant, target
+                )
+            )
         except UserError as error:
-            refused[key] = error.message
+            refused[key] = str(error) if own is not None else error.message
     progress(len(wanted), len(wanted), "")
     _refuse_incomparable(workloads, variants, programs, refused)
     if not programs:
-        raise UserError(f"Nothing can be compared. The first reason: {next(iter(refused.values()))}")
+        (_, name, label), why = next(iter(refused.items()))
+        raise UserError(f"Nothing can be compared. The first reason, for {name} with {label}: {why}")
+    if own is not None:
+        return Prepared(workloads, variants, with_additions(programs), refused)
     empty = tuple(_empty(variants.values(), recipes)) if target.needs_build else ()
     return Prepared(workloads, variants, programs, refused, empty)
 
 
 def _recipes(
-    variants: Iterable[Variant], target: Target, tell: Callable[[str], None]
+    variants: Iterable[Variant], target: Target, own: OwnPrograms | None, tell: Callable[[str], None]
 ) -> tuple[dict[str, Recipe], dict[str, str]]:
     """Return every variant's recipe by its label, and why some variants can't be had here."""
     recipes: dict[str, Recipe] = {}
     impossible: dict[str, str] = {}
     for variant in variants:
-        recipe = recipe_of(variant, BASE_RECIPE)
+        recipe = recipe_of(variant, own.base_recipe(variant) if own else BASE_RECIPE)
         try:
             recipes[variant.label] = provide(recipe, tell) if target.needs_build else recipe
         except UserError as error:
@@ -194,13 +195,17 @@ def _refuse_incomparable(
 
 def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, str], int]) -> Manifest:
     """Write down what an experiment is made of."""
-    recipes = {program.recipe for program in prepared.programs.values() if program.artifact}
+    programs = [program for program in prepared.programs.values() if program.artifact]
+    recipes = {program.recipe for program in programs if program.artifact and program.artifact.command}
     compilers = sorted({recipe.command for recipe in recipes})
     tools = [(" ".join((Path(name).name, *rest)), compiler_version((name, *rest))) for name, *rest in compilers]
-    # The C library as its loader names itself: the one that a dynamic program of the same recipe is started by.
-    tools += sorted({found for found in map(c_library_version, recipes) if found is not None})
-    tools += allocator_tools(recipes)
-    every = [each for program in prepared.programs.values() for each in (program, *program.links)]
+    # The C library as its loader names itself: the one that a dynamic program of the same recipe is started by, and the one that a
+    # program of the user's own names.
+    loaders = {*map(c_library_version, recipes)}
+    loaders |= {loader_version(Path(program.artifact.path)) for program in programs if program.artifact}
+    tools += sorted(found for found in loaders if found is not None)
+    tools += allocator_tools(program.recipe for program in programs)
+    every = [each for program in programs for each in (program, *program.links)]
     artifacts = (*(program.artifact for program in every if program.artifact), *prepared.empty)
     return Manifest(
         machine=target.describe().facts(),

@@ -7,14 +7,17 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from swapstone.factors import Evidence, ProgramFacts, Recipe, find_factor
 from swapstone.model import Cpus, Run, Sample, Status, Trial, Variant, WireError, Workload
-from swapstone.run.prepare import Program
-from swapstone.wire import AgentAnswer, Ended, TrialRequest, WorkloadReport, decode_workload_report
+from swapstone.run.program import Program
+from swapstone.wire import AgentAnswer, Ended, TrialRequest, decode_workload_report
 from swapstone.workloads import samples_of
 
 OUTPUT_BYTES = 64 * 1024
 DISK_BYTES = 1024 * 1024 * 1024
+LAST_BYTES = 4096  # of an output that are searched for its last words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +105,7 @@ def judge(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
         Failed, when the program did not end well or its report is not one; refused, when another level was in force or other work
         was done; else ok with its samples.
     """
-    trouble = _trouble(answer)
+    trouble = trouble_of(answer)
     if trouble:
         return Verdictless(Status.FAILED, trouble)
     try:
@@ -113,8 +116,11 @@ def judge(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
         return Verdictless(Status.FAILED, f"the program reports as {report.name!r}, not as {asked.workload.name!r}")
     if report.error:
         return Verdictless(Status.FAILED, f"it says: {report.error}")
-    observed = _observed(answer, report, asked, inspect)
-    wrong = _wrong_level(observed, asked.variant)
+    evidence = evidence_of(answer, asked.program, asked.variant, inspect)
+    # What the measuring child says of itself comes on top.
+    evidence = msgspec.structs.replace(evidence, mapped=report.mapped, malloc=report.malloc)
+    observed = observed_levels(evidence, asked.variant)
+    wrong = wrong_level(observed, asked.variant)
     if wrong:
         return Verdictless(Status.REFUSED, wrong, observed=observed)
     if asked.check and report.check != asked.check:
@@ -165,25 +171,35 @@ def raw_output(answer: AgentAnswer) -> bytes:
     return b"".join(b"--- %s\n%s" % (name.encode(), data) for name, data in parts if data)
 
 
-def _observed(
-    answer: AgentAnswer, report: WorkloadReport, asked: Asked, inspect: Inspect
-) -> tuple[tuple[str, str], ...]:
-    others = map(inspect, (path for path in answer.objects if path != asked.program.path))
-    evidence = Evidence(
+def evidence_of(answer: AgentAnswer, program: Program, variant: Variant, inspect: Inspect) -> Evidence:
+    """Put together what was seen of a process from outside.
+
+    Args:
+        answer: what the agent saw.
+        program: what was started.
+        variant: whose levels may be paths.
+        inspect: reads the files of the objects that were mapped.
+    """
+    known = {program.path, program.facts.path if program.facts else program.path}
+    others = map(inspect, (path for path in answer.objects if path not in known))
+    return Evidence(
         interp=answer.interp,
         objects=answer.objects,
-        mapped=report.mapped,
         facts=answer.facts,
-        program=asked.program.facts,
+        program=program.facts,
         libraries=tuple(facts for facts in others if facts is not None),
-        malloc=report.malloc,
-        preload=asked.program.recipe.preload,
-        paths=tuple(level for _, level in asked.variant.levels if "/" in level),
+        preload=program.recipe.preload,
+        paths=tuple(level for _, level in variant.levels if "/" in level),
     )
-    return tuple((name, find_factor(name).observe(evidence) or "unknown") for name, _ in asked.variant.levels)
 
 
-def _wrong_level(observed: tuple[tuple[str, str], ...], variant: Variant) -> str:
+def observed_levels(evidence: Evidence, variant: Variant) -> tuple[tuple[str, str], ...]:
+    """Return which level of each factor was in force, ``unknown`` where the evidence doesn't tell."""
+    return tuple((name, find_factor(name).observe(evidence) or "unknown") for name, _ in variant.levels)
+
+
+def wrong_level(observed: tuple[tuple[str, str], ...], variant: Variant) -> str:
+    """Say which level that was asked for was not in force; empty when all were."""
     for name, seen in observed:
         asked = variant.level(name)
         if seen == "unknown":
@@ -196,14 +212,20 @@ def _wrong_level(observed: tuple[tuple[str, str], ...], variant: Variant) -> str
     return ""
 
 
-def _trouble(answer: AgentAnswer) -> str:
-    """Say why a program did not end well, with the last thing it said; empty if it did."""
+def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes: int = DISK_BYTES) -> str:
+    """Say why a program did not end well, with the last thing it said; empty if it did.
+
+    Args:
+        answer: how it ended.
+        output_bytes: what it was allowed to print.
+        disk_bytes: what it was allowed to write.
+    """
     reasons = {
         Ended.EXITED: f"it ended with status {answer.code}" if answer.code else "",
         Ended.SIGNALED: f"it was killed by {_signal_name(answer.code)}",
         Ended.TIMEOUT: "it did not end within its time and was stopped",
-        Ended.OVERFLOW: f"it printed more than {OUTPUT_BYTES // 1024} KiB and was stopped",
-        Ended.DISK: f"it wrote more than {DISK_BYTES // 1024**2} MiB to disk and was stopped",
+        Ended.OVERFLOW: f"it printed more than {output_bytes // 1024} KiB and was stopped",
+        Ended.DISK: f"it wrote more than {disk_bytes // 1024**2} MiB to disk and was stopped",
         Ended.ORPHANS: f"it left {answer.code} processes running, which were killed",
         Ended.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}",
     }
@@ -215,7 +237,9 @@ def _trouble(answer: AgentAnswer) -> str:
 def _last_words(answer: AgentAnswer) -> str:
     """Return the last line of what it complained of: its report's error, else standard error, else standard output."""
     for data in (answer.stderr, answer.stdout):
-        lines = [line for line in data.decode(errors="replace").splitlines() if line.strip() and line != "end"]
+        lines = [
+            line for line in data[-LAST_BYTES:].decode(errors="replace").splitlines() if line.strip() and line != "end"
+        ]
         if lines:
             return f"its last words: {lines[-1][:200]!r}"
     return "it said nothing"

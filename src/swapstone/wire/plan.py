@@ -25,6 +25,8 @@ class TrialRequest(Noun, frozen=True, kw_only=True):
         arguments: the program (absolute path) and its arguments.
         environment: pairs (name, value); the whole of it, nothing is inherited.
         cwd: working directory, an absolute path on the target.
+        stdin: absolute path of a file that is its standard input; empty for /dev/null.
+        stdout: absolute path of a file that its standard output goes to, made or emptied; empty for the agent to keep it.
         cpus: processors to pin to; empty leaves the affinity alone.
         nice: -20 to 19, or None to leave it alone.
         timeout_ms: the agent stops the trial after so long.
@@ -36,6 +38,8 @@ class TrialRequest(Noun, frozen=True, kw_only=True):
     arguments: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
     cwd: str
+    stdin: str = ""
+    stdout: str = ""
     cpus: tuple[int, ...] = ()
     nice: int | None = None
     timeout_ms: int
@@ -71,6 +75,8 @@ def encode_request(request: TrialRequest) -> bytes:
     lines.append(b"timeout-ms %d" % request.timeout_ms)
     lines.append(b"output-bytes %d" % request.output_bytes)
     lines.append(b"disk-bytes %d" % request.disk_bytes)
+    files = ((b"stdin ", request.stdin), (b"stdout ", request.stdout))
+    lines += [word + encode_text(path) for word, path in files if path]
     if max(map(len, lines)) >= MAX_LINE_BYTES:
         raise WireError(f"Trial {request.id} has an argument or variable that is longer than an agent can read.")
     return b"\n".join([*lines, b"run", b""])
@@ -79,6 +85,8 @@ def encode_request(request: TrialRequest) -> bytes:
 def _check(request: TrialRequest) -> None:
     """Raise what makes a request impossible."""
     texts = [*request.arguments, *(f"{name}={value}" for name, value in request.environment), request.cwd]
+    paths = [*request.arguments[:1], request.cwd, *filter(None, (request.stdin, request.stdout))]
+    texts += paths[2:]
     limits = (
         ("time-out", request.timeout_ms, 1, MAX_TIMEOUT_MS),
         ("output limit", request.output_bytes, 1, MAX_OUTPUT_BYTES),
@@ -89,8 +97,8 @@ def _check(request: TrialRequest) -> None:
     faults = [
         (not _ID.fullmatch(request.id), f"{request.id!r} is no trial identifier: it has 1 to 64 of A-Z a-z 0-9 . _ -"),
         (not request.arguments, "there is no program to run"),
-        (not all(p.startswith("/") for p in (*request.arguments[:1], request.cwd)), "a path is not absolute"),
-        (any("\0" in text for text in texts), "an argument, variable or folder holds a zero byte"),
+        (not all(path.startswith("/") for path in paths), "a path is not absolute"),
+        (any("\0" in text for text in texts), "an argument, variable or path holds a zero byte"),
         (any(not n or "=" in n for n, _ in request.environment), "a variable's name is empty or holds '='"),
         (len(request.arguments) > MAX_WORDS or len(request.environment) > MAX_WORDS, "it has more than 4096 words"),
         (sum(len(encode_text(text)) for text in texts) > MAX_TEXT_BYTES, "its texts are longer than 1 MiB together"),

@@ -7,10 +7,22 @@ from fnmatch import fnmatchcase
 
 from swapstone.model import OWN_SUITE, Experiment, Suite, UserError, Workload, unknown
 from swapstone.workloads import libc, libc_extra
-from swapstone.workloads.own import own_workload
+from swapstone.workloads.own import METRIC_EXAMPLE, own_samples, own_workload, parse_metric, undirected
 from swapstone.workloads.samples import samples_of
 
-__all__ = ["SUITES", "find_suite", "find_workload", "find_workloads", "samples_of", "workloads_of"]
+__all__ = [
+    "METRIC_EXAMPLE",
+    "SUITES",
+    "find_suite",
+    "find_workload",
+    "find_workloads",
+    "own_samples",
+    "own_workload",
+    "parse_metric",
+    "samples_of",
+    "undirected",
+    "workloads_of",
+]
 
 SUITES: tuple[Suite, ...] = (libc.SUITE, libc_extra.SUITE)
 """Every suite. A new one is a module here, and one name in this tuple."""

@@ -190,3 +190,37 @@ def test_it_works_without_privileges(agent: Path, tmp_path: Path) -> None:
     finally:
         copy.unlink()
     assert not alive(Path("/tmp"))
+
+
+def test_standard_input_is_the_file_that_the_plan_names_and_else_nothing(agent: Path, tmp_path: Path) -> None:
+    given = tmp_path / "in put"
+    given.write_bytes(b"first\nsecond\n")
+    with_it, without = run(
+        agent,
+        request(tmp_path, "/bin/cat", stdin=str(given)),
+        request(tmp_path, "/bin/cat"),
+    )
+    assert (with_it.how, with_it.code, with_it.stdout) == (Ended.EXITED, 0, b"first\nsecond\n")
+    assert (without.how, without.code, without.stdout) == (Ended.EXITED, 0, b"")
+
+
+def test_standard_output_goes_to_the_file_that_the_plan_names(agent: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.write_bytes(b"what was there before, longer than what comes")
+    script = "echo said; echo complained >&2; ls /proc/self/fd | tr '\\n' ' ' >&2"
+    answer = one(agent, request(tmp_path, "/bin/sh", "-c", script, stdout=str(out)))
+    assert (answer.how, answer.stdout) == (Ended.EXITED, b"")
+    assert answer.stderr == b"complained\n0 1 2 3 "  # 3 is the folder that ls reads
+    assert out.read_bytes() == b"said\n"
+    # Far more than what is kept of an output: it goes nowhere, so nothing overflows.
+    flood = request(tmp_path, "/bin/sh", "-c", "yes | head -c 3000000", stdout="/dev/null", output_bytes=1000)
+    assert one(agent, flood).how is Ended.EXITED
+
+
+@pytest.mark.parametrize("changed", [{"stdin": "/nowhere/in"}, {"stdout": "/nowhere/out"}])
+def test_a_file_that_can_not_be_opened_is_a_program_that_can_not_be_started(
+    agent: Path, tmp_path: Path, changed: dict[str, object]
+) -> None:
+    answer = one(agent, request(tmp_path, "/bin/true", **changed))
+    assert (answer.how, answer.code) == (Ended.UNSTARTED, 2)
+    assert answer.notes == ("could not open its files",)

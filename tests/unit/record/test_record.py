@@ -261,3 +261,16 @@ def test_every_truncation_of_a_record_is_noticed_once_sealed(tmp_path: Path) -> 
     for length in itertools.chain(range(0, len(data), 97), (len(data) - 1,)):
         (path / "runs.jsonl").write_bytes(data[:length])
         assert load(path).damages, f"cut to {length} bytes"
+
+
+def test_logs_of_builds_are_kept_by_variant_whatever_it_is_called(tmp_path: Path) -> None:
+    with RecordWriter.create(tmp_path / "r", builders.experiment()) as writer:
+        labels = ("libc=glibc", "libc=glibc (again)", "libc=glibc  again", "../../x", "a/b\n\u00fc", "x" * 300)
+        paths = [Path(writer.keep_log(label, label.encode())) for label in labels]
+        assert len(set(paths)) == len(labels)
+        assert {path.parent for path in paths} == {tmp_path / "r" / "builds"}
+        assert paths[0].name == "libc=glibc.log"
+        assert [path.read_bytes() for path in paths] == [label.encode() for label in labels]
+        assert writer.keep_log("libc=glibc", b"of the next session") == str(paths[0])
+        assert paths[0].read_bytes() == b"of the next session"
+    assert load(tmp_path / "r").damages == ()

@@ -15,7 +15,8 @@ from swapstone.build.allocators import EXCLUDED
 from swapstone.build.sources import fetch, read_lock, unpack
 from swapstone.factors import Recipe
 from swapstone.model import Status, UnavailableError, Variant
-from swapstone.run.prepare import Program, _equally_large
+from swapstone.run.prepare import _equally_large
+from swapstone.run.program import Program
 from swapstone.run.trial import Asked, Verdictless, judge, request_for, whole_environment
 from swapstone.targets.host import HostTarget
 from swapstone.workloads import find_workload

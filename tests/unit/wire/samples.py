@@ -79,6 +79,8 @@ requests = st.builds(
     environment=st.lists(st.tuples(words.map(lambda n: "N" + n.replace("=", "")), words), max_size=4).map(tuple),
     cwd=words.map("/{}".format),
     cpus=st.lists(st.integers(0, 4095), max_size=4).map(tuple),
+    stdin=st.just("") | words.map("/{}".format),
+    stdout=st.just("") | words.map("/{}".format),
     nice=st.none() | st.integers(-20, 19),
     timeout_ms=st.integers(1, 10**9),
     output_bytes=st.integers(1, 1 << 24),

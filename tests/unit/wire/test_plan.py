@@ -15,6 +15,8 @@ REQUEST = TrialRequest(
     environment=(("LC_ALL", "C"), ("EMPTY", "")),
     cwd="/tmp",
     cpus=(1, 3),
+    stdin="/in put",
+    stdout="/dev/null",
     nice=-5,
     timeout_ms=60_000,
     output_bytes=65_536,
@@ -37,6 +39,8 @@ def test_a_request_looks_as_the_document_says() -> None:
         "timeout-ms 60000",
         "output-bytes 65536",
         "disk-bytes 1073741824",
+        "stdin /in%20put",
+        "stdout /dev/null",
         "run",
     ]
 
@@ -44,7 +48,7 @@ def test_a_request_looks_as_the_document_says() -> None:
 def test_what_is_not_asked_is_not_said() -> None:
     lines = encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1)).decode().splitlines()
     assert "cpus all" in lines
-    assert not [line for line in lines if line.startswith(("nice", "env"))]
+    assert not [line for line in lines if line.startswith(("nice", "env", "stdin", "stdout"))]
 
 
 @light
@@ -67,6 +71,9 @@ def test_file_names_that_are_not_utf8_come_through() -> None:
         ({"arguments": ()}, "there is no program"),
         ({"arguments": ("prog",)}, "a path is not absolute"),
         ({"cwd": "."}, "a path is not absolute"),
+        ({"stdin": "in"}, "a path is not absolute"),
+        ({"stdout": "out"}, "a path is not absolute"),
+        ({"stdin": "/a\0"}, "zero byte"),
         ({"arguments": ("/a", "b\0")}, "zero byte"),
         ({"arguments": ("/a", "\ud800")}, "can't be written as UTF-8"),
         ({"environment": (("A=B", "c"),)}, "a variable's name is empty or holds '='"),

@@ -1,0 +1,145 @@
+"""The user's sources: counted, digested, copied."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from swapstone.model import UserError
+from swapstone.model.share import cache_dir
+
+_VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".bzr", "CVS", "_darcs", ".jj"})
+_RECORD = frozenset({"record.json", "experiment.json", "runs.jsonl"})
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Amount:
+    """How much there is to copy."""
+
+    files: int
+    size_bytes: int
+
+
+def count_sources(folder: Path) -> Amount:
+    """Say how much `copy_sources` would copy.
+
+    Raises:
+        UserError: a folder can't be read.
+    """
+    files = size_bytes = 0
+    for path in _walk(folder):
+        status = path.lstat()
+        files += 1
+        size_bytes += status.st_size if stat.S_ISREG(status.st_mode) else 0
+    return Amount(files, size_bytes)
+
+
+def digest_tree(folder: Path, *, everything: bool = False) -> str:
+    """Return the SHA-256 of a folder's content: names, contents, targets of links, and who may execute what. Times don't count.
+
+    Args:
+        folder: which.
+        everything: also what `copy_sources` leaves out.
+
+    Raises:
+        UserError: something can't be read; names it.
+    """
+    digest = hashlib.sha256()
+    for path in _walk(folder, everything=everything):
+        name = os.fsencode(path.relative_to(folder))
+        status = path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            kind, content = b"link", os.fsencode(path.readlink())
+        elif stat.S_ISDIR(status.st_mode):
+            kind, content = b"folder", b""
+        else:
+            kind = b"program" if status.st_mode & stat.S_IXUSR else b"file"
+            content = sha256_of(path).encode()
+        digest.update(b"%s %d %s %d %s\n" % (kind, len(name), name, len(content), content))
+    return digest.hexdigest()
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file.
+
+    Raises:
+        UserError: it can't be read.
+    """
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as handle:
+            while chunk := handle.read(_CHUNK_BYTES):
+                digest.update(chunk)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    return digest.hexdigest()
+
+
+def copy_sources(folder: Path, target: Path, *, everything: bool = False) -> None:
+    """Copy a folder: links stay links, times stay as they were.
+
+    Left out are the folders of version control, sockets and devices, Swapstone's own cache and its records.
+
+    Args:
+        folder: which.
+        target: a folder that doesn't exist yet.
+        everything: leave only sockets and devices out.
+
+    Raises:
+        UserError: something can't be read, or there is no room.
+    """
+    target.mkdir(parents=True)
+    folders = []
+    for path in _walk(folder, everything=everything):
+        copy = target / path.relative_to(folder)
+        try:
+            if path.is_dir() and not path.is_symlink():
+                copy.mkdir(exist_ok=True)
+                folders.append((path, copy))
+            else:
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, copy, follow_symlinks=False)
+        except OSError as error:
+            raise UserError(
+                f"{path} can't be copied to {copy}: {error.strerror}.", "Is it readable, and is there room for it?"
+            ) from error
+    for path, copy in reversed(folders):  # last, because each file that is put into a folder changes its time
+        shutil.copystat(path, copy)
+        copy.chmod(copy.stat().st_mode | stat.S_IRWXU)
+
+
+def _walk(folder: Path, *, everything: bool = False) -> Iterator[Path]:
+    """Yield all that is to be copied, sorted, folders before what they hold."""
+    own = cache_dir().resolve()
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name))
+    except OSError as error:
+        raise _unreadable(folder, error) from error
+    for entry in entries:
+        path = Path(entry.path)
+        if entry.is_symlink():
+            yield path
+        elif entry.is_dir():
+            if not everything and _is_left_out(path, own):
+                continue
+            yield path
+            yield from _walk(path, everything=everything)
+        elif entry.is_file() and (everything or entry.name not in _VERSION_CONTROL):
+            yield path
+
+
+def _is_left_out(folder: Path, own: Path) -> bool:
+    """Say whether a folder belongs to version control, is Swapstone's cache, or a record."""
+    if folder.name in _VERSION_CONTROL or folder.resolve() == own:
+        return True
+    return all((folder / name).is_file() for name in _RECORD)
+
+
+def _unreadable(path: Path, error: OSError) -> UserError:
+    return UserError(f"{path} can't be read: {error.strerror}.", "Every file under --source must be readable.")

@@ -1,0 +1,51 @@
+"""A click command whose last part, after ``--``, is somebody else's command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+_META = "swapstone.program"
+
+
+class ProgramCommand(click.Command):
+    """Keeps what follows the first ``--`` as it is, and lists its options in named groups.
+
+    Attributes:
+        groups: headings with the names of the options (their function's parameters) under each, in the order of help.
+    """
+
+    groups: Mapping[str, tuple[str, ...]] = {}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Set aside what follows the first ``--``: click would drop the mark and mix the two parts."""
+        ctx.meta[_META] = None
+        if "--" in args:
+            mark = args.index("--")
+            args, ctx.meta[_META] = args[:mark], tuple(args[mark + 1 :])
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Add the program to the line of usage."""
+        return [*super().collect_usage_pieces(ctx), "[-- PROGRAM ARG...]"]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print the options by group; those in no group come last."""
+        records = {
+            param.name: record
+            for param in self.get_params(ctx)
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None
+        }
+        for title, names in self.groups.items():
+            with formatter.section(title):
+                formatter.write_dl([records.pop(name) for name in names])
+        if records:
+            with formatter.section("Options"):
+                formatter.write_dl(list(records.values()))
+
+
+def program_of(ctx: click.Context) -> tuple[str, ...] | None:
+    """Return what stood after ``--``; None where there was none."""
+    found: tuple[str, ...] | None = ctx.meta.get(_META)
+    return found

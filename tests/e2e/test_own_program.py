@@ -1,0 +1,571 @@
+"""A program of the user's own as the workload: built, run, measured, and every way in which that goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swapstone.cli.main import cli
+from swapstone.model import UserError
+from swapstone.record import load
+from tests.e2e.cli import command, environment, fake, swapstone
+
+needs_musl = pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is not installed (musl-tools)")
+
+PROGRAM = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    char line[64] = "";
+    unsigned long sum = 0, turns = argc > 1 ? strtoul(argv[1], 0, 10) : 1000000;
+    for (volatile unsigned long i = 0; i < turns; i++) sum += i;
+    if (!isatty(0) && fgets(line, sizeof line, stdin)) printf("read: %s", line);
+    printf("name: %s\nhome: %s\nRequests/sec: %.1f\n", argc > 2 ? argv[2] : "none",
+           getenv("HOME") ? getenv("HOME") : "none", 1000.0 / EXTRA);
+    return getenv("STATUS") ? atoi(getenv("STATUS")) : 0;
+}
+"""
+MAKEFILE = """
+CC = cc
+EXTRA = 1
+prog: prog.c
+\t$(CC) $(CFLAGS) -DEXTRA=$(EXTRA) -o $@ prog.c $(LDFLAGS)
+clean:
+\trm -f prog
+"""
+BUILD = "make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}"
+RATE = "Requests/sec: +([0-9.]+)"
+
+
+@pytest.fixture(scope="session")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One cache for all these tests, so that the agent is built once."""
+    return str(tmp_path_factory.mktemp("own-cache"))
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    folder = tmp_path / "src"
+    folder.mkdir()
+    (folder / "prog.c").write_text(PROGRAM)
+    (folder / "Makefile").write_text(MAKEFILE)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the program as `old`, and `new`, which says half of its rate."""
+    folder = tmp_path_factory.mktemp("own-built")
+    (folder / "prog.c").write_text(PROGRAM)
+    for name, extra in (("old", 1), ("new", 2)):
+        subprocess.run(["cc", "-O1", f"-DEXTRA={extra}", "-o", folder / name, folder / "prog.c"], check=True)
+    return folder
+
+
+def compare(
+    records: Path, cache: str, *arguments: str, expect: int = 0, blocks: int = 2, **changes: str
+) -> subprocess.CompletedProcess[str]:
+    """Compare into the record `records/r`."""
+    head = ("compare", "--blocks", str(blocks), "--out", str(records / "r"), "--seed", "5")
+    return swapstone(records, *head, *arguments, expect=expect, XDG_CACHE_HOME=cache, **changes)
+
+
+def runs(record: Path) -> list[dict[str, Any]]:
+    return [json.loads(line)["run"] for line in (record / "runs.jsonl").read_text().splitlines()]
+
+
+def values(run: dict[str, Any]) -> dict[str, float]:
+    return {sample["metric"]: sample["values"][0] for sample in run["samples"]}
+
+
+def said(record: Path, run: dict[str, Any]) -> str:
+    return (record / "raw" / f"{run['output']}.txt").read_text()
+
+
+@needs_musl
+def test_a_program_is_built_for_each_c_library_and_observed(tmp_path: Path, cache: str, source: Path) -> None:
+    (source / ".git").mkdir()
+    (source / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    arguments = ("libc=glibc,musl", "--build", BUILD, "--source", "src", "--metric", f"req/s=regex:{RATE}", "--null")
+    result = compare(tmp_path, cache, *arguments, "--", "./prog", "1000", "a name\n\u00fc")
+    record = tmp_path / "r"
+    found = runs(record)
+    assert len(found) == 9 and {run["status"] for run in found} == {"ok"}
+    variants = {run["trial"]["variant"] for run in found}
+    assert variants == {"libc=glibc", "libc=glibc (again)", "libc=musl"}  # nothing can be relinked
+    assert {(run["trial"]["variant"][:9], run["observed"][0][1]) for run in found} == {
+        ("libc=glib", "glibc"),
+        ("libc=musl", "musl"),
+    }
+    first = values(found[0])
+    assert first["req/s"] == 1000.0
+    assert first["cpu"] == first["user"] + first["system"]
+    assert {"wall", "maxrss", "minflt", "majflt", "nvcsw", "nivcsw", "run_delay"} < first.keys()
+    assert "name: a name\n\u00fc" in said(record, found[0])  # each argument as typed
+    manifest = json.loads((record / "manifest.json").read_text())
+    paths = {artifact["path"] for artifact in manifest["artifacts"]}
+    assert len(paths) == 2 and len({len(path) for path in paths}) == 1
+    assert {len(dict(artifact["sizes"])) for artifact in manifest["artifacts"]} == {4}
+    assert len({artifact["sha256"] for artifact in manifest["artifacts"]}) == 2
+    assert len({artifact["sources"][0][1] for artifact in manifest["artifacts"]}) == 1
+    assert any("musl-gcc" in name for name, _ in manifest["tools"])
+    assert all(not (Path(path).parent / ".git").exists() for path in paths)
+    assert "musl-gcc -O2 -g0" in (record / "builds" / "libc=musl.log").read_text()
+    assert not (source / "prog").exists()  # the sources stay as they are
+    assert "size of the program" in result.stdout and "own: elapsed time" in result.stdout
+    assert "No direction was given for req/s" in result.stdout
+
+
+@needs_musl
+def test_every_command_works_on_such_a_record(tmp_path: Path, cache: str, source: Path) -> None:
+    metric = f"req/s[1/s,higher]=regex:{RATE}"
+    compare(
+        tmp_path, cache, "libc=glibc,musl", "--build", BUILD, "--source", "src", "--metric", metric, "--", "./prog", "9"
+    )
+    record = tmp_path / "r"
+    assert "own: req/s" in swapstone(tmp_path, "show", "r").stdout
+    assert "Whole and unaltered" in swapstone(tmp_path, "verify", "r").stdout
+    swapstone(tmp_path, "report", "r", "--html")
+    assert "req/s" in (record / "report.html").read_text()
+    results = json.loads(swapstone(tmp_path, "export", "r", "--format", "hyperfine").stdout)["results"]
+    assert [result["command"] for result in results] == ["./prog 9 [libc=glibc]", "./prog 9 [libc=musl]"]
+    assert all(result["exit_codes"] == [0, 0] and result["user"] is not None for result in results)
+    assert results[1]["parameters"]["libc"] == "musl"
+    assert "BenchmarkProg/libc=musl" in swapstone(tmp_path, "export", "r", "--format", "benchstat").stdout
+    assert "req/s" in swapstone(tmp_path, "export", "r", "--format", "csv").stdout
+    listed = swapstone(tmp_path, "list", "records").stdout
+    assert "libc=glibc,musl -- ./prog 9" in listed
+    sql = "SELECT DISTINCT value FROM samples WHERE metric = 'req/s'"
+    assert json.loads(swapstone(tmp_path, "query", sql, "--json").stdout) == [{"value": 1000.0}]
+    again = swapstone(tmp_path, "rerun", "r", "--out", str(tmp_path / "again"), XDG_CACHE_HOME=cache)
+    assert "Machine, tools and programs were the same both times" in again.stdout
+    (source / "prog.c").write_text(PROGRAM.replace("1000.0", "2000.0"))
+    other = swapstone(tmp_path, "rerun", "r", "--out", str(tmp_path / "other"), XDG_CACHE_HOME=cache)
+    assert "2 of 2 programs are not the same" in other.stdout
+
+
+def test_two_programs_as_they_are(tmp_path: Path, cache: str, built: Path) -> None:
+    programs = ("--program", f"baseline={built}/old", "--program", f"candidate={built}/new")
+    metric = f"req/s[1/s,higher]=regex:{RATE}"
+    result = compare(tmp_path, cache, *programs, "--metric", metric, "--", "20000", "x", blocks=8)
+    found = runs(tmp_path / "r")
+    assert {run["status"] for run in found} == {"ok"}
+    assert {(run["trial"]["variant"], values(run)["req/s"]) for run in found} == {
+        ("program=baseline", 1000.0),
+        ("program=candidate", 500.0),
+    }
+    assert "candidate against baseline" in result.stdout
+    analysis = json.loads(swapstone(tmp_path, "show", "r", "--json").stdout)["analysis"]
+    (row,) = [row for row in analysis["comparisons"] if row["metric"]["name"] == "req/s"]
+    assert (row["verdict"], row["effect"]) == ("worse", 0.5)
+
+
+def test_the_stack_does_not_move_with_the_length_of_a_path(tmp_path: Path, cache: str, built: Path) -> None:
+    source = tmp_path / "where.c"
+    source.write_text(r"""
+        #include <stdio.h>
+        #include <string.h>
+        #include <sys/auxv.h>
+        int main(int count, char **arguments) {
+            const char *last = (const char *)getauxval(AT_EXECFN);  /* the last of the strings on the stack */
+            printf("%ld\n", (long)(last + strlen(last) - arguments[0]));
+            return count != 1;
+        }""")
+    for name in ("w", "a-much-longer-name"):
+        subprocess.run(["cc", "-O1", "-o", tmp_path / name, source], check=True)
+    programs = ("--program", "baseline=./w", "--program", "candidate=./a-much-longer-name")
+    compare(tmp_path, cache, *programs, "--metric", r"gap=regex:(\d+)")
+    gaps = {values(run)["gap"] for run in runs(tmp_path / "r")}
+    assert len(gaps) == 1  # so long are arguments and environment together, whatever the program's path
+
+
+def test_input_environment_and_the_commands_around_it(tmp_path: Path, cache: str, built: Path) -> None:
+    (tmp_path / "in put").write_text("from the file\n")
+    programs = ("--program", f"a={built}/old", "--program", f"b={built}/new")
+    around = ("--setup", "echo setup $HOME >> log", "--prepare", "echo prepare >> log", "--conclude", "echo end >> log")
+    compare(tmp_path, cache, *programs, "--input", "in put", "--env", "HOME=/here", *around, "--", "5", blocks=1)
+    text = said(tmp_path / "r", runs(tmp_path / "r")[0])
+    assert "read: from the file" in text and "home: /here" in text
+    lines = (tmp_path / "log").read_text().split()
+    assert lines.count("setup") == 2 and lines.count("/here") == 2
+    assert lines.count("prepare") == 4 and lines.count("end") == 4
+
+
+def test_without_them_it_finds_nothing_of_the_users(tmp_path: Path, cache: str, built: Path) -> None:
+    compare(tmp_path, cache, "--program", f"a={built}/old", "--program", f"b={built}/new", "--", "5", blocks=1)
+    text = said(tmp_path / "r", runs(tmp_path / "r")[0])
+    assert "read:" not in text and "home: none" in text
+
+
+def test_output_can_be_sent_away_and_status_accepted(tmp_path: Path, cache: str) -> None:
+    for name, status in (("a", 3), ("b", 4)):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho 7 >&2\nyes | head -c 20000000\nexit {status}\n")
+        (tmp_path / name).chmod(0o755)
+    programs = ("--program", "a=a", "--program", "b=./b", "--ignore-failure")
+    compare(tmp_path, cache, *programs, "--output", "null", "--metric", r"n=regex:(\d)", blocks=1)
+    found = runs(tmp_path / "r")
+    assert {(values(run)["n"], values(run)["exit_status"]) for run in found} == {(7.0, 3.0), (7.0, 4.0)}
+    results = json.loads(swapstone(tmp_path, "export", "r", "--format", "hyperfine").stdout)["results"]
+    assert [result["exit_codes"] for result in results] == [[3], [4]]
+    shutil.rmtree(tmp_path / "r")
+    flood = compare(tmp_path, cache, *programs, blocks=1, expect=2)
+    assert "it printed more than 16384 KiB and was stopped" in flood.stderr and "--output null" in flood.stderr
+
+
+def test_pinned_and_bound_by_the_processor(tmp_path: Path, cache: str, built: Path) -> None:
+    programs = ("--program", f"a={built}/old", "--program", f"b={built}/new")
+    compare(tmp_path, cache, *programs, "--pin", "--cpu-bound", "--", "5")
+    assert {dict(run["facts"])["cpus_allowed"] for run in runs(tmp_path / "r")} == {1}
+    analysis = json.loads(swapstone(tmp_path, "show", "r", "--json").stdout)["analysis"]
+    leading = {row["metric"]["name"] for row in analysis["comparisons"] if row["metric"]["leads"]}
+    assert leading == {"cpu"}
+
+
+@needs_musl
+@pytest.mark.parametrize("typed", ["CFLAGS={cflags}", "'CFLAGS={cflags}'", '"CFLAGS={cflags}"'])
+def test_placeholders_fit_any_quotes(tmp_path: Path, cache: str, source: Path, typed: str) -> None:
+    build = f'X="a b"; make CC={{cc}} {typed} && test "$X" = "a b" && test "${{X}}" = "a b"'
+    compare(tmp_path, cache, "libc=glibc,musl", "--build", build, "--source", "src", "--", "./prog", "5", blocks=1)
+    assert {run["status"] for run in runs(tmp_path / "r")} == {"ok"}
+    assert "cc -O2 -g0 -frecord-gcc-switches" in (tmp_path / "r" / "builds" / "libc=glibc.log").read_text()
+
+
+@needs_musl
+def test_a_script_is_observed_by_what_it_executes(tmp_path: Path, cache: str, source: Path) -> None:
+    for name, word in (("runs", "exec"), ("keeps", "")):
+        (source / name).write_text(f'#!/bin/sh\n{word} ./prog "$@"\nexit\n')
+        (source / name).chmod(0o755)
+    arguments = ("libc=glibc,musl", "--build", BUILD, "--source", "src", "--")
+    compare(tmp_path, cache, *arguments, "runs", "5", blocks=1)
+    assert {run["status"] for run in runs(tmp_path / "r")} == {"ok"}
+    shutil.rmtree(tmp_path / "r")
+    result = compare(tmp_path, cache, *arguments, "./keeps", "5", expect=2)
+    assert "libc=musl was asked for, but glibc was in force" in result.stderr  # the shell's
+
+
+@needs_musl
+def test_when_no_candidate_can_be_built_the_builds_output_is_shown(tmp_path: Path, cache: str, source: Path) -> None:
+    makefile = (
+        "prog: prog.c\n\t@echo made by $(CC)\n\t@case '$(CC)' in *musl*) exit 7;; esac\n\t$(CC) -DEXTRA=1 -o $@ $<\n"
+    )
+    (source / "Makefile").write_text(makefile)
+    arguments = ("libc=glibc,musl", "--build", "make CC={cc}", "--source", "src", "--", "./prog")
+    result = compare(tmp_path, cache, *arguments, expect=2)
+    log = tmp_path / "r" / "builds" / "libc=musl.log"
+    assert (
+        "The first reason, for prog with libc=musl: The build failed: make CC=musl-gcc\nmade by musl-gcc\n"
+        in result.stderr
+    )
+    assert f"The whole log: {log}" in result.stderr
+    assert "$ make CC=musl-gcc\nmade by musl-gcc\n" in log.read_text()
+
+
+@needs_musl
+def test_a_build_that_ignores_cc_is_refused_with_that_hint(tmp_path: Path, cache: str, source: Path) -> None:
+    build = "cc {cflags} -DEXTRA=1 -o prog prog.c {ldflags} # {cc}"
+    arguments = ("libc=glibc,musl", "--build", build, "--source", "src", "--", "./prog", "5")
+    result = compare(tmp_path, cache, *arguments, expect=2)
+    assert "libc=musl was asked for, but glibc was in force" in result.stderr
+    assert "does the build ignore {cc}" in result.stderr and "GCC: (" in result.stderr
+    assert "refused" in {run["status"] for run in runs(tmp_path / "r")} <= {"ok", "refused"}
+    assert "invalid" in swapstone(tmp_path, "show", "r").stdout
+
+
+def test_a_program_that_fails_on_one_variant_only_is_told_with_its_output(
+    tmp_path: Path, cache: str, built: Path
+) -> None:
+    (tmp_path / "bad").write_text("#!/bin/sh\necho some output\necho cannot find my hat >&2\nexit 9\n")
+    (tmp_path / "bad").chmod(0o755)
+    programs = ("--program", f"a={built}/old", "--program", f"b={built}/new", "--program", "c=./bad")
+    result = compare(tmp_path, cache, *programs, "--", "5", blocks=4)
+    found = runs(tmp_path / "r")
+    bad = [run for run in found if run["trial"]["variant"] == "program=c"]
+    assert len(bad) == 3 and {run["status"] for run in bad} == {"failed"}  # then it was given up
+    assert len([run for run in found if run["status"] == "ok"]) == 10
+    assert "cannot find my hat" in result.stdout and "it ended with status 9" in result.stdout
+    assert "some output" in said(tmp_path / "r", bad[0])
+
+
+def test_when_the_baseline_fails_it_stops_at_once_and_shows_the_output(tmp_path: Path, cache: str, built: Path) -> None:
+    programs = ("--program", f"a={built}/old", "--program", f"b={built}/new", "--env", "STATUS=4", "--budget", "10m")
+    result = compare(tmp_path, cache, *programs, "--", "5", expect=2, blocks=50)
+    assert "old can't be measured with program=" in result.stderr and "it ended with status 4" in result.stderr
+    assert "Requests/sec: " in result.stderr and "--ignore-failure" in result.stderr
+    assert len(runs(tmp_path / "r")) <= 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("Nothing: ([0-9]+)", "matches nothing that it printed"),
+        ("([a-z]+): ?", "matches 3 times in its standard output, first in lines 1, 2, 3"),
+        ("name: ([a-z]+)", "finds 'none', which is no number"),
+        ("Requests/sec: +([0-9])", "finds '1', which is only a part of '1000.0'"),
+    ],
+)
+def test_a_number_that_is_not_printed_as_said_is_told_at_once(
+    tmp_path: Path, cache: str, built: Path, pattern: str, words: str
+) -> None:
+    programs = ("--program", f"a={built}/old", "--program", f"b={built}/old2", "--metric", f"n=regex:{pattern}")
+    shutil.copy(built / "old", built / "old2")
+    result = compare(tmp_path, cache, *programs, "--", "5", expect=2, blocks=30)
+    assert words in result.stderr
+    assert "home: none" in result.stderr  # its first lines
+    assert all(not run["samples"] for run in runs(tmp_path / "r"))
+
+
+def test_a_program_that_wants_a_terminal_is_told_what_to_do(tmp_path: Path, cache: str) -> None:
+    (tmp_path / "a").write_text("#!/bin/sh\ntty || exit 1\n")
+    (tmp_path / "a").chmod(0o755)
+    shutil.copy(tmp_path / "a", tmp_path / "b")
+    result = compare(tmp_path, cache, "--program", "a=a", "--program", "b=b", expect=2)
+    assert "it seems to want a terminal and finds none" in result.stderr and "script -qec" in result.stderr
+    assert "not a tty" in result.stderr
+
+
+@pytest.mark.parametrize("name", ["setup", "prepare", "conclude"])
+def test_a_command_around_it_that_fails_makes_the_trial_fail(
+    tmp_path: Path, cache: str, built: Path, name: str
+) -> None:
+    programs = ("--program", f"a={built}/old", "--program", f"b={built}/new")
+    result = compare(tmp_path, cache, *programs, f"--{name}", "echo no room; exit 5", "--", "5", expect=2)
+    assert f"its --{name} command failed: it ended with status 5" in result.stderr and "no room" in result.stderr
+    assert {run["status"] for run in runs(tmp_path / "r")} == {"failed"}
+
+
+def test_a_time_out_is_a_failure_that_says_so(tmp_path: Path, cache: str) -> None:
+    arguments = ("--program", "a=/bin/sleep", "--program", "b=sleep2", "--timeout", "200ms", "--", "5")
+    (tmp_path / "sleep2").symlink_to("/bin/sleep")
+    result = compare(tmp_path, cache, *arguments, expect=2)
+    assert "it did not end within its time and was stopped" in result.stderr and "--timeout" in result.stderr
+
+
+def test_a_program_that_changes_meanwhile_is_refused(tmp_path: Path, cache: str, built: Path) -> None:
+    for name in ("old", "new"):
+        shutil.copy(built / name, tmp_path / name)
+    programs = ("--program", "a=./old", "--program", "b=./new", "--program", f"c={built}/new")
+    # The third trial of each block finds that somebody has installed another version of one of them.
+    result = compare(tmp_path, cache, *programs, "--conclude", "touch new", "--", "5", blocks=4)
+    found = runs(tmp_path / "r")
+    changed = [run for run in found if run["status"] == "refused"]
+    assert {run["trial"]["variant"] for run in changed} == {"program=b"}
+    assert "new was changed since the comparison began" in changed[0]["reason"]
+    assert "invalid" in result.stdout
+
+
+def test_a_program_that_becomes_another_is_refused(tmp_path: Path, cache: str, built: Path) -> None:
+    (tmp_path / "env").symlink_to("/usr/bin/env")
+    programs = ("--program", f"a={built}/old", "--program", "b=./env", "--", str(built / "new"), "5")
+    result = compare(tmp_path, cache, *programs, expect=2)
+    assert "program=b was asked for, but another program," in result.stderr
+
+
+@needs_musl
+def test_control_c_and_resume(tmp_path: Path, cache: str, source: Path) -> None:
+    record = tmp_path / "r"
+    arguments = ("compare", "libc=glibc,musl", "--build", BUILD, "--source", "src", "--blocks", "40", "--out", "r")
+    process = subprocess.Popen(
+        command(*arguments, "--", "./prog", "3000000"),
+        env=environment(tmp_path, XDG_CACHE_HOME=cache),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (record / "runs.jsonl").exists() or (record / "runs.jsonl").read_bytes().count(b"\n") < 6:
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "own: elapsed time" in out and "compare --resume" in err
+    made = len(runs(record))
+    assert 6 <= made < 82
+    for copy in (Path(cache) / "own").glob("*/tree"):
+        (copy / "left by a trial").write_text("x")
+    elsewhere = swapstone(tmp_path, "compare", "--resume", "r", "--", "./prog", expect=2, XDG_CACHE_HOME=cache)
+    assert "it takes no program" in elsewhere.stderr
+    swapstone(tmp_path, "compare", "--resume", "r", XDG_CACHE_HOME=cache)
+    view = load(record)
+    assert len(view.runs) == 82 and view.damages == () and {run.status.value for run in view.runs} == {"ok"}
+    mine = {Path(artifact.path).parent for artifact in (view.manifest.artifacts if view.manifest else ())}
+    assert mine and not any(
+        (copy / "left by a trial").exists() for copy in mine
+    )  # each session begins with clean copies
+
+
+@needs_musl
+def test_other_sources_are_not_mixed_into_a_record(tmp_path: Path, cache: str, source: Path) -> None:
+    arguments = ("libc=glibc,musl", "--build", BUILD, "--source", "src", "--", "./prog", "5")
+    compare(tmp_path, cache, *arguments, blocks=1)
+    (source / "prog.c").write_text(PROGRAM.replace("1000.0", "2000.0"))
+    refused = swapstone(tmp_path, "compare", "--resume", "r", "--budget", "2m", expect=2, XDG_CACHE_HOME=cache)
+    assert "can't be resumed: 2 of 2 programs are not the same" in refused.stderr
+
+
+@needs_musl
+def test_inside_the_sources_records_are_not_copied(tmp_path: Path, cache: str, source: Path) -> None:
+    head = ("compare", "libc=glibc,musl", "--build", BUILD, "--source", ".", "--blocks", "1")
+    digests = set()
+    for number in (1, 2):
+        out = f"records/{number}"
+        swapstone(source, *head, "--out", out, "--", "./prog", "5", XDG_CACHE_HOME=cache)
+        manifest = json.loads((source / out / "manifest.json").read_text())
+        digests |= {artifact["sources"][0][1] for artifact in manifest["artifacts"]}
+        for artifact in manifest["artifacts"]:
+            assert not list((Path(artifact["path"]).parent / "records").glob("*"))
+    assert len(digests) == 1  # the second time nothing was built
+
+
+BAD: list[tuple[list[str], str, str]] = [
+    (["libc=glibc,musl", "--"], "There is no program after --", "--build 'make"),
+    (["libc=glibc,musl", "--build", "make CC={cc}", "--", "./prog"], "--build needs --source", "--source DIR"),
+    (["libc=glibc,musl", "--source", "src", "--", "./prog"], "--source needs --build", "--build 'make"),
+    (["libc=glibc,musl", "--build", " ", "--source", "src", "--", "./prog"], "--build is empty", "--build 'make"),
+    (["libc=glibc,musl", "--build", "make", "--source", "src", "--", "./prog"], "libc differ in {cc}", "CC={cc}"),
+    (
+        ["libc=glibc,musl", "--build", "make CC={cxx}", "--source", "src", "--", "./prog"],
+        "placeholder {cxx}",
+        "{cc} (the C compiler's command)",
+    ),
+    (["libc=glibc,musl", "--build", "make {cc}", "--source", "no", "--", "./prog"], "is not there", "--source"),
+    (["libc=glibc,musl", "--build", "make {cc}", "--source", "file", "--", "./prog"], "is no folder", "--source"),
+    (["libc=glibc,musl", "--build", "make {cc}", "--source", "empty", "--", "./prog"], "is empty", "--source"),
+    (["libc=glibc,musl", "--build", "make {cc}", "--source", "src", "--", "../x"], "leads out of the copy", "inside"),
+    (["libc=glibc,musl", "--", "./file"], "The factor libc acts when a program is built", "--build 'make"),
+    (["libc=glibc,musl", "--build", "make {cc}"], "--build is for a program of your own", "after --"),
+    (["libc=glibc,musl", "--env", "A=b"], "--env is for a program of your own", "after --"),
+    (["libc=glibc,musl", "--cpu-bound"], "--cpu-bound is for a program of your own", "after --"),
+    (["--program", "a=/bin/true", "--program", "b=/nowhere", "--", "x"], "There is no program /nowhere", "--build"),
+    (["--program", "a=/bin/true", "--program", "b=./file"], "can't be executed", "chmod +x"),
+    (["--program", "a=/bin/true", "--program", "b=./src"], "is no file that can be executed", "itself"),
+    (["--program", "a=/bin/true"], "One --program alone", "--program candidate=./new"),
+    (["--program", "a=/bin/true", "--program", "a=/bin/false"], "the same name a", "--null"),
+    (["--program", "a=/bin/true", "--program", "b=/bin/true"], "the same program /bin/true", "--null"),
+    (["--program", "/bin/true", "--program", "b=/bin/true"], "is not NAME=PATH", "baseline=./old"),
+    (["--program", "a,b=/bin/true", "--program", "b=/bin/true"], "is not NAME=PATH", "baseline=./old"),
+    (
+        ["--program", "a=/bin/true", "--program", "b=/bin/ls", "--build", "x", "--source", "src"],
+        "takes programs as they are",
+        "one or the other",
+    ),
+    (["program=a,b", "--", "/bin/true"], "The levels of the factor program", "--program baseline=./old"),
+    (["--", "/bin/true"], "Say what to compare", "libc=glibc,musl"),
+    (["libc=glibc,musl", "--suite", "libc", "--", "/bin/true"], "--suite chooses among", "Leave --suite out"),
+    (["libc=glibc,musl", "--only", "b*", "--", "/bin/true"], "--only chooses among", "Leave --only out"),
+    (["libc=glibc,musl", "--metric", "x", "--", "/bin/true"], "is not NAME[UNIT,DIRECTION]=regex", "req/s[1/s,higher]"),
+    (["libc=glibc,musl", "--metric", "x=regex:(", "--", "/bin/true"], "no regular expression", "req/s[1/s,higher]"),
+    (["libc=glibc,musl", "--metric", "x=regex:1", "--", "/bin/true"], "has 0 groups; it needs one", "(?:...)"),
+    (["libc=glibc,musl", "--metric", "x=regex:(1)(2)", "--", "/bin/true"], "has 2 groups; it needs one", "(?:...)"),
+    (["libc=glibc,musl", "--metric", "wall=regex:(1)", "--", "/bin/true"], "can't be named 'wall'", "another name"),
+    (["libc=glibc,musl", "--metric", "x[a,b]=regex:(1)", "--", "/bin/true"], "more than a unit and a", "higher"),
+    (
+        ["libc=glibc,musl", "--metric", "x=regex:(1)", "--metric", "x=regex:(2)", "--", "/bin/true"],
+        "the name x",
+        "its own name",
+    ),
+    (["libc=glibc,musl", "--input", "no", "--", "/bin/true"], "--input no is not there", "Name a file"),
+    (["libc=glibc,musl", "--input", "src", "--", "/bin/true"], "--input src is no file", "Name a file"),
+    (["libc=glibc,musl", "--output", "no/x", "--", "/bin/true"], "--output no/x can't be written", "null"),
+    (["libc=glibc,musl", "--env", "A", "--", "/bin/true"], "--env 'A' is not NAME=VALUE", "--env HOME="),
+    (["libc=glibc,musl", "--timeout", "soon", "--", "/bin/true"], "'soon' is not a duration", "90s"),
+    (["libc=glibc,musl", "--", "./\udcff"], "is not UTF-8", "script"),
+    (["--resume", "last", "--pin"], "it takes no --pin", "--budget"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"), BAD, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
+)
+def test_mistakes_are_explained_and_nothing_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str, hint: str
+) -> None:
+    for folder in ("empty", "src"):
+        (tmp_path / folder).mkdir()
+    for file in ("file", "src/file"):
+        (tmp_path / file).write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as caught:
+        cli.main(["compare", *arguments], prog_name="swapstone", standalone_mode=False)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "file", "src"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_sources_that_can_not_be_read_are_named(tmp_path: Path, cache: str, source: Path) -> None:
+    (source / "secret").write_text("x")
+    (source / "secret").chmod(0)
+    arguments = ("libc=glibc,musl", "--build", BUILD, "--source", "src", "--", "./prog")
+    assert "secret can't be read" in compare(tmp_path, cache, *arguments, expect=2).stderr
+
+
+def test_the_fake_target_can_not_pretend_it(tmp_path: Path, cache: str) -> None:
+    programs = ("--program", "a=/bin/true", "--program", "b=/bin/false")
+    result = compare(tmp_path, cache, *programs, "--target", fake(tmp_path), expect=2)
+    assert "it can't pretend a program of yours" in result.stderr and "Leave --target out" in result.stderr
+
+
+@needs_musl
+@pytest.mark.parametrize(
+    ("makefile", "words"),
+    [
+        (
+            "prog:\n\t$(CC) $(CFLAGS) -DEXTRA=1 -o other prog.c\n\tcp other a.x\n",
+            "The programs in its copy: ./a.x, ./other",
+        ),
+        ("prog:\n\t: $(CC)\n", "The programs in its copy: none"),
+        ("prog:\n\t$(CC) -DEXTRA=1 -o prog prog.c\n\tchmod -x prog\n", "can't be executed"),
+        ("prog:\n\techo $(CC)\n\tsleep 30\n", "The build did not end within 1 s"),
+    ],
+)
+def test_builds_that_leave_no_program(tmp_path: Path, cache: str, source: Path, makefile: str, words: str) -> None:
+    (source / "Makefile").write_text(makefile)
+    arguments = (
+        "libc=glibc,musl",
+        "--build",
+        "make CC={cc} CFLAGS={cflags}",
+        "--source",
+        "src",
+        "--build-timeout",
+        "1s",
+    )
+    result = compare(tmp_path, cache, *arguments, "--", "./prog", expect=2)
+    assert words in result.stderr
+    assert f"The whole log: {tmp_path}/r/builds/libc=glibc.log" in result.stderr
+
+
+@needs_musl
+def test_a_program_that_was_built_in_the_sources_already_is_not_taken_for_the_builds(
+    tmp_path: Path, cache: str, source: Path
+) -> None:
+    subprocess.run(["make", "-C", source], check=True, capture_output=True)
+    arguments = ("libc=glibc,musl", "--source", "src", "--build")
+    result = compare(tmp_path, cache, *arguments, BUILD, "--", "./prog", "5", expect=2)
+    assert "The build left ./prog as it was in the sources" in result.stderr
+    shutil.rmtree(tmp_path / "r")
+    compare(tmp_path, cache, *arguments, f"make clean && {BUILD}", "--", "./prog", "5", blocks=1)
+    assert {run["status"] for run in runs(tmp_path / "r")} == {"ok"}
+
+
+def test_help_teaches(tmp_path: Path) -> None:
+    text = swapstone(tmp_path, "compare", "--help").stdout
+    for heading in ("A program of your own:", "How it runs and what it gives:", "Measuring:", "Record:"):
+        assert heading in text
+    assert "\\b" not in text
+    assert "\n    swapstone compare --program baseline=./old --program candidate=./new -- ARG\n" in text
+    assert "[-- PROGRAM ARG...]" in " ".join(text.split())
+    for option in ("--build ", "--source ", "--metric ", "--prepare ", "--suite ", "--resume "):
+        assert option in text
