@@ -241,7 +241,7 @@ def _facts_of(program: Path) -> ProgramFacts | None:
     if not written.is_file():
         return None
     facts = msgspec.json.decode(written.read_bytes(), type=ProgramFacts)
-    return msgspec.structs.replace(facts, path=str(program))
+    return msgspec.structs.replace(facts, path=str(program.resolve()))  # as the kernel names it among the mapped files
 
 
 def _padding(work: Path, recipe: Recipe) -> list[str]:

@@ -61,7 +61,7 @@ class HostTarget(Target):
         """Return where a program is: here, it stays where it is."""
         if not os.access(path, os.X_OK) or not path.is_file():
             raise UserError(f"{path} is not a program that can be run.")
-        return str(path.resolve())  # as the kernel will name it among the mapped files
+        return str(path.absolute())
 
     def scratch(self) -> str:
         """Return the folder that is emptied before every trial."""
