@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 from tests.e2e.cli import fake, runs_of, swapstone
@@ -38,3 +39,70 @@ def test_a_target_without_programs_has_nothing_to_link(tmp_path: Path) -> None:
     result = swapstone(tmp_path, "compare", "libc=glibc,musl", "--layouts", "3", "--target", fake(tmp_path), expect=2)
     assert "--layouts has nothing to link" in result.stderr
     assert not list(tmp_path.glob("*/record.json"))
+
+
+SUM = "__attribute__((noinline)) long sum_{0}(long x) {{ return x * {0} + 1; }}\n"
+MAIN = """
+#include <stdio.h>
+{declared}
+int main(void) {{ long x = 1; for (int i = 0; i < 100000; i++) x = ({called}) % 1000003; printf("%ld\\n", x); return 0; }}
+"""
+SEPARATE = """
+prog: one.o two.o main.o
+\t$(CC) -o $@ one.o two.o main.o $(LDFLAGS)
+%.o: %.c
+\t$(CC) $(CFLAGS) -c $<
+"""
+AT_ONCE = """
+prog: one.c two.c main.c
+\t$(CC) $(CFLAGS) -o $@ one.c two.c main.c $(LDFLAGS)
+"""
+BUILD = "make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}"
+
+
+def _sources(folder: Path, makefile: str) -> Path:
+    folder.mkdir()
+    (folder / "one.c").write_text("".join(SUM.format(n) for n in range(2, 8)))
+    (folder / "two.c").write_text("".join(SUM.format(n) for n in range(8, 14)))
+    declared = "".join(f"long sum_{n}(long);\n" for n in range(2, 14))
+    called = "".join(f"sum_{n}(" for n in range(2, 14)) + "x" + ")" * 12
+    (folder / "main.c").write_text(MAIN.format(declared=declared, called=called))
+    (folder / "Makefile").write_text(makefile)
+    return folder
+
+
+def test_a_program_of_ones_own_is_linked_anew_by_its_own_build(tmp_path: Path) -> None:
+    source = _sources(tmp_path / "src", SEPARATE)
+    record = tmp_path / "r"
+    asked = ("optimization=O1,O2", "--build", BUILD, "--source", str(source), "--layouts", "3", "--blocks", "3")
+    shown = swapstone(tmp_path, "compare", *asked, "--out", str(record), "--", "./prog")
+    assert {run["status"] for run in runs_of(record)} == {"ok"}
+    artifacts = json.loads((record / "manifest.json").read_text())["artifacts"]
+    assert sorted((each["variant"], each["layout"]) for each in artifacts) == [
+        (variant, number) for variant in ("optimization=O1", "optimization=O2") for number in range(4)
+    ]
+    assert len({each["sha256"] for each in artifacts}) == 8
+    orders = []
+    for each in artifacts:
+        listed = subprocess.run(["nm", "-n", each["path"]], check=True, capture_output=True, text=True).stdout
+        orders.append(tuple(line.split()[-1] for line in listed.splitlines() if " sum_" in line))
+        assert len(orders[-1]) == 12
+    assert orders[0] == tuple(f"sum_{n}" for n in range(2, 14))  # as the build has it
+    shuffled = orders[1:4]
+    assert len({*shuffled, orders[0]}) == 4
+    # Functions of both objects are mixed.
+    assert any({int(name[4:]) < 8 for name in order[:6]} == {True, False} for order in shuffled)
+    assert "3 links of each variant took turns" in shown.stdout
+
+
+def test_a_build_without_objects_can_t_be_shuffled(tmp_path: Path) -> None:
+    source = _sources(tmp_path / "src", AT_ONCE)
+    asked = ("libc=glibc,musl", "--build", BUILD, "--source", str(source), "--layouts", "3", "--blocks", "3")
+    result = swapstone(tmp_path, "compare", *asked, "--", "./prog", expect=2)
+    assert "the order of functions is shuffled in the objects that {cc} compiles with -c" in result.stderr
+
+
+def test_a_program_that_is_not_built_has_nothing_to_link(tmp_path: Path) -> None:
+    programs = ("--program", "a=/bin/true", "--program", "b=/bin/false")
+    result = swapstone(tmp_path, "compare", *programs, "--layouts", "3", "--", "x", expect=2)
+    assert "--layouts links a program anew, and yours is taken as it is" in result.stderr

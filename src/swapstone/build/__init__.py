@@ -1,7 +1,7 @@
 """From a variant and a workload to a program, addressed by the digest of everything that went into it."""
 
 from swapstone.build.allocators import allocator_tools, built_for
-from swapstone.build.layouts import environment_padding
+from swapstone.build.layouts import environment_padding, wrapped
 from swapstone.build.native import (
     BASE_RECIPE,
     EMPTY_AS_VARIED,
@@ -48,4 +48,5 @@ __all__ = [
     "require_tools",
     "sha256_of",
     "sizes_of",
+    "wrapped",
 ]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
-from swapstone.build import OWN_RECIPE, OwnBuilder, own_sizes, placeholders, sha256_of
+from swapstone.build import OWN_RECIPE, OwnBuilder, environment_padding, own_sizes, placeholders, sha256_of, wrapped
 from swapstone.factors import Evidence, Recipe, Stage, find_factor, read_facts
 from swapstone.factors.libc import LIBC
 from swapstone.model import (
@@ -23,6 +23,7 @@ from swapstone.model import (
     UserError,
     Variant,
 )
+from swapstone.model.share import cache_dir
 from swapstone.record import Artifact
 from swapstone.run.program import Program, stamp_of
 from swapstone.targets import Target
@@ -63,6 +64,11 @@ def check_own(experiment: Experiment, target: Target) -> None:
         _check_source(own)
         _check_placeholders(own, experiment.factors)
     else:
+        if experiment.layouts:
+            raise UserError(
+                "--layouts links a program anew, and yours is taken as it is.",
+                "Let it be built: --build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --source DIR",
+            )
         _check_stages(experiment.factors)
         for path in own_paths(own):
             _check_program(path)
@@ -158,14 +164,16 @@ class OwnPrograms:
     Args:
         own: the program.
         keep_log: where the logs of builds go.
+        seeds: of the layouts that take turns; none for the program as it comes.
         rebuild: whether to build anew what was built before.
 
     Raises:
         UserError: a source can't be read.
     """
 
-    def __init__(self, own: OwnProgram, keep_log: KeepLog, *, rebuild: bool = False) -> None:
+    def __init__(self, own: OwnProgram, keep_log: KeepLog, *, seeds: Sequence[str] = (), rebuild: bool = False) -> None:
         self._own = own
+        self._seeds = seeds
         self._keep_log = keep_log
         self._builder = OwnBuilder(own, rebuild=rebuild) if own.build else None
 
@@ -179,12 +187,42 @@ class OwnPrograms:
             recipe = msgspec.structs.replace(recipe, libc=seen or recipe.libc)
         return recipe
 
-    def program(self, workload: str, variant: Variant, recipe: Recipe, target: Target) -> Program:
-        """Build a variant's program where it is to be built, and bring it to the target.
+    def program(
+        self,
+        workload: str,
+        variant: Variant,
+        recipe: Recipe,
+        target: Target,
+        tell: Callable[[str], object] = lambda _: None,
+    ) -> Program:
+        """Build a variant's program, and its layouts, where it is to be built, and bring it to the target.
+
+        Args:
+            workload: its name.
+            variant: whose program it is.
+            recipe: compiler and flags, the levels applied and provided.
+            target: where it goes.
+            tell: called with the name of each layout before it is built.
 
         Raises:
             UserError: it can't be built, or a level can't be applied to it.
         """
+        program = self._program(workload, variant, recipe, target)
+        links = []
+        for number, seed in enumerate(self._seeds, start=1):
+            tell(f"{workload} {variant.label} layout {number} of {len(self._seeds)}")
+            link = self._program(workload, variant, wrapped(recipe, seed, cache_dir()), target, number)
+            links.append(dataclasses.replace(link, added=(environment_padding(seed),)))
+        digests = [link.artifact.sha256 for link in links if link.artifact]
+        if len(set(digests)) < len(digests):
+            raise UserError(
+                f"Of {len(digests)} layouts of {variant.label}, only {len(set(digests))} differ: the order of functions is shuffled in the "
+                "objects that {cc} compiles with -c, and this build seems to make none.",
+                "Let the build compile each source with -c and link the objects, or leave --layouts out.",
+            )
+        return dataclasses.replace(program, links=tuple(links))
+
+    def _program(self, workload: str, variant: Variant, recipe: Recipe, target: Target, layout: int = 0) -> Program:
         artifact = Artifact(
             suite=OWN_SUITE,
             workload=workload,
@@ -194,13 +232,15 @@ class OwnPrograms:
             command="",
             sources=(),
             sizes=(),
+            layout=layout,
         )
         if self._builder is None:
             path, folder = self._path(variant), self._own.directory
             digest, sizes = sha256_of(Path(path)), own_sizes(Path(path).resolve())
             artifact = msgspec.structs.replace(artifact, path=path, sha256=digest, sizes=sizes)
         else:
-            built = self._builder.build(recipe, lambda log: self._keep_log(variant.label, log))
+            label = f"{variant.label} layout {layout}" if layout else variant.label
+            built = self._builder.build(recipe, lambda log: self._keep_log(label, log))
             path, folder = str(built.path), str(built.folder)
             artifact = msgspec.structs.replace(
                 artifact,
@@ -208,7 +248,7 @@ class OwnPrograms:
                 sha256=built.sha256,
                 command=built.command,
                 sources=built.sources,
-                sizes=built.sizes,
+                sizes=() if layout else built.sizes,
             )
         facts = read_facts(Path(path).resolve())
         _check_preload(path, recipe, static=facts is not None and facts.interp is None)
@@ -245,7 +285,13 @@ def with_additions(programs: Mapping[Key, Program]) -> dict[Key, Program]:
         preload = (("LD_PRELOAD", _preloaded(program.recipe)),) if preloads else ()
         return (*preload, *(((PADDING, "x" * (most - sizes[key])),) if uneven else ()))
 
-    return {key: dataclasses.replace(program, added=added(key, program)) for key, program in programs.items()}
+    def with_added(key: Key, program: Program) -> Program:
+        more = added(key, program)
+        # A layout's own padding is what it varies: it comes on top of what makes the variants equal.
+        links = tuple(dataclasses.replace(link, added=(*more, *link.added)) for link in program.links)
+        return dataclasses.replace(program, added=more, links=links)
+
+    return {key: with_added(key, program) for key, program in programs.items()}
 
 
 def _stack_bytes(program: Program) -> int:

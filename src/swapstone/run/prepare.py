@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -115,7 +116,8 @@ def prepare(
     workloads = workloads_of(experiment)
     programs: dict[Key, Program] = {}
     refused: dict[Key, str] = {}
-    own = OwnPrograms(experiment.own, keep_log, rebuild=rebuild) if experiment.own else None
+    seeds = plan.layout_seeds(experiment, Copy.FIRST)
+    own = OwnPrograms(experiment.own, keep_log, seeds=seeds, rebuild=rebuild) if experiment.own else None
     recipes, impossible = _recipes(variants.values(), target, own, tell)
     if experiment.own is not None and experiment.own.build:
         check_recipes(experiment.own, variants.values(), recipes)
@@ -129,7 +131,7 @@ def prepare(
         try:
             recipe = recipes[variant.label]
             programs[key] = (
-                own.program(name, variant, recipe, target)
+                own.program(name, variant, recipe, target, functools.partial(progress, done, len(wanted)))
                 if own is not None
                 else _with_layouts(
                     experiment, _program(suite, workload, variant, recipe, target), workload, variant, target
