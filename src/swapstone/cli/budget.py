@@ -14,7 +14,7 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> str:
     """Compare an experiment's budget with the time that its blocks need at least.
 
     Args:
-        experiment: with a budget. An exact number of blocks needs none.
+        experiment: with a budget. An exact number of blocks needs none. How long a program of the user's own takes is not known yet.
         trial_ns: what one trial takes at least: by default what calibration aims at on the baseline.
 
     Returns:
@@ -23,7 +23,7 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> str:
     Raises:
         UserError: not even the fewest blocks that can give an interval fit into it.
     """
-    if experiment.blocks:
+    if experiment.blocks or experiment.own is not None:
         return ""
     trials = len(plan.variants(experiment)) * len(plan.groups(experiment))
     block_ns = trials * trial_ns
@@ -47,6 +47,28 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> str:
             f"looked at: those take about {duration(look_ns)} (--budget {_rounded_up(look_ns)})."
         )
     return ""
+
+
+def block_note(experiment: Experiment, block_ns: int) -> str:
+    """Say, when the first block has shown what a block takes, that the budget will end before the first look at precision.
+
+    Args:
+        experiment: with a budget.
+        block_ns: what the warm-up took.
+
+    Returns:
+        A sentence for the user; empty when the budget holds the look, or an exact number of blocks was asked for.
+    """
+    look_ns = block_ns * (FIRST_LOOK + 1)
+    if experiment.blocks or look_ns <= experiment.budget_ns:
+        return ""
+    fewest = pairs_needed(1 - experiment.confidence)
+    pairs = max(0, experiment.budget_ns // max(1, block_ns) - 1)
+    least = "" if pairs >= fewest else f", and an interval needs {fewest}"
+    return (
+        f"A block takes {duration(block_ns)}: the budget of {duration(experiment.budget_ns)} holds {pairs} pairs of runs{least}. "
+        f"{FIRST_LOOK} pairs, from which on precision is looked at, take {duration(look_ns)} (--budget {_rounded_up(look_ns)})."
+    )
 
 
 def _rounded_up(nanoseconds: int) -> str:

@@ -138,7 +138,7 @@ def start(
                 prepared = prepare(
                     experiment, target, shown.building, shown.note, keep_log=writer.keep_log, rebuild=rebuild
                 )
-                referee = PrecisionReferee(experiment)
+                referee = PrecisionReferee(experiment, shown.note)
                 engine = Engine(experiment, prepared, target, writer, referee=referee, progress=shown, passes=passes)
                 ending = engine.run()
             return _finish(writer, ending)
@@ -170,7 +170,7 @@ def go_on(path: Path, budget: str | None) -> int:
                 _same_as_before(view.manifest, manifest_of(prepared, target, passes), path)
             writer.write_experiment(experiment)
             with _sealed_when_it_breaks(writer):
-                referee = PrecisionReferee(experiment)
+                referee = PrecisionReferee(experiment, shown.note)
                 engine = Engine(
                     experiment,
                     prepared,

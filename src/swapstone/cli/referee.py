@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from swapstone import plan
 from swapstone.cli.analysing import workloads_of
+from swapstone.cli.budget import block_note
 from swapstone.compare import precision
 from swapstone.model import Experiment, Run, WorkloadPrecision
 from swapstone.plan import Group
@@ -17,10 +18,15 @@ class PrecisionReferee:
     """Stops on precision, on the number of blocks that was asked for, or on the budget; never on significance.
 
     It looks with the code that will judge the runs in the end, at the level that their intervals would have now.
+
+    Args:
+        experiment: what was asked.
+        tell: called with what the user should know once the first block has shown what a block takes.
     """
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: Experiment, tell: Callable[[str], None] = lambda _: None) -> None:
         self._experiment = experiment
+        self._tell = tell
         self._variants = plan.variants(experiment)
         self._workloads = workloads_of(experiment)
         self._last: Mapping[Group, WorkloadPrecision] = {}
@@ -29,6 +35,8 @@ class PrecisionReferee:
         self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
     ) -> Look:
         """Look at the runs of blocks 0 to `block`."""
+        if block == 0 and (note := block_note(self._experiment, used_ns)):
+            self._tell(note)
         if due(block):
             self._last = precision(self._experiment, self._variants, self._workloads, runs)
         decision = decide(

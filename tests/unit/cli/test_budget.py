@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.cli.budget import check_budget
+from swapstone.cli.budget import block_note, check_budget
 from swapstone.model import UserError
 from tests.unit.builders import experiment
 
@@ -38,3 +38,12 @@ def test_slow_trials_need_more() -> None:
 
 def test_an_exact_number_of_blocks_needs_no_budget() -> None:
     assert check_budget(experiment(budget_ns=1, blocks=3)) == ""
+
+
+def test_the_first_block_shows_what_the_budget_holds() -> None:
+    subject = experiment(budget_ns=60 * SECOND_NS)
+    assert block_note(subject, 3 * SECOND_NS) == ""  # 48 s to the first look
+    said = block_note(subject, 5 * SECOND_NS)
+    assert "A block takes 5 s" in said and "holds 11 pairs of runs." in said and "--budget 80s" in said
+    assert "holds 2 pairs of runs, and an interval needs 6" in block_note(subject, 20 * SECOND_NS)
+    assert block_note(experiment(budget_ns=1, blocks=4), 5 * SECOND_NS) == ""
