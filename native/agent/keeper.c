@@ -17,7 +17,7 @@ static bool reap(int worker, bool *ended, int *status) {
     struct port_event event;
     int result;
 
-    while ((result = port_wait(&event)) > 0) {
+    while ((result = port_wait(0, &event)) > 0) {
         if (event.pid == worker) {
             *ended = true;
             *status = event.change == PORT_EXITED ? event.value : KILLED;

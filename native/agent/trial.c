@@ -12,10 +12,11 @@ static struct {
     struct started started;
     int signal_fd;
     enum agent_state agent;
-    bool ended;    /* the process was waited for */
-    bool stopped;  /* the agent killed it; `answer.how` says why */
-    bool seen;     /* its task was observed */
-    bool replaced; /* what was seen of its image was not its last one */
+    bool ended;     /* the process was waited for */
+    bool stopped;   /* the agent killed it; `answer.how` says why */
+    bool seen;      /* its task was observed */
+    bool replaced;  /* what was seen of its image was not its last one */
+    bool looked_at; /* the process had ended and was looked at before it was waited for */
     int64_t exit_stop_ns, paused_ns, ended_ns;
     int64_t free_bytes; /* in its folder, before it started; negative if unknown */
     int killed;         /* processes that were killed after it had ended */
@@ -76,6 +77,7 @@ static void observe_end(void) {
 
 /* The process has ended and not been waited for: its name can still be read. */
 static void see_zombie(void) {
+    trial.looked_at = true;
     observe_end();
     if (trial.answer.has_image && !is_same_program(&trial.answer.image, trial.started.pid)) {
         trial.answer.has_image = false;
@@ -135,10 +137,10 @@ static bool look_at_children(void) {
     int result;
 
     do {
-        if (!trial.ended && port_has_ended(trial.started.pid))
+        result = port_wait(trial.looked_at ? 0 : trial.started.pid, &event);
+        if (result > 0 && event.change == PORT_ENDED)
             see_zombie();
-        result = port_wait(&event);
-        if (result > 0)
+        else if (result > 0)
             see(&event);
     } while (result > 0);
     return result != -PORT_E_CHILD;
@@ -349,7 +351,7 @@ static void begin(const struct request *request, int signal_fd) {
     trial.request = request;
     trial.signal_fd = signal_fd;
     trial.agent = AGENT_GOES_ON;
-    trial.ended = trial.stopped = trial.seen = trial.replaced = false;
+    trial.ended = trial.stopped = trial.seen = trial.replaced = trial.looked_at = false;
     trial.exit_stop_ns = trial.paused_ns = trial.ended_ns = 0;
     trial.killed = 0;
     trial.free_bytes = -1;

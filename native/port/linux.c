@@ -30,7 +30,8 @@ enum {
     WEXITED = 4,
     WNOWAIT = 0x01000000,
     WALL = 0x40000000,
-    P_PID = 1,
+    P_ALL = 0,
+    WSTOPPED = 2,
     PTRACE_CONT = 7,
     PTRACE_SEIZE = 0x4206,
     PTRACE_LISTEN = 0x4208,
@@ -307,12 +308,34 @@ static struct port_usage convert_usage(const struct usage_words *words) {
     };
 }
 
-int port_wait(struct port_event *event) {
-    int status = 0;
+/* Looks for a child that has changed and leaves it as it is: its pid, 0 when nothing has changed, or a
+ * negative errno.
+ */
+static int next_changed(bool *ended) {
+    enum { CODE = 2, PID = sizeof(long) == 8 ? 4 : 3, LAST_END = 3 }; /* CLD_EXITED, CLD_KILLED, CLD_DUMPED */
+    int info[32] = {0};                                               /* siginfo_t: 128 bytes */
+    long result = CALL5(NR_WAITID, P_ALL, 0, info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | WALL, NULL);
+    *ended = info[CODE] >= 1 && info[CODE] <= LAST_END;
+    return result < 0 ? (int)result : info[PID];
+}
+
+int port_wait(int kept, struct port_event *event) {
+    int status = 0, which = -1;
     struct usage_words usage = {0};
     long pid;
+    if (kept > 0) {
+        bool ended;
+        which = next_changed(&ended);
+        if (which <= 0)
+            return which;
+        if (which == kept && ended) {
+            event->pid = kept;
+            event->change = PORT_ENDED;
+            return kept;
+        }
+    }
     do
-        pid = CALL4(NR_WAIT4, -1, &status, WNOHANG | WALL, &usage);
+        pid = CALL4(NR_WAIT4, which, &status, WNOHANG | WALL, &usage);
     while (pid == -PORT_E_INTR);
     if (pid <= 0)
         return (int)pid;
@@ -332,12 +355,6 @@ int port_wait(struct port_event *event) {
         event->change = PORT_SIGNAL_STOP;
     }
     return (int)pid;
-}
-
-bool port_has_ended(int pid) {
-    int info[32] = {0}; /* siginfo_t: 128 bytes, the signal's number first; left 0 when nothing ended */
-    long result = CALL5(NR_WAITID, P_PID, pid, info, WEXITED | WNOHANG | WNOWAIT | WALL, NULL);
-    return result == 0 && info[0] != 0;
 }
 
 int port_trace_end(int pid) {

@@ -44,6 +44,7 @@ struct port_usage {
 
 /* How a child changed: `port_wait` fills it. */
 enum port_change {
+    PORT_ENDED,
     PORT_EXITED,
     PORT_SIGNALED,
     PORT_EXIT_STOP,
@@ -118,10 +119,10 @@ int port_count_cpus(int pid);
 int port_set_nice(int nice);
 int port_get_nice(int pid, int *nice);
 
-/* Reports the next change of a child, if any: its pid, 0 when nothing has changed, or a negative errno. */
-int port_wait(struct port_event *event);
-/* Whether a child has ended and waits to be reported. */
-bool port_has_ended(int pid);
+/* Reports the next change of a child, if any: its pid, 0 when nothing has changed, or a negative errno. When
+ * the child `kept` (0 for none) has ended, that is PORT_ENDED, without anything else in the event, again and
+ * again: it is not taken away, so that it can still be looked at. */
+int port_wait(int kept, struct port_event *event);
 
 /* Tracing that only looks at the end: the process stops once, when it exits, and dies with its tracer. */
 int port_trace_end(int pid);
