@@ -22,7 +22,7 @@ from swapstone.build.certificate import ImageFile
 from swapstone.build.kernels import Kernel, read_kernel
 from swapstone.build.modules import Module, Modules
 from swapstone.build.packages import Contents, Lock, Package, Progress, fetch, package_file, read_lock, sha256_of
-from swapstone.build.parts import KERNELS, MODULES, PARTS, Architecture, Part, architecture_of, part_of
+from swapstone.build.parts import KERNELS, PARTS, Architecture, Part, architecture_of, part_of
 from swapstone.model import Noun, UnavailableError, UserError
 from swapstone.model.share import cache_dir
 
@@ -37,7 +37,8 @@ class ImageRequest(Noun, frozen=True, kw_only=True):
         architecture: a name of `ARCHITECTURES`.
         kernel: a level of `KERNELS`, or the path of a kernel of the user's own: it holds a slash, or such a file exists.
         modules_folder: where the modules of the user's own kernel are; empty if all it needs is built in.
-        modules: names of those that are wanted; what they need comes with them.
+        modules: names of those that are wanted; what they need comes with them. None for the architecture's usual ones, or for none
+            where the user's own kernel has no modules folder.
         parts: names of `PARTS`.
         overlays: the caller's files.
     """
@@ -45,7 +46,7 @@ class ImageRequest(Noun, frozen=True, kw_only=True):
     architecture: str
     kernel: str = "generic"
     modules_folder: str = ""
-    modules: tuple[str, ...] = MODULES
+    modules: tuple[str, ...] | None = None
     parts: tuple[str, ...] = tuple(part.name for part in PARTS)
     overlays: tuple[Overlay, ...] = ()
 
@@ -56,7 +57,8 @@ class Image(Noun, frozen=True, kw_only=True):
     Attributes:
         architecture: a name of `ARCHITECTURES`.
         kernel: ``generic``, ``rt``, or the file name of the user's own.
-        banner: the kernel's version line.
+        banner: the kernel's version line, or empty where its file doesn't say it.
+        release: what ``uname -r`` will say, by the banner or else the modules; empty if neither tells.
         kernel_sha256: of the kernel's file.
         initrd_sha256: of the archive.
         modules: paths in the image, in the order in which they must be loaded.
@@ -67,6 +69,7 @@ class Image(Noun, frozen=True, kw_only=True):
     architecture: str
     kernel: str
     banner: str
+    release: str
     kernel_sha256: str
     initrd_sha256: str
     modules: tuple[str, ...]
@@ -107,6 +110,7 @@ class _Plan:
     architecture: Architecture
     parts: tuple[Part, ...]
     packages: tuple[Package, ...]
+    modules: tuple[str, ...]
     kernel_name: str
     package: Package | None
     own: tuple[Kernel, tuple[Module, ...]] | None
@@ -121,7 +125,7 @@ class _Plan:
             "code": _code(),
             "architecture": self.architecture.name,
             "kernel": [self.kernel_name, self.package.sha256 if self.package else "", *own],
-            "modules": self.request.modules,
+            "modules": self.modules,
             "parts": self.parts,
             "packages": [(package.name, package.sha256, package.objects) for package in self.packages],
             "overlays": [(overlay.part, overlay.digest()) for overlay in self.request.overlays],
@@ -175,7 +179,11 @@ def _plan(request: ImageRequest, lock: Lock | None) -> _Plan:
         own = _own_kernel(request, architecture)
         name = Path(request.kernel).name
     packages = assembly.needed_packages(wanted, locked_packages)
-    return _Plan(request, architecture, wanted, packages, name, package, own)
+    return _Plan(request, architecture, wanted, packages, _modules(request, architecture), name, package, own)
+
+
+def _modules(request: ImageRequest, architecture: Architecture) -> tuple[str, ...]:
+    return architecture.modules if request.modules is None else request.modules
 
 
 def _kernel_package(architecture: Architecture, name: str, packages: Sequence[Package], lock: Lock | None) -> Package:
@@ -197,12 +205,17 @@ def _own_kernel(request: ImageRequest, architecture: Architecture) -> tuple[Kern
     kernel = read_kernel(path)
     _check_architecture(kernel, architecture, str(path))
     if not request.modules_folder:
+        if request.modules:
+            raise UserError(
+                f"Modules of the kernel {path} are asked for, but not where they are.",
+                "Name their folder (--modules-folder), or leave them out if they are built in.",
+            )
         return kernel, ()
     folder = Path(request.modules_folder)
     if not folder.is_dir():
         raise UserError(f"There is no folder of modules {folder}.", "It is what `make modules_install` writes.")
     names = [found.relative_to(folder).as_posix() for found in folder.rglob("*") if found.is_file()]
-    loaded = Modules(names, lambda name: _read(folder / name)).load_order(request.modules)
+    loaded = Modules(names, lambda name: _read(folder / name)).load_order(_modules(request, architecture))
     _check_release(kernel, loaded)
     return kernel, loaded
 
@@ -222,11 +235,15 @@ def _check_architecture(kernel: Kernel, architecture: Architecture, what: str) -
         )
 
 
+def _release(kernel: Kernel) -> str:
+    return (kernel.banner.removeprefix("Linux version ").split() or [""])[0]
+
+
 def _check_release(kernel: Kernel, loaded: Sequence[Module]) -> None:
-    words = kernel.banner.removeprefix("Linux version ").split()
-    if loaded and words and loaded[0].release != words[0]:
+    release = _release(kernel)
+    if loaded and release and loaded[0].release != release:
         raise UserError(
-            f"The modules are for the kernel {loaded[0].release}, but the kernel is {words[0]}.",
+            f"The modules are for the kernel {loaded[0].release}, but the kernel is {release}.",
             "Give the modules that were built with it.",
         )
 
@@ -256,6 +273,7 @@ def _build(plan: _Plan, home: Path, progress: Progress) -> Image:
             architecture=plan.architecture.name,
             kernel=plan.kernel_name,
             banner=kernel.banner,
+            release=_release(kernel) or (loaded[0].release if loaded else ""),
             kernel_sha256=kernel_file.sha256,
             initrd_sha256=_digest(initrd),
             modules=order,
@@ -285,7 +303,7 @@ def _packaged_kernel(package: Package, plan: _Plan, work: Path) -> tuple[Kernel,
         file.write_bytes(contents.read(contents.find("boot/vmlinu*"))[0])
         kernel = read_kernel(file)
         _check_architecture(kernel, plan.architecture, package.name)
-        loaded = Modules(contents.names(), lambda name: contents.read(name)[0]).load_order(plan.request.modules)
+        loaded = Modules(contents.names(), lambda name: contents.read(name)[0]).load_order(plan.modules)
     _check_release(kernel, loaded)
     return kernel, loaded
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from swapstone.model import Noun, unknown
 
+MODULES: tuple[str, ...] = ("configfs", "qemu_fw_cfg", "null_blk", "lz4", "zstd", "zram", "ext4")
+"""What a measurement in a virtual machine needs of the kernel's modules."""
+
 
 class Architecture(Noun, frozen=True, kw_only=True):
     """A kind of machine that images are made for.
@@ -17,6 +20,7 @@ class Architecture(Noun, frozen=True, kw_only=True):
         emulator_package: what brings that.
         options: what the emulator is given for it.
         console: the kernel's name of the serial line.
+        modules: those that are loaded unless others are asked for.
     """
 
     name: str
@@ -27,6 +31,7 @@ class Architecture(Noun, frozen=True, kw_only=True):
     emulator_package: str
     options: tuple[str, ...]
     console: str
+    modules: tuple[str, ...] = MODULES
 
 
 ARCHITECTURES: tuple[Architecture, ...] = (
@@ -59,6 +64,8 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         emulator_package="qemu-system-arm",
         options=("-M", "virt", "-cpu", "cortex-a15"),
         console="ttyAMA0",
+        # The distribution's kernel for it is built without qemu_fw_cfg.
+        modules=tuple(name for name in MODULES if name != "qemu_fw_cfg"),
     ),
     Architecture(
         name="riscv64",
@@ -110,9 +117,6 @@ PARTS: tuple[Part, ...] = (
     Part(name="memtester", package="memtester", files=("sbin/memtester",)),
     Part(name="mke2fs", package="e2fsprogs", files=("sbin/mke2fs", "etc/mke2fs.conf")),
 )
-
-MODULES: tuple[str, ...] = ("configfs", "qemu_fw_cfg", "null_blk", "lz4", "zstd", "zram", "ext4")
-"""What a measurement in a virtual machine needs of the kernel's modules."""
 
 
 def architecture_of(name: str) -> Architecture:

@@ -83,7 +83,9 @@ def build_command(arch: str, kernel: str, modules_folder: str, modules: str, as_
         click.echo(json.dumps({"digest": built.image.digest(), "folder": str(built.folder), "image": made}, indent=1))
         return
     size = sum(path.stat().st_size for path in (built.kernel, built.initrd)) / 1e6
-    click.echo(f"{built.image.digest()}  {arch} {kernel}, {size:.1f} MB: {plain(built.image.banner)}")
+    click.echo(
+        f"{built.image.digest()}  {arch} {kernel}, {size:.1f} MB: {plain(built.image.banner or built.image.release)}"
+    )
     click.echo(f"  kernel {built.kernel}")
     click.echo(f"  initrd {built.initrd}")
 
@@ -97,19 +99,18 @@ def list_images(as_json: bool) -> None:
     Example:
       swapstone image list
     """
-    head = ["image", "architecture", "kernel", "banner", "digest", "MB", "last used"]
+    head = ["image", "architecture", "kernel", "release", "digest", "MB", "last used"]
     rows: list[list[object]] = []
     for kept in kept_images():
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.used_unix_s))
         size = round(kept.size_bytes / 1e6, 1)
         made = kept.image
-        said = (made.architecture, made.kernel, made.banner, made.digest()) if made else ("", "damaged", "", "")
+        said = (made.architecture, made.kernel, made.release, made.digest()) if made else ("", "damaged", "", "")
         rows.append([kept.path.name[:_SHOWN_DIGITS], *said, size, when])
     if as_json:
         click.echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
     elif rows:
-        short = [[*row[:3], _first_word(str(row[3])), *row[4:]] for row in rows]
-        click.echo(table(head, short), nl=False)
+        click.echo(table(head, rows), nl=False)
     else:
         click.echo("There are no images. Make one: swapstone image build")
 
@@ -194,7 +195,7 @@ def boot_arguments(architecture: Architecture, built: BuiltImage, memory_mb: int
 
 
 def _build(arch: str, kernel: str, modules_folder: str, modules: str) -> BuiltImage:
-    wanted = MODULES if not modules else () if modules == "none" else tuple(name for name in modules.split(",") if name)
+    wanted = None if not modules else () if modules == "none" else tuple(name for name in modules.split(",") if name)
     request = ImageRequest(
         architecture=arch,
         kernel=kernel,
@@ -221,10 +222,6 @@ def _seconds(text: str) -> float:
             f"{text!r} is not a length of time.", "Write a number with s, m, h or d, e.g. --older-than 30d."
         )
     return int(match[1]) * _UNITS_S[match[2]]
-
-
-def _first_word(banner: str) -> str:
-    return (banner.removeprefix("Linux version ").split() or [""])[0]
 
 
 def _name(kept: Kept) -> str:
