@@ -110,12 +110,13 @@ def _split(values: Iterable[str]) -> list[str]:
 
 
 def _wished(values: Iterable[str]) -> list[str]:
-    """Return what a module likes to have before it: an algorithm's name also stands for its plain implementation."""
+    """Return what a module likes to have before it. ``crypto-X`` is any module for the algorithm X, such as its plain one."""
     found = []
     for value in values:
         before, _, _ = value.partition("post:")
-        for name in before.replace("pre:", " ").split():
-            found += [_plain(name), f"{_plain(name)}_generic"]
+        for name in map(_plain, before.replace("pre:", " ").split()):
+            algorithm = name.removeprefix("crypto_")
+            found += [name, algorithm, f"{algorithm}_generic"]
     return found
 
 
