@@ -19,8 +19,8 @@ KERNEL_PART = "kernel"
 BASE_PART = "base"
 KERNEL_PATH = "kernel"
 MODULE_FOLDER = "lib/modules"
-MODULE_ORDER = f"{MODULE_FOLDER}/order"
-"""The image's list of its modules: a path a line, in the order in which they must be loaded."""
+MODULE_ORDER = "modules"
+"""The image's list of its modules: a path a line, in the order in which they must be loaded. A guest's first process reads it there."""
 
 
 class Overlay(Noun, frozen=True, kw_only=True):

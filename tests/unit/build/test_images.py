@@ -55,13 +55,13 @@ def test_an_image_holds_what_was_asked_for(lock: Lock) -> None:
     assert found["init"] == (0o100755, 0, 0, b"agent")
     assert found["bin/sh"][3] == b"busybox" and found["usr"][3] == b"."
     assert found["dev/console"][:3] == (0o020600, 5, 1)
-    assert found["lib/modules/order"][3] == b"/lib/modules/base.ko\n/lib/modules/top_one.ko\n"
+    assert found["modules"][3] == b"/lib/modules/base.ko\n/lib/modules/top_one.ko\n"
     assert built.image.modules == ("/lib/modules/base.ko", "/lib/modules/top_one.ko")
     assert built.kernel.read_bytes() == elf(62) + RELEASE.encode(), "the plain kernel, not the compressed one"
     assert built.image.release == RELEASE
     files = built.image.files
     assert set(files) == {"kernel", *(path for path in found if path not in {"bin", "etc", "lib", "lib/modules"})}
-    assert {files[path].part for path in ("kernel", "lib/modules/base.ko", "lib/modules/order")} == {"kernel"}
+    assert {files[path].part for path in ("kernel", "lib/modules/base.ko", "modules")} == {"kernel"}
     assert (files["bin/busybox"].part, files["init"].part, files["usr"].part) == ("busybox-static", "agent", "base")
 
 
