@@ -59,6 +59,7 @@ class Image(Noun, frozen=True, kw_only=True):
         kernel: ``generic``, ``rt``, or the file name of the user's own.
         banner: the kernel's version line, or empty where its file doesn't say it.
         release: what ``uname -r`` will say, by the banner or else the modules; empty if neither tells.
+        preempt_dynamic: whether the kernel was built to take ``preempt=`` on its command line; None where its package doesn't say.
         kernel_sha256: of the kernel's file.
         initrd_sha256: of the archive.
         modules: paths in the image, in the order in which they must be loaded.
@@ -70,6 +71,7 @@ class Image(Noun, frozen=True, kw_only=True):
     kernel: str
     banner: str
     release: str
+    preempt_dynamic: bool | None
     kernel_sha256: str
     initrd_sha256: str
     modules: tuple[str, ...]
@@ -148,7 +150,7 @@ def build_image(request: ImageRequest, *, lock: Lock | None = None, progress: Pr
 
     Raises:
         UserError: a name isn't known, a kernel or module can't be used, a package is gone or altered, the cache can't be written.
-        UnavailableError: the architecture or kernel can't be had here, or there is no apt-get.
+        UnavailableError: the architecture or kernel can't be had here, or there is no apt-get; or the kernel can't change its preemption.
     """
     plan = _plan(request, lock)
     options = KERNELS[request.kernel][1] if plan.package else ""
@@ -159,6 +161,11 @@ def build_image(request: ImageRequest, *, lock: Lock | None = None, progress: Pr
             fetch([*plan.packages, *([plan.package] if plan.package else [])], progress)
             image = _build(plan, home, progress)
         (home / _SEAL).touch()  # `swapstone image gc` goes by the last use
+    if options and image.preempt_dynamic is False:
+        raise UnavailableError(
+            f"The kernel {request.kernel} for {request.architecture} is unavailable: the packaged kernel was built without"
+            f" PREEMPT_DYNAMIC, so {options} would do nothing."
+        )
     return BuiltImage(image, home, options)
 
 
@@ -253,11 +260,11 @@ def _build(plan: _Plan, home: Path, progress: Progress) -> Image:
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
         work = Path(temporary)
         if plan.own is not None:
-            kernel, loaded = plan.own
+            (kernel, loaded), dynamic = plan.own, None
         else:
             assert plan.package is not None
             progress(f"unpacking {plan.package.name}")
-            kernel, loaded = _packaged_kernel(plan.package, plan, work)
+            kernel, loaded, dynamic = _packaged_kernel(plan.package, plan, work)
         tree = Tree()
         assembly.add_base(tree, shell="busybox" in plan.request.parts)
         order = assembly.add_modules(tree, loaded)
@@ -274,6 +281,7 @@ def _build(plan: _Plan, home: Path, progress: Progress) -> Image:
             kernel=plan.kernel_name,
             banner=kernel.banner,
             release=_release(kernel) or (loaded[0].release if loaded else ""),
+            preempt_dynamic=dynamic,
             kernel_sha256=kernel_file.sha256,
             initrd_sha256=_digest(initrd),
             modules=order,
@@ -297,15 +305,17 @@ def _write_through(path: Path, content: bytes) -> None:
         os.fsync(handle.fileno())
 
 
-def _packaged_kernel(package: Package, plan: _Plan, work: Path) -> tuple[Kernel, tuple[Module, ...]]:
+def _packaged_kernel(package: Package, plan: _Plan, work: Path) -> tuple[Kernel, tuple[Module, ...], bool | None]:
     with Contents(package_file(package.sha256), work) as contents:
         file = work / "vmlinuz"
         file.write_bytes(contents.read(contents.find("boot/vmlinu*"))[0])
         kernel = read_kernel(file)
         _check_architecture(kernel, plan.architecture, package.name)
         loaded = Modules(contents.names(), lambda name: contents.read(name)[0]).load_order(plan.modules)
+        configs = [name for name in contents.names() if name.startswith("boot/config-")]
+        dynamic = b"\nCONFIG_PREEMPT_DYNAMIC=y\n" in contents.read(configs[0])[0] if configs else None
     _check_release(kernel, loaded)
-    return kernel, loaded
+    return kernel, loaded, dynamic
 
 
 def read_image(home: Path) -> Image | None:

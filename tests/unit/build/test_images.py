@@ -114,12 +114,28 @@ def test_modes_of_preemption_are_the_generic_kernel_with_an_option(lock: Lock) -
     for mode in ("none", "voluntary", "full"):
         built = build_image(msgspec.structs.replace(REQUEST, kernel=mode), lock=lock)
         assert (built.folder, built.options) == (generic.folder, f"preempt={mode}")
+    assert generic.image.preempt_dynamic is None
     rt = build_image(msgspec.structs.replace(REQUEST, kernel="rt"), lock=lock)
     assert (rt.options, rt.image.release) == ("", "6.1.0-rt-x")
     certificate = certify(generic.image.files, rt.image.files, ["kernel"])
     assert {path for path, _ in certificate.differing} == {"kernel", "lib/modules/base.ko", "lib/modules/top_one.ko"}
     with pytest.raises(UserError, match="differ in more than agent"):
         certify(generic.image.files, rt.image.files, ["agent"])
+
+
+@pytest.mark.parametrize(("value", "dynamic"), [("=y", True), (" is not set", False)])
+def test_a_kernel_that_cant_change_its_preemption_is_unavailable(archive: Archive, value: str, dynamic: bool) -> None:
+    files = {"boot/vmlinuz-6": bzimage(b""), "boot/config-6": f"#\nCONFIG_PREEMPT_DYNAMIC{value}\n".encode()}
+    kernel = named(archive.add("linux-image-6", files), "generic")
+    lock = lock_of(kernel, archive.add("busybox-static", {"bin/busybox": b"#! a shell"}))
+    request = msgspec.structs.replace(REQUEST, modules=())
+    assert build_image(request, lock=lock).image.preempt_dynamic is dynamic
+    full = msgspec.structs.replace(request, kernel="full")
+    if dynamic:
+        assert build_image(full, lock=lock).options == "preempt=full"
+    else:
+        with pytest.raises(UnavailableError, match="built without PREEMPT_DYNAMIC, so preempt=full would do nothing"):
+            build_image(full, lock=lock)
 
 
 @pytest.mark.parametrize("damaged", ["kernel", "initrd", "image.json", "seal"])
