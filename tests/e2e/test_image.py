@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -16,6 +17,7 @@ from swapstone.build.certificate import certify
 from swapstone.build.images import BuiltImage, ImageRequest, build_image
 from swapstone.build.packages import package_file, read_lock
 from swapstone.build.parts import architecture_of
+from swapstone.cli.image import boot_arguments
 from swapstone.model import UnavailableError, UserError
 from tests.e2e.cli import command, environment, swapstone
 
@@ -25,17 +27,17 @@ INIT = f"""#!/bin/busybox sh
 /bin/busybox mount -t proc none /proc
 /bin/busybox mount -t sysfs none /sys
 /bin/busybox mount -t devtmpfs none /dev
-while read -r module; do /bin/busybox insmod "$module" || echo "failed: $module"; done </modules
-echo "uname: $(/bin/busybox uname -rm)"
-echo "zram: $(/bin/busybox cat /sys/block/zram0/comp_algorithm)"
+while read -r module; do /bin/busybox insmod "$module" || echo "said failed: $module"; done </modules
+echo "said uname: $(/bin/busybox uname -rm)"
+echo "said zram: $(/bin/busybox cat /sys/block/zram0/comp_algorithm)"
 echo 64M >/sys/block/zram0/disksize
-/sbin/mke2fs -q -t ext4 /dev/zram0 && /bin/busybox mount -t ext4 /dev/zram0 /mnt && echo "ext4: mounted"
-echo "cyclictest: $(/usr/bin/cyclictest --help | /bin/busybox head -1)"
-echo "stress-ng: $(/usr/bin/stress-ng --version)"
-echo "iperf3: $(/usr/bin/iperf3 --version | /bin/busybox head -1)"
-echo "memtester: $(/usr/sbin/memtester 1 1 2>/dev/null | /bin/busybox head -1)"
-echo "musl: $(/lib/ld-musl-*.so.1 2>&1 | /bin/busybox head -1)"
-echo "preempt: $(/bin/busybox cat /proc/cmdline)"
+/sbin/mke2fs -q -t ext4 /dev/zram0 && /bin/busybox mount -t ext4 /dev/zram0 /mnt && echo "said ext4: mounted"
+echo "said cyclictest: $(/usr/bin/cyclictest --help | /bin/busybox head -1)"
+echo "said stress-ng: $(/usr/bin/stress-ng --version)"
+echo "said iperf3: $(/usr/bin/iperf3 --version | /bin/busybox head -1)"
+echo "said memtester: $(/usr/sbin/memtester 1 1 2>/dev/null | /bin/busybox head -1)"
+echo "said musl: $(/lib/ld-musl-*.so.1 2>&1 | /bin/busybox head -1)"
+echo "said preempt: $(/bin/busybox cat /proc/cmdline)"
 echo "{DONE}"
 /bin/busybox poweroff -f
 """
@@ -89,13 +91,11 @@ def _request(architecture: str, kernel: str = "generic") -> ImageRequest:
 
 
 def _boot(architecture: str, built: BuiltImage) -> dict[str, str]:
-    """Boot an image to its end and return what its first process said, by the word before the colon."""
+    """Boot an image to its end and return what its first process said, by the word before its colon."""
     machine = architecture_of(architecture)
     assert shutil.which(machine.emulator), f"{machine.emulator} is not installed; ./test installs it"
-    append = f"console={machine.console} rdinit=/init quiet panic=-1 {built.options}".strip()
-    files = ("-kernel", str(built.kernel), "-initrd", str(built.initrd), "-append", append)
     result = subprocess.run(
-        [machine.emulator, *machine.options, "-accel", "tcg", "-m", "512", "-nographic", "-no-reboot", *files],
+        boot_arguments(machine, built, 512),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -104,8 +104,8 @@ def _boot(architecture: str, built: BuiltImage) -> dict[str, str]:
         check=False,
     )
     assert DONE in result.stdout, result.stdout[-3000:] + result.stderr
-    pairs = (line.strip().partition(": ") for line in result.stdout.splitlines())
-    return {name: said for name, _, said in pairs}
+    # The kernel may put a message of its own in front of a line.
+    return dict(re.findall(r"said (\S+): (.*?)\r?\n", result.stdout))
 
 
 @pytest.mark.slow

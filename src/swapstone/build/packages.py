@@ -191,8 +191,8 @@ def _download(apt: Apt, missing: Sequence[Package], folder: Path, progress: Prog
     try:
         apt.download(wanted, folder)
         return
-    except GoneError:
-        pass  # the lists may be older than the lock, or there are none yet
+    except UserError:
+        pass  # the lists may be older than the lock or the archive, or there are none yet
     progress(f"fetching the lists of packages for {apt.architecture}")
     trouble = apt.update()
     try:

@@ -46,6 +46,25 @@ def test_a_version_that_is_gone_is_named_with_what_to_do(archive: Archive, cache
     assert not list((cache / "packages").glob("*.deb")), "nothing of a set that isn't whole"
 
 
+def test_lists_that_are_older_than_the_archive_are_fetched_again(archive: Archive) -> None:
+    old = archive.add("tool", {}, version="1.0")
+    Apt("amd64").update()
+    archive.remove("tool", "1.0")
+    (archive.folder / "tool_1.0.deb").unlink()
+    new = archive.add("tool", {}, version="1.1")
+    with pytest.raises(GoneError, match=r"no longer has, for amd64: tool 1\.0\."):
+        fetch([old], lambda _: None)
+    fetch([new], lambda _: None)
+    assert package_file(new.sha256).is_file()
+
+
+def test_a_file_that_the_archive_lists_but_hasnt(archive: Archive) -> None:
+    package = archive.add("tool", {})
+    (archive.folder / "tool_1.0-1.deb").unlink()
+    with pytest.raises(UserError, match=r"Packages for amd64 can't be downloaded: Failed to fetch .*tool_1\.0-1\.deb"):
+        fetch([package], lambda _: None)
+
+
 def test_another_file_of_the_same_version_is_refused(archive: Archive, cache: Path) -> None:
     package = archive.add("tool", {"usr/bin/tool": b"changed"})
     wrong = msgspec.structs.replace(package, sha256="0" * 64)
