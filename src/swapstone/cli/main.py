@@ -28,6 +28,7 @@ COMMANDS = {
     "query": ("query", "Ask all records a question in SQL."),
     "list": ("listing", "List factors, levels, workloads, suites, studies, records or published figures."),
     "published": ("published", "Look at the published figures, and check them."),
+    "image": ("image", "Build, list and boot what virtual machines are made of."),
     "doctor": ("doctor", "Say what this machine can do and what makes its timings noisy."),
 }
 

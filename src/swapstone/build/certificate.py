@@ -1,0 +1,84 @@
+"""The certificate of a comparison: what differs between two images, and that it is only what was swapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from swapstone.model import Noun, UserError
+
+_SHOWN = 10
+
+
+class ImageFile(Noun, frozen=True, kw_only=True):
+    """One file of an image.
+
+    Attributes:
+        sha256: of its content; of a link, of its target.
+        mode: type and permissions.
+        part: what it came from: ``kernel``, a package's name, or the name that the caller gave.
+    """
+
+    sha256: str
+    mode: int
+    part: str
+
+
+Manifest = Mapping[str, ImageFile]
+"""Every file of an image by path; the kernel itself is ``kernel``, which is not in the archive."""
+
+
+class Certificate(Noun, frozen=True, kw_only=True):
+    """What was found when two images were laid side by side.
+
+    Attributes:
+        differing: paths that are not the same in both, sorted, each with the parts that it came from.
+        same: how many files are the same.
+        parts: the parts that were swapped.
+    """
+
+    differing: tuple[tuple[str, str], ...]
+    same: int
+    parts: tuple[str, ...]
+
+
+def certify(baseline: Manifest, candidate: Manifest, parts: Iterable[str]) -> Certificate:
+    """Compare two images file by file.
+
+    Args:
+        baseline: one image.
+        candidate: the other.
+        parts: what was swapped; only files that came from these may differ, on either side.
+
+    Returns:
+        The list of files that differ.
+
+    Raises:
+        UserError: something else differs too: the two can't be compared.
+    """
+    swapped = tuple(sorted(set(parts)))
+    differing, beyond = [], []
+    for path in sorted(baseline.keys() | candidate.keys()):
+        one, other = baseline.get(path), candidate.get(path)
+        if one == other:
+            continue
+        origins = sorted({side.part for side in (one, other) if side is not None})
+        differing.append((path, " and ".join(origins)))
+        if not set(origins) <= set(swapped):
+            beyond.append(f"{path} ({' and '.join(origins)}: {_how(one, other)})")
+    if beyond:
+        more = f" and {len(beyond) - _SHOWN} more" if len(beyond) > _SHOWN else ""
+        raise UserError(
+            f"The two images differ in more than {', '.join(swapped) or 'nothing'}: {', '.join(beyond[:_SHOWN])}{more}.",
+            "Build both from the same lock, with the same parts and modules.",
+        )
+    return Certificate(
+        differing=tuple(differing), same=len(baseline.keys() | candidate.keys()) - len(differing), parts=swapped
+    )
+
+
+def _how(one: ImageFile | None, other: ImageFile | None) -> str:
+    if one is None or other is None:
+        return f"only in the {'candidate' if one is None else 'baseline'}"
+    if one.sha256 != other.sha256:
+        return "other content"
+    return f"mode {one.mode:o} and {other.mode:o}" if one.mode != other.mode else "from different parts"

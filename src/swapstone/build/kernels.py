@@ -1,0 +1,174 @@
+"""Kernel files: what they are, and the plain ELF kernel inside a compressed one.
+
+A plain kernel starts by PVH without the boot code's decompression, which costs an emulated machine seconds.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import struct
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from swapstone.model import Noun, UserError
+
+_X86_SIGNATURE = (0x202, b"HdrS")  # Documentation/arch/x86/boot.rst
+_ARM64_SIGNATURE = (0x38, b"ARM\x64")  # Documentation/arch/arm64/booting.rst
+_RISCV_SIGNATURE = (0x38, b"RSC\x05")  # Documentation/arch/riscv/boot-image-header.rst
+_ARM_SIGNATURE = (0x24, b"\x18\x28\x6f\x01")  # the zImage magic, arch/arm/boot/compressed/head.S
+_XEN_PVH_NOTE = 18  # XEN_ELFNOTE_PHYS32_ENTRY
+
+
+class Kernel(Noun, frozen=True, kw_only=True):
+    """A kernel that a machine can start.
+
+    Attributes:
+        architecture: as ``uname -m`` has it: ``x86_64``, ``aarch64``, ``arm``, ``riscv64``.
+        image: what is given to the emulator.
+        banner: its version line, or empty where none was found.
+    """
+
+    architecture: str
+    image: bytes
+    banner: str
+
+
+def _unxz(data: bytes) -> bytes:
+    return lzma.LZMADecompressor().decompress(data)
+
+
+def _gunzip(data: bytes) -> bytes:
+    return zlib.decompressobj(wbits=31).decompress(data)
+
+
+_PAYLOADS: tuple[tuple[bytes, str, Callable[[bytes], bytes] | None], ...] = (
+    (b"\xfd7zXZ\0", "xz", _unxz),
+    (b"\x1f\x8b", "gzip", _gunzip),
+    (b"\x5d\0\0", "lzma", lambda data: lzma.LZMADecompressor(lzma.FORMAT_ALONE).decompress(data)),
+    (b"\x02\x21", "lz4", None),
+    (b"\x28\xb5\x2f\xfd", "zstd", None),
+    (b"\x89LZO", "lzo", None),
+    (b"BZh", "bzip2", None),
+)
+"""First bytes of a compressed kernel, its compression, and how it is undone; None where that needs what Python hasn't."""
+
+
+def read_kernel(path: Path) -> Kernel:
+    """Read a kernel's file.
+
+    Args:
+        path: a bzImage (x86_64), an Image, possibly gzipped (arm64, riscv64), a zImage (arm) or a plain ELF kernel.
+
+    Returns:
+        The kernel, decompressed where that makes it start sooner and it can still be started.
+
+    Raises:
+        UserError: it can't be read, is no kernel, or is one for a machine that is not known.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"The kernel {path} can't be read: {error.strerror}.") from error
+    if data[:2] == b"\x1f\x8b":
+        try:
+            data = gzip.decompress(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise UserError(f"The kernel {path} is a damaged gzip file: {error}.") from error
+    if _signed(data, _X86_SIGNATURE):
+        return Kernel(architecture="x86_64", image=_plain_x86(data), banner=_banner_of_x86(data))
+    for signature, architecture in (
+        (_ARM64_SIGNATURE, "aarch64"),
+        (_RISCV_SIGNATURE, "riscv64"),
+        (_ARM_SIGNATURE, "arm"),
+    ):
+        if _signed(data, signature):
+            return Kernel(architecture=architecture, image=data, banner=_banner(data))
+    if data[:4] == b"\x7fELF":
+        return _elf_kernel(path, data)
+    raise UserError(
+        f"{path} is not a kernel that Swapstone knows.",
+        "It takes a bzImage, Image, Image.gz, zImage, or a plain vmlinux.",
+    )
+
+
+def _signed(data: bytes, signature: tuple[int, bytes]) -> bool:
+    at, magic = signature
+    return data[at : at + len(magic)] == magic
+
+
+def _plain_x86(data: bytes) -> bytes:
+    """Return the ELF kernel in a bzImage if it can be had and starts by PVH; else the bzImage."""
+    sectors = data[0x1F1] or 4
+    offset, length = struct.unpack_from("<II", data, 0x248)
+    start = (sectors + 1) * 512 + offset
+    payload = data[start : start + length]
+    for magic, _, undo in _PAYLOADS:
+        if payload.startswith(magic) and undo is not None:
+            try:
+                plain = undo(payload)
+            except (lzma.LZMAError, zlib.error, EOFError):
+                return data
+            return plain if _starts_by_pvh(plain) else data
+    return data
+
+
+def _starts_by_pvh(data: bytes) -> bool:
+    """Say whether an ELF kernel has the note that PVH starts by (CONFIG_PVH)."""
+    try:
+        elf = ELFFile(io.BytesIO(data))
+        notes = (
+            note for segment in elf.iter_segments() if segment["p_type"] == "PT_NOTE" for note in _notes(segment.data())
+        )
+        return any(name == b"Xen\0" and kind == _XEN_PVH_NOTE for name, kind in notes)
+    except (ELFError, ValueError, struct.error):
+        return False
+
+
+def _notes(data: bytes) -> list[tuple[bytes, int]]:
+    """Return (name, type) of each note of a segment."""
+    found, at = [], 0
+    while at + 12 <= len(data):
+        name_size, size, kind = struct.unpack_from("<III", data, at)
+        found.append((data[at + 12 : at + 12 + name_size], kind))
+        at += 12 + (name_size + 3) // 4 * 4 + (size + 3) // 4 * 4
+    return found
+
+
+def _banner_of_x86(data: bytes) -> str:
+    """Return the version in a bzImage's header: its pointer is at 0x20e, relative to 0x200."""
+    (pointer,) = struct.unpack_from("<H", data, 0x20E)
+    return _text(data[pointer + 0x200 : pointer + 0x200 + 200]) if pointer else ""
+
+
+def _banner(data: bytes) -> str:
+    at = data.find(b"Linux version ")
+    return _text(data[at : at + 200]) if at >= 0 else ""
+
+
+def _text(data: bytes) -> str:
+    return data.partition(b"\0")[0].partition(b"\n")[0].decode("ascii", "backslashreplace")
+
+
+def _elf_kernel(path: Path, data: bytes) -> Kernel:
+    machines = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", "EM_ARM": "arm", "EM_RISCV": "riscv64"}
+    try:
+        machine = ELFFile(io.BytesIO(data))["e_machine"]
+    except ELFError as error:
+        raise UserError(f"{path} is a damaged ELF file: {error}.") from error
+    banner = _banner(data)
+    if machine not in machines or not banner:
+        raise UserError(
+            f"{path} is an ELF file, but not a kernel that Swapstone knows.", "A plain kernel is called vmlinux."
+        )
+    if machine == "EM_X86_64" and not _starts_by_pvh(data):
+        raise UserError(
+            f"{path} is a plain kernel without PVH: the emulator can't start it.",
+            "Give the bzImage instead (arch/x86/boot/bzImage), or build it with CONFIG_PVH=y.",
+        )
+    return Kernel(architecture=machines[machine], image=data, banner=banner)

@@ -1,0 +1,230 @@
+"""`swapstone image`: what a virtual machine is made of."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from swapstone.build import cpio
+from swapstone.build.assembly import Overlay
+from swapstone.build.image_cache import Kept, collect, kept_images
+from swapstone.build.images import BuiltImage, ImageRequest, build_image
+from swapstone.build.packages import lock_path, read_lock, write_lock
+from swapstone.build.parts import ARCHITECTURES, KERNELS, MODULES, Architecture, architecture_of
+from swapstone.build.renewal import renew
+from swapstone.cli.tables import plain, table
+from swapstone.model import UnavailableError, UserError
+from swapstone.model.share import share_dir
+
+CONSOLE_MEMORY_MB = 512
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_SHOWN_DIGITS = 12
+
+architecture_option = click.option(
+    "--arch", default="x86_64", show_default=True, help="x86_64, arm64, armhf or riscv64.", metavar="NAME"
+)
+kernel_option = click.option(
+    "--kernel",
+    default="generic",
+    show_default=True,
+    help=f"{', '.join(KERNELS)}, or a kernel's file.",
+    metavar="NAME|PATH",
+)
+modules_folder_option = click.option(
+    "--modules-folder", default="", help="Where the modules of your own kernel are.", metavar="FOLDER"
+)
+modules_option = click.option(
+    "--modules",
+    default="",
+    help=f"Modules that are loaded, with commas; 'none' for none.  [default: {','.join(MODULES)}]",
+    metavar="NAMES",
+)
+
+
+@click.group()
+def image_command() -> None:
+    r"""Build, list and boot what virtual machines are made of: a kernel, its modules and programs of packages.
+
+    \b
+    Examples:
+      swapstone image build --arch arm64 --kernel rt
+      swapstone image list
+      swapstone image boot
+    """
+
+
+@image_command.command("build")
+@architecture_option
+@kernel_option
+@modules_folder_option
+@modules_option
+@click.option("--json", "as_json", is_flag=True, help="Print what the image is made of as JSON.")
+def build_command(arch: str, kernel: str, modules_folder: str, modules: str, as_json: bool) -> None:
+    r"""Build an image with a console, or take it from the cache.
+
+    Its packages are those of the lock that Swapstone ships, fetched by apt-get without root. Equal input gives equal bytes.
+
+    \b
+    Examples:
+      swapstone image build --kernel rt
+      swapstone image build --kernel ./arch/x86/boot/bzImage --modules-folder ./lib/modules/6.1.0
+    """
+    built = _build(arch, kernel, modules_folder, modules)
+    if as_json:
+        made = json.loads(built.image.encoded())
+        click.echo(json.dumps({"digest": built.image.digest(), "folder": str(built.folder), "image": made}, indent=1))
+        return
+    size = sum(path.stat().st_size for path in (built.kernel, built.initrd)) / 1e6
+    click.echo(
+        f"{built.image.digest()}  {arch} {kernel}, {size:.1f} MB: {plain(built.image.banner or built.image.release)}"
+    )
+    click.echo(f"  kernel {built.kernel}")
+    click.echo(f"  initrd {built.initrd}")
+
+
+@image_command.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects.")
+def list_images(as_json: bool) -> None:
+    r"""List the images in the cache, the one used last first.
+
+    \b
+    Example:
+      swapstone image list
+    """
+    head = ["image", "architecture", "kernel", "release", "digest", "MB", "last used"]
+    rows: list[list[object]] = []
+    for kept in kept_images():
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.used_unix_s))
+        size = round(kept.size_bytes / 1e6, 1)
+        made = kept.image
+        said = (made.architecture, made.kernel, made.release, made.digest()) if made else ("", "damaged", "", "")
+        rows.append([kept.path.name[:_SHOWN_DIGITS], *said, size, when])
+    if as_json:
+        click.echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
+    elif rows:
+        click.echo(table(head, rows), nl=False)
+    else:
+        click.echo("There are no images. Make one: swapstone image build")
+
+
+@image_command.command("gc")
+@click.option("--older-than", default="30d", show_default=True, help="Last used so long ago, e.g. 12h.", metavar="TIME")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+def gc_command(older_than: str, dry_run: bool) -> None:
+    r"""Remove images, packages and lists of packages that have not been used for some time.
+
+    \b
+    Examples:
+      swapstone image gc --dry-run
+      swapstone image gc --older-than 0d
+    """
+    gone = collect(_seconds(older_than), dry_run=dry_run)
+    for kept in gone:
+        click.echo(f"{kept.size_bytes / 1e6:8.1f} MB  {kept.kind}  {_name(kept)}")
+    total = sum(kept.size_bytes for kept in gone) / 1e6
+    did = "would be removed" if dry_run else "removed"
+    click.echo(f"{total:8.1f} MB {did}." if gone else f"Nothing has been unused for {older_than}.")
+
+
+@image_command.command("lock")
+@click.option("--arch", multiple=True, help="Only this one; may be given several times.", metavar="NAME")
+def lock_command(arch: tuple[str, ...]) -> None:
+    r"""Renew the lock: write down the versions and digests of packages that the archive has today.
+
+    Images that are built from it afterwards have other digests, and figures from them are compared with older ones at your own risk.
+
+    \b
+    Example:
+      swapstone image lock --arch x86_64
+    """
+    chosen = [architecture_of(name) for name in arch] or list(ARCHITECTURES)
+    old = read_lock() if lock_path().is_file() and arch else None
+    lock = renew(chosen, old, _say)
+    write_lock(lock)
+    for name, why in sorted(lock.unavailable.items()):
+        click.echo(f"unavailable: {name}: {why}")
+    click.echo(f"{lock_path()} names {len(lock.packages)} packages.")
+
+
+@image_command.command("boot")
+@architecture_option
+@kernel_option
+@modules_folder_option
+@modules_option
+@click.option("--memory", default=CONSOLE_MEMORY_MB, show_default=True, help="In MiB.", type=click.IntRange(min=64))
+@click.option("--print-command", is_flag=True, help="Print the emulator's command line instead of running it.")
+def boot_command(
+    arch: str, kernel: str, modules_folder: str, modules: str, memory: int, print_command: bool
+) -> int | None:
+    r"""Boot an image in an emulator, with a shell on this terminal. Leave with `exit`, or Ctrl-A X.
+
+    \b
+    Examples:
+      swapstone image boot --kernel rt
+      swapstone image boot --arch arm64
+    """
+    architecture = architecture_of(arch)
+    if shutil.which(architecture.emulator) is None:
+        raise UnavailableError(
+            f"{architecture.emulator} is not installed: an image for {arch} can't be booted here.",
+            f"Install it: sudo apt-get install {architecture.emulator_package}",
+        )
+    command = boot_arguments(architecture, _build(arch, kernel, modules_folder, modules), memory)
+    if print_command:
+        click.echo(shlex.join(command))
+        return None
+    return subprocess.run(command, check=False).returncode
+
+
+def boot_arguments(architecture: Architecture, built: BuiltImage, memory_mb: int) -> list[str]:
+    """Return the emulator's command line for a console on standard input and output."""
+    append = f"console={architecture.console} rdinit=/init quiet panic=-1 {built.options}".strip()
+    return [
+        *(architecture.emulator, *architecture.options, "-accel", "tcg", "-m", str(memory_mb)),
+        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "mon:stdio"),
+        *("-kernel", str(built.kernel), "-initrd", str(built.initrd), "-append", append),
+    ]
+
+
+def _build(arch: str, kernel: str, modules_folder: str, modules: str) -> BuiltImage:
+    wanted = None if not modules else () if modules == "none" else tuple(name for name in modules.split(",") if name)
+    request = ImageRequest(
+        architecture=arch,
+        kernel=kernel,
+        modules_folder=modules_folder,
+        modules=wanted,
+        overlays=(Overlay(part="console", entries={"init": _console_init()}),),
+    )
+    return build_image(request, progress=_say)
+
+
+def _console_init() -> cpio.Entry:
+    path: Path = share_dir() / "native" / "images" / "console-init"
+    return cpio.file(path.read_bytes(), executable=True)
+
+
+def _say(line: str) -> None:
+    click.echo(plain(line), file=sys.stderr)
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+)([smhd])", text)
+    if match is None:
+        raise UserError(
+            f"{text!r} is not a length of time.", "Write a number with s, m, h or d, e.g. --older-than 30d."
+        )
+    return int(match[1]) * _UNITS_S[match[2]]
+
+
+def _name(kept: Kept) -> str:
+    if kept.image is not None:
+        return f"{kept.image.architecture} {kept.image.kernel} {kept.image.digest()}"
+    return plain(kept.path.name[:_SHOWN_DIGITS])

@@ -1,0 +1,191 @@
+"""`swapstone image`: quick checks of what it says; the slow ones build and boot real images."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swapstone.build import cpio
+from swapstone.build.assembly import Overlay
+from swapstone.build.certificate import certify
+from swapstone.build.images import BuiltImage, ImageRequest, build_image
+from swapstone.build.packages import package_file, read_lock
+from swapstone.build.parts import architecture_of
+from swapstone.cli.image import boot_arguments
+from swapstone.model import UnavailableError, UserError
+from tests.e2e.cli import command, environment, swapstone
+
+BOOT_TIMEOUT_S = 150
+DONE = "the test is over"
+INIT = f"""#!/bin/busybox sh
+/bin/busybox mount -t proc none /proc
+/bin/busybox mount -t sysfs none /sys
+/bin/busybox mount -t devtmpfs none /dev
+while read -r module; do /bin/busybox insmod "$module" || echo "said failed: $module"; done </modules
+echo "said uname: $(/bin/busybox uname -rm)"
+echo "said zram: $(/bin/busybox cat /sys/block/zram0/comp_algorithm)"
+echo 64M >/sys/block/zram0/disksize
+/sbin/mke2fs -q -t ext4 /dev/zram0 && /bin/busybox mount -t ext4 /dev/zram0 /mnt && echo "said ext4: mounted"
+echo "said cyclictest: $(/usr/bin/cyclictest --help | /bin/busybox head -1)"
+echo "said stress-ng: $(/usr/bin/stress-ng --version)"
+echo "said iperf3: $(/usr/bin/iperf3 --version | /bin/busybox head -1)"
+echo "said memtester: $(/usr/sbin/memtester 1 1 2>/dev/null | /bin/busybox head -1)"
+echo "said musl: $(/lib/ld-musl-*.so.1 2>&1 | /bin/busybox head -1)"
+echo "said preempt: $(/bin/busybox cat /proc/cmdline)"
+echo "{DONE}"
+/bin/busybox poweroff -f
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["build", "--arch", "mips"], "no architecture named 'mips'", "arm64"),
+        (["build", "--kernel", "./absent"], "no kernel './absent'", "by its path"),
+        (["build", "--kernel", "rt", "--modules-folder", "/tmp"], "brings its own modules", "kernel of your own"),
+        (["gc", "--older-than", "soon"], "'soon' is not a length of time", "--older-than 30d"),
+        (["lock", "--arch", "mips"], "no architecture named 'mips'", "arm64"),
+        (["boot", "--arch", "mips"], "no architecture named 'mips'", "arm64"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_mistakes_are_explained(tmp_path: Path, arguments: list[str], message: str, hint: str) -> None:
+    result = swapstone(tmp_path, "image", *arguments, expect=2, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert message in result.stderr and hint in result.stderr
+    assert result.stdout == "" and list(tmp_path.iterdir()) == []
+
+
+def test_an_architecture_that_isnt_there_is_unavailable_with_its_reason(tmp_path: Path) -> None:
+    reason = read_lock().unavailable.get("riscv64")
+    if reason is None:
+        pytest.skip("the lock has riscv64")
+    result = swapstone(tmp_path, "image", "build", "--arch", "riscv64", expect=2, XDG_CACHE_HOME=str(tmp_path))
+    assert f"There are no images for riscv64: {reason}." in result.stderr
+
+
+def test_without_an_emulator_the_package_is_named(tmp_path: Path) -> None:
+    result = swapstone(tmp_path, "image", "boot", "--arch", "arm64", expect=2, PATH="/nonexistent")
+    assert "qemu-system-aarch64 is not installed" in result.stderr
+    assert "sudo apt-get install qemu-system-arm" in result.stderr
+    text = swapstone(tmp_path, "doctor", PATH="/nonexistent").stdout
+    assert "virtual machines of arm64 are unavailable" in text and "sudo apt-get install qemu-system-arm" in text
+
+
+def test_an_empty_cache(tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    assert "swapstone image build" in swapstone(tmp_path, "image", "list", XDG_CACHE_HOME=cache).stdout
+    assert json.loads(swapstone(tmp_path, "image", "list", "--json", XDG_CACHE_HOME=cache).stdout) == []
+    assert swapstone(tmp_path, "image", "gc", XDG_CACHE_HOME=cache).stdout == "Nothing has been unused for 30d.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def _request(architecture: str, kernel: str = "generic") -> ImageRequest:
+    overlay = Overlay(part="test", entries={"init": cpio.file(INIT.encode(), executable=True)})
+    return ImageRequest(architecture=architecture, kernel=kernel, overlays=(overlay,))
+
+
+def _boot(architecture: str, built: BuiltImage) -> dict[str, str]:
+    """Boot an image to its end and return what its first process said, by the word before its colon."""
+    machine = architecture_of(architecture)
+    assert shutil.which(machine.emulator), f"{machine.emulator} is not installed; ./test installs it"
+    result = subprocess.run(
+        boot_arguments(machine, built, 512),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=BOOT_TIMEOUT_S,
+        check=False,
+    )
+    assert DONE in result.stdout, result.stdout[-3000:] + result.stderr
+    # The kernel may put a message of its own in front of a line.
+    return dict(re.findall(r"said (\S+): (.*?)\r?\n", result.stdout))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("architecture", "kernel", "machine"),
+    [
+        ("x86_64", "rt", "x86_64"),
+        ("x86_64", "none", "x86_64"),
+        ("arm64", "generic", "aarch64"),
+        ("armhf", "generic", "armv7l"),
+    ],
+)
+def test_an_image_boots_and_its_programs_run(architecture: str, kernel: str, machine: str) -> None:
+    try:
+        built = build_image(_request(architecture, kernel))
+    except UnavailableError as error:
+        pytest.skip(error.message)
+    said = _boot(architecture, built)
+    assert said["uname"] == f"{built.image.release} {machine}"
+    assert ("-rt-" in said["uname"]) == (kernel == "rt")
+    assert {"lzo-rle", "lz4", "zstd"} <= set(said["zram"].replace("[", "").replace("]", "").split())
+    assert said["ext4"] == "mounted"
+    assert said["cyclictest"].startswith("cyclictest V") and said["stress-ng"].startswith("stress-ng, version")
+    assert said["iperf3"].startswith("iperf 3") and said["memtester"].startswith("memtester version")
+    assert said["musl"].startswith("musl libc")
+    assert "failed" not in said
+    assert ("preempt=none" in said["preempt"]) == (kernel == "none")
+
+
+@pytest.mark.slow
+def test_building_twice_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = package_file("").parent
+    first = build_image(_request("x86_64"))
+    (tmp_path / "swapstone").mkdir()
+    (tmp_path / "swapstone" / "packages").symlink_to(packages)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    said: list[str] = []
+    second = build_image(_request("x86_64"), progress=said.append)
+    assert any(line.startswith("unpacking") for line in said), "it was built again, not taken from the cache"
+    assert first.folder.parent != second.folder.parent
+    assert first.kernel.read_bytes() == second.kernel.read_bytes()
+    assert first.initrd.read_bytes() == second.initrd.read_bytes()
+    assert first.image.digest() == second.image.digest()
+
+
+@pytest.mark.slow
+def test_two_kernels_differ_in_the_kernel_and_its_modules_alone() -> None:
+    generic, rt = build_image(_request("x86_64")), build_image(_request("x86_64", "rt"))
+    certificate = certify(generic.image.files, rt.image.files, ["kernel"])
+    assert certificate.same > 40
+    assert {path for path, _ in certificate.differing} == {
+        "kernel",
+        *(path[1:] for path in (*generic.image.modules, *rt.image.modules)),
+        *(["modules"] if generic.image.modules != rt.image.modules else []),
+    }
+    altered = msgspec.structs.replace(_request("x86_64", "rt"), parts=("busybox",))
+    with pytest.raises(UserError, match="differ in more than kernel: bin/cyclictest"):
+        certify(generic.image.files, build_image(altered).image.files, ["kernel"])
+
+
+@pytest.mark.slow
+def test_the_console_can_be_used_and_left(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        command("image", "boot"),
+        env=environment(tmp_path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+    )
+    assert process.stdin is not None and process.stdout is not None
+    try:
+        for line in process.stdout:
+            if "Leave with exit" in line:
+                break
+        process.stdin.write("echo $((6 * 7)) from the console\nexit\n")
+        process.stdin.flush()
+        rest, _ = process.communicate(timeout=BOOT_TIMEOUT_S)
+    finally:
+        process.kill()
+    assert "42 from the console" in rest
+    assert process.returncode == 0

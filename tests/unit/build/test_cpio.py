@@ -1,0 +1,79 @@
+"""Archives for the kernel: the same bytes for the same content, and all that a file system needs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from swapstone.build import cpio
+from swapstone.model import UserError
+
+
+def read(data: bytes) -> dict[str, tuple[int, int, int, bytes]]:
+    """Read an archive as the kernel's documentation describes it: path to (mode, major, minor, content)."""
+    found: dict[str, tuple[int, int, int, bytes]] = {}
+    numbers: set[int] = set()
+    at = 0
+    while True:
+        assert data[at : at + 6] == b"070701" and at % 4 == 0
+        fields = [int(data[at + 6 + 8 * n : at + 14 + 8 * n], 16) for n in range(13)]
+        name = data[at + 110 : at + 110 + fields[11] - 1].decode()
+        assert data[at + 109 + fields[11]] == 0
+        start = at + (110 + fields[11] + 3) // 4 * 4
+        if name == "TRAILER!!!":
+            assert start == len(data)
+            return found
+        assert fields[0] not in numbers
+        numbers.add(fields[0])
+        assert fields[2:4] == [0, 0] and fields[5] == 0
+        found[name] = (fields[1], fields[9], fields[10], data[start : start + fields[6]])
+        at = (start + fields[6] + 3) // 4 * 4
+
+
+def test_files_folders_links_and_devices_come_back() -> None:
+    entries = {
+        "dev/console": cpio.device(5, 1),
+        "bin/sh": cpio.link("busybox"),
+        "bin/busybox": cpio.file(b"odd", executable=True),
+        "etc/empty": cpio.file(b""),
+    }
+    found = read(cpio.archive(entries))
+    assert list(found) == ["bin", "bin/busybox", "bin/sh", "dev", "dev/console", "etc", "etc/empty"]
+    assert found["dev/console"] == (0o020600, 5, 1, b"")
+    assert found["bin/sh"] == (0o120777, 0, 0, b"busybox")
+    assert found["bin/busybox"] == (0o100755, 0, 0, b"odd")
+    assert found["bin"][0] == 0o040755 and found["etc/empty"] == (0o100644, 0, 0, b"")
+
+
+def test_the_bytes_depend_on_nothing_but_the_content(tmp_path: Path) -> None:
+    for name, moment in (("one", 0), ("two", 10**9)):
+        top = tmp_path / name / "top"
+        top.mkdir(parents=True)
+        (top / "b").write_bytes(b"2")
+        (top / "a").mkdir()
+        (top / "a" / "x").symlink_to("../b")
+        os.utime(top / "b", (moment, moment))
+    first, second = (cpio.archive(cpio.tree(tmp_path / name / "top")) for name in ("one", "two"))
+    assert first == second
+    (tmp_path / "two" / "top" / "b").chmod(0o755)
+    assert cpio.archive(cpio.tree(tmp_path / "two" / "top")) != first
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../x", "a/../b", "a//b", "./a", ""])
+def test_a_path_that_leaves_the_root_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match="can't be a path in an image"):
+        cpio.archive({name: cpio.file(b"")})
+
+
+def test_what_is_wanted_must_be_there(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "m.ko").write_bytes(b"m")
+    (tmp_path / "other").write_bytes(b"o")
+    assert sorted(cpio.tree(tmp_path, ["lib"])) == ["lib", "lib/m.ko"]
+    with pytest.raises(UserError, match=r"none\.ko is not in"):
+        cpio.tree(tmp_path, ["lib/none.ko"])
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="neither a file nor a folder nor a link"):
+        cpio.tree(tmp_path)
