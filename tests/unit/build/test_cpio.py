@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.build import cpio
-from swapstone.model import UserError
+from swapstone.model import UserError, cpio
 
 
 def read(data: bytes) -> dict[str, tuple[int, int, int, bytes]]:
