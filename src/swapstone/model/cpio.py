@@ -5,7 +5,9 @@ The format is the kernel's own, described in its Documentation/driver-api/early-
 
 from __future__ import annotations
 
+import lzma
 import stat
+import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
@@ -16,6 +18,9 @@ _MAGIC = b"070701"
 _ALIGNMENT = 4
 _MOST_BYTES = 0xFFFFFFFF
 _END = "TRAILER!!!"
+_HEADER_BYTES = 110
+_UNKNOWN = (b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18", b"\x89LZO", b"BZh", b"\x5d\0\0")
+"""First bytes of archives that a kernel can unpack and this can't: zstd, lz4, lzo, bzip2, lzma."""
 
 
 class Entry(Noun, frozen=True, kw_only=True):
@@ -84,6 +89,63 @@ def _encoded(number: int, name: str, entry: Entry) -> bytes:
 
 def _padded(data: bytes) -> bytes:
     return data + bytes(-len(data) % _ALIGNMENT)
+
+
+def unpack(data: bytes) -> dict[str, Entry] | None:
+    """Read archives as a kernel does: several may follow one another, each plain or compressed; the last of each path counts.
+
+    Returns:
+        The entries by path, or None when a part is compressed by what can't be undone here (only gzip and xz can).
+
+    Raises:
+        UserError: a part is no archive at all, or is cut short.
+    """
+    found: dict[str, Entry] = {}
+    while rest := data.lstrip(b"\0"):
+        try:
+            if rest.startswith(_MAGIC):
+                data = _unpack_one(rest, found)
+            elif rest.startswith(b"\x1f\x8b"):
+                unzip = zlib.decompressobj(wbits=31)
+                _unpack_all(unzip.decompress(rest), found)
+                data = unzip.unused_data
+            elif rest.startswith(b"\xfd7zXZ\0"):
+                unxz = lzma.LZMADecompressor()
+                _unpack_all(unxz.decompress(rest), found)
+                data = unxz.unused_data
+            elif rest.startswith(_UNKNOWN):
+                return None
+            else:
+                raise ValueError("a part of it is neither an archive nor a known compression of one")
+        except (ValueError, zlib.error, lzma.LZMAError) as error:
+            raise UserError(
+                f"The initrd can't be read: {error}.", "It must be a cpio archive of the format newc."
+            ) from error
+    return found
+
+
+def _unpack_all(data: bytes, found: dict[str, Entry]) -> None:
+    while data := data.lstrip(b"\0"):
+        data = _unpack_one(data, found)
+
+
+def _unpack_one(data: bytes, found: dict[str, Entry]) -> bytes:
+    """Add one archive's entries; return what follows it."""
+    at = 0
+    while data[at : at + len(_MAGIC)] == _MAGIC:
+        fields = [int(data[at + 6 + 8 * number : at + 14 + 8 * number], 16) for number in range(13)]
+        name_end = at + _HEADER_BYTES + fields[11]
+        start = (name_end + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+        end = start + fields[6]
+        if end > len(data):
+            break
+        name = data[at + _HEADER_BYTES : name_end - 1].decode(errors="surrogateescape")
+        at = (end + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+        if name == _END:
+            return data[at:]
+        path = str(PurePosixPath(name.lstrip("/")))
+        found[path] = Entry(mode=fields[1], content=data[start:end], device=(fields[9], fields[10]))
+    raise ValueError("an archive in it is cut short")
 
 
 def tree(top: Path, only: Iterable[str] = ("",)) -> dict[str, Entry]:
