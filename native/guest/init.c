@@ -13,7 +13,7 @@
 #include "../port/machine.h"
 #include "../port/port.h"
 
-enum { CONSOLE = 1, ORDER_BYTES = 2 << 20, CHUNK = 4096, FILE_BYTES = 8192 };
+enum { CONSOLE = 1, ORDER_BYTES = 2 << 20, CHUNK = 4096, FILE_BYTES = 8192, PAUSE_NS = 10000000 };
 
 static struct {
     char bytes[CHUNK];
@@ -216,6 +216,19 @@ static void reap(int agent) {
     }
 }
 
+/* Gives the emulator time to stop the machine. It must be busy meanwhile: QEMU moves the clock of an idle one
+ * on to the next timer, even one that it is about to stop. As it is busy with the same whether it is stopped
+ * or not, and wherever, what follows is the same too. The line on the channel says that the time is over. */
+static void let_be_saved(void) {
+    int64_t start_ns = port_now_ns();
+
+    port_ask_for_pause();
+    while (port_now_ns() - start_ns < PAUSE_NS)
+        ;
+    say("swapstone-goes-on\n");
+    flush();
+}
+
 int port_main(int count, char **arguments) {
     static char order[ORDER_BYTES + 1];
     const char *at = order;
@@ -225,8 +238,7 @@ int port_main(int count, char **arguments) {
     mount_all();
     load_modules();
     speech.channel = port_open_channel();
-    port_pause_machine();
-    /* From here on a machine that was saved goes on as one that was not. */
+    let_be_saved();
     long size = port_read_order(order, ORDER_BYTES);
     need(size, "can't read ", "the order");
     int64_t start_ns = port_now_ns();

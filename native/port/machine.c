@@ -62,10 +62,10 @@ static _Noreturn void end_by_kernel(void) {
 enum {
     PORT_DEBUG_CONSOLE = 0xe9,
     PORT_DEBUG_EXIT = 0xf4,
-    PORT_PVPANIC = 0x505,
+    PORT_WATCHDOG = 0x443,
     PORT_FW_CFG_SELECT = 0x510,
     PORT_FW_CFG_DATA = 0x511,
-    PVPANIC_PANICKED = 1,
+    WATCHDOG_AT_ONCE = 15, /* the last of its times is 0 s */
     FW_CFG_SIGNATURE = 0,
     FW_CFG_DIRECTORY = 0x19,
     FW_CFG_NAME = 56,
@@ -74,7 +74,7 @@ enum {
 };
 
 static const uint16_t owned[][2] = {
-    {PORT_DEBUG_CONSOLE, 1}, {PORT_DEBUG_EXIT, 1}, {PORT_PVPANIC, 1}, {PORT_FW_CFG_SELECT, 2}};
+    {PORT_DEBUG_CONSOLE, 1}, {PORT_DEBUG_EXIT, 1}, {PORT_WATCHDOG, 1}, {PORT_FW_CFG_SELECT, 2}};
 
 static int permit(bool on) {
     int result = 0;
@@ -91,8 +91,8 @@ void port_disown_devices(void) {
     permit(false);
 }
 
-void port_pause_machine(void) {
-    arch_out_byte(PORT_PVPANIC, PVPANIC_PANICKED);
+void port_ask_for_pause(void) {
+    arch_out_byte(PORT_WATCHDOG, WATCHDOG_AT_ONCE);
 }
 
 /* One file of fw_cfg's directory; its numbers have their most significant byte first. */

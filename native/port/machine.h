@@ -29,9 +29,9 @@ void port_plain_newlines(int fd);
  * those that it starts. */
 int port_own_devices(void);
 void port_disown_devices(void);
-/* Lets the emulator stop the machine here, so that it can be saved. Does nothing where the emulator has no
- * such device. */
-void port_pause_machine(void);
+/* Asks the emulator to stop the machine, so that it can be saved: that happens soon, not at once. Nothing
+ * happens where the emulator has no such device, or isn't told to stop. */
+void port_ask_for_pause(void);
 /* Reads what the emulator's operator orders: the size, or a negative errno. An order that is longer than the
  * buffer is -ENOSPC. */
 long port_read_order(char *buffer, size_t size);

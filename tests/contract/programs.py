@@ -123,7 +123,7 @@ SOURCES: dict[str, str] = {
             return 0;
         }""",
     # never ends
-    "spins": "int main(void) { for (;;) __asm__ volatile(\"\"); }",
+    "spins": 'int main(void) { for (;;) __asm__ volatile(""); }',
     # makes its kernel panic
     "panics": r"""
         #include <fcntl.h>

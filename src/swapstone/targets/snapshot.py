@@ -1,7 +1,7 @@
 """A machine that was started once, saved, and goes on as often as it is wanted.
 
-It stops itself at a fixed instruction (native/guest/init.c), before it reads its order. What it does afterwards is what it would have done
-without having been saved, to the byte, so a snapshot is no part of what a run is a function of.
+It is stopped before it reads its order, anywhere in a stretch in which its first process is busy (native/guest/init.c). What it does
+afterwards is what it would have done without having been saved, to the byte, so a snapshot is no part of what a run is a function of.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ _NO_LIMIT = 1 << 50  # bytes a second: QEMU's own limit is made for networks
 
 class _GoneError(Exception):
     """The emulator speaks no more."""
+
+
+class TooLateError(Exception):
+    """The emulator was too slow to stop a machine in time: this host is very busy. It can be tried again."""
 
 
 class _Monitor:
@@ -101,19 +105,29 @@ def save(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
 
     Returns:
         None, or what came of the machine instead.
+
+    Raises:
+        TooLateError: it went on before it was stopped.
     """
     draft = state.with_name(f"{state.name}.{os.getpid()}.part")
     ours, its = socket.socketpair()
-    watching = ("-action", "panic=pause", *_qmp(its))
+    watching = ("-action", "watchdog=pause", *_qmp(its))
     try:
         with ours, draft.open("wb") as handle, Guest(setup, limits, watching, [its.fileno()]) as guest:
             its.close()
             try:
-                _save_into(_Monitor(guest, ours), handle.fileno())
+                monitor = _Monitor(guest, ours)
+                monitor.wait_for("STOP")
+                if guest.has_spoken():
+                    raise TooLateError
+                _save_into(monitor, handle.fileno())
             except Stopped as stopped:
                 return guest.ended(stopped)
             except _GoneError:
-                return _said_nothing(guest.wait())
+                run = guest.wait()
+                if run.how is GuestEnd.FINISHED:
+                    raise TooLateError from None
+                return run
         draft.replace(state)
     finally:
         its.close()
@@ -122,7 +136,6 @@ def save(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
 
 
 def _save_into(monitor: _Monitor, fd: int) -> None:
-    monitor.wait_for("STOP")
     monitor.ask("getfd", fd, fdname="state")
     monitor.ask("migrate-set-parameters", **{"max-bandwidth": _NO_LIMIT})
     monitor.ask("migrate", uri="fd:state")
@@ -131,13 +144,6 @@ def _save_into(monitor: _Monitor, fd: int) -> None:
         raise Stopped(GuestEnd.EMULATOR, f"QEMU could not save it: {status}")
     with contextlib.suppress(_GoneError):
         monitor.ask("quit")
-
-
-def _said_nothing(run: GuestRun) -> GuestRun:
-    """A machine that should have stopped itself, and ended: that is never well."""
-    if run.how is GuestEnd.FINISHED:
-        return GuestRun(how=GuestEnd.SILENT, reason="it ended before it was to be saved", console=run.console)
-    return run
 
 
 def restore(setup: Setup, limits: Limits, state: Path) -> GuestRun:
@@ -150,7 +156,7 @@ def restore(setup: Setup, limits: Limits, state: Path) -> GuestRun:
     """
     ours, its = socket.socketpair()
     fd = os.open(state, os.O_RDONLY)
-    watching = ("-action", "panic=none", "-S", "-incoming", f"fd:{fd}", *_qmp(its))
+    watching = ("-action", "watchdog=none", "-S", "-incoming", f"fd:{fd}", *_qmp(its))
     try:
         with ours, Guest(setup, limits, watching, [its.fileno(), fd]) as guest:
             its.close()
