@@ -132,7 +132,7 @@ def _unpack_all(data: bytes, found: dict[str, Entry]) -> None:
 def _unpack_one(data: bytes, found: dict[str, Entry]) -> bytes:
     """Add one archive's entries; return what follows it."""
     at = 0
-    while data[at : at + len(_MAGIC)] == _MAGIC:
+    while data[at : at + len(_MAGIC)] == _MAGIC and at + _HEADER_BYTES <= len(data):
         fields = [int(data[at + 6 + 8 * number : at + 14 + 8 * number], 16) for number in range(13)]
         name_end = at + _HEADER_BYTES + fields[11]
         start = (name_end + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_draws_are_delays_of_their_own() -> None:
     assert all(0 <= delay < 100_000_000 for delay in delays)
     assert delays == [delay_ns(draw) for draw in range(200)]
     phases = sorted(delay % 4_000_000 for delay in delays)  # of the tick of a kernel with 250 a second
-    assert max(right - left for left, right in zip(phases, phases[1:], strict=False)) < 400_000
+    assert max(right - left for left, right in itertools.pairwise(phases)) < 400_000
 
 
 def test_paths_of_all_programs_are_equally_long() -> None:
@@ -80,7 +81,9 @@ def test_a_folder_of_everything_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_overlay_has_what_a_guest_needs() -> None:
-    entries = unpack(overlay(b"init", b"agent", {"/programs/d": {"p": file(b"p", executable=True)}}, ("/a.ko", "/b.ko")))
+    entries = unpack(
+        overlay(b"init", b"agent", {"/programs/d": {"p": file(b"p", executable=True)}}, ("/a.ko", "/b.ko"))
+    )
     assert entries is not None
     assert entries["init"].content == b"init"
     assert entries["agent"].mode & 0o111

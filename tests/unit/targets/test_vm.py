@@ -16,7 +16,9 @@ from swapstone.targets.vm import Parts, VmTarget, Ways
 from swapstone.wire import AgentAnswer, Ended, TrialRequest
 from tests.unit.targets.machines import SAID, emulator, runs
 
-pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the first process is built by this machine's compiler")
+pytestmark = pytest.mark.skipif(
+    os.uname().machine != "x86_64", reason="the first process is built by this machine's compiler"
+)
 
 
 class Bench:
@@ -41,7 +43,9 @@ class Bench:
         return VmTarget(self.parts, dataclasses.replace(made, **ways))  # type: ignore[arg-type] # one of its fields
 
     def ask(self, target: VmTarget, trial: str = "3-1", timeout_ms: int = 1000) -> TrialRequest:
-        return TrialRequest(id=trial, arguments=(target.put(self.program),), cwd=target.scratch(), timeout_ms=timeout_ms)
+        return TrialRequest(
+            id=trial, arguments=(target.put(self.program),), cwd=target.scratch(), timeout_ms=timeout_ms
+        )
 
     def run(self, trial: str = "3-1", **ways: object) -> AgentAnswer:
         with self.target(**ways) as target:
@@ -164,7 +168,10 @@ def test_an_answer_too_few_or_to_another_question_is_none(bench: Bench) -> None:
 
 
 def test_a_dynamic_program_needs_its_library_in_the_image(bench: Bench) -> None:
-    with bench.target() as target, pytest.raises(UserError, match=r"needs /lib.*, libc.* and the machine's image has none") as caught:
+    with (
+        bench.target() as target,
+        pytest.raises(UserError, match=r"needs /lib.*, libc.* and the machine's image has none") as caught,
+    ):
         shell = bench.room / "shell" / "sh"
         shell.parent.mkdir()
         shell.write_bytes(Path("/bin/sh").read_bytes())
