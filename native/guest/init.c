@@ -253,5 +253,7 @@ int port_main(int count, char **arguments) {
     int answers, agent = start_agent(&answers);
     pass_on(answers, port_now_ns() + limit_ms * 1000000);
     reap(agent);
+    say("swapstone-end\n"); /* on a console, the kernel speaks once more */
+    flush();
     port_end_machine(false);
 }

@@ -155,7 +155,7 @@ int port_own_devices(void) {
 
 void port_disown_devices(void) {}
 
-void port_pause_machine(void) {}
+void port_ask_for_pause(void) {}
 
 /* Without ports the order lies in the image. */
 long port_read_order(char *buffer, size_t size) {

@@ -16,6 +16,7 @@ from swapstone.model.cpio import archive, file, folder
 from swapstone.model.share import cache_dir
 from swapstone.targets.qemu import Machine, find_emulator
 
+_DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 _KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}
 
 
@@ -30,19 +31,20 @@ def need_emulator(architecture: str = "x86_64") -> None:
 def kernel(architecture: str = "x86_64") -> Path:
     """Return a distribution's kernel, fetched by apt-get once and kept; skip the test where that can't be done."""
     meta = _KERNELS[architecture]
-    depends = _output("apt-cache", "depends", "--important", meta)
-    found = re.search(r"Depends: (linux-image-\S+)", depends)
-    shown = _output("apt-cache", "show", "--no-all-versions", found[1]) if found else ""
+    depends = _output("apt-cache", "depends", "--important", f"{meta}:{_DEBIAN[architecture]}")
+    found = re.search(r"Depends: <?(linux-image-[\w.+-]+)", depends)
+    package = f"{found[1]}:{_DEBIAN[architecture]}" if found else ""
+    shown = _output("apt-cache", "show", "--no-all-versions", package) if found else ""
     version = re.search(r"^Version: (\S+)$", shown, re.MULTILINE)
     if not found or not version:
-        pytest.skip(f"apt knows no {meta}")
+        pytest.skip(f"apt knows no {meta}:{_DEBIAN[architecture]}")
     kept = cache_dir() / "test-kernels" / f"{found[1]}_{version[1]}"
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent) as work:
-            _output("apt-get", "download", f"{found[1]}={version[1]}", cwd=work)
-            (package,) = Path(work).glob("*.deb")
-            _output("dpkg-deb", "-x", str(package), f"{work}/tree")
+            _output("apt-get", "download", f"{package}={version[1]}", cwd=work)
+            (archive_file,) = Path(work).glob("*.deb")
+            _output("dpkg-deb", "-x", str(archive_file), f"{work}/tree")
             (packed,) = Path(work, "tree", "boot").glob("vmlinuz-*")
             Path(work, "kernel").write_bytes(read_kernel(packed).image)
             Path(work, "kernel").replace(kept)

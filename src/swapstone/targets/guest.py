@@ -20,6 +20,7 @@ MAX_ORDER_BYTES = 2 << 20
 _PAGE_BYTES = 4096
 _GREETING = b"swapstone-guest 1\n"
 _AGENT = b"swapstone-agent 1\n"
+_END = b"swapstone-end\n"
 _WORDS = ("system", "release", "version", "machine")
 _PATH_BYTES, _LONG_PATH_BYTES, _LONGEST_NAME = 80, 320, 240
 _SHORT_NAME = 48
@@ -196,8 +197,11 @@ def decode_said(said: bytes) -> tuple[Greeting, tuple[AgentAnswer, ...]]:
     """
     _, mark, rest = said.rpartition(_GREETING)
     greeting, agent, answers = rest.partition(_AGENT)
+    answers, end, _ = answers.rpartition(_END)
     if not mark or not agent:
         raise WireError("The guest did not say who it is, or its agent did not start.")
+    if not end or not answers.endswith(b"\n"[: len(answers)]):
+        raise WireError("The guest stopped in the midst of what it said.")
     if not answers:
         return _greeting(greeting), ()
     return _greeting(greeting), decode_answers(agent + answers)

@@ -242,6 +242,8 @@ class VmTarget(Target):
         digest = hashlib.sha256(data).digest()
         path = Path(self._room.name) / f"{digest.hex()}.cpio"
         if not path.exists():
+            for older in path.parent.glob("*.cpio"):
+                older.unlink()
             path.write_bytes(data)
         return path, digest
 

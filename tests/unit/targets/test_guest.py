@@ -23,7 +23,7 @@ from swapstone.targets.guest import (
     read_folder,
 )
 from swapstone.wire import encode_answer
-from tests.unit.targets.machines import ANSWER, SAID, WHOLE
+from tests.unit.targets.machines import ANSWER, END, SAID, WHOLE
 
 NATIVE = Path(__file__).parents[3] / "native" / "guest" / "init.c"
 DIGEST = "0123456789abcdef" * 4
@@ -141,7 +141,8 @@ def test_what_a_guest_says_is_understood() -> None:
     assert greeting.file("/sys/kernel/realtime") == ""
     assert greeting.file("/none") == ""
     assert answers == (ANSWER,)
-    assert decode_said(SAID)[1] == ()
+    assert decode_said(SAID + END)[1] == ()
+    assert decode_said(WHOLE + b"[ 0.2] reboot: Power down\r\n")[1] == (ANSWER,)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +154,10 @@ def test_what_a_guest_says_is_understood() -> None:
         (WHOLE.replace(b"release 6.1.0\n", b"kernel 6.1.0\n"), "'kernel 6.1.0', which is not how a guest greets"),
         (WHOLE.replace(b"release 6.1.0\n", b"system Linux\n"), "'system Linux', which is not"),
         (WHOLE.replace(b"12345", b"12346"), "checksum is wrong"),
-        (SAID + encode_answer(ANSWER)[:-20], "stopped"),
+        (WHOLE[:-20], "stopped in the midst"),
+        (SAID, "stopped in the midst"),
+        (SAID + encode_answer(ANSWER), "stopped in the midst"),
+        (SAID + encode_answer(ANSWER)[:-20] + b"\n" + END, "'end' has not five fields"),
     ],
 )
 def test_what_is_not_understood_is_an_error(said: bytes, text: str) -> None:

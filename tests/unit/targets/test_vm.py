@@ -14,7 +14,7 @@ from swapstone.targets import TargetError
 from swapstone.targets.qemu import Limits, Machine
 from swapstone.targets.vm import Parts, VmTarget, Ways
 from swapstone.wire import AgentAnswer, Ended, TrialRequest
-from tests.unit.targets.machines import SAID, emulator, runs
+from tests.unit.targets.machines import END, SAID, emulator, runs
 
 pytestmark = pytest.mark.skipif(
     os.uname().machine != "x86_64", reason="the first process is built by this machine's compiler"
@@ -162,7 +162,7 @@ def test_a_machine_that_fails_is_an_error_of_its_trial(bench: Bench, acts: str, 
 
 def test_an_answer_too_few_or_to_another_question_is_none(bench: Bench) -> None:
     bench.acts = f'cat {bench.room}/few >"$channel"; exit 65'
-    (bench.room / "few").write_bytes(SAID)
+    (bench.room / "few").write_bytes(SAID + END)
     with pytest.raises(TargetError, match="gave 0 answers"):
         bench.run()
 
