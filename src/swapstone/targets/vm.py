@@ -102,6 +102,7 @@ class VmTarget(Target):
         self._programs: dict[str, Path] = {}
         self._folders: dict[str, Mapping[str, Entry]] = {}
         self._saved: set[Path] = set()
+        self._written: tuple[tuple[tuple[str, ...], bytes], bytes] | None = None
         self._room = tempfile.TemporaryDirectory(prefix="swapstone-vm-")
 
     def describe(self) -> TargetDescription:
@@ -234,18 +235,17 @@ class VmTarget(Target):
         }
 
     def _initrd(self, order: bytes) -> tuple[Path, bytes]:
-        """Write the image with all programs, and return its path and digest."""
-        added = guest.overlay(self._init.read_bytes(), self._agent.read_bytes(), self._folders, self._parts.modules) + (
-            archive({"order": file(order)}) if order else b""
-        )
-        data = self._base + bytes(-len(self._base) % 4) + added
-        digest = hashlib.sha256(data).digest()
-        path = Path(self._room.name) / f"{digest.hex()}.cpio"
-        if not path.exists():
-            for older in path.parent.glob("*.cpio"):
-                older.unlink()
+        """Write the image with all programs, unless it is the last one; return its path and digest."""
+        made_of = (tuple(sorted(self._folders)), order)  # a folder's path has its digest
+        if self._written is None or self._written[0] != made_of:
+            added = guest.overlay(
+                self._init.read_bytes(), self._agent.read_bytes(), self._folders, self._parts.modules
+            ) + (archive({"order": file(order)}) if order else b"")
+            data = self._base + bytes(-len(self._base) % 4) + added
+            path = Path(self._room.name) / "image.cpio"
             path.write_bytes(data)
-        return path, digest
+            self._written = (made_of, hashlib.sha256(data).digest())
+        return Path(self._room.name) / "image.cpio", self._written[1]
 
     def _boot(self, setup: Setup, inputs: Mapping[str, bytes]) -> GuestRun:
         if not (self._ways.snapshots and setup.machine.family.has_ports):
