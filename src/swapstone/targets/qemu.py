@@ -70,7 +70,7 @@ FAMILIES: dict[str, Family] = {
             *("-fw_cfg", "name=opt/swapstone/order,file={order}"),
         ),
         options=(
-            *("console=ttyS0", "no_timer_check", "tsc=reliable", "cryptomgr.notests", "rodata=off"),
+            *("console=ttyS0", "reboot=t", "no_timer_check", "tsc=reliable", "cryptomgr.notests", "rodata=off"),
             *("initcall_blacklist=load_system_certificate_list,init_blk_tracer", "rcupdate.rcu_expedited=1"),
         ),
         firmware=(
