@@ -10,6 +10,8 @@ A finding is printed with the bytes that caused it and the seed that repeats it;
 from __future__ import annotations
 
 import argparse
+import gzip
+import lzma
 import random
 import sys
 import time
@@ -23,10 +25,11 @@ TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TOP / "src"), str(TOP)]
 
 from swapstone.cli.studies import decode_study  # noqa: E402 # the path comes first
-from swapstone.model import Run, Sample, Status, Trial, UserError  # noqa: E402
+from swapstone.model import Run, Sample, Status, Trial, UserError, cpio  # noqa: E402
 from swapstone.published.data import decode_figures  # noqa: E402
 from swapstone.record.layout import Line, chain_value  # noqa: E402
 from swapstone.record.reader import read_runs  # noqa: E402
+from swapstone.targets.guest import decode_said  # noqa: E402
 from swapstone.wire import (  # noqa: E402
     AgentAnswer,
     Ended,
@@ -62,6 +65,13 @@ _ANSWER = AgentAnswer(
 )
 _UNSTARTED = AgentAnswer(id="x", how=Ended.UNSTARTED, code=2)
 
+_GREETING = (
+    b"swapstone-goes-on\nswapstone-guest 1\nsystem Linux\nrelease 6.1.0\nversion #1%20SMP\nmachine x86_64\n"
+    b"file /proc/meminfo MemTotal:%20%201024%20kB%0A\nfile /proc/cmdline %\n"
+)
+_ARCHIVE = cpio.archive({"d/a": cpio.file(b"1"), "d/l": cpio.link("a"), "null": cpio.device(1, 3)})
+_INITRDS = (_ARCHIVE + _ARCHIVE, gzip.compress(_ARCHIVE) + b"\0" * 4, lzma.compress(_ARCHIVE))
+
 _FIGURES = b"".join((TOP / "src/swapstone/published/published.csv").read_bytes().splitlines(keepends=True)[:6])
 
 
@@ -95,6 +105,8 @@ DECODERS: tuple[tuple[str, Callable[[bytes], object], tuple[bytes, ...]], ...] =
     ),
     ("runs", read_runs, (_runs(),)),
     ("figures", lambda data: decode_figures(data.decode(errors="replace")), (_FIGURES,)),
+    ("guest", decode_said, (_GREETING + encode_answer_header() + encode_answer(_ANSWER) + b"swapstone-end\n",)),
+    ("initrd", cpio.unpack, _INITRDS),
     ("study", lambda data: decode_study(data, "a study"), ((TOP / "studies" / "musl-vs-glibc.toml").read_bytes(),)),
 )
 

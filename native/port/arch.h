@@ -7,6 +7,9 @@
 #ifndef PORT_ARCH_H
 #define PORT_ARCH_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #if defined(__x86_64__)
 
 enum {
@@ -18,11 +21,13 @@ enum {
     NR_MUNMAP = 11,
     NR_RT_SIGACTION = 13,
     NR_RT_SIGPROCMASK = 14,
+    NR_IOCTL = 16,
     NR_GETPID = 39,
     NR_CLONE = 56,
     NR_EXECVE = 59,
     NR_WAIT4 = 61,
     NR_KILL = 62,
+    NR_UNAME = 63,
     NR_FCNTL = 72,
     NR_CHDIR = 80,
     NR_UMASK = 95,
@@ -33,6 +38,8 @@ enum {
     NR_GETPRIORITY = 140,
     NR_SETPRIORITY = 141,
     NR_PRCTL = 157,
+    NR_MOUNT = 165,
+    NR_REBOOT = 169,
     NR_SCHED_SETAFFINITY = 203,
     NR_SCHED_GETAFFINITY = 204,
     NR_GETDENTS64 = 217,
@@ -45,6 +52,7 @@ enum {
     NR_DUP3 = 292,
     NR_PIPE2 = 293,
     NR_PRLIMIT64 = 302,
+    NR_FINIT_MODULE = 313,
     NR_CLOSE_RANGE = 436,
 };
 
@@ -60,6 +68,26 @@ static inline long arch_call(long nr, long a, long b, long c, long d, long e, lo
     return result;
 }
 
+/* Its I/O ports, which only a program that owns its machine may use. */
+#define ARCH_HAS_IO_PORTS 1
+enum { NR_IOPERM = 173 };
+
+static inline void arch_out_byte(uint16_t port, uint8_t value) {
+    __asm__ volatile("outb %0, %1" : : "a"(value), "Nd"(port));
+}
+
+static inline void arch_out_word(uint16_t port, uint16_t value) {
+    __asm__ volatile("outw %0, %1" : : "a"(value), "Nd"(port));
+}
+
+static inline void arch_out_bytes(uint16_t port, const void *data, size_t size) {
+    __asm__ volatile("rep outsb" : "+S"(data), "+c"(size) : "d"(port) : "memory");
+}
+
+static inline void arch_in_bytes(uint16_t port, void *buffer, size_t size) {
+    __asm__ volatile("rep insb" : "+D"(buffer), "+c"(size) : "d"(port) : "memory");
+}
+
 #define ARCH_ENTRY                                                                                           \
     ".globl _start\n.type _start,@function\n_start:\n"                                                       \
     "xor %ebp, %ebp\nmov %rsp, %rdi\nand $-16, %rsp\ncall port_start\nhlt\n"
@@ -69,6 +97,8 @@ static inline long arch_call(long nr, long a, long b, long c, long d, long e, lo
 enum {
     NR_DUP3 = 24,
     NR_FCNTL = 25,
+    NR_IOCTL = 29,
+    NR_MOUNT = 40,
     NR_STATFS = 43,
     NR_CHDIR = 49,
     NR_OPENAT = 56,
@@ -91,7 +121,9 @@ enum {
     NR_RT_SIGPROCMASK = 135,
     NR_SETPRIORITY = 140,
     NR_GETPRIORITY = 141,
+    NR_REBOOT = 142,
     NR_SETSID = 157,
+    NR_UNAME = 160,
     NR_UMASK = 166,
     NR_PRCTL = 167,
     NR_GETPID = 172,
@@ -102,6 +134,7 @@ enum {
     NR_MMAP = 222,
     NR_WAIT4 = 260,
     NR_PRLIMIT64 = 261,
+    NR_FINIT_MODULE = 273,
     NR_CLOSE_RANGE = 436,
 };
 
@@ -157,16 +190,20 @@ enum {
     NR_CHDIR = 12,
     NR_LSEEK = 19,
     NR_GETPID = 20,
+    NR_MOUNT = 21,
     NR_PTRACE = 26,
     NR_KILL = 37,
+    NR_IOCTL = 54,
     NR_UMASK = 60,
     NR_GETPPID = 64,
     NR_SETSID = 66,
+    NR_REBOOT = 88,
     NR_MUNMAP = 91,
     NR_GETPRIORITY = 96,
     NR_SETPRIORITY = 97,
     NR_WAIT4 = 114,
     NR_CLONE = 120,
+    NR_UNAME = 122,
     NR_PRCTL = 172,
     NR_RT_SIGACTION = 174,
     NR_RT_SIGPROCMASK = 175,
@@ -185,6 +222,7 @@ enum {
     NR_DUP3 = 358,
     NR_PIPE2 = 359,
     NR_PRLIMIT64 = 369,
+    NR_FINIT_MODULE = 379,
     NR_CLOSE_RANGE = 436,
 };
 
@@ -209,5 +247,12 @@ static inline long arch_call(long nr, long a, long b, long c, long d, long e, lo
 #else
 #error "native/port/arch.h does not know this processor: add its numbers, its call and its entry point"
 #endif
+
+#define CALL0(nr) arch_call(nr, 0, 0, 0, 0, 0, 0)
+#define CALL1(nr, a) arch_call(nr, (long)(a), 0, 0, 0, 0, 0)
+#define CALL2(nr, a, b) arch_call(nr, (long)(a), (long)(b), 0, 0, 0, 0)
+#define CALL3(nr, a, b, c) arch_call(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define CALL4(nr, a, b, c, d) arch_call(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+#define CALL5(nr, a, b, c, d, e) arch_call(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
 
 #endif

@@ -41,13 +41,6 @@ enum {
     PTRACE_O_EXITKILL = 0x100000,
 };
 
-#define CALL0(nr) arch_call(nr, 0, 0, 0, 0, 0, 0)
-#define CALL1(nr, a) arch_call(nr, (long)(a), 0, 0, 0, 0, 0)
-#define CALL2(nr, a, b) arch_call(nr, (long)(a), (long)(b), 0, 0, 0, 0)
-#define CALL3(nr, a, b, c) arch_call(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
-#define CALL4(nr, a, b, c, d) arch_call(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
-#define CALL5(nr, a, b, c, d, e) arch_call(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
-
 /* A time as these calls take it: two words, also where a word has 32 bits (monotonic time fits for 68 years).
  */
 struct timespec_words {

@@ -16,6 +16,7 @@ enum {
     PORT_E_AGAIN = 11,
     PORT_E_NOMEM = 12,
     PORT_E_CHILD = 10,
+    PORT_E_NOSPC = 28,
 };
 
 enum {

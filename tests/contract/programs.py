@@ -104,6 +104,56 @@ SOURCES: dict[str, str] = {
             return 98;
         }""",
     "empty": "int main(void) { return 0; }",
+    "crash": r"""
+        #include <signal.h>
+        int main(void) { raise(SIGSEGV); return 0; }""",
+    # counts as a workload would: some work that depends on nothing, and how long it took
+    "works": r"""
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <time.h>
+        int main(int argc, char **argv) {
+            long rounds = atol(argv[argc - 1]);
+            struct timespec begin, end;
+            clock_gettime(CLOCK_MONOTONIC, &begin);
+            for (long i = 1; i <= rounds; i++) { char *p = malloc(i * 37 % 5000 + 1); memset(p, 1, i % 30); free(p); }
+            clock_gettime(CLOCK_MONOTONIC, &end);
+            printf("%ld\n", (end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec);
+            return 0;
+        }""",
+    # never ends
+    "spins": 'int main(void) { for (;;) __asm__ volatile(""); }',
+    # makes its kernel panic
+    "panics": r"""
+        #include <fcntl.h>
+        #include <unistd.h>
+        int main(void) { return write(open("/proc/sysrq-trigger", O_WRONLY), "c", 1) != 1; }""",
+    # floods the console of its machine
+    "floods": r"""
+        #include <fcntl.h>
+        #include <string.h>
+        #include <unistd.h>
+        int main(void) {
+            static char line[4096]; int fd = open("/dev/console", O_WRONLY);
+            memset(line, 'y', sizeof line);
+            for (;;) if (write(fd, line, sizeof line) < 0) return 1;
+        }""",
+    # prints more than anybody wants to read
+    "prints": r"""
+        #include <string.h>
+        #include <unistd.h>
+        int main(void) {
+            static char line[4096];
+            memset(line, 'y', sizeof line);
+            for (int i = 0; i < 1 << 18; i++) if (write(1, line, sizeof line) < 0) return 1;
+            return 0;
+        }""",
+    # uses memory until there is none left
+    "hoards": r"""
+        #include <stdlib.h>
+        #include <string.h>
+        int main(void) { for (;;) { char *p = malloc(1 << 20); if (!p) return 1; memset(p, 1, 1 << 20); } }""",
 }
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from swapstone.model import WireError
 from swapstone.targets import Target, open_target
+from swapstone.targets.vm import Parts, VmTarget, Ways
 from swapstone.wire import FACTS, Ended, TrialRequest
+from tests.contract.machines import initrd_for, kernel, need_emulator
 from tests.contract.programs import build
 
 SPEC = """
@@ -27,8 +29,17 @@ faults = [{ kind = "unstarted", probability = 1.0 }]
 """
 
 
-@pytest.fixture(scope="module", params=["host", "fake"])
+@pytest.fixture(scope="module", params=["host", "fake", pytest.param("vm", marks=pytest.mark.slow)])
 def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    if request.param == "vm":
+        if os.uname().machine != "x86_64":
+            pytest.skip("the image's library is this machine's, and the emulated one is an x86_64")
+        need_emulator()
+        room = tmp_path_factory.mktemp("vm")
+        image = initrd_for(build(room, "empty"), room / "initrd")
+        with VmTarget(Parts(kernel(), image), Ways(cache=room)) as machine:
+            yield machine
+        return
     spec = tmp_path_factory.mktemp("fake") / "spec.toml"
     spec.write_text(SPEC)
     with open_target(f"fake:{spec}" if request.param == "fake" else "host") as opened:
@@ -41,10 +52,7 @@ def program(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Callabl
     folder = tmp_path_factory.mktemp("programs")
     if not target.needs_build:
         return lambda name: target.path_of("libc=glibc", name)
-    crash = folder / "crash"
-    crash.write_text("#!/bin/sh\nkill -SEGV $$\n")
-    crash.chmod(0o755)
-    paths = {"empty": build(folder, "empty"), "crash": crash}
+    paths = {name: build(folder, name) for name in ("empty", "crash")}
     return lambda name: target.put(paths[name]) if name in paths else str(folder / name)
 
 

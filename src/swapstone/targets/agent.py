@@ -1,4 +1,4 @@
-"""Building the agent: from its sources, with the compiler that is there, once."""
+"""Building the agent and a virtual machine's first process: from their sources, with the compiler that is there, once."""
 
 from __future__ import annotations
 
@@ -20,12 +20,26 @@ _FLAGS = (
 )
 _LIBRARIES = ("-lgcc",)  # the compiler's own helpers, for division on 32-bit processors
 _COMPILER_TIMEOUT_S = 120
+_MACHINE = "machine"  # what only the first process of a machine asks for
 
 
 def agent_sources() -> tuple[Path, ...]:
     """Return the agent's C files and headers, sorted."""
     native = share_dir() / "native"
-    return tuple(sorted(path for part in ("agent", "port") for path in (native / part).glob("*.[ch]")))
+    return tuple(
+        sorted(path for part in ("agent", "port") for path in (native / part).glob("*.[ch]") if path.stem != _MACHINE)
+    )
+
+
+def guest_sources() -> tuple[Path, ...]:
+    """Return the C files and headers of a virtual machine's first process, sorted."""
+    native = share_dir() / "native"
+    return tuple(sorted(path for part in ("guest", "port", "agent/text") for path in _sources(native / part)))
+
+
+def _sources(part: Path) -> tuple[Path, ...]:
+    """Return the files of a folder, or a file and its header."""
+    return tuple(part.glob("*.[ch]") if part.is_dir() else (part.with_suffix(".c"), part.with_suffix(".h")))
 
 
 def build_agent(directory: Path, compiler: str = "cc") -> Path:
@@ -42,12 +56,20 @@ def build_agent(directory: Path, compiler: str = "cc") -> Path:
         UnavailableError: there is no such compiler.
         UserError: it can't compile the agent.
     """
+    return _build("swapstone-agent", agent_sources(), directory, compiler)
+
+
+def build_init(directory: Path, compiler: str = "cc") -> Path:
+    """Compile a virtual machine's first process, or take it from an earlier time; as `build_agent`."""
+    return _build("swapstone-init", guest_sources(), directory, compiler)
+
+
+def _build(name: str, sources: Sequence[Path], directory: Path, compiler: str) -> Path:
     version = agent_compiler(compiler)
-    sources = agent_sources()
     digest = hashlib.sha256("\0".join((version, compiler, *_FLAGS, *_LIBRARIES)).encode())
     for source in sources:
         digest.update(f"\0{source.name}\0".encode() + source.read_bytes())
-    built = directory / digest.hexdigest()[:16] / "swapstone-agent"
+    built = directory / digest.hexdigest()[:16] / name
     if built.exists():
         return built
     try:

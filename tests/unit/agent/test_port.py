@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import UnavailableError, UserError
-from swapstone.targets.agent import agent_sources, build_agent
+from swapstone.targets.agent import agent_sources, build_agent, build_init, guest_sources
 
 ARCH = next(path for path in agent_sources() if path.name == "arch.h").read_text()
 PORT = next(path for path in agent_sources() if path.name == "port.h").parent
@@ -45,6 +45,14 @@ def test_call_numbers_are_the_kernel_s(condition: str, header: str) -> None:
     assert {name: kernel.get(name) for name in ours} == ours
 
 
+def test_the_call_for_io_ports_is_the_kernel_s() -> None:
+    (number,) = re.findall(r"NR_IOPERM = (\d+)", ARCH)
+    try:
+        assert kernel_numbers("asm/unistd_64.h")["ioperm"] == int(number)
+    except subprocess.CalledProcessError:
+        pytest.skip("this machine has no asm/unistd_64.h (linux-libc-dev)")
+
+
 def test_each_processor_has_the_same_calls() -> None:
     names = [set(numbers(f"defined(__{name}__)")) for name in ("x86_64", "aarch64", "arm")]
     assert names[0] == names[1] == names[2]
@@ -52,7 +60,7 @@ def test_each_processor_has_the_same_calls() -> None:
 
 def test_only_port_names_a_system_or_a_processor() -> None:
     named = re.compile(r"__linux__|__x86_64__|__aarch64__|__arm__|__riscv|syscall|#include <(?!std(bool|def|int)\.h>)")
-    for path in agent_sources():
+    for path in {*agent_sources(), *guest_sources()}:
         if path.parent != PORT:
             assert not named.search(path.read_text()), path
 
@@ -65,6 +73,16 @@ def test_the_agent_holds_no_library(agent: Path) -> None:
     assert " T port_main" in symbols
     assert "U " not in symbols
     assert "__libc" not in symbols
+
+
+def test_the_first_process_holds_no_library(tmp_path: Path) -> None:
+    init = build_init(tmp_path)
+    dynamic = subprocess.run(["readelf", "-Wld", init], capture_output=True, text=True, check=True).stdout
+    assert "INTERP" not in dynamic
+    assert "NEEDED" not in dynamic
+    assert build_init(tmp_path) == init
+    assert not {path.stem for path in agent_sources()} & {"machine", "init"}
+    assert {"machine", "init", "text", "linux"} <= {path.stem for path in guest_sources()}
 
 
 def test_it_is_built_once(tmp_path: Path) -> None:
@@ -116,6 +134,7 @@ def test_it_is_built_for_other_processors(tmp_path: Path, compiler: str, package
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed ({package})")
     assert build_agent(tmp_path, compiler).stat().st_size > 5000
+    assert build_init(tmp_path, compiler).stat().st_size > 5000
 
 
 @pytest.mark.parametrize("machine", ["aarch64-linux-gnu", "armv7-linux-gnueabihf", "riscv64-linux-gnu"])
@@ -124,7 +143,7 @@ def test_each_file_compiles_for_other_processors(tmp_path: Path, machine: str) -
     if shutil.which("clang") is None:
         pytest.skip("clang is not installed (clang)")
     flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-ffreestanding", "-fno-pie", "-c"]
-    for source in agent_sources():
+    for source in sorted({*agent_sources(), *guest_sources()}):
         if source.suffix == ".c":
             made = tmp_path / f"{source.stem}.o"
             result = subprocess.run(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import itertools
+import lzma
 import os
 from pathlib import Path
 
 import pytest
 
-from swapstone.build import cpio
-from swapstone.model import UserError
+from swapstone.model import UserError, cpio
 
 
 def read(data: bytes) -> dict[str, tuple[int, int, int, bytes]]:
@@ -77,3 +79,28 @@ def test_what_is_wanted_must_be_there(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError, match="neither a file nor a folder nor a link"):
         cpio.tree(tmp_path)
+
+
+def test_archives_are_read_as_a_kernel_reads_them() -> None:
+    first = {"a": cpio.file(b"1"), "d/l": cpio.link("a"), "dev/null": cpio.device(1, 3)}
+    second = {"a": cpio.file(b"22", executable=True)}
+    plain, later = cpio.archive(first), cpio.archive(second)
+    for one, other in itertools.product(
+        (plain, gzip.compress(plain), lzma.compress(plain)), (later, gzip.compress(later))
+    ):
+        found = cpio.unpack(one + bytes(-len(one) % 4) + other)
+        assert found is not None
+        assert found["a"] == second["a"]
+        assert found["dev/null"] == first["dev/null"]
+        assert found["d/l"] == first["d/l"]
+        assert found["d"] == cpio.folder()
+    assert cpio.unpack(b"") == {}
+    assert cpio.unpack(plain + b"\x28\xb5\x2f\xfd anything") is None
+
+
+@pytest.mark.parametrize(
+    "data", [b"garbage", cpio.archive({"a": cpio.file(b"1" * 99)})[:150], b"\x1f\x8bgarbage", b"070701"]
+)
+def test_what_is_no_archive_is_an_error(data: bytes) -> None:
+    with pytest.raises(UserError, match="The initrd can't be read"):
+        cpio.unpack(data)

@@ -1,0 +1,259 @@
+/* The first process of a virtual machine: makes it ready, lets it be saved, and runs the agent on an order.
+ *
+ * The order (docs/virtual-machines.md) begins with
+ *
+ *     swapstone-order 1
+ *     delay-ns N      wait so long before the agent is started: what makes one replicate differ from another
+ *     limit-ms N      end the machine when the agent takes longer, in the machine's own time
+ *
+ * and what follows is the agent's plan. On its channel it says first what machine this is; then the agent
+ * speaks. Whatever fails is said in one line on the console, "swapstone-init: ...", and ends the machine.
+ */
+#include "../agent/text.h"
+#include "../port/machine.h"
+#include "../port/port.h"
+
+enum { CONSOLE = 1, ORDER_BYTES = 2 << 20, CHUNK = 4096, FILE_BYTES = 8192, PAUSE_NS = 10000000 };
+
+static struct {
+    char bytes[CHUNK];
+    size_t used;
+    int channel;
+} speech;
+
+static _Noreturn void fail(const char *what, const char *which, long result) {
+    char bytes[512];
+    struct text text = {bytes, sizeof bytes, 0, false};
+
+    text_add(&text, "\nswapstone-init: ");
+    text_add(&text, what);
+    text_add(&text, which);
+    if (result < 0) {
+        text_add(&text, ": error ");
+        text_add_number(&text, -result);
+    }
+    text_add(&text, "\n");
+    port_write(CONSOLE, text.bytes, text.used);
+    port_drain(CONSOLE);
+    port_end_machine(true);
+}
+
+static void need(long result, const char *what, const char *which) {
+    if (result < 0)
+        fail(what, which, result);
+}
+
+static void flush(void) {
+    port_write_channel(speech.channel, speech.bytes, speech.used);
+    speech.used = 0;
+}
+
+static void say_byte(char byte) {
+    if (speech.used == sizeof speech.bytes)
+        flush();
+    speech.bytes[speech.used++] = byte;
+}
+
+static void say(const char *text) {
+    while (*text)
+        say_byte(*text++);
+}
+
+static void say_encoded(const char *bytes, size_t size) {
+    char encoded[3];
+
+    if (size == 0)
+        say("%");
+    for (size_t i = 0; i < size; i++) {
+        size_t length = text_encode_byte(encoded, (unsigned char)bytes[i]);
+        for (size_t at = 0; at < length; at++)
+            say_byte(encoded[at]);
+    }
+}
+
+static void mount_all(void) {
+    static const char *const mounts[][2] = {
+        {"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/tmp"}, {"tmpfs", "/scratch"}};
+
+    for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++)
+        need(port_mount(mounts[i][0], mounts[i][1]), "can't mount ", mounts[i][1]);
+}
+
+/* Loads what /modules lists, one path a line, in that order. */
+static void load_modules(void) {
+    static char room[CHUNK];
+    struct lines lines = {.fd = port_open_read("/modules"), .bytes = room, .room = sizeof room};
+    char *line;
+    enum line_result result = LINE_NONE;
+
+    if (lines.fd < 0)
+        return;
+    while ((result = next_line(&lines, &line)) == LINE)
+        need(port_load_module(line), "can't load the module ", line);
+    if (result != LINE_NONE)
+        fail("can't read ", "/modules", 0);
+    port_close(lines.fd);
+}
+
+/* One line of the order; its value, after checking its name. */
+static int64_t take(const char **at, const char *name) {
+    const char *rest = text_after(*at, name);
+    int64_t value;
+
+    if (!rest || !text_number(&rest, &value) || *rest != '\n')
+        fail("the order has no good line ", name, 0);
+    *at = rest + 1;
+    return value;
+}
+
+static void say_file(const char *path) {
+    static char room[FILE_BYTES];
+    int fd = port_open_read(path);
+    size_t used = 0;
+    long result = 0;
+
+    if (fd < 0)
+        return;
+    while (used < sizeof room && (result = port_read(fd, room + used, sizeof room - used)) > 0)
+        used += (size_t)result;
+    port_close(fd);
+    say("file ");
+    say(path);
+    say(" ");
+    say_encoded(room, used);
+    say("\n");
+}
+
+static void say_who(void) {
+    static struct port_identity identity;
+    static const struct {
+        int which;
+        const char *word;
+    } words[] = {{PORT_SYSTEM, "system "},
+                 {PORT_RELEASE, "release "},
+                 {PORT_VERSION, "version "},
+                 {PORT_MACHINE, "machine "}};
+    static const char *const files[] = {
+        "/proc/cmdline",
+        "/proc/cpuinfo",
+        "/proc/meminfo",
+        "/sys/kernel/realtime",
+        "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    };
+
+    need(port_identify(&identity), "can't identify ", "the kernel");
+    say("swapstone-guest 1\n");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        const char *text = identity.texts[words[i].which];
+        say(words[i].word);
+        say_encoded(text, text_length(text));
+        say("\n");
+    }
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        say_file(files[i]);
+    flush();
+}
+
+static void write_plan(const char *plan, size_t size) {
+    int fd = port_create("/plan");
+    need(fd, "can't create ", "/plan");
+    while (size) {
+        long written = port_write(fd, plan, size);
+        need(written, "can't write ", "/plan");
+        plan += written;
+        size -= (size_t)written;
+    }
+    port_close(fd);
+}
+
+/* Starts the agent; `answers` is where they can be read. */
+static int start_agent(int *answers) {
+    static char *const arguments[] = {"/agent", "/plan", NULL}, *const environment[] = {NULL};
+    int ends[2];
+
+    need(port_pipe(ends, true), "can't make ", "a pipe");
+    int pid = port_fork();
+    need(pid, "can't start ", "a process");
+    if (pid == 0) {
+        port_disown_devices();
+        port_replace_fd(ends[1], 1);
+        port_exit(port_exec("/agent", arguments, environment) < 0 ? 127 : 0);
+    }
+    port_close(ends[1]);
+    *answers = ends[0];
+    return pid;
+}
+
+static void pass_on(int fd, int64_t until_ns) {
+    for (;;) {
+        struct port_poll polled = {fd, PORT_POLL_IN, 0};
+        int64_t left_ns = until_ns - port_now_ns();
+        if (left_ns <= 0)
+            fail("the agent took longer than ", "limit-ms", 0);
+        if (port_poll(&polled, 1, left_ns) <= 0)
+            continue;
+        long size = port_read(fd, speech.bytes, sizeof speech.bytes);
+        need(size, "can't read ", "the agent's answers");
+        if (size == 0)
+            return;
+        speech.used = (size_t)size;
+        flush();
+    }
+}
+
+/* Waits until nobody is left, and fails if the agent ended badly. */
+static void reap(int agent) {
+    struct port_event event;
+    int result;
+
+    while ((result = port_wait(&event)) >= 0) {
+        if (result == 0)
+            port_poll(NULL, 0, 1000000);
+        else if (event.pid == agent && event.change == PORT_SIGNALED)
+            fail("the agent was killed by ", "a signal", -event.value);
+        else if (event.pid == agent && event.change == PORT_EXITED && event.value)
+            fail("the agent ended with ", "a status that says so", -event.value);
+    }
+}
+
+/* Gives the emulator time to stop the machine. It must be busy meanwhile: QEMU moves the clock of an idle one
+ * on to the next timer, even one that it is about to stop. As it is busy with the same whether it is stopped
+ * or not, and wherever, what follows is the same too. The line on the channel says that the time is over. */
+static void let_be_saved(void) {
+    int64_t start_ns = port_now_ns();
+
+    port_ask_for_pause();
+    while (port_now_ns() - start_ns < PAUSE_NS)
+        ;
+    say("swapstone-goes-on\n");
+    flush();
+}
+
+int port_main(int count, char **arguments) {
+    static char order[ORDER_BYTES + 1];
+    const char *at = order;
+
+    (void)count, (void)arguments;
+    need(port_own_devices(), "can't use ", "the emulator's ports");
+    mount_all();
+    load_modules();
+    speech.channel = port_open_channel();
+    let_be_saved();
+    long size = port_read_order(order, ORDER_BYTES);
+    need(size, "can't read ", "the order");
+    int64_t start_ns = port_now_ns();
+    at = text_after(at, "swapstone-order 1\n");
+    if (!at)
+        fail("this is no order: ", "its first line is not 'swapstone-order 1'", 0);
+    int64_t delay_ns = take(&at, "delay-ns "), limit_ms = take(&at, "limit-ms ");
+    say_who();
+    write_plan(at, (size_t)(order + size - at));
+    while (port_now_ns() - start_ns < delay_ns)
+        ; /* not asleep: an idle machine's clock jumps to the next timer */
+    int answers, agent = start_agent(&answers);
+    pass_on(answers, port_now_ns() + limit_ms * 1000000);
+    reap(agent);
+    say("swapstone-end\n"); /* on a console, the kernel speaks once more */
+    flush();
+    port_end_machine(false);
+}

@@ -1,0 +1,181 @@
+"""Archives that a Linux kernel unpacks into its first file system: cpio's "newc" format, the same bytes for the same content.
+
+The format is the kernel's own, described in its Documentation/driver-api/early-userspace/buffer-format.rst.
+"""
+
+from __future__ import annotations
+
+import lzma
+import stat
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from swapstone.model.base import Noun
+from swapstone.model.errors import UserError
+
+_MAGIC = b"070701"
+_ALIGNMENT = 4
+_MOST_BYTES = 0xFFFFFFFF
+_END = "TRAILER!!!"
+_HEADER_BYTES = 110
+_UNKNOWN = (b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18", b"\x89LZO", b"BZh", b"\x5d\0\0")
+"""First bytes of archives that a kernel can unpack and this can't: zstd, lz4, lzo, bzip2, lzma."""
+
+
+class Entry(Noun, frozen=True, kw_only=True):
+    """One file, folder, link or device. Owner, group and times are 0.
+
+    Attributes:
+        mode: type and permissions, as `stat` has them.
+        content: a file's bytes, or a link's target.
+        device: major and minor number of a device.
+    """
+
+    mode: int
+    content: bytes = b""
+    device: tuple[int, int] = (0, 0)
+
+
+def file(content: bytes, *, executable: bool = False) -> Entry:
+    """Return the entry of a file."""
+    return Entry(mode=stat.S_IFREG | (0o755 if executable else 0o644), content=content)
+
+
+def folder() -> Entry:
+    """Return the entry of a folder."""
+    return Entry(mode=stat.S_IFDIR | 0o755)
+
+
+def link(target: str) -> Entry:
+    """Return the entry of a symbolic link."""
+    return Entry(mode=stat.S_IFLNK | 0o777, content=target.encode())
+
+
+def device(major: int, minor: int) -> Entry:
+    """Return the entry of a character device."""
+    return Entry(mode=stat.S_IFCHR | 0o600, device=(major, minor))
+
+
+def archive(entries: Mapping[str, Entry]) -> bytes:
+    """Return an archive of some entries, in the order of their paths, with every folder that they lie in.
+
+    Args:
+        entries: by path, relative to the root and without ``.`` or ``..``.
+
+    Raises:
+        UserError: a path leaves the root, or a file is larger than the format's 4 GiB.
+    """
+    every = dict(entries)
+    for name in entries:
+        parts = PurePosixPath(name).parts
+        if not parts or name.startswith("/") or ".." in parts or str(PurePosixPath(name)) != name:
+            raise UserError(f"{name!r} can't be a path in an image: it must be relative, and without '.' or '..'.")
+        for depth in range(1, len(parts)):
+            every.setdefault("/".join(parts[:depth]), folder())
+    found = [_encoded(number, name, every[name]) for number, name in enumerate(sorted(every), start=1)]
+    return b"".join((*found, _encoded(0, _END, Entry(mode=0))))
+
+
+def _encoded(number: int, name: str, entry: Entry) -> bytes:
+    if len(entry.content) > _MOST_BYTES:
+        raise UserError(f"{name} has {len(entry.content)} bytes: more than an image's archive can hold.")
+    encoded = name.encode() + b"\0"
+    links = 2 if stat.S_ISDIR(entry.mode) else 1
+    fields = (number, entry.mode, 0, 0, links, 0, len(entry.content), 0, 0, *entry.device, len(encoded), 0)
+    header = _MAGIC + b"".join(b"%08X" % field for field in fields)
+    return _padded(header + encoded) + _padded(entry.content)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + bytes(-len(data) % _ALIGNMENT)
+
+
+def unpack(data: bytes) -> dict[str, Entry] | None:
+    """Read archives as a kernel does: several may follow one another, each plain or compressed; the last of each path counts.
+
+    Returns:
+        The entries by path, or None when a part is compressed by what can't be undone here (only gzip and xz can).
+
+    Raises:
+        UserError: a part is no archive at all, or is cut short.
+    """
+    found: dict[str, Entry] = {}
+    while rest := data.lstrip(b"\0"):
+        try:
+            if rest.startswith(_MAGIC):
+                data = _unpack_one(rest, found)
+            elif rest.startswith(b"\x1f\x8b"):
+                unzip = zlib.decompressobj(wbits=31)
+                _unpack_all(unzip.decompress(rest), found)
+                data = unzip.unused_data
+            elif rest.startswith(b"\xfd7zXZ\0"):
+                unxz = lzma.LZMADecompressor()
+                _unpack_all(unxz.decompress(rest), found)
+                data = unxz.unused_data
+            elif rest.startswith(_UNKNOWN):
+                return None
+            else:
+                raise ValueError("a part of it is neither an archive nor a known compression of one")
+        except (ValueError, zlib.error, lzma.LZMAError) as error:
+            raise UserError(
+                f"The initrd can't be read: {error}.", "It must be a cpio archive of the format newc."
+            ) from error
+    return found
+
+
+def _unpack_all(data: bytes, found: dict[str, Entry]) -> None:
+    while data := data.lstrip(b"\0"):
+        data = _unpack_one(data, found)
+
+
+def _unpack_one(data: bytes, found: dict[str, Entry]) -> bytes:
+    """Add one archive's entries; return what follows it."""
+    at = 0
+    while data[at : at + len(_MAGIC)] == _MAGIC and at + _HEADER_BYTES <= len(data):
+        fields = [int(data[at + 6 + 8 * number : at + 14 + 8 * number], 16) for number in range(13)]
+        name_end = at + _HEADER_BYTES + fields[11]
+        start = (name_end + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+        end = start + fields[6]
+        if end > len(data):
+            break
+        name = data[at + _HEADER_BYTES : name_end - 1].decode(errors="surrogateescape")
+        at = (end + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+        if name == _END:
+            return data[at:]
+        path = str(PurePosixPath(name.lstrip("/")))
+        found[path] = Entry(mode=fields[1], content=data[start:end], device=(fields[9], fields[10]))
+    raise ValueError("an archive in it is cut short")
+
+
+def tree(top: Path, only: Iterable[str] = ("",)) -> dict[str, Entry]:
+    """Read a folder as entries: files, folders and links; owners and times are left out.
+
+    Args:
+        top: the folder that becomes the root.
+        only: relative paths in it that are wanted, each with all that lies under it.
+
+    Raises:
+        UserError: one of them isn't there, or something is neither file, folder nor link.
+    """
+    found: dict[str, Entry] = {}
+    for wanted in only:
+        start = top / wanted
+        if not start.is_symlink() and not start.exists():
+            raise UserError(f"{wanted} is not in {top}.")
+        below = sorted(start.rglob("*")) if start.is_dir() and not start.is_symlink() else []
+        for path in (start, *below):
+            if path != top:
+                found[path.relative_to(top).as_posix()] = _entry(path)
+    return found
+
+
+def _entry(path: Path) -> Entry:
+    status = path.lstat()
+    if path.is_symlink():
+        return link(str(path.readlink()))
+    if path.is_dir():
+        return folder()
+    if path.is_file():
+        return file(path.read_bytes(), executable=bool(status.st_mode & stat.S_IXUSR))
+    raise UserError(f"{path} is neither a file nor a folder nor a link: it can't be put into an image.")

@@ -1,0 +1,228 @@
+"""What goes into a guest and what it says: its order, its part of the image, its greeting (docs/virtual-machines.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+import urllib.parse
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from swapstone.factors import ProgramFacts, read_facts
+from swapstone.model import Noun, UserError, WireError
+from swapstone.model.cpio import Entry, archive, device, file, folder, tree
+from swapstone.wire import AgentAnswer, decode_answers
+
+SCRATCH = "/scratch"
+MAX_ORDER_BYTES = 2 << 20
+"""Native/guest/init.c has so much room."""
+
+_PAGE_BYTES = 4096
+_GREETING = b"swapstone-guest 1\n"
+_AGENT = b"swapstone-agent 1\n"
+_END = b"swapstone-end\n"
+_WORDS = ("system", "release", "version", "machine")
+_PATH_BYTES, _LONG_PATH_BYTES, _LONGEST_NAME = 80, 320, 240
+_SHORT_NAME = 48
+_PROGRAMS = "/programs/"
+_MAX_FOLDER_BYTES = 64 << 20
+_MAX_DELAY_NS = 100_000_000
+_FOLDERS = ("proc", "sys", "dev", "tmp", SCRATCH.lstrip("/"))
+
+
+class Greeting(Noun, frozen=True, kw_only=True):
+    """What a guest says of itself.
+
+    Attributes:
+        system, release, version, machine: as ``uname`` has them.
+        files: pairs (path, content) of what it read in itself.
+    """
+
+    system: str
+    release: str
+    version: str
+    machine: str
+    files: tuple[tuple[str, str], ...]
+
+    def file(self, path: str) -> str:
+        """Return a file's content, or an empty text where there was none."""
+        return dict(self.files).get(path, "")
+
+
+def delay_ns(draw: int) -> int:
+    """Return how long a guest waits before its agent starts: what makes one replicate differ from another.
+
+    Args:
+        draw: the replicate's number; 0 doesn't wait.
+
+    Returns:
+        Less than 100 ms: many ticks of a kernel's clock, and any part of one.
+    """
+    if draw == 0:
+        return 0
+    return int.from_bytes(hashlib.sha256(f"draw {draw}".encode()).digest()[:8]) % _MAX_DELAY_NS
+
+
+def encode_order(plan: bytes, *, draw: int, limit_ms: int) -> bytes:
+    """Return an order, padded to whole pages, so that reading it takes equally long.
+
+    Args:
+        plan: for the agent; it ends with ``quit``.
+        draw: number of the replicate.
+        limit_ms: the guest ends when the agent takes longer, in guest time.
+
+    Raises:
+        WireError: it is larger than a guest can read.
+    """
+    order = b"swapstone-order 1\ndelay-ns %d\nlimit-ms %d\n" % (delay_ns(draw), limit_ms) + plan
+    if len(order) > MAX_ORDER_BYTES - _PAGE_BYTES:
+        raise WireError(f"The plan has {len(plan)} bytes: more than a virtual machine can be given.")
+    return order + b"\n" * (-len(order) % _PAGE_BYTES)
+
+
+def guest_path(program: Path, digest: str) -> str:
+    """Name a program in a guest. Paths of all programs are equally long, but for those with very long names.
+
+    Args:
+        program: the file here.
+        digest: of its folder's content, at least 64 characters; it fills the path.
+
+    Raises:
+        UserError: its name is too long.
+    """
+    name = program.name
+    size = len(name.encode())
+    if size > _LONGEST_NAME:
+        raise UserError(f"The name of {program} is too long for a virtual machine.", "Give it a shorter one.")
+    whole = _PATH_BYTES if size <= _SHORT_NAME else _LONG_PATH_BYTES
+    room = whole - len(_PROGRAMS) - 1 - size
+    return f"{_PROGRAMS}{(digest * 5)[:room]}/{name}"
+
+
+def read_folder(program: Path) -> tuple[dict[str, Entry], str]:
+    """Read a program and its neighbours.
+
+    Returns:
+        The folder's entries by relative path, and their digest.
+
+    Raises:
+        UserError: it is too large: the program doesn't lie in a folder of its own.
+    """
+    size = 0
+    for path in program.parent.rglob("*"):
+        size += path.lstat().st_size
+        if size > _MAX_FOLDER_BYTES:
+            raise UserError(
+                f"{program.parent} holds more than {_MAX_FOLDER_BYTES >> 20} MiB, and all of it would go into the machine.",
+                "Put the program into a folder of its own, with the files that it needs.",
+            )
+    entries = tree(program.parent)
+    return entries, hashlib.sha256(archive(entries)).hexdigest()
+
+
+def overlay(init: bytes, agent: bytes, programs: Mapping[str, Mapping[str, Entry]], modules: Iterable[str]) -> bytes:
+    """Return the archive that is put after an image's own: what every guest needs, and its programs.
+
+    Args:
+        init: the first process.
+        agent: the agent.
+        programs: entries of each program's folder, by the folder's path in the guest.
+        modules: paths in the image of what the first process loads, in this order; none leaves the image's own list.
+    """
+    entries = {name: folder() for name in _FOLDERS}
+    entries |= {"dev/console": device(5, 1), "init": file(init, executable=True), "agent": file(agent, executable=True)}
+    if names := tuple(modules):
+        entries["modules"] = file("".join(f"{name}\n" for name in names).encode())
+    for place, found in programs.items():
+        entries |= {f"{place.lstrip('/')}/{name}": entry for name, entry in found.items()}
+    return archive(entries)
+
+
+def lacking(facts: ProgramFacts, neighbours: Iterable[str], image: Mapping[str, Entry]) -> tuple[str, ...]:
+    """Return what a dynamic program needs and an image hasn't: its loader, and objects by their names.
+
+    Args:
+        facts: of the program.
+        neighbours: names of files beside it.
+        image: its entries by path.
+    """
+    names = {PurePosixPath(path).name for path in image} | set(neighbours)
+    missing = [name for name in facts.needed if "/" not in name and name not in names]
+    if facts.interp and find(image, facts.interp) is None:
+        missing.insert(0, facts.interp)
+    return tuple(missing)
+
+
+def find(image: Mapping[str, Entry], path: str) -> Entry | None:
+    """Return the file at a path of an image, links followed; None where there is none."""
+    parts = list(PurePosixPath(path).parts[1:])
+    at: list[str] = []
+    for _ in range(1000):
+        if not parts:
+            break
+        part = parts.pop(0)
+        if part == "..":
+            at = at[:-1]
+            continue
+        here = image.get("/".join((*at, part)))
+        if here is not None and stat.S_ISLNK(here.mode):
+            target = PurePosixPath(here.content.decode(errors="surrogateescape"))
+            at = [] if target.is_absolute() else at
+            parts = [name for name in target.parts if name != "/"] + parts
+        else:
+            at.append(part)
+    found = image.get("/".join(at))
+    return found if found is not None and stat.S_ISREG(found.mode) else None
+
+
+def inspect(image: Mapping[str, Entry], path: str, room: Path) -> ProgramFacts | None:
+    """Read what an image's file says of how it was made, through a copy in `room`."""
+    entry = find(image, path)
+    if entry is None:
+        return None
+    copy = room / hashlib.sha256(entry.content).hexdigest()
+    if not copy.exists():
+        copy.write_bytes(entry.content)
+    return read_facts(copy)
+
+
+def decode_said(said: bytes) -> tuple[Greeting, tuple[AgentAnswer, ...]]:
+    """Decode all that came through a guest's channel.
+
+    Args:
+        said: from a channel of its own, or from a console on which other things came before.
+
+    Raises:
+        WireError: it is not what a guest says.
+    """
+    _, mark, rest = said.rpartition(_GREETING)
+    greeting, agent, answers = rest.partition(_AGENT)
+    answers, end, _ = answers.rpartition(_END)
+    if not mark or not agent:
+        raise WireError("The guest did not say who it is, or its agent did not start.")
+    if not end or not answers.endswith(b"\n"[: len(answers)]):
+        raise WireError("The guest stopped in the midst of what it said.")
+    if not answers:
+        return _greeting(greeting), ()
+    return _greeting(greeting), decode_answers(agent + answers)
+
+
+def _greeting(said: bytes) -> Greeting:
+    words: dict[str, str] = {}
+    files: list[tuple[str, str]] = []
+    for line in said.decode("ascii", "replace").splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "file":
+            path, _, content = rest.partition(" ")
+            files.append((path, _decoded(content)))
+        elif word in _WORDS and word not in words:
+            words[word] = _decoded(rest)
+        else:
+            raise WireError(f"The guest says {line[:60]!r}, which is not how a guest greets.")
+    if missing := [word for word in _WORDS if word not in words]:
+        raise WireError(f"The guest does not say its {missing[0]}.")
+    return Greeting(**words, files=tuple(files))
+
+
+def _decoded(text: str) -> str:
+    return "" if text == "%" else urllib.parse.unquote(text, errors="backslashreplace")

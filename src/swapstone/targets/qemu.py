@@ -1,0 +1,440 @@
+"""One run of QEMU: a machine on a virtual clock, from its command line to what it left behind.
+
+Whatever a guest does is an outcome, never an exception: it panicked, hung, flooded its console, never started. The clock and each
+option are explained in docs/virtual-machines.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import functools
+import hashlib
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from swapstone.model import Noun, UnavailableError, unknown
+
+OLDEST = (7, 0)
+"""The oldest QEMU whose instruction clock was seen to repeat itself to the byte."""
+
+_LOOK_S = 0.05  # how often a running machine is looked at
+_TAIL_BYTES = 8192
+_LINES = 12
+_PROBE_S = 30
+_SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+_CLOCK = ("-accel", "tcg", "-icount", "shift=0,sleep=off", "-rtc", "base=2024-01-01T00:00:00,clock=vm", "-seed", "1")
+_BARE = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-sandbox", _SANDBOX)
+_OPTIONS = ("quiet", "panic=-1", "nokaslr", "norandmaps", "mitigations=off", "random.trust_cpu=on")
+
+
+class Family(Noun, frozen=True, kw_only=True):
+    """What an emulated machine of one architecture is made of.
+
+    Attributes:
+        program: the emulator.
+        machine, cpu: what it emulates.
+        devices: options for devices; ``{channel}`` and ``{order}`` stand for files.
+        options: of the kernel's command line.
+        firmware: files besides the program that the machine's first instructions come from.
+        has_ports: whether orders, results and the pause have devices of their own. Without, an order lies in the image,
+            results come on the console, and there is no snapshot.
+    """
+
+    program: str
+    machine: str
+    cpu: str
+    devices: tuple[str, ...] = ()
+    options: tuple[str, ...]
+    firmware: tuple[str, ...] = ()
+    has_ports: bool
+
+
+FAMILIES: dict[str, Family] = {
+    "x86_64": Family(
+        program="qemu-system-x86_64",
+        machine="pc,i8042=off",
+        cpu="qemu64",
+        devices=(
+            *("-debugcon", "file:{channel}"),
+            *("-device", "isa-debug-exit,iobase=0xf4,iosize=1"),
+            *("-device", "ib700"),
+            *("-fw_cfg", "name=opt/swapstone/order,file={order}"),
+        ),
+        options=(
+            *("console=ttyS0", "reboot=t", "no_timer_check", "tsc=reliable", "cryptomgr.notests", "rodata=off"),
+            *("initcall_blacklist=load_system_certificate_list,init_blk_tracer", "rcupdate.rcu_expedited=1"),
+        ),
+        firmware=(
+            "bios-256k.bin",
+            "kvmvapic.bin",
+            "linuxboot.bin",
+            "linuxboot_dma.bin",
+            "multiboot_dma.bin",
+            "pvh.bin",
+        ),
+        has_ports=True,
+    ),
+    "aarch64": Family(
+        program="qemu-system-aarch64",
+        machine="virt",
+        cpu="cortex-a72",
+        options=("console=ttyAMA0", "cryptomgr.notests", "rodata=off", "rcupdate.rcu_expedited=1"),
+        has_ports=False,
+    ),
+}
+"""By what ``uname -m`` says."""
+
+_ENDED_WELL, _ENDED_FAILED = 65, 67  # exit statuses by isa-debug-exit; native/port/machine.c
+
+
+class Machine(Noun, frozen=True, kw_only=True):
+    """The machine that is emulated: one processor, and nothing that is not named here.
+
+    Attributes:
+        architecture: one of `FAMILIES`.
+        memory_bytes: whole MiB.
+        options: what is added to the kernel's command line.
+    """
+
+    architecture: str = "x86_64"
+    memory_bytes: int = 256 << 20
+    options: tuple[str, ...] = ()
+
+    @property
+    def family(self) -> Family:
+        """What it is made of.
+
+        Raises:
+            UserError: there is no such architecture.
+        """
+        if self.architecture not in FAMILIES:
+            raise unknown("architecture", self.architecture, FAMILIES)
+        return FAMILIES[self.architecture]
+
+
+class Emulator(Noun, frozen=True, kw_only=True):
+    """A QEMU that can do what is asked of it.
+
+    Attributes:
+        path: the program.
+        version: its first line about itself.
+        build: SHA-256 of the program and of the firmware that it starts machines with.
+    """
+
+    path: str
+    version: str
+    build: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """Paths that a command line names."""
+
+    kernel: str
+    initrd: str
+    order: str
+    console: str
+    channel: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """All that a run is a function of, but for the snapshot that it may start from: that changes nothing."""
+
+    emulator: Emulator
+    machine: Machine
+    kernel: Path
+    initrd: Path
+    order: bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What ends a machine from outside: time of this host, and bytes that it prints."""
+
+    host_s: float = 600.0
+    console_bytes: int = 1 << 20
+    channel_bytes: int = 128 << 20
+
+
+class GuestEnd(enum.Enum):
+    """How a machine ended."""
+
+    FINISHED = "finished"
+    PANICKED = "panicked"
+    COMPLAINED = "complained"  # its first process says what failed
+    SILENT = "silent"  # it ended, and nobody said why
+    HOST_TIME = "host time"
+    FLOODED = "flooded"
+    EMULATOR = "emulator"  # QEMU could not start, or crashed
+
+
+class GuestRun(Noun, frozen=True, kw_only=True):
+    """What came of a machine.
+
+    Attributes:
+        how: how it ended.
+        reason: in words; empty if it finished.
+        said: all that came through its channel.
+        console: the last lines of its console, or of QEMU's own complaints.
+    """
+
+    how: GuestEnd
+    reason: str = ""
+    said: bytes = b""
+    console: str = ""
+
+
+def arguments(machine: Machine, files: Files) -> tuple[str, ...]:
+    """Return QEMU's arguments, without those that only say how it is watched.
+
+    Args:
+        machine: what to emulate.
+        files: where things are.
+    """
+    family = machine.family
+    devices = (
+        device.replace("{channel}", files.channel).replace("{order}", files.order.replace(",", ",,"))
+        for device in family.devices
+    )
+    return (
+        *_BARE,
+        *_CLOCK,
+        *("-M", family.machine, "-cpu", family.cpu, "-smp", "1", "-m", f"{machine.memory_bytes >> 20}M"),
+        *("-kernel", files.kernel, "-initrd", files.initrd, "-serial", f"file:{files.console}"),
+        *devices,
+        *("-append", " ".join((*_OPTIONS, *family.options, *machine.options))),
+    )
+
+
+def find_emulator(machine: Machine, program: str = "") -> Emulator:
+    """Find out whether there is a QEMU that can emulate a machine on the virtual clock.
+
+    Args:
+        machine: what is to be emulated.
+        program: another emulator than the usual one.
+
+    Raises:
+        UnavailableError: there is none, it is too old, or it can't do something; the text says what.
+    """
+    name = program or machine.family.program
+    hint = "On Debian: sudo apt-get install qemu-system-x86 qemu-system-arm"
+    path = shutil.which(name)
+    if path is None:
+        raise UnavailableError(f"There is no {name} to emulate a machine with.", hint)
+    if shutil.which("setpriv") is None:
+        raise UnavailableError(
+            "There is no setpriv, by which an emulator ends with the program that started it.",
+            "On Debian: sudo apt-get install util-linux",
+        )
+    status = Path(path).stat()
+    return _examine(path, machine.family, (status.st_size, status.st_mtime_ns))
+
+
+@functools.cache
+def _examine(path: str, family: Family, _stamp: tuple[int, int]) -> Emulator:
+    """Ask an emulator for its version, and let it start an empty machine with all that a run needs."""
+    version = (_ask([path, "--version"]).stdout.splitlines() or [""])[0]
+    found = re.search(r"version (\d+)\.(\d+)", version)
+    if not found:
+        raise UnavailableError(f"{path} does not say which QEMU it is, but {version!r}.")
+    if (int(found[1]), int(found[2])) < OLDEST:
+        raise UnavailableError(
+            f"{path} is too old: {version}.", f"The virtual clock needs QEMU {OLDEST[0]}.{OLDEST[1]} or newer."
+        )
+    tried = _ask(
+        [path, *_BARE, *_CLOCK, "-M", "none", "-qmp", "stdio"], '{"execute":"qmp_capabilities"}\n{"execute":"quit"}\n'
+    )
+    if tried.returncode != 0:
+        words = tried.stderr.strip().splitlines()[-1:] or [f"status {tried.returncode}"]
+        raise UnavailableError(f"{path} can't emulate a machine on the virtual clock: {words[0]}")
+    digest = hashlib.sha256(version.encode())
+    for part in (Path(path), *_firmware(path, family.firmware)):
+        digest.update(f"\0{part.name}\0".encode() + hashlib.sha256(part.read_bytes()).digest())
+    return Emulator(path=path, version=version, build=digest.hexdigest())
+
+
+def _firmware(path: str, names: Iterable[str]) -> list[Path]:
+    """Return the files that an emulator would take, from the first of its folders that has each."""
+    folders = [Path(line) for line in _ask([path, "-L", "help"]).stdout.splitlines()]
+    places = (((folder / name) for folder in folders if (folder / name).is_file()) for name in names)
+    return [place for place in (next(found, None) for found in places) if place]
+
+
+def _ask(command: Sequence[str], words: str = "") -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command, input=words, capture_output=True, text=True, check=False, timeout=_PROBE_S, env={"LC_ALL": "C"}
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnavailableError(f"{command[0]} does not answer: {error}.") from error
+
+
+class Stopped(Exception):  # noqa: N818 - it stops a wait; nothing is wrong with this program
+    """A machine went beyond a limit.
+
+    Args:
+        how: which.
+        reason: in words.
+    """
+
+    def __init__(self, how: GuestEnd, reason: str) -> None:
+        super().__init__(reason)
+        self.how = how
+        self.reason = reason
+
+
+class Guest:
+    """A machine that runs, as a context manager. It ends with this object, and with the program that holds it.
+
+    Args:
+        setup: what to run.
+        limits: what ends it.
+        watching: further arguments, which change nothing for the guest.
+        fds: open files that they name.
+    """
+
+    def __init__(self, setup: Setup, limits: Limits, watching: Sequence[str] = (), fds: Sequence[int] = ()) -> None:
+        self._family = setup.machine.family
+        self._limits = limits
+        self._folder = tempfile.TemporaryDirectory(prefix="swapstone-vm-")
+        folder = Path(self._folder.name)
+        self._console, self._channel, self._complaints = (folder / name for name in ("console", "channel", "stderr"))
+        (folder / "order").write_bytes(setup.order)
+        files = Files(
+            str(setup.kernel), str(setup.initrd), str(folder / "order"), str(self._console), str(self._channel)
+        )
+        self._until = time.monotonic() + limits.host_s
+        with self._complaints.open("wb") as complaints:
+            self.process = subprocess.Popen(
+                [
+                    *("setpriv", "--pdeathsig", "KILL", "--"),
+                    *(setup.emulator.path, *arguments(setup.machine, files), *watching),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=complaints,
+                stderr=complaints,
+                env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"},
+                pass_fds=fds,
+                start_new_session=True,
+            )
+
+    def check(self) -> None:
+        """Look whether it is within its limits.
+
+        Raises:
+            Stopped: it is not.
+        """
+        limits = self._limits
+        for path, most, name in (
+            (self._console, limits.console_bytes, "console"),
+            (self._channel, limits.channel_bytes, "channel"),
+        ):
+            if path.exists() and path.stat().st_size > most:
+                raise Stopped(GuestEnd.FLOODED, f"it wrote more than {most} bytes to its {name}")
+        if time.monotonic() > self._until:
+            raise Stopped(GuestEnd.HOST_TIME, f"it ran for more than {limits.host_s:g} s of this machine's time")
+
+    def has_spoken(self) -> bool:
+        """Say whether anything came through its channel."""
+        return self._channel.exists() and self._channel.stat().st_size > 0
+
+    def wait(self) -> GuestRun:
+        """Wait until it has ended, or has to."""
+        try:
+            while self.process.poll() is None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.process.wait(_LOOK_S)
+                self.check()
+        except Stopped as stopped:
+            return self.ended(stopped)
+        return self.ended()
+
+    def ended(self, stopped: Stopped | None = None) -> GuestRun:
+        """End it if it runs still, and say what came of it.
+
+        Args:
+            stopped: why it was ended, if not by itself.
+        """
+        self._kill()
+        console, complaints = _tail(self._console), _tail(self._complaints)
+        if stopped:
+            return GuestRun(how=stopped.how, reason=stopped.reason, console=last_lines(console))
+        how, reason = judge_end(self.process.returncode, console, complaints, self._family)
+        said = b""
+        if how is GuestEnd.FINISHED:
+            said = (self._channel if self._family.has_ports else self._console).read_bytes()
+        return GuestRun(how=how, reason=reason, said=said, console=last_lines(console or complaints))
+
+    def _kill(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._kill()
+        self._folder.cleanup()
+
+
+def _tail(path: Path) -> str:
+    """Return the last bytes of a file as text; empty where there is none."""
+    try:
+        with path.open("rb") as handle:
+            handle.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+            return handle.read().decode(errors="backslashreplace").replace("\r\n", "\n")
+    except FileNotFoundError:
+        return ""
+
+
+def last_lines(text: str) -> str:
+    """Return the last lines that say something."""
+    return "\n".join([line.rstrip() for line in text.splitlines() if line.strip()][-_LINES:])
+
+
+def judge_end(status: int, console: str, complaints: str, family: Family) -> tuple[GuestEnd, str]:
+    """Say how a machine ended.
+
+    Args:
+        status: QEMU's exit status; negative if a signal ended it.
+        console: the end of the guest's console.
+        complaints: what QEMU said.
+        family: what the machine was made of.
+
+    Returns:
+        How, and why in words.
+    """
+    said = re.search(r"^swapstone-init: (.*)$", console, re.MULTILINE)
+    panic = re.search(r"Kernel panic - not syncing: (.*)$", console, re.MULTILINE)
+    well = _ENDED_WELL if family.has_ports else 0
+    if panic:
+        return GuestEnd.PANICKED, f"its kernel panicked: {panic[1].strip()}"
+    if said:
+        return GuestEnd.COMPLAINED, f"its first process says: {said[1].strip()}"
+    if status == well:
+        return GuestEnd.FINISHED, ""
+    if status < 0:
+        return GuestEnd.EMULATOR, f"QEMU was ended by signal {-status}"
+    if status not in {0, _ENDED_FAILED}:
+        words = complaints.strip().splitlines()[-1:] or [f"status {status}"]
+        return GuestEnd.EMULATOR, f"QEMU could not run it: {words[0]}"
+    return GuestEnd.SILENT, "it ended without saying why"
+
+
+def boot(setup: Setup, limits: Limits) -> GuestRun:
+    """Start a machine from nothing and wait for its end."""
+    with Guest(setup, limits, ("-action", "watchdog=none")) as guest:
+        return guest.wait()

@@ -1,0 +1,100 @@
+"""Runs that were made already, by the digest of all that they are functions of."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from swapstone.model import UserError
+from swapstone.targets.qemu import GuestRun
+
+_SCHEME = b"swapstone-run 1"
+
+
+def digest_of(inputs: Mapping[str, bytes]) -> str:
+    """Return the SHA-256 of named inputs: any other byte anywhere gives another one.
+
+    Args:
+        inputs: by name; a large one may be given by its own digest.
+    """
+    digest = hashlib.sha256(_SCHEME)
+    for name in sorted(inputs):
+        for part in (name.encode(), inputs[name]):
+            digest.update(len(part).to_bytes(8) + part)
+    return digest.hexdigest()
+
+
+def digest_of_file(path: Path) -> bytes:
+    """Return the SHA-256 of a file.
+
+    Raises:
+        UserError: it can't be read.
+    """
+    try:
+        with path.open("rb") as handle:
+            return hashlib.file_digest(handle, "sha256").digest()
+    except OSError as error:
+        raise UserError(f"{path} can't be read: {error.strerror}.") from error
+
+
+class RunCache:
+    """A folder with one file for each run: its own digest, then what came of it.
+
+    Args:
+        folder: made when it is needed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, digest: str) -> GuestRun | None:
+        """Return a run; None where there is none, or where its file was damaged."""
+        try:
+            mark, _, body = (self._folder / digest).read_bytes().partition(b"\n")
+        except OSError:
+            return None
+        if mark != hashlib.sha256(body).hexdigest().encode():
+            return None
+        try:
+            return msgspec.json.decode(body, type=GuestRun)
+        except msgspec.DecodeError:  # written by another version
+            return None
+
+    def put(self, digest: str, run: GuestRun) -> None:
+        """Keep a run. Another program sees all of it or nothing.
+
+        Raises:
+            UserError: it can't be written.
+        """
+        body = msgspec.json.encode(run)
+        write_whole(self._folder / digest, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file at once, or not at all.
+
+    Raises:
+        UserError: it can't be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+        try:
+            with os.fdopen(handle, "wb") as opened:
+                opened.write(data)
+                opened.flush()
+                os.fsync(opened.fileno())
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise UserError(
+            f"{path} can't be written: {error.strerror}.",
+            "Free some space there, or set XDG_CACHE_HOME to a folder that you can write.",
+        ) from error

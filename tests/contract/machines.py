@@ -1,0 +1,77 @@
+"""What virtual machines of tests are made of: a kernel of this system's packages, and the smallest images."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from swapstone.build.kernels import read_kernel
+from swapstone.factors import read_facts
+from swapstone.model import UnavailableError
+from swapstone.model.cpio import archive, file, folder
+from swapstone.model.share import cache_dir
+from swapstone.targets.qemu import Machine, find_emulator
+
+_DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
+_KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}
+
+
+def need_emulator(architecture: str = "x86_64") -> None:
+    """Skip a test where machines can't be emulated."""
+    try:
+        find_emulator(Machine(architecture=architecture))
+    except UnavailableError as error:
+        pytest.skip(error.message)
+
+
+def kernel(architecture: str = "x86_64") -> Path:
+    """Return a distribution's kernel, fetched by apt-get once and kept; skip the test where that can't be done."""
+    meta = _KERNELS[architecture]
+    depends = _output("apt-cache", "depends", "--important", f"{meta}:{_DEBIAN[architecture]}")
+    found = re.search(r"Depends: <?(linux-image-[\w.+-]+)", depends)
+    package = f"{found[1]}:{_DEBIAN[architecture]}" if found else ""
+    shown = _output("apt-cache", "show", "--no-all-versions", package) if found else ""
+    version = re.search(r"^Version: (\S+)$", shown, re.MULTILINE)
+    if not found or not version:
+        pytest.skip(f"apt knows no {meta}:{_DEBIAN[architecture]}")
+    kept = cache_dir() / "test-kernels" / f"{found[1]}_{version[1]}"
+    if not kept.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as work:
+            _output("apt-get", "download", f"{package}={version[1]}", cwd=work)
+            (archive_file,) = Path(work).glob("*.deb")
+            _output("dpkg-deb", "-x", str(archive_file), f"{work}/tree")
+            (packed,) = Path(work, "tree", "boot").glob("vmlinuz-*")
+            Path(work, "kernel").write_bytes(read_kernel(packed).image)
+            Path(work, "kernel").replace(kept)
+    return kept
+
+
+def _output(*command: str, cwd: str | None = None) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, cwd=cwd).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"no kernel can be fetched: {' '.join(command)}: {error}")
+
+
+def empty_initrd(path: Path) -> Path:
+    """Write an image that has nothing of its own."""
+    path.write_bytes(archive({"etc": folder()}))
+    return path
+
+
+def initrd_for(program: Path, path: Path) -> Path:
+    """Write an image with the loader and the objects that a dynamic program of this machine needs."""
+    facts = read_facts(program)
+    assert facts is not None
+    assert facts.interp is not None
+    entries = {facts.interp.lstrip("/"): file(Path(facts.interp).read_bytes(), executable=True)}
+    for name in facts.needed:
+        place = _output("cc", f"-print-file-name={name}").strip()
+        entries[f"lib/{name}"] = file(Path(place).read_bytes(), executable=True)
+    path.write_bytes(archive(entries))
+    return path

@@ -1,0 +1,224 @@
+"""Real virtual machines: the same bytes for the same inputs, and everything that can go wrong in one."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from swapstone.model.cpio import archive, file, folder
+from swapstone.targets import TargetError, qemu
+from swapstone.targets.guest import encode_order
+from swapstone.targets.qemu import GuestEnd, Limits, Machine, Setup, find_emulator
+from swapstone.targets.vm import Parts, VmTarget, Ways
+from swapstone.wire import AgentAnswer, Ended, TrialRequest, encode_plan_header, encode_request
+from tests.contract.machines import empty_initrd, kernel, need_emulator
+from tests.contract.programs import build
+
+pytestmark = pytest.mark.slow
+
+NAMES = ("works", "empty", "spins", "panics", "floods", "prints", "hoards")
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """A machine with all programs, and others that are the same but for how they are run."""
+
+    parts: Parts
+    ways: Ways
+    programs: dict[str, Path]
+
+    @contextlib.contextmanager
+    def target(self, **changed: object) -> Iterator[tuple[VmTarget, dict[str, str]]]:
+        with VmTarget(self.parts, dataclasses.replace(self.ways, **changed)) as target:  # type: ignore[arg-type] # one of its fields
+            yield target, {name: target.put(path) for name, path in self.programs.items()}
+
+    def run(
+        self, name: str, *arguments: str, trial: str = "0-0", timeout_ms: int = 10_000, **ways: object
+    ) -> AgentAnswer:
+        with self.target(**ways) as (target, paths):
+            return target.run(
+                TrialRequest(
+                    id=trial,
+                    arguments=(paths[name], *arguments),
+                    environment=(("LC_ALL", "C"),),
+                    cwd=target.scratch(),
+                    timeout_ms=timeout_ms,
+                )
+            )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    need_emulator()
+    room = tmp_path_factory.mktemp("vm")
+    (room / "programs").mkdir()
+    programs = {name: build(room / "programs", name, "-static") for name in NAMES}
+    return Made(Parts(kernel(), empty_initrd(room / "initrd")), Ways(cache=room), programs)
+
+
+@contextlib.contextmanager
+def hog() -> Iterator[None]:
+    """Keep two processors busy."""
+    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        yield
+    finally:
+        for process in spinning:
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize(("name", "arguments"), [("works", ("100000",)), ("hoards", ())])
+def test_equal_inputs_give_equal_bytes(made: Made, name: str, arguments: tuple[str, ...]) -> None:
+    first = made.run(name, *arguments, no_cache=True)
+    with hog():
+        second = made.run(name, *arguments, no_cache=True)
+    cold = made.run(name, *arguments, no_cache=True, snapshots=False)
+    assert first == second == cold
+    assert dict(first.facts)["wall_ns"] > 1_000_000
+    if name == "hoards":  # its kernel ends it, and nothing else
+        assert (first.how, first.code) == (Ended.SIGNALED, 9)
+
+
+def test_an_order_of_many_pages_is_read_whole_from_either_start(made: Made) -> None:
+    long = tuple(f"{number:0100}" for number in range(200))
+    saved, cold = (made.run("empty", *long, no_cache=True, snapshots=snapshots) for snapshots in (True, False))
+    assert saved == cold
+    assert saved.how is Ended.EXITED
+
+
+def test_draws_differ_and_each_repeats_itself(made: Made) -> None:
+    def wall_ns(trial: str, **ways: object) -> int:
+        answer = made.run("works", "100000", trial=trial, no_cache=True, **ways)  # type: ignore[arg-type] # names of ways
+        return dict(answer.facts)["wall_ns"]
+
+    times = [wall_ns(f"{block}-0") for block in range(3)]
+    assert len(set(times)) > 1
+    assert [wall_ns(f"{block}-1") for block in range(3)] == times
+    assert wall_ns("7-0", draw=2) == times[2]
+
+
+def test_one_byte_of_the_command_line_is_another_run(made: Made) -> None:
+    names = []
+    for options in ((), ("x",), ("y",)):
+        parts = dataclasses.replace(made.parts, machine=Machine(options=options))
+        with VmTarget(parts, made.ways) as target:
+            path = target.put(made.programs["empty"])
+            asked = TrialRequest(id="0-0", arguments=(path,), cwd=target.scratch(), timeout_ms=1000)
+            names.append(target.name_of(asked))
+    assert len(set(names)) == 3
+
+
+def test_a_program_without_end_is_ended_in_guest_time(made: Made) -> None:
+    assert made.run("spins", timeout_ms=300).how is Ended.TIMEOUT
+    assert made.run("prints").how is Ended.OVERFLOW
+
+
+def fails(made: Made, name: str, text: str, **ways: object) -> str:
+    """Run what makes the machine fail, and return the lines of its console."""
+    with pytest.raises(TargetError, match=text) as caught:
+        made.run(name, **ways)  # type: ignore[arg-type] # names of ways
+    return caught.value.hint
+
+
+def test_a_panic_is_a_failed_run_with_its_console(made: Made) -> None:
+    assert "Kernel Offset: disabled" in fails(made, "panics", "its kernel panicked: sysrq triggered crash")
+    assert made.run("empty").how is Ended.EXITED  # the next is as good as new
+
+
+def test_a_console_is_not_flooded_for_ever(made: Made) -> None:
+    limits = Limits(console_bytes=200_000)
+    assert "yyyy" in fails(
+        made, "floods", "wrote more than 200000 bytes to its console", limits=limits, timeout_ms=10**9
+    )
+
+
+def test_a_machine_ends_in_time_of_this_host(made: Made) -> None:
+    made.run("empty")  # so that the machine is saved
+    fails(made, "spins", "more than 4 s of this machine's time", limits=Limits(host_s=4), timeout_ms=10**9)
+
+
+def test_a_machine_ends_in_guest_time_where_its_agent_does_not(made: Made) -> None:
+    with made.target() as (target, paths):
+        asked = TrialRequest(id="t", arguments=(paths["spins"],), cwd="/scratch", timeout_ms=10**6)
+        run = target.make(encode_plan_header() + encode_request(asked) + b"quit\n", limit_ms=200, draw=0)
+    assert (run.how, run.reason) == (
+        GuestEnd.COMPLAINED,
+        "its first process says: the agent took longer than limit-ms",
+    )
+
+
+def test_a_module_that_is_missing_is_named(made: Made) -> None:
+    parts = dataclasses.replace(made.parts, modules=("/lib/none.ko",))
+    with (
+        VmTarget(parts, made.ways) as target,
+        pytest.raises(TargetError, match=r"load the module /lib/none\.ko: error 2"),
+    ):
+        target.describe()
+
+
+@pytest.fixture
+def setup(made: Made) -> Callable[..., Setup]:
+    def with_changes(**changed: object) -> Setup:
+        machine = made.parts.machine
+        order = encode_order(encode_plan_header() + b"quit\n", draw=0, limit_ms=1000)
+        whole = Setup(find_emulator(machine), machine, made.parts.kernel, made.parts.initrd, order)
+        return dataclasses.replace(whole, **changed)  # type: ignore[arg-type] # one of its fields
+
+    return with_changes
+
+
+def test_an_initrd_of_garbage_ends_in_a_panic(setup: Callable[..., Setup], tmp_path: Path) -> None:
+    garbage = tmp_path / "garbage"
+    garbage.write_bytes(bytes(range(256)) * 64)
+    run = qemu.boot(setup(initrd=garbage), Limits())
+    assert run.how is GuestEnd.PANICKED
+    assert "Unable to mount root fs" in run.reason
+    assert "Kernel Offset: disabled" in run.console
+
+
+def test_a_kernel_that_is_none_is_said_by_the_emulator(setup: Callable[..., Setup], tmp_path: Path) -> None:
+    garbage = tmp_path / "garbage"
+    garbage.write_bytes(b"not a kernel" * 1000)
+    run = qemu.boot(setup(kernel=garbage), Limits(host_s=60))
+    assert run.how is GuestEnd.EMULATOR
+    assert "QEMU could not run it" in run.reason
+
+
+def test_a_first_process_that_ends_is_no_run(setup: Callable[..., Setup], tmp_path: Path, made: Made) -> None:
+    image = tmp_path / "image"
+    image.write_bytes(archive({"init": file(made.programs["empty"].read_bytes(), executable=True), "dev": folder()}))
+    run = qemu.boot(setup(initrd=image), Limits())
+    assert run.how is GuestEnd.PANICKED
+    assert "Attempted to kill init" in run.reason
+
+
+def test_a_machine_of_another_architecture_repeats_itself(tmp_path: Path) -> None:
+    """It has no ports of its own: its order lies in its image, and its results come on its console."""
+    need_emulator("aarch64")
+    compiler = "aarch64-linux-gnu-gcc"
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed (gcc-aarch64-linux-gnu)")
+    (tmp_path / "programs").mkdir()
+    program = tmp_path / "programs" / "counts"
+    (tmp_path / "counts.c").write_text(
+        'void _start(void) { for (volatile long i = 0; i < 100000; i++); register long call __asm__("x8") = 94;'
+        'register long status __asm__("x0") = 5; __asm__ volatile("svc 0" : : "r"(call), "r"(status)); }'
+    )
+    subprocess.run([compiler, "-O1", "-nostdlib", "-static", "-o", program, tmp_path / "counts.c"], check=True)
+    parts = Parts(kernel("aarch64"), empty_initrd(tmp_path / "initrd"), Machine(architecture="aarch64"))
+    answers = []
+    for _ in range(2):
+        with VmTarget(parts, Ways(cache=tmp_path, no_cache=True)) as target:
+            asked = TrialRequest(id="0-0", arguments=(target.put(program),), cwd=target.scratch(), timeout_ms=10_000)
+            answers.append(target.run(asked))
+            assert target.describe().architecture == "aarch64"
+    assert answers[0] == answers[1]
+    assert (answers[0].how, answers[0].code) == (Ended.EXITED, 5)

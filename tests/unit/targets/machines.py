@@ -1,0 +1,70 @@
+"""An emulator that emulates nothing: it does what a test wants to see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from swapstone.targets.guest import encode_order
+from swapstone.targets.qemu import Machine, Setup, find_emulator
+from swapstone.wire import AgentAnswer, Ended, encode_answer, encode_answer_header, encode_plan_header
+
+SAID = (
+    b"swapstone-guest 1\nsystem Linux\nrelease 6.1.0\nversion #1%20SMP\nmachine x86_64\n"
+    b"file /proc/meminfo MemTotal:%20%201024%20kB%0A\n"
+    b"file /proc/cpuinfo processor%09:%200%0Amodel%20name%09:%20QEMU%20Virtual%20CPU%0A\n"
+    b"file /sys/kernel/realtime %\n"
+) + encode_answer_header()
+ANSWER = AgentAnswer(id="t", facts=(("wall_ns", 12345),), how=Ended.EXITED, code=0)
+END = b"swapstone-end\n"
+WHOLE = SAID + encode_answer(ANSWER) + END
+
+_SCRIPT = """#!/bin/sh
+console= channel=
+for word; do
+    case $word in
+    --version) echo "{version}"; exit 0 ;;
+    help) exit 0 ;;
+    -qmp) {probe} ;;
+    esac
+    case $before in
+    -serial) console=${{word#file:}} ;;
+    -debugcon) channel=${{word#file:}} ;;
+    esac
+    before=$word
+done
+echo run >>{folder}/runs
+{acts}
+"""
+
+
+def emulator(
+    folder: Path,
+    acts: str = "",
+    version: str = "QEMU emulator version 7.2.22 (made up)",
+    probe: str = "exit 0",
+    said: bytes = WHOLE,
+) -> str:
+    """Write an emulator, and what it may copy to ``$channel``; each of its runs adds a line to ``runs``."""
+    folder.mkdir(exist_ok=True)
+    (folder / "said").write_bytes(said)
+    path = folder / "qemu"
+    path.write_text(
+        _SCRIPT.format(
+            folder=folder, version=version, probe=probe, acts=acts or f'cat {folder}/said >"$channel"; exit 65'
+        )
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
+def runs(folder: Path) -> int:
+    """Return how often it was run."""
+    path = folder / "runs"
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def setup(folder: Path, acts: str) -> Setup:
+    """Make a setup of an emulator that does something."""
+    machine = Machine()
+    order = encode_order(encode_plan_header() + b"quit\n", draw=0, limit_ms=1000)
+    return Setup(find_emulator(machine, emulator(folder, acts)), machine, folder / "kernel", folder / "initrd", order)

@@ -1,0 +1,165 @@
+"""What goes into a guest, and what comes out of it."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from swapstone.factors import ProgramFacts
+from swapstone.model import UserError, WireError
+from swapstone.model.cpio import file, folder, link, unpack
+from swapstone.targets.guest import (
+    MAX_ORDER_BYTES,
+    decode_said,
+    delay_ns,
+    encode_order,
+    find,
+    guest_path,
+    inspect,
+    lacking,
+    overlay,
+    read_folder,
+)
+from swapstone.wire import encode_answer
+from tests.unit.targets.machines import ANSWER, END, SAID, WHOLE
+
+NATIVE = Path(__file__).parents[3] / "native" / "guest" / "init.c"
+DIGEST = "0123456789abcdef" * 4
+
+
+def test_an_order_fills_pages() -> None:
+    order = encode_order(b"swapstone-plan 1\nquit\n", draw=0, limit_ms=5)
+    assert order.startswith(b"swapstone-order 1\ndelay-ns 0\nlimit-ms 5\nswapstone-plan 1\nquit\n\n")
+    assert len(order) == 4096
+    assert len(encode_order(b"x" * 4096, draw=0, limit_ms=5)) == 8192
+
+
+def test_an_order_that_is_too_large_is_refused() -> None:
+    with pytest.raises(WireError, match="more than a virtual machine can be given"):
+        encode_order(b"x" * MAX_ORDER_BYTES, draw=0, limit_ms=5)
+    assert f"ORDER_BYTES = {MAX_ORDER_BYTES >> 20} << 20" in NATIVE.read_text()
+
+
+def test_draws_are_delays_of_their_own() -> None:
+    delays = [delay_ns(draw) for draw in range(200)]
+    assert delays[0] == 0
+    assert len(set(delays)) == 200
+    assert all(0 <= delay < 100_000_000 for delay in delays)
+    assert delays == [delay_ns(draw) for draw in range(200)]
+    phases = sorted(delay % 4_000_000 for delay in delays)  # of the tick of a kernel with 250 a second
+    assert max(right - left for left, right in itertools.pairwise(phases)) < 400_000
+
+
+def test_paths_of_all_programs_are_equally_long() -> None:
+    paths = [guest_path(Path("/x", "n" * size), DIGEST) for size in (1, 7, 48)]
+    assert {len(path) for path in paths} == {80}
+    assert paths[1].startswith("/programs/0123456789abcdef")
+    assert paths[1].endswith("/nnnnnnn")
+    assert {len(guest_path(Path("/x", "n" * size), DIGEST)) for size in (49, 240)} == {320}
+    with pytest.raises(UserError, match="too long"):
+        guest_path(Path("/x", "n" * 241), DIGEST)
+
+
+def test_a_program_comes_with_its_neighbours(tmp_path: Path) -> None:
+    (tmp_path / "prog").write_bytes(b"program")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "lib.so").write_bytes(b"library")
+    entries, digest = read_folder(tmp_path / "prog")
+    assert {name for name, entry in entries.items() if entry.content} == {"prog", "sub/lib.so"}
+    (tmp_path / "sub" / "lib.so").write_bytes(b"another")
+    assert read_folder(tmp_path / "prog")[1] != digest
+
+
+def test_a_folder_of_everything_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "large").open("wb") as handle:
+        handle.truncate(65 << 20)
+    with pytest.raises(UserError, match="holds more than 64 MiB") as caught:
+        read_folder(tmp_path / "large")
+    assert "folder of its own" in caught.value.hint
+
+
+def test_an_overlay_has_what_a_guest_needs() -> None:
+    entries = unpack(
+        overlay(b"init", b"agent", {"/programs/d": {"p": file(b"p", executable=True)}}, ("/a.ko", "/b.ko"))
+    )
+    assert entries is not None
+    assert entries["init"].content == b"init"
+    assert entries["agent"].mode & 0o111
+    assert entries["programs/d/p"].content == b"p"
+    assert entries["modules"].content == b"/a.ko\n/b.ko\n"
+    assert entries["dev/console"].device == (5, 1)
+    assert {"proc", "sys", "dev", "tmp", "scratch"} <= entries.keys()
+    bare = unpack(overlay(b"init", b"agent", {}, ()))
+    assert bare is not None
+    assert "modules" not in bare  # the image's own list stays
+
+
+IMAGE = {
+    "lib64": link("usr/lib64"),
+    "usr/lib64": folder(),
+    "usr/lib64/ld.so": link("../lib/ld-2.so"),
+    "usr/lib/ld-2.so": file(b"loader"),
+    "lib/libc.so.6": file(b"c"),
+    "abs": link("/lib/libc.so.6"),
+    "loop": link("loop"),
+}
+
+
+def test_files_of_an_image_are_found_through_links(tmp_path: Path) -> None:
+    found = find(IMAGE, "/lib64/ld.so")
+    assert found is not None
+    assert found.content == b"loader"
+    absolute = find(IMAGE, "/abs")
+    assert absolute is not None
+    assert absolute.content == b"c"
+    for path in ("/none", "/loop", "/usr/lib64", "/lib64/none"):
+        assert find(IMAGE, path) is None
+    assert inspect(IMAGE, "/lib64/ld.so", tmp_path) is None  # no ELF file
+    assert inspect(IMAGE, "/none", tmp_path) is None
+    image = {"bin/sh": file(Path("/bin/sh").read_bytes())}
+    facts = inspect(image, "/bin/sh", tmp_path)
+    assert facts is not None
+    assert facts.needed
+
+
+def test_what_an_image_lacks_is_named() -> None:
+    def facts(interp: str | None, *needed: str) -> ProgramFacts:
+        return ProgramFacts(path="p", interp=interp, needed=needed, sections=(), comments=(), switches=(), symbols=())
+
+    assert lacking(facts(None), (), {}) == ()
+    assert lacking(facts("/lib64/ld.so", "libc.so.6"), (), IMAGE) == ()
+    assert lacking(facts("/lib/ld-musl.so", "libc.so.6", "libm.so.6"), (), IMAGE) == ("/lib/ld-musl.so", "libm.so.6")
+    assert lacking(facts("/lib64/ld.so", "libbeside.so"), ("p", "libbeside.so"), IMAGE) == ()
+
+
+def test_what_a_guest_says_is_understood() -> None:
+    greeting, answers = decode_said(b"[ 1.0] noise on a console\n" + WHOLE)
+    assert (greeting.system, greeting.version, greeting.machine) == ("Linux", "#1 SMP", "x86_64")
+    assert greeting.file("/proc/meminfo") == "MemTotal:  1024 kB\n"
+    assert greeting.file("/sys/kernel/realtime") == ""
+    assert greeting.file("/none") == ""
+    assert answers == (ANSWER,)
+    assert decode_said(SAID + END)[1] == ()
+    assert decode_said(WHOLE + b"[ 0.2] reboot: Power down\r\n")[1] == (ANSWER,)
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (b"", "did not say who it is"),
+        (SAID.partition(b"swapstone-agent")[0], "its agent did not start"),
+        (WHOLE.replace(b"release 6.1.0\n", b""), "does not say its release"),
+        (WHOLE.replace(b"release 6.1.0\n", b"kernel 6.1.0\n"), "'kernel 6.1.0', which is not how a guest greets"),
+        (WHOLE.replace(b"release 6.1.0\n", b"system Linux\n"), "'system Linux', which is not"),
+        (WHOLE.replace(b"12345", b"12346"), "checksum is wrong"),
+        (WHOLE[:-20], "stopped in the midst"),
+        (SAID, "stopped in the midst"),
+        (SAID + encode_answer(ANSWER), "stopped in the midst"),
+        (SAID + encode_answer(ANSWER)[:-20] + b"\n" + END, "'end' has not five fields"),
+    ],
+)
+def test_what_is_not_understood_is_an_error(said: bytes, text: str) -> None:
+    with pytest.raises(WireError, match=text):
+        decode_said(said)

@@ -1,0 +1,201 @@
+"""What an emulator is told, and what is made of how it ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import UnavailableError, UserError
+from swapstone.targets.qemu import (
+    FAMILIES,
+    Files,
+    GuestEnd,
+    Limits,
+    Machine,
+    arguments,
+    boot,
+    find_emulator,
+    judge_end,
+    last_lines,
+)
+from tests.unit.targets.machines import WHOLE, emulator, setup
+
+FILES = Files("K", "I", "O", "CON", "CH")
+PC = FAMILIES["x86_64"]
+
+
+def after(words: tuple[str, ...], option: str) -> str:
+    return words[words.index(option) + 1]
+
+
+def test_a_command_line_holds_what_makes_it_repeat_itself() -> None:
+    words = arguments(Machine(memory_bytes=512 << 20, options=("a=b", "c")), FILES)
+    assert after(words, "-icount") == "shift=0,sleep=off"
+    assert after(words, "-rtc").endswith("clock=vm")
+    assert after(words, "-smp") == "1"
+    assert after(words, "-m") == "512M"
+    assert after(words, "-append").endswith(" a=b c")
+    assert after(words, "-sandbox").startswith("on,")
+    assert {"-nodefaults", "-no-user-config", "-no-reboot"} <= set(words)
+    assert not [word for word in words if "net" in word]
+    assert (after(words, "-kernel"), after(words, "-initrd")) == ("K", "I")
+    assert (after(words, "-serial"), after(words, "-debugcon")) == ("file:CON", "file:CH")
+    assert after(words, "-fw_cfg") == "name=opt/swapstone/order,file=O"
+
+
+def test_a_comma_in_a_path_is_no_option() -> None:
+    words = arguments(Machine(), dataclasses.replace(FILES, order="/a,b/order"))
+    assert after(words, "-fw_cfg").endswith(",file=/a,,b/order")
+
+
+def test_every_machine_has_its_command_line() -> None:
+    for architecture, family in FAMILIES.items():
+        words = arguments(Machine(architecture=architecture), FILES)
+        assert after(words, "-M") == family.machine
+        assert f"console={'ttyS0' if architecture == 'x86_64' else 'ttyAMA0'}" in after(words, "-append").split()
+        assert ("CH" in " ".join(words)) == family.has_ports
+        assert not [word for word in words if "{" in word]
+    with pytest.raises(UserError, match="no architecture named 'vax'"):
+        arguments(Machine(architecture="vax"), FILES)
+
+
+@pytest.mark.parametrize(
+    ("status", "console", "complaints", "how", "reason"),
+    [
+        (65, "", "", GuestEnd.FINISHED, ""),
+        (
+            0,
+            "[    0.8] Kernel panic - not syncing: VFS: Unable to mount root fs on unknown-block(0,0)\n[    0.8] CPU: 0",
+            "",
+            GuestEnd.PANICKED,
+            "its kernel panicked: VFS: Unable to mount root fs on unknown-block(0,0)",
+        ),
+        (
+            67,
+            "\nswapstone-init: can't mount /proc: error 19\n",
+            "",
+            GuestEnd.COMPLAINED,
+            "its first process says: can't mount /proc: error 19",
+        ),
+        (0, "[    1.0] reboot: Power down\n", "", GuestEnd.SILENT, "it ended without saying why"),
+        (67, "", "", GuestEnd.SILENT, "it ended without saying why"),
+        (
+            1,
+            "",
+            "qemu: warning: x\nqemu: could not load kernel 'k'\n",
+            GuestEnd.EMULATOR,
+            "QEMU could not run it: qemu: could not load kernel 'k'",
+        ),
+        (127, "", "", GuestEnd.EMULATOR, "QEMU could not run it: status 127"),
+        (-11, "", "", GuestEnd.EMULATOR, "QEMU was ended by signal 11"),
+    ],
+)
+def test_an_end_is_understood(status: int, console: str, complaints: str, how: GuestEnd, reason: str) -> None:
+    assert judge_end(status, console, complaints, PC) == (how, reason)
+
+
+def test_a_machine_without_ports_ends_well_with_its_kernel() -> None:
+    assert judge_end(0, "", "", FAMILIES["aarch64"])[0] is GuestEnd.FINISHED
+
+
+def test_last_lines_are_the_last_that_say_something() -> None:
+    text = "\n".join([*(f"{n}  " for n in range(30)), "", " "])
+    assert last_lines(text).splitlines() == [str(n) for n in range(18, 30)]
+
+
+def test_what_a_machine_says_is_kept(tmp_path: Path) -> None:
+    run = boot(setup(tmp_path / "q", ""), Limits())
+    assert (run.how, run.said) == (GuestEnd.FINISHED, WHOLE)
+
+
+def test_a_console_that_grows_ends_the_machine(tmp_path: Path) -> None:
+    begun = time.monotonic()
+    run = boot(setup(tmp_path / "q", 'while :; do echo yyyyyyyyyyyy >>"$console"; done'), Limits(console_bytes=5000))
+    assert run.how is GuestEnd.FLOODED
+    assert run.reason == "it wrote more than 5000 bytes to its console"
+    assert run.console.startswith("yyyyyyyyyyyy\n")
+    run = boot(setup(tmp_path / "r", 'while :; do echo y >>"$channel"; done'), Limits(channel_bytes=500))
+    assert run.reason == "it wrote more than 500 bytes to its channel"
+    assert time.monotonic() - begun < 60
+
+
+def test_a_machine_that_hangs_is_ended(tmp_path: Path) -> None:
+    run = boot(setup(tmp_path / "q", 'echo "last words" >"$console"; exec sleep 100'), Limits(host_s=0.3))
+    assert run.how is GuestEnd.HOST_TIME
+    assert run.reason == "it ran for more than 0.3 s of this machine's time"
+    assert run.console == "last words"
+
+
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    for acts in ("", "kill -9 $$", "exit 1"):
+        boot(setup(tmp_path / "q", acts), Limits())
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_an_emulator_dies_with_its_program(tmp_path: Path) -> None:
+    setup(tmp_path / "q", f"echo $$ >{tmp_path}/pid; exec sleep 100")
+    code = (
+        "import sys; from pathlib import Path; from tests.unit.targets.machines import setup\n"
+        "from swapstone.targets.qemu import Limits, boot\n"
+        f"boot(setup(Path({str(tmp_path / 'q')!r}), 'echo $$ >{tmp_path}/pid; exec sleep 100'), Limits())\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    holder = subprocess.Popen([sys.executable, "-c", code], cwd=Path(__file__).parents[3], env=environment)
+    until = time.monotonic() + 30
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text().strip():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    pid = int((tmp_path / "pid").read_text())
+    os.kill(pid, 0)  # it is there
+    holder.send_signal(signal.SIGKILL)
+    holder.wait()
+    while time.monotonic() < until:
+        status = Path(f"/proc/{pid}/stat")
+        if not status.exists() or ") Z " in status.read_text():
+            return
+        time.sleep(0.02)
+    os.kill(pid, signal.SIGKILL)
+    pytest.fail("the emulator outlived its program")
+
+
+def test_without_an_emulator_it_says_what_to_install() -> None:
+    with pytest.raises(UnavailableError, match="There is no no-such-qemu") as caught:
+        find_emulator(Machine(), "no-such-qemu")
+    assert "apt-get install qemu-system-x86" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("version", "probe", "text"),
+    [
+        ("QEMU emulator version 6.2.0", "exit 0", "too old: QEMU emulator version 6.2.0"),
+        ("something else", "exit 0", "does not say which QEMU it is, but 'something else'"),
+        ("QEMU emulator version 8.0.0", "echo no -sandbox >&2; exit 1", "on the virtual clock: no -sandbox"),
+        ("QEMU emulator version 8.0.0", "exit 3", "on the virtual clock: status 3"),
+    ],
+)
+def test_an_emulator_that_can_t_is_unavailable(tmp_path: Path, version: str, probe: str, text: str) -> None:
+    with pytest.raises(UnavailableError, match=text):
+        find_emulator(Machine(), emulator(tmp_path / "q", version=version, probe=probe))
+
+
+def test_without_setpriv_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = emulator(tmp_path / "q")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnavailableError, match="no setpriv"):
+        find_emulator(Machine(), path)
+
+
+def test_another_build_is_another_emulator(tmp_path: Path) -> None:
+    first = find_emulator(Machine(), emulator(tmp_path / "q"))
+    again = find_emulator(Machine(), emulator(tmp_path / "q", said=b"other"))
+    other = find_emulator(Machine(), emulator(tmp_path / "q", acts="exit 0"))
+    assert first.build == again.build != other.build

@@ -1,0 +1,72 @@
+"""Runs are named by everything that goes into them, and kept whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import UserError
+from swapstone.targets.qemu import GuestEnd, GuestRun
+from swapstone.targets.runs import RunCache, digest_of, digest_of_file
+
+INPUTS = {"kernel": b"k" * 40, "initrd": b"i" * 40, "arguments": b"-m\x00256M", "order": b"swapstone-order 1\n"}
+RUN = GuestRun(how=GuestEnd.FINISHED, said=bytes(range(256)), console="a\nb")
+
+
+def test_every_byte_counts() -> None:
+    names = {digest_of(INPUTS)}
+    changes = 0
+    for name, value in INPUTS.items():
+        for at in range(len(value)):
+            names.add(digest_of({**INPUTS, name: value[:at] + bytes([value[at] ^ 1]) + value[at + 1 :]}))
+        names |= {digest_of({**INPUTS, name: value + b" "}), digest_of({**INPUTS, name: value[:-1]})}
+        changes += len(value) + 2
+    assert len(names) == changes + 1
+
+
+def test_bytes_that_change_their_place_count() -> None:
+    assert digest_of({"a": b"xy", "b": b"z"}) != digest_of({"a": b"x", "b": b"yz"})
+    assert digest_of({"a": b"", "b": b"z"}) != digest_of({"b": b"z"})
+    assert digest_of(dict(reversed(INPUTS.items()))) == digest_of(INPUTS)
+
+
+def test_what_was_kept_comes_back(tmp_path: Path) -> None:
+    cache = RunCache(tmp_path / "runs")
+    assert cache.get("d") is None
+    cache.put("d", RUN)
+    assert cache.get("d") == RUN
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["d"]
+
+
+def test_a_damaged_file_is_as_if_it_were_not_there(tmp_path: Path) -> None:
+    cache = RunCache(tmp_path)
+    cache.put("d", RUN)
+    whole = (tmp_path / "d").read_bytes()
+    for at in range(0, len(whole), 7):
+        (tmp_path / "d").write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        assert cache.get("d") is None
+    for size in (0, 10, len(whole) - 1):
+        (tmp_path / "d").write_bytes(whole[:size])
+        assert cache.get("d") is None
+    (tmp_path / "d").write_bytes(whole)
+    assert cache.get("d") == RUN
+
+
+def test_a_file_of_another_version_is_not_understood_and_not_used(tmp_path: Path) -> None:
+    body = b'{"how":"finished","new":1}'
+    (tmp_path / "d").write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    assert RunCache(tmp_path).get("d") is None
+
+
+def test_a_cache_that_can_t_be_written_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="can't be written") as caught:
+        RunCache(tmp_path / "file" / "runs").put("d", RUN)
+    assert "XDG_CACHE_HOME" in caught.value.hint
+
+
+def test_a_file_that_can_t_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="can't be read"):
+        digest_of_file(tmp_path / "none")

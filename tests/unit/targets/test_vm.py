@@ -1,0 +1,229 @@
+"""Virtual machines as a target, on an emulator that emulates nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import UserError
+from swapstone.model.cpio import archive, folder
+from swapstone.targets import TargetError
+from swapstone.targets.qemu import Limits, Machine
+from swapstone.targets.vm import Parts, VmTarget, Ways
+from swapstone.wire import AgentAnswer, Ended, TrialRequest
+from tests.unit.targets.machines import END, SAID, emulator, runs
+
+pytestmark = pytest.mark.skipif(
+    os.uname().machine != "x86_64", reason="the first process is built by this machine's compiler"
+)
+
+
+class Bench:
+    """A target's parts, each of which can be changed."""
+
+    def __init__(self, room: Path) -> None:
+        self.room = room
+        self.parts = Parts(room / "kernel", room / "initrd", agent=room / "agent", init=room / "init")
+        for name in ("kernel", "agent", "init"):
+            (room / name).write_bytes(name.encode() * 10)
+        (room / "initrd").write_bytes(archive({"etc": folder()}))
+        program = room / "programs" / "p"
+        program.parent.mkdir()
+        program.write_bytes(b"#!/bin/sh\n")
+        program.chmod(0o755)
+        self.program = program
+        self.acts = ""
+
+    def target(self, **ways: object) -> VmTarget:
+        name = emulator(self.room / "q", self.acts)
+        made = Ways(cache=self.room / "cache", emulator=name, snapshots=False)
+        return VmTarget(self.parts, dataclasses.replace(made, **ways))  # type: ignore[arg-type] # one of its fields
+
+    def ask(self, target: VmTarget, trial: str = "3-1", timeout_ms: int = 1000) -> TrialRequest:
+        return TrialRequest(
+            id=trial, arguments=(target.put(self.program),), cwd=target.scratch(), timeout_ms=timeout_ms
+        )
+
+    def run(self, trial: str = "3-1", **ways: object) -> AgentAnswer:
+        with self.target(**ways) as target:
+            return target.run(self.ask(target, trial))
+
+    def name(self, trial: str = "3-1", **ways: object) -> str:
+        with self.target(**ways) as target:
+            return target.name_of(self.ask(target, trial))
+
+    @property
+    def runs(self) -> int:
+        return runs(self.room / "q")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_an_answer_has_its_trial_s_name(bench: Bench) -> None:
+    answer = bench.run("3-1")
+    assert (answer.id, answer.how, dict(answer.facts)) == ("3-1", Ended.EXITED, {"wall_ns": 12345})
+
+
+def test_an_equal_run_is_made_once(bench: Bench) -> None:
+    bench.run("3-1")
+    bench.run("3-0")  # the same block: the same draw
+    assert bench.runs == 1
+    bench.run("4-0")
+    assert bench.runs == 2
+    bench.run("4-0", draw=3)
+    assert bench.runs == 2
+    bench.run("3-1", no_cache=True)
+    assert bench.runs == 3
+
+
+def test_a_damaged_run_is_made_again(bench: Bench) -> None:
+    bench.run()
+    (kept,) = (bench.room / "cache" / "runs").iterdir()
+    data = kept.read_bytes()
+    kept.write_bytes(data[:-5] + b"?" + data[-4:])
+    bench.run()
+    assert bench.runs == 2
+    assert kept.read_bytes() == data
+
+
+def test_every_input_is_in_the_name(bench: Bench) -> None:
+    names = [bench.name()]
+    assert bench.name("3-0") == names[0]
+    for part in ("kernel", "agent", "init"):
+        path = bench.room / part
+        path.write_bytes(path.read_bytes()[:-1] + b"?")
+        names.append(bench.name())
+    bench.program.write_bytes(b"#!/bin/sh\n\n")
+    names.append(bench.name())
+    (bench.program.parent / "beside").write_bytes(b"")
+    names.append(bench.name())
+    bench.parts.initrd.write_bytes(archive({"other": folder()}))
+    names.append(bench.name())
+    for machine in (Machine(options=("x",)), Machine(options=("y",)), Machine(memory_bytes=512 << 20)):
+        bench.parts = dataclasses.replace(bench.parts, machine=machine)
+        names.append(bench.name())
+    bench.parts = dataclasses.replace(bench.parts, modules=("/m.ko",))
+    names.append(bench.name())
+    bench.acts = 'echo another build; cat /dev/null >"$channel"; exit 65'
+    names.append(bench.name())
+    names += [bench.name("4-1"), bench.name(draw=9)]
+    assert len(set(names)) == len(names)
+    assert bench.name(limits=Limits(host_s=1), no_cache=True) == bench.name()
+    assert bench.runs == 0
+
+
+def test_where_programs_lie_here_is_not_in_the_name(bench: Bench, tmp_path: Path) -> None:
+    first = bench.name()
+    moved = tmp_path / "elsewhere" / "further"
+    moved.parent.mkdir()
+    bench.program.parent.rename(moved)
+    bench.program = moved / "p"
+    assert bench.name() == first
+
+
+def test_what_it_is_is_what_the_guest_says(bench: Bench) -> None:
+    with bench.target() as target:
+        description = target.describe()
+        assert description.kernel == "Linux 6.1.0 #1 SMP"
+        assert (description.architecture, description.cpu) == ("x86_64", "QEMU Virtual CPU")
+        assert (description.cpus, description.memory_bytes) == ((0,), 1024 * 1024)
+        assert "one instruction a nanosecond" in description.virtualization
+        tools = dict(target.tools())
+    assert "7.2.22 (made up), SHA-256 " in tools["qemu"]
+    assert tools.keys() == {"qemu", "agent", "guest init", "kernel", "initrd"}
+
+
+@pytest.mark.parametrize(
+    ("acts", "text", "console"),
+    [
+        ('echo "Kernel panic - not syncing: oops" >"$console"', "its kernel panicked: oops", "not syncing: oops"),
+        ('echo "swapstone-init: no" >"$console"; exit 67', "its first process says: no", "swapstone-init: no"),
+        ("echo bad kernel >&2; exit 1", "QEMU could not run it: bad kernel", "bad kernel"),
+        ("exit 0", "it ended without saying why", "Its console said nothing."),
+        ('echo nonsense >"$channel"; exit 65', "can't be understood: The guest did not say who it is", ""),
+        (": >$channel; exit 65", "did not say who it is", ""),
+    ],
+)
+def test_a_machine_that_fails_is_an_error_of_its_trial(bench: Bench, acts: str, text: str, console: str) -> None:
+    bench.acts = acts
+    for _ in range(2):  # and it is not kept, unless it finished
+        with pytest.raises(TargetError, match=text) as caught:
+            bench.run()
+        assert console in caught.value.hint
+    bench.acts = ""
+    assert bench.run().how is Ended.EXITED
+
+
+def test_an_answer_too_few_or_to_another_question_is_none(bench: Bench) -> None:
+    bench.acts = f'cat {bench.room}/few >"$channel"; exit 65'
+    (bench.room / "few").write_bytes(SAID + END)
+    with pytest.raises(TargetError, match="gave 0 answers"):
+        bench.run()
+
+
+def test_a_dynamic_program_needs_its_library_in_the_image(bench: Bench) -> None:
+    with (
+        bench.target() as target,
+        pytest.raises(UserError, match=r"needs /lib.*, libc.* and the machine's image has none") as caught,
+    ):
+        shell = bench.room / "shell" / "sh"
+        shell.parent.mkdir()
+        shell.write_bytes(Path("/bin/sh").read_bytes())
+        shell.chmod(0o755)
+        target.put(shell)
+    assert "statically" in caught.value.hint
+
+
+def test_what_can_t_be_put_is_refused(bench: Bench) -> None:
+    (bench.room / "text").write_text("")
+    with bench.target() as target:
+        for name in ("text", "none"):
+            with pytest.raises(UserError, match="not a program that can be run"):
+                target.put(bench.room / name)
+
+
+def test_its_files_are_inspected_where_they_come_from(bench: Bench) -> None:
+    shell = bench.room / "shell"
+    shell.mkdir()
+    (shell / "sh").write_bytes(Path("/bin/sh").read_bytes())
+    (shell / "sh").chmod(0o755)
+    bench.parts.initrd.write_bytes(b"\x28\xb5\x2f\xfd" + b"zstd: nobody can look into it here")
+    with bench.target() as target:
+        path = target.put(shell / "sh")
+        facts = target.inspect(path)
+        assert facts is not None
+        assert facts.path == path
+        assert facts.interp
+        assert target.inspect("/lib/none") is None
+
+
+def test_parts_that_are_none_are_errors(bench: Bench) -> None:
+    for part, content, text in (
+        ("initrd", b"garbage", "The initrd can't be read: a part of it is neither"),
+        ("initrd", archive({"f": folder()})[:60], "cut short"),
+        ("initrd", None, "initrd can't be read"),
+        ("kernel", None, "kernel can't be read"),
+    ):
+        path = bench.room / part
+        kept = path.read_bytes()
+        path.unlink() if content is None else path.write_bytes(content)
+        with pytest.raises(UserError, match=text):
+            bench.target()
+        path.write_bytes(kept)
+
+
+def test_it_leaves_nothing_but_its_cache(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = bench.room / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    target = bench.target()
+    target.run(bench.ask(target))
+    target.close()
+    target.close()
+    assert not list(temporary.iterdir())
