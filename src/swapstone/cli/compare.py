@@ -36,7 +36,7 @@ _GROUPS = {
         "metrics",
         "cpu_bound",
     ),
-    "Measuring": ("budget", "blocks", "margin", "confidence", "seed", "null", "target"),
+    "Measuring": ("budget", "blocks", "margin", "confidence", "seed", "null", "layouts", "target", "clock"),
     "Record": ("out", "resume"),
 }
 
@@ -69,6 +69,7 @@ def compare_command(
     null: bool,
     layouts: int | None,
     target: str,
+    clock: str | None,
     out: str | None,
     resume: str | None,
     rebuild: bool,
@@ -115,6 +116,7 @@ def compare_command(
         null=null,
         layouts=layouts or 0,
         target=target,
+        clock=clock,
         own=own,
     )
     return start(resolve(wish), out, rebuild=rebuild)

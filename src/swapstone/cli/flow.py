@@ -15,14 +15,15 @@ import msgspec
 from swapstone.cli.analysing import analyse_record, verdicts_digest
 from swapstone.cli.budget import check_budget
 from swapstone.cli.live import display
+from swapstone.cli.machines import clock_of, open_machine
 from swapstone.cli.options import parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.cli.printing import print_table
 from swapstone.cli.referee import PrecisionReferee
+from swapstone.cli.tables import plain
 from swapstone.factors import parse_choice
 from swapstone.model import OWN_SUITE, Experiment, FactorLevels, OwnProgram, UserError, Workload
 from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_differences, new_record_path
 from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
-from swapstone.targets import open_target
 from swapstone.workloads import find_workloads
 
 BUDGET_PER_VARIANT_NS = 60_000_000_000
@@ -46,6 +47,7 @@ class Wish:
     null: bool = False
     layouts: int = 0
     target: str = "host"
+    clock: str | None = None
     published: str = ""
     own: OwnProgram | None = None
 
@@ -87,6 +89,7 @@ def resolve(wish: Wish) -> Experiment:
         factors=tuple(wish.factors),
         workloads=chosen,
         target=wish.target,
+        clock=clock_of(wish.target, wish.clock),
         budget_ns=budget_ns,
         margin=parse_ratio(wish.margin, "--margin", 0.0, 1.0),
         confidence=parse_confidence(wish.confidence),
@@ -97,6 +100,10 @@ def resolve(wish: Wish) -> Experiment:
         published=wish.published,
         own=wish.own,
     )
+
+
+def _tell(line: str) -> None:
+    click.echo(plain(line), err=True)
 
 
 def _named(chosen: Iterable[tuple[str, Workload]]) -> tuple[tuple[str, str], ...]:
@@ -125,7 +132,7 @@ def start(
     title = f"{experiment.own.name}-{title}" if experiment.own else title
     path = Path(out) if out else new_record_path(title if experiment.name == "compare" else experiment.name)
     # First all that may be wrong with the wish, then the record: a mistake leaves nothing behind.
-    with open_target(experiment.target) as target:
+    with open_machine(experiment, _tell) as target:
         check_levels(experiment, target)
         if experiment.layouts and not target.needs_build:
             raise UserError(f"The target {target.name} runs no programs of ours: --layouts has nothing to link.")
@@ -159,7 +166,7 @@ def go_on(path: Path, budget: str | None) -> int:
     """
     budget_ns = parse_duration_ns(budget) if budget else None
     writer, view = RecordWriter.resume(path)
-    with writer, open_target(view.experiment.target) as target:
+    with writer, open_machine(view.experiment, _tell) as target:
         experiment = _experiment_to_go_on(view, budget_ns)
         check_levels(experiment, target)
         passes = {(suite, name): count for suite, name, count in view.manifest.passes} if view.manifest else {}

@@ -108,6 +108,15 @@ measuring = Chain(
         metavar="N",
         help="Link each variant N times, functions and data shuffled: do verdicts survive it?  Needs about 10 or more.",
     ),
-    click.option("--target", default="host", show_default=True, metavar="TARGET", help="host, or fake:SPEC.toml"),
+    click.option(
+        "--target",
+        default="host",
+        show_default=True,
+        metavar="TARGET",
+        help="host, vm or vm:KERNEL (generic, rt, or a kernel's path), or fake:SPEC.toml",
+    ),
+    click.option(
+        "--clock", type=click.Choice(["wall", "virtual"]), help="virtual: count instructions.  [the target's own]"
+    ),
     click.option("--out", metavar="DIR", help="Folder of the new record.  [records/TIME-NAME]"),
 )

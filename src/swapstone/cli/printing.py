@@ -9,6 +9,7 @@ import sys
 import click
 
 from swapstone import __version__
+from swapstone.cli.machines import CLOCK_NOTE, VIRTUAL
 from swapstone.cli.own import command_line, notes_of
 from swapstone.cli.tables import plain
 from swapstone.model import Analysis, Experiment
@@ -34,7 +35,7 @@ def context_of(view: RecordView) -> ReportContext:
         facts=facts,
         rerun=f"swapstone rerun {shlex.quote(str(view.path))}",
         published=view.experiment.published,
-        notes=notes_of(view.experiment),
+        notes=(*notes_of(view.experiment), *((CLOCK_NOTE,) if view.experiment.clock == VIRTUAL else ())),
         version=__version__,
     )
 

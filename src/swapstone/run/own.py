@@ -58,6 +58,11 @@ def check_own(experiment: Experiment, target: Target) -> None:
             f"The target {target.name} makes up the answers of Swapstone's own workloads; it can't pretend a program of yours.",
             "Leave --target out: your program runs on this machine.",
         )
+    if not target.shares_files:
+        raise UserError(
+            f"A program of yours can't be run on the target {target.name}: it may need files that are not there.",
+            "Leave --target out: your program runs on this machine.",
+        )
     if own.stdin and not os.access(own.stdin, os.R_OK):
         raise UserError(f"--input {own.stdin} can't be read.", "Name a file that is there and that you may read.")
     if own.build:

@@ -160,11 +160,21 @@ def _recipes(
         recipe = recipe_of(variant, own.base_recipe(variant) if own else BASE_RECIPE)
         try:
             recipes[variant.label] = provide(recipe, tell) if target.needs_build else recipe
+            _check_preload(recipes[variant.label], target)
         except UserError as error:
             impossible[variant.label] = " ".join(filter(None, (error.message, error.hint)))
             if variant.copy is Copy.FIRST:
                 tell(f"left out: {variant.label}: {impossible[variant.label]}")
     return _equally_large(recipes), impossible
+
+
+def _check_preload(recipe: Recipe, target: Target) -> None:
+    """Refuse to preload an object on a target that has no files of ours but programs."""
+    if recipe.preload and not target.shares_files:
+        raise UnavailableError(
+            f"An object can't be preloaded on the target {target.name}.",
+            "Add linking=static,dynamic: an allocator that is linked in works there.",
+        )
 
 
 def _equally_large(recipes: Mapping[str, Recipe]) -> dict[str, Recipe]:

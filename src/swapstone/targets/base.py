@@ -79,10 +79,12 @@ class Target(abc.ABC):
     Attributes:
         name: as the user wrote it, e.g. ``host``.
         needs_build: whether programs must be built and `put`; if not, `path_of` names them.
+        shares_files: whether files of this machine are there under the same paths.
     """
 
     name: str
     needs_build: bool = True
+    shares_files: bool = True
 
     @abc.abstractmethod
     def describe(self) -> TargetDescription:

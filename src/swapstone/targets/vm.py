@@ -86,6 +86,7 @@ class VmTarget(Target):
     """
 
     name = "vm"
+    shares_files = False
 
     def __init__(self, parts: Parts, ways: Ways = Ways()) -> None:
         self._parts = parts

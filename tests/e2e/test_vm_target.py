@@ -1,0 +1,73 @@
+"""`--target vm`: the suites in an emulated machine, on the virtual clock."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from swapstone.cli.machines import clock_of
+from swapstone.model import UnavailableError, UserError
+from tests.e2e.cli import fake, runs_of, swapstone
+
+
+def test_each_target_has_its_clock() -> None:
+    assert clock_of("host", None) == clock_of("host", "wall") == clock_of("fake:x.toml", None) == "wall"
+    assert clock_of("vm", None) == clock_of("vm:rt", "virtual") == "virtual"
+    with pytest.raises(UserError, match="The target host has a wall clock"):
+        clock_of("host", "virtual")
+    with pytest.raises(UnavailableError, match="would time the emulator"):
+        clock_of("vm", "wall")
+
+
+def test_a_record_of_a_wall_clock_can_t_be_recomputed(tmp_path: Path) -> None:
+    record = tmp_path / "r"
+    asked = ("libc=glibc,musl", "--only", "b_string_strlen", "--blocks", "2", "--target", fake(tmp_path))
+    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    result = swapstone(tmp_path, "verify", str(record), "--recompute", "2", expect=2)
+    assert "no trial of it can be repeated to the byte" in result.stderr and "swapstone rerun" in result.stderr
+
+
+def test_a_program_of_ones_own_is_not_for_a_virtual_machine(tmp_path: Path) -> None:
+    programs = ("--program", "a=/bin/true", "--program", "b=/bin/false", "--target", "fake:none.toml")
+    result = swapstone(tmp_path, "compare", *programs, "--", "x", expect=2)
+    assert "none.toml" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
+def test_a_comparison_in_a_virtual_machine_is_exact_and_can_be_recomputed(tmp_path: Path) -> None:
+    """The real kernel, both C libraries, the real emulator: nothing varies but by the draw, and again the bytes are equal."""
+    assert shutil.which("qemu-system-x86_64"), "install it: apt-get install qemu-system-x86"
+    record = tmp_path / "r"
+    asked = ("libc=glibc,musl", "--only", "b_string_strlen", "--blocks", "3", "--target", "vm", "--seed", "4")
+    shown = swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    runs = runs_of(record)
+    assert len(runs) == 8 and {run["status"] for run in runs} == {"ok"}
+    observed = {run["trial"]["variant"]: dict(run["observed"])["libc"] for run in runs}
+    assert observed == {"libc=glibc": "glibc", "libc=musl": "musl"}
+    assert json.loads((record / "experiment.json").read_text())["clock"] == "virtual"
+    machine = dict(json.loads((record / "manifest.json").read_text())["machine"])
+    assert "QEMU" in machine["virtualization"] and machine["kernel"].startswith("Linux ")
+    assert "The clock is virtual" in " ".join(shown.stdout.split())
+    verified = swapstone(tmp_path, "verify", str(record), "--recompute", "2")
+    assert "2 of 2 trials gave the same bytes" in verified.stdout
+    # A record whose bytes were others is found out.
+    lines = (record / "runs.jsonl").read_text().splitlines()
+    digest = json.loads(lines[-1])["run"]["output"]
+    raw = record / "raw" / f"{digest}.txt"
+    assert raw.is_file()
+    again = swapstone(tmp_path, "compare", *asked, "--out", str(tmp_path / "again"))
+    assert [run["output"] for run in runs_of(tmp_path / "again")] == [run["output"] for run in runs]
+    assert again.stdout.count("musl") == shown.stdout.count("musl")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
+def test_a_preloaded_allocator_is_unavailable_there(tmp_path: Path) -> None:
+    asked = ("allocator=default,mimalloc", "--only", "b_malloc_tiny1", "--blocks", "1", "--target", "vm")
+    result = swapstone(tmp_path, "compare", *asked, expect=2)
+    assert "can't be preloaded on the target vm" in result.stderr
