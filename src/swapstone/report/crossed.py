@@ -294,8 +294,8 @@ def _closing(each: Interaction) -> str:
     closed, without = each.closed or 0.0, each.without or 0.0
     more = without > (1.0 if each.scale is Scale.RATIO else 0.0)
     gain = each.metric.better is not Direction.NEITHER and more == (each.metric.better is Direction.HIGHER)
-    if closed > 1:
-        return "the whole gain is lost, and more" if gain else "it closes the whole gap, and more"
+    if closed > 1:  # whether it goes beyond is what its own interval says
+        return "the whole gain is lost" if gain else "it closes the whole gap"
     share = words.percent(abs(closed))
     if closed < 0:
         return f"that adds {share} to the gain" if gain else f"that widens the gap by {share}"

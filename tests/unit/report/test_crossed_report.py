@@ -84,12 +84,12 @@ def test_a_misleading_main_effect_is_marked_and_another_is_not() -> None:
 
 def test_words_for_a_gap() -> None:
     assert _said(closed=0.97).endswith("it closes 97 % of the gap")
-    assert _said(closed=1.2).endswith("it closes the whole gap, and more")
+    assert _said(closed=1.2).endswith("it closes the whole gap")
     assert _said(closed=-0.4).endswith("that widens the gap by 40 %")
     assert _said(closed=None).endswith("(with default)")
     better = {"without": 0.5, "within": 0.9}
     assert _said(closed=0.85, **better).endswith("85 % of the gain is lost")
-    assert _said(closed=1.2, **better).endswith("the whole gain is lost, and more")
+    assert _said(closed=1.2, **better).endswith("the whole gain is lost")
     assert _said(closed=-0.4, **better).endswith("that adds 40 % to the gain")
 
 
