@@ -85,6 +85,8 @@ def compare_command(
     Examples:
       swapstone compare libc=glibc,musl
       swapstone compare libc=glibc,musl --only 'b_malloc*' --budget 1m --null
+      swapstone compare libc=glibc,musl allocator=default,mimalloc --only 'b_malloc*'   # every combination
+      swapstone compare libc=glibc,musl --target vm --only 'b_string*'                  # on a clock without noise
       swapstone compare --resume last
 
     \b
