@@ -56,69 +56,84 @@ def spreads(
     cells: Cells,
     busy: frozenset[str],
 ) -> Iterator[LayoutSpread]:
-    """Yield how far the links of each variant differ, on the time metric that decides.
+    """Yield how far pairs of links differ: each candidate's, and the relinked copy's, against the baseline's, on the time that decides.
+
+    What a link takes is only seen against what ran beside it: the machine's level changes more from block to block than links differ.
 
     Args:
         experiment: one with layouts.
-        variants: the baseline first; null copies are left out.
+        variants: the baseline first; the copy that runs the same links is left out.
         workloads: by name.
         cells: what the runs gave.
         busy: loads under which the machine was busy.
     """
+    baseline, *others = variants
     for suite, name in experiment.workloads:
         for load in experiment.loads:
-            workload = workloads[name]
+            workload, found = workloads[name], cells.get((suite, name, load), {})
             # The time that decides: processor time of work that computes, whose noise hides least.
             leading = [metric.name for metric in workload.metrics if metric.leads and metric.unit == "ns"]
             metric = leading[0] if leading else preferred_time(workload, load in busy)
-            for variant in variants:
-                cell = cells.get((suite, name, load), {}).get(variant.label, Cell())
-                values = {block: value[metric] for block, value in cell.values.items() if value.get(metric, 0) > 0}
-                turns = [layout_of(block, experiment.layouts) for block in values]
-                if variant.copy is Copy.FIRST and len(set(turns)) > 1 and cell.trouble("") is None:
-                    spread, expected, p_value, deviation = spread_of(np.log(list(values.values())), np.array(turns))
+            for variant in others:
+                sides = found.get(baseline.label, Cell()), found.get(variant.label, Cell())
+                ratios = _log_ratios(*sides, metric)
+                turns = [layout_of(block, experiment.layouts) for block in ratios]
+                lost = any(side.trouble("") for side in sides)
+                if variant.copy is not Copy.AGAIN and len(set(turns)) > 1 and not lost:
+                    values = np.array(list(ratios.values()))
+                    means = [values[np.array(turns) == turn].mean() for turn in sorted(set(turns))]
+                    expected, p_value, deviation = spread_of(values, np.array(turns))
                     yield LayoutSpread(
                         suite=suite,
                         workload=name,
                         load=load,
                         metric=metric,
-                        variant=variant.label,
-                        layouts=len(set(turns)),
-                        runs=len(turns),
-                        spread=spread,
+                        baseline=baseline.label,
+                        candidate=variant.label,
+                        same_code=variant.copy is Copy.RELINKED,
+                        layouts=len(means),
+                        blocks=len(turns),
+                        low=math.exp(min(means)),
+                        high=math.exp(max(means)),
                         expected=expected,
                         p_value=p_value,
                         deviation=deviation,
                     )
 
 
-def spread_of(logarithms: Floats, turns: NDArray[np.int64]) -> tuple[float, float | None, float | None, float | None]:
-    """Compare the means of groups of runs.
+def _log_ratios(baseline: Cell, candidate: Cell, metric: str) -> dict[int, float]:
+    """Return log(candidate / baseline) by block, where both have a value above 0."""
+    both = sorted(baseline.values.keys() & candidate.values.keys())
+    pairs = {b: (baseline.values[b].get(metric, 0.0), candidate.values[b].get(metric, 0.0)) for b in both}
+    return {block: math.log(after / before) for block, (before, after) in pairs.items() if before > 0 and after > 0}
+
+
+def spread_of(logarithms: Floats, turns: NDArray[np.int64]) -> tuple[float | None, float | None, float | None]:
+    """Compare the means of groups of blocks.
 
     Args:
-        logarithms: of the runs' times, shape (runs,).
-        turns: which link each of them ran, shape (runs,); at least two.
+        logarithms: of the blocks' ratios, shape (blocks,).
+        turns: which pair of links each of them ran, shape (blocks,); at least two.
 
     Returns:
-        Slowest / fastest mean; its median over random assignments; the p-value of no difference by those; the standard deviation
-        between links. The last three are None where no link ran twice.
+        Largest / smallest mean as noise alone would make it, the median over random assignments of the blocks; the p-value of no
+        difference by those; the standard deviation between pairs of links. All None where no pair ran twice.
     """
     _, index, counts = np.unique(turns, return_inverse=True, return_counts=True)
 
     def range_of(assigned: NDArray[np.int64]) -> float:
         return float(np.ptp(np.bincount(assigned, logarithms) / counts))
 
-    observed = range_of(index)
-    groups, runs = counts.size, turns.size
-    if groups == runs:
-        return math.exp(observed), None, None, None
+    groups, blocks = counts.size, turns.size
+    if groups == blocks:
+        return None, None, None
     random = np.random.default_rng(ASSIGNMENT_SEED)
     ranges = np.array([range_of(random.permutation(index)) for _ in range(ASSIGNMENTS)])
     means = np.bincount(index, logarithms) / counts
-    within = float(np.square(logarithms - means[index]).sum()) / (runs - groups)
+    within = float(np.square(logarithms - means[index]).sum()) / (blocks - groups)
     between = float((counts * np.square(means - logarithms.mean())).sum()) / (groups - 1)
-    # The mean number of runs of a link, as the analysis of variance of unequal groups has it.
-    each = (runs - float(np.square(counts).sum()) / runs) / (groups - 1)
+    # The mean number of blocks of a pair, as the analysis of variance of unequal groups has it.
+    each = (blocks - float(np.square(counts).sum()) / blocks) / (groups - 1)
     deviation = math.sqrt(max(0.0, (between - within) / each))
-    at_least = int((ranges >= observed - 1e-12).sum())
-    return math.exp(observed), math.exp(float(np.median(ranges))), (1 + at_least) / (1 + ASSIGNMENTS), deviation
+    at_least = int((ranges >= range_of(index) - 1e-12).sum())
+    return math.exp(float(np.median(ranges))), (1 + at_least) / (1 + ASSIGNMENTS), deviation

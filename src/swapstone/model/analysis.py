@@ -132,30 +132,34 @@ class Index(Noun, frozen=True, kw_only=True):
 
 
 class LayoutSpread(Noun, frozen=True, kw_only=True):
-    """How far links of the same code differ: their functions and data in another order, at other addresses, on another stack.
+    """How far pairs of links differ: the same two codes, with functions and data in another order, at other addresses.
 
     Attributes:
         suite, workload, load: where.
         metric: which time.
-        variant: label of the variant whose links these are.
-        layouts: how many links.
-        runs: how many runs of them.
-        spread: slowest / fastest link, each the geometric mean of its runs.
-        expected: what that would be from the noise between runs alone, the median over random assignments of the runs to links; None
-            where no link ran twice.
+        baseline, candidate: labels of the two variants.
+        same_code: whether the candidate is the relinked copy of the baseline: then two links of the same code are compared.
+        layouts: how many pairs of links.
+        blocks: how many blocks they ran in.
+        low, high: the smallest and the largest ratio candidate / baseline of a pair of links, each the geometric mean over its blocks.
+        expected: what `high` / `low` would be from the noise between blocks alone, the median over random assignments of the blocks
+            to pairs; None where no pair ran twice.
         p_value: share of those assignments with such a spread or a larger one, Phipson and Smyth's (2010) estimate; None as before.
-        deviation: standard deviation of the links' true logarithms, the noise between runs taken off (one-way random effects); None
-            as before.
+        deviation: standard deviation between pairs of the ratio's logarithm, the noise between blocks taken off (one-way random
+            effects); a single link's is that by the square root of 2 where both sides vary alike. None as before.
     """
 
     suite: str
     workload: str
     load: str
     metric: str
-    variant: str
+    baseline: str
+    candidate: str
+    same_code: bool
     layouts: int
-    runs: int
-    spread: float
+    blocks: int
+    low: float
+    high: float
     expected: float | None
     p_value: float | None
     deviation: float | None

@@ -73,26 +73,31 @@ def index(each: Index) -> str:
 
 
 LAYOUTS_SHOWN = 6
-"""So many layout spreads a terminal shows, the largest first."""
+"""So many layout spreads a terminal shows."""
 
 
 def layouts(analysis: Analysis) -> tuple[LayoutSpread, ...]:
-    """Return the layout spreads, the largest first."""
-    return tuple(sorted(analysis.layouts, key=lambda each: -each.spread))
+    """Return the layout spreads: those of the same code first, the largest first."""
+    return tuple(sorted(analysis.layouts, key=lambda each: (not each.same_code, -each.high / each.low)))
 
 
 def layout(each: LayoutSpread) -> str:
-    """Say how far links of the same code differ."""
+    """Say how far pairs of links differ."""
     where = words.safe(each.workload) + ("" if each.load == "idle" else f" under {words.safe(each.load)}")
+    what = (
+        f"two links of the same code, {words.safe(short(each.baseline))},"
+        if each.same_code
+        else f"{words.safe(short(each.candidate))} / {words.safe(short(each.baseline))}"
+    )
     text = (
-        f"{where}, {words.safe(short(each.variant))}: the slowest of {words.count(each.layouts, 'link')} takes "
-        f"{words.ratio(each.spread)} x the fastest's {metric_name(each.metric)}"
+        f"{where}, {what} in {metric_name(each.metric)}: from {words.ratio(each.low)} to {words.ratio(each.high)} over "
+        f"{words.count(each.layouts, 'pair')} of links, a spread of {words.ratio(each.high / each.low)} x"
     )
     if each.expected is None or each.p_value is None or each.deviation is None:
         return f"{text}; each ran once, so that this may be noise"
     return (
         f"{text}; noise alone would make it {words.ratio(each.expected)} x (p {words.digits(each.p_value, 2)}); "
-        f"standard deviation between links {words.percent(each.deviation)}"
+        f"standard deviation between pairs {words.percent(each.deviation)}"
     )
 
 
