@@ -206,7 +206,7 @@ static void reap(int agent) {
     struct port_event event;
     int result;
 
-    while ((result = port_wait(&event)) >= 0) {
+    while ((result = port_wait(0, &event)) >= 0) {
         if (result == 0)
             port_poll(NULL, 0, 1000000);
         else if (event.pid == agent && event.change == PORT_SIGNALED)

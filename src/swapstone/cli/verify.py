@@ -71,7 +71,7 @@ def _differing(view: RecordView, count: int) -> list[str]:
         prepared = prepare(view.experiment, target, shown.building, shown.note)
         passes = {(suite, name): number for suite, name, number in view.manifest.passes} if view.manifest else {}
         other = manifest_differences(view.manifest, manifest_of(prepared, target, passes)) if view.manifest else ()
-        found = recompute(prepared, target, chosen, shown.building)
+        found = recompute(prepared, target, chosen, _running)
     equal = sum(each.equal for each in found)
     click.echo(f"{equal} of {len(found)} trials gave the same bytes when they were run again.")
     problems = [
@@ -80,6 +80,11 @@ def _differing(view: RecordView, count: int) -> list[str]:
         if not each.equal
     ]
     return [*problems, *(f"what it is made of differs: {difference}" for difference in other if problems)]
+
+
+def _running(done: int, total: int, key: str) -> None:
+    if key:
+        _tell(f"running {key} again, {done + 1} of {total}")
 
 
 def _tell(line: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import stat
 import urllib.parse
 from collections.abc import Iterable, Mapping
@@ -138,6 +139,14 @@ def overlay(init: bytes, agent: bytes, programs: Mapping[str, Mapping[str, Entry
     return archive(entries)
 
 
+# musl's loader is the C library too, and takes these names for itself (ldso/dynlink.c, load_library).
+_IS_MUSL_ITSELF = re.compile(r"lib(c|pthread|rt|m|dl|util|xnet)\.")
+
+
+def _is_musl(interp: str | None) -> bool:
+    return interp is not None and PurePosixPath(interp).name.startswith("ld-musl-")
+
+
 def lacking(facts: ProgramFacts, neighbours: Iterable[str], image: Mapping[str, Entry]) -> tuple[str, ...]:
     """Return what a dynamic program needs and an image hasn't: its loader, and objects by their names.
 
@@ -147,7 +156,8 @@ def lacking(facts: ProgramFacts, neighbours: Iterable[str], image: Mapping[str, 
         image: its entries by path.
     """
     names = {PurePosixPath(path).name for path in image} | set(neighbours)
-    missing = [name for name in facts.needed if "/" not in name and name not in names]
+    needed = [name for name in facts.needed if not (_is_musl(facts.interp) and _IS_MUSL_ITSELF.match(name))]
+    missing = [name for name in needed if "/" not in name and name not in names]
     if facts.interp and find(image, facts.interp) is None:
         missing.insert(0, facts.interp)
     return tuple(missing)

@@ -132,6 +132,11 @@ def test_what_an_image_lacks_is_named() -> None:
     assert lacking(facts("/lib64/ld.so", "libc.so.6"), (), IMAGE) == ()
     assert lacking(facts("/lib/ld-musl.so", "libc.so.6", "libm.so.6"), (), IMAGE) == ("/lib/ld-musl.so", "libm.so.6")
     assert lacking(facts("/lib64/ld.so", "libbeside.so"), ("p", "libbeside.so"), IMAGE) == ()
+    # musl's loader is its C library; what isn't part of that must be there.
+    assert lacking(facts("/lib/ld-musl-x86_64.so.1", "libc.so", "libz.so.1"), (), {}) == (
+        "/lib/ld-musl-x86_64.so.1",
+        "libz.so.1",
+    )
 
 
 def test_what_a_guest_says_is_understood() -> None:
