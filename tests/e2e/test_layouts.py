@@ -6,9 +6,12 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.cli import fake, runs_of, swapstone
 
 
+@pytest.mark.slow
 def test_every_link_is_in_the_record_and_takes_its_turn(tmp_path: Path) -> None:
     record = tmp_path / "r"
     asked = ("libc=glibc,musl", "--only", "b_string_strlen", "--layouts", "3", "--blocks", "6", "--null", "--seed", "5")

@@ -126,6 +126,7 @@ def test_a_program_is_built_for_each_c_library_and_observed(tmp_path: Path, cach
     assert "No direction was given for req/s" in result.stdout
 
 
+@pytest.mark.slow
 @needs_musl
 def test_every_command_works_on_such_a_record(tmp_path: Path, cache: str, source: Path) -> None:
     metric = f"req/s[1/s,higher]=regex:{RATE}"
@@ -207,6 +208,7 @@ def test_without_them_it_finds_nothing_of_the_users(tmp_path: Path, cache: str, 
     assert "read:" not in text and "home: none" in text
 
 
+@pytest.mark.slow
 def test_output_can_be_sent_away_and_status_accepted(tmp_path: Path, cache: str) -> None:
     for name, status in (("a", 3), ("b", 4)):
         (tmp_path / name).write_text(f"#!/bin/sh\necho 7 >&2\nyes | head -c 20000000\nexit {status}\n")
@@ -370,6 +372,7 @@ def test_a_program_that_becomes_another_is_refused(tmp_path: Path, cache: str, b
     assert "program=b was asked for, but another program," in result.stderr
 
 
+@pytest.mark.slow
 @needs_musl
 def test_control_c_and_resume(tmp_path: Path, cache: str, source: Path) -> None:
     record = tmp_path / "r"
@@ -415,6 +418,7 @@ def test_other_sources_are_not_mixed_into_a_record(tmp_path: Path, cache: str, s
     assert "can't be resumed: 2 of 2 programs are not the same" in refused.stderr
 
 
+@pytest.mark.slow
 @needs_musl
 def test_inside_the_sources_records_are_not_copied(tmp_path: Path, cache: str, source: Path) -> None:
     head = ("compare", "libc=glibc,musl", "--build", BUILD, "--source", ".", "--blocks", "1")

@@ -83,6 +83,7 @@ def test_crossed_with_the_c_library_every_combination_runs(copy: Path, tmp_path:
     assert len({run["trial"]["variant"] for run in runs}) == 4
 
 
+@pytest.mark.slow
 def test_crossed_factors_give_effects_and_an_interaction_in_every_form(copy: Path, tmp_path: Path) -> None:
     out = tmp_path / "r"
     only = ("--only", "b_string_strlen", "--blocks", "8", "--out", str(out))
