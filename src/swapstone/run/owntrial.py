@@ -38,10 +38,11 @@ _WANTS_TERMINAL = re.compile(
     rb"not a (tty|terminal)|[Ii]nappropriate ioctl for device|ENOTTY|TERM environment variable|[Ee]rror opening terminal"
     rb"|[Uu]nknown terminal|(needs?|requires?) a (tty|terminal)|must be (a|connected to a) (tty|terminal)"
 )
-TERMINAL_HINT = (
-    "it seems to want a terminal and finds none: give it a file with --input, use its option for batches, "
-    "or wrap it: -- script -qec 'PROGRAM ARG' /dev/null"
+_WITHOUT_TERMINAL = (
+    "give it a file with --input, use its option for batches, or wrap it: -- script -qec 'PROGRAM ARG' /dev/null"
 )
+TERMINAL_HINT = f"it seems to want a terminal and finds none: {_WITHOUT_TERMINAL}"
+SILENT_HINT = f"if it wants a terminal, it finds none: {_WITHOUT_TERMINAL}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -209,7 +210,8 @@ def _advice(answer: AgentAnswer) -> str:
         return "; it must end with all that it started: keep it in the foreground"
     if answer.how is Ended.EXITED and _WANTS_TERMINAL.search(answer.stderr + answer.stdout):
         return f"; {TERMINAL_HINT}"
-    return ""
+    # Some programs, top for one, end without a word where they have no terminal.
+    return f"; {SILENT_HINT}" if answer.how is Ended.EXITED and not answer.stderr + answer.stdout else ""
 
 
 def _how_built(own: OwnProgram, program: Program) -> str:

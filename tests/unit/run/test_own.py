@@ -274,6 +274,7 @@ def answer(how: Ended = Ended.EXITED, code: int = 0, **changed: object) -> Agent
         (answer(code=1, stderr=b"stdin: is not a tty\n"), Status.FAILED, "script -qec"),
         (answer(code=1, stderr=b"Error opening terminal: unknown.\n"), Status.FAILED, "--input"),
         (answer(code=1, stderr=b"TERM environment variable not set.\n"), Status.FAILED, "want a terminal"),
+        (answer(code=1), Status.FAILED, "it said nothing; if it wants a terminal, it finds none"),
         (answer(code=1, stdout=b"x: Inappropriate ioctl for device"), Status.FAILED, "want a terminal"),
         (answer(interp="/lib64/ld-linux-x86-64.so.2", objects=()), Status.REFUSED, "but glibc was in force"),
         (answer(interp=None, objects=()), Status.REFUSED, "could not be observed"),
