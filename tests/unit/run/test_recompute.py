@@ -1,0 +1,50 @@
+"""Trials that are run again are held against what the record says they printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from swapstone.model import Run, Status
+from swapstone.record import load
+from swapstone.run import prepare
+from swapstone.run.recompute import choose, recompute
+from swapstone.targets import open_target
+from tests.e2e.cli import fake, swapstone
+
+
+def _again(record: Path, runs: list[Run]) -> list[bool]:
+    view = load(record)
+    told: list[str] = []
+    with open_target(view.experiment.target) as target:
+        prepared = prepare(view.experiment, target, lambda *_: None)
+        found = recompute(prepared, target, runs, lambda _done, _total, key: told.append(key))
+    assert told == [*(run.trial.key for run in runs), ""]
+    assert [each.key for each in found] == [run.trial.key for run in runs]
+    return [each.equal for each in found]
+
+
+def test_equal_bytes_are_told_from_others(tmp_path: Path) -> None:
+    record = tmp_path / "r"
+    asked = ("libc=glibc,musl", "--only", "b_string_str*", "--blocks", "3", "--target", fake(tmp_path))
+    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    chosen = choose(load(record).runs, 6, seed=1)
+    assert len({run.trial.key for run in chosen}) == 6
+    assert _again(record, chosen) == [True] * 6
+    changed = msgspec.structs.replace(chosen[2], output=chosen[3].output)
+    assert _again(record, [*chosen[:2], changed, *chosen[3:]]) == [True, True, False, True, True, True]
+    # The number of passes is the record's: another number is other work.
+    fewer = msgspec.structs.replace(chosen[0], passes=chosen[0].passes + 1)
+    assert _again(record, [fewer]) == [False]
+
+
+def test_only_trials_with_an_output_can_be_run_again(tmp_path: Path) -> None:
+    record = tmp_path / "r"
+    asked = ("libc=glibc,musl", "--only", "b_string_strlen", "--blocks", "2", "--target", fake(tmp_path))
+    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    runs = load(record).runs
+    failed = [msgspec.structs.replace(run, status=Status.FAILED) for run in runs[:3]]
+    silent = [msgspec.structs.replace(run, output="") for run in runs[3:5]]
+    assert choose([*failed, *silent, runs[5]], 9, seed=1) == [runs[5]]
+    assert choose([*failed, *silent], 9, seed=1) == []
