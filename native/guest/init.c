@@ -2,9 +2,12 @@
  *
  * The order (docs/virtual-machines.md) begins with
  *
- *     swapstone-order 1
+ *     swapstone-order 2
  *     delay-ns N      wait so long before the agent is started: what makes one replicate differ from another
  *     limit-ms N      end the machine when the agent takes longer, in the machine's own time
+ *     settle-ms N     let what runs beside the measurement run so long before it
+ *     prepare TEXT    any number: commands that are run one after another, and must succeed
+ *     beside TEXT     any number: commands that run beside the measurement, and must not end before it
  *
  * and what follows is the agent's plan. On its channel it says first what machine this is; then the agent
  * speaks. Whatever fails is said in one line on the console, "swapstone-init: ...", and ends the machine.
@@ -13,7 +16,16 @@
 #include "../port/machine.h"
 #include "../port/port.h"
 
-enum { CONSOLE = 1, ORDER_BYTES = 2 << 20, CHUNK = 4096, FILE_BYTES = 8192, PAUSE_NS = 10000000 };
+enum {
+    CONSOLE = 1,
+    ORDER_BYTES = 2 << 20,
+    CHUNK = 4096,
+    FILE_BYTES = 8192,
+    PAUSE_NS = 10000000,
+    MOST_BESIDE = 16,
+    LAST_WORDS = 400,
+    COULD_NOT_START = 127,
+};
 
 static struct {
     char bytes[CHUNK];
@@ -77,6 +89,7 @@ static void mount_all(void) {
 
     for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++)
         need(port_mount(mounts[i][0], mounts[i][1]), "can't mount ", mounts[i][1]);
+    port_mount("debugfs", "/sys/kernel/debug"); /* a kernel may have none; then nobody can say its mode */
 }
 
 /* Loads what /modules lists, one path a line, in that order. */
@@ -106,7 +119,26 @@ static int64_t take(const char **at, const char *name) {
     return value;
 }
 
-static void say_file(const char *path) {
+/* The text of a line of the order that has this name, decoded and zero-terminated; NULL if it has another. */
+static char *take_text(char **at, const char *name) {
+    char *text = *at + text_length(name), *end;
+
+    if (!text_after(*at, name))
+        return NULL;
+    for (end = text; *end && *end != '\n'; end++)
+        ;
+    if (!*end)
+        fail("the order has no good line ", name, 0);
+    *end = '\0';
+    *at = end + 1;
+    if (!text_decode(text))
+        fail("the order has no good line ", name, 0);
+    return text;
+}
+
+/* One line: a word, a path, and what the last `most` bytes of that file are. Nothing where it can't be read.
+ */
+static void say_file(const char *word, const char *path, size_t most) {
     static char room[FILE_BYTES];
     int fd = port_open_read(path);
     size_t used = 0;
@@ -117,11 +149,31 @@ static void say_file(const char *path) {
     while (used < sizeof room && (result = port_read(fd, room + used, sizeof room - used)) > 0)
         used += (size_t)result;
     port_close(fd);
-    say("file ");
+    say(word);
+    say(" ");
     say(path);
     say(" ");
-    say_encoded(room, used);
+    say_encoded(room + (used > most ? used - most : 0), used > most ? most : used);
     say("\n");
+}
+
+/* What tells whether the machine did what it was told to, before and after a measurement. */
+static void say_counters(const char *word) {
+    static const char *const files[] = {
+        "/proc/stat",
+        "/proc/vmstat",
+        "/proc/swaps",
+        "/proc/net/dev",
+        "/proc/diskstats",
+        "/proc/uptime",
+        "/sys/block/zram0/comp_algorithm",
+        "/sys/block/zram0/disksize",
+        "/sys/block/zram0/mm_stat",
+        "/sys/kernel/debug/sched/preempt",
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        say_file(word, files[i], FILE_BYTES);
+    flush();
 }
 
 static void say_who(void) {
@@ -150,8 +202,90 @@ static void say_who(void) {
         say("\n");
     }
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        say_file(files[i]);
+        say_file("file", files[i], FILE_BYTES);
     flush();
+}
+
+/* Starts a command; what it says goes to a file. */
+static int start_command(char *command, const char *log) {
+    static char shell[] = "/bin/sh", option[] = "-c", path[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+                home[] = "HOME=/";
+    char *const arguments[] = {shell, option, command, NULL};
+    static char *const environment[] = {path, home, NULL};
+    int pid = port_fork();
+
+    need(pid, "can't start ", "a process");
+    if (pid)
+        return pid;
+    port_disown_devices();
+    port_new_session();
+    int fd = port_open_write(log);
+    if (fd >= 0) {
+        port_replace_fd(fd, 1);
+        port_replace_fd(1, 2);
+    }
+    port_exec(shell, arguments, environment);
+    port_exit(COULD_NOT_START);
+}
+
+/* Waits for one process; its status, or 256 and the signal that killed it. */
+static int await_process(int pid) {
+    struct port_event event;
+    int result;
+
+    while ((result = port_wait(0, &event)) >= 0) {
+        if (result == 0)
+            port_poll(NULL, 0, 1000000);
+        else if (event.pid == pid && event.change == PORT_EXITED)
+            return event.value;
+        else if (event.pid == pid && event.change == PORT_SIGNALED)
+            return 256 + event.value;
+    }
+    fail("can't wait for ", "a process", result);
+}
+
+static void say_ended(const char *word, int number, int status, const char *log) {
+    char bytes[64];
+    struct text text = {bytes, sizeof bytes, 0, false};
+
+    text_add(&text, word);
+    text_add(&text, " ");
+    text_add_number(&text, number);
+    text_add(&text, " ");
+    text_add_number(&text, status);
+    text_add(&text, "\n");
+    say(text_end(&text));
+    say_file("words", log, LAST_WORDS);
+    flush();
+}
+
+/* Runs a command that must succeed; says what happened and returns false where it doesn't. */
+static bool prepare(char *command, int number) {
+    static const char log[] = "/tmp/prepare.log";
+    int status = await_process(start_command(command, log));
+
+    if (status)
+        say_ended("prepare", number, status, log);
+    return !status;
+}
+
+static struct { int pids[MOST_BESIDE], count; } beside;
+
+static const char *beside_log(int number) {
+    static char path[32];
+    struct text text = {path, sizeof path, 0, false};
+
+    text_add(&text, "/tmp/beside-");
+    text_add_number(&text, number);
+    text_add(&text, ".log");
+    return text_end(&text);
+}
+
+static void start_beside(char *command) {
+    if (beside.count == MOST_BESIDE)
+        fail("the order has too many lines ", "beside", 0);
+    beside.pids[beside.count] = start_command(command, beside_log(beside.count));
+    beside.count++;
 }
 
 static void write_plan(const char *plan, size_t size) {
@@ -201,18 +335,30 @@ static void pass_on(int fd, int64_t until_ns) {
     }
 }
 
-/* Waits until nobody is left, and fails if the agent ended badly. */
+/* Waits for the agent, and fails if it ended badly. Of what runs beside it is said what has ended by now. */
 static void reap(int agent) {
     struct port_event event;
     int result;
+    bool over = false;
 
-    while ((result = port_wait(0, &event)) >= 0) {
-        if (result == 0)
+    while ((result = port_wait(0, &event)) > 0 || !over) {
+        if (result < 0)
+            fail("can't wait for ", "the agent", result);
+        if (result == 0) {
             port_poll(NULL, 0, 1000000);
-        else if (event.pid == agent && event.change == PORT_SIGNALED)
+            continue;
+        }
+        if (event.change != PORT_EXITED && event.change != PORT_SIGNALED)
+            continue;
+        if (event.pid == agent && event.change == PORT_SIGNALED)
             fail("the agent was killed by ", "a signal", -event.value);
-        else if (event.pid == agent && event.change == PORT_EXITED && event.value)
+        if (event.pid == agent && event.value)
             fail("the agent ended with ", "a status that says so", -event.value);
+        over |= event.pid == agent;
+        for (int i = 0; i < beside.count; i++)
+            if (beside.pids[i] == event.pid)
+                say_ended("beside", i, event.change == PORT_EXITED ? event.value : 256 + event.value,
+                          beside_log(i));
     }
 }
 
@@ -229,9 +375,32 @@ static void let_be_saved(void) {
     flush();
 }
 
+/* Lets the load get going, and waits for the draw's delay. */
+static void wait_before(int64_t since_ns, int64_t settle_ns, int64_t delay_ns) {
+    if (beside.count) {
+        int64_t until_ns = port_now_ns() + settle_ns + delay_ns, left_ns;
+        while ((left_ns = until_ns - port_now_ns()) > 0)
+            port_poll(NULL, 0, left_ns);
+        return;
+    }
+    while (port_now_ns() - since_ns < delay_ns)
+        ; /* not asleep: an idle machine's clock jumps to the next timer */
+}
+
+static void measure(const char *plan, size_t size, int64_t limit_ms) {
+    write_plan(plan, size);
+    say_counters("before");
+    int answers, agent = start_agent(&answers);
+    pass_on(answers, port_now_ns() + limit_ms * 1000000);
+    say("swapstone-after 1\n");
+    reap(agent);
+    say_counters("after");
+}
+
 int port_main(int count, char **arguments) {
     static char order[ORDER_BYTES + 1];
-    const char *at = order;
+    char *text;
+    bool good = true;
 
     (void)count, (void)arguments;
     need(port_own_devices(), "can't use ", "the emulator's ports");
@@ -242,17 +411,21 @@ int port_main(int count, char **arguments) {
     long size = port_read_order(order, ORDER_BYTES);
     need(size, "can't read ", "the order");
     int64_t start_ns = port_now_ns();
-    at = text_after(at, "swapstone-order 1\n");
-    if (!at)
-        fail("this is no order: ", "its first line is not 'swapstone-order 1'", 0);
-    int64_t delay_ns = take(&at, "delay-ns "), limit_ms = take(&at, "limit-ms ");
+    const char *lines = text_after(order, "swapstone-order 2\n");
+    if (!lines)
+        fail("this is no order: ", "its first line is not 'swapstone-order 2'", 0);
+    int64_t delay_ns = take(&lines, "delay-ns "), limit_ms = take(&lines, "limit-ms "),
+            settle_ms = take(&lines, "settle-ms ");
+    char *at = order + (lines - order);
     say_who();
-    write_plan(at, (size_t)(order + size - at));
-    while (port_now_ns() - start_ns < delay_ns)
-        ; /* not asleep: an idle machine's clock jumps to the next timer */
-    int answers, agent = start_agent(&answers);
-    pass_on(answers, port_now_ns() + limit_ms * 1000000);
-    reap(agent);
+    for (int number = 0; good && (text = take_text(&at, "prepare ")); number++)
+        good = prepare(text, number);
+    if (good) {
+        while ((text = take_text(&at, "beside ")))
+            start_beside(text);
+        wait_before(start_ns, settle_ms * 1000000, delay_ns);
+        measure(at, (size_t)(order + size - at), limit_ms);
+    }
     say("swapstone-end\n"); /* on a console, the kernel speaks once more */
     flush();
     port_end_machine(false);

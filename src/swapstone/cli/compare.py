@@ -6,7 +6,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from swapstone.cli.flow import Wish, go_on, parse_factors, resolve, start
+from swapstone.cli.flow import Wish, go_on, parse_factors, parse_loads, resolve, start
 from swapstone.cli.options import measuring
 from swapstone.cli.own import (
     Typed,
@@ -37,6 +37,7 @@ _GROUPS = {
         "cpu_bound",
     ),
     "Measuring": ("budget", "blocks", "margin", "confidence", "seed", "null", "layouts", "target", "clock"),
+    "The machine": ("loads", "architecture"),
     "Record": ("out", "resume"),
 }
 
@@ -68,8 +69,10 @@ def compare_command(
     blocks: int | None,
     null: bool,
     layouts: int | None,
-    target: str,
+    target: str | None,
     clock: str | None,
+    loads: str,
+    architecture: str | None,
     out: str | None,
     resume: str | None,
     rebuild: bool,
@@ -87,6 +90,7 @@ def compare_command(
       swapstone compare libc=glibc,musl --only 'b_malloc*' --budget 1m --null
       swapstone compare libc=glibc,musl allocator=default,mimalloc --only 'b_malloc*'   # every combination
       swapstone compare libc=glibc,musl --target vm --only 'b_string*'                  # on a clock without noise
+      swapstone compare kernel=generic,rt --suite latency --load idle,cpu,memory,io,network
       swapstone compare --resume last
 
     \b
@@ -119,6 +123,8 @@ def compare_command(
         layouts=layouts or 0,
         target=target,
         clock=clock,
+        loads=parse_loads(loads),
+        architecture=architecture or "",
         own=own,
     )
     return start(resolve(wish), out, rebuild=rebuild)

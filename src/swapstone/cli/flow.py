@@ -12,19 +12,20 @@ from pathlib import Path
 import click
 import msgspec
 
+from swapstone.build.parts import architecture_of
 from swapstone.cli.analysing import analyse_record, verdicts_digest
 from swapstone.cli.budget import check_budget
 from swapstone.cli.live import display
-from swapstone.cli.machines import clock_of, open_machine
+from swapstone.cli.machines import VM, clock_of, default_target, open_machine
 from swapstone.cli.options import parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.cli.printing import print_table
 from swapstone.cli.referee import PrecisionReferee
 from swapstone.cli.tables import plain
 from swapstone.factors import parse_choice
-from swapstone.model import OWN_SUITE, Experiment, FactorLevels, OwnProgram, UserError, Workload
+from swapstone.model import IDLE, OWN_SUITE, Experiment, FactorLevels, OwnProgram, UserError, Workload
 from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_differences, new_record_path
 from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
-from swapstone.workloads import find_workloads
+from swapstone.workloads import find_load, find_workloads
 
 BUDGET_PER_VARIANT_NS = 60_000_000_000
 EXIT_INTERRUPT = 130
@@ -46,7 +47,9 @@ class Wish:
     blocks: int | None = None
     null: bool = False
     layouts: int = 0
-    target: str = "host"
+    target: str | None = None
+    loads: Sequence[str] = (IDLE.name,)
+    architecture: str = ""
     clock: str | None = None
     published: str = ""
     own: OwnProgram | None = None
@@ -72,6 +75,18 @@ def parse_factors(texts: Sequence[str]) -> tuple[FactorLevels, ...]:
     return choices
 
 
+def parse_loads(text: str) -> tuple[str, ...]:
+    """Read names of loads, parted by commas.
+
+    Raises:
+        UserError: there is no such load, or one is named twice.
+    """
+    names = tuple(find_load(name.strip()).name for name in text.split(","))
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UserError(f"The load {twice} is named twice.", f"Write: --load {','.join(dict.fromkeys(names))}")
+    return names
+
+
 def resolve(wish: Wish) -> Experiment:
     """Turn a wish into an experiment in which nothing is left open.
 
@@ -84,12 +99,18 @@ def resolve(wish: Wish) -> Experiment:
     for choice in wish.factors:
         combinations *= len(choice.levels)
     budget_ns = parse_duration_ns(wish.budget) if wish.budget else BUDGET_PER_VARIANT_NS * (combinations + count)
+    works = [] if wish.own else [work for _, work in find_workloads(wish.suites, wish.only)]
+    target = wish.target or default_target(wish.factors, wish.loads, works)
+    if wish.architecture and target.partition(":")[0] != VM:
+        raise UserError("--arch is a virtual machine's architecture.", "Add: --target vm")
     return Experiment(
         name=wish.name,
         factors=tuple(wish.factors),
         workloads=chosen,
-        target=wish.target,
-        clock=clock_of(wish.target, wish.clock),
+        loads=tuple(wish.loads),
+        target=target,
+        architecture=architecture_of(wish.architecture).name if wish.architecture else "",
+        clock=clock_of(target, wish.clock),
         budget_ns=budget_ns,
         margin=parse_ratio(wish.margin, "--margin", 0.0, 1.0),
         confidence=parse_confidence(wish.confidence),

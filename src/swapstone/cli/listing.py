@@ -13,7 +13,7 @@ from swapstone.cli.tables import table
 from swapstone.factors import FACTORS
 from swapstone.model import RecordError
 from swapstone.record import default_root, list_records, load
-from swapstone.workloads import SUITES
+from swapstone.workloads import LOADS, SUITES
 
 Rows = tuple[list[str], list[list[object]]]
 
@@ -38,6 +38,12 @@ def _workloads() -> Rows:
         [suite.name, workload.name, workload.cpus.value, workload.describes]
         for suite in SUITES
         for workload in suite.workloads
+    ]
+
+
+def _loads() -> Rows:
+    return ["load", "what it is", "what runs meanwhile"], [
+        [load.name, load.describes, "; ".join(load.beside)] for load in LOADS
     ]
 
 
@@ -79,6 +85,7 @@ _LISTS: dict[str, Callable[[], Rows]] = {
     "levels": _levels,
     "workloads": _workloads,
     "suites": _suites,
+    "loads": _loads,
     "studies": _studies,
     "records": _records,
     "published": _published,
@@ -89,7 +96,7 @@ _LISTS: dict[str, Callable[[], Rows]] = {
 @click.argument("what", type=click.Choice(list(_LISTS)))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects.")
 def list_command(what: str, as_json: bool) -> None:
-    r"""List factors, levels, workloads, suites, studies, records or published figures.
+    r"""List factors, levels, workloads, suites, loads, studies, records or published figures.
 
     \b
     Examples:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
-from swapstone.build.images import ImageRequest, build_image
-from swapstone.model import Experiment, UnavailableError, UserError
+from swapstone.build.assembly import KERNEL_PART
+from swapstone.build.certificate import certify
+from swapstone.build.images import BuiltImage, ImageRequest, build_image
+from swapstone.build.parts import ARCHITECTURES, Architecture, architecture_of
+from swapstone.factors import SWAP, Stage, find_factor
+from swapstone.model import IDLE, Experiment, FactorLevels, MachineNeeds, UnavailableError, UserError, Workload
 from swapstone.targets import Target, open_target
 from swapstone.targets.qemu import Machine
 from swapstone.targets.vm import Parts, VmTarget, Ways
+from swapstone.workloads import find_load, workloads_of
 
 VM = "vm"
+KERNEL = "kernel"
 VIRTUAL, WALL = "virtual", "wall"
-
-ARCHITECTURE = "x86_64"
-"""Programs are built by this machine's own compilers, so the guest is of the same architecture; images exist for this one so far."""
 
 LIBRARIES = ("glibc", "libgcc", "musl")
 """The parts of an image that programs of our suites need."""
@@ -48,6 +51,21 @@ def clock_of(target: str, asked: str | None) -> str:
     raise UserError(f"The target {target} has a wall clock.", "The virtual clock is that of --target vm.")
 
 
+def default_target(
+    experiment_levels: Sequence[FactorLevels], loads: Sequence[str], workloads: Iterable[Workload]
+) -> str:
+    """Return where an experiment runs unless the user says: ``vm`` where only a machine of its own can do it, else ``host``.
+
+    Args:
+        experiment_levels: its factors.
+        loads: names of its loads.
+        workloads: what it runs.
+    """
+    boots = any(find_factor(choice.factor).stage is Stage.BOOT for choice in experiment_levels)
+    loaded = any(load != IDLE.name for load in loads)
+    return VM if boots or loaded or any(work.machine for work in workloads) else "host"
+
+
 def open_machine(experiment: Experiment, tell: Callable[[str], None], *, no_cache: bool = False) -> Target:
     """Open the target of an experiment.
 
@@ -62,14 +80,55 @@ def open_machine(experiment: Experiment, tell: Callable[[str], None], *, no_cach
     name, _, kernel = experiment.target.partition(":")
     if name != VM:
         return open_target(experiment.target)
-    here = os.uname().machine
-    if here != ARCHITECTURE:
-        raise UnavailableError(
-            f"Workloads are built for this machine's processor, {here}, and the virtual machine is of {ARCHITECTURE}.",
-            "Measure on --target host.",
+    architecture = architecture_of(experiment.architecture or _here())
+    _check_programs(experiment, architecture)
+    levels = next((choice.levels for choice in experiment.factors if choice.factor == KERNEL), ())
+    if kernel and levels:
+        raise UserError("The kernel is what is compared: the target can't name one too.", "Write: --target vm")
+    needs = _needs(experiment)
+    images = {
+        level: build_image(
+            ImageRequest(architecture=architecture.name, kernel=level, modules=needs.modules, parts=needs.parts),
+            progress=tell,
         )
-    request = ImageRequest(architecture=ARCHITECTURE, kernel=kernel or "generic", modules=(), parts=LIBRARIES)
-    built = build_image(request, progress=tell)
+        for level in levels or (kernel or "generic",)
+    }
+    first, *others = images.values()
+    for other in others:
+        certify(first.image.files, other.image.files, (KERNEL_PART,))
+    return VmTarget({level: _parts(image, architecture) for level, image in images.items()}, Ways(no_cache=no_cache))
+
+
+def _here() -> str:
+    """Return the architecture of this machine, by Swapstone's name for it if it has one."""
+    machine = os.uname().machine
+    return next((known.name for known in ARCHITECTURES if known.machine == machine), machine)
+
+
+def _check_programs(experiment: Experiment, architecture: Architecture) -> None:
+    """Refuse to run what this machine's compilers build on a machine of another architecture."""
+    built = [name for (_, name), work in workloads_of(experiment).items() if not work.tool]
+    here = os.uname().machine
+    if built and architecture.machine != here:
+        raise UnavailableError(
+            f"{built[0]} is built for this machine's processor, {here}, and the virtual machine is {architecture.name}.",
+            "Leave --arch out, or choose workloads that an image brings: --suite latency.",
+        )
+
+
+def _needs(experiment: Experiment) -> MachineNeeds:
+    """Return what the machines of an experiment must have: the same for all its variants, so that nothing but the factor differs."""
+    found = [work.machine for work in workloads_of(experiment).values() if work.machine]
+    found += [find_load(name).machine for name in experiment.loads]
+    found += [SWAP.machine for choice in experiment.factors if choice.factor == SWAP.name]
+    shell = ("busybox",) if found else ()
+    return MachineNeeds(
+        parts=tuple(dict.fromkeys((*LIBRARIES, *shell, *(part for needs in found for part in needs.parts)))),
+        modules=tuple(dict.fromkeys(module for needs in found for module in needs.modules)),
+    )
+
+
+def _parts(built: BuiltImage, architecture: Architecture) -> Parts:
     options = tuple(built.options.split())
-    parts = Parts(built.kernel, built.initrd, Machine(architecture=ARCHITECTURE, options=options))
-    return VmTarget(parts, Ways(no_cache=no_cache))
+    machine = Machine(architecture=architecture.machine, options=options)
+    return Parts(built.kernel, built.initrd, machine, banner=built.image.banner)

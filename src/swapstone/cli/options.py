@@ -110,10 +110,20 @@ measuring = Chain(
     ),
     click.option(
         "--target",
-        default="host",
-        show_default=True,
         metavar="TARGET",
-        help="host, vm or vm:KERNEL (generic, rt, or a kernel's path), or fake:SPEC.toml",
+        help="host, vm or vm:KERNEL (generic, rt, or a kernel's path), or fake:SPEC.toml"
+        "  [host; vm for what needs a machine of its own]",
+    ),
+    click.option(
+        "--load",
+        "loads",
+        default="idle",
+        show_default=True,
+        metavar="NAMES",
+        help="What else the machine does meanwhile, e.g. idle,cpu,memory; see `swapstone list loads`.",
+    ),
+    click.option(
+        "--arch", "architecture", metavar="NAME", help="Of the virtual machine: x86_64 or arm64.  [this machine's]"
     ),
     click.option(
         "--clock", type=click.Choice(["wall", "virtual"]), help="virtual: count instructions.  [the target's own]"

@@ -21,7 +21,7 @@ from swapstone.cli.studies import load_study
     metavar="N",
     help="Exactly so many blocks, whatever precision and budget say.",
 )
-@click.option("--target", default="host", show_default=True, metavar="TARGET", help="host, or fake:SPEC.toml")
+@click.option("--target", metavar="TARGET", help="host, vm, or fake:SPEC.toml  [as the study needs]")
 @click.option("--out", metavar="DIR", help="Folder of the new record.  [records/TIME-NAME]")
 def study_command(
     name: str,
@@ -29,7 +29,7 @@ def study_command(
     budget: str | None,
     seed: int | None,
     blocks: int | None,
-    target: str,
+    target: str | None,
     out: str | None,
 ) -> int:
     r"""Run one of the experiments that Swapstone ships, with the published figures beside its own.

@@ -6,18 +6,21 @@ from swapstone.factors.allocator import ALLOCATOR
 from swapstone.factors.base import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths
 from swapstone.factors.compiler import COMPILER
 from swapstone.factors.facts import RECORDED, TELLING_SYMBOLS, read_facts
+from swapstone.factors.kernel import KERNEL
 from swapstone.factors.libc import LIBC
 from swapstone.factors.linking import LINKING
 from swapstone.factors.optimization import OPTIMIZATION
 from swapstone.factors.program import PROGRAM
+from swapstone.factors.swap import SWAP, swap_commands
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 
-FACTORS: tuple[Factor, ...] = (LIBC, ALLOCATOR, LINKING, COMPILER, OPTIMIZATION)
+FACTORS: tuple[Factor, ...] = (LIBC, ALLOCATOR, LINKING, COMPILER, OPTIMIZATION, KERNEL, SWAP)
 
 __all__ = [
     "FACTORS",
     "PROGRAM",
     "RECORDED",
+    "SWAP",
     "TELLING_SYMBOLS",
     "Evidence",
     "Factor",
@@ -31,6 +34,7 @@ __all__ = [
     "parse_choice",
     "read_facts",
     "recipe_of",
+    "swap_commands",
 ]
 
 

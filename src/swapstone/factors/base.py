@@ -52,6 +52,8 @@ class Recipe(Noun, frozen=True, kw_only=True):
         preload: absolute paths of shared objects that the loader takes before all others; empty until they are provided.
         preload_bytes: how many bytes the list of `preload` takes in the environment, filled up where it is shorter, so that variants
             with and without it have equally large environments; 0 to fill nothing up.
+        kernel: level of the kernel of the machine; empty for the target's own.
+        swap: level of the machine's swap; empty for none.
     """
 
     libc: str = "glibc"
@@ -65,6 +67,8 @@ class Recipe(Noun, frozen=True, kw_only=True):
     command: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
     preload_bytes: int = 0
+    kernel: str = ""
+    swap: str = ""
 
 
 class ProgramFacts(Noun, frozen=True, kw_only=True):
@@ -122,6 +126,7 @@ class Evidence(Noun, frozen=True, kw_only=True):
         malloc: the file in which the measuring child itself found ``malloc``; empty for programs that don't report it.
         preload: objects that the loader was told to take before all others, whether or not it did.
         paths: levels that were asked for by the path of a file.
+        machine: what a virtual machine said of itself, pairs (name, text) as docs/virtual-machines.md lists them; empty elsewhere.
     """
 
     interp: str | None
@@ -135,6 +140,11 @@ class Evidence(Noun, frozen=True, kw_only=True):
     malloc: str = ""
     preload: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
+    machine: tuple[tuple[str, str], ...] = ()
+
+    def said(self, name: str) -> str:
+        """Return what the machine said under a name, or an empty text."""
+        return dict(self.machine).get(name, "")
 
     def fact(self, name: str) -> int | None:
         """Return one of the agent's integers, or None if it could not be read."""

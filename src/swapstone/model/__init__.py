@@ -31,7 +31,18 @@ from swapstone.model.experiment import (
     Variant,
     layout_of,
 )
-from swapstone.model.measure import IDLE, Cpus, Direction, Load, Metric, Quantity, Suite, Workload
+from swapstone.model.measure import (
+    IDLE,
+    Cpus,
+    Direction,
+    Load,
+    MachineNeeds,
+    Metric,
+    Quantity,
+    Reading,
+    Suite,
+    Workload,
+)
 from swapstone.model.outcome import Run, Sample, Status
 
 __all__ = [
@@ -53,6 +64,7 @@ __all__ = [
     "LayoutSpread",
     "LevelChange",
     "Load",
+    "MachineNeeds",
     "Metric",
     "Noise",
     "Noun",
@@ -61,6 +73,7 @@ __all__ = [
     "Presence",
     "PrintedNumber",
     "Quantity",
+    "Reading",
     "RecordError",
     "Run",
     "Sample",

@@ -40,6 +40,7 @@ _LISTS = {
     "level": "levels",
     "workload": "workloads",
     "suite": "suites",
+    "load": "loads",
     "study": "studies",
     "record": "records",
     "published study": "published",

@@ -52,6 +52,30 @@ class Cpus(enum.Enum):
     ALL = "all"
 
 
+class Reading(enum.Enum):
+    """How a program says what it measured."""
+
+    REPORT = "report"  # our own workloads' (docs/wire.md, section 3)
+    CYCLICTEST = "cyclictest"  # rt-tests' JSON
+    FIGURES = "figures"  # named figures and series, one a line (docs/wire.md, section 4)
+
+
+class MachineNeeds(Noun, frozen=True, kw_only=True):
+    """What a virtual machine must have for a workload or a load.
+
+    Attributes:
+        parts: of its image, names of `swapstone.build.parts.PARTS`.
+        modules: names of kernel modules, loaded at its start.
+        memory_bytes: whole MiB; 0 for the usual amount. Of a workload only.
+        prepare: shell commands that the machine runs before the measurement, one after another; each must succeed.
+    """
+
+    parts: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    memory_bytes: int = 0
+    prepare: tuple[str, ...] = ()
+
+
 class Workload(Noun, frozen=True, kw_only=True):
     """Fixed work with parameters and metrics.
 
@@ -68,10 +92,14 @@ class Workload(Noun, frozen=True, kw_only=True):
             (``companions/object.c`` becomes ``object.so``): work that loads objects while it runs.
         timeout_ms: a trial of it is stopped after so long.
         max_passes: the most passes that calibration may choose (1 for work that can't be repeated).
+        tool: path, in a virtual machine's image, of a program that is measured as it comes; `source` is empty then, and it is not
+            told a number of passes. Empty for work of ours.
+        reading: how it says what it measured.
+        machine: what a virtual machine must have for it; None where it runs anywhere.
     """
 
     name: str
-    source: str
+    source: str = ""
     arguments: tuple[str, ...] = ()
     describes: str
     metrics: tuple[Metric, ...]
@@ -81,6 +109,9 @@ class Workload(Noun, frozen=True, kw_only=True):
     companions: tuple[str, ...] = ()
     timeout_ms: int = 60_000
     max_passes: int = 100_000
+    tool: str = ""
+    reading: Reading = Reading.REPORT
+    machine: MachineNeeds | None = None
 
 
 class Suite(Noun, frozen=True, kw_only=True):
@@ -92,10 +123,21 @@ class Suite(Noun, frozen=True, kw_only=True):
 
 
 class Load(Noun, frozen=True, kw_only=True):
-    """What else the machine does during a measurement."""
+    """What else the machine does during a measurement.
+
+    Attributes:
+        name: as users type it.
+        describes: one line.
+        beside: shell commands that run in the machine meanwhile; one that ends before the measurement does spoils the run.
+        settle_ms: how long they run before it begins.
+        machine: what they need, and what is done before they start.
+    """
 
     name: str
     describes: str
+    beside: tuple[str, ...] = ()
+    settle_ms: int = 0
+    machine: MachineNeeds = MachineNeeds()
 
 
 IDLE = Load(name="idle", describes="nothing but the trial")

@@ -45,6 +45,8 @@ class Run(Noun, frozen=True, kw_only=True):
         started_unix_ns: wall-clock time of the start.
         elapsed_ns: from asking the target to having its answer.
         output: SHA-256 of the raw output kept beside the record, or empty when there was none.
+        histogram: of latencies, pairs (lower edge in microseconds, how many) of bins 1 us wide, ascending; empty where there is none.
+        series: what was read again and again in the run, for showing: not compared. All of a run are equally long.
     """
 
     trial: Trial
@@ -58,3 +60,5 @@ class Run(Noun, frozen=True, kw_only=True):
     started_unix_ns: int = 0
     elapsed_ns: int = 0
     output: str = ""
+    histogram: tuple[tuple[int, int], ...] = ()
+    series: tuple[Sample, ...] = ()

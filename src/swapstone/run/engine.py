@@ -9,15 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from swapstone import plan
-from swapstone.model import Copy, Experiment, Run, Status, Trial, UserError
+from swapstone.model import IDLE, Copy, Experiment, Run, Status, Trial, UserError
 from swapstone.plan import Group
 from swapstone.record import RecordWriter
-from swapstone.run.owntrial import OwnTrials, first_lines
+from swapstone.run.owntrial import OwnOutcome, OwnTrials, first_lines
 from swapstone.run.prepare import Prepared, manifest_of
 from swapstone.run.program import Program
+from swapstone.run.setting import setting_for, side_by_side
 from swapstone.run.trial import Asked, Verdictless, judge, raw_output, request_for, run_of
-from swapstone.targets import Target, TargetError
+from swapstone.targets import SettingError, Target, TargetError
 from swapstone.wire import AgentAnswer
+from swapstone.workloads import find_load
 
 WORK_NS = 80_000_000
 """How long a trial's work should take on the baseline: the middle of the 50 to 150 ms in which noise was studied."""
@@ -75,6 +77,17 @@ class Progress(Protocol):
     def looked(self, look: Look, block: int, used_ns: int) -> None:
         """Block number `block` is finished and was looked at."""
         ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """A trial that was made: the answer, what came of the user's own program, or why there is neither."""
+
+    program: Program
+    answer: AgentAnswer | None
+    own: OwnOutcome | None
+    error: TargetError | SettingError | None
+    times: Mapping[str, int]
 
 
 class Engine:
@@ -149,12 +162,14 @@ class Engine:
     def _calibrate(self) -> None:
         """Choose how many passes a trial makes, and learn the checksum of its work: once, on the baseline, for every variant."""
         keys = [key for key in self._prepared.workloads if self._prepared.runs(*key)]
+        self._passes |= {key: 1 for key in keys if self._prepared.workloads[key].tool}
         if self._own is not None:  # a program of the user's own runs once a trial, and its work is its own affair
             self._passes = dict.fromkeys(keys, 1)
             return
         for done, key in enumerate(keys):
             self._progress.calibrating(done, len(keys), key[1])
-            if key not in self._passes or key not in self._checks:
+            known = key in self._passes and (key in self._checks or self._prepared.workloads[key].tool)
+            if not known:
                 self._passes.setdefault(key, self._calibrated(key, done))
         self._progress.calibrating(len(keys), len(keys), "")
 
@@ -188,46 +203,68 @@ class Engine:
             if (trial.suite, trial.workload, trial.variant) not in self._prepared.refused
             and (trial.suite, trial.workload, trial.load, trial.variant) not in lost
         ]
-        for done, trial in enumerate(trials):
-            if trial.key not in self._runs:
+        waiting = [trial for trial in trials if trial.key not in self._runs]
+        with side_by_side(self._attempt, waiting, self._target) as attempts:
+            for done, trial in enumerate(waiting, start=len(trials) - len(waiting)):
                 self._progress.trial(trial, done, len(trials))
-                run, output = self._made(trial)
+                run, output = self._concluded(trial, next(attempts))
                 self._keep(run)
                 if self._own is not None and block == 0:
                     self._stop_if_hopeless(run, output)
 
-    def _made(self, trial: Trial) -> tuple[Run, bytes]:
-        """Make one trial; return its run and what it printed.
+    def _attempt(self, trial: Trial) -> Attempt:
+        """Make one trial. May run in several threads at once, so it changes nothing of the engine."""
+        key = (trial.suite, trial.workload)
+        started_unix_ns, start = time.time_ns(), time.monotonic_ns()
+        own: OwnOutcome | None = None
+        answer: AgentAnswer | None = None
+        error: TargetError | SettingError | None = None
+        program = self._prepared.programs[*key, trial.variant].in_block(trial.block)
+        identity = f"{trial.block}-{trial.position}"
+        try:
+            if self._own is not None:
+                own = self._own.make(identity, self._prepared.variants[trial.variant], program)
+            else:
+                answer = self._ask(identity, program, key, self._passes[key], trial.load)
+        except (TargetError, SettingError) as broken:
+            error = broken
+        times = {"started_unix_ns": started_unix_ns, "elapsed_ns": time.monotonic_ns() - start}
+        return Attempt(program, answer, own, error, times)
+
+    def _concluded(self, trial: Trial, attempt: Attempt) -> tuple[Run, bytes]:
+        """Judge a trial that was made; return its run and what it printed.
 
         A target that breaks gives a failed run; one that stays broken ends the session.
         """
         key = (trial.suite, trial.workload)
         workload, variant = self._prepared.workloads[key], self._prepared.variants[trial.variant]
-        times = {"started_unix_ns": time.time_ns()}
-        start = time.monotonic_ns()
-        answer: AgentAnswer | None = None
-        printed = b""
-        try:
-            identity = f"{trial.block}-{trial.position}"
-            program = self._prepared.programs[*key, trial.variant].in_block(trial.block)
-            if self._own is not None:
-                made = self._own.make(identity, variant, program)
-                outcome, answer, printed = made.verdict, made.answer, made.output
-            else:
-                answer = self._ask(identity, program, key, self._passes[key])
-                asked = Asked(workload, variant, program, self._checks.get(key, ""))
-                outcome, printed = judge(answer, asked, self._target.inspect), raw_output(answer)
+        answer, printed = attempt.answer, b""
+        if attempt.own is not None:
+            outcome, answer, printed = attempt.own.verdict, attempt.own.answer, attempt.own.output
+        elif answer is not None:
+            asked = Asked(workload, variant, attempt.program, self._checks.get(key, ""))
+            outcome, printed = judge(answer, asked, self._target.inspect), raw_output(answer)
+        elif isinstance(attempt.error, SettingError):
+            outcome = Verdictless(Status.FAILED, attempt.error.message)
+        else:
+            assert attempt.error is not None
+            outcome = self._broken(attempt.error)
+        if not isinstance(attempt.error, TargetError):
             self._breaks = 0
-        except TargetError as error:
-            self._breaks += 1
-            if self._breaks >= GIVE_UP_AFTER:
-                raise UserError(
-                    f"The target broke {self._breaks} times in a row: {error.message}", error.hint
-                ) from error
-            outcome = Verdictless(Status.FAILED, f"the target broke: {error.message}")
-        times["elapsed_ns"] = time.monotonic_ns() - start
         output = self._writer.keep_raw(printed)
-        return run_of(trial, outcome, answer, passes=self._passes[key], times=times, output=output), printed
+        run = run_of(trial, outcome, answer, passes=self._passes[key], times=attempt.times, output=output)
+        return run, printed
+
+    def _broken(self, error: TargetError | SettingError) -> Verdictless:
+        """Count a target's break.
+
+        Raises:
+            UserError: it is one too many.
+        """
+        self._breaks += 1
+        if self._breaks >= GIVE_UP_AFTER:
+            raise UserError(f"The target broke {self._breaks} times in a row: {error.message}", error.hint) from error
+        return Verdictless(Status.FAILED, f"the target broke: {error.message}")
 
     def _stop_if_hopeless(self, run: Run, output: bytes) -> None:
         """End the session when the first run of the user's program shows that there is nothing to compare.
@@ -249,12 +286,14 @@ class Engine:
                 + (". --ignore-failure lets such runs count." if "it ended with status" in run.reason else ""),
             )
 
-    def _ask(self, identity: str, program: Program, key: tuple[str, str], passes: int) -> AgentAnswer:
+    def _ask(
+        self, identity: str, program: Program, key: tuple[str, str], passes: int, load: str = IDLE.name
+    ) -> AgentAnswer:
         workload = self._prepared.workloads[key]
         request = request_for(
             identity, program.path, workload, program.recipe, passes=passes, cwd=self._target.scratch(), cpus=self._cpus
         )
-        return self._target.run(request)
+        return self._target.run(request, setting_for(workload, program.recipe, find_load(load)))
 
     def _keep(self, run: Run) -> None:
         self._writer.append(run)
@@ -306,8 +345,8 @@ class Engine:
         for run in runs:
             if run.trial.block == block:
                 cost[run.trial.suite, run.trial.workload, run.trial.load] += run.elapsed_ns
-        next_block_ns = sum(cost[group] for group in still_open)
+        next_block_ns = sum(cost[group] for group in still_open) // self._target.at_once
         return self._referee(runs, still_open, block, self._used_ns(block), next_block_ns)
 
     def _used_ns(self, block: int) -> int:
-        return sum(run.elapsed_ns for run in self._runs.values() if run.trial.block <= block)
+        return sum(run.elapsed_ns for run in self._runs.values() if run.trial.block <= block) // self._target.at_once

@@ -28,8 +28,8 @@ from swapstone.build import (
     provide,
     require_tools,
 )
-from swapstone.factors import Recipe, find_factor, find_level, recipe_of
-from swapstone.model import Copy, Experiment, UnavailableError, UserError, Variant, Workload
+from swapstone.factors import Recipe, Stage, find_factor, find_level, recipe_of
+from swapstone.model import IDLE, Copy, Experiment, UnavailableError, UserError, Variant, Workload
 from swapstone.record import Artifact, Manifest
 from swapstone.run.own import KeepLog, OwnPrograms, check_own, check_recipes, with_additions
 from swapstone.run.program import Program
@@ -74,6 +74,7 @@ def check_levels(experiment: Experiment, target: Target) -> None:
         UserError: something is wrong with the user's own program.
     """
     check_own(experiment, target)
+    _check_machine(experiment, target)
     for choice in experiment.factors if target.needs_build else ():
         missing: list[UnavailableError | None] = []
         for level in choice.levels:
@@ -85,6 +86,26 @@ def check_levels(experiment: Experiment, target: Target) -> None:
         decisive = missing[:1] if None in missing[1:] else missing
         for reason in filter(None, decisive):
             raise reason
+
+
+def _check_machine(experiment: Experiment, target: Target) -> None:
+    """Refuse what only a machine can do that is started for each trial, on a target that starts none.
+
+    Raises:
+        UnavailableError: a factor acts when a machine starts, a load runs beside, or a workload needs a machine of its own.
+    """
+    if target.boots:
+        return
+    wants = [
+        f"the factor {choice.factor}" for choice in experiment.factors if find_factor(choice.factor).stage is Stage.BOOT
+    ]
+    wants += [f"the load {load}" for load in experiment.loads if load != IDLE.name]
+    wants += [f"the workload {name}" for (_, name), work in workloads_of(experiment).items() if work.machine]
+    if wants:
+        raise UnavailableError(
+            f"The target {target.name} starts no machine of its own, and {wants[0]} needs one.",
+            "Measure on --target vm.",
+        )
 
 
 def prepare(
@@ -228,6 +249,8 @@ def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, s
 
 
 def _program(suite: str, workload: Workload, variant: Variant, recipe: Recipe, target: Target) -> Program:
+    if workload.tool:
+        return Program(workload.tool, recipe, None, target.inspect(workload.tool))
     if not target.needs_build:
         path = target.path_of(variant.label, workload.name)
         return Program(path, recipe, None, target.inspect(path))

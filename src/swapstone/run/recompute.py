@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from swapstone.model import Noun, Run, Status
 from swapstone.record import layout
 from swapstone.run.prepare import Prepared
+from swapstone.run.setting import setting_for
 from swapstone.run.trial import raw_output, request_for
 from swapstone.targets import Target
+from swapstone.workloads import find_load
 
 
 class Recomputed(Noun, frozen=True, kw_only=True):
@@ -65,16 +67,17 @@ def recompute(
         progress(done, len(runs), run.trial.key)
         key = (run.trial.suite, run.trial.workload)
         program = prepared.programs[*key, run.trial.variant].in_block(run.trial.block)
+        workload = prepared.workloads[key]
         request = request_for(
             f"{run.trial.block}-{run.trial.position}",
             program.path,
-            prepared.workloads[key],
+            workload,
             program.recipe,
             passes=run.passes,
             cwd=target.scratch(),
             cpus=cpus,
         )
-        output = raw_output(target.run(request))
+        output = raw_output(target.run(request, setting_for(workload, program.recipe, find_load(run.trial.load))))
         found.append(Recomputed(key=run.trial.key, before=run.output, now=layout.file_sha256(output)))
     progress(len(runs), len(runs), "")
     return found

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from swapstone.factors import Evidence, ProgramFacts, Recipe, find_factor
-from swapstone.model import Cpus, Run, Sample, Status, Trial, Variant, WireError, Workload
+from swapstone.model import Cpus, Reading, Run, Sample, Status, Trial, Variant, WireError, Workload
 from swapstone.run.program import Program
 from swapstone.wire import AgentAnswer, Ended, TrialRequest, decode_workload_report
-from swapstone.workloads import samples_of
+from swapstone.workloads import read_figures, samples_of
 
 OUTPUT_BYTES = 64 * 1024
 DISK_BYTES = 1024 * 1024 * 1024
@@ -29,6 +29,8 @@ class Verdictless:
     samples: tuple[Sample, ...] = ()
     observed: tuple[tuple[str, str], ...] = ()
     check: str = ""
+    histogram: tuple[tuple[int, int], ...] = ()
+    series: tuple[Sample, ...] = ()
 
 
 def request_for(
@@ -48,7 +50,7 @@ def request_for(
     """
     return TrialRequest(
         id=identity,
-        arguments=(program, str(passes), *workload.arguments),
+        arguments=(program, *(() if workload.tool else (str(passes),)), *workload.arguments),
         environment=whole_environment(recipe),
         cwd=cwd,
         cpus=(max(cpus),) if workload.cpus is Cpus.ONE and cpus else (),
@@ -108,6 +110,8 @@ def judge(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
     trouble = trouble_of(answer)
     if trouble:
         return Verdictless(Status.FAILED, trouble)
+    if asked.workload.reading is not Reading.REPORT:
+        return _judge_figures(answer, asked, inspect)
     try:
         report = decode_workload_report(answer.stdout)
     except WireError as error:
@@ -128,6 +132,20 @@ def judge(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
         return Verdictless(Status.REFUSED, reason, observed=observed, check=report.check)
     samples = samples_of(report, dict(answer.facts))
     return Verdictless(Status.OK, samples=samples, observed=observed, check=report.check)
+
+
+def _judge_figures(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
+    """Decide what an answer amounts to whose program says figures, and nothing of itself."""
+    try:
+        figures = read_figures(asked.workload, answer.stdout)
+    except WireError as error:
+        return Verdictless(Status.FAILED, f"what it printed can't be read: {error.message}")
+    observed = observed_levels(evidence_of(answer, asked.program, asked.variant, inspect), asked.variant)
+    if wrong := wrong_level(observed, asked.variant):
+        return Verdictless(Status.REFUSED, wrong, observed=observed)
+    return Verdictless(
+        Status.OK, samples=figures.samples, observed=observed, histogram=figures.histogram, series=figures.series
+    )
 
 
 def run_of(
@@ -158,6 +176,8 @@ def run_of(
         facts=answer.facts if answer else (),
         passes=passes,
         check=outcome.check,
+        histogram=outcome.histogram,
+        series=outcome.series,
         started_unix_ns=times["started_unix_ns"],
         elapsed_ns=times["elapsed_ns"],
         output=output,
@@ -190,6 +210,7 @@ def evidence_of(answer: AgentAnswer, program: Program, variant: Variant, inspect
         libraries=tuple(facts for facts in others if facts is not None),
         preload=program.recipe.preload,
         paths=tuple(level for _, level in variant.levels if "/" in level),
+        machine=answer.machine,
     )
 
 

@@ -8,12 +8,47 @@ from types import TracebackType
 from typing import Self
 
 from swapstone.factors import ProgramFacts, read_facts
-from swapstone.model import Noun, UserError
+from swapstone.model import Noun, UnavailableError, UserError
 from swapstone.wire import AgentAnswer, TrialRequest
 
 
 class TargetError(UserError):
     """The target itself broke: the trial has no answer. The target is as good as new for the next one."""
+
+
+class SettingError(UserError):
+    """The machine could not be made as asked, or did not stay so: the trial has no answer, and the target is whole."""
+
+
+class Setting(Noun, frozen=True, kw_only=True):
+    """What a machine is, and what it does besides the trial; by default what it is and does of itself.
+
+    Attributes:
+        kernel: a level of the factor kernel; empty for the target's own.
+        memory_bytes: of the machine, whole MiB; 0 for the target's own.
+        prepare: shell commands before the trial, one after another.
+        beside: shell commands that run meanwhile.
+        settle_ms: how long those run before it begins.
+    """
+
+    kernel: str = ""
+    memory_bytes: int = 0
+    prepare: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    settle_ms: int = 0
+
+
+AS_IT_IS = Setting()
+
+
+def require_as_it_is(setting: Setting, name: str) -> None:
+    """Refuse a setting on a target that can't change its machine.
+
+    Raises:
+        UnavailableError: it is another one than `AS_IT_IS`.
+    """
+    if setting != AS_IT_IS:
+        raise UnavailableError(f"The target {name} can't change its kernel, swap or load.", "Measure on --target vm.")
 
 
 class TargetDescription(Noun, frozen=True, kw_only=True):
@@ -80,11 +115,15 @@ class Target(abc.ABC):
         name: as the user wrote it, e.g. ``host``.
         needs_build: whether programs must be built and `put`; if not, `path_of` names them.
         shares_files: whether files of this machine are there under the same paths.
+        boots: whether it makes a machine for each trial, and takes another setting than `AS_IT_IS`.
+        at_once: how many trials it runs side by side without harm; with more than 1, `run` may be called by as many threads.
     """
 
     name: str
     needs_build: bool = True
     shares_files: bool = True
+    boots: bool = False
+    at_once: int = 1
 
     @abc.abstractmethod
     def describe(self) -> TargetDescription:
@@ -141,19 +180,24 @@ class Target(abc.ABC):
         """Return the folder on the target that is each trial's own: empty before every `run`."""
 
     @abc.abstractmethod
-    def run(self, request: TrialRequest) -> AgentAnswer:
+    def run(self, request: TrialRequest, setting: Setting = AS_IT_IS) -> AgentAnswer:
         """Run one trial and wait for its end: at most the request's time-out and a slack that the target states.
 
         Args:
             request: what to run; its paths are paths on the target.
+            setting: what machine it runs in; another one than `AS_IT_IS` only where `boots`.
 
         Returns:
             What the agent saw. Its id is the request's.
 
         Raises:
             TargetError: the target broke.
+            SettingError: the machine could not be made as asked.
             WireError: the request can't be carried out as it stands.
         """
+
+    def stop(self) -> None:  # noqa: B027 - a target that runs one trial at a time has nothing to stop
+        """End all trials that other threads are running; their `run` raises a `TargetError`. Used before `close`."""
 
     @abc.abstractmethod
     def close(self) -> None:

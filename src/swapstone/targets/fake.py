@@ -24,7 +24,7 @@ import msgspec
 
 from swapstone.factors import ProgramFacts
 from swapstone.model import UserError, WireError
-from swapstone.targets.base import Target, TargetDescription, TargetError
+from swapstone.targets.base import AS_IT_IS, Setting, Target, TargetDescription, TargetError, require_as_it_is
 from swapstone.targets.fakespec import Manner, Spec, load_spec
 from swapstone.wire import (
     AgentAnswer,
@@ -119,8 +119,9 @@ class FakeTarget(Target):
         """Return a folder's name; nothing is written."""
         return "/fake/scratch"
 
-    def run(self, request: TrialRequest) -> AgentAnswer:
+    def run(self, request: TrialRequest, setting: Setting = AS_IT_IS) -> AgentAnswer:
         """Make an answer up; see `Target.run`. It takes no time, whatever it says it took."""
+        require_as_it_is(setting, self.name)
         encode_request(request)  # what an agent would refuse is refused here too
         reader = AnswerReader()
         try:

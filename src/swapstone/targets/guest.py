@@ -9,10 +9,13 @@ import urllib.parse
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
+import msgspec
+
 from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import Noun, UserError, WireError
 from swapstone.model.cpio import Entry, archive, device, file, folder, tree
-from swapstone.wire import AgentAnswer, decode_answers
+from swapstone.model.share import share_dir
+from swapstone.wire import AgentAnswer, decode_answers, encode_text
 
 SCRATCH = "/scratch"
 MAX_ORDER_BYTES = 2 << 20
@@ -21,14 +24,41 @@ MAX_ORDER_BYTES = 2 << 20
 _PAGE_BYTES = 4096
 _GREETING = b"swapstone-guest 1\n"
 _AGENT = b"swapstone-agent 1\n"
+_AFTER = b"swapstone-after 1\n"
 _END = b"swapstone-end\n"
 _WORDS = ("system", "release", "version", "machine")
+_FILES = {"file": "", "before": "before ", "after": "after "}
+_ENDS = ("prepare", "beside")
+_KILLED = 256  # a status from here on is this and a signal
 _PATH_BYTES, _LONG_PATH_BYTES, _LONGEST_NAME = 80, 320, 240
 _SHORT_NAME = 48
 _PROGRAMS = "/programs/"
 _MAX_FOLDER_BYTES = 64 << 20
 _MAX_DELAY_NS = 100_000_000
 _FOLDERS = ("proc", "sys", "dev", "tmp", SCRATCH.lstrip("/"))
+_SCRIPTS = "swapstone"
+
+
+class EndedCommand(Noun, frozen=True, kw_only=True):
+    """A command of an order that failed, or ended too early.
+
+    Attributes:
+        kind: ``prepare`` or ``beside``.
+        number: which of those of the order, from 0.
+        status: its exit status, or 256 and the signal that killed it.
+        words: the last of what it said.
+    """
+
+    kind: str
+    number: int
+    status: int
+    words: str = ""
+
+    def in_words(self) -> str:
+        """Say how it ended."""
+        how = f"was killed by signal {self.status - _KILLED}" if self.status >= _KILLED else f"ended with {self.status}"
+        last = next((line for line in reversed(self.words.splitlines()) if line.strip()), "")
+        return f"{how}; {f'its last words: {last.strip()[:200]!r}' if last else 'it said nothing'}"
 
 
 class Greeting(Noun, frozen=True, kw_only=True):
@@ -36,7 +66,8 @@ class Greeting(Noun, frozen=True, kw_only=True):
 
     Attributes:
         system, release, version, machine: as ``uname`` has them.
-        files: pairs (path, content) of what it read in itself.
+        files: pairs (path, content) of what it read in itself; of counters, ``before PATH`` and ``after PATH``, read around the plan.
+        ended: commands of the order that failed, or ended before the plan did.
     """
 
     system: str
@@ -44,6 +75,11 @@ class Greeting(Noun, frozen=True, kw_only=True):
     version: str
     machine: str
     files: tuple[tuple[str, str], ...]
+    ended: tuple[EndedCommand, ...] = ()
+
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Return all that it says but what ended, as pairs (name, text)."""
+        return (*((word, getattr(self, word)) for word in _WORDS), *self.files)
 
     def file(self, path: str) -> str:
         """Return a file's content, or an empty text where there was none."""
@@ -64,18 +100,43 @@ def delay_ns(draw: int) -> int:
     return int.from_bytes(hashlib.sha256(f"draw {draw}".encode()).digest()[:8]) % _MAX_DELAY_NS
 
 
-def encode_order(plan: bytes, *, draw: int, limit_ms: int) -> bytes:
+class Surroundings(Noun, frozen=True, kw_only=True):
+    """What a guest does around its plan.
+
+    Attributes:
+        prepare: shell commands that it runs before, one after another.
+        beside: shell commands that it runs meanwhile.
+        settle_ms: how long those run before the plan begins.
+    """
+
+    prepare: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    settle_ms: int = 0
+
+
+ALONE = Surroundings()
+
+
+def encode_order(plan: bytes, *, draw: int, limit_ms: int, around: Surroundings = ALONE) -> bytes:
     """Return an order, padded to whole pages, so that reading it takes equally long.
 
     Args:
         plan: for the agent; it ends with ``quit``.
         draw: number of the replicate.
         limit_ms: the guest ends when the agent takes longer, in guest time.
+        around: what else it does.
 
     Raises:
-        WireError: it is larger than a guest can read.
+        WireError: it is larger than a guest can read, or a text can't be written.
     """
-    order = b"swapstone-order 1\ndelay-ns %d\nlimit-ms %d\n" % (delay_ns(draw), limit_ms) + plan
+    order = b"swapstone-order 2\ndelay-ns %d\nlimit-ms %d\nsettle-ms %d\n" % (
+        delay_ns(draw),
+        limit_ms,
+        around.settle_ms,
+    )
+    for word, commands in ((b"prepare ", around.prepare), (b"beside ", around.beside)):
+        order += b"".join(word + encode_text(command) + b"\n" for command in commands)
+    order += plan
     if len(order) > MAX_ORDER_BYTES - _PAGE_BYTES:
         raise WireError(f"The plan has {len(plan)} bytes: more than a virtual machine can be given.")
     return order + b"\n" * (-len(order) % _PAGE_BYTES)
@@ -134,6 +195,9 @@ def overlay(init: bytes, agent: bytes, programs: Mapping[str, Mapping[str, Entry
     entries |= {"dev/console": device(5, 1), "init": file(init, executable=True), "agent": file(agent, executable=True)}
     if names := tuple(modules):
         entries["modules"] = file("".join(f"{name}\n" for name in names).encode())
+    scripts = sorted((share_dir() / "native" / "guest").glob("*.sh"))
+    entries |= {_SCRIPTS: folder()} if scripts else {}
+    entries |= {f"{_SCRIPTS}/{path.name}": file(path.read_bytes(), executable=True) for path in scripts}
     for place, found in programs.items():
         entries |= {f"{place.lstrip('/')}/{name}": entry for name, entry in found.items()}
     return archive(entries)
@@ -206,32 +270,43 @@ def decode_said(said: bytes) -> tuple[Greeting, tuple[AgentAnswer, ...]]:
         WireError: it is not what a guest says.
     """
     _, mark, rest = said.rpartition(_GREETING)
+    rest, end, _ = rest.rpartition(_END)
     greeting, agent, answers = rest.partition(_AGENT)
-    answers, end, _ = answers.rpartition(_END)
-    if not mark or not agent:
-        raise WireError("The guest did not say who it is, or its agent did not start.")
-    if not end or not answers.endswith(b"\n"[: len(answers)]):
+    answers, after, last = answers.rpartition(_AFTER)
+    if not mark:
+        raise WireError("The guest did not say who it is.")
+    if not end:
         raise WireError("The guest stopped in the midst of what it said.")
-    if not answers:
-        return _greeting(greeting), ()
-    return _greeting(greeting), decode_answers(agent + answers)
+    who = _greeting(greeting + last)
+    if any(ended.kind == "prepare" for ended in who.ended) and not agent:
+        return who, ()
+    if not agent:
+        raise WireError("The guest did not say that its agent started.")
+    if not after or not answers.endswith(b"\n"[: len(answers)]):
+        raise WireError("The guest stopped in the midst of what it said.")
+    return who, decode_answers(agent + answers) if answers else ()
 
 
 def _greeting(said: bytes) -> Greeting:
     words: dict[str, str] = {}
     files: list[tuple[str, str]] = []
+    ended: list[EndedCommand] = []
     for line in said.decode("ascii", "replace").splitlines():
         word, _, rest = line.partition(" ")
-        if word == "file":
-            path, _, content = rest.partition(" ")
-            files.append((path, _decoded(content)))
+        first, _, second = rest.partition(" ")
+        if word in _FILES:
+            files.append((_FILES[word] + first, _decoded(second)))
+        elif word == "words" and ended:
+            ended[-1] = msgspec.structs.replace(ended[-1], words=_decoded(second))
+        elif word in _ENDS and first.isdecimal() and second.isdecimal():
+            ended.append(EndedCommand(kind=word, number=int(first), status=int(second)))
         elif word in _WORDS and word not in words:
             words[word] = _decoded(rest)
         else:
             raise WireError(f"The guest says {line[:60]!r}, which is not how a guest greets.")
     if missing := [word for word in _WORDS if word not in words]:
         raise WireError(f"The guest does not say its {missing[0]}.")
-    return Greeting(**words, files=tuple(files))
+    return Greeting(**words, files=tuple(files), ended=tuple(ended))
 
 
 def _decoded(text: str) -> str:

@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -159,11 +160,12 @@ class Setup:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What ends a machine from outside: time of this host, and bytes that it prints."""
+    """What ends a machine from outside: time of this host, bytes that it prints, and whoever sets `stop`."""
 
     host_s: float = 600.0
     console_bytes: int = 1 << 20
     channel_bytes: int = 128 << 20
+    stop: threading.Event = dataclasses.field(default_factory=threading.Event, compare=False)
 
 
 class GuestEnd(enum.Enum):
@@ -175,6 +177,7 @@ class GuestEnd(enum.Enum):
     SILENT = "silent"  # it ended, and nobody said why
     HOST_TIME = "host time"
     FLOODED = "flooded"
+    STOPPED = "stopped"
     EMULATOR = "emulator"  # QEMU could not start, or crashed
 
 
@@ -341,6 +344,8 @@ class Guest:
         ):
             if path.exists() and path.stat().st_size > most:
                 raise Stopped(GuestEnd.FLOODED, f"it wrote more than {most} bytes to its {name}")
+        if limits.stop.is_set():
+            raise Stopped(GuestEnd.STOPPED, "it was stopped")
         if time.monotonic() > self._until:
             raise Stopped(GuestEnd.HOST_TIME, f"it ran for more than {limits.host_s:g} s of this machine's time")
 

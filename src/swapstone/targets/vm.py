@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import hashlib
 import os
 import re
 import tempfile
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,7 +21,8 @@ from swapstone.model.cpio import Entry, archive, file, unpack
 from swapstone.model.share import cache_dir
 from swapstone.targets import guest, qemu, snapshot
 from swapstone.targets.agent import build_agent, build_init
-from swapstone.targets.base import Target, TargetDescription, TargetError
+from swapstone.targets.base import AS_IT_IS, Setting, SettingError, Target, TargetDescription, TargetError
+from swapstone.targets.guest import Surroundings
 from swapstone.targets.qemu import Emulator, GuestEnd, GuestRun, Limits, Machine, Setup
 from swapstone.targets.runs import RunCache, digest_of, digest_of_file, write_whole
 from swapstone.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
@@ -42,6 +45,7 @@ class Parts:
         machine: what is emulated.
         modules: paths in the initrd of what is loaded at the start, in this order; none leaves the initrd's own ``/modules``.
         agent, init: the agent and the first process; built when they are needed if left out.
+        banner: what the kernel's file says it is, ``Linux version ...``; empty where it doesn't say.
     """
 
     kernel: Path
@@ -50,6 +54,7 @@ class Parts:
     modules: tuple[str, ...] = ()
     agent: Path | None = None
     init: Path | None = None
+    banner: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +68,7 @@ class Ways:
         limits: of each machine.
         cache: where runs and saved machines are kept; left out, in Swapstone's own folder.
         emulator: another QEMU than the usual one.
+        at_once: how many machines run side by side; 0 for as many as this host has processors for them.
     """
 
     draw: int | None = None
@@ -71,13 +77,55 @@ class Ways:
     limits: Limits = dataclasses.field(default_factory=Limits)
     cache: Path | None = None
     emulator: str = ""
+    at_once: int = 0
+
+
+class _Kind:
+    """One kind of machine: a kernel with its image, and what the programs of an experiment make of it.
+
+    Args:
+        parts: what it is made of.
+        room: a folder for its image.
+    """
+
+    def __init__(self, parts: Parts, room: Path) -> None:
+        self.parts = parts
+        self.kernel_digest = digest_of_file(parts.kernel)
+        try:
+            self.base = parts.initrd.read_bytes()
+        except OSError as error:
+            raise UserError(f"The initrd {parts.initrd} can't be read: {error.strerror}.") from error
+        self.image = unpack(self.base)
+        self._room = room
+        self._lock = threading.Lock()
+        self._written: tuple[bytes, tuple[Path, bytes]] | None = None
+
+    def initrd(self, added: bytes) -> tuple[Path, bytes]:
+        """Write the image with an archive behind it, unless it is the last one; return its path and digest."""
+        with self._lock:
+            if self._written is None or self._written[0] != added:
+                data = self.base + bytes(-len(self.base) % 4) + added
+                digest = hashlib.sha256(data).digest()
+                path = self._room / f"image-{digest.hex()[:32]}.cpio"
+                write_whole(path, data)
+                self._written = (added, (path, digest))
+            return self._written[1]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """A machine and its order."""
+
+    kind: _Kind
+    machine: Machine
+    order: bytes
 
 
 class VmTarget(Target):
     """Runs each trial in an emulated machine of its own, on the instruction clock.
 
     Args:
-        parts: what the machine is made of.
+        parts: what the machine is made of; or of each level of the kernel, the one that is the target's own first.
         ways: how runs are made.
 
     Raises:
@@ -87,24 +135,26 @@ class VmTarget(Target):
 
     name = "vm"
     shares_files = False
+    boots = True
 
-    def __init__(self, parts: Parts, ways: Ways = Ways()) -> None:
-        self._parts = parts
+    def __init__(self, parts: Parts | Mapping[str, Parts], ways: Ways = Ways()) -> None:
+        levels = {"": parts} if isinstance(parts, Parts) else dict(parts)
+        first = next(iter(levels.values()))
         self._ways = ways
-        self._emulator: Emulator = qemu.find_emulator(parts.machine, ways.emulator)
-        self._kernel_digest = digest_of_file(parts.kernel)
-        try:
-            self._base = parts.initrd.read_bytes()
-        except OSError as error:
-            raise UserError(f"The initrd {parts.initrd} can't be read: {error.strerror}.") from error
-        self._image = unpack(self._base)
+        self.at_once = ways.at_once or len(os.sched_getaffinity(0))
+        self._machine = first.machine
+        self._given = first
+        self._emulator: Emulator = qemu.find_emulator(first.machine, ways.emulator)
+        self._room = tempfile.TemporaryDirectory(prefix="swapstone-vm-")
+        self._kinds = {level: _Kind(made, Path(self._room.name)) for level, made in levels.items()}
+        self._own = next(iter(self._kinds.values()))
         self._cache = ways.cache or cache_dir()
         self._runs = RunCache(self._cache / "runs")
         self._programs: dict[str, Path] = {}
         self._folders: dict[str, Mapping[str, Entry]] = {}
         self._saved: set[Path] = set()
-        self._written: tuple[tuple[tuple[str, ...], bytes], bytes] | None = None
-        self._room = tempfile.TemporaryDirectory(prefix="swapstone-vm-")
+        self._saving: collections.defaultdict[Path, threading.Lock] = collections.defaultdict(threading.Lock)
+        self._lock = threading.Lock()
 
     def describe(self) -> TargetDescription:
         """Return what the guest says of itself."""
@@ -119,9 +169,9 @@ class VmTarget(Target):
         return TargetDescription(
             kernel=f"{greeting.system} {greeting.release} {greeting.version}",
             architecture=greeting.machine,
-            cpu=cpu[1] if cpu else self._parts.machine.family.cpu,
+            cpu=cpu[1] if cpu else self._machine.family.cpu,
             cpus=(0,),
-            virtualization=f"{self._emulator.version}, machine {self._parts.machine.family.machine}, one instruction a nanosecond",
+            virtualization=f"{self._emulator.version}, machine {self._machine.family.machine}, one instruction a nanosecond",
             memory_bytes=int(memory[1]) * 1024 if memory else 0,
         )
 
@@ -131,20 +181,19 @@ class VmTarget(Target):
             ("qemu", f"{self._emulator.version}, SHA-256 {self._emulator.build}"),
             ("agent", self._agent.parent.name),
             ("guest init", self._init.parent.name),
-            ("kernel", f"SHA-256 {self._kernel_digest.hex()}"),
-            ("initrd", f"SHA-256 {hashlib.sha256(self._base).hexdigest()}"),
+            *(pair for level, kind in self._kinds.items() for pair in _digests(level, kind)),
         )
 
     @functools.cached_property
     def _agent(self) -> Path:
-        return self._parts.agent or build_agent(cache_dir() / "agents", self._compiler())
+        return self._given.agent or build_agent(cache_dir() / "agents", self._compiler())
 
     @functools.cached_property
     def _init(self) -> Path:
-        return self._parts.init or build_init(cache_dir() / "agents", self._compiler())
+        return self._given.init or build_init(cache_dir() / "agents", self._compiler())
 
     def _compiler(self) -> str:
-        architecture = self._parts.machine.architecture
+        architecture = self._machine.architecture
         return os.environ.get("CC") or "cc" if architecture == os.uname().machine else _COMPILERS[architecture]
 
     def put(self, path: Path) -> str:
@@ -153,7 +202,8 @@ class VmTarget(Target):
             raise UserError(f"{path} is not a program that can be run.")
         entries, digest = guest.read_folder(path)
         facts = read_facts(path)
-        if facts and self._image is not None and (missing := guest.lacking(facts, entries, self._image)):
+        image = self._own.image
+        if facts and image is not None and (missing := guest.lacking(facts, entries, image)):
             raise UserError(
                 f"{path.name} needs {', '.join(missing)}, and the machine's image has none.",
                 "Link it statically, or take an image that has its C library.",
@@ -168,40 +218,79 @@ class VmTarget(Target):
         if path in self._programs:
             found = read_facts(self._programs[path])
         else:
-            found = guest.inspect(self._image or {}, path, Path(self._room.name))
+            found = guest.inspect(self._own.image or {}, path, Path(self._room.name))
         return msgspec.structs.replace(found, path=path) if found else None
 
     def scratch(self) -> str:
         """Return the folder that is empty in every new machine."""
         return guest.SCRATCH
 
-    def run(self, request: TrialRequest) -> AgentAnswer:
+    def run(self, request: TrialRequest, setting: Setting = AS_IT_IS) -> AgentAnswer:
         """Run one trial in a machine of its own, or take an equal one that was run before; see `Target.run`."""
         encode_request(request)  # what an agent would refuse, its name too, is refused here
-        plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=_TRIAL)) + _QUIT
-        draw = _block(request.id) if self._ways.draw is None else self._ways.draw
-        run = self.make(plan, limit_ms=request.timeout_ms + SLACK_MS, draw=draw)
-        _, answers = _understood(run)
+        asked = self._asked(request, setting)
+        run = self._made(asked)
+        greeting, answers = _understood(run)
+        if failed := next((ended for ended in greeting.ended if ended.kind == "prepare"), None):
+            raise SettingError(
+                f"The machine can't be prepared: {setting.prepare[failed.number]!r} {failed.in_words()}."
+            )
+        if early := next((ended for ended in greeting.ended if ended.kind == "beside"), None):
+            raise SettingError(f"The load ended too early: {setting.beside[early.number]!r} {early.in_words()}.")
         if len(answers) != 1 or answers[0].id != _TRIAL:
             raise TargetError(f"The guest gave {len(answers)} answers to one question.", run.console)
-        return msgspec.structs.replace(answers[0], id=request.id)
+        booted = (("booted", setting.kernel),) if _is_kernel(greeting, asked.kind.parts.banner) else ()
+        return msgspec.structs.replace(answers[0], id=request.id, machine=(*booted, *greeting.pairs()))
 
-    def make(self, plan: bytes, *, limit_ms: int, draw: int) -> GuestRun:
+    def make(self, plan: bytes, *, limit_ms: int, draw: int, setting: Setting = AS_IT_IS) -> GuestRun:
         """Make a run of a whole plan, or take it from an earlier time.
 
         Args:
             plan: for the agent, from its first line to ``quit``.
             limit_ms: the most that the agent may take, in guest time.
             draw: number of the replicate.
+            setting: of the machine.
 
         Returns:
             What came of it, whatever that is.
 
         Raises:
             WireError: the plan is too large.
-            UserError: nothing can be written to the cache.
+            UserError: nothing can be written to the cache, or there is no such kernel here.
         """
-        setup, inputs = self._setup(guest.encode_order(plan, draw=draw, limit_ms=limit_ms))
+        return self._made(self._order(plan, limit_ms=limit_ms, draw=draw, setting=setting))
+
+    def name_of(self, request: TrialRequest, setting: Setting = AS_IT_IS) -> str:
+        """Return a trial's digest: of all that it is a function of, 64 hexadecimal digits."""
+        return digest_of(self._setup(self._asked(request, setting))[1])
+
+    def stop(self) -> None:
+        """End all machines; see `Target.stop`."""
+        self._ways.limits.stop.set()
+
+    def close(self) -> None:
+        """Remove what it wrote, but for its cache. No machine runs between trials."""
+        self._room.cleanup()
+
+    def _asked(self, request: TrialRequest, setting: Setting) -> _Asked:
+        plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=_TRIAL)) + _QUIT
+        draw = _block(request.id) if self._ways.draw is None else self._ways.draw
+        return self._order(plan, limit_ms=request.timeout_ms + SLACK_MS, draw=draw, setting=setting)
+
+    def _order(self, plan: bytes, *, limit_ms: int, draw: int, setting: Setting) -> _Asked:
+        kind = self._kinds.get(setting.kernel) if setting.kernel else self._own
+        if kind is None:
+            raise UserError(
+                f"This target has no kernel {setting.kernel}.", f"It has {', '.join(filter(None, self._kinds))}."
+            )
+        around = Surroundings(prepare=setting.prepare, beside=setting.beside, settle_ms=setting.settle_ms)
+        machine = kind.parts.machine
+        if setting.memory_bytes:
+            machine = msgspec.structs.replace(machine, memory_bytes=setting.memory_bytes)
+        return _Asked(kind, machine, guest.encode_order(plan, draw=draw, limit_ms=limit_ms, around=around))
+
+    def _made(self, asked: _Asked) -> GuestRun:
+        setup, inputs = self._setup(asked)
         digest = digest_of(inputs)
         known = None if self._ways.no_cache else self._runs.get(digest)
         if known is not None:
@@ -211,56 +300,44 @@ class VmTarget(Target):
             self._runs.put(digest, run)
         return run
 
-    def name_of(self, request: TrialRequest) -> str:
-        """Return a trial's digest: of all that it is a function of, 64 hexadecimal digits."""
-        plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=_TRIAL)) + _QUIT
-        draw = _block(request.id) if self._ways.draw is None else self._ways.draw
-        order = guest.encode_order(plan, draw=draw, limit_ms=request.timeout_ms + SLACK_MS)
-        return digest_of(self._setup(order)[1])
-
-    def close(self) -> None:
-        """Remove what it wrote, but for its cache. No machine runs between trials."""
-        self._room.cleanup()
-
-    def _setup(self, order: bytes) -> tuple[Setup, dict[str, bytes]]:
-        machine = self._parts.machine
-        initrd, digest = self._initrd(order if not machine.family.has_ports else b"")
-        setup = Setup(self._emulator, machine, self._parts.kernel, initrd, order)
+    def _setup(self, asked: _Asked) -> tuple[Setup, dict[str, bytes]]:
+        machine = asked.machine
+        added = self._overlay(asked.kind)
+        if not machine.family.has_ports:
+            added += archive({"order": file(asked.order)})
+        initrd, digest = asked.kind.initrd(added)
+        setup = Setup(self._emulator, machine, asked.kind.parts.kernel, initrd, asked.order)
         names = qemu.Files("KERNEL", "INITRD", "ORDER", "CONSOLE", "CHANNEL")
         return setup, {
             "emulator": self._emulator.build.encode(),
             "arguments": "\0".join(qemu.arguments(machine, names)).encode(),
-            "kernel": self._kernel_digest,
+            "kernel": asked.kind.kernel_digest,
             "initrd": digest,
-            "order": order,
+            "order": asked.order,
         }
 
-    def _initrd(self, order: bytes) -> tuple[Path, bytes]:
-        """Write the image with all programs, unless it is the last one; return its path and digest."""
-        made_of = (tuple(sorted(self._folders)), order)  # a folder's path has its digest
-        if self._written is None or self._written[0] != made_of:
-            added = guest.overlay(
-                self._init.read_bytes(), self._agent.read_bytes(), self._folders, self._parts.modules
-            ) + (archive({"order": file(order)}) if order else b"")
-            data = self._base + bytes(-len(self._base) % 4) + added
-            path = Path(self._room.name) / "image.cpio"
-            path.write_bytes(data)
-            self._written = (made_of, hashlib.sha256(data).digest())
-        return Path(self._room.name) / "image.cpio", self._written[1]
+    def _overlay(self, kind: _Kind) -> bytes:
+        """Return the archive that goes behind an image."""
+        with self._lock:  # agent and first process are built once
+            folders = {place: self._folders[place] for place in sorted(self._folders)}
+            return guest.overlay(self._init.read_bytes(), self._agent.read_bytes(), folders, kind.parts.modules)
 
     def _boot(self, setup: Setup, inputs: Mapping[str, bytes]) -> GuestRun:
         if not (self._ways.snapshots and setup.machine.family.has_ports):
             return qemu.boot(setup, self._ways.limits)
         without = digest_of({name: value for name, value in inputs.items() if name != "order"})
         state = self._cache / "snapshots" / without
-        if not self._is_whole(state):
-            try:
-                failed = _saved(setup, self._ways.limits, state)
-            except snapshot.TooLateError:  # next time, perhaps; the run is the same without
-                return qemu.boot(setup, self._ways.limits)
-            if failed:
-                return failed
-            self._saved.add(state)
+        with self._lock:
+            saving = self._saving[state]
+        with saving:  # several trials may want the same machine: one of them saves it
+            if not self._is_whole(state):
+                try:
+                    failed = _saved(setup, self._ways.limits, state)
+                except snapshot.TooLateError:  # next time, perhaps; the run is the same without
+                    return qemu.boot(setup, self._ways.limits)
+                if failed:
+                    return failed
+                self._saved.add(state)
         return snapshot.restore(setup, self._ways.limits, state)
 
     def _is_whole(self, state: Path) -> bool:
@@ -274,6 +351,20 @@ class VmTarget(Target):
         if whole:
             self._saved.add(state)
         return whole
+
+
+def _digests(level: str, kind: _Kind) -> tuple[tuple[str, str], ...]:
+    """Return what is kept in a manifest of one kind of machine."""
+    which = f" of {level}" if level else ""
+    return (
+        (f"kernel{which}", f"SHA-256 {kind.kernel_digest.hex()}"),
+        (f"initrd{which}", f"SHA-256 {hashlib.sha256(kind.base).hexdigest()}"),
+    )
+
+
+def _is_kernel(greeting: guest.Greeting, banner: str) -> bool:
+    """Say whether the kernel that speaks is the one whose file says of itself what it is."""
+    return banner.startswith(f"Linux version {greeting.release} ") and greeting.version in banner
 
 
 def _saved(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:

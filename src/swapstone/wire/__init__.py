@@ -18,6 +18,7 @@ from swapstone.wire.report import (
     decode_workload_report,
     encode_workload_report,
 )
+from swapstone.wire.text import encode_text
 
 __all__ = [
     "FACTS",
@@ -35,5 +36,6 @@ __all__ = [
     "encode_answer_header",
     "encode_plan_header",
     "encode_request",
+    "encode_text",
     "encode_workload_report",
 ]

@@ -79,6 +79,8 @@ class AgentAnswer(Noun, frozen=True, kw_only=True):
         notes: what a person should know.
         how: how it ended.
         code: exit status, signal, errno or number of orphans, as `how` says; else 0.
+        machine: pairs (name, text) of what a virtual machine says of itself around the trial (docs/virtual-machines.md); empty from
+            other targets, and never on the wire.
     """
 
     id: str
@@ -90,6 +92,7 @@ class AgentAnswer(Noun, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     how: Ended
     code: int
+    machine: tuple[tuple[str, str], ...] = ()
 
 
 def encode_answer_header() -> bytes:

@@ -7,18 +7,24 @@ from fnmatch import fnmatchcase
 
 from swapstone.model import OWN_SUITE, Experiment, Suite, UserError, Workload, unknown
 from swapstone.workloads import libc, libc_extra
+from swapstone.workloads.figures import Figures, read_figures
+from swapstone.workloads.loads import LOADS, find_load
 from swapstone.workloads.own import METRIC_EXAMPLE, own_samples, own_workload, parse_metric, undirected
 from swapstone.workloads.samples import samples_of
 
 __all__ = [
+    "LOADS",
     "METRIC_EXAMPLE",
     "SUITES",
+    "Figures",
+    "find_load",
     "find_suite",
     "find_workload",
     "find_workloads",
     "own_samples",
     "own_workload",
     "parse_metric",
+    "read_figures",
     "samples_of",
     "undirected",
     "workloads_of",
