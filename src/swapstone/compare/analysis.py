@@ -8,6 +8,7 @@ from swapstone.compare.caveats import DIFFERENT, caveats_of
 from swapstone.compare.collect import collect
 from swapstone.compare.crossed import crossed
 from swapstone.compare.index import indices
+from swapstone.compare.latencies import courses, latencies
 from swapstone.compare.layouts import spreads
 from swapstone.compare.noise import busy_loads, noise_of, preferred_time
 from swapstone.compare.rows import Row, SizeValues, levels, run_rows, size_rows
@@ -85,6 +86,8 @@ def analyse(
         layouts=tuple(spreads(experiment, variants, workloads, cells, busy)) if experiment.layouts else (),
         effects=crossing.effects,
         interactions=crossing.interactions,
+        latencies=latencies(experiment, variants, runs),
+        courses=courses(experiment, variants, runs),
     )
 
 

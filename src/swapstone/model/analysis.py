@@ -305,6 +305,42 @@ class Noise(Noun, frozen=True, kw_only=True):
     busy: bool
 
 
+class Latency(Noun, frozen=True, kw_only=True):
+    """What one variant's wake-up latencies were under one load, over all draws: one draw's maximum is not *the* maximum.
+
+    Attributes:
+        suite, workload, load, variant: where.
+        maxima, averages: one for each draw (block), ascending by block, in nanoseconds.
+        histogram: of all draws together, pairs (lower edge in microseconds, how many) of bins 1 us wide, ascending.
+        percentiles: pairs (percent, nanoseconds) of all draws together: the lower edge of the bin that holds it.
+    """
+
+    suite: str
+    workload: str
+    load: str
+    variant: str
+    maxima: tuple[float, ...]
+    averages: tuple[float, ...]
+    histogram: tuple[tuple[int, int], ...]
+    percentiles: tuple[tuple[float, float], ...]
+
+
+class Course(Noun, frozen=True, kw_only=True):
+    """What was read again and again in the runs of one variant, each series in the first block that has it.
+
+    Attributes:
+        suite, workload, load, variant, block: where.
+        series: pairs (name, values); all equally long.
+    """
+
+    suite: str
+    workload: str
+    load: str
+    variant: str
+    block: int
+    series: tuple[tuple[str, tuple[float, ...]], ...]
+
+
 class WorkloadPrecision(Noun, frozen=True, kw_only=True):
     """How far a workload has come towards an answer, while its experiment runs.
 
@@ -350,6 +386,8 @@ class Analysis(Noun, frozen=True, kw_only=True):
         effects: of single levels, where two factors or more are crossed: main effects, then simple effects, each workload's before
             its suite's index.
         interactions: of two factors' levels, in the same order.
+        latencies: of runs that have a histogram, in the order of workloads, loads and variants.
+        courses: of runs that have series, in the same order.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -364,3 +402,5 @@ class Analysis(Noun, frozen=True, kw_only=True):
     layouts: tuple[LayoutSpread, ...] = ()
     effects: tuple[FactorEffect, ...] = ()
     interactions: tuple[Interaction, ...] = ()
+    latencies: tuple[Latency, ...] = ()
+    courses: tuple[Course, ...] = ()

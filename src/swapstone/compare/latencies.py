@@ -1,0 +1,102 @@
+"""Latencies and courses: what runs hold besides the metrics that are compared."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Mapping, Sequence
+
+from swapstone.model import Course, Experiment, Latency, Run, Sample, Status, Variant
+
+PERCENTS = (50.0, 99.0, 99.9, 99.99, 99.999)
+_NS_PER_US = 1000.0
+
+
+def latencies(experiment: Experiment, variants: Sequence[Variant], runs: Iterable[Run]) -> tuple[Latency, ...]:
+    """Put the histograms of all draws of each variant together.
+
+    Args:
+        experiment: gives the order of workloads and loads.
+        variants: in their order.
+        runs: in any order; the warm-up (block 0) and what is not ok is left out.
+    """
+    found = _grouped(run for run in runs if run.histogram)
+    return tuple(_latency(place, found[place]) for place in _places(experiment, variants) if place in found)
+
+
+def courses(experiment: Experiment, variants: Sequence[Variant], runs: Iterable[Run]) -> tuple[Course, ...]:
+    """Return the series of the first run of each variant that has any; arguments as `latencies`."""
+    found = _grouped(run for run in runs if run.series)
+    return tuple(
+        Course(
+            suite=place[0],
+            workload=place[1],
+            load=place[2],
+            variant=place[3],
+            block=found[place][0].trial.block,
+            series=tuple((one.metric, one.values) for one in found[place][0].series),
+        )
+        for place in _places(experiment, variants)
+        if place in found
+    )
+
+
+def percentile(histogram: Sequence[tuple[int, int]], percent: float) -> int:
+    """Return the lower edge of the bin that holds a percentile: the first up to which so large a share lies (nearest rank).
+
+    Args:
+        histogram: pairs (edge, count), ascending, with at least one count above 0.
+        percent: above 0, at most 100.
+    """
+    needed = sum(count for _, count in histogram) * percent / 100
+    total = 0
+    for edge, count in histogram:
+        total += count
+        if total >= needed - 1e-9:
+            return edge
+    return histogram[-1][0]
+
+
+Place = tuple[str, str, str, str]
+
+
+def _places(experiment: Experiment, variants: Sequence[Variant]) -> Iterable[Place]:
+    return (
+        (suite, workload, load, variant.label)
+        for suite, workload in experiment.workloads
+        for load in experiment.loads
+        for variant in variants
+    )
+
+
+def _grouped(runs: Iterable[Run]) -> Mapping[Place, list[Run]]:
+    found: dict[Place, list[Run]] = collections.defaultdict(list)
+    for run in sorted(runs, key=lambda run: run.trial.block):
+        if run.status is Status.OK and run.trial.block > 0:
+            trial = run.trial
+            found[trial.suite, trial.workload, trial.load, trial.variant].append(run)
+    return found
+
+
+def _latency(place: Place, runs: Sequence[Run]) -> Latency:
+    counts: collections.Counter[int] = collections.Counter()
+    for run in runs:
+        counts.update(dict(run.histogram))
+    histogram = tuple(sorted(counts.items()))
+    return Latency(
+        suite=place[0],
+        workload=place[1],
+        load=place[2],
+        variant=place[3],
+        maxima=_values(runs, "max"),
+        averages=_values(runs, "avg"),
+        histogram=histogram,
+        percentiles=tuple((percent, percentile(histogram, percent) * _NS_PER_US) for percent in PERCENTS),
+    )
+
+
+def _values(runs: Iterable[Run], metric: str) -> tuple[float, ...]:
+    return tuple(value for run in runs for value in _sample(run.samples, metric))
+
+
+def _sample(samples: Iterable[Sample], metric: str) -> tuple[float, ...]:
+    return next((sample.values for sample in samples if sample.metric == metric), ())
