@@ -17,7 +17,7 @@ import msgspec
 
 from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import UserError, WireError
-from swapstone.model.cpio import Entry, archive, file, unpack
+from swapstone.model.cpio import Entry, unpack
 from swapstone.model.share import cache_dir
 from swapstone.targets import guest, qemu, snapshot
 from swapstone.targets.agent import build_agent, build_init
@@ -303,8 +303,6 @@ class VmTarget(Target):
     def _setup(self, asked: _Asked) -> tuple[Setup, dict[str, bytes]]:
         machine = asked.machine
         added = self._overlay(asked.kind)
-        if not machine.family.has_ports:
-            added += archive({"order": file(asked.order)})
         initrd, digest = asked.kind.initrd(added)
         setup = Setup(self._emulator, machine, asked.kind.parts.kernel, initrd, asked.order)
         names = qemu.Files("KERNEL", "INITRD", "ORDER", "CONSOLE", "CHANNEL")
@@ -323,7 +321,7 @@ class VmTarget(Target):
             return guest.overlay(self._init.read_bytes(), self._agent.read_bytes(), folders, kind.parts.modules)
 
     def _boot(self, setup: Setup, inputs: Mapping[str, bytes]) -> GuestRun:
-        if not (self._ways.snapshots and setup.machine.family.has_ports):
+        if not self._ways.snapshots:
             return qemu.boot(setup, self._ways.limits)
         without = digest_of({name: value for name, value in inputs.items() if name != "order"})
         state = self._cache / "snapshots" / without
