@@ -15,7 +15,7 @@ SAID = (
     b"file /sys/kernel/realtime %\n"
 ) + encode_answer_header()
 ANSWER = AgentAnswer(id="t", facts=(("wall_ns", 12345),), how=Ended.EXITED, code=0)
-END = b"swapstone-end\n"
+END = b"swapstone-after 1\nswapstone-end\n"
 WHOLE = SAID + encode_answer(ANSWER) + END
 
 _SCRIPT = """#!/bin/sh
