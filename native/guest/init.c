@@ -30,7 +30,6 @@ enum {
 static struct {
     char bytes[CHUNK];
     size_t used;
-    int channel;
 } speech;
 
 static _Noreturn void fail(const char *what, const char *which, long result) {
@@ -56,7 +55,7 @@ static void need(long result, const char *what, const char *which) {
 }
 
 static void flush(void) {
-    port_write_channel(speech.channel, speech.bytes, speech.used);
+    need(port_write_channel(speech.bytes, speech.used), "can't write ", "what the machine says");
     speech.used = 0;
 }
 
@@ -403,10 +402,9 @@ int port_main(int count, char **arguments) {
     bool good = true;
 
     (void)count, (void)arguments;
-    need(port_own_devices(), "can't use ", "the emulator's ports");
     mount_all();
+    need(port_own_devices(), "can't use ", "the emulator's devices");
     load_modules();
-    speech.channel = port_open_channel();
     let_be_saved();
     long size = port_read_order(order, ORDER_BYTES);
     need(size, "can't read ", "the order");
@@ -426,7 +424,7 @@ int port_main(int count, char **arguments) {
         wait_before(start_ns, settle_ms * 1000000, delay_ns);
         measure(at, (size_t)(order + size - at), limit_ms);
     }
-    say("swapstone-end\n"); /* on a console, the kernel speaks once more */
+    say("swapstone-end\n");
     flush();
     port_end_machine(false);
 }

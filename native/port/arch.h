@@ -207,7 +207,7 @@ enum {
     NR_PRCTL = 172,
     NR_RT_SIGACTION = 174,
     NR_RT_SIGPROCMASK = 175,
-    NR_MMAP = 192, /* mmap2: the offset counts pages; only 0 is used */
+    NR_MMAP = 192, /* mmap2: the offset counts pages; ARCH_MMAP_UNIT */
     NR_GETDENTS64 = 217,
     NR_FCNTL = 221, /* fcntl64 */
     NR_SCHED_SETAFFINITY = 241,
@@ -227,6 +227,7 @@ enum {
 };
 
 #define ARCH_STATFS_TAKES_SIZE 1
+#define ARCH_MMAP_UNIT 4096
 
 static inline long arch_call(long nr, long a, long b, long c, long d, long e, long f) {
     register long r7 __asm__("r7") = nr;
@@ -246,6 +247,10 @@ static inline long arch_call(long nr, long a, long b, long c, long d, long e, lo
 
 #else
 #error "native/port/arch.h does not know this processor: add its numbers, its call and its entry point"
+#endif
+
+#ifndef ARCH_MMAP_UNIT
+#define ARCH_MMAP_UNIT 1 /* what the call that maps files counts their offsets in, in bytes */
 #endif
 
 #define CALL0(nr) arch_call(nr, 0, 0, 0, 0, 0, 0)

@@ -22,11 +22,9 @@ int port_identify(struct port_identity *identity);
 int port_create(const char *path);
 /* Waits until a terminal has sent what was written to it. */
 void port_drain(int fd);
-/* Sends newlines as they are, without a carriage return. */
-void port_plain_newlines(int fd);
 
-/* Emulator. `port_own_devices` must come first; `port_disown_devices` gives them up for this process and
- * those that it starts. */
+/* Emulator. `port_own_devices` must come first, and after /dev and /sys; `port_disown_devices` gives them up
+ * for this process and those that it starts. */
 int port_own_devices(void);
 void port_disown_devices(void);
 /* Asks the emulator to stop the machine, so that it can be saved: that happens soon, not at once. Nothing
@@ -35,9 +33,8 @@ void port_ask_for_pause(void);
 /* Reads what the emulator's operator orders: the size, or a negative errno. An order that is longer than the
  * buffer is -ENOSPC. */
 long port_read_order(char *buffer, size_t size);
-/* Where results go: a channel of their own where there is one, else the console. */
-int port_open_channel(void);
-void port_write_channel(int channel, const void *data, size_t size);
+/* Where results go; a full channel is -ENOSPC. */
+long port_write_channel(const void *data, size_t size);
 /* Ends the machine at once; `failed` is seen by the emulator's operator where the emulator can say so. */
 _Noreturn void port_end_machine(bool failed);
 

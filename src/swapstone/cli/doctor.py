@@ -8,7 +8,7 @@ import shutil
 import click
 
 from swapstone.build import built_for, compiler_version
-from swapstone.cli.emulators import emulator_findings
+from swapstone.cli.emulators import emulator_findings, kvm_finding
 from swapstone.factors import FACTORS, Level
 from swapstone.model import UserError
 from swapstone.targets import open_target
@@ -29,7 +29,7 @@ def doctor_command(as_json: bool) -> None:
     Example:
       swapstone doctor
     """
-    able, noise = [*_levels(), *_agent(), *emulator_findings()], list(examine())
+    able, noise = [*_levels(), *_agent(), *emulator_findings(), kvm_finding()], list(examine())
     if as_json:
         click.echo(json.dumps({"can": _plain(able), "noise": _plain(noise)}, indent=1))
         return

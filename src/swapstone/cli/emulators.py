@@ -1,13 +1,20 @@
-"""What the doctor says of virtual machines: which emulators are here."""
+"""What the doctor says of virtual machines: which emulators are here, and whether KVM works."""
 
 from __future__ import annotations
 
+import os
 import shutil
+from pathlib import Path
 
+from swapstone.build.image_cache import kept_images
+from swapstone.build.images import BuiltImage, Image
 from swapstone.build.packages import read_lock
 from swapstone.build.parts import ARCHITECTURES
+from swapstone.cli.machines import parts_of
 from swapstone.model import UserError
 from swapstone.targets.health import Finding, State
+from swapstone.targets.kvm import kvm_device_trouble, kvm_trouble
+from swapstone.targets.vm import Ways
 
 
 def emulator_findings() -> list[Finding]:
@@ -31,3 +38,35 @@ def emulator_findings() -> list[Finding]:
         else:
             findings.append(Finding(name=name, state=State.GOOD, found=architecture.emulator))
     return findings
+
+
+def kvm_finding(ways: Ways = Ways(), device: Path = Path("/dev/kvm")) -> Finding:
+    """Say whether a kernel starts under KVM here, by starting the packaged one; that is done once for each start of this host.
+
+    Args:
+        ways: names the emulator and the cache.
+        device: KVM's.
+    """
+    name, machine = "KVM", os.uname().machine
+    architecture = next((known for known in ARCHITECTURES if known.machine == machine), None)
+    if architecture is None:
+        return Finding(name=name, state=State.UNKNOWN, found=f"there are no images for this processor, {machine}")
+    trouble = kvm_device_trouble(machine, device)
+    if not trouble:
+        image = next((kept for kept in kept_images() if _is_generic(kept.image, architecture.name)), None)
+        if image is None or image.image is None:
+            found = f"{device} opens; whether a kernel starts under it can be tried when there is an image"
+            return Finding(name=name, state=State.UNKNOWN, found=found, mend="swapstone image build")
+        try:
+            trouble = kvm_trouble(parts_of(BuiltImage(image.image, image.path), architecture), ways, device=device)
+        except UserError as error:
+            trouble = error.message.rstrip(".")
+        if not trouble:
+            return Finding(name=name, state=State.GOOD, found=f"{image.image.release} starts under it")
+    meaning = "virtual machines have the virtual clock only, and --clock wall is unavailable for them"
+    mend = 'sudo usermod -aG kvm "$USER", and log in again' if "Permission denied" in trouble else ""
+    return Finding(name=name, state=State.MISSING, found=f"unavailable: {trouble}", meaning=meaning, mend=mend)
+
+
+def _is_generic(image: Image | None, architecture: str) -> bool:
+    return image is not None and (image.architecture, image.kernel) == (architecture, "generic")

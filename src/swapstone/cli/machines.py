@@ -12,6 +12,7 @@ from swapstone.build.parts import ARCHITECTURES, Architecture, architecture_of
 from swapstone.factors import SWAP, Stage, find_factor
 from swapstone.model import IDLE, Experiment, FactorLevels, MachineNeeds, UnavailableError, UserError, Workload
 from swapstone.targets import Target, open_target
+from swapstone.targets.kvm import by_kvm, kvm_device_trouble, kvm_trouble
 from swapstone.targets.qemu import Machine
 from swapstone.targets.vm import Parts, VmTarget, Ways
 from swapstone.workloads import find_load, workloads_of
@@ -38,16 +39,12 @@ def clock_of(target: str, asked: str | None) -> str:
         asked: the clock that the user asks for, or None for the target's own.
 
     Raises:
-        UserError: the target has another one.
+        UserError: the target can't have that one.
     """
-    own = VIRTUAL if target.partition(":")[0] == VM else WALL
-    if asked in {None, own}:
-        return own
-    if own == VIRTUAL:
-        raise UnavailableError(
-            "Virtual machines have the virtual clock here: an emulated machine's wall clock would time the emulator.",
-            "Leave --clock out, or measure on --target host.",
-        )
+    if target.partition(":")[0] == VM:  # both; whether KVM works is seen when the machines are made
+        return asked or VIRTUAL
+    if asked in {None, WALL}:
+        return WALL
     raise UserError(f"The target {target} has a wall clock.", "The virtual clock is that of --target vm.")
 
 
@@ -81,6 +78,8 @@ def open_machine(experiment: Experiment, tell: Callable[[str], None], *, no_cach
     if name != VM:
         return open_target(experiment.target)
     architecture = architecture_of(experiment.architecture or _here())
+    if experiment.clock == WALL:
+        _need_kvm(kvm_device_trouble(architecture.machine))
     _check_programs(experiment, architecture)
     levels = next((choice.levels for choice in experiment.factors if choice.factor == KERNEL), ())
     if kernel and levels:
@@ -96,7 +95,21 @@ def open_machine(experiment: Experiment, tell: Callable[[str], None], *, no_cach
     first, *others = images.values()
     for other in others:
         certify(first.image.files, other.image.files, (KERNEL_PART,))
-    return VmTarget({level: _parts(image, architecture) for level, image in images.items()}, Ways(no_cache=no_cache))
+    parts = {level: parts_of(image, architecture) for level, image in images.items()}
+    if experiment.clock == WALL:
+        for each in parts.values():
+            _need_kvm(kvm_trouble(each))
+        parts = {level: by_kvm(each) for level, each in parts.items()}
+    return VmTarget(parts, Ways(no_cache=no_cache))
+
+
+def _need_kvm(trouble: str) -> None:
+    """Refuse a wall clock that would time the emulator."""
+    if trouble:
+        raise UnavailableError(
+            f"A virtual machine on the wall clock needs KVM, which is unavailable: {trouble}.",
+            "Leave --clock out: the virtual clock needs none. Or measure on --target host.",
+        )
 
 
 def _here() -> str:
@@ -128,7 +141,8 @@ def _needs(experiment: Experiment) -> MachineNeeds:
     )
 
 
-def _parts(built: BuiltImage, architecture: Architecture) -> Parts:
+def parts_of(built: BuiltImage, architecture: Architecture) -> Parts:
+    """Return what a virtual machine is made of whose image was built."""
     options = tuple(built.options.split())
     machine = Machine(architecture=architecture.machine, options=options)
     return Parts(built.kernel, built.initrd, machine, banner=built.image.banner)

@@ -1,4 +1,4 @@
-"""One run of QEMU: a machine on a virtual clock, from its command line to what it left behind.
+"""One run of QEMU: a machine on the virtual clock, or by KVM on the wall clock, from its command line to what it left behind.
 
 Whatever a guest does is an outcome, never an exception: it panicked, hung, flooded its console, never started. The clock and each
 option are explained in docs/virtual-machines.md.
@@ -33,8 +33,13 @@ _LINES = 12
 _PROBE_S = 30
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 _CLOCK = ("-accel", "tcg", "-icount", "shift=0,sleep=off", "-rtc", "base=2024-01-01T00:00:00,clock=vm", "-seed", "1")
+_KVM = ("-accel", "kvm", "-rtc", "base=utc")
 _BARE = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-sandbox", _SANDBOX)
 _OPTIONS = ("quiet", "panic=-1", "nokaslr", "norandmaps", "mitigations=off", "random.trust_cpu=on")
+_NOT_ON_WALL = frozenset({"mitigations=off", "rodata=off", "tsc=reliable", "rcupdate.rcu_expedited=1"})
+"""Options that make a start cheap, and so does all that is measured afterwards: a wall clock shall show what users have."""
+
+_CHANNEL_BYTES, _CHANNEL_START = 16 << 20, 4096  # native/port/machine.c
 
 
 class Family(Noun, frozen=True, kw_only=True):
@@ -46,8 +51,9 @@ class Family(Noun, frozen=True, kw_only=True):
         devices: options for devices; ``{channel}`` and ``{order}`` stand for files.
         options: of the kernel's command line.
         firmware: files besides the program that the machine's first instructions come from.
-        has_ports: whether orders, results and the pause have devices of their own. Without, an order lies in the image,
-            results come on the console, and there is no snapshot.
+        ended_well: QEMU's exit status where the first process ends the machine; native/port/machine.c.
+        channel_bytes: of the memory that is the channel, its first 8 bytes the number of those that follow `_CHANNEL_START`; 0 where
+            the channel is a file that grows.
     """
 
     program: str
@@ -56,7 +62,8 @@ class Family(Noun, frozen=True, kw_only=True):
     devices: tuple[str, ...] = ()
     options: tuple[str, ...]
     firmware: tuple[str, ...] = ()
-    has_ports: bool
+    ended_well: int = 0
+    channel_bytes: int = 0
 
 
 FAMILIES: dict[str, Family] = {
@@ -82,19 +89,25 @@ FAMILIES: dict[str, Family] = {
             "multiboot_dma.bin",
             "pvh.bin",
         ),
-        has_ports=True,
+        ended_well=65,
     ),
     "aarch64": Family(
         program="qemu-system-aarch64",
         machine="virt",
         cpu="cortex-a72",
+        devices=(
+            *("-object", f"memory-backend-file,id=channel,mem-path={{channel}},size={_CHANNEL_BYTES},share=on"),
+            *("-device", "i6300esb,addr=1"),
+            *("-device", "ivshmem-plain,addr=2,memdev=channel,master=on"),
+            *("-fw_cfg", "name=opt/swapstone/order,file={order}"),
+        ),
         options=("console=ttyAMA0", "cryptomgr.notests", "rodata=off", "rcupdate.rcu_expedited=1"),
-        has_ports=False,
+        channel_bytes=_CHANNEL_BYTES,
     ),
 }
 """By what ``uname -m`` says."""
 
-_ENDED_WELL, _ENDED_FAILED = 65, 67  # exit statuses by isa-debug-exit; native/port/machine.c
+_ENDED_FAILED = 67  # exit status by isa-debug-exit; native/port/machine.c
 
 
 class Machine(Noun, frozen=True, kw_only=True):
@@ -104,11 +117,13 @@ class Machine(Noun, frozen=True, kw_only=True):
         architecture: one of `FAMILIES`.
         memory_bytes: whole MiB.
         options: what is added to the kernel's command line.
+        wall: whether it runs by KVM, on the wall clock, and not on the virtual one.
     """
 
     architecture: str = "x86_64"
     memory_bytes: int = 256 << 20
     options: tuple[str, ...] = ()
+    wall: bool = False
 
     @property
     def family(self) -> Family:
@@ -205,17 +220,17 @@ def arguments(machine: Machine, files: Files) -> tuple[str, ...]:
         files: where things are.
     """
     family = machine.family
-    devices = (
-        device.replace("{channel}", files.channel).replace("{order}", files.order.replace(",", ",,"))
-        for device in family.devices
-    )
+    devices = [device.replace(":{channel}", f":{files.channel}") for device in family.devices]
+    for name, path in (("channel", files.channel), ("order", files.order)):
+        devices = [device.replace(f"={{{name}}}", f"={path.replace(',', ',,')}") for device in devices]
+    words = [word for word in (*_OPTIONS, *family.options) if not (machine.wall and word in _NOT_ON_WALL)]
     return (
         *_BARE,
-        *_CLOCK,
-        *("-M", family.machine, "-cpu", family.cpu, "-smp", "1", "-m", f"{machine.memory_bytes >> 20}M"),
+        *(_KVM if machine.wall else _CLOCK),
+        *("-M", family.machine, "-cpu", "host" if machine.wall else family.cpu, "-smp", "1", "-m", f"{machine.memory_bytes >> 20}M"),
         *("-kernel", files.kernel, "-initrd", files.initrd, "-serial", f"file:{files.console}"),
         *devices,
-        *("-append", " ".join((*_OPTIONS, *family.options, *machine.options))),
+        *("-append", " ".join((*words, *machine.options))),
     )
 
 
@@ -338,11 +353,11 @@ class Guest:
             Stopped: it is not.
         """
         limits = self._limits
-        for path, most, name in (
-            (self._console, limits.console_bytes, "console"),
-            (self._channel, limits.channel_bytes, "channel"),
+        for size, most, name in (
+            (_size(self._console), limits.console_bytes, "console"),
+            (self._spoken(), limits.channel_bytes, "channel"),
         ):
-            if path.exists() and path.stat().st_size > most:
+            if size > most:
                 raise Stopped(GuestEnd.FLOODED, f"it wrote more than {most} bytes to its {name}")
         if limits.stop.is_set():
             raise Stopped(GuestEnd.STOPPED, "it was stopped")
@@ -351,7 +366,23 @@ class Guest:
 
     def has_spoken(self) -> bool:
         """Say whether anything came through its channel."""
-        return self._channel.exists() and self._channel.stat().st_size > 0
+        return self._spoken() > 0
+
+    def _spoken(self) -> int:
+        """Return how many bytes came through its channel."""
+        if not self._family.channel_bytes:
+            return _size(self._channel)
+        try:
+            with self._channel.open("rb") as handle:
+                return int.from_bytes(handle.read(8), "little")
+        except FileNotFoundError:
+            return 0
+
+    def _said(self) -> bytes:
+        """Return what came through its channel."""
+        with self._channel.open("rb") as handle:
+            handle.seek(_CHANNEL_START if self._family.channel_bytes else 0)
+            return handle.read(self._spoken())
 
     def wait(self) -> GuestRun:
         """Wait until it has ended, or has to."""
@@ -375,9 +406,7 @@ class Guest:
         if stopped:
             return GuestRun(how=stopped.how, reason=stopped.reason, console=last_lines(console))
         how, reason = judge_end(self.process.returncode, console, complaints, self._family)
-        said = b""
-        if how is GuestEnd.FINISHED:
-            said = (self._channel if self._family.has_ports else self._console).read_bytes()
+        said = self._said() if how is GuestEnd.FINISHED else b""
         return GuestRun(how=how, reason=reason, said=said, console=last_lines(console or complaints))
 
     def _kill(self) -> None:
@@ -393,6 +422,11 @@ class Guest:
     ) -> None:
         self._kill()
         self._folder.cleanup()
+
+
+def _size(path: Path) -> int:
+    """Return how many bytes a file has; 0 where there is none."""
+    return path.stat().st_size if path.exists() else 0
 
 
 def _tail(path: Path) -> str:
@@ -424,12 +458,11 @@ def judge_end(status: int, console: str, complaints: str, family: Family) -> tup
     """
     said = re.search(r"^swapstone-init: (.*)$", console, re.MULTILINE)
     panic = re.search(r"Kernel panic - not syncing: (.*)$", console, re.MULTILINE)
-    well = _ENDED_WELL if family.has_ports else 0
     if panic:
         return GuestEnd.PANICKED, f"its kernel panicked: {panic[1].strip()}"
     if said:
         return GuestEnd.COMPLAINED, f"its first process says: {said[1].strip()}"
-    if status == well:
+    if status == family.ended_well:
         return GuestEnd.FINISHED, ""
     if status < 0:
         return GuestEnd.EMULATOR, f"QEMU was ended by signal {-status}"

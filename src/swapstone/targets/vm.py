@@ -1,4 +1,4 @@
-"""A virtual machine on a clock without noise, as a target: docs/virtual-machines.md."""
+"""A virtual machine as a target, on a clock without noise or, by KVM, on the wall clock: docs/virtual-machines.md."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import msgspec
 
 from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import UserError, WireError
-from swapstone.model.cpio import Entry, archive, file, unpack
+from swapstone.model.cpio import Entry, unpack
 from swapstone.model.share import cache_dir
 from swapstone.targets import guest, qemu, snapshot
 from swapstone.targets.agent import build_agent, build_init
@@ -122,7 +122,9 @@ class _Asked:
 
 
 class VmTarget(Target):
-    """Runs each trial in an emulated machine of its own, on the instruction clock.
+    """Runs each trial in a virtual machine of its own: on the instruction clock, or on the wall clock if the parts say so.
+
+    On the wall clock every run is made anew, from nothing, and alone.
 
     Args:
         parts: what the machine is made of; or of each level of the kernel, the one that is the target's own first.
@@ -141,8 +143,9 @@ class VmTarget(Target):
         levels = {"": parts} if isinstance(parts, Parts) else dict(parts)
         first = next(iter(levels.values()))
         self._ways = ways
-        self.at_once = ways.at_once or len(os.sched_getaffinity(0))
         self._machine = first.machine
+        self._repeats = not first.machine.wall
+        self.at_once = (ways.at_once or len(os.sched_getaffinity(0))) if self._repeats else 1
         self._given = first
         self._emulator: Emulator = qemu.find_emulator(first.machine, ways.emulator)
         self._room = tempfile.TemporaryDirectory(prefix="swapstone-vm-")
@@ -167,7 +170,8 @@ class VmTarget(Target):
     @functools.cached_property
     def _description(self) -> TargetDescription:
         run = self.make(encode_plan_header() + _QUIT, limit_ms=SLACK_MS, draw=0)
-        greeting, _ = _understood(run)
+        greeting, _ = understood(run)
+        clock = "one instruction a nanosecond" if self._repeats else "by KVM on the wall clock, one processor"
         cpu = re.search(r"^model name\s*: (.*)$", greeting.file("/proc/cpuinfo"), re.MULTILINE)
         memory = re.search(r"^MemTotal:\s*(\d+) kB", greeting.file("/proc/meminfo"), re.MULTILINE)
         return TargetDescription(
@@ -175,7 +179,7 @@ class VmTarget(Target):
             architecture=greeting.machine,
             cpu=cpu[1] if cpu else self._machine.family.cpu,
             cpus=(0,),
-            virtualization=f"{self._emulator.version}, machine {self._machine.family.machine}, one instruction a nanosecond",
+            virtualization=f"{self._emulator.version}, machine {self._machine.family.machine}, {clock}",
             memory_bytes=int(memory[1]) * 1024 if memory else 0,
         )
 
@@ -234,7 +238,7 @@ class VmTarget(Target):
         encode_request(request)  # what an agent would refuse, its name too, is refused here
         asked = self._asked(request, setting)
         run = self._made(asked)
-        greeting, answers = _understood(run)
+        greeting, answers = understood(run)
         if failed := next((ended for ended in greeting.ended if ended.kind == "prepare"), None):
             raise SettingError(
                 f"The machine can't be prepared: {setting.prepare[failed.number]!r} {failed.in_words()}."
@@ -296,19 +300,17 @@ class VmTarget(Target):
     def _made(self, asked: _Asked) -> GuestRun:
         setup, inputs = self._setup(asked)
         digest = digest_of(inputs)
-        known = None if self._ways.no_cache else self._runs.get(digest)
+        known = self._runs.get(digest) if self._repeats and not self._ways.no_cache else None
         if known is not None:
             return known
         run = self._boot(setup, inputs)
-        if run.how is GuestEnd.FINISHED:  # the rest may have hung on this machine
+        if self._repeats and run.how is GuestEnd.FINISHED:  # the rest may have hung on this machine
             self._runs.put(digest, run)
         return run
 
     def _setup(self, asked: _Asked) -> tuple[Setup, dict[str, bytes]]:
         machine = asked.machine
         added = self._overlay(asked.kind)
-        if not machine.family.has_ports:
-            added += archive({"order": file(asked.order)})
         initrd, digest = asked.kind.initrd(added)
         setup = Setup(self._emulator, machine, asked.kind.parts.kernel, initrd, asked.order)
         names = qemu.Files("KERNEL", "INITRD", "ORDER", "CONSOLE", "CHANNEL")
@@ -327,7 +329,7 @@ class VmTarget(Target):
             return guest.overlay(self._init.read_bytes(), self._agent.read_bytes(), folders, kind.parts.modules)
 
     def _boot(self, setup: Setup, inputs: Mapping[str, bytes]) -> GuestRun:
-        if not (self._ways.snapshots and setup.machine.family.has_ports):
+        if not (self._repeats and self._ways.snapshots):
             return qemu.boot(setup, self._ways.limits)
         without = digest_of({name: value for name, value in inputs.items() if name != "order"})
         state = self._cache / "snapshots" / without
@@ -392,7 +394,7 @@ def _block(identity: str) -> int:
     return int(found[1]) if found else 0
 
 
-def _understood(run: GuestRun) -> tuple[guest.Greeting, tuple[AgentAnswer, ...]]:
+def understood(run: GuestRun) -> tuple[guest.Greeting, tuple[AgentAnswer, ...]]:
     """Decode what a machine said.
 
     Raises:

@@ -1,0 +1,104 @@
+"""KVM and the wall clock, on an emulator that does what a test wants to see."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from swapstone.targets import kvm
+from swapstone.targets.kvm import by_kvm, kvm_device_trouble, kvm_trouble
+from swapstone.targets.qemu import Limits, Machine
+from swapstone.targets.vm import VmTarget, Ways
+from tests.unit.targets.machines import emulator
+from tests.unit.targets.test_vm import Bench, bench, pytestmark
+
+__all__ = ["bench", "pytestmark"]
+
+GOOD = 'echo "$*" >{room}/told; cat {room}/q/said >"$channel"; exit 65'
+
+
+@pytest.fixture
+def device(tmp_path: Path) -> Path:
+    path = tmp_path / "kvm-device"
+    path.touch()
+    return path
+
+
+def trouble(bench: Bench, device: Path, acts: str = GOOD, **limits: float) -> str:
+    name = emulator(bench.room / "q", acts.replace("{room}", str(bench.room)))
+    parts = dataclasses.replace(bench.parts, banner="Linux version 6.1.0 (someone) #1 SMP")
+    ways = Ways(cache=bench.room / "cache", emulator=name, limits=Limits(host_s=0.001))
+    return kvm_trouble(parts, ways, device=device, **limits)
+
+
+def test_a_kernel_that_starts_shows_that_kvm_works(bench: Bench, device: Path) -> None:
+    assert trouble(bench, device) == ""
+    words = (bench.room / "told").read_text().split()
+    assert words[words.index("-accel") + 1] == "kvm"
+    assert words[words.index("-cpu") + 1] == "host"
+    assert "-icount" not in words
+    assert "mitigations=off" not in words
+    assert "nokaslr" in words
+
+
+def test_it_is_tried_once_for_each_kernel_emulator_and_start_of_the_host(
+    bench: Bench, device: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boot = tmp_path / "boot_id"
+    boot.write_text("first")
+    monkeypatch.setattr(kvm, "_BOOT", boot)
+    assert [trouble(bench, device), trouble(bench, device), bench.runs] == ["", "", 1]
+    bench.parts.kernel.write_bytes(b"another")
+    assert [trouble(bench, device), bench.runs] == ["", 2]
+    boot.write_text("second")
+    assert [trouble(bench, device), bench.runs] == ["", 3]
+    bad = "exit 1"
+    assert "did not start under it: QEMU could not run it: status 1" in trouble(bench, device, bad)
+    assert bench.runs == 4
+    assert "status 1" in trouble(bench, device, bad)
+    assert bench.runs == 4
+
+
+@pytest.mark.parametrize(
+    ("acts", "text"),
+    [
+        ("exec sleep 100", "opens, but the kernel 6.1.0 did not start under it within 0.4 s"),
+        (
+            'echo "Kernel panic - not syncing: no clock" >"$console"; exit 0',
+            "did not start under it: its kernel panicked: no clock",
+        ),
+        ("echo no kvm here >&2; exit 1", "did not start under it: QEMU could not run it: no kvm here"),
+        ('echo nonsense >"$channel"; exit 65', "does not run well under it: The virtual machine can't be understood"),
+    ],
+)
+def test_why_it_does_not_work_is_said(bench: Bench, device: Path, acts: str, text: str) -> None:
+    said = trouble(bench, device, acts, limit_s=0.4)
+    assert text in said
+    assert said.startswith(str(device))
+
+
+def test_without_the_device_nothing_is_started(bench: Bench, tmp_path: Path) -> None:
+    assert trouble(bench, tmp_path / "none") == f"{tmp_path}/none can't be opened: No such file or directory"
+    assert bench.runs == 0
+
+
+def test_another_processor_has_none(device: Path) -> None:
+    assert "runs machines of this processor, x86_64, and this one is aarch64" in kvm_device_trouble("aarch64", device)
+    assert kvm_device_trouble("x86_64", device) == ""
+
+
+def test_a_run_on_the_wall_clock_is_made_each_time_alone_and_from_nothing(bench: Bench) -> None:
+    exact = bench.name()
+    bench.parts = by_kvm(bench.parts)
+    assert bench.parts.machine == Machine(wall=True)
+    assert bench.name() != exact
+    with bench.target(snapshots=True, at_once=4) as target:
+        assert isinstance(target, VmTarget)
+        assert target.at_once == 1
+        for _ in range(3):
+            target.run(bench.ask(target))
+        assert bench.runs == 3
+        assert "by KVM on the wall clock, one processor" in target.describe().virtualization
+    assert not (bench.room / "cache").exists()
