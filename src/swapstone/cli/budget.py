@@ -5,7 +5,7 @@ from __future__ import annotations
 from swapstone import plan
 from swapstone.cli.live import duration
 from swapstone.model import Experiment, UserError
-from swapstone.plan.stopping import FIRST_LOOK
+from swapstone.plan.stopping import first_block, first_look
 from swapstone.run import WORK_NS
 from swapstone.stats import pairs_needed
 
@@ -23,13 +23,16 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> str:
     Raises:
         UserError: not even the fewest blocks that can give an interval fit into it.
     """
-    if experiment.blocks or experiment.own is not None:
+    if (
+        experiment.blocks or experiment.own is not None or experiment.virtual
+    ):  # a machine's start alone takes longer; the first draw shows it
         return ""
     trials = len(plan.variants(experiment)) * len(plan.groups(experiment))
     block_ns = trials * trial_ns
     fewest = pairs_needed(1 - experiment.confidence)
+    first = first_look(experiment)
     # One block more than there are pairs: the warm-up.
-    least_ns, look_ns = (block_ns * (blocks + 1) for blocks in (fewest, FIRST_LOOK))
+    least_ns, look_ns = (block_ns * (blocks + 1) for blocks in (fewest, first))
     size = (
         f"{len(plan.variants(experiment))} variants x {len(plan.groups(experiment))} workloads are {trials} trials a block, "
         f"at least {duration(block_ns)}"
@@ -37,13 +40,13 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> str:
     if least_ns > experiment.budget_ns:
         raise UserError(
             f"The budget of {duration(experiment.budget_ns)} is too small: {size}. The {fewest} pairs of runs that an interval needs at "
-            f"least, and the warm-up, take {duration(least_ns)}; {FIRST_LOOK} pairs, from which on precision is looked at, "
+            f"least, and the warm-up, take {duration(least_ns)}; {first} pairs, from which on precision is looked at, "
             f"{duration(look_ns)}.",
             f"Give it --budget {_rounded_up(look_ns)}, fewer levels, or fewer workloads with --only; or say how many --blocks.",
         )
     if look_ns > experiment.budget_ns:
         return (
-            f"{size}. The budget of {duration(experiment.budget_ns)} ends before {FIRST_LOOK} pairs of runs, from which on precision is "
+            f"{size}. The budget of {duration(experiment.budget_ns)} ends before {first} pairs of runs, from which on precision is "
             f"looked at: those take about {duration(look_ns)} (--budget {_rounded_up(look_ns)})."
         )
     return ""
@@ -59,15 +62,17 @@ def block_note(experiment: Experiment, block_ns: int) -> str:
     Returns:
         A sentence for the user; empty when the budget holds the look, or an exact number of blocks was asked for.
     """
-    look_ns = block_ns * (FIRST_LOOK + 1)
+    first = first_look(experiment)
+    warm_up = 1 - first_block(experiment)
+    look_ns = block_ns * (first + warm_up)
     if experiment.blocks or look_ns <= experiment.budget_ns:
         return ""
     fewest = pairs_needed(1 - experiment.confidence)
-    pairs = max(0, experiment.budget_ns // max(1, block_ns) - 1)
+    pairs = max(0, experiment.budget_ns // max(1, block_ns) - warm_up)
     least = "" if pairs >= fewest else f", and an interval needs {fewest}"
     return (
-        f"A block takes {duration(block_ns)}: the budget of {duration(experiment.budget_ns)} holds {pairs} pairs of runs{least}. "
-        f"{FIRST_LOOK} pairs, from which on precision is looked at, take {duration(look_ns)} (--budget {_rounded_up(look_ns)})."
+        f"A {'draw' if experiment.virtual else 'block'} takes {duration(block_ns)}: the budget of {duration(experiment.budget_ns)} holds {pairs} pairs of runs{least}. "
+        f"{first} pairs, from which on precision is looked at, take {duration(look_ns)} (--budget {_rounded_up(look_ns)})."
     )
 
 

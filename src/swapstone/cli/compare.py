@@ -6,7 +6,7 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from swapstone.cli.flow import Wish, go_on, parse_factors, parse_loads, resolve, start
+from swapstone.cli.flow import Session, Wish, go_on, parse_factors, parse_loads, resolve, start
 from swapstone.cli.options import measuring
 from swapstone.cli.own import (
     Typed,
@@ -37,7 +37,7 @@ _GROUPS = {
         "cpu_bound",
     ),
     "Measuring": ("budget", "blocks", "margin", "confidence", "seed", "null", "layouts", "target", "clock"),
-    "The machine": ("loads", "architecture"),
+    "The machine": ("loads", "architecture", "no_cache"),
     "Record": ("out", "resume"),
 }
 
@@ -73,6 +73,7 @@ def compare_command(
     clock: str | None,
     loads: str,
     architecture: str | None,
+    no_cache: bool,
     out: str | None,
     resume: str | None,
     rebuild: bool,
@@ -127,7 +128,7 @@ def compare_command(
         architecture=architecture or "",
         own=own,
     )
-    return start(resolve(wish), out, rebuild=rebuild)
+    return start(resolve(wish), out, session=Session(rebuild=rebuild, no_cache=no_cache))
 
 
 def _refuse_workloads(suites: tuple[str, ...], only: tuple[str, ...]) -> None:

@@ -55,6 +55,21 @@ class Wish:
     own: OwnProgram | None = None
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Session:
+    """How a session goes, beside what it measures.
+
+    Attributes:
+        rebuild: whether to build a program of the user's own anew, though it was built before.
+        no_cache: whether a virtual machine makes every run anew, though an equal one is known.
+        part: which part of a study it is, as progress says it, e.g. ``part 2 of 4``; empty where it is a whole.
+    """
+
+    rebuild: bool = False
+    no_cache: bool = False
+    part: str = ""
+
+
 def parse_factors(texts: Sequence[str]) -> tuple[FactorLevels, ...]:
     """Read the FACTOR=LEVELS of a command line.
 
@@ -135,8 +150,7 @@ def start(
     experiment: Experiment,
     out: str | None,
     passes: dict[tuple[str, str], int] | None = None,
-    *,
-    rebuild: bool = False,
+    session: Session = Session(),
 ) -> int:
     """Make a new record of an experiment and print its table.
 
@@ -144,7 +158,7 @@ def start(
         experiment: what to do.
         out: the record's folder, or None for a new one under the root.
         passes: calibration to use instead of measuring it (for a rerun).
-        rebuild: whether to build a program of the user's own anew, though it was built before.
+        session: how it goes.
 
     Returns:
         The process's exit status.
@@ -153,7 +167,7 @@ def start(
     title = f"{experiment.own.name}-{title}" if experiment.own else title
     path = Path(out) if out else new_record_path(title if experiment.name == "compare" else experiment.name)
     # First all that may be wrong with the wish, then the record: a mistake leaves nothing behind.
-    with open_machine(experiment, _tell) as target:
+    with open_machine(experiment, _tell, no_cache=session.no_cache) as target:
         check_levels(experiment, target)
         if experiment.layouts and not target.needs_build:
             raise UserError(f"The target {target.name} runs no programs of ours: --layouts has nothing to link.")
@@ -162,22 +176,23 @@ def start(
             click.echo(f"Note: {note}", err=True)
         with RecordWriter.create(path, experiment) as writer:
             ending = STOPPED
-            with display(experiment.budget_ns, experiment.margin) as shown, _sealed_when_it_breaks(writer):
+            with display(experiment, session.part) as shown, _sealed_when_it_breaks(writer):
                 prepared = prepare(
-                    experiment, target, shown.building, shown.note, keep_log=writer.keep_log, rebuild=rebuild
+                    experiment, target, shown.building, shown.note, keep_log=writer.keep_log, rebuild=session.rebuild
                 )
                 referee = PrecisionReferee(experiment, shown.note)
                 engine = Engine(experiment, prepared, target, writer, referee=referee, progress=shown, passes=passes)
                 ending = engine.run()
-            return _finish(writer, ending)
+            return _finish(writer, ending, session)
 
 
-def go_on(path: Path, budget: str | None) -> int:
+def go_on(path: Path, budget: str | None, session: Session = Session()) -> int:
     """Go on with a record that was interrupted.
 
     Args:
         path: its folder.
         budget: a new budget for the whole experiment, or None to keep the old one.
+        session: how it goes.
 
     Returns:
         The process's exit status.
@@ -187,12 +202,12 @@ def go_on(path: Path, budget: str | None) -> int:
     """
     budget_ns = parse_duration_ns(budget) if budget else None
     writer, view = RecordWriter.resume(path)
-    with writer, open_machine(view.experiment, _tell) as target:
+    with writer, open_machine(view.experiment, _tell, no_cache=session.no_cache) as target:
         experiment = _experiment_to_go_on(view, budget_ns)
         check_levels(experiment, target)
         passes = {(suite, name): count for suite, name, count in view.manifest.passes} if view.manifest else {}
         ending = STOPPED
-        with display(experiment.budget_ns, experiment.margin) as shown:
+        with display(experiment, session.part) as shown:
             prepared = prepare(experiment, target, shown.building, shown.note, keep_log=writer.keep_log)
             if view.manifest is not None:
                 _same_as_before(view.manifest, manifest_of(prepared, target, passes), path)
@@ -210,7 +225,7 @@ def go_on(path: Path, budget: str | None) -> int:
                     passes=passes,
                 )
                 ending = engine.run()
-        return _finish(writer, ending)
+        return _finish(writer, ending, session)
 
 
 def _experiment_to_go_on(view: RecordView, budget_ns: int | None) -> Experiment:
@@ -250,7 +265,7 @@ def _same_as_before(first: Manifest, now: Manifest, path: Path) -> None:
         )
 
 
-def _finish(writer: RecordWriter, ending: SessionEnd) -> int:
+def _finish(writer: RecordWriter, ending: SessionEnd, session: Session) -> int:
     """Seal the record and print what it says so far."""
     writer.seal(ending.state, ending.why, "")
     view = load(writer.path)
@@ -261,5 +276,6 @@ def _finish(writer: RecordWriter, ending: SessionEnd) -> int:
     if ending.state == "complete":
         return 0
     sys.stdout.flush()
-    click.echo(f"Interrupted. Nothing is lost; go on with: swapstone compare --resume {writer.path}", err=True)
+    if not session.part:  # a study says how to go on with all of it
+        click.echo(f"Interrupted. Nothing is lost; go on with: swapstone compare --resume {writer.path}", err=True)
     return EXIT_INTERRUPT

@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 import click
 
+from swapstone.cli.live import duration
 from swapstone.cli.own import command_line
 from swapstone.cli.studies import load_study, study_names
 from swapstone.cli.tables import table
 from swapstone.factors import FACTORS
 from swapstone.model import RecordError
-from swapstone.record import default_root, list_records, load
+from swapstone.record import default_root, list_records, load, record_name
 from swapstone.workloads import LOADS, SUITES
 
 Rows = tuple[list[str], list[list[object]]]
@@ -55,7 +56,9 @@ def _suites() -> Rows:
 
 def _studies() -> Rows:
     studies = [(name, load_study(name)) for name in study_names()]
-    return ["study", "budget", "question"], [[name, study.budget, study.question] for name, study in studies]
+    return ["study", "parts", "budget", "question"], [
+        [name, len(study.part) or 1, duration(study.budget_ns), study.question] for name, study in studies
+    ]
 
 
 def _records() -> Rows:
@@ -64,12 +67,12 @@ def _records() -> Rows:
         try:
             view = load(path)
         except RecordError as error:
-            rows.append([path.name, "", "unreadable", "", error.message])
+            rows.append([record_name(path), "", "unreadable", "", error.message])
             continue
         factors = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in view.experiment.factors)
         title = " ".join(filter(None, (factors, command_line(view.experiment))))
         state = view.seal.state if view.seal else "unsealed"
-        rows.append([path.name, view.meta.created, state, len(view.runs), title])
+        rows.append([record_name(path), view.meta.created, state, len(view.runs), title])
     return ["record", "created", "state", "runs", "experiment"], rows
 
 

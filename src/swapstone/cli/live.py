@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Column
 
-from swapstone.model import Trial
+from swapstone.model import IDLE, Experiment, Trial
+from swapstone.plan.stopping import first_look
 from swapstone.run import Look
 
 PLAIN_EVERY_S = 15.0
@@ -51,17 +52,25 @@ class Display(Protocol):
         ...
 
 
-def display(budget_ns: int, margin: float) -> Display:
-    """Return the display that suits standard error: a moving line on a terminal, else plain lines."""
-    return TerminalDisplay(budget_ns, margin) if sys.stderr.isatty() else PlainDisplay(budget_ns, margin)
+def display(experiment: Experiment, part: str = "") -> Display:
+    """Return the display that suits standard error: a moving line on a terminal, else plain lines.
+
+    Args:
+        experiment: its budget, margin and clock.
+        part: which part of a study it is, e.g. ``part 2 of 4``; said before each line.
+    """
+    return TerminalDisplay(experiment, part) if sys.stderr.isatty() else PlainDisplay(experiment, part)
 
 
 class _State:
     """What both displays say, as text."""
 
-    def __init__(self, budget_ns: int, margin: float) -> None:
-        self.budget_ns = budget_ns
-        self.margin = margin
+    def __init__(self, experiment: Experiment, part: str) -> None:
+        self.budget_ns = experiment.budget_ns
+        self.margin = experiment.margin
+        self.part = f"{part}: " if part else ""
+        self.unit = "draw" if experiment.virtual else "block"
+        self.first = first_look(experiment)
         self.block = 0
         self.used_ns = 0
         self.look: Look | None = None
@@ -72,7 +81,7 @@ class _State:
     def precision(self) -> str:
         """Say how tight the intervals are."""
         if self.look is None or self.look.widest is None:
-            return f"intervals from block 15 on, to be within ±{self.margin:.1%}"
+            return f"intervals from {self.unit} {self.first} on, to be within ±{self.margin:.1%}"
         return (
             f"widest interval ±{self.look.widest:.1%} of ±{self.margin:.1%}, {len(self.look.still_open)} workloads open"
         )
@@ -83,12 +92,18 @@ class _State:
             return f"about {duration(self.look.remaining_ns)} left"
         return f"at most {duration(max(0, self.budget_ns - self.used_ns))} left"
 
+    def where(self, trial: Trial, done: int, total: int) -> str:
+        """Say which trial it is."""
+        block = f"{self.unit} {trial.block}" if trial.block else "warm-up"
+        load = "" if trial.load == IDLE.name else f" under {trial.load}"
+        return f"{block}, {done + 1} of {total}: {trial.workload} {trial.variant}{load}"
+
 
 class PlainDisplay:
     """Lines on standard error, at most one each fifteen seconds."""
 
-    def __init__(self, budget_ns: int, margin: float) -> None:
-        self._state = _State(budget_ns, margin)
+    def __init__(self, experiment: Experiment, part: str = "") -> None:
+        self._state = _State(experiment, part)
         self._last_s = 0.0
 
     def __enter__(self) -> Self:
@@ -120,7 +135,7 @@ class PlainDisplay:
 
     def trial(self, trial: Trial, done: int, total: int) -> None:
         """Say now and then where it is."""
-        self._say(_where(trial, done, total) + f"; {self._state.precision()}; {self._state.remaining()}")
+        self._say(self._state.where(trial, done, total) + f"; {self._state.precision()}; {self._state.remaining()}")
 
     def looked(self, look: Look, block: int, used_ns: int) -> None:
         """Remember what the look found."""
@@ -130,14 +145,14 @@ class PlainDisplay:
         now = time.monotonic()
         if always or now - self._last_s >= PLAIN_EVERY_S:
             self._last_s = now
-            print(text, file=sys.stderr, flush=True)  # noqa: T201 - cli prints
+            print(self._state.part + text, file=sys.stderr, flush=True)  # noqa: T201 - cli prints
 
 
 class TerminalDisplay:
     """One moving line on standard error."""
 
-    def __init__(self, budget_ns: int, margin: float) -> None:
-        self._state = _State(budget_ns, margin)
+    def __init__(self, experiment: Experiment, part: str = "") -> None:
+        self._state = _State(experiment, part)
         self._progress = Progress(
             BarColumn(bar_width=20),
             TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
@@ -164,28 +179,26 @@ class TerminalDisplay:
 
     def building(self, done: int, total: int, name: str) -> None:
         """Move the bar through the programs to build."""
-        self._progress.update(self._task, total=total, completed=done, description=f"building {name}")
+        self._progress.update(self._task, total=total, completed=done, description=f"{self._state.part}building {name}")
 
     def calibrating(self, done: int, total: int, workload: str) -> None:
         """Move the bar through the workloads to calibrate."""
-        self._progress.update(self._task, total=total, completed=done, description=f"calibrating {workload}")
+        self._progress.update(
+            self._task, total=total, completed=done, description=f"{self._state.part}calibrating {workload}"
+        )
 
     def trial(self, trial: Trial, done: int, total: int) -> None:
         """Move the bar through the budget."""
         share = min(1.0, self._state.used_ns / self._state.budget_ns)
         if self._state.look is not None and self._state.look.remaining_ns is not None:
             share = self._state.used_ns / max(1, self._state.used_ns + self._state.look.remaining_ns)
-        text = f"{self._state.remaining()} · {self._state.precision()} · {_where(trial, done, total)}"
+        where = self._state.where(trial, done, total)
+        text = f"{self._state.part}{self._state.remaining()} · {self._state.precision()} · {where}"
         self._progress.update(self._task, total=1.0, completed=share, description=text)
 
     def looked(self, look: Look, block: int, used_ns: int) -> None:
         """Remember what the look found."""
         self._state.looked(look, block, used_ns)
-
-
-def _where(trial: Trial, done: int, total: int) -> str:
-    block = f"block {trial.block}" if trial.block else "warm-up"
-    return f"{block}, {done + 1} of {total}: {trial.workload} {trial.variant}"
 
 
 def duration(nanoseconds: int) -> str:

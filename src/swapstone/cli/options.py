@@ -78,6 +78,10 @@ class Chain:
         return function
 
 
+NO_CACHE = click.option(
+    "--no-cache", is_flag=True, help="Make every run of a virtual machine anew, though an equal one is known."
+)
+
 measuring = Chain(
     click.option(
         "--only", multiple=True, metavar="PATTERN", help="Only workloads whose name matches; may be repeated."
@@ -125,6 +129,7 @@ measuring = Chain(
     click.option(
         "--arch", "architecture", metavar="NAME", help="Of the virtual machine: x86_64 or arm64.  [this machine's]"
     ),
+    NO_CACHE,
     click.option(
         "--clock", type=click.Choice(["wall", "virtual"]), help="virtual: count instructions.  [the target's own]"
     ),

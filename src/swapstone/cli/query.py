@@ -13,7 +13,7 @@ import click
 
 from swapstone.cli.tables import comma_separated, table
 from swapstone.model import Analysis, RecordError, UserError
-from swapstone.record import default_root, list_records, load
+from swapstone.record import default_root, list_records, load, record_name
 from swapstone.report import crossed_export
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _RUN_COLUMNS = """{
     run: 'STRUCT(
         trial STRUCT(suite VARCHAR, workload VARCHAR, load VARCHAR, variant VARCHAR, block BIGINT, "position" BIGINT),
         status VARCHAR, reason VARCHAR, samples STRUCT(metric VARCHAR, "values" DOUBLE[])[], observed VARCHAR[][],
-        facts JSON, passes BIGINT, started_unix_ns BIGINT, elapsed_ns BIGINT)'
+        facts JSON, passes BIGINT, started_unix_ns BIGINT, elapsed_ns BIGINT, name VARCHAR)'
 }"""
 
 # The views, in terms of `lines`, which reads every record's runs.jsonl afresh for each question.
@@ -33,7 +33,7 @@ CREATE VIEW runs AS SELECT
     record, run.trial.block AS block, run.trial.position AS position, run.trial.suite AS suite,
     run.trial.workload AS workload, run.trial.load AS load, run.trial.variant AS variant, run.status AS status,
     run.reason AS reason, run.passes AS passes, make_timestamp_ns(run.started_unix_ns) AS started,
-    run.elapsed_ns AS elapsed_ns, run.facts AS facts
+    run.elapsed_ns AS elapsed_ns, run.facts AS facts, run.name AS name
 FROM lines;
 CREATE VIEW samples AS SELECT
     record, block, suite, workload, load, variant, sample.metric AS metric, list_median(sample."values") AS value,
@@ -96,7 +96,8 @@ def query_command(sql: str, as_json: bool, as_csv: bool) -> None:
     \b
     Views:
       records      record, path, created (UTC), name, target, state, runs
-      runs         record, block, position, suite, workload, load, variant, status, reason, passes, started, elapsed_ns, facts
+      runs         record, block, position, suite, workload, load, variant, status, reason, passes, started, elapsed_ns, facts,
+                   name (of a run on the virtual clock: the digest of all that it is a function of)
       samples      record, block, suite, workload, load, variant, metric, value (the run's), values (in the run)
       comparisons  record, suite, workload, load, metric, unit, baseline, candidate, pairs, scale, effect, low, high,
                    p_value, verdict (analysed afresh)
@@ -139,7 +140,7 @@ def _define_views(connection: duckdb.DuckDBPyConnection, scratch: Path, sql: str
         raise RecordError(f"There are no runs in {default_root()}.", "Make a record: swapstone compare libc=glibc,musl")
     names = ", ".join(_quoted(str(path)) for path in files)
     connection.execute(
-        "CREATE VIEW lines AS SELECT parse_filename(parse_dirpath(filename)) AS record, run FROM read_json("  # noqa: S608
+        f"CREATE VIEW lines AS SELECT substr(parse_dirpath(filename), {len(str(default_root())) + 2}) AS record, run FROM read_json("  # noqa: S608
         f"[{names}], format='newline_delimited', ignore_errors=true, filename=true, columns={_RUN_COLUMNS})"
     )
     connection.execute(_VIEWS)
@@ -169,11 +170,11 @@ def _record_rows() -> list[dict[str, object]]:
         try:
             view = load(path)
         except RecordError as error:
-            rows.append({"record": path.name, "path": str(path), "state": f"unreadable: {error.message}"})
+            rows.append({"record": record_name(path), "path": str(path), "state": f"unreadable: {error.message}"})
             continue
         rows.append(
             {
-                "record": path.name,
+                "record": record_name(path),
                 "path": str(path),
                 "created": view.meta.created.removesuffix("+00:00"),
                 "name": view.experiment.name,
@@ -192,7 +193,7 @@ def _analyses() -> list[tuple[str, Analysis]]:
     for path in list_records():
         # `records` names those that can't be read.
         with contextlib.suppress(RecordError):
-            found.append((path.name, analyse_record(load(path))))
+            found.append((record_name(path), analyse_record(load(path))))
     return found
 
 

@@ -10,7 +10,7 @@ from swapstone.cli.budget import block_note
 from swapstone.compare import precision
 from swapstone.model import Experiment, Run, WorkloadPrecision
 from swapstone.plan import Group
-from swapstone.plan.stopping import decide, due
+from swapstone.plan.stopping import decide, due, first_block, looks
 from swapstone.run import Look
 
 
@@ -35,9 +35,9 @@ class PrecisionReferee:
         self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
     ) -> Look:
         """Look at the runs of blocks 0 to `block`."""
-        if block == 0 and (note := block_note(self._experiment, used_ns)):
+        if block == first_block(self._experiment) and (note := block_note(self._experiment, used_ns)):
             self._tell(note)
-        if due(block):
+        if due(block, *looks(self._experiment)):
             self._last = precision(self._experiment, self._variants, self._workloads, runs)
         decision = decide(
             self._experiment,

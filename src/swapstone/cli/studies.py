@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
 import msgspec
 
-from swapstone.model import Noun, UserError, unknown
+from swapstone.cli.options import parse_duration_ns, parse_ratio
+from swapstone.model import IDLE, Noun, UserError, unknown
 from swapstone.model.share import share_dir
+
+_PART_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 
 
 class StudyFactor(Noun, frozen=True, kw_only=True):
@@ -18,28 +22,63 @@ class StudyFactor(Noun, frozen=True, kw_only=True):
     levels: tuple[str, ...]
 
 
+class StudyPart(Noun, frozen=True, kw_only=True):
+    """One of several experiments of a study: a record of its own.
+
+    Attributes:
+        name: of its folder: small letters, digits, ``-``, ``_`` and ``.``.
+        title: what it compares.
+        suites: whose workloads it runs.
+        only: patterns of workloads, as `--only` takes them; none for all.
+        factor: what is varied; none for the study's.
+        loads: what else the machine does meanwhile.
+        architecture: of the virtual machine; empty for this machine's.
+        budget: a duration, as `--budget` takes it; also its weight where a budget for the whole study is shared out.
+        margin: a share; empty for the study's.
+        blocks: an exact number of blocks, or 0 to stop on precision and budget.
+    """
+
+    name: str
+    title: str
+    suites: tuple[str, ...]
+    only: tuple[str, ...] = ()
+    factor: tuple[StudyFactor, ...] = ()
+    loads: tuple[str, ...] = (IDLE.name,)
+    architecture: str = ""
+    budget: str
+    margin: str = ""
+    blocks: int = 0
+
+
 class Study(Noun, frozen=True, kw_only=True):
-    """An experiment that we ship.
+    """What we ship: one experiment, or several that belong together.
 
     Attributes:
         title: what it compares.
         question: what it answers.
         published: the published study to print beside the results; may be empty.
-        suites: whose workloads it runs.
+        suites: whose workloads it runs; none where it consists of parts.
         null: whether the baseline takes part again.
-        budget: a duration, as `--budget` takes it.
+        budget: a duration, as `--budget` takes it; empty where it consists of parts.
         margin: a share, as `--margin` takes it.
         factor: what is varied.
+        part: its parts, in the order in which they run; none for a study of one experiment.
     """
 
     title: str
     question: str
     published: str = ""
-    suites: tuple[str, ...]
+    suites: tuple[str, ...] = ()
     null: bool = False
-    budget: str
+    budget: str = ""
     margin: str = "2%"
-    factor: tuple[StudyFactor, ...]
+    factor: tuple[StudyFactor, ...] = ()
+    part: tuple[StudyPart, ...] = ()
+
+    @property
+    def budget_ns(self) -> int:
+        """Return its budget, of all parts together, in nanoseconds."""
+        return sum(parse_duration_ns(each.budget) for each in self.part or (self,))
 
 
 def studies_dir() -> Path:
@@ -79,7 +118,37 @@ def decode_study(content: bytes, name: str) -> Study:
     Raises:
         UserError: it is not a study; says where.
     """
+    hint = "docs/studies.md shows the form."
     try:
-        return msgspec.convert(tomllib.loads(content.decode()), Study)
+        study = msgspec.convert(tomllib.loads(content.decode()), Study)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
-        raise UserError(f"{name} is not a study: {error}.", "studies/musl-vs-glibc.toml shows the form.") from error
+        raise UserError(f"{name} is not a study: {error}.", hint) from error
+    if wrong := _wrong(study):
+        raise UserError(f"{name} is not a study: {wrong}.", hint)
+    return study
+
+
+def _wrong(study: Study) -> str:
+    """Say what is wrong with a study that its types don't show; empty if nothing is."""
+    if bool(study.part) == bool(study.suites):
+        return "it needs either `suites` or parts, and not both"
+    if study.part and study.budget:
+        return "its parts have the budgets, so it has none of its own"
+    names = [part.name for part in study.part]
+    for part in study.part:
+        if not _PART_NAME.fullmatch(part.name):
+            return f"{part.name!r} is no name for a part: it is a folder's, of small letters, digits, -, _ and ."
+        if names.count(part.name) > 1:
+            return f"two parts have the name {part.name!r}"
+        if not part.suites or not part.loads:
+            return f"the part {part.name!r} has no suites or no loads"
+    if not all(part.factor or study.factor for part in study.part or (study,)):
+        return "it varies no factor"
+    try:
+        for each in (study, *study.part):
+            parse_ratio(each.margin or study.margin, "margin", 0.0, 1.0)
+            if each.budget or not study.part or each is not study:
+                parse_duration_ns(each.budget)
+    except UserError as error:
+        return error.message.rstrip(".")
+    return ""

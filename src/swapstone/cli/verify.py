@@ -66,7 +66,7 @@ def _differing(view: RecordView, count: int) -> list[str]:
         return ["it has no trial that could be run again"]
     with (
         open_machine(view.experiment, _tell, no_cache=True) as target,
-        display(view.experiment.budget_ns, view.experiment.margin) as shown,
+        display(view.experiment) as shown,
     ):
         prepared = prepare(view.experiment, target, shown.building, shown.note)
         passes = {(suite, name): number for suite, name, number in view.manifest.passes} if view.manifest else {}

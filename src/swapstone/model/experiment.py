@@ -154,6 +154,11 @@ class Experiment(Noun, frozen=True, kw_only=True):
     layouts: int = 0
     architecture: str = ""
 
+    @property
+    def virtual(self) -> bool:
+        """Return whether its clock is the virtual one: what repeats a trial there is a draw, and there is no noise."""
+        return self.clock == "virtual"
+
 
 def layout_of(block: int, layouts: int) -> int:
     """Return which link of its programs a block runs: they take turns, and every variant of a block is at the same turn.

@@ -16,6 +16,10 @@ from swapstone.plan import Group
 
 FIRST_LOOK = 15
 LOOK_EVERY = 5
+FIRST_DRAWS = 6
+DRAWS_EVERY = 2
+"""On the virtual clock: 6 is the fewest for an interval at 95 %, and a draw holds no noise that more of them would have to tame first."""
+
 MOST_BLOCKS = 200
 """After so many blocks the rest stays open: half as wide again would need four times as many."""
 
@@ -46,9 +50,30 @@ class Decision:
     widest: float | None
 
 
-def due(block: int) -> bool:
-    """Say whether precision is looked at after this block: after 15 pairs, then after every 5 (block 0 is the warm-up)."""
-    return block >= FIRST_LOOK and (block - FIRST_LOOK) % LOOK_EVERY == 0
+def first_block(experiment: Experiment) -> int:
+    """Return the number of the first block: 0, the warm-up; 1 on the virtual clock, where nothing warms up."""
+    return 1 if experiment.virtual else 0
+
+
+def looks(experiment: Experiment) -> tuple[int, int]:
+    """Return after how many pairs precision is first looked at, and after how many more each time.
+
+    On the virtual clock the first is the fewest pairs that can give an interval at the experiment's confidence.
+    """
+    if not experiment.virtual:
+        return FIRST_LOOK, LOOK_EVERY
+    # Of the signed-rank test the smallest p-value of n pairs is 2 / 2^n.
+    return max(FIRST_DRAWS, math.ceil(1 - math.log2(1 - experiment.confidence))), DRAWS_EVERY
+
+
+def first_look(experiment: Experiment) -> int:
+    """Return after how many pairs precision is first looked at."""
+    return looks(experiment)[0]
+
+
+def due(block: int, first: int = FIRST_LOOK, every: int = LOOK_EVERY) -> bool:
+    """Say whether precision is looked at after this block: after the first 15 pairs and every 5 more, unless `looks` says otherwise."""
+    return block >= first and (block - first) % every == 0
 
 
 def decide(
@@ -78,12 +103,12 @@ def decide(
         remaining = max(0, experiment.blocks - block) * next_block_ns
         return Decision(tuple(still_open), reason, remaining, _widest(still_open, precisions))
     going = tuple(still_open)
-    if due(block):
+    if due(block, *looks(experiment)):
         going = tuple(group for group in going if not _closed(precisions.get(group), experiment.margin))
     each_ns = next_block_ns / len(still_open) if still_open else 0.0
     reason = _reason(experiment, len(going) * each_ns, block, used_ns, any_left=bool(going))
     left_ns = max(0, experiment.budget_ns - used_ns)
-    remaining_ns = 0 if reason else min(left_ns, _needed_ns(experiment.margin, going, block, each_ns, precisions))
+    remaining_ns = 0 if reason else min(left_ns, _needed_ns(experiment, going, block, each_ns, precisions))
     return Decision(going, reason, remaining_ns, _widest(going, precisions))
 
 
@@ -104,25 +129,26 @@ def _reason(experiment: Experiment, next_ns: float, block: int, used_ns: int, *,
 
 
 def _needed_ns(
-    margin: float,
+    experiment: Experiment,
     going: Sequence[Group],
     block: int,
     each_ns: float,
     precisions: Mapping[Group, WorkloadPrecision],
 ) -> int:
     """Estimate the time that the open groups need: a half-width shrinks with the square root of the pairs."""
-    blocks = (_blocks_needed(precisions.get(group), margin, block) - block for group in going)
+    blocks = (_blocks_needed(experiment, precisions.get(group), block) - block for group in going)
     return round(sum(blocks) * each_ns)
 
 
-def _blocks_needed(found: WorkloadPrecision | None, margin: float, block: int) -> int:
+def _blocks_needed(experiment: Experiment, found: WorkloadPrecision | None, block: int) -> int:
     """Estimate at which look a group will close: the first one not yet made at which its half-width is within the margin."""
-    pairs = FIRST_LOOK
+    margin, (first, every) = experiment.margin, looks(experiment)
+    pairs = first
     if found is not None and found.half_width is not None:
         ratio = found.half_width / margin if margin > 0 else math.inf
         pairs = min(MOST_BLOCKS, math.ceil(found.pairs * min(ratio * ratio, 1e6)))
-    pairs = max(pairs, block + 1, FIRST_LOOK)
-    return min(MOST_BLOCKS, FIRST_LOOK + math.ceil((pairs - FIRST_LOOK) / LOOK_EVERY) * LOOK_EVERY)
+    pairs = max(pairs, block + 1, first)
+    return min(MOST_BLOCKS, first + math.ceil((pairs - first) / every) * every)
 
 
 def _widest(going: Sequence[Group], precisions: Mapping[Group, WorkloadPrecision]) -> float | None:

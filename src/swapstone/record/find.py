@@ -19,19 +19,31 @@ def default_root() -> Path:
 
 
 def list_records(root: Path | None = None) -> tuple[Path, ...]:
-    """Return the folders under the root that are records, oldest first."""
+    """Return the folders under the root that are records, oldest first; those of a study lie one folder deeper."""
     folder = root or default_root()
     if not folder.is_dir():
         return ()
-    found = (path for path in folder.iterdir() if (path / layout.META).is_file())
-    return tuple(sorted(found, key=lambda path: ((path / layout.META).stat().st_mtime_ns, path.name)))
+    found = [path for place in folder.iterdir() if place.is_dir() for path in _records_at(place)]
+    return tuple(sorted(found, key=lambda path: ((path / layout.META).stat().st_mtime_ns, record_name(path, folder))))
+
+
+def record_name(path: Path, root: Path | None = None) -> str:
+    """Return the name by which a record under the root is found: its folder, with the study's before it."""
+    return path.relative_to(root or default_root()).as_posix()
+
+
+def _records_at(place: Path) -> list[Path]:
+    """Return the record that a folder is, or those in it."""
+    if (place / layout.META).is_file():
+        return [place]
+    return [path for path in place.iterdir() if (path / layout.META).is_file()]
 
 
 def find_record(text: str) -> Path:
     """Turn what a user typed into a record's folder.
 
     Args:
-        text: a path, the name of a folder under the root, or ``last``.
+        text: a path, the name of a folder under the root (of a study's: STUDY/PART), or ``last``.
 
     Raises:
         RecordError: there is no record there; names the nearest ones.
@@ -46,11 +58,18 @@ def find_record(text: str) -> Path:
     for candidate in (Path(text), default_root() / text):
         if (candidate / layout.META).is_file():
             return candidate
+    for candidate in (Path(text), default_root() / text):
+        if candidate.is_dir() and (parts := _records_at(candidate)):
+            names = ", ".join(sorted(path.name for path in parts))
+            raise RecordError(
+                f"{text} is no single record: it holds {names}.",
+                f"Name one of them: {candidate / sorted(parts)[0].name}",
+            )
     if Path(text).exists():
         raise RecordError(
             f"{text} is not a record: it has no {layout.META}.", "`swapstone list records` shows those that exist."
         )
-    error = unknown("record", text, [path.name for path in list_records()])
+    error = unknown("record", text, [record_name(path) for path in list_records()])
     raise RecordError(error.message, error.hint)
 
 

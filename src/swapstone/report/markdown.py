@@ -101,11 +101,11 @@ def _evidence(context: ReportContext, analysis: Analysis, found: tuple[Section, 
     copies = {null.copy for null in analysis.nulls}
     for index in analysis.indices:
         if index.candidate not in copies:
-            lines.append(f"- **Index.** {plain(sentences.index(index))}.")
+            lines.append(f"- **Index.** {plain(sentences.index(index, context))}.")
     baseline = analysis.comparisons[0].baseline if analysis.comparisons else "the baseline"
     for null in analysis.nulls:
         lines.append(f"- **Null.** {plain(sentences.null(null, baseline))}.")
-        lines += [f"  - {plain(sentences.index(index))}." for index in null.index]
+        lines += [f"  - {plain(sentences.index(index, context))}." for index in null.index]
     if analysis.layouts:
         lines.append(f"- **Layouts.** {plain(sentences.layouts_note(context))}")
         lines += [f"  - {plain(sentences.layout(each))}." for each in sentences.layouts(analysis)]
@@ -131,7 +131,7 @@ def render(context: ReportContext, analysis: Analysis) -> str:
     """
     found = view.sections(context, analysis)
     lines = [f"# {plain(view.title(context))}", "", plain(sentences.effort(context, analysis)), ""]
-    lines.append(f"- {plain(sentences.noise(analysis.noise))}")
+    lines.append(f"- {plain(sentences.machine(context, analysis))}")
     for caveat in analysis.caveats:
         hint = f" {plain(caveat.hint)}" if caveat.hint else ""
         lines.append(f"- **Caveat.** {plain(caveat.message)}{hint}")

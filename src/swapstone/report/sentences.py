@@ -39,7 +39,7 @@ def heading(metric: str) -> str:
 
 def effort(context: ReportContext, analysis: Analysis) -> str:
     """Say how much was measured, where and when."""
-    text = f"{words.count(analysis.runs, 'run')} in {words.count(analysis.blocks, 'block')} on {words.safe(context.experiment.target)}"
+    text = f"{words.count(analysis.runs, 'run')} in {words.count(analysis.blocks, repeats(context))} on {words.safe(context.experiment.target)}"
     if context.started_unix_ns and context.finished_unix_ns:
         took = words.span(context.finished_unix_ns - context.started_unix_ns)
         text += f", {words.moment(context.started_unix_ns)}, {took}"
@@ -60,7 +60,22 @@ def noise(seen: Noise) -> str:
     return f"Busy machine: {text}. CPU time leads." if seen.busy else f"Quiet machine: {text}."
 
 
-def index(each: Index) -> str:
+def repeats(context: ReportContext) -> str:
+    """Return what repeats a trial: ``draw`` on the virtual clock, else ``block``."""
+    return "draw" if context.experiment.virtual else "block"
+
+
+def machine(context: ReportContext, analysis: Analysis) -> str:
+    """Say how busy the machine was; on the virtual clock, why that doesn't matter."""
+    if not context.experiment.virtual:
+        return noise(analysis.noise)
+    return (
+        f"Virtual clock: each figure is exact for its draw. A draw starts at another moment of the guest's ticks and timers; what spread there "
+        f"is over {words.count(analysis.blocks, 'draw')} is the guest's own, and nothing that the host does can touch it."
+    )
+
+
+def index(each: Index, context: ReportContext) -> str:
     """Say what a suite's geometric mean is."""
     where = each.suite if each.load == "idle" else f"{each.suite} under {each.load}"
     text = f"{words.safe(where)}, {metric_name(each.metric)}: {words.safe(short(each.candidate))} is {words.ratio(each.effect)} x "
@@ -68,7 +83,7 @@ def index(each: Index) -> str:
     if each.low is not None and each.high is not None:
         text += f" ({words.ratio(each.low)} to {words.ratio(each.high)} at {words.percent(each.confidence)})"
     workloads = words.count(each.workloads, "workload")
-    unit = "layout" if each.layouts else "complete block"
+    unit = "layout" if each.layouts else f"complete {repeats(context)}"
     return f"{text}, geometric mean of {workloads} over {words.count(each.blocks, unit)}"
 
 

@@ -159,7 +159,7 @@ def _caveats(
 ) -> list[str]:
     lines = [
         paint(line, "warn" if analysis.noise.busy else "dim")
-        for line in columns.wrap(sentences.noise(analysis.noise), width, "  ")
+        for line in columns.wrap(sentences.machine(context, analysis), width, "  ")
     ]
     for caveat in analysis.caveats:
         text = f"! {words.safe(caveat.message)}" + (f" {words.safe(caveat.hint)}" if caveat.hint else "")
@@ -230,11 +230,13 @@ def _closing(
             lines += columns.wrap(sentences.summary(section), width, "  ")
     for index in () if short else analysis.indices:
         if index.candidate not in {null.copy for null in analysis.nulls}:
-            lines += [paint(line, "bold") for line in columns.wrap(f"Index {sentences.index(index)}.", width, "  ")]
+            lines += [
+                paint(line, "bold") for line in columns.wrap(f"Index {sentences.index(index, context)}.", width, "  ")
+            ]
     for null in analysis.nulls:
         lines += columns.wrap(f"Null: {sentences.null(null, _baseline(analysis))}.", width, "  ")
         for index in null.index:
-            lines += columns.wrap(f"  its index {sentences.index(index)}.", width, "    ")
+            lines += columns.wrap(f"  its index {sentences.index(index, context)}.", width, "    ")
     lines += _layouts(context, analysis, width)
     rows = tuple(row for section in found for row in section.rows)
     memory = view.memory_rows(found)

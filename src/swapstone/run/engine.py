@@ -11,6 +11,7 @@ from typing import Protocol
 from swapstone import plan
 from swapstone.model import IDLE, Copy, Experiment, Run, Status, Trial, UserError
 from swapstone.plan import Group
+from swapstone.plan.stopping import first_block
 from swapstone.record import RecordWriter
 from swapstone.run.owntrial import OwnOutcome, OwnTrials, first_lines
 from swapstone.run.prepare import Prepared, manifest_of
@@ -148,7 +149,7 @@ class Engine:
         everything = plan.groups(self._experiment)
         still_open = tuple(group for group in everything if self._prepared.runs(*group[:2]))
         self._refuse(everything)
-        block = 0
+        block = first_block(self._experiment)
         while True:
             self._run_block(block, still_open)
             still_open = self._without_hopeless(block, still_open)
