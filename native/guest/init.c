@@ -168,6 +168,12 @@ static void say_counters(const char *word) {
         "/sys/block/zram0/comp_algorithm",
         "/sys/block/zram0/disksize",
         "/sys/block/zram0/mm_stat",
+        "/sys/kernel/config/nullb/nullb1/index",
+        "/sys/kernel/config/nullb/nullb1/size",
+        "/sys/kernel/config/nullb/nullb1/memory_backed",
+        "/sys/kernel/config/nullb/nullb1/irqmode",
+        "/sys/kernel/config/nullb/nullb1/completion_nsec",
+        "/sys/kernel/config/nullb/nullb1/mbps",
         "/sys/kernel/debug/sched/preempt",
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)

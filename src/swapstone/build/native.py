@@ -19,7 +19,7 @@ from swapstone.build.sizes import sizes_of
 from swapstone.build.toolchain import linked_dynamically
 from swapstone.build.tools import compiler_identity, loader_version
 from swapstone.factors import RECORDED, TELLING_SYMBOLS, ProgramFacts, Recipe, read_facts
-from swapstone.model import UnavailableError, UserError, Workload
+from swapstone.model import Reading, UnavailableError, UserError, Workload
 from swapstone.model.share import cache_dir, share_dir
 
 BASE_RECIPE = Recipe(
@@ -99,7 +99,8 @@ def _job(workload: Workload, recipe: Recipe, *, relinked: bool) -> Job:
     if workload.companions and recipe.linking == "static":
         raise UnavailableError("It loads shared objects while it runs, which a static program can't do.")
     folder = share_dir() / "native" / "workloads"
-    sources = (folder / workload.source, folder / "harness.c")
+    harness = (folder / "harness.c",) if workload.reading is Reading.REPORT else ()
+    sources = (folder / workload.source, *harness)
     headers = tuple(sorted(folder.glob("*.h")))
     companions = tuple(folder / name for name in workload.companions)
     return Job(sources, headers, companions, recipe, workload.libraries, relinked)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
 import click
 import msgspec
 from click.core import ParameterSource
@@ -17,8 +20,13 @@ from swapstone.cli.own import (
     tell_of_huge_sources,
 )
 from swapstone.cli.programcommand import ProgramCommand, program_of
-from swapstone.model import UserError
+from swapstone.model import FactorLevels, UserError
 from swapstone.record import find_record
+from swapstone.workloads import SUITES
+
+_USUAL_SUITE = "libc"
+_SUITES_OF_FACTORS = {"kernel": "latency", "swap": "swap"}
+"""What is measured unless the user says, where one of these factors is compared."""
 
 _GROUPS = {
     "Workloads": ("suites", "only"),
@@ -48,7 +56,7 @@ class _CompareCommand(ProgramCommand):
 
 @click.command(cls=_CompareCommand)
 @click.argument("factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...]]...")
-@click.option("--suite", "suites", multiple=True, metavar="NAME", help="A suite of workloads; may be repeated.  [libc]")
+@click.option("--suite", "suites", multiple=True, metavar="NAME", help="A suite of workloads; may be repeated.  [as the factor needs, or libc]")
 @building_options
 @running_options
 @measuring
@@ -110,10 +118,11 @@ def compare_command(
         _refuse_workloads(suites, only)
         tell_of_huge_sources(own)
     named = program_factor(own) if own else ()
+    chosen = (*named, *(parse_factors(factors) if factors or not named else ()))
     wish = Wish(
         name="compare",
-        factors=(*named, *(parse_factors(factors) if factors or not named else ())),
-        suites=suites or ("libc",),
+        factors=chosen,
+        suites=suites or _usual_suites(chosen, only),
         only=only,
         budget=budget,
         margin=margin,
@@ -129,6 +138,22 @@ def compare_command(
         own=own,
     )
     return start(resolve(wish), out, session=Session(rebuild=rebuild, no_cache=no_cache))
+
+
+def _usual_suites(factors: Iterable[FactorLevels], only: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the suites of an experiment that names none: those that show what its factors change, else ``libc``.
+
+    Patterns of ``--only`` that all match in ``libc`` are still about ``libc``, as they are without such a factor.
+    """
+    known = {suite.name: suite for suite in SUITES}
+    found = tuple(
+        dict.fromkeys(
+            suite for choice in factors if (suite := _SUITES_OF_FACTORS.get(choice.factor, "")) in known
+        )
+    )
+    libc = [workload.name for workload in known[_USUAL_SUITE].workloads]
+    about_libc = only and all(any(fnmatchcase(name, pattern) for name in libc) for pattern in only)
+    return (_USUAL_SUITE,) if about_libc or not found else found
 
 
 def _refuse_workloads(suites: tuple[str, ...], only: tuple[str, ...]) -> None:

@@ -46,7 +46,13 @@ def busy_loads(runs: Sequence[Run], workloads: Mapping[str, Workload]) -> frozen
 
 
 def preferred_time(workload: Workload, busy: bool) -> str:
-    """Return the name of the time metric to read first: CPU time of work that doesn't wait, on a busy machine; else wall."""
+    """Return the name of the metric to read first: CPU time of work that doesn't wait, on a busy machine; else wall.
+
+    Of work that measures neither it is the metric that leads.
+    """
+    names = [metric.name for metric in workload.metrics]
+    if names and "wall" not in names:
+        return next((metric.name for metric in workload.metrics if metric.leads), names[0])
     return "cpu" if busy and not workload.waits else "wall"
 
 

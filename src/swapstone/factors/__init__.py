@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from swapstone.factors.allocator import ALLOCATOR
-from swapstone.factors.base import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths
+from swapstone.factors.base import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths, TakesTexts
 from swapstone.factors.compiler import COMPILER
 from swapstone.factors.facts import RECORDED, TELLING_SYMBOLS, read_facts
 from swapstone.factors.kernel import KERNEL
@@ -11,7 +11,7 @@ from swapstone.factors.libc import LIBC
 from swapstone.factors.linking import LINKING
 from swapstone.factors.optimization import OPTIMIZATION
 from swapstone.factors.program import PROGRAM
-from swapstone.factors.swap import SWAP, swap_commands
+from swapstone.factors.swap import SWAP, swap_commands, swap_memory_bytes
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 
 FACTORS: tuple[Factor, ...] = (LIBC, ALLOCATOR, LINKING, COMPILER, OPTIMIZATION, KERNEL, SWAP)
@@ -29,12 +29,14 @@ __all__ = [
     "Recipe",
     "Stage",
     "TakesPaths",
+    "TakesTexts",
     "find_factor",
     "find_level",
     "parse_choice",
     "read_facts",
     "recipe_of",
     "swap_commands",
+    "swap_memory_bytes",
 ]
 
 
@@ -63,6 +65,8 @@ def find_level(factor: Factor, name: str) -> Level:
     for level in factor.levels:
         if level.name == name:
             return level
+    if isinstance(factor, TakesTexts) and (taken := factor.level_of_text(name)) is not None:
+        return taken
     raise unknown("level", name, [level.name for level in factor.levels])
 
 

@@ -191,6 +191,22 @@ class Factor(Protocol):
 
 
 @runtime_checkable
+class TakesTexts(Protocol):
+    """A factor that takes levels beside those that it lists: a family of them, such as a device at any rate."""
+
+    def level_of_text(self, text: str) -> Level | None:
+        """Return the level that a text stands for, by its one name; None where it stands for none.
+
+        Args:
+            text: as the user typed it.
+
+        Raises:
+            UserError: it is of the family's form and can't be a level.
+        """
+        ...
+
+
+@runtime_checkable
 class TakesPaths(Protocol):
     """A factor that also takes the path of a file as a level. What users type with a slash in it is one."""
 

@@ -35,6 +35,7 @@ from swapstone.model.experiment import (
 )
 from swapstone.model.measure import (
     IDLE,
+    USUAL_MEMORY_BYTES,
     Cpus,
     Direction,
     Load,
@@ -50,6 +51,7 @@ from swapstone.model.outcome import Run, Sample, Status
 __all__ = [
     "IDLE",
     "OWN_SUITE",
+    "USUAL_MEMORY_BYTES",
     "Analysis",
     "Caveat",
     "CaveatKind",

@@ -30,7 +30,7 @@ class Metric(Noun, frozen=True, kw_only=True):
 
     Attributes:
         name: the field's usual short name (``wall``, ``cpu``, ``maxrss``).
-        unit: ``ns``, ``B`` (bytes), ``1`` (a count) or ``1/s``.
+        unit: ``ns``, ``B`` (bytes), ``1`` (a count), ``1/s`` or ``B/s``.
         quantity: what it counts; decides its family and how it is printed.
         better: which direction is better.
         meaning: one line for ``list`` and the report.
@@ -60,13 +60,18 @@ class Reading(enum.Enum):
     FIGURES = "figures"  # named figures and series, one a line (docs/wire.md, section 4)
 
 
+USUAL_MEMORY_BYTES = 256 << 20
+"""Of a virtual machine that needs no more than another."""
+
+
 class MachineNeeds(Noun, frozen=True, kw_only=True):
     """What a virtual machine must have for a workload or a load.
 
     Attributes:
         parts: of its image, names of `swapstone.build.parts.PARTS`.
         modules: names of kernel modules, loaded at its start.
-        memory_bytes: whole MiB; 0 for the usual amount. Of a workload only.
+        memory_bytes: whole MiB; 0 for `USUAL_MEMORY_BYTES`. Of a workload only. What holds the content of a device that is swapped to
+            comes on top.
         prepare: shell commands that the machine runs before the measurement, one after another; each must succeed.
     """
 

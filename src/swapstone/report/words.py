@@ -15,6 +15,7 @@ _STEPS = {
     "ns": ((1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")),
     "B": ((1.0, "B"), (1024.0, "KiB"), (1024.0**2, "MiB"), (1024.0**3, "GiB")),
     "1": ((1.0, ""), (1e3, "k"), (1e6, "M"), (1e9, "G")),
+    "B/s": ((1.0, "B/s"), (1024.0, "KiB/s"), (1024.0**2, "MiB/s"), (1024.0**3, "GiB/s")),
     "1/s": ((1.0, "/s"), (1e3, "k/s"), (1e6, "M/s"), (1e9, "G/s")),
 }
 # Categories of characters that could steer a terminal or reorder a line: controls, formats, surrogates, private use, separators.
@@ -58,7 +59,7 @@ def quantity(value: float, unit: str) -> str:
 
     Args:
         value: in `unit`.
-        unit: ``ns``, ``B``, ``1``, ``1/s``, or another, which is printed as it is.
+        unit: ``ns``, ``B``, ``B/s``, ``1``, ``1/s``, or another, which is printed as it is.
 
     Returns:
         For example ``155 ms``, ``38.1 MiB``, ``71.2 k``.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from swapstone import plan
-from swapstone.model import IDLE, Copy, Experiment, Run, Status, Trial, UserError
+from swapstone.model import IDLE, Copy, Experiment, Reading, Run, Status, Trial, UserError
 from swapstone.plan import Group
 from swapstone.plan.stopping import first_block
 from swapstone.record import RecordWriter
@@ -163,13 +163,14 @@ class Engine:
     def _calibrate(self) -> None:
         """Choose how many passes a trial makes, and learn the checksum of its work: once, on the baseline, for every variant."""
         keys = [key for key in self._prepared.workloads if self._prepared.runs(*key)]
-        self._passes |= {key: 1 for key in keys if self._prepared.workloads[key].tool}
+        once = {key for key in keys if self._prepared.workloads[key].reading is not Reading.REPORT}
+        self._passes |= dict.fromkeys(once, 1)
         if self._own is not None:  # a program of the user's own runs once a trial, and its work is its own affair
             self._passes = dict.fromkeys(keys, 1)
             return
         for done, key in enumerate(keys):
             self._progress.calibrating(done, len(keys), key[1])
-            known = key in self._passes and (key in self._checks or self._prepared.workloads[key].tool)
+            known = key in self._passes and (key in self._checks or key in once)
             if not known:
                 self._passes.setdefault(key, self._calibrated(key, done))
         self._progress.calibrating(len(keys), len(keys), "")

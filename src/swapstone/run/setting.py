@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from swapstone.factors import Recipe, swap_commands
-from swapstone.model import Load, MachineNeeds, Trial, Workload
+from swapstone.factors import Recipe, swap_commands, swap_memory_bytes
+from swapstone.model import USUAL_MEMORY_BYTES, Load, MachineNeeds, Trial, Workload
 from swapstone.targets import Setting, Target
 
 Result = TypeVar("Result")
@@ -23,9 +23,11 @@ def setting_for(workload: Workload, recipe: Recipe, load: Load) -> Setting:
         load: what else the machine does; it is prepared last.
     """
     needs = workload.machine or MachineNeeds()
+    beside = swap_memory_bytes(recipe.swap)
+    memory_bytes = (needs.memory_bytes or USUAL_MEMORY_BYTES) + beside if beside else needs.memory_bytes
     return Setting(
         kernel=recipe.kernel,
-        memory_bytes=needs.memory_bytes,
+        memory_bytes=memory_bytes,
         prepare=(*needs.prepare, *swap_commands(recipe.swap), *load.machine.prepare),
         beside=load.beside,
         settle_ms=load.settle_ms,

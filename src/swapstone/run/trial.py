@@ -50,7 +50,7 @@ def request_for(
     """
     return TrialRequest(
         id=identity,
-        arguments=(program, *(() if workload.tool else (str(passes),)), *workload.arguments),
+        arguments=(program, *((str(passes),) if workload.reading is Reading.REPORT else ()), *workload.arguments),
         environment=whole_environment(recipe),
         cwd=cwd,
         cpus=(max(cpus),) if workload.cpus is Cpus.ONE and cpus else (),

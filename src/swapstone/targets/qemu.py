@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from swapstone.model import Noun, UnavailableError, unknown
+from swapstone.model import USUAL_MEMORY_BYTES, Noun, UnavailableError, unknown
 
 OLDEST = (7, 0)
 """The oldest QEMU whose instruction clock was seen to repeat itself to the byte."""
@@ -121,7 +121,7 @@ class Machine(Noun, frozen=True, kw_only=True):
     """
 
     architecture: str = "x86_64"
-    memory_bytes: int = 256 << 20
+    memory_bytes: int = USUAL_MEMORY_BYTES
     options: tuple[str, ...] = ()
     wall: bool = False
 

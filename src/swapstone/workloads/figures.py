@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from swapstone.model import Noun, Reading, Sample, Workload
+from swapstone.model import Noun, Reading, Sample, WireError, Workload
+from swapstone.workloads.figures_format import decode_named_figures
 
 
 class Figures(Noun, frozen=True, kw_only=True):
@@ -21,7 +22,32 @@ class Figures(Noun, frozen=True, kw_only=True):
     series: tuple[Sample, ...] = ()
 
 
-READERS: dict[Reading, Callable[[Workload, bytes], Figures]] = {}
+def read_named_figures(workload: Workload, output: bytes) -> Figures:
+    """Read named figures and series (docs/wire.md, section 4): exactly those that are the workload's metrics.
+
+    Args:
+        workload: says which; the program's own name is that of its source.
+        output: its standard output.
+
+    Raises:
+        WireError: it is not whole, another program's, or lacks a figure or has one too many.
+    """
+    said = decode_named_figures(output)
+    own = workload.source.partition(".")[0] or workload.name
+    if said.name != own:
+        raise WireError(f"The program speaks as {said.name!r}, not as {own!r}.")
+    values = dict(said.figures)
+    wanted = {metric.name for metric in workload.metrics}
+    if strange := sorted(wanted ^ set(values)):
+        raise WireError(f"The program says {strange[0]}, which is no metric of {workload.name}, or leaves it out.")
+    measured = ((metric.name, values[metric.name]) for metric in workload.metrics)
+    return Figures(
+        samples=tuple(Sample(metric=name, values=(value,)) for name, value in measured if value is not None),
+        series=tuple(Sample(metric=name, values=values) for name, values in said.series),
+    )
+
+
+READERS: dict[Reading, Callable[[Workload, bytes], Figures]] = {Reading.FIGURES: read_named_figures}
 """By `Reading`: takes the workload and its standard output; raises a `WireError` for anything that is not whole."""
 
 

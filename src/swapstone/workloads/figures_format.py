@@ -1,0 +1,120 @@
+"""The lines of a program that says named figures and series: docs/wire.md, section 4."""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+from swapstone.model import Noun, WireError
+
+MAX_LINE_BYTES = 1 << 16
+
+_HEADER = b"swapstone-figures 1"
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+_NUMBER = re.compile(r"(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,9})?", re.ASCII)
+_END = re.compile(rb"end ([1-9][0-9]{0,8}) ([0-9a-f]{8})", re.ASCII)
+
+
+class NamedFigures(Noun, frozen=True, kw_only=True):
+    """What a program said.
+
+    Attributes:
+        name: its own.
+        figures: pairs (name, value), in its order; None for what it could not measure.
+        series: pairs (name, values), in its order.
+    """
+
+    name: str
+    figures: tuple[tuple[str, float | None], ...]
+    series: tuple[tuple[str, tuple[float, ...]], ...]
+
+
+def decode_named_figures(output: bytes) -> NamedFigures:
+    """Decode what a program printed.
+
+    Args:
+        output: the whole of its standard output.
+
+    Raises:
+        WireError: it is not whole, or has anything in it that is not described; the message names the line.
+    """
+    lines = _checked(output)
+    name = lines[1].removeprefix("name ")
+    if not lines[1].startswith("name ") or not _NAME.fullmatch(name):
+        raise _fault(2, f"{lines[1][:60]!r} does not name the program.")
+    figures: list[tuple[str, float | None]] = []
+    series: list[tuple[str, tuple[float, ...]]] = []
+    seen: set[str] = set()
+    for number, line in enumerate(lines[2:], start=3):
+        word, *rest = line.split(" ")
+        if word not in {"figure", "series"} or len(rest) < 2 or not _NAME.fullmatch(rest[0]):
+            raise _fault(number, f"{line[:60]!r} is neither a figure nor a series.")
+        if rest[0] in seen:
+            raise _fault(number, f"{rest[0]} comes a second time.")
+        seen.add(rest[0])
+        if word == "series":
+            series.append((rest[0], _series(number, rest)))
+        elif series or len(rest) != 2:
+            raise _fault(number, f"{line[:60]!r} is no figure, or comes after a series.")
+        else:
+            figures.append((rest[0], None if rest[1] == "-" else _number(number, rest[1])))
+    if len({len(values) for _, values in series}) > 1:
+        raise WireError("The series that the program printed are not equally long.")
+    return NamedFigures(name=name, figures=tuple(figures), series=tuple(series))
+
+
+def encode_named_figures(said: NamedFigures) -> bytes:
+    """Return what a program prints that says this; numbers are written with as many decimals as they need, up to nine."""
+    lines = [_HEADER.decode(), f"name {said.name}"]
+    lines += [f"figure {name} {'-' if value is None else _written(value)}" for name, value in said.figures]
+    lines += [f"series {name} {len(values)}" + "".join(f" {_written(v)}" for v in values) for name, values in said.series]
+    text = "".join(f"{line}\n" for line in lines) + f"end {len(lines)}"
+    return f"{text} {zlib.crc32(text.encode()):08x}\n".encode()
+
+
+def _checked(output: bytes) -> list[str]:
+    """Return the lines before the last, which says how many they are and what their checksum is.
+
+    Raises:
+        WireError: it doesn't, or something is not ASCII.
+    """
+    *lines, rest = output.split(b"\n")
+    if not lines or lines[0] != _HEADER:
+        raise _fault(1, f"it should be {_HEADER.decode()!r}.")
+    if too_long := next((n for n, line in enumerate(lines, start=1) if len(line) > MAX_LINE_BYTES), 0):
+        raise _fault(too_long, f"it is longer than {MAX_LINE_BYTES} bytes.")
+    found = _END.fullmatch(lines[-1])
+    if rest or not found:
+        raise _fault(len(lines) + bool(rest), "it should be the last, and say how many there were and their checksum.")
+    if int(found[1]) != len(lines) - 1:
+        raise _fault(len(lines), f"it says that there were {int(found[1])} lines, and there were {len(lines) - 1}.")
+    summed = zlib.crc32(output[: output.rindex(b" ")])
+    if f"{summed:08x}".encode() != found[2]:
+        raise _fault(len(lines), f"the checksum is {found[2].decode()}, and that of the lines is {summed:08x}.")
+    if len(lines) < 3:
+        raise _fault(len(lines), "it has no name.")
+    try:
+        return [line.decode("ascii") for line in lines[:-1]]
+    except UnicodeDecodeError as error:
+        raise WireError("What the program printed is not ASCII.") from error
+
+
+def _series(number: int, rest: list[str]) -> tuple[float, ...]:
+    values = tuple(_number(number, text) for text in rest[2:])
+    if rest[1] != str(len(values)):
+        raise _fault(number, f"{rest[0]} should have {rest[1][:20]} values, and has {len(values)}.")
+    return values
+
+
+def _number(line: int, text: str) -> float:
+    if not _NUMBER.fullmatch(text):
+        raise _fault(line, f"{text[:40]!r} is not a number as it should be.")
+    return float(text)
+
+
+def _written(value: float) -> str:
+    return str(int(value)) if value == int(value) else f"{value:.9f}".rstrip("0")
+
+
+def _fault(line: int, text: str) -> WireError:
+    return WireError(f"Line {line} of what the program printed: {text}")

@@ -1,0 +1,116 @@
+"""Suite `swap`: what swapping costs, out and back. docs/swap.md says what each workload does and how its figures are defined."""
+
+from __future__ import annotations
+
+from swapstone.model import Direction, MachineNeeds, Metric, Quantity, Reading, Suite, Workload
+
+MEMORY_BYTES = 192 << 20
+"""Of a machine that is small, but no smaller than its kernel and image need; what the flash takes comes on top."""
+
+TOUCHES = 8192
+_TIMEOUT_MS = 600_000
+
+
+def _metric(
+    name: str, unit: str, quantity: Quantity, better: Direction, meaning: str, *, leads: bool = False
+) -> Metric:
+    return Metric(name=name, unit=unit, quantity=quantity, better=better, meaning=meaning, leads=leads)
+
+
+OUT_STEADY = _metric(
+    "out_steady",
+    "B/s",
+    Quantity.RATE,
+    Direction.HIGHER,
+    "swapped out a second while the second and third quarter of all that went out did",
+    leads=True,
+)
+FILL_METRICS: tuple[Metric, ...] = (
+    OUT_STEADY,
+    _metric(
+        "out_mean",
+        "B/s",
+        Quantity.RATE,
+        Direction.HIGHER,
+        "swapped out a second, from the first page that was until the kill",
+    ),
+    _metric(
+        "reached",
+        "B",
+        Quantity.MEMORY,
+        Direction.HIGHER,
+        "memory that the program had touched when it was killed",
+    ),
+    # Neither: a later kill is more work done where memory was larger, and more time lost where the device was slower.
+    _metric("until_kill", "ns", Quantity.TIME, Direction.NEITHER, "from the program's start until it was killed"),
+    _metric("swapped_out", "B", Quantity.EVENTS, Direction.NEITHER, "pages that were swapped out until the kill"),
+    _metric(
+        "compression",
+        "1",
+        Quantity.EVENTS,
+        Direction.HIGHER,
+        "what was swapped out when most was, over what it took where it was put: 1 on a device that doesn't compress",
+    ),
+    _metric(
+        "flash_written", "B", Quantity.EVENTS, Direction.LOWER, "what was written to the flash until the kill: its wear"
+    ),
+)
+
+TOUCH_METRICS: tuple[Metric, ...] = (
+    _metric("touch_time", "ns", Quantity.TIME, Direction.LOWER, "elapsed time of one touch of a page", leads=True),
+    _metric("swap_ins", "1", Quantity.EVENTS, Direction.LOWER, "pages read back during the touches, by all processes"),
+    _metric("majflt", "1", Quantity.EVENTS, Direction.LOWER, "touches that waited for a page to come back"),
+    _metric("in_rate", "B/s", Quantity.RATE, Direction.HIGHER, "read back a second during the touches"),
+    _metric(
+        "working_set",
+        "B",
+        Quantity.SIZE,
+        Direction.NEITHER,
+        "size of the memory that was written and then touched",
+    ),
+)
+
+_MACHINE = MachineNeeds(parts=("busybox",), memory_bytes=MEMORY_BYTES)
+
+
+def _fill(percent: int) -> Workload:
+    return Workload(
+        name=f"fill ({percent} % random)",
+        source="fill.c",
+        arguments=(str(percent),),
+        describes=f"take 1 MiB after another, {percent} % of each page random, until the kernel kills the program",
+        metrics=FILL_METRICS,
+        waits=True,
+        libraries=("-static",),
+        timeout_ms=_TIMEOUT_MS,
+        max_passes=1,
+        reading=Reading.FIGURES,
+        machine=_MACHINE,
+    )
+
+
+def _touch(order: str, hundredths: int) -> Workload:
+    how = "in order" if order == "sequential" else "at random"
+    return Workload(
+        name=f"touch ({order}, {hundredths / 100:g})",
+        source="touch.c",
+        arguments=(order, str(hundredths), str(TOUCHES)),
+        describes=f"write {hundredths / 100:g} times the available memory, then touch {TOUCHES} of its pages {how}",
+        metrics=TOUCH_METRICS,
+        waits=True,
+        libraries=("-static",),
+        timeout_ms=_TIMEOUT_MS,
+        max_passes=1,
+        reading=Reading.FIGURES,
+        machine=_MACHINE,
+    )
+
+
+SUITE = Suite(
+    name="swap",
+    describes="fill memory until the kernel kills the program, and touch what was swapped out",
+    workloads=(
+        *(_fill(percent) for percent in (0, 50, 100)),
+        *(_touch(order, hundredths) for order in ("sequential", "random") for hundredths in (125, 150, 200)),
+    ),
+)
