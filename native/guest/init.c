@@ -170,6 +170,7 @@ static void say_counters(const char *word) {
         "/sys/block/zram0/disksize",
         "/sys/block/zram0/mm_stat",
         "/sys/kernel/debug/sched/preempt",
+        "/sys/module/planted/parameters/sections",
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         say_file(word, files[i], FILE_BYTES);

@@ -66,12 +66,14 @@ class MachineNeeds(Noun, frozen=True, kw_only=True):
     Attributes:
         parts: of its image, names of `swapstone.build.parts.PARTS`.
         modules: names of kernel modules, loaded at its start.
+        own_modules: names of `swapstone.build.own_modules.OWN_MODULES`: built for its kernel and put into its image, not loaded.
         memory_bytes: whole MiB; 0 for the usual amount. Of a workload only.
         prepare: shell commands that the machine runs before the measurement, one after another; each must succeed.
     """
 
     parts: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    own_modules: tuple[str, ...] = ()
     memory_bytes: int = 0
     prepare: tuple[str, ...] = ()
 
