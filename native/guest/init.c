@@ -175,6 +175,7 @@ static void say_counters(const char *word) {
         "/sys/kernel/config/nullb/nullb1/completion_nsec",
         "/sys/kernel/config/nullb/nullb1/mbps",
         "/sys/kernel/debug/sched/preempt",
+        "/sys/module/planted/parameters/sections",
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         say_file(word, files[i], FILE_BYTES);

@@ -84,8 +84,13 @@ def add_base(tree: Tree, *, shell: bool) -> None:
         tree.add("bin/sh", cpio.link("busybox"), BASE_PART)
 
 
-def add_modules(tree: Tree, modules: Sequence[Module]) -> tuple[str, ...]:
+def add_modules(tree: Tree, modules: Sequence[Module], besides: Sequence[Module] = ()) -> tuple[str, ...]:
     """Add modules and the list of their order.
+
+    Args:
+        tree: the image.
+        modules: those that are loaded at the start.
+        besides: others, which lie there and are not on the list.
 
     Returns:
         Their paths, absolute, in the order in which they must be loaded.
@@ -95,6 +100,8 @@ def add_modules(tree: Tree, modules: Sequence[Module]) -> tuple[str, ...]:
         path = f"{MODULE_FOLDER}/{module.name}.ko"
         tree.add(path, cpio.file(module.content), KERNEL_PART)
         paths.append(f"/{path}")
+    for module in besides:
+        tree.add(f"{MODULE_FOLDER}/{module.name}.ko", cpio.file(module.content), KERNEL_PART)
     tree.add(MODULE_ORDER, cpio.file("".join(f"{path}\n" for path in paths).encode()), KERNEL_PART)
     return tuple(paths)
 

@@ -21,6 +21,7 @@ from swapstone.build.assembly import KERNEL_PART, KERNEL_PATH, Overlay, Tree
 from swapstone.build.certificate import ImageFile
 from swapstone.build.kernels import Kernel, read_kernel
 from swapstone.build.modules import Module, Modules
+from swapstone.build.own_modules import build_module
 from swapstone.build.packages import Contents, Lock, Package, Progress, fetch, package_file, read_lock, sha256_of
 from swapstone.build.parts import KERNELS, PARTS, Architecture, Part, architecture_of, part_of
 from swapstone.model import Noun, UnavailableError, UserError
@@ -39,6 +40,7 @@ class ImageRequest(Noun, frozen=True, kw_only=True):
         modules_folder: where the modules of the user's own kernel are; empty if all it needs is built in.
         modules: names of those that are wanted; what they need comes with them. None for the architecture's usual ones, or for none
             where the user's own kernel has no modules folder.
+        own_modules: names of `OWN_MODULES`: built for the packaged kernel and put beside its modules; not loaded.
         parts: names of `PARTS`.
         overlays: the caller's files.
     """
@@ -47,6 +49,7 @@ class ImageRequest(Noun, frozen=True, kw_only=True):
     kernel: str = "generic"
     modules_folder: str = ""
     modules: tuple[str, ...] | None = None
+    own_modules: tuple[str, ...] = ()
     parts: tuple[str, ...] = tuple(part.name for part in PARTS)
     overlays: tuple[Overlay, ...] = ()
 
@@ -106,13 +109,14 @@ class BuiltImage:
 
 @dataclasses.dataclass(frozen=True)
 class _Plan:
-    """A request, resolved: `own` is the user's kernel with its modules, `package` the packaged one."""
+    """A request, resolved: `own` is the user's kernel with its modules, `package` the packaged one, `added` modules that we wrote."""
 
     request: ImageRequest
     architecture: Architecture
     parts: tuple[Part, ...]
     packages: tuple[Package, ...]
     modules: tuple[str, ...]
+    added: tuple[Module, ...]
     kernel_name: str
     package: Package | None
     own: tuple[Kernel, tuple[Module, ...]] | None
@@ -128,6 +132,7 @@ class _Plan:
             "architecture": self.architecture.name,
             "kernel": [self.kernel_name, self.package.sha256 if self.package else "", *own],
             "modules": self.modules,
+            "added": [(module.name, _digest(module.content)) for module in self.added],
             "parts": self.parts,
             "packages": [(package.name, package.sha256, package.objects) for package in self.packages],
             "overlays": [(overlay.part, overlay.digest()) for overlay in self.request.overlays],
@@ -152,7 +157,7 @@ def build_image(request: ImageRequest, *, lock: Lock | None = None, progress: Pr
         UserError: a name isn't known, a kernel or module can't be used, a package is gone or altered, the cache can't be written.
         UnavailableError: the architecture or kernel can't be had here, or there is no apt-get; or the kernel can't change its preemption.
     """
-    plan = _plan(request, lock)
+    plan = _plan(request, lock, progress)
     options = KERNELS[request.kernel][1] if plan.package else ""
     home = images_dir() / plan.key()
     with writing(home.parent), locked(home.parent / "lock"):
@@ -169,7 +174,7 @@ def build_image(request: ImageRequest, *, lock: Lock | None = None, progress: Pr
     return BuiltImage(image, home, options)
 
 
-def _plan(request: ImageRequest, lock: Lock | None) -> _Plan:
+def _plan(request: ImageRequest, lock: Lock | None, progress: Progress = lambda _: None) -> _Plan:
     architecture = architecture_of(request.architecture)
     wanted = tuple(part_of(name) for name in request.parts)
     locked_packages = (lock or read_lock()).of(architecture.debian)
@@ -186,7 +191,19 @@ def _plan(request: ImageRequest, lock: Lock | None) -> _Plan:
         own = _own_kernel(request, architecture)
         name = Path(request.kernel).name
     packages = assembly.needed_packages(wanted, locked_packages)
-    return _Plan(request, architecture, wanted, packages, _modules(request, architecture), name, package, own)
+    added = _added(request, architecture, name, lock or read_lock(), progress)
+    return _Plan(request, architecture, wanted, packages, _modules(request, architecture), added, name, package, own)
+
+
+def _added(
+    request: ImageRequest, architecture: Architecture, kernel: str, lock: Lock, progress: Progress
+) -> tuple[Module, ...]:
+    if request.own_modules and request.kernel not in KERNELS:
+        raise UnavailableError(
+            f"The module {request.own_modules[0]} is unavailable for the kernel {request.kernel}: it is built with the headers"
+            " of a packaged kernel."
+        )
+    return tuple(build_module(name, architecture, kernel, lock, progress) for name in request.own_modules)
 
 
 def _modules(request: ImageRequest, architecture: Architecture) -> tuple[str, ...]:
@@ -267,7 +284,8 @@ def _build(plan: _Plan, home: Path, progress: Progress) -> Image:
             kernel, loaded, dynamic = _packaged_kernel(plan.package, plan, work)
         tree = Tree()
         assembly.add_base(tree, shell="busybox" in plan.request.parts)
-        order = assembly.add_modules(tree, loaded)
+        _check_release(kernel, plan.added)
+        order = assembly.add_modules(tree, loaded, plan.added)
         progress(f"putting {len(plan.packages)} packages together")
         assembly.add_parts(tree, plan.parts, plan.packages, work)
         for overlay in plan.request.overlays:

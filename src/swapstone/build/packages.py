@@ -36,6 +36,7 @@ class Package(Noun, frozen=True, kw_only=True):
         sha256: of its file.
         size_bytes: of its file.
         kernel: the name of the kernel that it holds, or empty.
+        headers: names of the kernels whose modules are built with it.
         needs: sonames that what is used of it asks for.
         objects: soname to path, of the shared objects that are used of it.
     """
@@ -46,6 +47,7 @@ class Package(Noun, frozen=True, kw_only=True):
     sha256: str
     size_bytes: int
     kernel: str = ""
+    headers: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     objects: dict[str, str] = msgspec.field(default_factory=dict)
 

@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from swapstone.build.apt import Apt, Offer, oldest, writing
 from swapstone.build.needs import needs_of, soname_of
 from swapstone.build.packages import (
@@ -21,6 +23,9 @@ from swapstone.build.parts import PARTS, Architecture
 from swapstone.model import UserError
 
 _OBJECT_FOLDERS = ("lib/", "lib64/")
+_WITH_HEADERS = ("linux-headers-", "linux-kbuild-")
+_HEADER_PACKAGES = 3
+"""The kernel's own headers, those that it shares with others of its version, and the programs of its build."""
 
 
 def renew(architectures: Sequence[Architecture], old: Lock | None, progress: Progress) -> Lock:
@@ -68,13 +73,14 @@ class _Renewal:
         if not self._apt.offers(PARTS[0].package):
             return [], {name: f"the archive of this machine has no packages for {name}"}
         kernels, unavailable = self._kernels()
+        headers = self._headers(kernels)
         with (
             writing(package_file("").parent) as home,
             tempfile.TemporaryDirectory(dir=home, prefix=".reading-") as work,
         ):
             programs = self._programs(Path(work))
         fetch(kernels, self._progress)
-        return [*kernels, *programs], unavailable
+        return [*kernels, *headers, *programs], unavailable
 
     def _offer(self, name: str) -> Offer | None:
         offers = self._apt.offers(name)
@@ -105,6 +111,28 @@ class _Renewal:
             else:
                 found.append(self._package(offer, kernel=kernel))
         return found, unavailable
+
+    def _headers(self, kernels: Sequence[Package]) -> list[Package]:
+        """Find what a module for each kernel is built with, in the kernel's own version; nothing where the archive lacks some of it."""
+        found: dict[str, Offer] = {}
+        used: dict[str, list[str]] = {}
+        for kernel in kernels:
+            offers = self._same_version(kernel.name.replace("linux-image-", "linux-headers-", 1), kernel.version)
+            for name in offers[0].depends if offers else ():
+                if name.startswith(_WITH_HEADERS):
+                    offers += self._same_version(name, kernel.version)
+            if len(offers) != _HEADER_PACKAGES:
+                self._progress(f"the archive has not all headers of {kernel.name} {kernel.version}")
+                continue
+            for offer in offers:
+                found[offer.name] = offer
+                used.setdefault(offer.name, []).append(kernel.kernel)
+        return [
+            msgspec.structs.replace(self._package(offer), headers=tuple(used[name])) for name, offer in found.items()
+        ]
+
+    def _same_version(self, name: str, version: str) -> list[Offer]:
+        return [offer for offer in self._apt.offers(name) if offer.version == version][:1]
 
     def _programs(self, work: Path) -> list[Package]:
         """Follow the programs' needs from package to package, as far as shared objects are really named."""

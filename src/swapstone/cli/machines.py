@@ -87,7 +87,13 @@ def open_machine(experiment: Experiment, tell: Callable[[str], None], *, no_cach
     needs = _needs(experiment)
     images = {
         level: build_image(
-            ImageRequest(architecture=architecture.name, kernel=level, modules=needs.modules, parts=needs.parts),
+            ImageRequest(
+                architecture=architecture.name,
+                kernel=level,
+                modules=needs.modules,
+                own_modules=needs.own_modules,
+                parts=needs.parts,
+            ),
             progress=tell,
         )
         for level in levels or (kernel or "generic",)
@@ -138,6 +144,7 @@ def _needs(experiment: Experiment) -> MachineNeeds:
     return MachineNeeds(
         parts=tuple(dict.fromkeys((*LIBRARIES, *shell, *(part for needs in found for part in needs.parts)))),
         modules=tuple(dict.fromkeys(module for needs in found for module in needs.modules)),
+        own_modules=tuple(dict.fromkeys(module for needs in found for module in needs.own_modules)),
     )
 
 

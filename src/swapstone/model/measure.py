@@ -70,6 +70,7 @@ class MachineNeeds(Noun, frozen=True, kw_only=True):
     Attributes:
         parts: of its image, names of `swapstone.build.parts.PARTS`.
         modules: names of kernel modules, loaded at its start.
+        own_modules: names of `swapstone.build.own_modules.OWN_MODULES`: built for its kernel and put into its image, not loaded.
         memory_bytes: whole MiB; 0 for `USUAL_MEMORY_BYTES`. Of a workload only. What holds the content of a device that is swapped to
             comes on top.
         prepare: shell commands that the machine runs before the measurement, one after another; each must succeed.
@@ -77,6 +78,7 @@ class MachineNeeds(Noun, frozen=True, kw_only=True):
 
     parts: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    own_modules: tuple[str, ...] = ()
     memory_bytes: int = 0
     prepare: tuple[str, ...] = ()
 

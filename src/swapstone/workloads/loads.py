@@ -13,6 +13,15 @@ LOADS: tuple[Load, ...] = (
         settle_ms=200,
         machine=MachineNeeds(parts=("stress-ng",)),
     ),
+    # A positive control: does what is measured find 2 ms?
+    Load(
+        name="planted",
+        describes="a module of ours that every 100 ms keeps the processor for 2 ms with its interrupts off",
+        machine=MachineNeeds(
+            own_modules=("planted",),
+            prepare=("busybox insmod /lib/modules/planted.ko every_us=100000 for_us=2000",),
+        ),
+    ),
 )
 """Every load. A new one is one entry here."""
 
