@@ -125,7 +125,8 @@ static int report(uint64_t passes) {
 void fail(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    vsnprintf(shared->error, sizeof shared->error, format, list);
+    if (!shared->failed) /* else one of its children has said more than it can */
+        vsnprintf(shared->error, sizeof shared->error, format, list);
     va_end(list);
     shared->failed = true;
     _exit(1);
@@ -374,9 +375,9 @@ static bool choose(int count, char **arguments) {
 }
 
 int main(int count, char **arguments) {
-    /* The workload `startup` starts this very program again with nothing to do. */
-    if (count == 2 && strcmp(arguments[1], "-") == 0)
-        return 0;
+    /* Some works start this very program again; `startup` with nothing to do. */
+    if (count > 1 && strcmp(arguments[1], "-") == 0)
+        return swapstone_workload.started_anew ? swapstone_workload.started_anew(count, arguments) : 0;
     bool chosen = choose(count, arguments);
     uint64_t passes = count > 1 ? parse_passes(arguments[1]) : 0;
     if (!chosen || passes == 0)

@@ -38,7 +38,9 @@ struct workload {
     uint64_t (*pass)(
         void);            /* the work; returns a checksum that is equal for equal work, in every C library */
     void (*finish)(void); /* optional: after memory was read; not called when the work failed */
-    const struct parameter *parameters; /* optional: ends with one whose argument is NULL */
+    const struct parameter *parameters;               /* optional: ends with one whose argument is NULL */
+    int (*started_anew)(int count, char **arguments); /* optional: main() of the program where its first
+                                                         argument is "-" */
 };
 
 #define WORKLOAD(...) const struct workload swapstone_workload = {__VA_ARGS__}
@@ -48,8 +50,8 @@ extern const struct workload swapstone_workload;
 /* The parameter that was chosen, or NULL where the workload has none. */
 extern const struct parameter *parameter;
 
-/* Give up: the report becomes one `error` line with this text (printf's format). Any thread of the work may
- * call it. */
+/* Give up: the report becomes one `error` line with this text (printf's format). Any thread or child of the
+ * work may call it; the first is heard. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Write the path of the directory that holds the running program, and a name in it, to `path`; fails where it

@@ -137,7 +137,9 @@ def _check_programs(experiment: Experiment, architecture: Architecture) -> None:
 
 def _needs(experiment: Experiment) -> MachineNeeds:
     """Return what the machines of an experiment must have: the same for all its variants, so that nothing but the factor differs."""
-    found = [work.machine for work in workloads_of(experiment).values() if work.machine]
+    works = workloads_of(experiment).values()
+    found = [work.machine for work in works if work.machine]
+    found += [MachineNeeds(parts=work.parts) for work in works if work.parts]
     found += [find_load(name).machine for name in experiment.loads]
     found += [SWAP.machine for choice in experiment.factors if choice.factor == SWAP.name]
     shell = ("busybox",) if found else ()

@@ -103,6 +103,8 @@ class Workload(Noun, frozen=True, kw_only=True):
             told a number of passes. Empty for work of ours.
         reading: how it says what it measured.
         machine: what a virtual machine must have for it; None where it runs anywhere.
+        parts: of a virtual machine's image, names of `swapstone.build.parts.PARTS`: what it uses that other machines have by
+            themselves, such as a shell. Unlike `machine`, they don't keep it from running elsewhere.
     """
 
     name: str
@@ -119,6 +121,7 @@ class Workload(Noun, frozen=True, kw_only=True):
     tool: str = ""
     reading: Reading = Reading.REPORT
     machine: MachineNeeds | None = None
+    parts: tuple[str, ...] = ()
 
 
 class Suite(Noun, frozen=True, kw_only=True):

@@ -1,0 +1,36 @@
+/* Write 512 bytes into one's own pipe and read them back, 4000 times. */
+#include "tasks.h"
+
+enum { ROUNDS = 4000, BLOCK = 512 };
+
+static uint64_t work(unsigned task) {
+    union {
+        uint64_t number;
+        char bytes[BLOCK];
+    } block = {0};
+    uint64_t sum = 0;
+    int ends[2];
+    (void)task;
+    if (pipe(ends) != 0)
+        fail("pipe: %s", strerror(errno));
+    for (uint64_t i = 1; i <= ROUNDS; i++) {
+        block.number = i;
+        if (write(ends[1], block.bytes, BLOCK) != BLOCK)
+            fail("write to a pipe: %s", strerror(errno));
+        block.number = 0;
+        if (read(ends[0], block.bytes, BLOCK) != BLOCK)
+            fail("read from a pipe: %s", strerror(errno));
+        sum += block.number;
+    }
+    close(ends[0]);
+    close(ends[1]);
+    return sum;
+}
+
+static uint64_t pass(void) {
+    return in_tasks(work);
+}
+
+static const struct parameter tasks[] = {ONE_AND_EIGHT("pipe", ROUNDS)};
+
+WORKLOAD(.mode = WARM, .prepare = prepare_tasks, .pass = pass, .parameters = tasks);

@@ -1,0 +1,85 @@
+"""Suite `throughput`: what a kernel's services cost, alone and with eight tasks at once, after the rows of UnixBench.
+
+docs/workloads.md says what each does, and where it differs from UnixBench.
+"""
+
+from __future__ import annotations
+
+from swapstone.model import Cpus, Suite, Workload
+from swapstone.workloads.libc import MOST_PASSES
+from swapstone.workloads.metrics import COMPUTING, WAITING
+
+TASKS = 8
+"""How many at once: as many as the published page's machine has processors."""
+
+SEVERAL = f" ({TASKS} tasks)"
+"""What the name of a work for several tasks ends with."""
+
+
+def _both(
+    name: str,
+    describes: str,
+    *,
+    argument: str = "",
+    waits: bool = False,
+    libraries: tuple[str, ...] = (),
+    parts: tuple[str, ...] = (),
+) -> tuple[Workload, ...]:
+    """Return a work as a single task, and as several at once, which wait for each other's processors."""
+    source = f"{name.partition('(')[0]}.c"
+    prefix = f"{argument}:" if argument else ""
+    return (
+        Workload(
+            name=name,
+            source=source,
+            arguments=(f"{prefix}1",),
+            describes=describes,
+            metrics=WAITING if waits else COMPUTING,
+            waits=waits,
+            libraries=libraries,
+            max_passes=MOST_PASSES,
+            parts=parts,
+        ),
+        Workload(
+            name=f"{name}{SEVERAL}",
+            source=source,
+            arguments=(f"{prefix}{TASKS}",),
+            describes=f"{describes}: {TASKS} processes, each of which does that",
+            metrics=WAITING,
+            cpus=Cpus.ALL,
+            waits=True,
+            libraries=libraries,
+            max_passes=MOST_PASSES,
+            parts=parts,
+        ),
+    )
+
+
+def _copy(size: int, blocks: str) -> tuple[Workload, ...]:
+    return _both(f"file_copy({size})", f"copy a file with blocks of {size} bytes, {blocks}", argument=str(size))
+
+
+def _scripts(count: int, what: str) -> tuple[Workload, ...]:
+    # The shell and its tools come with the machine: a host has them, a virtual machine's image must be given them. The work
+    # needs no machine of its own, so `machine` stays empty.
+    return _both(f"shell_scripts({count})", what, argument=str(count), waits=True, parts=("busybox",))
+
+
+SUITE = Suite(
+    name="throughput",
+    describes="what the kernel's services cost, alone and with eight tasks at once: calls, pipes, files, processes",
+    workloads=(
+        *_both("integer", "compute with integers, records and texts, 60000 rounds"),
+        *_both("floating_point", "compute with doubles and mathematical functions, 30000 rounds", libraries=("-lm",)),
+        *_both("exec", "replace a process by its own program, 25 times", waits=True),
+        *_copy(1024, "2000 of them"),
+        *_copy(256, "500 of them, 8 times"),
+        *_copy(4096, "1000 of them"),
+        *_both("pipe", "write 512 bytes into one's own pipe and read them back, 4000 times"),
+        *_both("context_switch", "two processes hand a number to and fro through two pipes, 2000 times", waits=True),
+        *_both("process_creation", "start a process that ends at once, and wait for it, 100 times", waits=True),
+        *_scripts(1, "run a shell script of ten commands"),
+        *_scripts(8, "run a shell script of ten commands eight times at once"),
+        *_both("syscall", "five cheap system calls, 4000 times"),
+    ),
+)
