@@ -91,6 +91,14 @@ static void mount_all(void) {
     port_mount("debugfs", "/sys/kernel/debug"); /* a kernel may have none; then nobody can say its mode */
 }
 
+/* A machine without noise has no chance either: a kernel that is asked for random numbers would be busy for a
+ * second with finding some. */
+static void seed_random(void) {
+    static const char seed[PORT_SEED] = "swapstone: the same every time.";
+
+    need(port_seed_random(seed), "can't seed ", "/dev/urandom");
+}
+
 /* Loads what /modules lists, one path a line, in that order. */
 static void load_modules(void) {
     static char room[CHUNK];
@@ -410,6 +418,7 @@ int port_main(int count, char **arguments) {
 
     (void)count, (void)arguments;
     mount_all();
+    seed_random();
     need(port_own_devices(), "can't use ", "the emulator's devices");
     load_modules();
     let_be_saved();
