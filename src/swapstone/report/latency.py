@@ -33,7 +33,7 @@ STUDY = "preempt-rt"
 _PERCENTS = (99.0, 99.9, 99.99)
 _BETWEEN, _LOADED, _LONGEST = "max latency generic/rt", "max latency loaded/idle", "max latency"
 _KERNELS = ("generic", "rt")
-_ISOLATION = "with CPU isolation"
+_ISOLATION = "isolated CPU"
 _IMAGE = (
     "The published page has maxima and averages of each load too, in its table 6, but only as an image: no figures of it exist as text "
     "to stand beside these."
@@ -210,10 +210,9 @@ def _verdict(found: Ratios | None, beside: Sequence[_Beside], margin: float) -> 
         return "", None
     ours = found.sign(margin)
     if ours is None:
-        return "undecided here", None
-    off = [_board(each.board) for each in beside if sign(each.ratio, margin) != ours]
-    text = f"{len(beside) - len(off)} of {len(beside)}"
-    return f"{text}; not {', '.join(off)}" if off else text, len(beside) - len(off)
+        return "undecided", None
+    same = sum(sign(each.ratio, margin) == ours for each in beside)
+    return f"{same} of {len(beside)}", same
 
 
 def _ratio_datum(found: Ratios | None, beside: Sequence[_Beside], boards: Sequence[str], margin: float) -> Datum:
@@ -244,8 +243,9 @@ def _between(context: ReportContext, group: Group, suffix: str) -> Exhibit:
                 continue
             draws.append(found.draws)
             beside = _between_beside(figures, load, baseline, variant)
-            pair = f"{short(baseline)} / {short(variant)}"
-            rows.append((load, pair, _told(found), *_beside(beside, boards, _verdict(found, beside, margin)[0])))
+            rows.append(
+                (load, f"{short(baseline)} / {short(variant)}", _told(found), *_beside(found, beside, boards, margin))
+            )
             data.append(
                 {
                     "load": load,
@@ -255,21 +255,24 @@ def _between(context: ReportContext, group: Group, suffix: str) -> Exhibit:
                 }
             )
     reason = _no_isolation(context)
-    rows.append((_ISOLATION, "", "unavailable", *_beside((), boards, "")))
+    rows.append((_ISOLATION, "", "unavailable", *_beside(None, (), boards, margin)))
     nothing: Datum = {"load": _ISOLATION, "baseline": None, "candidate": None, **_ratio_datum(None, (), boards, margin)}
     data.append({**nothing, "unavailable": reason})
     notes = [
         "Each draw's maximum is divided by the other's of the same draw; the median of those ratios, in brackets the lowest and the "
         "highest. Above 1: the second's worst case is shorter.",
-        f"{words.safe(_ISOLATION)}: unavailable. {reason}",
+        f"With CPU isolation: unavailable. {reason}",
     ]
+    # With one candidate the title says what is divided.
+    one = len(group.variants) == 2
+    others = short(group.variants[1]) if one else "the others"
     return Exhibit(
         name=f"latency-ratio{suffix}",
-        title=f"Maximum of {short(baseline)} over that of the others, by load, {_draws(group, draws)}{_table_of(boards, 7)}",
-        head=("load", "maxima", "ratio", *_heads(boards)),
-        rows=tuple(rows),
-        right=(False, False, True, *(True for _ in boards), *([False] if boards else [])),
-        keys=2,
+        title=f"Maximum of {short(baseline)} over that of {others}, by load, {_draws(group, draws)}{_table_of(boards, 7)}",
+        head=("load", *(() if one else ("maxima",)), "ratio", *_heads(boards)),
+        rows=tuple((load, *rest[one:]) for load, *rest in rows),
+        right=(*((False,) if one else (False, False)), True, *(True for _ in boards), *([False] if boards else [])),
+        keys=1 if one else 2,
         data=tuple(data),
         notes=(*notes, *_page_notes(context, boards)),
     )
@@ -289,9 +292,7 @@ def _loaded(context: ReportContext, group: Group, suffix: str) -> Exhibit:
                 continue
             draws.append(found.draws)
             beside = _loaded_beside(figures, load, group.variants[0], variant)
-            rows.append(
-                (load, short(variant), _told(found), *_beside(beside, boards, _verdict(found, beside, margin)[0]))
-            )
+            rows.append((load, short(variant), _told(found), *_beside(found, beside, boards, margin)))
             data.append({"load": load, "variant": variant, **_ratio_datum(found, beside, boards, margin)})
     note = (
         "The maximum under the load over the idle one of the same draw; the median of those ratios, in brackets the lowest and the "
@@ -347,10 +348,10 @@ def _heads(boards: Sequence[str]) -> tuple[str, ...]:
     return (*(_board(board) for board in boards), "same sign") if boards else ()
 
 
-def _beside(beside: Iterable[_Beside], boards: Sequence[str], verdict: str) -> tuple[str, ...]:
+def _beside(found: Ratios | None, beside: Sequence[_Beside], boards: Sequence[str], margin: float) -> tuple[str, ...]:
     values = {each.board: each.printed for each in beside}
     cells = [values.get(board, "") for board in boards]
-    return (*cells, verdict) if boards else ()
+    return (*cells, _verdict(found, beside, margin)[0]) if boards else ()
 
 
 def _table_of(boards: Sequence[str], number: int) -> str:
