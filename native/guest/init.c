@@ -115,6 +115,16 @@ static void load_modules(void) {
     port_close(lines.fd);
 }
 
+/* A kernel without a console starts its first process without files: what is opened next must not be taken
+ * for the console. */
+static void keep_console_numbers(void) {
+    int fd;
+
+    while ((fd = port_open_null()) >= 0 && fd <= 2)
+        ;
+    port_close(fd);
+}
+
 /* One line of the order; its value, after checking its name. */
 static int64_t take(const char **at, const char *name) {
     const char *rest = text_after(*at, name);
@@ -419,6 +429,7 @@ int port_main(int count, char **arguments) {
     (void)count, (void)arguments;
     mount_all();
     seed_random();
+    keep_console_numbers();
     need(port_own_devices(), "can't use ", "the emulator's devices");
     load_modules();
     let_be_saved();

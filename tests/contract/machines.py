@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.build.images import ImageRequest, build_image
 from swapstone.build.kernels import read_kernel
+from swapstone.build.parts import architecture_of
 from swapstone.factors import read_facts
-from swapstone.model import UnavailableError
+from swapstone.model import UnavailableError, UserError
 from swapstone.model.cpio import archive, file, folder
 from swapstone.model.share import cache_dir
 from swapstone.targets.qemu import Machine, find_emulator
+from swapstone.targets.vm import Parts
 
 _DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 _KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}
@@ -56,6 +59,17 @@ def _output(*command: str, cwd: str | None = None) -> str:
         return subprocess.run(command, capture_output=True, text=True, check=True, cwd=cwd).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"no kernel can be fetched: {' '.join(command)}: {error}")
+
+
+def image_parts(architecture: str, kernel: str = "generic") -> Parts:
+    """Return a machine of packages whose only program is busybox; skip the test where there is no emulator or nothing can be fetched."""
+    known = architecture_of(architecture)
+    need_emulator(known.machine)
+    try:
+        built = build_image(ImageRequest(architecture=architecture, kernel=kernel, modules=(), parts=("busybox",)))
+    except UserError as error:
+        pytest.skip(f"no image: {error.message}")
+    return Parts(built.kernel, built.initrd, Machine(architecture=known.machine), banner=built.image.banner)
 
 
 def empty_initrd(path: Path) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -198,27 +197,3 @@ def test_a_first_process_that_ends_is_no_run(setup: Callable[..., Setup], tmp_pa
     run = qemu.boot(setup(initrd=image), Limits())
     assert run.how is GuestEnd.PANICKED
     assert "Attempted to kill init" in run.reason
-
-
-def test_a_machine_of_another_architecture_repeats_itself(tmp_path: Path) -> None:
-    """It has no ports of its own: its order lies in its image, and its results come on its console."""
-    need_emulator("aarch64")
-    compiler = "aarch64-linux-gnu-gcc"
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is not installed (gcc-aarch64-linux-gnu)")
-    (tmp_path / "programs").mkdir()
-    program = tmp_path / "programs" / "counts"
-    (tmp_path / "counts.c").write_text(
-        'void _start(void) { for (volatile long i = 0; i < 100000; i++); register long call __asm__("x8") = 94;'
-        'register long status __asm__("x0") = 5; __asm__ volatile("svc 0" : : "r"(call), "r"(status)); }'
-    )
-    subprocess.run([compiler, "-O1", "-nostdlib", "-static", "-o", program, tmp_path / "counts.c"], check=True)
-    parts = Parts(kernel("aarch64"), empty_initrd(tmp_path / "initrd"), Machine(architecture="aarch64"))
-    answers = []
-    for _ in range(2):
-        with VmTarget(parts, Ways(cache=tmp_path, no_cache=True)) as target:
-            asked = TrialRequest(id="0-0", arguments=(target.put(program),), cwd=target.scratch(), timeout_ms=10_000)
-            answers.append(target.run(asked))
-            assert target.describe().architecture == "aarch64"
-    assert answers[0] == answers[1]
-    assert (answers[0].how, answers[0].code) == (Ended.EXITED, 5)

@@ -13,8 +13,10 @@ from swapstone.build.parts import ARCHITECTURES
 from swapstone.cli.machines import parts_of
 from swapstone.model import UserError
 from swapstone.targets.health import Finding, State
-from swapstone.targets.kvm import kvm_device_trouble, kvm_trouble
+from swapstone.targets.kvm import KVM_DEVICE, kvm_device_trouble, kvm_trouble
 from swapstone.targets.vm import Ways
+
+_USUAL = Ways()
 
 
 def emulator_findings() -> list[Finding]:
@@ -40,7 +42,7 @@ def emulator_findings() -> list[Finding]:
     return findings
 
 
-def kvm_finding(ways: Ways = Ways(), device: Path = Path("/dev/kvm")) -> Finding:
+def kvm_finding(ways: Ways = _USUAL, device: Path = KVM_DEVICE) -> Finding:
     """Say whether a kernel starts under KVM here, by starting the packaged one; that is done once for each start of this host.
 
     Args:

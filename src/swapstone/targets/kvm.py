@@ -19,9 +19,10 @@ from swapstone.wire import encode_plan_header
 PROBE_S = 15.0
 """A stock kernel under KVM is up in a second or two; one that isn't there by now won't come."""
 
-_DEVICE = Path("/dev/kvm")
+KVM_DEVICE = Path("/dev/kvm")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _LIMIT_MS = 5_000
+_USUAL = Ways()
 
 
 def by_kvm(parts: Parts) -> Parts:
@@ -29,7 +30,7 @@ def by_kvm(parts: Parts) -> Parts:
     return dataclasses.replace(parts, machine=msgspec.structs.replace(parts.machine, wall=True))
 
 
-def kvm_device_trouble(architecture: str, device: Path = _DEVICE) -> str:
+def kvm_device_trouble(architecture: str, device: Path = KVM_DEVICE) -> str:
     """Say why KVM can't be used, as far as can be told without starting anything; empty if nothing speaks against it.
 
     Args:
@@ -46,7 +47,7 @@ def kvm_device_trouble(architecture: str, device: Path = _DEVICE) -> str:
         return f"{device} can't be opened: {error.strerror}"
 
 
-def kvm_trouble(parts: Parts, ways: Ways = Ways(), *, limit_s: float = PROBE_S, device: Path = _DEVICE) -> str:
+def kvm_trouble(parts: Parts, ways: Ways = _USUAL, *, limit_s: float = PROBE_S, device: Path = KVM_DEVICE) -> str:
     """Start a machine under KVM, unless that was tried before since this host was started, and say what is wrong with it.
 
     That the device is there says little: it may be a virtual machine's own, under which ordinary kernels don't start.

@@ -227,7 +227,16 @@ def arguments(machine: Machine, files: Files) -> tuple[str, ...]:
     return (
         *_BARE,
         *(_KVM if machine.wall else _CLOCK),
-        *("-M", family.machine, "-cpu", "host" if machine.wall else family.cpu, "-smp", "1", "-m", f"{machine.memory_bytes >> 20}M"),
+        *(
+            "-M",
+            family.machine,
+            "-cpu",
+            "host" if machine.wall else family.cpu,
+            "-smp",
+            "1",
+            "-m",
+            f"{machine.memory_bytes >> 20}M",
+        ),
         *("-kernel", files.kernel, "-initrd", files.initrd, "-serial", f"file:{files.console}"),
         *devices,
         *("-append", " ".join((*words, *machine.options))),

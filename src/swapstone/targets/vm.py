@@ -45,7 +45,7 @@ class Parts:
         machine: what is emulated.
         modules: paths in the initrd of what is loaded at the start, in this order; none leaves the initrd's own ``/modules``.
         agent, init: the agent and the first process; built when they are needed if left out.
-        banner: what the kernel's file says it is, ``Linux version ...``; empty where it doesn't say.
+        banner: what the kernel's file says it is, with or without ``Linux version`` before its release; empty where it doesn't say.
     """
 
     kernel: Path
@@ -370,7 +370,8 @@ def _digests(level: str, kind: _Kind) -> tuple[tuple[str, str], ...]:
 
 def _is_kernel(greeting: guest.Greeting, banner: str) -> bool:
     """Say whether the kernel that speaks is the one whose file says of itself what it is."""
-    return banner.startswith(f"Linux version {greeting.release} ") and greeting.version in banner
+    said = banner.removeprefix("Linux version ")  # a bzImage leaves these words out
+    return said.startswith(f"{greeting.release} ") and greeting.version in said
 
 
 def _saved(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:

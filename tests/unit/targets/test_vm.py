@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
-from swapstone.model import UserError
+from swapstone.model import Trial, UserError
 from swapstone.model.cpio import archive, folder
+from swapstone.run.setting import side_by_side
 from swapstone.targets import Setting, SettingError, TargetError
 from swapstone.targets.qemu import Limits, Machine
 from swapstone.targets.vm import Parts, VmTarget, Ways
@@ -296,3 +298,46 @@ def test_it_leaves_nothing_but_its_cache(bench: Bench, monkeypatch: pytest.Monke
     target.close()
     target.close()
     assert not list(temporary.iterdir())
+
+
+def test_the_kernel_that_speaks_is_known_by_what_its_file_says(bench: Bench) -> None:
+    said = {}
+    for banner in ("Linux version 6.1.0 (someone) #1 SMP", "6.1.0 (someone) #1 SMP", "6.1.0-rc1 (someone) #1 SMP", ""):
+        bench.parts = dataclasses.replace(bench.parts, banner=banner)
+        with bench.target() as target:
+            said[banner] = dict(target.run(bench.ask(target)).machine).get("booted")
+    assert [value is not None for value in said.values()] == [True, True, False, False]
+
+
+def still_there(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/stat")
+    return status.exists() and ") Z " not in status.read_text()
+
+
+@pytest.mark.parametrize("snapshots", [False, True])
+def test_stopping_ends_all_machines_that_run_side_by_side(bench: Bench, snapshots: bool) -> None:
+    """As Ctrl-C does: the one who waits for the results goes, and nothing that was running is left."""
+    bench.acts = f"echo $$ >>{bench.room}/pids; exec sleep 100"
+    failures: list[str] = []
+
+    def make(trial: Trial) -> None:
+        with pytest.raises(TargetError) as caught:
+            target.run(bench.ask(target, f"{trial.block}-0"))
+        failures.append(caught.value.message)
+
+    trials = [Trial(suite="s", workload="w", load="idle", variant="v", block=block, position=0) for block in range(4)]
+    with bench.target(at_once=2, snapshots=snapshots) as target:
+        begun = time.monotonic()
+        with pytest.raises(KeyboardInterrupt), side_by_side(make, trials, target):
+            while len(pids(bench)) < (1 if snapshots else 2):
+                assert time.monotonic() - begun < 30
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+    assert set(failures) == {"The virtual machine failed: it was stopped."}
+    assert not [pid for pid in pids(bench) if still_there(pid)]
+    assert time.monotonic() - begun < 30
+
+
+def pids(bench: Bench) -> list[int]:
+    path = bench.room / "pids"
+    return [int(line) for line in path.read_text().split()] if path.exists() else []

@@ -1,0 +1,138 @@
+"""Machines of packages, of both architectures: saved or not, side by side or alone, the bytes are the same; and how they fail."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import struct
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swapstone.model.cpio import archive, folder
+from swapstone.targets import TargetError, qemu
+from swapstone.targets.guest import encode_order
+from swapstone.targets.qemu import GuestEnd, Limits, Machine, Setup, find_emulator
+from swapstone.targets.vm import Parts, VmTarget, Ways
+from swapstone.wire import AgentAnswer, Ended, TrialRequest, encode_plan_header
+from tests.contract.machines import image_parts, need_emulator
+from tests.contract.test_vm import hog
+
+BUSYBOX = "/bin/busybox"
+COPIES = (BUSYBOX, "dd", "if=/dev/zero", "of=/dev/null", "bs=4096", "count=200")
+HOARDS = (BUSYBOX, "sh", "-c", "a=0123456789; while :; do a=$a$a; done")
+
+
+@pytest.fixture(scope="module", params=["x86_64", "arm64"])
+def parts(request: pytest.FixtureRequest) -> Parts:
+    return image_parts(request.param)
+
+
+def run(parts: Parts, ways: Ways, arguments: tuple[str, ...], trial: str = "0-0", **asked: int) -> AgentAnswer:
+    with VmTarget(parts, ways) as target:
+        return target.run(request(target, arguments, trial, **asked))
+
+
+def request(target: VmTarget, arguments: tuple[str, ...], trial: str = "0-0", **asked: int) -> TrialRequest:
+    whole = TrialRequest(id=trial, arguments=arguments, cwd=target.scratch(), timeout_ms=20_000)
+    return msgspec.structs.replace(whole, **asked)
+
+
+@pytest.mark.slow
+def test_each_snapshot_goes_on_as_a_machine_that_was_never_saved(parts: Parts, tmp_path: Path) -> None:
+    cold = {acts: run(parts, Ways(cache=tmp_path, no_cache=True, snapshots=False), acts) for acts in (COPIES, HOARDS)}
+    assert cold[COPIES].how is Ended.EXITED
+    assert cold[HOARDS].how is Ended.SIGNALED  # by its kernel, which has no more memory
+    for number in range(2):
+        ways = Ways(cache=tmp_path / str(number), no_cache=True)
+        with hog() if number else contextlib.nullcontext():
+            assert {acts: run(parts, ways, acts) for acts in cold} == cold
+        assert len([path for path in (tmp_path / str(number) / "snapshots").iterdir() if not path.suffix]) == 1
+
+
+@pytest.mark.slow
+def test_machines_side_by_side_are_as_machines_alone(parts: Parts, tmp_path: Path) -> None:
+    """Two threads, one target, draws that differ; the machine is saved by the first of them that wants it."""
+    said = []
+    for at_once in (2, 1):
+        ways = Ways(cache=tmp_path / str(at_once), no_cache=True, at_once=at_once)
+        with VmTarget(parts, ways) as target, ThreadPoolExecutor(target.at_once) as pool:
+            asked = [request(target, COPIES, f"{block}-0") for block in range(4)]
+            said.append(list(pool.map(target.run, asked)))
+    assert said[0] == said[1]
+    assert len({dict(answer.facts)["wall_ns"] for answer in said[0]}) > 1
+
+
+@pytest.mark.slow
+def test_long_answers_come_whole(parts: Parts, tmp_path: Path) -> None:
+    """Longer than what a machine without I/O ports sees of its channel at a time."""
+    prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=50000", "count=5")
+    answer = run(parts, Ways(cache=tmp_path), prints, output_bytes=1 << 20)
+    assert answer.how is Ended.EXITED
+    assert answer.output == bytes(250_000)
+
+
+@pytest.mark.slow
+def test_a_channel_that_is_full_is_a_failed_run(tmp_path: Path) -> None:
+    parts = image_parts("arm64")
+    prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=65536", "count=100")
+    with pytest.raises(TargetError, match="its first process says: can't write what the machine says: error 28"):
+        run(parts, Ways(cache=tmp_path), prints, output_bytes=16 << 20)
+
+
+@pytest.mark.slow
+def test_a_panic_is_named(parts: Parts, tmp_path: Path) -> None:
+    with pytest.raises(TargetError, match="its kernel panicked: sysrq triggered crash") as caught:
+        run(parts, Ways(cache=tmp_path), (BUSYBOX, "sh", "-c", "echo c >/proc/sysrq-trigger"))
+    assert "Kernel panic" in caught.value.hint
+
+
+@pytest.mark.slow
+def test_without_a_console_a_run_is_the_same_but_for_its_words(parts: Parts, tmp_path: Path) -> None:
+    machine = msgspec.structs.replace(parts.machine, options=("console=ttyS9",))
+    answer = run(dataclasses.replace(parts, machine=machine), Ways(cache=tmp_path), COPIES)
+    assert (answer.how, answer.code) == (Ended.EXITED, 0)
+    blind = dataclasses.replace(parts, machine=machine, modules=("/lib/none.ko",))
+    with pytest.raises(TargetError, match="it ended without saying why"):
+        run(blind, Ways(cache=tmp_path), COPIES)
+
+
+@pytest.mark.slow
+def test_a_machine_with_too_little_memory_fails_with_a_reason(parts: Parts, tmp_path: Path) -> None:
+    machine = msgspec.structs.replace(parts.machine, memory_bytes=48 << 20)
+    with pytest.raises(TargetError, match="The virtual machine failed: ") as caught:
+        run(
+            dataclasses.replace(parts, machine=machine),
+            Ways(cache=tmp_path, snapshots=False, limits=Limits(host_s=60)),
+            COPIES,
+        )
+    print(caught.value.message, caught.value.hint)
+
+
+def elf(machine: int) -> bytes:
+    """Return an ELF program for 64-bit processors that loads one page and has no notes."""
+    head = (
+        b"\x7fELF\x02\x01\x01"
+        + bytes(9)
+        + struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 1 << 20, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    )
+    return head + struct.pack("<IIQQQQQQ", 1, 7, 0, 1 << 20, 1 << 20, 4096, 4096, 4096) + bytes(4096)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("machine", "text"),
+    [(62, "without PVH ELF Note"), (183, "QEMU could not run it")],
+    ids=["without-pvh", "of-another-processor"],
+)
+def test_a_kernel_that_qemu_can_t_start_is_said(tmp_path: Path, machine: int, text: str) -> None:
+    need_emulator()
+    (tmp_path / "kernel").write_bytes(elf(machine))
+    (tmp_path / "initrd").write_bytes(archive({"etc": folder()}))
+    order = encode_order(encode_plan_header() + b"quit\n", draw=0, limit_ms=1000)
+    x86 = Machine()
+    made = qemu.boot(Setup(find_emulator(x86), x86, tmp_path / "kernel", tmp_path / "initrd", order), Limits(host_s=30))
+    assert made.how is GuestEnd.EMULATOR
+    assert text in made.reason
