@@ -1,0 +1,92 @@
+"""A positive control: a section of 2 ms that nothing can preempt, planted in stock kernels, is found by cyclictest."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from swapstone.build.images import ImageRequest, build_image
+from swapstone.factors import Recipe
+from swapstone.model import IDLE, Workload
+from swapstone.run.setting import setting_for
+from swapstone.targets import Setting
+from swapstone.targets.qemu import Machine
+from swapstone.targets.vm import Parts, VmTarget
+from swapstone.wire import AgentAnswer, TrialRequest
+from swapstone.workloads import find_load
+
+LOOPS = 1500
+ASKED = TrialRequest(
+    id="1-0",
+    arguments=("/usr/bin/cyclictest", "-q", "-m", "-p", "95", "-i", "1000", "-l", str(LOOPS)),
+    environment=(("PATH", "/usr/bin:/bin"),),
+    cwd="/scratch",
+    timeout_ms=60_000,
+)
+WORKLOAD = Workload(name="cyclictest", source="", describes="", metrics=())
+
+
+def _target(architecture: str, machine: str, kernels: tuple[str, ...]) -> VmTarget:
+    parts = {}
+    for kernel in kernels:
+        asked = ImageRequest(
+            architecture=architecture,
+            kernel=kernel,
+            modules=("qemu_fw_cfg",),
+            own_modules=find_load("planted").machine.own_modules,
+            parts=("busybox", "glibc", "cyclictest"),
+        )
+        built = build_image(asked)
+        assert "/lib/modules/planted.ko" not in built.image.modules
+        assert built.image.files["lib/modules/planted.ko"].part == "kernel"
+        parts[kernel] = Parts(built.kernel, built.initrd, Machine(architecture=machine), banner=built.image.banner)
+    return VmTarget(parts)
+
+
+def _setting(kernel: str, load: str) -> Setting:
+    return setting_for(WORKLOAD, Recipe(kernel=kernel), IDLE if load == IDLE.name else find_load(load))
+
+
+def _maximum_us(answer: AgentAnswer) -> int:
+    found = re.search(rf"C:\s*{LOOPS} .*Max:\s*(\d+)", answer.stdout.decode())
+    assert found, answer
+    return int(found[1])
+
+
+def _sections(answer: AgentAnswer, when: str) -> int:
+    return int(dict(answer.machine).get(f"{when} /sys/module/planted/parameters/sections", "-1"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="its compilers build for both architectures")
+@pytest.mark.parametrize(
+    ("architecture", "machine", "kernels"),
+    [("x86_64", "x86_64", ("generic", "rt")), ("arm64", "aarch64", ("rt",))],
+    ids=["x86_64", "arm64"],
+)
+def test_two_planted_milliseconds_are_found(architecture: str, machine: str, kernels: tuple[str, ...]) -> None:
+    with _target(architecture, machine, kernels) as target:
+        for kernel in kernels:
+            idle = target.run(ASKED, _setting(kernel, "idle"))
+            planted = target.run(ASKED, _setting(kernel, "planted"))
+            assert _maximum_us(idle) < 100
+            assert 1900 <= _maximum_us(planted) < 2100, "sections of 2000 us, 14 times at different phases of 1000 us"
+            assert _sections(idle, "before") == -1, "the module is only loaded for its load"
+            ran = _sections(planted, "after") - _sections(planted, "before")
+            assert ran >= LOOPS // 103 - 1, "one in 102 to 103 ms"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
+def test_a_module_of_ours_is_the_same_bytes_wherever_it_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = []
+    for name in ("one", "the-other"):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))
+        asked = ImageRequest(architecture="x86_64", modules=(), own_modules=("planted",), parts=())
+        built.append(build_image(asked).image.files["lib/modules/planted.ko"])
+    assert built[0] == built[1]
