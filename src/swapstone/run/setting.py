@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from swapstone.factors import Recipe, swap_commands
-from swapstone.model import Load, MachineNeeds, Trial, Workload
+from swapstone.model import Load, MachineNeeds, Workload
 from swapstone.targets import Setting, Target
 
 Result = TypeVar("Result")
+Asked = TypeVar("Asked")
 
 
 def setting_for(workload: Workload, recipe: Recipe, load: Load) -> Setting:
@@ -34,7 +35,7 @@ def setting_for(workload: Workload, recipe: Recipe, load: Load) -> Setting:
 
 @contextlib.contextmanager
 def side_by_side(
-    make: Callable[[Trial], Result], trials: Iterable[Trial], target: Target
+    make: Callable[[Asked], Result], trials: Iterable[Asked], target: Target
 ) -> Iterator[Iterator[Result]]:
     """Make trials, as many at once as their target can, and give the results in the order of the trials.
 
