@@ -71,8 +71,8 @@ def export_command(record: str, kind: str, out: str) -> None:
     r"""Write a record's figures for other tools.
 
     csv: one row a comparison; runs: CSV too, one row a run's value; effects: CSV, one row a main effect, simple effect or interaction of
-    crossed factors; json: the whole analysis; hyperfine: its JSON, one result per
-    workload and variant; benchstat: Go's benchmark text.
+    crossed factors; exhibits: CSV, one row a cell of the tables that a kind of experiment has besides its comparisons; json: the whole
+    analysis; hyperfine: its JSON, one result per workload and variant; benchstat: Go's benchmark text.
 
     \b
     Examples:

@@ -87,6 +87,7 @@ def _latency(place: Place, runs: Sequence[Run]) -> Latency:
         workload=place[1],
         load=place[2],
         variant=place[3],
+        blocks=tuple(run.trial.block for run in runs for _ in _sample(run.samples, "max")),
         maxima=_values(runs, "max"),
         averages=_values(runs, "avg"),
         histogram=histogram,

@@ -310,6 +310,7 @@ class Latency(Noun, frozen=True, kw_only=True):
 
     Attributes:
         suite, workload, load, variant: where.
+        blocks: the draws that `maxima` are of, ascending: variants and loads of one block are the same draw.
         maxima, averages: one for each draw (block), ascending by block, in nanoseconds.
         histogram: of all draws together, pairs (lower edge in microseconds, how many) of bins 1 us wide, ascending.
         percentiles: pairs (percent, nanoseconds) of all draws together: the lower edge of the bin that holds it.
@@ -319,6 +320,7 @@ class Latency(Noun, frozen=True, kw_only=True):
     workload: str
     load: str
     variant: str
+    blocks: tuple[int, ...]
     maxima: tuple[float, ...]
     averages: tuple[float, ...]
     histogram: tuple[tuple[int, int], ...]

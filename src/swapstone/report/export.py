@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import msgspec
 
 from swapstone.model import Analysis, Comparison, Copy, Direction, Metric, Noun, OwnProgram, Verdict
-from swapstone.report import crossed_export, view, words
+from swapstone.report import crossed_export, exhibits, view, words
 from swapstone.report.context import ReportContext
 from swapstone.report.csv_parts import comma_separated, plain
 
@@ -63,8 +63,13 @@ def sides(analysis: Analysis) -> tuple[Side, ...]:
 
 
 def to_json(context: ReportContext, analysis: Analysis) -> str:
-    """Return everything, as JSON: ``{"format": "swapstone-analysis", "schema": 1, "context": ..., "analysis": ...}``."""
-    whole = {"format": FORMAT, "schema": SCHEMA, "context": context, "analysis": analysis}
+    """Return everything, as JSON: ``{"format": "swapstone-analysis", "schema": 1, "context": ..., "analysis": ...}``.
+
+    Where the record has exhibits, they follow as ``"exhibits": [{"name": ..., "title": ..., "data": [...], "notes": ..., "flags": ...}]``.
+    """
+    whole: dict[str, object] = {"format": FORMAT, "schema": SCHEMA, "context": context, "analysis": analysis}
+    if shown := exhibits.exhibits(context, analysis):
+        whole["exhibits"] = exhibits.programs(shown)
     return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
 
 
@@ -277,4 +282,5 @@ EXPORTS = {
     "hyperfine": to_hyperfine,
     "benchstat": to_benchstat,
     "effects": crossed_export.to_csv,
+    "exhibits": exhibits.to_csv,
 }

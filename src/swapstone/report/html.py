@@ -6,10 +6,12 @@ import functools
 import re
 
 import jinja2
+from markupsafe import Markup
 
 from swapstone.model import Analysis, Comparison, Quantity, Scale
-from swapstone.report import crossed, plots, sentences, view, words
+from swapstone.report import crossed, exhibits, plots, sentences, view, words
 from swapstone.report.context import ReportContext
+from swapstone.report.exhibit import Exhibit
 from swapstone.report.view import Row, Section
 
 _UNIT = re.compile(r"([0-9]) (%|[num]?s|[KMG]?i?B|min|h)(?![A-Za-z])")
@@ -89,6 +91,11 @@ def _tight(text: str) -> str:
     return _UNIT.sub("\\1\N{NO-BREAK SPACE}\\2", text)
 
 
+def _drawing(exhibit: Exhibit) -> Markup:
+    """Return an exhibit's drawing as it is: we made it, and whatever makes one escapes text from outside."""
+    return Markup(exhibit.svg)  # noqa: S704 - see above
+
+
 @functools.cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
@@ -118,6 +125,7 @@ def _template() -> jinja2.Template:
             "memory_of": _memory,
             "memory_name": _memory_name,
             "direction": _direction,
+            "drawing": _drawing,
             "RATIO": Scale.RATIO,
         }
     )
@@ -137,8 +145,11 @@ def render(context: ReportContext, analysis: Analysis) -> str:
     found = view.sections(context, analysis)
     copies = {null.copy for null in analysis.nulls}
     crossing = crossed.sections(context, analysis)
+    shown = exhibits.exhibits(context, analysis)
     return _template().render(
         crossing=crossing,
+        exhibits=shown,
+        flags=exhibits.flags(shown),
         failures=crossed.failures(analysis),
         context=context,
         analysis=analysis,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from swapstone.model import Analysis, Verdict
-from swapstone.report import crossed, crossed_markdown, sentences, view, words
+from swapstone.report import crossed, crossed_markdown, exhibits, exhibits_markdown, sentences, view, words
 from swapstone.report.context import ReportContext
 from swapstone.report.markdown_parts import code, details, plain, table
 from swapstone.report.view import Grid, Row, Section
@@ -135,8 +135,12 @@ def render(context: ReportContext, analysis: Analysis) -> str:
     for caveat in analysis.caveats:
         hint = f" {plain(caveat.hint)}" if caveat.hint else ""
         lines.append(f"- **Caveat.** {plain(caveat.message)}{hint}")
+    shown = exhibits.exhibits(context, analysis)
+    lines += [f"- **Caveat.** {plain(flag)}" for flag in exhibits.flags(shown)]
     lines += [f"- {plain(note)}" for note in context.notes]
     lines += ["", *_evidence(context, analysis, found)]
+    for exhibit in shown:
+        lines += exhibits_markdown.lines(exhibit)
     for each in crossed.sections(context, analysis):
         lines += crossed_markdown.lines(each)
     for section in found:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from swapstone.model import Analysis, Comparison, Noun
-from swapstone.report import columns, crossed, crossed_text, marks, sentences, view, words
+from swapstone.report import columns, crossed, crossed_text, exhibits, exhibits_text, marks, sentences, view, words
 from swapstone.report.columns import Cell, Paint
 from swapstone.report.context import ReportContext
+from swapstone.report.exhibit import Exhibit
 from swapstone.report.view import Agreement, Grid, Row, Section
 
 _AGREEMENT_STYLES = {Agreement.AGREES: "good", Agreement.DISAGREES: "bad"}
@@ -153,7 +154,9 @@ def _grid_table(grid: Grid, width: int, paint: Paint) -> list[str]:
     return lines
 
 
-def _caveats(context: ReportContext, analysis: Analysis, width: int, paint: Paint) -> list[str]:
+def _caveats(
+    context: ReportContext, analysis: Analysis, shown: tuple[Exhibit, ...], width: int, paint: Paint
+) -> list[str]:
     lines = [
         paint(line, "warn" if analysis.noise.busy else "dim")
         for line in columns.wrap(sentences.machine(context, analysis), width, "  ")
@@ -161,6 +164,8 @@ def _caveats(context: ReportContext, analysis: Analysis, width: int, paint: Pain
     for caveat in analysis.caveats:
         text = f"! {words.safe(caveat.message)}" + (f" {words.safe(caveat.hint)}" if caveat.hint else "")
         lines += [paint(line, "warn") for line in columns.wrap(text, width, "  ")]
+    for flag in exhibits.flags(shown):
+        lines += [paint(line, "warn") for line in columns.wrap(f"! {words.safe(flag)}", width, "  ")]
     for note in context.notes:
         lines += columns.wrap(f"* {words.safe(note)}", width, "  ")
     return lines
@@ -305,7 +310,10 @@ def render(
     found = view.sections(context, analysis)
     lines = [paint(line, "bold") for line in columns.wrap(words.safe(view.title(context)), width)]
     lines += columns.wrap(sentences.effort(context, analysis), width, "  ")
-    lines += _caveats(context, analysis, width, paint)
+    shown = exhibits.exhibits(context, analysis)
+    lines += _caveats(context, analysis, shown, width, paint)
+    for exhibit in () if selection.metrics else shown:
+        lines += exhibits_text.lines(exhibit, width, paint)
     crossing = crossed.sections(context, analysis, selection.metrics)
     for each in crossing:
         lines += crossed_text.lines(each, width, paint, every=selection.every)

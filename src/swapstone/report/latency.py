@@ -1,0 +1,411 @@
+"""The exhibits of wake-up latencies: maxima over draws, the published page's tables 7 and 8, histograms, and flags."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from swapstone import published
+from swapstone.model import Analysis, Latency
+from swapstone.published import Figure
+from swapstone.report import latency_flags, latency_plot, words
+from swapstone.report.context import ReportContext
+from swapstone.report.exhibit import Exhibit
+from swapstone.report.latency_view import (
+    IDLE,
+    NS_PER_US,
+    Group,
+    Ratios,
+    groups,
+    levels,
+    percentile,
+    ratios,
+    sign,
+    spread,
+    total,
+    us,
+)
+from swapstone.report.view import short
+
+STUDY = "preempt-rt"
+_PERCENTS = (99.0, 99.9, 99.99)
+_BETWEEN, _LOADED, _LONGEST = "max latency generic/rt", "max latency loaded/idle", "max latency"
+_KERNELS = ("generic", "rt")
+_ISOLATION = "with CPU isolation"
+_IMAGE = (
+    "The published page has maxima and averages of each load too, in its table 6, but only as an image: no figures of it exist as text "
+    "to stand beside these."
+)
+
+Datum = dict[str, str | float | None]
+
+
+class _Beside(NamedTuple):
+    """A published ratio of one board, as a number and as it is printed."""
+
+    board: str
+    ratio: float
+    printed: str
+
+
+def make(context: ReportContext, analysis: Analysis) -> tuple[Exhibit, ...]:
+    """Return the exhibits of an analysis that holds latencies, else nothing."""
+    found = groups(context, analysis)
+    return tuple(
+        exhibit
+        for group in found
+        for exhibit in _exhibits(context, group, "" if len(found) == 1 else f"-{_plain(group.workload)}")
+    )
+
+
+def _exhibits(context: ReportContext, group: Group, suffix: str) -> Iterable[Exhibit]:
+    yield _table(context, group, suffix)
+    yield _histogram(group, suffix)
+    if len(group.variants) > 1:
+        yield _between(context, group, suffix)
+    if IDLE in group.loads and len(group.loads) > 1:
+        yield _loaded(context, group, suffix)
+    if context.published == STUDY:
+        yield from _longest(group, suffix)
+
+
+def _plain(text: str) -> str:
+    """Return a name of letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"
+
+
+def _draws(group: Group, kept: Iterable[int] = ()) -> str:
+    """Say over how many draws something is told."""
+    counts = sorted(set(kept) or {len(each.maxima) for each in group.found.values()})
+    if len(counts) == 1:
+        return f"over {words.count(counts[0], 'draw')}"
+    return f"over {counts[0]} to {counts[-1]} draws"
+
+
+def _table(context: ReportContext, group: Group, suffix: str) -> Exhibit:
+    """Give each load and variant its maxima, average and percentiles."""
+    cells = [(load, variant, group.found.get((load, variant))) for load in group.loads for variant in group.variants]
+    shown = [(load, variant, each) for load, variant, each in cells if each is not None]
+    exact = context.experiment.clock == "virtual"
+    notes = [
+        "Maximum: the median of the draws' maxima, in brackets the lowest and the highest. One draw's maximum is not the maximum: "
+        "more draws find rarer cases. Average: the mean of the draws' averages. Percentiles: of all draws together, the lower edge of "
+        "the bin 1 us wide."
+    ]
+    few = [each for _, _, each in shown if percentile(each, _PERCENTS[-1]) is None]
+    if few:
+        notes.append(
+            "A percentile is left empty where fewer latencies were taken than it needs to leave one out (p99.99: 10000): it would be "
+            "the maximum."
+        )
+    missing = [f"{short(variant)} under {load}" for load, variant, each in cells if each is None]
+    if missing:
+        notes.append(f"No latencies were measured of {', '.join(missing)}.")
+    if context.published == STUDY:
+        notes.append(_IMAGE)
+    return Exhibit(
+        name=f"latency{suffix}",
+        title=f"Wake-up latency of {group.workload} by load, in microseconds, {_draws(group)}",
+        head=(
+            "load",
+            "variant",
+            "draws",
+            "wake-ups",
+            "maximum",
+            "average",
+            *(f"p{percent:g}" for percent in _PERCENTS),
+        ),
+        rows=tuple(_table_row(each) for _, _, each in shown),
+        right=(False, False, True, True, True, True, True, True, True),
+        keys=2,
+        data=tuple(_table_datum(each) for _, _, each in shown),
+        notes=tuple(notes),
+        flags=latency_flags.flags(group, exact=exact),
+    )
+
+
+def _average(each: Latency) -> float | None:
+    return statistics.fmean(each.averages) if each.averages else None
+
+
+def _table_row(each: Latency) -> tuple[str, ...]:
+    average = _average(each)
+    known = [percentile(each, percent) for percent in _PERCENTS]
+    return (
+        each.load,
+        short(each.variant),
+        str(len(each.maxima)),
+        str(total(each)),
+        spread(each.maxima),
+        "" if average is None else words.digits(average / NS_PER_US),
+        *("" if value is None else us(value) for value in known),
+    )
+
+
+def _table_datum(each: Latency) -> Datum:
+    average = _average(each)
+    known = {percent: percentile(each, percent) for percent in _PERCENTS}
+    return {
+        "load": each.load,
+        "variant": each.variant,
+        "draws": float(len(each.maxima)),
+        "wake_ups": float(total(each)),
+        "max_median_us": statistics.median(each.maxima) / NS_PER_US,
+        "max_low_us": min(each.maxima) / NS_PER_US,
+        "max_high_us": max(each.maxima) / NS_PER_US,
+        "average_us": None if average is None else average / NS_PER_US,
+        **{f"p{percent:g}_us": None if value is None else value / NS_PER_US for percent, value in known.items()},
+    }
+
+
+def _histogram(group: Group, suffix: str) -> Exhibit:
+    title = f"Histogram of wake-up latency of {group.workload}, {_draws(group)} together"
+    return Exhibit(
+        name=f"latency-histogram{suffix}",
+        title=title,
+        data=tuple(
+            {"load": each.load, "variant": each.variant, "from_us": float(edge), "count": float(count)}
+            for load in group.loads
+            for variant in group.variants
+            if (each := group.found.get((load, variant))) is not None
+            for edge, count in each.histogram
+        ),
+        notes=("Marked: the worst case of all draws.",),
+        svg=latency_plot.svg(group, title),
+        drawn=latency_plot.drawn(group),
+    )
+
+
+def _figures(context: ReportContext, metric: str) -> tuple[Figure, ...]:
+    if context.published != STUDY:
+        return ()
+    return tuple(each for each in published.figures(STUDY, "cyclictest") if each.metric == metric)
+
+
+def _boards(figures: Iterable[Figure]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each.platform for each in figures))
+
+
+def _board(platform: str) -> str:
+    """Return a board's name without its number of cores."""
+    return platform.partition(" (")[0]
+
+
+def _column(platform: str) -> str:
+    return f"page_{_plain(_board(platform)).replace('-', '_')}"
+
+
+def _told(found: Ratios | None) -> str:
+    if found is None:
+        return ""
+    middle = words.ratio(found.median)
+    return middle if found.draws == 1 else f"{middle} [{words.ratio(found.low)} .. {words.ratio(found.high)}]"
+
+
+def _verdict(found: Ratios | None, beside: Sequence[_Beside], margin: float) -> tuple[str, int | None]:
+    """Say on how many boards the ratio has the same sign: text, and the number where ours has one."""
+    if found is None or not beside:
+        return "", None
+    ours = found.sign(margin)
+    if ours is None:
+        return "undecided here", None
+    off = [_board(each.board) for each in beside if sign(each.ratio, margin) != ours]
+    text = f"{len(beside) - len(off)} of {len(beside)}"
+    return f"{text}; not {', '.join(off)}" if off else text, len(beside) - len(off)
+
+
+def _ratio_datum(found: Ratios | None, beside: Sequence[_Beside], boards: Sequence[str], margin: float) -> Datum:
+    values = {each.board: each.ratio for each in beside}
+    return {
+        "draws": None if found is None else float(found.draws),
+        "ratio": None if found is None else found.median,
+        "low": None if found is None else found.low,
+        "high": None if found is None else found.high,
+        **{_column(board): values.get(board) for board in boards},
+        "boards_agreeing": _verdict(found, beside, margin)[1],
+        "boards": float(len(beside)),
+        "unavailable": None,
+    }
+
+
+def _between(context: ReportContext, group: Group, suffix: str) -> Exhibit:
+    """Make the page's table 7: how many times lower the maximum is than the baseline's."""
+    margin, figures = context.experiment.margin, _figures(context, _BETWEEN)
+    boards, baseline = _boards(figures), group.variants[0]
+    rows: list[tuple[str, ...]] = []
+    data: list[Datum] = []
+    draws = []
+    for load in group.loads:
+        for variant in group.variants[1:]:
+            found = ratios(group.found.get((load, baseline)), group.found.get((load, variant)))
+            if found is None:
+                continue
+            draws.append(found.draws)
+            beside = _between_beside(figures, load, baseline, variant)
+            pair = f"{short(baseline)} / {short(variant)}"
+            rows.append((load, pair, _told(found), *_beside(beside, boards, _verdict(found, beside, margin)[0])))
+            data.append(
+                {
+                    "load": load,
+                    "baseline": baseline,
+                    "candidate": variant,
+                    **_ratio_datum(found, beside, boards, margin),
+                }
+            )
+    reason = _no_isolation(context)
+    rows.append((_ISOLATION, "", "unavailable", *_beside((), boards, "")))
+    nothing: Datum = {"load": _ISOLATION, "baseline": None, "candidate": None, **_ratio_datum(None, (), boards, margin)}
+    data.append({**nothing, "unavailable": reason})
+    notes = [
+        "Each draw's maximum is divided by the other's of the same draw; the median of those ratios, in brackets the lowest and the "
+        "highest. Above 1: the second's worst case is shorter.",
+        f"{words.safe(_ISOLATION)}: unavailable. {reason}",
+    ]
+    return Exhibit(
+        name=f"latency-ratio{suffix}",
+        title=f"Maximum of {short(baseline)} over that of the others, by load, {_draws(group, draws)}{_table_of(boards, 7)}",
+        head=("load", "maxima", "ratio", *_heads(boards)),
+        rows=tuple(rows),
+        right=(False, False, True, *(True for _ in boards), *([False] if boards else [])),
+        keys=2,
+        data=tuple(data),
+        notes=(*notes, *_page_notes(context, boards)),
+    )
+
+
+def _loaded(context: ReportContext, group: Group, suffix: str) -> Exhibit:
+    """Make the page's table 8: how many times a load raises the maximum over the idle one."""
+    margin, figures = context.experiment.margin, _figures(context, _LOADED)
+    boards = _boards(figures)
+    rows: list[tuple[str, ...]] = []
+    data: list[Datum] = []
+    draws = []
+    for load in group.loads:
+        for variant in group.variants if load != IDLE else ():
+            found = ratios(group.found.get((load, variant)), group.found.get((IDLE, variant)))
+            if found is None:
+                continue
+            draws.append(found.draws)
+            beside = _loaded_beside(figures, load, group.variants[0], variant)
+            rows.append(
+                (load, short(variant), _told(found), *_beside(beside, boards, _verdict(found, beside, margin)[0]))
+            )
+            data.append({"load": load, "variant": variant, **_ratio_datum(found, beside, boards, margin)})
+    note = (
+        "The maximum under the load over the idle one of the same draw; the median of those ratios, in brackets the lowest and the "
+        "highest. An idle maximum of few microseconds makes large ratios of small differences."
+    )
+    return Exhibit(
+        name=f"latency-loaded{suffix}",
+        title=f"Maximum under load over the idle one, {_draws(group, draws)}{_table_of(boards, 8)}",
+        head=("load", "variant", "loaded/idle", *_heads(boards)),
+        rows=tuple(rows),
+        right=(False, False, True, *(True for _ in boards), *([False] if boards else [])),
+        keys=2,
+        data=tuple(data),
+        notes=(note, *_page_notes(context, boards)),
+    )
+
+
+def _only_kernel_differs(baseline: str, variant: str) -> bool:
+    first, other = levels(baseline), levels(variant)
+    return {name: level for name, level in first.items() if name != "kernel"} == {
+        name: level for name, level in other.items() if name != "kernel"
+    }
+
+
+def _between_beside(figures: Iterable[Figure], load: str, baseline: str, variant: str) -> tuple[_Beside, ...]:
+    """Return (board, published ratio) where the two variants are the page's, turned round if need be."""
+    kernels = (levels(baseline).get("kernel"), levels(variant).get("kernel"))
+    if set(kernels) != set(_KERNELS) or not _only_kernel_differs(baseline, variant):
+        return ()
+    condition = f"load={load}, not isolated"
+    turned = kernels != _KERNELS
+    return tuple(
+        _Beside(each.platform, 1 / each.value, words.ratio(1 / each.value))
+        if turned
+        else _Beside(each.platform, each.value, each.printed)
+        for each in figures
+        if each.condition == condition
+    )
+
+
+def _loaded_beside(figures: Iterable[Figure], load: str, baseline: str, variant: str) -> tuple[_Beside, ...]:
+    if not _only_kernel_differs(baseline, variant):
+        return ()
+    kernel = levels(variant).get("kernel")
+    return tuple(
+        _Beside(each.platform, each.value, each.printed)
+        for each in figures
+        if (each.condition, each.level) == (f"load={load}", kernel)
+    )
+
+
+def _heads(boards: Sequence[str]) -> tuple[str, ...]:
+    return (*(_board(board) for board in boards), "same sign") if boards else ()
+
+
+def _beside(beside: Iterable[_Beside], boards: Sequence[str], verdict: str) -> tuple[str, ...]:
+    values = {each.board: each.printed for each in beside}
+    cells = [values.get(board, "") for board in boards]
+    return (*cells, verdict) if boards else ()
+
+
+def _table_of(boards: Sequence[str], number: int) -> str:
+    return f" (the published page's table {number})" if boards else ""
+
+
+def _page_notes(context: ReportContext, boards: Sequence[str]) -> tuple[str, ...]:
+    if not boards:
+        return ()
+    here = f", {context.experiment.architecture}" if context.experiment.architecture else ""
+    machine = (
+        f"one processor that executes an instruction each nanosecond{here}"
+        if context.experiment.clock == "virtual"
+        else f"another machine{here}"
+    )
+    return (
+        f"The page measured {', '.join(boards)}, without isolated processors; here it is {machine}: its ratios stand beside ours to "
+        "compare directions, not sizes. Same sign: on how many of its boards the ratio lies on the same side of 1; within the margin "
+        "it has no side.",
+    )
+
+
+def _no_isolation(context: ReportContext) -> str:
+    if context.experiment.clock == "virtual":
+        return (
+            "On the instruction clock there is one processor and none to isolate: QEMU would run several in turns, and the latencies "
+            "would show its turns."
+        )
+    return "Isolating a processor is no factor of this experiment."
+
+
+def _longest(group: Group, suffix: str) -> Iterable[Exhibit]:
+    """Put the page's longest run beside ours."""
+    ours = next(
+        (
+            each
+            for (load, variant), each in group.found.items()
+            if load == IDLE and levels(variant).get("kernel") == "rt"
+        ),
+        None,
+    )
+    if ours is None:
+        return
+    page = [each for each in published.figures(STUDY, "cyclictest") if each.metric == _LONGEST]
+    here = f"idle, {words.count(len(ours.maxima), 'draw')} of {words.count(total(ours), 'wake-up')} in all"
+    data: list[Datum] = [{"where": "here", "how_long": here, "max_us": max(ours.maxima) / NS_PER_US}]
+    data += [{"where": each.platform, "how_long": each.condition, "max_us": each.value} for each in page]
+    yield Exhibit(
+        name=f"latency-longest{suffix}",
+        title="Maximum of rt on an idle machine, in microseconds, beside the published page's longest run",
+        head=("where", "how long", "maximum"),
+        rows=(
+            ("here", here, spread(ours.maxima)),
+            *((f"page, {each.platform}", each.condition, each.printed) for each in page),
+        ),
+        right=(False, False, True),
+        data=tuple(data),
+    )

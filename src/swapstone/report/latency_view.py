@@ -1,0 +1,130 @@
+"""Latencies as exhibits read them: which variants, which kernel each has, ratios of maxima draw by draw."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+
+from swapstone.model import Analysis, Latency, Noun
+from swapstone.report.context import ReportContext
+
+IDLE = "idle"
+NS_PER_US = 1000.0
+_LEVELS = (99.0, 99.9, 99.99)
+
+
+class Group(Noun, frozen=True, kw_only=True):
+    """The latencies that one workload measured.
+
+    Attributes:
+        suite, workload: which.
+        loads: in the experiment's order.
+        variants: the baseline first, copies of it left out.
+        found: by (load, variant).
+    """
+
+    suite: str
+    workload: str
+    loads: tuple[str, ...]
+    variants: tuple[str, ...]
+    found: dict[tuple[str, str], Latency]
+
+
+class Ratios(Noun, frozen=True, kw_only=True):
+    """A ratio of two maxima over the draws that both sides have: its median, lowest and highest."""
+
+    draws: int
+    median: float
+    low: float
+    high: float
+
+    def sign(self, margin: float) -> int | None:
+        """Return 1 or -1 where every draw says the same, 0 where all lie within the margin, None where they don't agree."""
+        if self.low > 1 + margin:
+            return 1
+        if self.high < 1 / (1 + margin):
+            return -1
+        return 0 if self.low >= 1 / (1 + margin) and self.high <= 1 + margin else None
+
+
+def sign(ratio: float, margin: float) -> int:
+    """Return on which side of 1 a single ratio lies; 0 within the margin."""
+    return 1 if ratio > 1 + margin else -1 if ratio < 1 / (1 + margin) else 0
+
+
+def groups(context: ReportContext, analysis: Analysis) -> tuple[Group, ...]:
+    """Return the latencies by workload."""
+    copies = {null.copy for null in analysis.nulls}
+    kept = [each for each in analysis.latencies if each.variant not in copies and each.maxima]
+    places = dict.fromkeys((each.suite, each.workload) for each in kept)
+    return tuple(
+        _group(context, place, [each for each in kept if (each.suite, each.workload) == place]) for place in places
+    )
+
+
+def _group(context: ReportContext, place: tuple[str, str], kept: list[Latency]) -> Group:
+    have = {each.load for each in kept}
+    return Group(
+        suite=place[0],
+        workload=place[1],
+        loads=tuple(load for load in context.experiment.loads if load in have),
+        variants=tuple(dict.fromkeys(each.variant for each in kept)),
+        found={(each.load, each.variant): each for each in kept},
+    )
+
+
+def levels(label: str) -> dict[str, str]:
+    """Return the levels in a variant's label by factor."""
+    return dict(part.split("=", 1) for part in label.split(",") if "=" in part)
+
+
+def is_rt(label: str) -> bool:
+    """Return whether a variant's kernel is the one with PREEMPT_RT."""
+    return levels(label).get("kernel") == "rt"
+
+
+def ratios(above: Latency | None, below: Latency | None) -> Ratios | None:
+    """Divide one's maxima by the other's, draw by draw; None where no draw has both, or a maximum of 0 would divide."""
+    if above is None or below is None:
+        return None
+    divisor = dict(zip(below.blocks, below.maxima, strict=True))
+    found = [
+        value / divisor[block]
+        for block, value in zip(above.blocks, above.maxima, strict=True)
+        if divisor.get(block, 0.0) > 0
+    ]
+    if not found:
+        return None
+    return Ratios(draws=len(found), median=statistics.median(found), low=min(found), high=max(found))
+
+
+def total(latency: Latency) -> int:
+    """Return how many latencies were taken in all draws together."""
+    return sum(count for _, count in latency.histogram)
+
+
+def percentile(latency: Latency, percent: float) -> float | None:
+    """Return a percentile in nanoseconds; None where so few latencies were taken that it would be their maximum."""
+    if total(latency) * (100 - percent) < 100 - 1e-6:
+        return None
+    return dict(latency.percentiles).get(percent)
+
+
+def usual(latency: Latency) -> tuple[float, float] | None:
+    """Return the highest of p99, p99.9 and p99.99 that leaves out a latency at least, as (percent, nanoseconds)."""
+    known = [(percent, value) for percent in _LEVELS if (value := percentile(latency, percent)) is not None]
+    return known[-1] if known else None
+
+
+def us(nanoseconds: float) -> str:
+    """Return a time in microseconds, to the nanosecond where that is below 100 us: no digit of a worst case is rounded away."""
+    value = nanoseconds / NS_PER_US
+    text = f"{value:.3f}" if value < 100 else f"{value:.1f}"
+    return text.rstrip("0").rstrip(".")
+
+
+def spread(values: Iterable[float]) -> str:
+    """Return draws as ``median [lowest .. highest]`` in microseconds; of one draw its value alone."""
+    found = tuple(values)
+    middle = us(statistics.median(found))
+    return middle if len(found) == 1 else f"{middle} [{us(min(found))} .. {us(max(found))}]"
