@@ -23,9 +23,8 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> str:
     Raises:
         UserError: not even the fewest blocks that can give an interval fit into it.
     """
-    if (
-        experiment.blocks or experiment.own is not None or experiment.virtual
-    ):  # a machine's start alone takes longer; the first draw shows it
+    # What a program of the user's own takes, and what a virtual machine, the first block shows.
+    if experiment.blocks or experiment.own is not None or experiment.virtual:
         return ""
     trials = len(plan.variants(experiment)) * len(plan.groups(experiment))
     block_ns = trials * trial_ns
@@ -71,8 +70,9 @@ def block_note(experiment: Experiment, block_ns: int) -> str:
     pairs = max(0, experiment.budget_ns // max(1, block_ns) - warm_up)
     least = "" if pairs >= fewest else f", and an interval needs {fewest}"
     return (
-        f"A {'draw' if experiment.virtual else 'block'} takes {duration(block_ns)}: the budget of {duration(experiment.budget_ns)} holds {pairs} pairs of runs{least}. "
-        f"{first} pairs, from which on precision is looked at, take {duration(look_ns)} (--budget {_rounded_up(look_ns)})."
+        f"A {'draw' if experiment.virtual else 'block'} takes {duration(block_ns)}: the budget of {duration(experiment.budget_ns)} "
+        f"holds {pairs} pairs of runs{least}. {first} pairs, from which on precision is looked at, take {duration(look_ns)} "
+        f"(--budget {_rounded_up(look_ns)})."
     )
 
 

@@ -16,7 +16,7 @@ from swapstone.build.parts import architecture_of
 from swapstone.cli.analysing import analyse_record, verdicts_digest
 from swapstone.cli.budget import check_budget
 from swapstone.cli.live import display
-from swapstone.cli.machines import VM, clock_of, default_target, open_machine
+from swapstone.cli.machines import VIRTUAL, VM, clock_of, default_target, open_machine
 from swapstone.cli.options import parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.cli.printing import print_table
 from swapstone.cli.referee import PrecisionReferee
@@ -109,13 +109,14 @@ def resolve(wish: Wish) -> Experiment:
         UserError: a name is unknown or a value out of range.
     """
     chosen = ((OWN_SUITE, wish.own.name),) if wish.own else _named(find_workloads(wish.suites, wish.only))
-    count = (1 if wish.own else 2) if wish.null else 0
     combinations = 1
     for choice in wish.factors:
         combinations *= len(choice.levels)
-    budget_ns = parse_duration_ns(wish.budget) if wish.budget else BUDGET_PER_VARIANT_NS * (combinations + count)
     works = [] if wish.own else [work for _, work in find_workloads(wish.suites, wish.only)]
     target = wish.target or default_target(wish.factors, wish.loads, works)
+    clock = clock_of(target, wish.clock)
+    count = _copies(wish, clock, works) if wish.null else 0
+    budget_ns = parse_duration_ns(wish.budget) if wish.budget else BUDGET_PER_VARIANT_NS * (combinations + count)
     if wish.architecture and target.partition(":")[0] != VM:
         raise UserError("--arch is a virtual machine's architecture.", "Add: --target vm")
     return Experiment(
@@ -125,7 +126,7 @@ def resolve(wish: Wish) -> Experiment:
         loads=tuple(wish.loads),
         target=target,
         architecture=architecture_of(wish.architecture).name if wish.architecture else "",
-        clock=clock_of(target, wish.clock),
+        clock=clock,
         budget_ns=budget_ns,
         margin=parse_ratio(wish.margin, "--margin", 0.0, 1.0),
         confidence=parse_confidence(wish.confidence),
@@ -136,6 +137,23 @@ def resolve(wish: Wish) -> Experiment:
         published=wish.published,
         own=wish.own,
     )
+
+
+def _copies(wish: Wish, clock: str, works: Sequence[Workload]) -> int:
+    """Return how many copies of the baseline a null comparison adds.
+
+    Raises:
+        UserError: there is none that could differ from it.
+    """
+    if clock != VIRTUAL:
+        return 1 if wish.own else 2
+    if any(work.tool for work in works):
+        raise UserError(
+            "On the virtual clock a program that is run again gives the same bytes, and a tool of the image can't be relinked: --null has "
+            "nothing to compare.",
+            "Leave --null out.",
+        )
+    return 1
 
 
 def _tell(line: str) -> None:

@@ -48,4 +48,6 @@ class PrecisionReferee:
             precisions=self._last,
         )
         why = decision.stop.value if decision.stop else ""
+        if self._experiment.virtual:
+            why = why.replace("blocks", "draws")
         return Look(decision.still_open, why, decision.remaining_ns, decision.widest)

@@ -145,10 +145,9 @@ def _wrong(study: Study) -> str:
     if not all(part.factor or study.factor for part in study.part or (study,)):
         return "it varies no factor"
     try:
-        for each in (study, *study.part):
-            parse_ratio(each.margin or study.margin, "margin", 0.0, 1.0)
-            if each.budget or not study.part or each is not study:
-                parse_duration_ns(each.budget)
+        for margin in (study.margin, *(part.margin for part in study.part)):
+            parse_ratio(margin or study.margin, "margin", 0.0, 1.0)
+        assert study.budget_ns
     except UserError as error:
         return error.message.rstrip(".")
     return ""

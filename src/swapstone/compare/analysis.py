@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
 
 from swapstone.compare.caveats import DIFFERENT, caveats_of
 from swapstone.compare.collect import collect
@@ -19,8 +22,10 @@ from swapstone.model import (
     Comparison,
     Copy,
     Experiment,
+    FactorEffect,
     Failure,
     Index,
+    Interaction,
     NullResult,
     Quantity,
     Run,
@@ -29,6 +34,8 @@ from swapstone.model import (
     Verdict,
     Workload,
 )
+
+Judged = TypeVar("Judged", Comparison, FactorEffect, Interaction)
 
 CORRECTION = "Benjamini-Hochberg, with false-coverage-rate intervals (Benjamini and Yekutieli 2005)"
 
@@ -63,9 +70,9 @@ def analyse(
             *size_rows(experiment, variants, workloads, sizes or {}),
         ],
     )
-    busy = busy_loads(runs, workloads)
-    comparisons = _judged(experiment, rows, busy)
-    noise = noise_of(runs, workloads)
+    busy = busy_loads(experiment, runs, workloads)
+    comparisons = _worded(experiment, _judged(experiment, rows, busy))
+    noise = noise_of(runs, workloads, virtual=experiment.virtual)
     crossing = crossed(experiment, variants, workloads, cells, sizes=sizes or {}, busy=busy)
     every_index = indices(rows, experiment.confidence, layouts=bool(experiment.layouts))
     copies = [variant.label for variant in variants if variant.copy is not Copy.FIRST]
@@ -84,10 +91,19 @@ def analyse(
         runs=len(runs),
         correction=CORRECTION,
         layouts=tuple(spreads(experiment, variants, workloads, cells, busy)) if experiment.layouts else (),
-        effects=crossing.effects,
-        interactions=crossing.interactions,
+        effects=_worded(experiment, crossing.effects),
+        interactions=_worded(experiment, crossing.interactions),
         latencies=latencies(experiment, variants, runs),
         courses=courses(experiment, variants, runs),
+    )
+
+
+def _worded(experiment: Experiment, found: tuple[Judged, ...]) -> tuple[Judged, ...]:
+    """Say draws for blocks in the reasons, where that is what they are."""
+    if not experiment.virtual:
+        return found
+    return tuple(
+        msgspec.structs.replace(each, reason=each.reason.replace("few blocks", "few draws", 1)) for each in found
     )
 
 

@@ -37,10 +37,11 @@ def caveats_of(
     """
     return (
         *_few_blocks(experiment, comparisons),
-        *_noisy(noise),
+        # On the virtual clock neither the host's noise nor the time of day has a part in any figure.
+        *(() if experiment.virtual else _noisy(noise)),
         *_without_numbers(runs),
         # With layouts a row's values are in order of layouts, not of time.
-        *(() if experiment.layouts else _dependent(rows)),
+        *(() if experiment.layouts or experiment.virtual else _dependent(rows)),
         *_nulls(rows, comparisons, 1 - experiment.confidence),
     )
 
@@ -51,12 +52,16 @@ def _few_blocks(experiment: Experiment, comparisons: Sequence[Comparison]) -> It
         fewest = min(len(c.baseline_values) for c in few)
         yield Caveat(
             kind=CaveatKind.FEW_BLOCKS,
-            message=f"{len(few)} of {len(comparisons)} comparisons have too few pairs of {'layouts' if experiment.layouts else 'runs'} "
+            message=f"{len(few)} of {len(comparisons)} comparisons have too few pairs of {_what_pairs(experiment)} "
             f"(from {fewest}) for any interval.",
             hint="Give it more --layouts, or fewer workloads with --only."
             if experiment.layouts
             else "Give it more time with --budget, or fewer workloads with --only.",
         )
+
+
+def _what_pairs(experiment: Experiment) -> str:
+    return "layouts" if experiment.layouts else "draws" if experiment.virtual else "runs"
 
 
 def _noisy(noise: Noise) -> Iterator[Caveat]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from swapstone.model import IDLE, Cpus, Noise, Run, Workload
+from swapstone.model import IDLE, Cpus, Experiment, Noise, Run, Workload
 
 BUSY_PERCENT = 20.0
 """Above this median CPU pressure a machine is called busy: there, wall time needs several times as many pairs as CPU time."""
 
 
-def noise_of(runs: Sequence[Run], workloads: Mapping[str, Workload]) -> Noise:
+def noise_of(runs: Sequence[Run], workloads: Mapping[str, Workload], *, virtual: bool = False) -> Noise:
     """Summarise what the agent saw around the runs.
 
     A workload with several threads presses on the processors itself, so that the pressure is read around workloads of one
@@ -21,6 +21,8 @@ def noise_of(runs: Sequence[Run], workloads: Mapping[str, Workload]) -> Noise:
     Args:
         runs: of the whole experiment, or of one load.
         workloads: by name.
+        virtual: whether the clock is the virtual one: no machine is busy on it, since nothing else can take time from its trials but
+            the load that was asked for.
     """
     idle = [run for run in runs if run.trial.load == IDLE.name]
     facts = [dict(run.facts) for run in idle or runs]
@@ -33,12 +35,17 @@ def noise_of(runs: Sequence[Run], workloads: Mapping[str, Workload]) -> Noise:
         cpu_pressure_max_percent=max(pressures, default=None),
         steal_percent=_steal(facts),
         load1=statistics.median(loads) if loads else None,
-        busy=pressure is not None and pressure > BUSY_PERCENT,
+        busy=not virtual and pressure is not None and pressure > BUSY_PERCENT,
     )
 
 
-def busy_loads(runs: Sequence[Run], workloads: Mapping[str, Workload]) -> frozenset[str]:
-    """Return the loads under which the machine was busy: a load that Swapstone makes counts as much as any other."""
+def busy_loads(experiment: Experiment, runs: Sequence[Run], workloads: Mapping[str, Workload]) -> frozenset[str]:
+    """Return the loads under which the machine was busy: a load that Swapstone makes counts as much as any other.
+
+    On the virtual clock there are none: elapsed time is as exact there as processor time.
+    """
+    if experiment.virtual:
+        return frozenset()
     by_load: dict[str, list[Run]] = {}
     for run in runs:
         by_load.setdefault(run.trial.load, []).append(run)

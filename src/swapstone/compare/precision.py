@@ -38,7 +38,7 @@ def precision(
         if not row.null and row.metric.quantity in quantities
     ]
     alphas = levels(rows, experiment.confidence)
-    busy = busy_loads(runs, workloads)
+    busy = busy_loads(experiment, runs, workloads)
     groups: dict[Group, list[Row]] = {
         (suite, workload, load): [] for suite, workload in experiment.workloads for load in experiment.loads
     }

@@ -46,6 +46,7 @@ class Run(Noun, frozen=True, kw_only=True):
         elapsed_ns: from asking the target to having its answer.
         output: SHA-256 of the raw output kept beside the record, or empty when there was none.
         histogram: of latencies, pairs (lower edge in microseconds, how many) of bins 1 us wide, ascending; empty where there is none.
+        name: on the virtual clock, the digest of all that the run is a function of: equal names are equal runs. Empty elsewhere.
         series: what was read again and again in the run, for showing: not compared. All of a run are equally long.
     """
 
@@ -62,3 +63,4 @@ class Run(Noun, frozen=True, kw_only=True):
     output: str = ""
     histogram: tuple[tuple[int, int], ...] = ()
     series: tuple[Sample, ...] = ()
+    name: str = ""

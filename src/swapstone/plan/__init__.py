@@ -26,7 +26,9 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
     combinations = itertools.product(*(choice.levels for choice in experiment.factors))
     first, *others = (Variant(levels=tuple(zip(names, levels, strict=True))) for levels in combinations)
     # How a program of the user's own is linked is the user's affair: there is no relinked copy of it.
-    copies = (Copy.AGAIN,) if experiment.own is not None else (Copy.AGAIN, Copy.RELINKED)
+    # On the virtual clock an equal program is an equal run: only the relinked copy could differ.
+    there = {Copy.AGAIN: not experiment.virtual, Copy.RELINKED: experiment.own is None}
+    copies = [copy for copy, possible in there.items() if possible]
     nulls = [Variant(levels=first.levels, copy=copy) for copy in copies] if experiment.null else []
     return (first, *nulls, *others)
 

@@ -97,7 +97,8 @@ def _drawing(exhibit: Exhibit) -> Markup:
 
 
 @functools.cache
-def _template() -> jinja2.Template:
+def template(name: str) -> jinja2.Template:
+    """Return one of our templates, with all that they use: every text in it is escaped and made safe."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("swapstone.report", "templates"),
         autoescape=True,
@@ -129,7 +130,7 @@ def _template() -> jinja2.Template:
             "RATIO": Scale.RATIO,
         }
     )
-    return environment.get_template("report.html.j2")
+    return environment.get_template(name)
 
 
 def render(context: ReportContext, analysis: Analysis) -> str:
@@ -146,7 +147,7 @@ def render(context: ReportContext, analysis: Analysis) -> str:
     copies = {null.copy for null in analysis.nulls}
     crossing = crossed.sections(context, analysis)
     shown = exhibits.exhibits(context, analysis)
-    return _template().render(
+    return template("report.html.j2").render(
         crossing=crossing,
         exhibits=shown,
         flags=exhibits.flags(shown),

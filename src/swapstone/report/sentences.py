@@ -39,7 +39,8 @@ def heading(metric: str) -> str:
 
 def effort(context: ReportContext, analysis: Analysis) -> str:
     """Say how much was measured, where and when."""
-    text = f"{words.count(analysis.runs, 'run')} in {words.count(analysis.blocks, repeats(context))} on {words.safe(context.experiment.target)}"
+    repeated = words.count(analysis.blocks, repeats(context))
+    text = f"{words.count(analysis.runs, 'run')} in {repeated} on {words.safe(context.experiment.target)}"
     if context.started_unix_ns and context.finished_unix_ns:
         took = words.span(context.finished_unix_ns - context.started_unix_ns)
         text += f", {words.moment(context.started_unix_ns)}, {took}"
@@ -70,8 +71,8 @@ def machine(context: ReportContext, analysis: Analysis) -> str:
     if not context.experiment.virtual:
         return noise(analysis.noise)
     return (
-        f"Virtual clock: each figure is exact for its draw. A draw starts at another moment of the guest's ticks and timers; what spread there "
-        f"is over {words.count(analysis.blocks, 'draw')} is the guest's own, and nothing that the host does can touch it."
+        "Virtual clock: each figure is exact for its draw. A draw starts at another moment of the guest's ticks and timers; what spread "
+        f"there is over {words.count(analysis.blocks, 'draw')} is the guest's own, and nothing that the host does can touch it."
     )
 
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 import re
 
-import jinja2
 import msgspec
 
 from swapstone.model import Analysis, Noun
-from swapstone.report import columns, sentences, view, words
+from swapstone.report import columns, exhibits_markdown, sentences, view, words
 from swapstone.report.columns import Paint
 from swapstone.report.context import ReportContext
-from swapstone.report.exhibits import Exhibit, exhibits
+from swapstone.report.exhibit import Exhibit
+from swapstone.report.exhibits import exhibits
+from swapstone.report.html import template
 from swapstone.report.markdown_parts import code, plain, table
 
 FORMAT = "swapstone-study-index"
@@ -144,7 +144,7 @@ def to_markdown(index: StudyIndex) -> str:
         lines += [f"**{part.state}**" + (f": {plain(part.reason)}" if part.reason else ""), ""]
         lines += [f"- {plain(text)}" for text in part.headlines]
         for each in part.exhibits:
-            lines += _exhibit_markdown(each)
+            lines += exhibits_markdown.lines(each)
         if part.page:
             lines += ["", f"[The whole report]({part.page}), record {code(part.record)}."]
     if index.resume:
@@ -153,34 +153,13 @@ def to_markdown(index: StudyIndex) -> str:
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n"
 
 
-def _exhibit_markdown(each: Exhibit) -> list[str]:
-    lines = ["", f"### {plain(each.title)}", "", *(f"**{plain(flag)}**\n" for flag in each.flags)]
-    if each.head:
-        lines += table(
-            [plain(name) for name in each.head], each.right, ([plain(cell) for cell in row] for row in each.rows)
-        )
-    if each.drawn and not each.head:
-        lines += ["```", *map(words.safe, each.drawn), "```"]
-    return [*lines, *(f"{plain(note)}\n" for note in each.notes)]
-
-
-@functools.cache
-def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("swapstone.report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: words.safe(value) if type(value) is str else value,
-    )
-    environment.globals.update({"tally": tally})
-    return environment.get_template("study.html.j2")
-
-
 def to_html(index: StudyIndex) -> str:
     """Render the index as one page that loads nothing; it links to the parts' own pages, which lie beside it."""
-    return _template().render(index=index)
-
-
-__all__ = ["PartSummary", "StudyIndex", "headlines", "summary", "tally", "to_html", "to_json", "to_markdown", "to_text"]
+    parts = tuple(
+        msgspec.structs.replace(
+            part,
+            exhibits=tuple(msgspec.structs.replace(each, name=f"{part.name}-{each.name}") for each in part.exhibits),
+        )
+        for part in index.parts
+    )
+    return template("study.html.j2").render(index=index, parts=parts, tally=tally)

@@ -168,18 +168,31 @@ class Engine:
         if self._own is not None:  # a program of the user's own runs once a trial, and its work is its own affair
             self._passes = dict.fromkeys(keys, 1)
             return
-        for done, key in enumerate(keys):
-            self._progress.calibrating(done, len(keys), key[1])
-            known = key in self._passes and (key in self._checks or key in once)
-            if not known:
-                self._passes.setdefault(key, self._calibrated(key, done))
+        unknown = [
+            (number, key)
+            for number, key in enumerate(keys)
+            if not (key in self._passes and (key in self._checks or key in once))
+        ]
+        with side_by_side(self._calibrated, unknown, self._target) as found:
+            for done, (_, key) in enumerate(unknown, start=len(keys) - len(unknown)):
+                self._progress.calibrating(done, len(keys), key[1])
+                passes, check = next(found)
+                self._passes.setdefault(key, passes)
+                self._learn_check(key, check)
         self._progress.calibrating(len(keys), len(keys), "")
 
-    def _calibrated(self, key: tuple[str, str], number: int) -> int:
-        """Measure one pass, then as many as should take a quarter of the time, and scale from those."""
+    def _calibrated(self, numbered: tuple[int, tuple[str, str]]) -> tuple[int, str]:
+        """Measure one pass, then as many as should take a quarter of the time, and scale from those.
+
+        May run in several threads at once, so it changes nothing of the engine.
+
+        Returns:
+            The number of passes, and the checksum of the work; empty where there is none.
+        """
+        number, key = numbered
         workload = self._prepared.workloads[key]
         baseline = next(iter(self._prepared.variants))
-        passes = 1
+        passes, check = 1, ""
         for attempt in range(3):
             program = self._prepared.programs[*key, baseline].in_block(0)
             answer = self._ask(f"calibrate-{number}-{attempt}", program, key, passes)
@@ -187,15 +200,15 @@ class Engine:
                 answer, Asked(workload, self._prepared.variants[baseline], program, ""), self._target.inspect
             )
             if outcome.status is not Status.OK:
-                return 1  # its trials will fail the same way, and the report will say so
-            self._learn_check(key, outcome.check)
+                return 1, check  # its trials will fail the same way, and the report will say so
+            check = check or outcome.check
             took_ns = max(1, dict(answer.facts).get("wall_ns", WORK_NS))
             wanted = WORK_NS // 4 if attempt < 2 else WORK_NS
             better = max(1, min(workload.max_passes, round(passes * wanted / took_ns)))
             if attempt == 2 or better <= passes:
-                return max(1, min(workload.max_passes, round(passes * WORK_NS / took_ns)))
+                return max(1, min(workload.max_passes, round(passes * WORK_NS / took_ns))), check
             passes = better
-        return passes
+        return passes, check
 
     def _run_block(self, block: int, still_open: tuple[Group, ...]) -> None:
         lost = self._given_up(block - 1)
@@ -211,7 +224,7 @@ class Engine:
                 self._progress.trial(trial, done, len(trials))
                 run, output = self._concluded(trial, next(attempts))
                 self._keep(run)
-                if self._own is not None and block == 0:
+                if self._own is not None and block == first_block(self._experiment):
                     self._stop_if_hopeless(run, output)
 
     def _attempt(self, trial: Trial) -> Attempt:
@@ -344,11 +357,26 @@ class Engine:
     def _look(self, block: int, still_open: tuple[Group, ...]) -> Look:
         runs = [run for run in self._runs.values() if run.trial.block <= block]
         cost: collections.Counter[Group] = collections.Counter()
+        made: collections.Counter[Group] = collections.Counter()
         for run in runs:
             if run.trial.block == block:
-                cost[run.trial.suite, run.trial.workload, run.trial.load] += run.elapsed_ns
-        next_block_ns = sum(cost[group] for group in still_open) // self._target.at_once
+                group = (run.trial.suite, run.trial.workload, run.trial.load)
+                cost[group] += run.elapsed_ns
+                made[group] += 1
+        next_block_ns = self._side_by_side_ns(
+            sum(cost[group] for group in still_open), sum(made[group] for group in still_open)
+        )
         return self._referee(runs, still_open, block, self._used_ns(block), next_block_ns)
 
     def _used_ns(self, block: int) -> int:
-        return sum(run.elapsed_ns for run in self._runs.values() if run.trial.block <= block) // self._target.at_once
+        cost: collections.Counter[int] = collections.Counter()
+        made: collections.Counter[int] = collections.Counter()
+        for run in self._runs.values():
+            if run.trial.block <= block:
+                cost[run.trial.block] += run.elapsed_ns
+                made[run.trial.block] += 1
+        return sum(self._side_by_side_ns(cost[number], made[number]) for number in cost)
+
+    def _side_by_side_ns(self, elapsed_ns: int, trials: int) -> int:
+        """Return how long a block's trials take together: as many at once as the target can run, and as there are."""
+        return elapsed_ns // max(1, min(self._target.at_once, trials))

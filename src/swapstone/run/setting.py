@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from swapstone.factors import Recipe, swap_commands, swap_memory_bytes
-from swapstone.model import USUAL_MEMORY_BYTES, Load, MachineNeeds, Trial, Workload
+from swapstone.model import USUAL_MEMORY_BYTES, Load, MachineNeeds, Workload
 from swapstone.targets import Setting, Target
 
 Result = TypeVar("Result")
+Asked = TypeVar("Asked")
 
 
 def setting_for(workload: Workload, recipe: Recipe, load: Load) -> Setting:
@@ -36,7 +37,7 @@ def setting_for(workload: Workload, recipe: Recipe, load: Load) -> Setting:
 
 @contextlib.contextmanager
 def side_by_side(
-    make: Callable[[Trial], Result], trials: Iterable[Trial], target: Target
+    make: Callable[[Asked], Result], trials: Iterable[Asked], target: Target
 ) -> Iterator[Iterator[Result]]:
     """Make trials, as many at once as their target can, and give the results in the order of the trials.
 

@@ -181,6 +181,7 @@ def run_of(
         started_unix_ns=times["started_unix_ns"],
         elapsed_ns=times["elapsed_ns"],
         output=output,
+        name=answer.name if answer else "",
     )
 
 

@@ -237,7 +237,7 @@ class VmTarget(Target):
         """Run one trial in a machine of its own, or take an equal one that was run before; see `Target.run`."""
         encode_request(request)  # what an agent would refuse, its name too, is refused here
         asked = self._asked(request, setting)
-        run = self._made(asked)
+        name, run = self._made(asked)
         greeting, answers = understood(run)
         if failed := next((ended for ended in greeting.ended if ended.kind == "prepare"), None):
             raise SettingError(
@@ -248,7 +248,7 @@ class VmTarget(Target):
         if len(answers) != 1 or answers[0].id != _TRIAL:
             raise TargetError(f"The guest gave {len(answers)} answers to one question.", run.console)
         booted = (("booted", setting.kernel),) if _is_kernel(greeting, asked.kind.parts.banner) else ()
-        return msgspec.structs.replace(answers[0], id=request.id, machine=(*booted, *greeting.pairs()))
+        return msgspec.structs.replace(answers[0], id=request.id, machine=(*booted, *greeting.pairs()), name=name)
 
     def make(self, plan: bytes, *, limit_ms: int, draw: int, setting: Setting = AS_IT_IS) -> GuestRun:
         """Make a run of a whole plan, or take it from an earlier time.
@@ -266,7 +266,7 @@ class VmTarget(Target):
             WireError: the plan is too large.
             UserError: nothing can be written to the cache, or there is no such kernel here.
         """
-        return self._made(self._order(plan, limit_ms=limit_ms, draw=draw, setting=setting))
+        return self._made(self._order(plan, limit_ms=limit_ms, draw=draw, setting=setting))[1]
 
     def name_of(self, request: TrialRequest, setting: Setting = AS_IT_IS) -> str:
         """Return a trial's digest: of all that it is a function of, 64 hexadecimal digits."""
@@ -297,16 +297,17 @@ class VmTarget(Target):
             machine = msgspec.structs.replace(machine, memory_bytes=setting.memory_bytes)
         return _Asked(kind, machine, guest.encode_order(plan, draw=draw, limit_ms=limit_ms, around=around))
 
-    def _made(self, asked: _Asked) -> GuestRun:
+    def _made(self, asked: _Asked) -> tuple[str, GuestRun]:
+        """Return a run with its name."""
         setup, inputs = self._setup(asked)
         digest = digest_of(inputs)
         known = self._runs.get(digest) if self._repeats and not self._ways.no_cache else None
         if known is not None:
-            return known
+            return digest, known
         run = self._boot(setup, inputs)
         if self._repeats and run.how is GuestEnd.FINISHED:  # the rest may have hung on this machine
             self._runs.put(digest, run)
-        return run
+        return digest, run
 
     def _setup(self, asked: _Asked) -> tuple[Setup, dict[str, bytes]]:
         machine = asked.machine

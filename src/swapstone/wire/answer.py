@@ -81,6 +81,7 @@ class AgentAnswer(Noun, frozen=True, kw_only=True):
         code: exit status, signal, errno or number of orphans, as `how` says; else 0.
         machine: pairs (name, text) of what a virtual machine says of itself around the trial (docs/virtual-machines.md); empty from
             other targets, and never on the wire.
+        name: digest of all that the run is a function of, on the virtual clock; empty elsewhere, and never on the wire.
     """
 
     id: str
@@ -93,6 +94,7 @@ class AgentAnswer(Noun, frozen=True, kw_only=True):
     how: Ended
     code: int
     machine: tuple[tuple[str, str], ...] = ()
+    name: str = ""
 
 
 def encode_answer_header() -> bytes:
