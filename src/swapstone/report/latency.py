@@ -111,11 +111,11 @@ def _table(context: ReportContext, group: Group, suffix: str) -> Exhibit:
         head=(
             "load",
             "variant",
-            "draws",
-            "wake-ups",
             "maximum",
             "average",
             *(f"p{percent:g}" for percent in _PERCENTS),
+            "draws",
+            "wake-ups",
         ),
         rows=tuple(_table_row(each) for _, _, each in shown),
         right=(False, False, True, True, True, True, True, True, True),
@@ -136,11 +136,11 @@ def _table_row(each: Latency) -> tuple[str, ...]:
     return (
         each.load,
         short(each.variant),
-        str(len(each.maxima)),
-        str(total(each)),
         spread(each.maxima),
         "" if average is None else words.digits(average / NS_PER_US),
         *("" if value is None else us(value) for value in known),
+        str(len(each.maxima)),
+        str(total(each)),
     )
 
 

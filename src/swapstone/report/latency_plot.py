@@ -64,7 +64,7 @@ class _Scale:
     def __init__(self, group: Group) -> None:
         self.end = top(group)
         most = max((count for each in group.found.values() for _, count in each.histogram), default=1)
-        self.decades = max(1, math.ceil(math.log10(max(most, 1)) + 1e-9))
+        self.decades = max(1, math.ceil(math.log10(max(most, 1)) - 1e-9))
 
     def x(self, value: float) -> float:
         return _LEFT + share(value, self.end) * (_WIDTH - _LEFT - _RIGHT)
