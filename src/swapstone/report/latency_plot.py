@@ -64,7 +64,7 @@ class _Scale:
     def __init__(self, group: Group) -> None:
         self.end = top(group)
         most = max((count for each in group.found.values() for _, count in each.histogram), default=1)
-        self.decades = max(1, math.ceil(math.log10(max(most, 1)) + 1e-9))
+        self.decades = max(1, math.ceil(math.log10(max(most, 1)) - 1e-9))
 
     def x(self, value: float) -> float:
         return _LEFT + share(value, self.end) * (_WIDTH - _LEFT - _RIGHT)
@@ -86,8 +86,10 @@ def svg(group: Group, title: str) -> str:
     parts, y = _legend(group.variants)
     for load in group.loads:
         here = [each for variant in group.variants if (each := group.found.get((load, variant))) is not None]
-        for start in range(0, len(here), _TOGETHER):
-            drawn, y = _panel(load, here[start : start + _TOGETHER], places, scale, y)
+        # As many in each panel, not all that fit in the first.
+        together = math.ceil(len(here) / max(1, math.ceil(len(here) / _TOGETHER)))
+        for start in range(0, len(here), max(1, together)):
+            drawn, y = _panel(load, here[start : start + together], places, scale, y)
             parts += drawn
     parts.append(
         _text((_LEFT + _WIDTH - _RIGHT) / 2, y + 4, "latency, us (logarithm of 1 us + latency)", anchor="middle")
