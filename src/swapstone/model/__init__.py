@@ -33,11 +33,13 @@ from swapstone.model.experiment import (
     Variant,
     layout_of,
 )
+from swapstone.model.histogram import percentile
 from swapstone.model.measure import (
     IDLE,
     Cpus,
     Direction,
     Load,
+    LoadSign,
     MachineNeeds,
     Metric,
     Quantity,
@@ -68,6 +70,7 @@ __all__ = [
     "LayoutSpread",
     "LevelChange",
     "Load",
+    "LoadSign",
     "MachineNeeds",
     "Metric",
     "Noise",
@@ -93,5 +96,6 @@ __all__ = [
     "Workload",
     "WorkloadPrecision",
     "layout_of",
+    "percentile",
     "unknown",
 ]
