@@ -56,4 +56,4 @@ static uint64_t pass(void) {
 
 static const struct parameter tasks[] = {ONE_AND_EIGHT("context_switch", ROUND_TRIPS)};
 
-WORKLOAD(.mode = WARM, .prepare = prepare_tasks, .pass = pass, .parameters = tasks);
+WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);

@@ -10,7 +10,6 @@ enum { STARTS = 25, COUNT_TEXT = 16, COULD_NOT_START = 127 };
 static char path[4096];
 
 static void prepare(void) {
-    prepare_tasks();
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length < 0)
         fail("readlink /proc/self/exe: %s", strerror(errno));

@@ -43,7 +43,6 @@ static void read_block(int file) {
 
 static void prepare(void) {
     unsigned count;
-    prepare_tasks();
     if (sscanf(parameter->argument, "%zu:%u", &block_size, &count) != 2 || count != parameter->size ||
         sscanf(parameter->text, "%zu blocks %zu times", &blocks, &repeats) != 2 ||
         parameter->ops * 1024 != block_size * blocks * repeats * count)

@@ -45,4 +45,4 @@ static uint64_t pass(void) {
 
 static const struct parameter tasks[] = {ONE_AND_EIGHT("floating_point", ROUNDS)};
 
-WORKLOAD(.mode = WARM, .prepare = prepare_tasks, .pass = pass, .parameters = tasks);
+WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);

@@ -22,4 +22,4 @@ static uint64_t pass(void) {
 
 static const struct parameter tasks[] = {ONE_AND_EIGHT("process_creation", PROCESSES)};
 
-WORKLOAD(.mode = WARM, .prepare = prepare_tasks, .pass = pass, .parameters = tasks);
+WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);

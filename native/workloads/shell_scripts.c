@@ -21,7 +21,6 @@ static char script[] = "sort <\"$1\" >\"$2.sorted\" || exit 2\n"
 static void prepare(void) {
     unsigned count;
     uint32_t random = 1;
-    prepare_tasks();
     if (sscanf(parameter->argument, "%u:%u", &scripts, &count) != 2 || count != parameter->size)
         fail("the parameter is not understood");
     int file = mkstemp(text);

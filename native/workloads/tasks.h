@@ -7,20 +7,10 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { MOST_TASKS = 8 };
-
-/* What each task found; shared, so that the parent can read it. */
-static uint64_t *found;
-
-static inline void prepare_tasks(void) {
-    found = mmap(NULL, MOST_TASKS * sizeof *found, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (found == MAP_FAILED)
-        fail("mmap: %s", strerror(errno));
-}
 
 /* Start a child of this process; it is told from its parent by 0. */
 static inline pid_t start_child(void) {
@@ -39,25 +29,33 @@ static inline void await_child(pid_t child, int expected) {
         fail("a process that should end with %d ended with status %d", expected, status);
 }
 
-/* Do the work, in as many tasks as the parameter says; each is told its number. All do the same work, so what
- * they find must be the same. */
+/* Do the work, in as many tasks as the parameter says; each is told its number. What they find comes through
+ * a pipe, which holds it all; all do the same work, so it must be the same. */
 static inline uint64_t in_tasks(uint64_t (*work)(unsigned task)) {
     pid_t tasks[MOST_TASKS];
+    uint64_t found[MOST_TASKS];
+    int results[2];
     unsigned count = (unsigned)parameter->size;
     if (count == 1)
         return work(0);
+    if (pipe(results) != 0)
+        fail("pipe: %s", strerror(errno));
     for (unsigned task = 0; task < count; task++) {
         tasks[task] = start_child();
         if (tasks[task] == 0) {
-            found[task] = work(task);
-            _exit(0);
+            uint64_t mine = work(task);
+            _exit(write(results[1], &mine, sizeof mine) != sizeof mine);
         }
     }
     for (unsigned task = 0; task < count; task++)
         await_child(tasks[task], 0);
+    if (read(results[0], found, count * sizeof *found) != (ssize_t)(count * sizeof *found))
+        fail("a task did not say what it found");
     for (unsigned task = 1; task < count; task++)
         if (found[task] != found[0])
             fail("two tasks did different work");
+    close(results[0]);
+    close(results[1]);
     return found[0];
 }
 

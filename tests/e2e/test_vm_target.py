@@ -86,3 +86,22 @@ def test_a_preloaded_allocator_is_unavailable_there(tmp_path: Path) -> None:
     asked = ("allocator=default,mimalloc", "--only", "b_malloc_tiny1", "--blocks", "1", "--target", "vm")
     result = swapstone(tmp_path, "compare", *asked, expect=2)
     assert "can't be preloaded on the target vm" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
+def test_the_price_of_preempt_rt_is_measured_alone_and_with_several_tasks(tmp_path: Path) -> None:
+    """One work of the kernel alone, and one that needs a shell in the image: all runs count, and both tables are printed."""
+    record = tmp_path / "r"
+    works = ("--only", "syscall (8 tasks)", "--only", "shell_scripts(1)")
+    asked = ("kernel=generic,rt", "--suite", "throughput", *works, "--blocks", "1")
+    shown = swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    runs = runs_of(record)
+    assert {run["status"] for run in runs} == {"ok"} and len(runs) == 8
+    assert {(run["trial"]["variant"], dict(run["observed"])["kernel"]) for run in runs} == {
+        ("kernel=generic", "generic"),
+        ("kernel=rt", "rt"),
+    }
+    assert len({(run["trial"]["workload"], run["check"]) for run in runs}) == 2
+    said = " ".join(shown.stdout.split())
+    assert "one task (as table 12" in said and "eight tasks at once (as table 13" in said

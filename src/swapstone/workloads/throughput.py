@@ -78,8 +78,8 @@ SUITE = Suite(
         *_both("pipe", "write 512 bytes into one's own pipe and read them back, 4000 times"),
         *_both("context_switch", "two processes hand a number to and fro through two pipes, 2000 times", waits=True),
         *_both("process_creation", "start a process that ends at once, and wait for it, 100 times", waits=True),
-        *_scripts(1, "run a shell script of ten commands"),
-        *_scripts(8, "run a shell script of ten commands eight times at once"),
+        *_scripts(1, "run a shell script of nine commands"),
+        *_scripts(8, "run a shell script of nine commands eight times at once"),
         *_both("syscall", "five cheap system calls, 4000 times"),
     ),
 )

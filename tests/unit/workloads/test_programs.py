@@ -1,6 +1,7 @@
 """Every workload is built with both C libraries and run: does it do its work, the same work, and say so as agreed?"""
 
 import subprocess
+import urllib.parse
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ def measure(program: Path, passes: int, workload: Workload, cwd: Path) -> dict[s
     match = REPORT.fullmatch(result.stdout)
     assert match, result.stdout + result.stderr
     assert (result.returncode, result.stderr) == (0, "")
-    assert match["name"] == workload.name
+    assert urllib.parse.unquote(match["name"]) == workload.name
     assert match["passes"] == str(passes)
     assert match["lines"].count("\n") == passes
     assert int(match["virt"]) >= int(match["res"]) >= int(match["dirty"]) > 0

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.build.parts import part_of
 from swapstone.model import Cpus, UserError, Workload
 from swapstone.model.share import share_dir
-from swapstone.workloads import SUITES, find_suite, find_workload, find_workloads
+from swapstone.report.throughput import ROWS
+from swapstone.workloads import SUITES, find_suite, find_workload, find_workloads, throughput
 
 SOURCES = share_dir() / "native" / "workloads"
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "workloads.md").read_text()
@@ -79,7 +81,8 @@ def test_time_that_leads_is_the_honest_one(workload: Workload) -> None:
 
 def test_work_with_threads_may_use_all_processors_and_no_other_work_may() -> None:
     threaded = {Path(workload.source).stem for workload in EVERY if "-pthread" in workload.libraries}
-    assert threaded == {Path(workload.source).stem for workload in EVERY if workload.cpus is Cpus.ALL}
+    alone = [workload for workload in EVERY if not workload.name.endswith(throughput.SEVERAL)]
+    assert threaded == {Path(workload.source).stem for workload in alone if workload.cpus is Cpus.ALL}
     assert {stem for stem in threaded if stem.startswith("b_")} == {
         Path(name).stem for name in PUBLISHED if "thread" in name
     }
@@ -109,8 +112,23 @@ def test_round_brackets_and_number_signs_stand_for_themselves() -> None:
 def test_without_patterns_all_workloads_of_the_suites_are_chosen() -> None:
     assert len(find_workloads(["libc"])) == 27
     both = find_workloads(["libc-extra", "libc", "libc"])
-    assert [workload for _, workload in both] == EVERY
+    assert [workload for _, workload in both] == [*find_suite("libc").workloads, *find_suite("libc-extra").workloads]
     assert {suite for suite, _ in both} == {"libc", "libc-extra"}
+
+
+def test_works_of_throughput_are_there_alone_and_for_several_tasks() -> None:
+    works = [workload.name for workload in find_suite("throughput").workloads]
+    assert works[1::2] == [f"{name} (8 tasks)" for name in works[::2]]
+    assert works[::2] == [name for name, _ in ROWS]
+    several = [workload for workload in find_suite("throughput").workloads if workload.name.endswith(" (8 tasks)")]
+    assert {(workload.cpus, workload.waits) for workload in several} == {(Cpus.ALL, True)}
+
+
+def test_parts_that_a_work_uses_are_of_an_image_and_keep_it_from_no_target() -> None:
+    using = {workload.name: workload for workload in EVERY if workload.parts}
+    assert set(using) == {f"shell_scripts({n}){tasks}" for n in (1, 8) for tasks in ("", " (8 tasks)")}
+    assert {part_of(part).name for workload in using.values() for part in workload.parts} == {"busybox"}
+    assert {workload.machine for workload in using.values()} == {None}
 
 
 def test_a_workload_is_found_by_its_exact_name() -> None:

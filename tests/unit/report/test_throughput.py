@@ -1,0 +1,202 @@
+"""The published page's tables of throughput, with ours: numbers that were worked out by hand."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.unit.builders import experiment
+
+from swapstone.model import Analysis, Comparison, Direction, FactorLevels, Metric, Noise, Quantity, Scale, Verdict
+from swapstone.report.context import ReportContext
+from swapstone.report.exhibit import Exhibit
+from swapstone.report.exhibits import exhibits
+from swapstone.report.throughput import HEAD, ROWS, make, same_way
+
+WALL = Metric(name="wall", unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning="elapsed")
+CPU = msgspec.structs.replace(WALL, name="cpu")
+QUIET = Noise(cpu_pressure_percent=None, cpu_pressure_max_percent=None, steal_percent=None, load1=None, busy=False)
+
+
+def comparison(work: str, generic: tuple[float, ...], rt: tuple[float, ...], **changes: object) -> Comparison:
+    fields: dict[str, object] = {
+        "suite": "throughput",
+        "workload": work,
+        "load": "idle",
+        "metric": WALL,
+        "baseline": "kernel=generic",
+        "candidate": "kernel=rt",
+        "baseline_values": generic,
+        "candidate_values": rt,
+        "scale": Scale.RATIO,
+        "effect": None,
+        "low": None,
+        "high": None,
+        "confidence": 0.95,
+        "p_value": None,
+        "smallest_visible": None,
+        "exact": False,
+        "verdict": Verdict.WORSE,
+        **changes,
+    }
+    return Comparison(**fields)  # type: ignore[arg-type] # one of its fields at a time
+
+
+def analysis(*comparisons: Comparison) -> Analysis:
+    return Analysis(
+        comparisons=comparisons,
+        indices=(),
+        nulls=(),
+        noise=QUIET,
+        caveats=(),
+        failures=(),
+        blocks=3,
+        runs=12,
+        correction="none",
+    )
+
+
+def context(*factors: tuple[str, tuple[str, ...]], target: str = "vm") -> ReportContext:
+    chosen = factors or (("kernel", ("generic", "rt")),)
+    subject = experiment(
+        factors=tuple(FactorLevels(factor=name, levels=levels) for name, levels in chosen),
+        loads=("idle", "cyclictest"),
+        target=target,
+    )
+    return ReportContext(experiment=subject, record_id="r", record_path="r")
+
+
+def only(*comparisons: Comparison) -> Exhibit:
+    (found,) = make(context(), analysis(*comparisons))
+    return found
+
+
+PIPE = (
+    comparison("pipe", (1000.0, 1200.0, 9999.0), (1500.0, 1400.0, 1600.0)),
+    comparison("pipe", (1.0,), (2400.0, 2400.0, 1.0), load="cyclictest"),
+    comparison("pipe", (1.0, 1.0, 1.0), (1.0, 1.0, 1.0), metric=CPU),
+)
+"""Medians: 1200, 1500 and 2400 ns: 833333, 666667 and 416667 a second; 80 % and 50 %. The other load's generic is not looked at."""
+
+
+def test_rates_and_percentages_are_of_medians_and_of_the_idle_generic_kernel() -> None:
+    found = only(*PIPE)
+    assert found.name == "throughput-single"
+    row, index = found.data
+    assert row["generic_per_second"] == pytest.approx(1e9 / 1200)
+    assert row["rt_per_second"] == pytest.approx(1e9 / 1500)
+    assert row["rt_cyclictest_per_second"] == pytest.approx(1e9 / 2400)
+    assert row["rt_percent"] == pytest.approx(80.0)
+    assert row["rt_cyclictest_percent"] == pytest.approx(50.0)
+    # The page: 487314.9 and 482060.0 of 612119.9.
+    assert row["published_rt_percent"] == pytest.approx(79.611, abs=0.001)
+    assert row["published_rt_cyclictest_percent"] == pytest.approx(78.753, abs=0.001)
+    assert (row["rt_same_way"], row["rt_cyclictest_same_way"]) == ("yes", "yes")
+    assert index["work"] == "index"
+    assert (index["rt_percent"], index["generic_per_second"]) == (pytest.approx(80.0), None)
+
+
+def test_cells_are_what_a_reader_sees() -> None:
+    found = only(*PIPE)
+    assert found.head == HEAD
+    assert found.rows[0] == ("pipe", "833 k/s", "667 k/s", "417 k/s", "80.0", "50.0", "79.6", "78.8", "yes, yes")
+    assert found.rows[1] == ("index", "-", "-", "-", "80.0", "50.0", "79.6", "78.8", "yes, yes")
+    assert {len(row) for row in found.rows} == {len(found.head)} == {len(found.right)}
+
+
+def test_several_tasks_have_a_table_of_their_own_with_the_page_s_other_figures() -> None:
+    found = only(comparison("file_copy(256) (8 tasks)", (100.0,), (200.0,)))
+    assert found.name == "throughput-several"
+    # The page: 27474.4 of 253687.9.
+    assert found.rows[0] == ("file_copy(256)", "10 M/s", "5 M/s", "-", "50.0", "-", "10.8", "10.3", "yes, -")
+    assert any("share the one processor of the virtual machine" in note for note in found.notes)
+    on_host = make(context(target="host"), analysis(comparison("pipe (8 tasks)", (1.0,), (2.0,))))
+    assert any("share this machine's processors" in note for note in on_host[0].notes)
+
+
+def test_the_index_is_the_geometric_mean_over_the_rows_that_both_have() -> None:
+    found = only(comparison("pipe", (100.0,), (200.0,)), comparison("syscall", (100.0,), (800.0,)))
+    *_, index = found.data
+    assert index["rt_percent"] == pytest.approx(25.0)  # the root of 1/2 * 1/8
+    # The root of 487314.9 / 612119.9 * 436596.3 / 478285.9.
+    assert index["published_rt_percent"] == pytest.approx(85.248, abs=0.001)
+    assert any("over 2 rows; the page's is the same mean over those rows (its index has 12)" in n for n in found.notes)
+
+
+def test_with_all_rows_the_page_s_index_is_its_own() -> None:
+    found = only(*(comparison(work, (100.0,), (125.0,)) for work, _ in ROWS))
+    assert [row["work"] for row in found.data] == [*(work for work, _ in ROWS), "index"]
+    assert found.data[-1]["rt_percent"] == pytest.approx(80.0)
+    assert found.data[-1]["published_rt_percent"] == pytest.approx(100 * 626.4 / 773.4)
+    assert any("over 12 rows; the page's is its own index" in note for note in found.notes)
+
+
+def test_what_points_another_way_is_counted_and_named() -> None:
+    found = only(
+        comparison("integer", (100.0,), (101.0,)),  # within 2 %, as the page's 100.3
+        comparison("floating_point", (100.0,), (110.0,)),  # the page's is 99.99
+        comparison("exec", (100.0,), (90.0,)),  # the page's is 78.2
+        comparison("pipe", (100.0,), (103.0,)),
+    )
+    assert [row["rt_same_way"] for row in found.data[:-1]] == ["yes", "no", "no", "yes"]
+    assert "rt: 2 of 4 rows the same way as the page; another way: floating_point, exec." in found.notes
+    assert any(note.startswith("rt + cyclictest: not measured") for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "same"),
+    [
+        (0.97, 0.5, True),
+        (0.99, 0.5, False),
+        (0.99, 1.01, True),
+        (0.9805, 1.0, True),
+        (1.03, 0.97, False),
+        (1.03, 1.2, True),
+        (None, 0.9, None),
+        (0.9, None, None),
+    ],
+)
+def test_same_way(ours: float | None, theirs: float | None, same: bool | None) -> None:
+    assert same_way(ours, theirs, 0.02) is same
+
+
+def test_the_order_of_the_levels_does_not_matter() -> None:
+    turned = comparison("pipe", (1500.0,), (1200.0,), baseline="kernel=rt", candidate="kernel=generic")
+    (found,) = make(context(("kernel", ("rt", "generic"))), analysis(turned))
+    assert found.data[0]["rt_percent"] == pytest.approx(80.0)
+
+
+def test_of_several_comparisons_the_side_with_most_blocks_counts() -> None:
+    few = comparison("pipe", (5000.0,), (1.0,), candidate="kernel=full")
+    whole = comparison("pipe", (1000.0, 1000.0), (2000.0, 2000.0))
+    subject = context(("kernel", ("generic", "full", "rt")))
+    for order in ((few, whole), (whole, few)):
+        assert make(subject, analysis(*order))[0].data[0]["generic_per_second"] == pytest.approx(1e6)
+
+
+def test_another_factor_gives_a_table_for_each_of_its_levels() -> None:
+    sides = [
+        comparison(
+            "pipe", (100.0,), (after,), baseline=f"kernel=generic,libc={libc}", candidate=f"kernel=rt,libc={libc}"
+        )
+        for libc, after in (("glibc", 200.0), ("musl", 400.0))
+    ]
+    found = make(context(("kernel", ("generic", "rt")), ("libc", ("glibc", "musl"))), analysis(*sides))
+    assert [each.name for each in found] == ["throughput-single-1", "throughput-single-2"]
+    assert found[1].title.endswith(", libc=musl")
+    assert [each.data[0]["rt_percent"] for each in found] == [pytest.approx(50.0), pytest.approx(25.0)]
+
+
+@pytest.mark.parametrize("verdict", [Verdict.INVALID, Verdict.UNAVAILABLE])
+def test_what_was_refused_gives_no_number(verdict: Verdict) -> None:
+    assert make(context(), analysis(comparison("pipe", (100.0,), (200.0,), verdict=verdict))) == ()
+
+
+def test_records_of_another_kind_have_no_such_table() -> None:
+    pipe = comparison("pipe", (100.0,), (200.0,))
+    assert make(context(("libc", ("glibc", "musl"))), analysis(pipe)) == ()
+    assert make(context(("kernel", ("generic", "full"))), analysis(pipe)) == ()
+    assert make(context(), analysis(msgspec.structs.replace(pipe, suite="libc"))) == ()
+
+
+def test_reports_have_it() -> None:
+    assert [found.name for found in exhibits(context(), analysis(*PIPE))] == ["throughput-single"]
