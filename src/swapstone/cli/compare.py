@@ -56,7 +56,13 @@ class _CompareCommand(ProgramCommand):
 
 @click.command(cls=_CompareCommand)
 @click.argument("factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...]]...")
-@click.option("--suite", "suites", multiple=True, metavar="NAME", help="A suite of workloads; may be repeated.  [as the factor needs, or libc]")
+@click.option(
+    "--suite",
+    "suites",
+    multiple=True,
+    metavar="NAME",
+    help="A suite of workloads; may be repeated.  [as the factor needs, or libc]",
+)
 @building_options
 @running_options
 @measuring
@@ -146,9 +152,7 @@ def _usual_suites(factors: Iterable[FactorLevels], only: tuple[str, ...]) -> tup
     """
     known = {suite.name: suite for suite in SUITES}
     found = tuple(
-        dict.fromkeys(
-            suite for choice in factors if (suite := _SUITES_OF_FACTORS.get(choice.factor, "")) in known
-        )
+        dict.fromkeys(suite for choice in factors if (suite := _SUITES_OF_FACTORS.get(choice.factor, "")) in known)
     )
     libc = [workload.name for workload in known[_USUAL_SUITE].workloads]
     about_libc = only and all(any(fnmatchcase(name, pattern) for name in libc) for pattern in only)

@@ -12,13 +12,17 @@ from swapstone.model import MachineNeeds, UserError
 SWAP_MIB = 256
 """Size of either device: of the flash of the board that the published page measured."""
 
-FLASH_RATE = 30
+FLASH_RATE = 26
 """Limit of the level ``flash``, in null_blk's unit: MiB a second of reads and writes; calibrated, see docs/swap.md."""
 
 _MOST_RATE = 1024
 _FLASH = "nullb1"
 _OF_FLASH = f"after /sys/kernel/config/nullb/{_FLASH}/"
-_KEPT = {"memory_backed": "1", "irqmode": "2", "completion_nsec": "100000"}  # what makes it a slow device that keeps what it is given
+_KEPT = {
+    "memory_backed": "1",
+    "irqmode": "2",
+    "completion_nsec": "100000",
+}  # what makes it a slow device that keeps what it is given
 _LEVEL = re.compile(r"flash(?::(?P<rate>[1-9][0-9]{0,3}))?|zram:(?P<algorithm>[a-z0-9]+(?:-[a-z0-9]+)*)", re.ASCII)
 _CHOSEN = re.compile(r"\[([\w-]+)\]")  # of the algorithms in comp_algorithm, the chosen one stands in brackets
 

@@ -67,7 +67,9 @@ def encode_named_figures(said: NamedFigures) -> bytes:
     """Return what a program prints that says this; numbers are written with as many decimals as they need, up to nine."""
     lines = [_HEADER.decode(), f"name {said.name}"]
     lines += [f"figure {name} {'-' if value is None else _written(value)}" for name, value in said.figures]
-    lines += [f"series {name} {len(values)}" + "".join(f" {_written(v)}" for v in values) for name, values in said.series]
+    lines += [
+        f"series {name} {len(values)}" + "".join(f" {_written(v)}" for v in values) for name, values in said.series
+    ]
     text = "".join(f"{line}\n" for line in lines) + f"end {len(lines)}"
     return f"{text} {zlib.crc32(text.encode()):08x}\n".encode()
 
