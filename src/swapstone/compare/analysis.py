@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from swapstone.compare.caveats import DIFFERENT, caveats_of
 from swapstone.compare.collect import collect
 from swapstone.compare.crossed import crossed
@@ -63,9 +65,11 @@ def analyse(
             *size_rows(experiment, variants, workloads, sizes or {}),
         ],
     )
-    busy = busy_loads(runs, workloads)
+    exact = experiment.clock == "virtual"  # what waits for a processor there is the work itself, and its time is exact
+    busy = frozenset[str]() if exact else busy_loads(runs, workloads)
     comparisons = _judged(experiment, rows, busy)
     noise = noise_of(runs, workloads)
+    noise = msgspec.structs.replace(noise, busy=noise.busy and not exact)
     crossing = crossed(experiment, variants, workloads, cells, sizes=sizes or {}, busy=busy)
     every_index = indices(rows, experiment.confidence, layouts=bool(experiment.layouts))
     copies = [variant.label for variant in variants if variant.copy is not Copy.FIRST]

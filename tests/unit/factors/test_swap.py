@@ -55,7 +55,9 @@ def test_levels_of_a_rate_and_of_other_algorithms_have_one_name_each() -> None:
         parse_choice(f"swap=flash,flash:{FLASH_RATE}")
 
 
-@pytest.mark.parametrize("text", ["flash:", "flash:0", "flash:007", "flash:1.5", "flash:-1", "zram", "zram:", "zram:LZ4", "zram:lz4;ls"])
+@pytest.mark.parametrize(
+    "text", ["flash:", "flash:0", "flash:007", "flash:1.5", "flash:-1", "zram", "zram:", "zram:LZ4", "zram:lz4;ls"]
+)
 def test_what_is_neither_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="level"):
         find_level(SWAP, text)
