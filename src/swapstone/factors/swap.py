@@ -12,7 +12,7 @@ from swapstone.model import MachineNeeds, UserError
 SWAP_MIB = 256
 """Size of either device: of the flash of the board that the published page measured."""
 
-FLASH_RATE = 30
+FLASH_RATE = 26
 """Limit of the level ``flash``, in null_blk's unit: MiB a second of reads and writes; calibrated, see docs/swap.md."""
 
 _MOST_RATE = 1024

@@ -64,7 +64,7 @@ TOUCH_METRICS: tuple[Metric, ...] = (
     _metric(
         "working_set",
         "B",
-        Quantity.SIZE,
+        Quantity.MEMORY,
         Direction.NEITHER,
         "size of the memory that was written and then touched",
     ),

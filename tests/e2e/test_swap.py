@@ -1,0 +1,72 @@
+"""`swap=`: a flash and zram in real machines, from the command line to the record."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from swapstone.cli.compare import _usual_suites
+from swapstone.cli.studies import load_study
+from swapstone.factors import parse_choice
+from swapstone.workloads import SUITES
+from tests.e2e.cli import runs_of, swapstone
+
+
+def test_a_factor_of_the_machine_has_a_suite_of_its_own() -> None:
+    swap, libc = parse_choice("swap=flash,zram:lz4"), parse_choice("libc=glibc,musl")
+    assert _usual_suites((swap,), ()) == ("swap",)
+    assert _usual_suites((libc, swap), ()) == ("swap",)
+    assert _usual_suites((libc,), ()) == ("libc",)
+    assert _usual_suites((), ()) == ("libc",)
+    assert _usual_suites((swap,), ("fill*",)) == ("swap",)
+    assert _usual_suites((swap,), ("b_string_strlen",)) == ("libc",)
+    known = {suite.name for suite in SUITES}
+    assert _usual_suites((parse_choice("kernel=generic,rt"),), ()) == (
+        ("latency",) if "latency" in known else ("libc",)
+    )
+
+
+def test_the_study_compares_the_pages_two_devices() -> None:
+    study = load_study("zram-vs-flash")
+    assert (study.published, study.suites) == ("zram-vs-flash", ("swap",))
+    assert [(factor.name, factor.levels[0]) for factor in study.factor] == [("swap", "flash")]
+    assert parse_choice(f"swap={','.join(study.factor[0].levels)}").levels == study.factor[0].levels
+
+
+def test_swap_is_refused_where_no_machine_is_started(tmp_path: Path) -> None:
+    result = swapstone(tmp_path, "compare", "swap=flash,zram:lz4", "--target", "host", expect=2)
+    assert "the factor swap needs one" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
+def test_flash_wears_and_zram_does_not_and_an_algorithm_that_is_missing_is_named(tmp_path: Path) -> None:
+    assert shutil.which("qemu-system-x86_64"), "install it: apt-get install qemu-system-x86"
+    record = tmp_path / "r"
+    asked = ("swap=flash,zram:lz4,zram:842", "--only", "fill (100 % random)", "--blocks", "1", "--seed", "4")
+    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    runs = {run["trial"]["variant"]: run for run in runs_of(record) if run["trial"]["block"] == 1}
+    flash, zram, missing = (runs[f"swap={level}"] for level in ("flash", "zram:lz4", "zram:842"))
+    assert (flash["status"], dict(flash["observed"])["swap"]) == ("ok", "flash")
+    assert (zram["status"], dict(zram["observed"])["swap"]) == ("ok", "zram:lz4")
+    assert missing["status"] == "failed"
+    assert "zram has no algorithm 842; it has: lzo [lzo-rle] lz4" in missing["reason"]
+
+    def figures(run: dict[str, object]) -> dict[str, float]:
+        return {sample["metric"]: sample["values"][0] for sample in run["samples"]}  # type: ignore[attr-defined] # JSON
+
+    on_flash, on_zram = figures(flash), figures(zram)
+    assert on_zram["flash_written"] == 0 < on_zram["swapped_out"]
+    assert on_flash["flash_written"] == on_flash["swapped_out"] > 200 << 20
+    # Of random data zram must keep whole pages, and swapping them out gains nothing.
+    assert on_zram["compression"] < 1.1 and on_flash["compression"] == 1
+    assert on_zram["reached"] < on_flash["reached"]
+    series = {sample["metric"]: sample["values"] for sample in flash["series"]}
+    assert sum(series["so"]) * 1024 == on_flash["swapped_out"]
+    assert max(series["swpd"]) <= 256 << 10
+    assert json.loads((record / "experiment.json").read_text())["target"] == "vm"
+    assert "2 of 2 trials gave the same bytes" in swapstone(tmp_path, "verify", str(record), "--recompute", "2").stdout

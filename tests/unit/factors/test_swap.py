@@ -1,0 +1,89 @@
+"""The factor swap: what its levels are called, what they ask of a machine, and what it sees in what a machine said."""
+
+import pytest
+
+from swapstone.factors import SWAP, Evidence, Recipe, find_level, parse_choice, swap_commands, swap_memory_bytes
+from swapstone.factors.swap import FLASH_RATE, SWAP_MIB
+from swapstone.model import IDLE, USUAL_MEMORY_BYTES, MachineNeeds, UserError, Workload
+from swapstone.run.setting import setting_for
+
+HEAD = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+FLASH = HEAD + "/dev/nullb1                             partition\t262140\t\t5008\t\t-2\n"
+ZRAM = HEAD + "/dev/zram0                              partition\t262140\t\t6912\t\t-2\n"
+SET_UP = {"memory_backed": "1\n", "irqmode": "2\n", "completion_nsec": "100000\n", "mbps": f"{FLASH_RATE}\n"}
+
+
+def seen(swaps: str, algorithms: str = "lzo [lzo-rle] lz4 lz4hc zstd \n", **flash: str) -> str | None:
+    said = {f"after /sys/kernel/config/nullb/nullb1/{name}": text for name, text in (SET_UP | flash).items()}
+    said |= {"after /proc/swaps": swaps, "after /sys/block/zram0/comp_algorithm": algorithms}
+    return SWAP.observe(Evidence(interp=None, objects=(), machine=tuple(said.items())))
+
+
+def test_flash_is_seen_by_its_device_and_its_rate() -> None:
+    assert seen(FLASH) == "flash"
+    assert seen(FLASH, mbps="10\n") == "flash:10"
+    assert seen(FLASH, mbps="0\n") == "nullb1 without a limit"
+    assert seen(FLASH, mbps="") == "nullb1 without a limit"
+
+
+@pytest.mark.parametrize("name", ["memory_backed", "irqmode", "completion_nsec"])
+def test_a_block_device_that_is_set_up_otherwise_is_no_flash(name: str) -> None:
+    assert seen(FLASH, **{name: "0\n"}) == f"nullb1 with {name}=0"
+    assert seen(FLASH, **{name: ""}) == f"nullb1 with {name}=unknown"
+
+
+def test_another_block_device_is_itself() -> None:
+    assert seen(FLASH.replace("nullb1", "nullb0")) == "nullb0"
+
+
+def test_zram_is_seen_by_the_algorithm_that_was_read_back() -> None:
+    assert seen(ZRAM) == "zram:lzo-rle"
+    assert seen(ZRAM, "lzo lzo-rle lz4 lz4hc [zstd] \n") == "zram:zstd"
+    assert seen(ZRAM, "") == "zram with an unknown algorithm"
+
+
+def test_no_device_is_unknown_and_two_are_two() -> None:
+    assert seen(HEAD) is None
+    assert seen("") is None
+    assert seen(ZRAM + FLASH.removeprefix(HEAD)) == "flash+zram:lzo-rle"
+
+
+def test_levels_of_a_rate_and_of_other_algorithms_have_one_name_each() -> None:
+    assert parse_choice("swap=flash,flash:10,zram:842").levels == ("flash", "flash:10", "zram:842")
+    assert find_level(SWAP, f"flash:{FLASH_RATE}").name == "flash"
+    with pytest.raises(UserError, match="'flash' twice"):
+        parse_choice(f"swap=flash,flash:{FLASH_RATE}")
+
+
+@pytest.mark.parametrize(
+    "text", ["flash:", "flash:0", "flash:007", "flash:1.5", "flash:-1", "zram", "zram:", "zram:LZ4", "zram:lz4;ls"]
+)
+def test_what_is_neither_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="level"):
+        find_level(SWAP, text)
+
+
+def test_a_rate_that_can_not_be_limited_is_refused() -> None:
+    assert find_level(SWAP, "flash:1024").name == "flash:1024"
+    with pytest.raises(UserError) as caught:
+        find_level(SWAP, "flash:1025")
+    assert caught.value.hint == "The most is flash:1024."
+
+
+def test_a_level_is_one_command_and_all_have_the_same_flash() -> None:
+    assert swap_commands("") == ()
+    assert swap_commands("flash") == (f"/swapstone/swap.sh flash {FLASH_RATE} {SWAP_MIB}",)
+    assert swap_commands("flash:10") == (f"/swapstone/swap.sh flash 10 {SWAP_MIB}",)
+    assert swap_commands("zram:lzo-rle") == (f"/swapstone/swap.sh zram:lzo-rle {FLASH_RATE} {SWAP_MIB}",)
+
+
+def test_the_content_of_the_flash_comes_on_top_of_a_machines_memory() -> None:
+    def memory(swap: str, needed: int) -> int:
+        work = Workload(name="w", describes="", metrics=(), machine=MachineNeeds(memory_bytes=needed))
+        return setting_for(work, Recipe(swap=swap), IDLE).memory_bytes
+
+    assert swap_memory_bytes("") == 0
+    assert memory("", 0) == 0
+    assert memory("", 64 << 20) == 64 << 20
+    assert memory("zram:lz4", 64 << 20) == memory("flash", 64 << 20) == (64 + SWAP_MIB) << 20
+    assert memory("flash", 0) == USUAL_MEMORY_BYTES + (SWAP_MIB << 20)

@@ -1,0 +1,145 @@
+"""Named figures and series: nothing is read that is not whole and exactly as described."""
+
+import re
+import subprocess
+import zlib
+from pathlib import Path
+
+import pytest
+
+from swapstone.build import BASE_RECIPE, build_workload, provide
+from swapstone.model import Sample, WireError, Workload
+from swapstone.workloads import find_suite, find_workload, read_figures
+from swapstone.workloads.figures_format import NamedFigures, decode_named_figures, encode_named_figures
+
+WORK = find_workload("swap", "touch (random, 1.5)")
+SAID = NamedFigures(
+    name="touch",
+    figures=(("touch_time", 37.543), ("swap_ins", 5.0), ("majflt", 0.0), ("in_rate", None), ("working_set", 8388608.0)),
+    series=(("so", (0.0, 1024.0)), ("at_ns", (1000000001.0, 2000000000.0))),
+)
+LINES = """swapstone-figures 1
+name touch
+figure touch_time 37.543
+figure swap_ins 5
+figure majflt 0
+figure in_rate -
+figure working_set 8388608
+series so 2 0 1024
+series at_ns 2 1000000001 2000000000
+"""
+
+
+def sealed(lines: str, count: int | None = None) -> bytes:
+    text = f"{lines}end {lines.count(chr(10)) if count is None else count}"
+    return f"{text} {zlib.crc32(text.encode()):08x}\n".encode()
+
+
+WHOLE = sealed(LINES)
+
+
+def test_what_is_written_is_read_and_what_is_read_is_written() -> None:
+    assert decode_named_figures(WHOLE) == SAID
+    assert encode_named_figures(SAID) == WHOLE
+
+
+def test_every_truncation_is_an_error() -> None:
+    for size in range(len(WHOLE)):
+        with pytest.raises(WireError):
+            decode_named_figures(WHOLE[:size])
+
+
+def test_a_line_left_out_or_doubled_is_an_error() -> None:
+    lines = WHOLE.splitlines(keepends=True)
+    for at in range(len(lines)):
+        for changed in ([*lines[:at], *lines[at + 1 :]], [*lines[: at + 1], *lines[at:]]):
+            with pytest.raises(WireError):
+                decode_named_figures(b"".join(changed))
+
+
+def test_any_changed_byte_is_an_error() -> None:
+    for at in range(len(WHOLE)):
+        changed = bytearray(WHOLE)
+        changed[at] ^= 1
+        with pytest.raises(WireError):
+            decode_named_figures(bytes(changed))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("figures 1", "figures 2", "Line 1 "),
+        ("name touch", "name Touch", "does not name the program"),
+        ("37.543", "37,543", "not a number"),
+        ("37.543", "-37.543", "not a number"),
+        ("37.543", "037", "not a number"),
+        ("37.543", "nan", "not a number"),
+        ("37.543", "1e9", "not a number"),
+        ("figure swap_ins 5", "figure swap_ins 5 6", "is no figure"),
+        ("figure swap_ins 5", "figure swap_ins", "neither a figure nor a series"),
+        ("figure swap_ins 5", "figure  swap_ins 5", "neither a figure nor a series"),
+        ("figure swap_ins 5", "fact swap_ins 5", "neither a figure nor a series"),
+        ("figure swap_ins 5", "figure touch_time 5", "a second time"),
+        ("so 2 0 1024", "so 3 0 1024", "should have 3 values, and has 2"),
+        ("so 2 0 1024", "so 1 1024", "not equally long"),
+        ("2000000000\n", "2000000000\nfigure more 1\n", "comes after a series"),
+    ],
+)
+def test_what_is_not_described_is_named_though_it_is_sealed(before: str, after: str, words: str) -> None:
+    with pytest.raises(WireError, match=re.escape(words)):
+        decode_named_figures(sealed(LINES.replace(before, after, 1)))
+
+
+def test_a_wrong_count_is_an_error_though_it_is_summed() -> None:
+    with pytest.raises(WireError, match="there were 8 lines, and there were 9"):
+        decode_named_figures(sealed(LINES, 8))
+
+
+def test_nothing_may_follow_the_end() -> None:
+    for more in (b"x", b"\n", WHOLE):
+        with pytest.raises(WireError):
+            decode_named_figures(WHOLE + more)
+
+
+def test_a_workloads_figures_are_its_metrics_and_what_was_not_measured_is_left_out() -> None:
+    found = read_figures(WORK, WHOLE)
+    assert found.samples == (
+        Sample(metric="touch_time", values=(37.543,)),
+        Sample(metric="swap_ins", values=(5.0,)),
+        Sample(metric="majflt", values=(0.0,)),
+        Sample(metric="working_set", values=(8388608.0,)),
+    )
+    assert found.series == (
+        Sample(metric="so", values=(0.0, 1024.0)),
+        Sample(metric="at_ns", values=(1000000001.0, 2000000000.0)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        ("name touch", "name fill", "speaks as 'fill', not as 'touch'"),
+        ("figure majflt 0\n", "", "majflt"),
+        ("figure majflt 0\n", "figure majflt 0\nfigure other 1\n", "other"),
+    ],
+)
+def test_another_programs_figures_are_refused(before: str, after: str, words: str) -> None:
+    with pytest.raises(WireError, match=words):
+        read_figures(WORK, sealed(LINES.replace(before, after, 1)))
+
+
+def test_touch_says_what_is_read_here_without_any_swap() -> None:
+    built = build_workload(WORK, provide(BASE_RECIPE))
+    made = subprocess.run([built.path, "random", "1", "1000"], capture_output=True, check=True)
+    figures = {sample.metric: sample.values[0] for sample in read_figures(WORK, made.stdout).samples}
+    assert figures["working_set"] % (4 << 20) == 0
+    assert figures["working_set"] > 0
+    assert figures["touch_time"] > 0
+
+
+@pytest.mark.parametrize("workload", find_suite("swap").workloads, ids=lambda workload: workload.name)
+def test_the_programs_say_why_they_can_not_begin(workload: Workload, tmp_path: Path) -> None:
+    built = build_workload(workload, provide(BASE_RECIPE))
+    made = subprocess.run([built.path], capture_output=True, check=False, cwd=tmp_path)
+    assert (made.returncode, made.stdout) == (1, b"")
+    assert made.stderr.decode().startswith(f"{workload.source.removesuffix('.c')} ")
