@@ -71,7 +71,7 @@ def test_long_answers_come_whole(parts: Parts, tmp_path: Path) -> None:
     prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=50000", "count=5")
     answer = run(parts, Ways(cache=tmp_path), prints, output_bytes=1 << 20)
     assert answer.how is Ended.EXITED
-    assert answer.output == bytes(250_000)
+    assert answer.stdout == bytes(250_000)
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from swapstone.model import Noun, UserError
+from swapstone.model import Certificate, Noun, UserError
 
 _SHOWN = 10
 
@@ -27,27 +27,16 @@ Manifest = Mapping[str, ImageFile]
 """Every file of an image by path; the kernel itself is ``kernel``, which is not in the archive."""
 
 
-class Certificate(Noun, frozen=True, kw_only=True):
-    """What was found when two images were laid side by side.
-
-    Attributes:
-        differing: paths that are not the same in both, sorted, each with the parts that it came from.
-        same: how many files are the same.
-        parts: the parts that were swapped.
-    """
-
-    differing: tuple[tuple[str, str], ...]
-    same: int
-    parts: tuple[str, ...]
-
-
-def certify(baseline: Manifest, candidate: Manifest, parts: Iterable[str]) -> Certificate:
+def certify(
+    baseline: Manifest, candidate: Manifest, parts: Iterable[str], between: tuple[str, str] = ("", "")
+) -> Certificate:
     """Compare two images file by file.
 
     Args:
         baseline: one image.
         candidate: the other.
         parts: what was swapped; only files that came from these may differ, on either side.
+        between: what the two are called.
 
     Returns:
         The list of files that differ.
@@ -72,7 +61,10 @@ def certify(baseline: Manifest, candidate: Manifest, parts: Iterable[str]) -> Ce
             "Build both from the same lock, with the same parts and modules.",
         )
     return Certificate(
-        differing=tuple(differing), same=len(baseline.keys() | candidate.keys()) - len(differing), parts=swapped
+        between=between,
+        differing=tuple(differing),
+        same=len(baseline.keys() | candidate.keys()) - len(differing),
+        parts=swapped,
     )
 
 

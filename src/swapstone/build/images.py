@@ -28,7 +28,11 @@ from swapstone.model import Noun, UnavailableError, UserError
 from swapstone.model.share import cache_dir
 
 _KERNEL, _INITRD, _IMAGE, _SEAL = "kernel", "initrd", "image.json", "seal"
+_INSTALLED = "lib/modules/"
 _KEY_DIGITS = 32
+
+MODULES_BESIDE = ".modules"
+"""A kernel of the user's own has its modules in the folder beside it that is called as it is, with this at the end."""
 
 
 class ImageRequest(Noun, frozen=True, kw_only=True):
@@ -37,7 +41,8 @@ class ImageRequest(Noun, frozen=True, kw_only=True):
     Attributes:
         architecture: a name of `ARCHITECTURES`.
         kernel: a level of `KERNELS`, or the path of a kernel of the user's own: it holds a slash, or such a file exists.
-        modules_folder: where the modules of the user's own kernel are; empty if all it needs is built in.
+        modules_folder: where the modules of the user's own kernel are; empty for the folder beside it that is called as it is, with
+            ``.modules`` at the end, if that is there.
         modules: names of those that are wanted; what they need comes with them. None for the architecture's usual ones, or for none
             where the user's own kernel has no modules folder.
         own_modules: names of `OWN_MODULES`: built for the packaged kernel and put beside its modules; not loaded.
@@ -228,20 +233,31 @@ def _own_kernel(request: ImageRequest, architecture: Architecture) -> tuple[Kern
         )
     kernel = read_kernel(path)
     _check_architecture(kernel, architecture, str(path))
-    if not request.modules_folder:
+    beside = path.with_name(path.name + MODULES_BESIDE)
+    if not request.modules_folder and not beside.is_dir():
         if request.modules:
             raise UserError(
-                f"Modules of the kernel {path} are asked for, but not where they are.",
-                "Name their folder (--modules-folder), or leave them out if they are built in.",
+                f"The kernel {path} needs the module{'s' if len(request.modules) > 1 else ''} {', '.join(request.modules)},"
+                f" and there is no folder {beside}.",
+                f"Install its modules there (make modules_install INSTALL_MOD_PATH={beside}), or name the folder that they are in."
+                " For what is built in, the file modules.builtin of the kernel's build is enough there.",
             )
         return kernel, ()
-    folder = Path(request.modules_folder)
+    loaded = _own_modules(kernel, Path(request.modules_folder or beside), _modules(request, architecture))
+    return kernel, loaded
+
+
+def _own_modules(kernel: Kernel, folder: Path, wanted: Sequence[str]) -> tuple[Module, ...]:
+    """Read a user's modules: what ``make modules_install`` wrote, or any folder with modules somewhere in it."""
     if not folder.is_dir():
         raise UserError(f"There is no folder of modules {folder}.", "It is what `make modules_install` writes.")
     names = [found.relative_to(folder).as_posix() for found in folder.rglob("*") if found.is_file()]
-    loaded = Modules(names, lambda name: _read(folder / name)).load_order(_modules(request, architecture))
+    ours = f"{_INSTALLED}{_release(kernel)}/"
+    if any(name.startswith(ours) for name in names):  # then those of other kernels may lie beside them
+        names = [name for name in names if name.startswith(ours) or not name.startswith(_INSTALLED)]
+    loaded = Modules(names, lambda name: _read(folder / name)).load_order(wanted)
     _check_release(kernel, loaded)
-    return kernel, loaded
+    return loaded
 
 
 def _read(path: Path) -> bytes:

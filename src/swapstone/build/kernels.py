@@ -22,6 +22,9 @@ _X86_SIGNATURE = (0x202, b"HdrS")  # Documentation/arch/x86/boot.rst
 _ARM64_SIGNATURE = (0x38, b"ARM\x64")  # Documentation/arch/arm64/booting.rst
 _RISCV_SIGNATURE = (0x38, b"RSC\x05")  # Documentation/arch/riscv/boot-image-header.rst
 _ARM_SIGNATURE = (0x24, b"\x18\x28\x6f\x01")  # the zImage magic, arch/arm/boot/compressed/head.S
+_TALKS = b"Kernel command line: "  # init/main.c prints it; a kernel without CONFIG_PRINTK holds no such text
+_UNPACKS = b"nitramfs unpacking failed"  # init/initramfs.c, which is only built with CONFIG_BLK_DEV_INITRD
+_VERSION = "Linux version "
 _XEN_PVH_NOTE = 18  # XEN_ELFNOTE_PHYS32_ENTRY
 
 
@@ -31,7 +34,7 @@ class Kernel(Noun, frozen=True, kw_only=True):
     Attributes:
         architecture: as ``uname -m`` has it: ``x86_64``, ``aarch64``, ``arm``, ``riscv64``.
         image: what is given to the emulator.
-        banner: its version line, or empty where none was found.
+        banner: its version line, ``Linux version ...``, or empty where none was found.
     """
 
     architecture: str
@@ -69,7 +72,7 @@ def read_kernel(path: Path) -> Kernel:
         The kernel, decompressed where that makes it start sooner and it can still be started.
 
     Raises:
-        UserError: it can't be read, is no kernel, or is one for a machine that is not known.
+        UserError: it can't be read, is no kernel, is one for a machine that is not known, or can't unpack an initrd.
     """
     try:
         data = path.read_bytes()
@@ -81,13 +84,16 @@ def read_kernel(path: Path) -> Kernel:
         except (OSError, EOFError, zlib.error) as error:
             raise UserError(f"The kernel {path} is a damaged gzip file: {error}.") from error
     if _signed(data, _X86_SIGNATURE):
-        return Kernel(architecture="x86_64", image=_plain_x86(data), banner=_banner_of_x86(data))
+        plain = _plain_x86(data)
+        _check_initrd(path, plain)
+        return Kernel(architecture="x86_64", image=plain, banner=_banner_of_x86(data))
     for signature, architecture in (
         (_ARM64_SIGNATURE, "aarch64"),
         (_RISCV_SIGNATURE, "riscv64"),
         (_ARM_SIGNATURE, "arm"),
     ):
         if _signed(data, signature):
+            _check_initrd(path, data)
             return Kernel(architecture=architecture, image=data, banner=_banner(data))
     if data[:4] == b"\x7fELF":
         return _elf_kernel(path, data)
@@ -95,6 +101,15 @@ def read_kernel(path: Path) -> Kernel:
         f"{path} is not a kernel that Swapstone knows.",
         "It takes a bzImage, Image, Image.gz, zImage, or a plain vmlinux.",
     )
+
+
+def _check_initrd(path: Path, plain: bytes) -> None:
+    """Refuse a kernel that can't unpack an initrd: it says so by the messages that it holds, unless it holds none at all."""
+    if _TALKS in plain and _UNPACKS not in plain:
+        raise UserError(
+            f"The kernel {path} was built without support for an initrd, which is all that a virtual machine here starts from.",
+            "Build it with CONFIG_BLK_DEV_INITRD=y.",
+        )
 
 
 def _signed(data: bytes, signature: tuple[int, bytes]) -> bool:
@@ -141,13 +156,13 @@ def _notes(data: bytes) -> list[tuple[bytes, int]]:
 
 
 def _banner_of_x86(data: bytes) -> str:
-    """Return the version in a bzImage's header: its pointer is at 0x20e, relative to 0x200."""
+    """Return the version in a bzImage's header: its pointer is at 0x20e, relative to 0x200. It lacks the banner's first two words."""
     (pointer,) = struct.unpack_from("<H", data, 0x20E)
-    return _text(data[pointer + 0x200 : pointer + 0x200 + 200]) if pointer else ""
+    return _VERSION + _text(data[pointer + 0x200 : pointer + 0x200 + 200]) if pointer else ""
 
 
 def _banner(data: bytes) -> str:
-    at = data.find(b"Linux version ")
+    at = data.find(_VERSION.encode())
     return _text(data[at : at + 200]) if at >= 0 else ""
 
 
@@ -171,4 +186,5 @@ def _elf_kernel(path: Path, data: bytes) -> Kernel:
             f"{path} is a plain kernel without PVH: the emulator can't start it.",
             "Give the bzImage instead (arch/x86/boot/bzImage), or build it with CONFIG_PVH=y.",
         )
+    _check_initrd(path, data)
     return Kernel(architecture=machines[machine], image=data, banner=banner)

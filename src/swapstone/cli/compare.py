@@ -45,7 +45,7 @@ _GROUPS = {
         "cpu_bound",
     ),
     "Measuring": ("budget", "blocks", "margin", "confidence", "seed", "null", "layouts", "target", "clock"),
-    "The machine": ("loads", "architecture", "no_cache"),
+    "The machine": ("loads", "architecture", "modules", "no_cache"),
     "Record": ("out", "resume"),
 }
 
@@ -67,6 +67,12 @@ class _CompareCommand(ProgramCommand):
 @running_options
 @measuring
 @click.option(
+    "--modules",
+    multiple=True,
+    metavar="KERNEL=DIR",
+    help="Where the modules of a kernel of your own are; may be repeated.  [KERNEL.modules, beside it]",
+)
+@click.option(
     "--resume", metavar="RECORD", help="Go on with an interrupted record; takes no other option but --budget."
 )
 @click.pass_context
@@ -87,6 +93,7 @@ def compare_command(
     clock: str | None,
     loads: str,
     architecture: str | None,
+    modules: tuple[str, ...],
     no_cache: bool,
     out: str | None,
     resume: str | None,
@@ -106,6 +113,7 @@ def compare_command(
       swapstone compare libc=glibc,musl allocator=default,mimalloc --only 'b_malloc*'   # every combination
       swapstone compare libc=glibc,musl --target vm --only 'b_string*'                  # on a clock without noise
       swapstone compare kernel=generic,rt --suite latency --load idle,cpu,memory,io,network
+      swapstone compare kernel=./bzImage-a,./bzImage-b --modules ./bzImage-a=./modules-a
       swapstone compare --resume last
 
     \b
@@ -141,6 +149,7 @@ def compare_command(
         clock=clock,
         loads=parse_loads(loads),
         architecture=architecture or "",
+        modules=modules,
         own=own,
     )
     return start(resolve(wish), out, session=Session(rebuild=rebuild, no_cache=no_cache))

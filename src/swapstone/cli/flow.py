@@ -16,7 +16,7 @@ from swapstone.build.parts import architecture_of
 from swapstone.cli.analysing import analyse_record, verdicts_digest
 from swapstone.cli.budget import check_budget
 from swapstone.cli.live import display
-from swapstone.cli.machines import VIRTUAL, VM, clock_of, default_target, open_machine
+from swapstone.cli.machines import VIRTUAL, VM, clock_of, default_target, open_machine, parse_modules
 from swapstone.cli.options import parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.cli.printing import print_table
 from swapstone.cli.referee import PrecisionReferee
@@ -50,6 +50,7 @@ class Wish:
     target: str | None = None
     loads: Sequence[str] = (IDLE.name,)
     architecture: str = ""
+    modules: Sequence[str] = ()
     clock: str | None = None
     published: str = ""
     own: OwnProgram | None = None
@@ -126,6 +127,7 @@ def resolve(wish: Wish) -> Experiment:
         loads=tuple(wish.loads),
         target=target,
         architecture=architecture_of(wish.architecture).name if wish.architecture else "",
+        modules=parse_modules(wish.modules, wish.factors, wish.target),
         clock=clock,
         budget_ns=budget_ns,
         margin=parse_ratio(wish.margin, "--margin", 0.0, 1.0),

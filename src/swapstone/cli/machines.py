@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 from swapstone.build.assembly import KERNEL_PART
 from swapstone.build.certificate import certify
@@ -85,11 +86,13 @@ def open_machine(experiment: Experiment, tell: Callable[[str], None], *, no_cach
     if kernel and levels:
         raise UserError("The kernel is what is compared: the target can't name one too.", "Write: --target vm")
     needs = _needs(experiment)
+    folders = dict(experiment.modules)
     images = {
         level: build_image(
             ImageRequest(
                 architecture=architecture.name,
                 kernel=level,
+                modules_folder=folders.get(_whole_path(level), ""),
                 modules=needs.modules,
                 own_modules=needs.own_modules,
                 parts=needs.parts,
@@ -98,15 +101,68 @@ def open_machine(experiment: Experiment, tell: Callable[[str], None], *, no_cach
         )
         for level in levels or (kernel or "generic",)
     }
-    first, *others = images.values()
-    for other in others:
-        certify(first.image.files, other.image.files, (KERNEL_PART,))
+    _tell_of_namesakes(images, tell)
+    (own, first), *others = images.items()
+    certificates = tuple(
+        certify(first.image.files, other.image.files, (KERNEL_PART,), (own, level)) for level, other in others
+    )
     parts = {level: parts_of(image, architecture) for level, image in images.items()}
     if experiment.clock == WALL:
         for each in parts.values():
             _need_kvm(kvm_trouble(each))
         parts = {level: by_kvm(each) for level, each in parts.items()}
-    return VmTarget(parts, Ways(no_cache=no_cache))
+    return VmTarget(parts, Ways(no_cache=no_cache), certificates)
+
+
+def parse_modules(
+    texts: Iterable[str], levels: Sequence[FactorLevels], target: str | None
+) -> tuple[tuple[str, str], ...]:
+    """Read the KERNEL=FOLDER of a command line.
+
+    Args:
+        texts: as typed.
+        levels: the experiment's factors.
+        target: as typed; it may name a kernel.
+
+    Returns:
+        Pairs (path of a kernel, folder of its modules), both absolute.
+
+    Raises:
+        UserError: one has another form, its kernel is not compared, or there is no such folder.
+    """
+    kernels = {level for choice in levels if choice.factor == KERNEL for level in choice.levels if "/" in level}
+    kernels |= {_whole_path(name) for name in [(target or "").partition(":")[2]] if "/" in name}
+    found = {}
+    for text in texts:
+        kernel, equals, folder = text.partition("=")
+        if not equals or not kernel or not folder:
+            raise UserError(f"{text!r} is not KERNEL=FOLDER.", "For example: --modules ./bzImage-a=./modules-a")
+        kernel = _whole_path(kernel)
+        if kernel not in kernels:
+            raise UserError(
+                f"--modules names the kernel {kernel}, which is none of yours that run here.",
+                f"Name one of: {', '.join(sorted(kernels))}" if kernels else "A packaged kernel brings its modules.",
+            )
+        if not Path(folder).expanduser().is_dir():
+            raise UserError(f"There is no folder of modules {folder}.", "It is what `make modules_install` writes.")
+        found[kernel] = _whole_path(folder)
+    return tuple(found.items())
+
+
+def _whole_path(name: str) -> str:
+    return str(Path(name).expanduser().resolve()) if "/" in name else name
+
+
+def _tell_of_namesakes(images: Mapping[str, BuiltImage], tell: Callable[[str], None]) -> None:
+    """Say which kernels of the user's own call themselves alike: a guest can't tell which of them runs in it."""
+    seen: dict[str, str] = {}
+    for level, built in images.items():
+        other = seen.setdefault(built.image.banner, level)
+        if "/" in level and other != level and built.image.banner:
+            tell(
+                f"note: {other} and {level} call themselves the same ({built.image.banner[:80]}): the guest can't say which it is,"
+                " only the digests in the record's manifest do"
+            )
 
 
 def _need_kvm(trouble: str) -> None:

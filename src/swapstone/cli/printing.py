@@ -54,6 +54,11 @@ def print_table(view: RecordView, analysis: Analysis, selection: text.Selection 
         ascii_only=ascii_only,
     )
     click.echo(rendered, nl=False, color=True if terminal else None)
+    if selection is not None and selection.every and view.manifest is not None:
+        for certificate in view.manifest.certificates:
+            click.echo(f"\nImages of {plain(certificate.in_words())}. Those that differ, each with its part:")
+            for path, part in certificate.differing:
+                click.echo(f"  {plain(path)} ({plain(part)})")
 
 
 def describe(experiment: Experiment) -> str:

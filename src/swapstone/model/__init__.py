@@ -21,6 +21,7 @@ from swapstone.model.analysis import (
     WorkloadPrecision,
 )
 from swapstone.model.base import Noun
+from swapstone.model.certificate import Certificate
 from swapstone.model.errors import RecordError, UnavailableError, UserError, WireError, unknown
 from swapstone.model.experiment import (
     OWN_SUITE,
@@ -57,6 +58,7 @@ __all__ = [
     "Analysis",
     "Caveat",
     "CaveatKind",
+    "Certificate",
     "Comparison",
     "Copy",
     "Course",

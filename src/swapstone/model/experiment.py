@@ -135,6 +135,7 @@ class Experiment(Noun, frozen=True, kw_only=True):
         layouts: how many links of each variant take turns, with shuffled order and varied environment size; 0 for one as it comes.
         architecture: of the virtual machine, a name of `swapstone.build.parts.ARCHITECTURES`; empty for this machine's, and on other
             targets.
+        modules: pairs (path of a kernel of the user's own, folder of its modules), where that is not the one beside it.
     """
 
     name: str
@@ -153,6 +154,7 @@ class Experiment(Noun, frozen=True, kw_only=True):
     own: OwnProgram | None = None
     layouts: int = 0
     architecture: str = ""
+    modules: tuple[tuple[str, str], ...] = ()
 
     @property
     def virtual(self) -> bool:

@@ -19,7 +19,7 @@ import hashlib
 
 import msgspec
 
-from swapstone.model import Noun
+from swapstone.model import Certificate, Noun
 
 FORMAT = "swapstone-record"
 SCHEMA = 1
@@ -76,12 +76,14 @@ class Manifest(Noun, frozen=True, kw_only=True):
         tools: pairs (name, version line) of compilers, C libraries and the agent.
         artifacts: every built program.
         passes: triples (suite, workload, passes per trial), calibrated once on the baseline.
+        certificates: what differs between the machine of the baseline and each other one; none where there is one machine.
     """
 
     machine: tuple[tuple[str, str], ...]
     tools: tuple[tuple[str, str], ...]
     artifacts: tuple[Artifact, ...]
     passes: tuple[tuple[str, str, int], ...]
+    certificates: tuple[Certificate, ...] = ()
 
 
 class Line(Noun, frozen=True, kw_only=True):

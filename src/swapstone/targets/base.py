@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from swapstone.factors import ProgramFacts, read_facts
-from swapstone.model import Noun, UnavailableError, UserError
+from swapstone.model import Certificate, Noun, UnavailableError, UserError
 from swapstone.wire import AgentAnswer, TrialRequest
 
 
@@ -195,6 +195,10 @@ class Target(abc.ABC):
             SettingError: the machine could not be made as asked.
             WireError: the request can't be carried out as it stands.
         """
+
+    def certificates(self) -> tuple[Certificate, ...]:
+        """Return what differs between its first machine and each other one, for the manifest; by default it has one machine."""
+        return ()
 
     def stop(self) -> None:  # noqa: B027 - a target that runs one trial at a time has nothing to stop
         """End all trials that other threads are running; their `run` raises a `TargetError`. Used before `close`."""

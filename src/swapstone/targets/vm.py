@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.factors import ProgramFacts, read_facts
-from swapstone.model import UserError, WireError
+from swapstone.model import Certificate, UserError, WireError
 from swapstone.model.cpio import Entry, unpack
 from swapstone.model.share import cache_dir
 from swapstone.targets import guest, qemu, snapshot
@@ -129,6 +129,7 @@ class VmTarget(Target):
     Args:
         parts: what the machine is made of; or of each level of the kernel, the one that is the target's own first.
         ways: how runs are made.
+        certificates: what differs between the first of these machines and each other one.
 
     Raises:
         UnavailableError: this machine can't emulate it.
@@ -139,10 +140,13 @@ class VmTarget(Target):
     shares_files = False
     boots = True
 
-    def __init__(self, parts: Parts | Mapping[str, Parts], ways: Ways = Ways()) -> None:
+    def __init__(
+        self, parts: Parts | Mapping[str, Parts], ways: Ways = Ways(), certificates: tuple[Certificate, ...] = ()
+    ) -> None:
         levels = {"": parts} if isinstance(parts, Parts) else dict(parts)
         first = next(iter(levels.values()))
         self._ways = ways
+        self._certificates = certificates
         self._machine = first.machine
         self._repeats = not first.machine.wall
         self.at_once = (ways.at_once or len(os.sched_getaffinity(0))) if self._repeats else 1
@@ -190,7 +194,12 @@ class VmTarget(Target):
             ("agent", self._agent.parent.name),
             ("guest init", self._init.parent.name),
             *(pair for level, kind in self._kinds.items() for pair in _digests(level, kind)),
+            *((f"certificate of {found.between[1]}", found.in_words()) for found in self._certificates),
         )
+
+    def certificates(self) -> tuple[Certificate, ...]:
+        """Return what it was given; see `Target.certificates`."""
+        return self._certificates
 
     @functools.cached_property
     def _agent(self) -> Path:

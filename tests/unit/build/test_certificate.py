@@ -38,6 +38,14 @@ def test_a_kernel_brings_its_modules() -> None:
     assert (certificate.same, certificate.parts) == (2, ("kernel",))
 
 
+def test_it_says_itself_in_words() -> None:
+    certificate = certify(BASELINE, CANDIDATE, ["kernel"], ("generic", "rt"))
+    assert certificate.in_words() == "generic and rt: 4 files differ, all of the kernel; 2 are the same"
+    one = certify(BASELINE, BASELINE | {"kernel": file("k2", "kernel")}, ["kernel"], ("a", "b"))
+    assert one.in_words() == "a and b: 1 file differs, and is of the kernel; 4 are the same"
+    assert certify(BASELINE, BASELINE, [], ("a", "b")).in_words() == "a and b: no file differs; 5 are the same"
+
+
 def test_equal_images_have_an_empty_list() -> None:
     certificate = certify(BASELINE, BASELINE, [])
     assert (certificate.differing, certificate.same) == ((), 5)

@@ -17,6 +17,7 @@ from swapstone.build import cpio, images
 from swapstone.build.assembly import Overlay
 from swapstone.build.certificate import certify
 from swapstone.build.images import BuiltImage, ImageRequest, build_image, images_dir
+from swapstone.build.modules import Module
 from swapstone.build.packages import Lock
 from swapstone.model import UnavailableError, UserError
 from tests.unit.build.archive import RELEASE, Archive, kernel_files, lock_of, module, named
@@ -207,13 +208,68 @@ def test_a_kernel_of_the_users_own(lock: Lock, tmp_path: Path) -> None:
     assert modular.folder != built.folder
     with pytest.raises(UserError, match="The kernel has no module qemu_fw_cfg"):
         build_image(own(path, modules_folder=str(folder), modules=("qemu_fw_cfg",)), lock=lock)
-    with pytest.raises(UserError, match="are asked for, but not where they are"):
+    with pytest.raises(
+        UserError, match=r"needs the module top_one, and there is no folder .*bzImage\.modules"
+    ) as caught:
         build_image(own(path, modules=("top_one",)), lock=lock)
+    assert f"INSTALL_MOD_PATH={path}.modules" in caught.value.hint
     with pytest.raises(UserError, match=r"no folder of modules .*absent"):
         build_image(own(path, modules_folder=str(tmp_path / "absent")), lock=lock)
     (folder / "strange.ko").write_bytes(module(tmp_path, "strange", release="5.4"))
     with pytest.raises(UserError, match=r"The modules are for the kernel 5\.4, but the kernel is 6\.1\.0-test"):
         build_image(own(path, modules_folder=str(folder), modules=("strange",)), lock=lock)
+
+
+def test_modules_beside_a_kernel_of_the_users_own_are_found(lock: Lock, tmp_path: Path) -> None:
+    """As `make modules_install INSTALL_MOD_PATH=bzImage.modules` leaves them, those of another kernel beside them."""
+    path, folder = tmp_path / "bzImage", tmp_path / "bzImage.modules"
+    path.write_bytes(bzimage(lzma.compress(elf(62))))
+    for release in (RELEASE, "6.1.0-rt-x"):
+        for name, content in kernel_files(tmp_path, release).items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+    assert build_image(own(path, modules=("top_one", "inside")), lock=lock).image.modules == (
+        "/lib/modules/base.ko",
+        "/lib/modules/top_one.ko",
+    )
+    with pytest.raises(UserError, match="The kernel has no module absent and doesn't say that it is built in"):
+        build_image(own(path, modules=("absent",)), lock=lock)
+    built_in = tmp_path / "other.modules" / "modules.builtin"
+    built_in.parent.mkdir()
+    built_in.write_text("kernel/a/inside.ko\n")
+    other = tmp_path / "other"
+    other.write_bytes(path.read_bytes())
+    assert build_image(own(other, modules=("inside",)), lock=lock).image.modules == ()
+
+
+def test_a_module_of_ours_is_for_packaged_kernels_with_headers(lock: Lock, tmp_path: Path) -> None:
+    path = tmp_path / "bzImage"
+    path.write_bytes(bzimage(lzma.compress(elf(62))))
+    with pytest.raises(
+        UnavailableError, match=r"planted is unavailable for the kernel .*bzImage: it is built with the"
+    ):
+        build_image(own(path, own_modules=("planted",)), lock=lock)
+    with pytest.raises(
+        UnavailableError, match="for the kernel generic for x86_64: the lock names no package of its headers"
+    ) as got:
+        build_image(msgspec.structs.replace(REQUEST, own_modules=("planted",)), lock=lock)
+    assert "swapstone image lock" in got.value.hint
+
+
+def test_a_module_of_ours_lies_beside_the_others_and_is_not_loaded(
+    lock: Lock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def built(name: str, *_: object) -> Module:
+        return Module(name=name, content=module(tmp_path, name), release=releases.pop(0))
+
+    releases = [RELEASE, "5.4"]
+    monkeypatch.setattr(images, "build_module", built)
+    asked = msgspec.structs.replace(REQUEST, own_modules=("planted",))
+    image = build_image(asked, lock=lock).image
+    assert image.modules == ("/lib/modules/base.ko", "/lib/modules/top_one.ko")
+    assert image.files["lib/modules/planted.ko"].part == "kernel"
+    with pytest.raises(UserError, match=r"The modules are for the kernel 5\.4, but the kernel is 6\.1\.0-test"):
+        build_image(msgspec.structs.replace(asked, modules=("base",)), lock=lock)
 
 
 def test_what_cant_be_used_is_named(lock: Lock, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ def test_the_plain_kernel_is_taken_out_of_a_boot_image(tmp_path: Path, pack: obj
     assert callable(pack)
     kernel = read_kernel(written(tmp_path, bzimage(pack(plain) + struct.pack("<I", len(plain)))))
     assert (kernel.architecture, kernel.image) == ("x86_64", plain)
-    assert kernel.banner == "6.1.0-test #1 "
+    assert kernel.banner == "Linux version 6.1.0-test #1 ", "as the kernel itself says it, but for who built it"
 
 
 @pytest.mark.parametrize(
@@ -95,6 +96,17 @@ def test_a_plain_kernel_is_known_by_its_machine(tmp_path: Path) -> None:
 def test_what_is_no_kernel_is_a_user_error(tmp_path: Path, data: bytes, said: str) -> None:
     with pytest.raises(UserError, match=said):
         read_kernel(written(tmp_path, data))
+
+
+@pytest.mark.parametrize("pack", [lambda plain: bzimage(lzma.compress(plain)), bytes], ids=["bzImage", "vmlinux"])
+def test_a_kernel_that_can_t_unpack_an_initrd_is_refused(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
+    """Known by its messages: a kernel that says nothing at all (CONFIG_PRINTK is off) is taken."""
+    talks, unpacks = b"\x015Kernel command line: %s\0", b"\x010Initramfs unpacking failed: %s\0"
+    with pytest.raises(UserError, match="kernel was built without support for an initrd") as caught:
+        read_kernel(written(tmp_path, pack(elf(62) + talks)))
+    assert "CONFIG_BLK_DEV_INITRD=y" in caught.value.hint
+    assert read_kernel(written(tmp_path, pack(elf(62) + talks + unpacks))).architecture == "x86_64"
+    assert read_kernel(written(tmp_path, pack(elf(62)))).architecture == "x86_64"
 
 
 def test_a_kernel_that_is_not_there_is_a_user_error(tmp_path: Path) -> None:

@@ -1,0 +1,127 @@
+"""From an experiment to its machines: what each is made of, and what makes them incomparable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from swapstone.build.certificate import ImageFile
+from swapstone.build.images import BuiltImage, Image, ImageRequest
+from swapstone.cli import machines
+from swapstone.cli.machines import open_machine, parse_modules
+from swapstone.model import Certificate, FactorLevels, UserError
+from swapstone.targets.vm import Parts
+from tests.unit import builders
+
+Files = dict[str, ImageFile]
+
+
+def _file(content: str, part: str) -> ImageFile:
+    return ImageFile(sha256=content, mode=0o100644, part=part)
+
+
+class Opened:
+    """Stands in for the target: keeps what it was given."""
+
+    def __init__(self, parts: dict[str, Parts], _: object, certificates: tuple[Certificate, ...]) -> None:
+        self.parts, self.certificates = parts, certificates
+
+
+@pytest.fixture
+def images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[list[ImageRequest], Callable[..., None]]:
+    """Images that are made of what the test says instead of packages; and the list of what was asked for."""
+    asked: list[ImageRequest] = []
+    changed: Files = {}
+
+    def build(request: ImageRequest, **_: object) -> BuiltImage:
+        asked.append(request)
+        files = {"kernel": _file(request.kernel, "kernel"), "bin/busybox": _file("b", "busybox-static")}
+        image = Image(
+            architecture="x86_64",
+            kernel=request.kernel,
+            banner="Linux version 6.1.0",
+            release="6.1.0",
+            preempt_dynamic=None,
+            kernel_sha256="",
+            initrd_sha256="",
+            modules=(),
+            packages=(),
+            files={**files, **(changed if len(asked) > 1 else {})},
+        )
+        return BuiltImage(image, tmp_path)
+
+    monkeypatch.setattr(machines, "build_image", build)
+    monkeypatch.setattr(machines, "VmTarget", Opened)
+    monkeypatch.setattr(machines, "_check_programs", lambda *_: None)
+    return asked, changed.update
+
+
+def _levels(*names: str) -> tuple[FactorLevels, ...]:
+    return (FactorLevels(factor="kernel", levels=names),)
+
+
+def test_the_certificate_goes_to_the_target(images: tuple[list[ImageRequest], Callable[..., None]]) -> None:
+    subject = builders.experiment(target="vm", architecture="x86_64", factors=_levels("generic", "rt"))
+    opened = open_machine(subject, lambda _: None)
+    assert isinstance(opened, Opened)
+    (found,) = opened.certificates
+    assert found.between == ("generic", "rt")
+    assert (found.differing, found.same, found.parts) == ((("kernel", "kernel"),), 1, ("kernel",))
+    assert [request.own_modules for request in images[0]] == [(), ()], "only for a load that asks for it"
+
+
+def test_what_differs_elsewhere_refuses_the_comparison(
+    images: tuple[list[ImageRequest], Callable[..., None]],
+) -> None:
+    images[1]({"bin/busybox": _file("altered", "busybox-static")})
+    subject = builders.experiment(target="vm", architecture="x86_64", factors=_levels("generic", "rt"))
+    with pytest.raises(UserError, match=r"differ in more than kernel: bin/busybox \(busybox-static: other content\)"):
+        open_machine(subject, lambda _: None)
+
+
+def test_a_load_brings_its_module_to_all_variants(images: tuple[list[ImageRequest], Callable[..., None]]) -> None:
+    loads = ("idle", "planted")
+    open_machine(
+        builders.experiment(target="vm", architecture="x86_64", factors=_levels("generic", "rt"), loads=loads), print
+    )
+    assert [(request.kernel, request.own_modules) for request in images[0]] == [
+        ("generic", ("planted",)),
+        ("rt", ("planted",)),
+    ]
+    assert all("busybox" in request.parts for request in images[0])
+
+
+def test_kernels_of_ones_own_have_their_modules(
+    images: tuple[list[ImageRequest], Callable[..., None]], tmp_path: Path
+) -> None:
+    one, other = (tmp_path / name / "bzImage" for name in ("a", "b"))
+    for path in (one, other):
+        path.parent.mkdir()
+        path.touch()
+    factors = _levels(str(one), str(other))
+    pairs = parse_modules([f"{one}={tmp_path}"], factors, None)
+    assert pairs == ((str(one), str(tmp_path)),)
+    said: list[str] = []
+    open_machine(builders.experiment(target="vm", architecture="x86_64", factors=factors, modules=pairs), said.append)
+    assert [(request.kernel, request.modules_folder) for request in images[0]] == [
+        (str(one), str(tmp_path)),
+        (str(other), ""),
+    ]
+    assert said == [
+        f"note: {one} and {other} call themselves the same (Linux version 6.1.0): the guest can't say which it is,"
+        " only the digests in the record's manifest do"
+    ]
+
+
+def test_what_is_wrong_with_modules_is_said(tmp_path: Path) -> None:
+    kernel = tmp_path / "k"
+    with pytest.raises(UserError, match="'x' is not KERNEL=FOLDER"):
+        parse_modules(["x"], (), None)
+    with pytest.raises(UserError, match="which is none of yours that run here") as caught:
+        parse_modules([f"generic={tmp_path}"], _levels("generic", str(kernel)), None)
+    assert caught.value.hint == f"Name one of: {kernel}"
+    with pytest.raises(UserError, match="There is no folder of modules /absent"):
+        parse_modules([f"{kernel}=/absent"], (), f"vm:{kernel}")
+    assert parse_modules([f"{kernel}={tmp_path}"], (), f"vm:{kernel}") == ((str(kernel), str(tmp_path)),)
