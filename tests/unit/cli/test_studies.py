@@ -9,21 +9,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone.cli.flow import parse_factors
-from swapstone.cli.options import parse_duration_ns, parse_ratio
+from swapstone.cli.options import parse_ratio
 from swapstone.cli.studies import decode_study, load_study, studies_dir, study_names
 from swapstone.model import UserError
 from swapstone.published import figures
-from swapstone.workloads import find_suite
+from swapstone.workloads import SUITES, find_load, find_suite
+
+HEAD = b'title = "t"\nquestion = "q?"\nfactor = [{ name = "libc", levels = ["glibc", "musl"] }]\n'
+PART = b'[[part]]\nname = "a"\ntitle = "A"\nsuites = ["libc"]\nbudget = "1m"\n'
 
 
 @pytest.mark.parametrize("name", study_names())
 def test_a_shipped_study_names_only_what_exists(name: str) -> None:
     study = load_study(name)
     assert study.question.endswith("?")
-    assert parse_factors([f"{factor.name}={','.join(factor.levels)}" for factor in study.factor])
-    assert all(find_suite(suite).workloads for suite in study.suites)
-    assert parse_duration_ns(study.budget) > 0
-    assert parse_ratio(study.margin, "margin", 0, 1) > 0
+    assert study.budget_ns > 0
+    for each in study.part or (study,):
+        factors = each.factor or study.factor
+        assert parse_factors([f"{factor.name}={','.join(factor.levels)}" for factor in factors])
+        if missing := [suite for suite in each.suites if suite not in {known.name for known in SUITES}]:
+            pytest.skip(f"this Swapstone has no suite {', '.join(missing)}: the study's part is unavailable")
+        assert all(find_suite(suite).workloads for suite in each.suites)
+        assert parse_ratio(each.margin or study.margin, "margin", 0, 1) > 0
+    assert all(find_load(load) for part in study.part for load in part.loads)
     assert figures(study=study.published)
 
 
@@ -39,6 +47,17 @@ def test_musl_vs_glibc_is_there() -> None:
         (b"", "missing required field"),
         (b"\xff", "utf-8"),
         (b"nonsense = 1", "unknown field `nonsense`"),
+        (HEAD + b'suites = ["libc"]', "not a duration"),
+        (HEAD + b'suites = ["libc"]\nbudget = "1m"\nmargin = "200%"', "no value for margin"),
+        (b'title = "t"\nquestion = "q?"\nsuites = ["libc"]\nbudget = "1m"', "it varies no factor"),
+        (HEAD + b'budget = "1m"', "either `suites` or parts"),
+        (HEAD + b'suites = ["libc"]\n' + PART, "either `suites` or parts"),
+        (HEAD + b'budget = "1m"\n' + PART, "its parts have the budgets"),
+        (HEAD + PART + PART, "two parts have the name 'a'"),
+        (HEAD + PART.replace(b'"a"', b'"../a"'), "no name for a part"),
+        (HEAD + PART.replace(b'"1m"', b'"soon"'), "'soon' is not a duration"),
+        (HEAD + PART.replace(b'["libc"]', b"[]"), "no suites or no loads"),
+        (HEAD + PART + b"bugdet = 1", "unknown field `bugdet`"),
     ],
 )
 def test_a_broken_study_is_explained(content: bytes, words: str) -> None:

@@ -1,0 +1,71 @@
+"""A study of several parts as a user meets it: Ctrl-C in the middle of one, and going on."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tests.e2e.cli import command, environment, fake, runs_of, swapstone
+
+STUDY = """
+title = "Two parts"
+question = "Does it go on?"
+factor = [{ name = "libc", levels = ["glibc", "musl"] }]
+[[part]]
+name = "one"
+title = "First"
+suites = ["libc"]
+only = ["b_string_strlen"]
+budget = "1m"
+[[part]]
+name = "two"
+title = "Second"
+suites = ["libc"]
+only = ["b_malloc_tiny*"]
+budget = "1m"
+"""
+
+
+def _lines(record: Path) -> int:
+    path = record / "runs.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def test_control_c_inside_a_part_loses_nothing(tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(STUDY)
+    asked = ("study", str(tmp_path / "two.toml"), "--target", fake(tmp_path), "--seed", "5", "--blocks", "60")
+    swapstone(tmp_path, *asked, "--out", str(tmp_path / "whole"))
+    folder = tmp_path / "20260101-000000-two"
+    process = subprocess.Popen(
+        command(*asked, "--out", str(folder)),
+        env=environment(tmp_path),
+        cwd=tmp_path,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + 60
+    while _lines(folder / "two") < 20 and process.poll() is None:
+        assert time.monotonic() < deadline, "it makes no progress"
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "Part 2 of 2: two: Second" in out and "b_malloc_tiny1" in out  # the table so far
+    assert err.count(f"go on with: swapstone study --resume {folder}") == 1 and "compare --resume" not in err
+    states = [part["state"] for part in json.loads((folder / "index.json").read_text())["index"]["parts"]]
+    assert states == ["complete", "interrupted"]
+    assert 20 <= _lines(folder / "two") < _lines(tmp_path / "whole" / "two")
+    swapstone(tmp_path, "study", "--resume", folder.name)  # by its name under the root
+    for part in ("one", "two"):
+        assert runs_of(folder / part) == runs_of(tmp_path / "whole" / part)
+    asked_sql = "SELECT DISTINCT record FROM runs ORDER BY record"
+    records = [row["record"] for row in json.loads(swapstone(tmp_path, "query", asked_sql, "--json").stdout)]
+    assert records == [f"{folder.name}/one", f"{folder.name}/two", "whole/one", "whole/two"]
+    listed = json.loads(swapstone(tmp_path, "list", "records", "--json").stdout)
+    assert f"{folder.name}/two" in {row["record"] for row in listed}
+    assert "complete" in swapstone(tmp_path, "study", "--resume", folder.name, expect=2).stderr
+    assert "Whole and unaltered" in swapstone(tmp_path, "verify", f"{folder.name}/two").stdout

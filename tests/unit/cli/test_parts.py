@@ -1,0 +1,231 @@
+"""Studies that consist of parts: their records, their budgets, what is unavailable, resuming, and the index."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swapstone.cli import flow, parts
+from swapstone.cli.studies import Study, decode_study
+from swapstone.model import RecordError, UserError
+from swapstone.record import find_record, list_records, load, record_name
+
+STUDY = b"""
+title = "musl <b>against</b> glibc"
+question = "What does it cost?"
+factor = [{ name = "libc", levels = ["glibc", "musl"] }]
+[[part]]
+name = "strings"
+title = "Strings"
+suites = ["libc"]
+only = ["b_string_strlen", "b_string_strchr"]
+budget = "1m"
+[[part]]
+name = "gone"
+title = "What is not there"
+suites = ["nosuch"]
+budget = "1m"
+[[part]]
+name = "malloc"
+title = "Allocation"
+suites = ["libc"]
+only = ["b_malloc_tiny*"]
+budget = "3m"
+margin = "5%"
+blocks = 7
+"""
+
+FAKE = """
+[[behaviour]]
+wall_ns = 20_000_000
+noise = 0.001
+[[behaviour]]
+variant = "libc=musl*"
+wall_ns = 30_000_000
+"""
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., parts.StudyRun]:
+    """Return a maker of runs on the fake target, with records in a folder of the test's own."""
+    monkeypatch.setenv("SWAPSTONE_RECORDS", str(tmp_path / "records"))
+    (tmp_path / "fake.toml").write_text(FAKE)
+
+    def make(content: bytes = STUDY, **changes: object) -> parts.StudyRun:
+        study: Study = decode_study(content, "mine.toml")
+        asked: dict[str, object] = {"only_parts": (), "only": (), "budget": None, "seed": 4, "blocks": 6}
+        asked |= {"target": f"fake:{tmp_path / 'fake.toml'}"} | changes
+        return parts.asked("mine", study, **asked)  # type: ignore[arg-type] # the same names and types
+
+    return make
+
+
+Maker = Callable[..., parts.StudyRun]
+
+
+def _index(folder: Path) -> dict[str, dict[str, object]]:
+    found = json.loads((folder / "index.json").read_text())
+    assert found["format"] == "swapstone-study-index"
+    return {part["name"]: part for part in found["index"]["parts"]}
+
+
+def test_each_part_is_a_record_of_its_own_and_the_others_go_on(
+    run: Maker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "records" / "s"
+    assert parts.begin(run(), folder) == 0
+    names = [record_name(path) for path in list_records()]
+    assert names == ["s/strings", "s/malloc"]
+    assert find_record("s/strings") == folder / "strings"
+    assert find_record("last") == folder / "malloc"
+    found = _index(folder)
+    assert [part["state"] for part in found.values()] == ["complete", "unavailable", "complete"]
+    assert str(found["gone"]["reason"]).startswith("There is no suite named 'nosuch'. Known: libc")
+    assert "libc: musl on 2 workloads: 2 worse." in found["strings"]["headlines"]  # type: ignore[operator] # a list
+    assert found["gone"]["page"] == found["gone"]["record"] == ""
+    shown = capsys.readouterr()
+    assert "Part 2 of 3: gone: What is not there\nunavailable: There is no suite named 'nosuch'." in shown.out
+    assert "3 parts: 2 complete, 1 unavailable." in shown.out
+    assert "part 3 of 3: calibrating 2 workloads" in shown.err
+
+
+def test_the_index_links_to_the_parts_own_pages(run: Maker, tmp_path: Path) -> None:
+    folder = tmp_path / "records" / "s"
+    parts.begin(run(), folder)
+    page, text = (folder / "index.html").read_text(), (folder / "index.md").read_text()
+    assert '<a href="strings/report.html">' in page and "[report](strings/report.html)" in text
+    assert (folder / "strings" / "report.html").read_text().startswith("<!doctype html>")
+    assert "<b>against</b>" not in page and "&lt;b&gt;against" in page
+    assert "<b>against</b>" not in text
+    assert "to go on" not in page.lower()
+
+
+def test_what_all_parts_share_and_what_is_their_own(run: Maker, tmp_path: Path) -> None:
+    parts.begin(run(blocks=None, only_parts=("malloc",)), tmp_path / "s")
+    experiment = load(tmp_path / "s" / "malloc").experiment
+    assert (experiment.blocks, experiment.margin, experiment.seed) == (7, 0.05, 4)
+    assert (experiment.name, experiment.budget_ns) == ("mine/malloc", 180 * 10**9)
+
+
+def test_a_budget_for_the_whole_is_shared_in_proportion(run: Maker, tmp_path: Path) -> None:
+    parts.begin(run(budget="10m"), tmp_path / "s")
+    budgets = {name: load(tmp_path / "s" / name).experiment.budget_ns for name in ("strings", "malloc")}
+    assert budgets == {"strings": 120 * 10**9, "malloc": 360 * 10**9}  # of 1 + 1 + 3 minutes
+
+
+def test_a_budget_that_is_too_small_is_said_before_anything_runs(run: Maker, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="Part strings: The budget of 1 s is too small"):
+        parts.begin(run(budget="5s", blocks=None), tmp_path / "s")
+    assert not (tmp_path / "s").exists()
+
+
+def test_only_leaves_out_parts_without_a_match(run: Maker, tmp_path: Path) -> None:
+    assert parts.begin(run(only=("*strlen",)), tmp_path / "s") == 0
+    assert [part["state"] for part in _index(tmp_path / "s").values()] == ["complete", "unavailable", "left out"]
+    assert load(tmp_path / "s" / "strings").experiment.workloads == (("libc", "b_string_strlen"),)
+    with pytest.raises(UserError, match="There is no workload named 'b_nothing'"):
+        parts.begin(run(only=("b_nothing",)), tmp_path / "t")
+
+
+def test_an_unknown_part_is_named(run: Maker) -> None:
+    with pytest.raises(UserError, match="There is no part of the study named 'string'") as caught:
+        run(only_parts=("string",))
+    assert "'strings'" in caught.value.hint
+
+
+def test_when_no_part_can_be_made_the_status_says_so(run: Maker, tmp_path: Path) -> None:
+    assert parts.begin(run(only_parts=("gone",)), tmp_path / "s") == 2
+
+
+def test_a_machine_that_is_not_there_is_unavailable_and_no_record_is_left(run: Maker, tmp_path: Path) -> None:
+    content = STUDY.replace(b'only = ["b_malloc_tiny*"]', b'only = ["b_malloc_tiny*"]\narchitecture = "vax"')
+    assert parts.begin(run(content), tmp_path / "s") == 0
+    found = _index(tmp_path / "s")["malloc"]
+    assert found["state"] == "unavailable" and "--arch is a virtual machine's architecture" in str(found["reason"])
+    assert not (tmp_path / "s" / "malloc").exists()
+
+
+def test_resuming_makes_what_is_missing_and_leaves_what_is_complete(run: Maker, tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    parts.begin(run(), folder)
+    kept = (folder / "strings" / "runs.jsonl").read_bytes()
+    whole = load(folder / "malloc").runs
+    shutil.rmtree(folder / "malloc")
+    assert parts.resume(folder, None) == 0
+    assert (folder / "strings" / "runs.jsonl").read_bytes() == kept
+    again = load(folder / "malloc").runs
+    assert [run.trial.key for run in again] == [run.trial.key for run in whole]
+    assert [run.samples for run in again] == [run.samples for run in whole]
+
+
+def test_with_every_part_complete_there_is_nothing_to_resume(run: Maker, tmp_path: Path) -> None:
+    parts.begin(run(only_parts=("strings",)), tmp_path / "s")
+    with pytest.raises(UserError, match="there is nothing to resume"):
+        parts.resume(tmp_path / "s", None)
+
+
+class _Stopping:
+    """Stands in for `flow.start`: Ctrl-C before the second part has a record."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, *arguments: object, **options: object) -> int:
+        self.calls += 1
+        if self.calls == 2:
+            raise KeyboardInterrupt
+        return flow.start(*arguments, **options)  # type: ignore[arg-type] # passed on as they came
+
+
+def test_control_c_between_records_writes_the_index_and_says_how_to_go_on(
+    run: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "s"
+    with monkeypatch.context() as patched:
+        patched.setattr(parts, "start", _Stopping())
+        assert parts.begin(run(), folder) == 130
+    assert f"go on with: swapstone study --resume {folder}" in capsys.readouterr().err
+    assert [part["state"] for part in _index(folder).values()] == ["complete", "unavailable", "not begun"]
+    assert f"swapstone study --resume {folder}" in (folder / "index.html").read_text()
+    assert parts.resume(folder, None) == 0
+    assert [part["state"] for part in _index(folder).values()] == ["complete", "unavailable", "complete"]
+
+
+def test_a_folder_that_was_being_made_when_its_program_was_killed_is_made_anew(run: Maker, tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    parts.begin(run(only_parts=("strings",)), folder)
+    (folder / "strings" / "record.json").unlink()
+    for name in ("manifest.json", "runs.jsonl", "seal.json", "report.html"):
+        (folder / "strings" / name).unlink()
+    shutil.rmtree(folder / "strings" / "raw")
+    assert parts.resume(folder, None) == 0
+    assert load(folder / "strings").seal is not None
+
+
+def test_what_fails_is_no_record_to_be_overwritten(run: Maker, tmp_path: Path) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "mine.txt").write_text("")
+    with pytest.raises(RecordError, match="is not empty"):
+        parts.begin(run(), tmp_path / "s")
+
+
+def test_a_study_that_was_altered_is_explained(run: Maker, tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"it has no study\.json"):
+        parts.load_run(tmp_path)
+    content = msgspec.json.encode(run())
+    for size in (0, 10, len(content) - 1):
+        (tmp_path / "study.json").write_bytes(content[:size])
+        with pytest.raises(RecordError, match="can't be read"):
+            parts.load_run(tmp_path)
+
+
+def test_a_studys_folder_is_no_single_record(run: Maker, tmp_path: Path) -> None:
+    folder = tmp_path / "records" / "s"
+    parts.begin(run(), folder)
+    with pytest.raises(RecordError, match="it holds malloc, strings"):
+        find_record("s")
