@@ -92,7 +92,8 @@ def test_rates_and_percentages_are_of_medians_and_of_the_idle_generic_kernel() -
     assert row["published_rt_cyclictest_percent"] == pytest.approx(78.753, abs=0.001)
     assert (row["rt_same_way"], row["rt_cyclictest_same_way"]) == ("yes", "yes")
     assert index["work"] == "index"
-    assert (index["rt_percent"], index["generic_per_second"]) == (pytest.approx(80.0), None)
+    assert index["rt_percent"] == pytest.approx(80.0)
+    assert index["generic_per_second"] is None
 
 
 def test_cells_are_what_a_reader_sees() -> None:
