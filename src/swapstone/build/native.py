@@ -16,7 +16,7 @@ import msgspec
 
 from swapstone.build import layouts
 from swapstone.build.sizes import sizes_of
-from swapstone.build.toolchain import linked_dynamically
+from swapstone.build.toolchain import linked_dynamically, strip_command
 from swapstone.build.tools import compiler_identity, loader_version
 from swapstone.factors import RECORDED, TELLING_SYMBOLS, ProgramFacts, Recipe, read_facts
 from swapstone.model import Reading, UnavailableError, UserError, Workload
@@ -213,7 +213,16 @@ def _compile(home: Path, job: Job) -> None:
         if facts is not None:
             (done / FACTS).write_bytes(msgspec.structs.replace(facts, path="").encoded())
         # Symbols and recorded command lines don't run, and a file's size on disk should not depend on them.
-        _run(["strip", "--strip-all", f"--remove-section={RECORDED}", "-o", str(done / PROGRAM), str(whole)])
+        _run(
+            [
+                strip_command(recipe),
+                "--strip-all",
+                f"--remove-section={RECORDED}",
+                "-o",
+                str(done / PROGRAM),
+                str(whole),
+            ]
+        )
         for source in job.companions:
             shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / f"{source.stem}.so"))
             _run([*recipe.command, *recipe.cflags, *shared, *recipe.ldflags])

@@ -7,6 +7,8 @@ import msgspec
 from swapstone.build.allocators import Tell, with_allocator
 from swapstone.build.toolchain import compiler_command, linking_flags
 from swapstone.factors import Recipe
+from swapstone.factors.allocator import DEFAULT
+from swapstone.model import UnavailableError
 
 
 def provide(recipe: Recipe, tell: Tell = lambda _: None) -> Recipe:
@@ -19,6 +21,10 @@ def provide(recipe: Recipe, tell: Tell = lambda _: None) -> Recipe:
     Raises:
         UnavailableError: this combination doesn't exist or can't be made here; says why.
     """
+    if recipe.architecture and recipe.allocator != DEFAULT:
+        raise UnavailableError(
+            f"Allocators are built for this machine's processor only, not for {recipe.architecture}."
+        )
     provided = msgspec.structs.replace(
         recipe, command=compiler_command(recipe), ldflags=(*recipe.ldflags, *linking_flags(recipe))
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.build.tools import first_line, header_folders, link_inputs
+from swapstone.build.tools import first_line, header_folders, link_inputs, preprocesses
 from swapstone.factors import Recipe
 from swapstone.model import UnavailableError
 from swapstone.model.share import cache_dir
@@ -25,6 +25,9 @@ _COMMANDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("clang", "glibc"): ("clang",),
 }
 """(compiler, C library) to the command, where a package brings one."""
+
+_CROSS: dict[str, tuple[str, str]] = {"aarch64": ("aarch64-linux-gnu-", "arm64")}
+"""Another machine's architecture to what its tools' names begin with, and the architecture's name in packages."""
 
 _LINKING: dict[str, tuple[str, ...]] = {"dynamic": (), "static": ("-static",)}
 
@@ -46,12 +49,38 @@ def compiler_command(recipe: Recipe) -> tuple[str, ...]:
     Raises:
         UnavailableError: there is none, or a tool is missing.
     """
+    if recipe.architecture:
+        return _cross_compiler(recipe)
     if (recipe.compiler, recipe.libc) == ("clang", "musl"):
         return (str(clang_for_musl(cache_dir())),)
     command = _COMMANDS.get((recipe.compiler, recipe.libc))
     if command is None:
         raise UnavailableError(f"There is no way to compile for {recipe.libc} with {recipe.compiler}.")
     return command
+
+
+def _cross_compiler(recipe: Recipe) -> tuple[str, ...]:
+    """Return the compiler for another architecture: packages bring one, gcc, with one C library, glibc."""
+    if recipe.architecture not in _CROSS:
+        raise UnavailableError(f"Nothing here compiles programs for {recipe.architecture}.")
+    if (recipe.compiler, recipe.libc) not in {("cc", "glibc"), ("gcc", "glibc")}:
+        compiler = "" if recipe.compiler == "cc" else f" with {recipe.compiler}"
+        raise UnavailableError(
+            f"Nothing here compiles for {recipe.libc} on {recipe.architecture}{compiler}: there is gcc for glibc."
+        )
+    prefix, debian = _CROSS[recipe.architecture]
+    command = (_tool(f"{prefix}gcc", f"gcc-{prefix}".rstrip("-"), f"Compiling for {recipe.architecture}"),)
+    if not preprocesses(command, "stdio.h"):
+        raise UnavailableError(
+            f"{prefix}gcc has no C library to compile for: its headers are not installed.",
+            f"Install them: sudo apt-get install libc6-dev-{debian}-cross",
+        )
+    return command
+
+
+def strip_command(recipe: Recipe) -> str:
+    """Return the command that strips a recipe's programs; that of an architecture comes with its compiler."""
+    return f"{_CROSS[recipe.architecture][0]}strip" if recipe.architecture else "strip"
 
 
 def linking_flags(recipe: Recipe) -> tuple[str, ...]:
@@ -103,11 +132,11 @@ def clang_for_musl(cache: Path) -> Path:
     return home / WRAPPER
 
 
-def _tool(command: str, package: str) -> str:
+def _tool(command: str, package: str, what: str = "Compiling for musl with clang") -> str:
     found = shutil.which(command)
     if found is None:
         raise UnavailableError(
-            f"Compiling for musl with clang needs the command {command!r}, which is not installed.",
+            f"{what} needs the command {command!r}, which is not installed.",
             f"Install it: sudo apt-get install {package}",
         )
     return found

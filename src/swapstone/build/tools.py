@@ -7,6 +7,7 @@ import itertools
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from swapstone.factors import Level, read_facts
@@ -78,16 +79,28 @@ def header_folders(compiler: tuple[str, ...]) -> tuple[Path, ...]:
 
 
 @functools.cache
+def preprocesses(compiler: tuple[str, ...], header: str) -> bool:
+    """Say whether a compiler finds a header with all that it includes; a foreign one may find another machine's, which lacks some."""
+    command = [*compiler, "-E", "-x", "c", "-include", header, "/dev/null", "-o", "/dev/null"]
+    try:
+        return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+@functools.cache
 def loader_version(program: Path) -> tuple[str, str] | None:
     """Ask a program's own loader for the version of the C library that it belongs to.
 
     The loaders of glibc and of musl both say it when they are run as programs.
 
     Returns:
-        The loader's path and what it says, in one line; None for a program without a loader, and for a script.
+        The loader's path and what it says, in one line; None for a program without a loader, for a script, and for a program of
+        another machine's processor, whose loader can't be asked here.
     """
     facts = read_facts(program)
-    names = [facts.interp] if facts is not None and facts.interp else []
+    ours = read_facts(Path(sys.executable).resolve())
+    names = [facts.interp] if facts is not None and facts.interp and ours and facts.machine == ours.machine else []
     if not names:
         return None
     said = _said([names[0], "--version"])

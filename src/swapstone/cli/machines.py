@@ -10,8 +10,10 @@ from swapstone.build.assembly import KERNEL_PART
 from swapstone.build.certificate import certify
 from swapstone.build.images import BuiltImage, ImageRequest, build_image
 from swapstone.build.parts import ARCHITECTURES, Architecture, architecture_of
+from swapstone.build.toolchain import compiler_command
 from swapstone.factors import SWAP, Stage, find_factor
 from swapstone.model import IDLE, Experiment, FactorLevels, MachineNeeds, UnavailableError, UserError, Workload
+from swapstone.run.prepare import base_recipe
 from swapstone.targets import Target, open_target
 from swapstone.targets.kvm import by_kvm, kvm_device_trouble, kvm_trouble
 from swapstone.targets.qemu import Machine
@@ -181,14 +183,18 @@ def _here() -> str:
 
 
 def _check_programs(experiment: Experiment, architecture: Architecture) -> None:
-    """Refuse to run what this machine's compilers build on a machine of another architecture."""
+    """Refuse early what can't be built for a machine of another architecture: no compiler, or no C library for it."""
     built = [name for (_, name), work in workloads_of(experiment).items() if not work.tool]
-    here = os.uname().machine
-    if built and architecture.machine != here:
+    if not built or architecture.machine == os.uname().machine:
+        return
+    try:
+        compiler_command(base_recipe(experiment.architecture))
+    except UnavailableError as error:
+        other = "Leave --arch out, or choose workloads that an image brings: --suite latency."
         raise UnavailableError(
-            f"{built[0]} is built for this machine's processor, {here}, and the virtual machine is {architecture.name}.",
-            "Leave --arch out, or choose workloads that an image brings: --suite latency.",
-        )
+            f"{built[0]} can't be built for {architecture.name}: {error.message}",
+            f"{error.hint}. {other}" if error.hint else other,
+        ) from error
 
 
 def _needs(experiment: Experiment) -> MachineNeeds:

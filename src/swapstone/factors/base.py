@@ -54,6 +54,7 @@ class Recipe(Noun, frozen=True, kw_only=True):
             with and without it have equally large environments; 0 to fill nothing up.
         kernel: level of the kernel of the machine; empty for the target's own.
         swap: level of the machine's swap; empty for none.
+        architecture: of the machine that it is for, as ``uname -m`` has it; empty for the one on which it is built.
     """
 
     libc: str = "glibc"
@@ -69,6 +70,7 @@ class Recipe(Noun, frozen=True, kw_only=True):
     preload_bytes: int = 0
     kernel: str = ""
     swap: str = ""
+    architecture: str = ""
 
 
 class ProgramFacts(Noun, frozen=True, kw_only=True):

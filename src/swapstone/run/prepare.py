@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from swapstone.build import (
     provide,
     require_tools,
 )
+from swapstone.build.parts import architecture_of
 from swapstone.factors import Recipe, Stage, find_factor, find_level, recipe_of
 from swapstone.model import IDLE, Copy, Experiment, UnavailableError, UserError, Variant, Workload
 from swapstone.record import Artifact, Manifest
@@ -139,7 +141,7 @@ def prepare(
     refused: dict[Key, str] = {}
     seeds = plan.layout_seeds(experiment, Copy.FIRST)
     own = OwnPrograms(experiment.own, keep_log, seeds=seeds, rebuild=rebuild) if experiment.own else None
-    recipes, impossible = _recipes(variants.values(), target, own, tell)
+    recipes, impossible = _recipes(variants.values(), base_recipe(experiment.architecture), target, own, tell)
     if experiment.own is not None and experiment.own.build:
         check_recipes(experiment.own, variants.values(), recipes)
     wanted = [(key, workload, variant) for key, workload in workloads.items() for variant in variants.values()]
@@ -171,14 +173,28 @@ def prepare(
     return Prepared(workloads, variants, programs, refused, empty)
 
 
+def base_recipe(architecture: str) -> Recipe:
+    """Return the recipe from which factors start, for the machines of an experiment.
+
+    Args:
+        architecture: as the experiment has it.
+    """
+    machine = architecture_of(architecture).machine if architecture else ""
+    return (
+        BASE_RECIPE
+        if machine in {"", os.uname().machine}
+        else msgspec.structs.replace(BASE_RECIPE, architecture=machine)
+    )
+
+
 def _recipes(
-    variants: Iterable[Variant], target: Target, own: OwnPrograms | None, tell: Callable[[str], None]
+    variants: Iterable[Variant], base: Recipe, target: Target, own: OwnPrograms | None, tell: Callable[[str], None]
 ) -> tuple[dict[str, Recipe], dict[str, str]]:
     """Return every variant's recipe by its label, and why some variants can't be had here."""
     recipes: dict[str, Recipe] = {}
     impossible: dict[str, str] = {}
     for variant in variants:
-        recipe = recipe_of(variant, own.base_recipe(variant) if own else BASE_RECIPE)
+        recipe = recipe_of(variant, own.base_recipe(variant) if own else base)
         try:
             recipes[variant.label] = provide(recipe, tell) if target.needs_build else recipe
             _check_preload(recipes[variant.label], target)

@@ -29,7 +29,15 @@ def measure(program: Path, passes: int, workload: Workload, cwd: Path) -> dict[s
     return match.groupdict()
 
 
-@pytest.mark.parametrize("workload", EVERY, ids=lambda workload: workload.name)
+# 64 scripts at once take seconds, and differ from eight in their number only.
+SLOW = {"shell_scripts(8) (8 tasks)"}
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [pytest.param(work, marks=[pytest.mark.slow] if work.name in SLOW else []) for work in EVERY if work.source],
+    ids=lambda workload: workload.name,
+)
 def test_it_does_the_same_work_with_both_libraries_and_any_number_of_passes(
     workload: Workload, programs: Programs, tmp_path: Path
 ) -> None:
