@@ -29,7 +29,10 @@ _CLOCK = (
     "All figures count instructions, one a nanosecond: the order of zram's algorithms, and how far zram is ahead of flash, need not hold "
     "on hardware, where memory has a speed of its own."
 )
-_PAGE_UNIT = "The page's figures are KiB a second, as vmstat prints them, though its text calls its two means bytes."
+_PAGE_UNIT = (
+    "The page's figures are KiB a second, as vmstat prints them, though its text calls its two means bytes. It doesn't say what its "
+    "program wrote into its memory, nor by which algorithm zram compressed it, so they stand beside every row of their device."
+)
 
 Place = tuple[str, str, str, str]
 """(workload, load, metric, variant)"""
