@@ -336,7 +336,8 @@ def _back(values: Values, touches: Sequence[str], load: str, tag: str, named: st
         data=tuple(data),
         notes=(
             "Set: how many times the available memory was written before it was touched. Pages in: read back by all processes, also "
-            "ahead of their use, which the kernel does from a flash and not from zram. The page has nothing of this.",
+            "ahead of their use. What zram holds takes memory from the working set, so that more touches of it miss (major faults). The "
+            "page has nothing of this.",
             _CLOCK,
         ),
         flags=tuple(flags),
