@@ -42,6 +42,11 @@ from swapstone.wire import (  # noqa: E402
     encode_answer_header,
     encode_workload_report,
 )
+from swapstone.workloads.figures_format import (  # noqa: E402
+    NamedFigures,
+    decode_named_figures,
+    encode_named_figures,
+)
 
 _PASS = Pass(wall_ns=100, cpu_ns=99, run_delay_ns=None, minflt=3, majflt=0, nvcsw=1, nivcsw=0)
 _REPORT = WorkloadReport(
@@ -62,6 +67,9 @@ _ANSWER = AgentAnswer(
     notes=("left 2 processes running",),
     how=Ended.EXITED,
     code=0,
+)
+_NAMED = NamedFigures(
+    name="fill", figures=(("a", 1.5), ("b", None)), series=(("so", (0.0, 1024.0)), ("si", (1.0, 2.0)))
 )
 _UNSTARTED = AgentAnswer(id="x", how=Ended.UNSTARTED, code=2)
 
@@ -103,6 +111,7 @@ DECODERS: tuple[tuple[str, Callable[[bytes], object], tuple[bytes, ...]], ...] =
         decode_workload_report,
         (encode_workload_report(_REPORT), encode_workload_report(WorkloadReport(name="a", error="no memory"))),
     ),
+    ("named figures", decode_named_figures, (encode_named_figures(_NAMED),)),
     ("runs", read_runs, (_runs(),)),
     ("figures", lambda data: decode_figures(data.decode(errors="replace")), (_FIGURES,)),
     ("guest", decode_said, (_GREETING + encode_answer_header() + encode_answer(_ANSWER) + b"swapstone-end\n",)),

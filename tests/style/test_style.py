@@ -44,7 +44,7 @@ def test_c_has_no_warnings(compiler: str) -> None:
     _passes(compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-fsyntax-only", *sources)
 
 
-@pytest.mark.parametrize("script", ["swapstone", "test", ".ci/run", "tools/setup.sh"])
+@pytest.mark.parametrize("script", ["swapstone", "test", ".ci/run", "tools/setup.sh", "native/guest/swap.sh"])
 def test_shell_scripts_parse(script: str) -> None:
     _passes("sh", "-n", script)
 

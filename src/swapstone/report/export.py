@@ -208,7 +208,7 @@ def _go_unit(metric: Metric) -> str:
     """
     if metric.name == "wall":
         return "ns/op"
-    suffix = {"ns": "sec/op", "B": "bytes", "1/s": "/s"}.get(metric.unit, "count")
+    suffix = {"ns": "sec/op", "B": "bytes", "1/s": "/s", "B/s": "B/s"}.get(metric.unit, "count")
     return f"{_go_name(metric.name)}-{suffix}"
 
 

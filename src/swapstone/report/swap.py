@@ -29,7 +29,10 @@ _CLOCK = (
     "All figures count instructions, one a nanosecond: the order of zram's algorithms, and how far zram is ahead of flash, need not hold "
     "on hardware, where memory has a speed of its own."
 )
-_PAGE_UNIT = "The page's figures are KiB a second, as vmstat prints them, though its text calls its two means bytes."
+_PAGE_UNIT = (
+    "The page's figures are KiB a second, as vmstat prints them, though its text calls its two means bytes. It doesn't say what its "
+    "program wrote into its memory, nor by which algorithm zram compressed it, so they stand beside every row of their device."
+)
 
 Place = tuple[str, str, str, str]
 """(workload, load, metric, variant)"""
@@ -333,7 +336,8 @@ def _back(values: Values, touches: Sequence[str], load: str, tag: str, named: st
         data=tuple(data),
         notes=(
             "Set: how many times the available memory was written before it was touched. Pages in: read back by all processes, also "
-            "ahead of their use, which the kernel does from a flash and not from zram. The page has nothing of this.",
+            "ahead of their use. What zram holds takes memory from the working set, so that more touches of it miss (major faults). The "
+            "page has nothing of this.",
             _CLOCK,
         ),
         flags=tuple(flags),

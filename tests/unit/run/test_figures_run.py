@@ -1,0 +1,52 @@
+"""Workloads that say figures of their own: what they are asked, and what their answers amount to."""
+
+import msgspec
+import pytest
+
+from swapstone.build import BASE_RECIPE
+from swapstone.model import Sample, Status, Variant
+from swapstone.run.program import Program
+from swapstone.run.trial import Asked, judge, request_for
+from swapstone.wire import AgentAnswer, Ended
+from swapstone.workloads import find_workload
+from swapstone.workloads.figures_format import NamedFigures, encode_named_figures
+
+WORK = find_workload("swap", "fill (50 % random)")
+FIGURES = tuple((metric.name, float(number)) for number, metric in enumerate(WORK.metrics))
+SAID = encode_named_figures(NamedFigures(name="fill", figures=FIGURES, series=(("so", (0.0, 8.0)),)))
+MACHINE = (
+    ("after /proc/swaps", "Filename Type Size Used Priority\n/dev/zram0 partition 262140 0 -2\n"),
+    ("after /sys/block/zram0/comp_algorithm", "lzo [lz4] zstd\n"),
+)
+ANSWER = AgentAnswer(id="t", stdout=SAID, how=Ended.EXITED, code=0, machine=MACHINE)
+ASKED = Asked(WORK, Variant(levels=(("swap", "zram:lz4"),)), Program("/programs/p/prog", BASE_RECIPE, None, None), "")
+
+
+def test_no_number_of_passes_is_told_to_it() -> None:
+    request = request_for("1-0", "/p/prog", WORK, BASE_RECIPE, passes=1, cwd="/scratch", cpus=(0,))
+    assert request.arguments == ("/p/prog", "50")
+    counted = find_workload("libc", "b_regex_search#2")
+    request = request_for("1-0", "/p/prog", counted, BASE_RECIPE, passes=7, cwd="/scratch", cpus=(0,))
+    assert request.arguments == ("/p/prog", "7", "2")
+
+
+def test_figures_are_samples_and_series_of_the_run() -> None:
+    found = judge(ANSWER, ASKED, lambda _: None)
+    assert (found.status, found.observed) == (Status.OK, (("swap", "zram:lz4"),))
+    assert [(sample.metric, sample.values[0]) for sample in found.samples] == list(FIGURES)
+    assert found.series == (Sample(metric="so", values=(0.0, 8.0)),)
+
+
+@pytest.mark.parametrize("size", [0, 1, len(SAID) // 2, len(SAID) - 1])
+def test_figures_that_are_not_whole_are_a_failed_run(size: int) -> None:
+    found = judge(msgspec.structs.replace(ANSWER, stdout=SAID[:size]), ASKED, lambda _: None)
+    assert found.status is Status.FAILED
+    assert found.reason.startswith("what it printed can't be read: ")
+    assert found.samples == ()
+
+
+def test_another_algorithm_than_was_asked_for_is_refused() -> None:
+    machine = (MACHINE[0], (MACHINE[1][0], "[lzo-rle] lz4 zstd\n"))
+    found = judge(msgspec.structs.replace(ANSWER, machine=machine), ASKED, lambda _: None)
+    assert found.status is Status.REFUSED
+    assert "swap=zram:lz4 was asked for, but zram:lzo-rle was in force" in found.reason
