@@ -1,29 +1,41 @@
-"""What a trial in a virtual machine takes, from nothing and from a snapshot. `benchmarks/vm-start --kernel FILE`.
+"""What a trial in a virtual machine takes, from nothing and from a snapshot, for x86_64 and arm64.
 
 Its program ends at once. Of each trial two times are printed, both from the ask:
 
     ready   until the guest has its order; its agent and the program start within a few milliseconds of it
     whole   until its answer is here
 
-so the program's first instruction lies between them. The last line says how many instructions a second the emulator carries out.
+so the program's first instruction lies between them. Then, how many instructions a second the emulator carries out, with the exact
+clock and without: the program is the same, and how many instructions it has is what the exact clock says. Last, how much faster equal
+trials of several draws are done by two workers than by one; their answers must be equal.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import dataclasses
+import os
+import shutil
 import statistics
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 
+from swapstone.build.images import ImageRequest, build_image
 from swapstone.build.kernels import read_kernel
+from swapstone.build.parts import architecture_of
+from swapstone.model import UserError
 from swapstone.model.cpio import archive, folder
+from swapstone.targets import qemu
 from swapstone.targets.qemu import Machine
-from swapstone.targets.vm import Parts, VmTarget, Ways
-from swapstone.wire import TrialRequest
+from swapstone.targets.vm import COMPILERS, Parts, VmTarget, Ways
+from swapstone.wire import AgentAnswer, TrialRequest
 
 _PROGRAM = """
 __attribute__((noreturn)) void _start(void) {
@@ -40,45 +52,73 @@ _POLL_S = 0.0005
 _LONG = 200_000_000
 
 
+_PLAIN = ("-accel", "tcg", "-rtc", "base=2024-01-01T00:00:00", "-seed", "1")
+
+
 def main() -> int:
     """Print the times."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kernel", type=Path, required=True, help="bzImage, Image or vmlinux")
-    parser.add_argument("--initrd", type=Path, help="an image (default: an empty one)")
+    parser.add_argument("--arch", default="x86_64,arm64", help="architectures, parted by commas (default x86_64,arm64)")
+    parser.add_argument("--kernel", type=Path, help="bzImage, Image or vmlinux, instead of the packaged kernels")
     parser.add_argument("--runs", type=int, default=5, help="of each kind (default 5)")
-    parser.add_argument("--compiler", default="cc", help="for the kernel's architecture (default cc)")
+    parser.add_argument("--trials", type=int, default=6, help="that one and two workers do (default 6)")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as room:
-        tempfile.tempdir = room  # where machines have their files: what they say is watched there
-        _measure(Path(room), asked)
-        tempfile.tempdir = None
+        kernels = [asked.kernel] if asked.kernel else asked.arch.split(",")
+        for number, kernel in enumerate(kernels):
+            place = Path(room) / str(number)
+            place.mkdir()
+            try:
+                parts = _given(kernel, place) if asked.kernel else _packaged(kernel)
+                _measure(place, parts, asked.runs, asked.trials)
+            except UserError as error:
+                print(f"{kernel}: unavailable: {error.message} {error.hint}")
     return 0
 
 
-def _measure(room: Path, asked: argparse.Namespace) -> None:
-    kernel = read_kernel(asked.kernel)
-    (room / "kernel").write_bytes(kernel.image)
-    initrd = asked.initrd or room / "initrd"
-    if not asked.initrd:
-        initrd.write_bytes(archive({"etc": folder()}))
-    parts = Parts(room / "kernel", initrd, Machine(architecture=kernel.architecture))
-    short, long = (_build(room, asked.compiler, kernel.architecture, rounds) for rounds in (1, _LONG // 8))
-    print(f"{kernel.banner}, {kernel.architecture}, {asked.runs} runs of each, median (lowest to highest)")
-    with VmTarget(parts, Ways(cache=room, no_cache=True, snapshots=False)) as target:
-        _start(target, short, asked.runs, "from nothing")
-    if not parts.machine.family.has_ports:
-        print("  from a snapshot: unavailable, this machine can't be saved")
-    with VmTarget(parts, Ways(cache=room, no_cache=True)) as target:
-        if parts.machine.family.has_ports:
+def _given(kernel: Path, room: Path) -> Parts:
+    """Return a machine of a kernel, with an image that has nothing in it."""
+    read = read_kernel(kernel)
+    (room / "kernel").write_bytes(read.image)
+    (room / "initrd").write_bytes(archive({"etc": folder()}))
+    return Parts(room / "kernel", room / "initrd", Machine(architecture=read.architecture), banner=read.banner)
+
+
+def _packaged(name: str) -> Parts:
+    """Return a machine of the packaged kernel, with an image that has busybox in it."""
+    built = build_image(ImageRequest(architecture=name, modules=(), parts=("busybox",)), progress=print)
+    machine = Machine(architecture=architecture_of(name).machine)
+    return Parts(built.kernel, built.initrd, machine, banner=built.image.banner)
+
+
+def _measure(room: Path, parts: Parts, runs: int, trials: int) -> None:
+    short, long = (_build(room, parts.machine.architecture, rounds) for rounds in (1, _LONG // 8))
+    name = parts.banner.removeprefix("Linux version ").partition(" (")[0]
+    print(f"{parts.machine.architecture}, Linux {name}, {runs} runs of each, median (lowest to highest)")
+    usual = Ways(cache=room, no_cache=True)
+    with _watched_in(room):
+        with VmTarget(parts, dataclasses.replace(usual, snapshots=False)) as target:
+            _start(target, short, runs, "from nothing")
+        with VmTarget(parts, usual) as target:
             begun = time.monotonic()
             _trial(target, short)
             print(f"  to make a snapshot, and a first trial from it: {time.monotonic() - begun:.2f} s")
-            _start(target, short, asked.runs, "from a snapshot")
-        small, large = (_rate(target, program) for program in (short, long))
-        print(f"  guest instructions a second of this host: {(large[0] - small[0]) / (large[1] - small[1]):.3g}")
+            _start(target, short, runs, "from a snapshot")
+    _rates(parts, usual, (short, long), runs)
+    _speed_up(parts, usual, long, trials)
 
 
-def _build(room: Path, compiler: str, architecture: str, rounds: int) -> Path:
+@contextlib.contextmanager
+def _watched_in(room: Path) -> Iterator[None]:
+    """Let machines have their files in a folder of their own: what they say is watched there."""
+    with mock.patch.object(tempfile, "tempdir", str(room)):
+        yield
+
+
+def _build(room: Path, architecture: str, rounds: int) -> Path:
+    compiler = "cc" if architecture == os.uname().machine else COMPILERS[architecture]
+    if shutil.which(compiler) is None:
+        raise UserError(f"There is no {compiler} to build its program with.", "")
     program = room / f"program-{rounds}" / "program"
     program.parent.mkdir()
     source = program.with_suffix(".c")
@@ -87,17 +127,60 @@ def _build(room: Path, compiler: str, architecture: str, rounds: int) -> Path:
     return program
 
 
+def _ask(target: VmTarget, program: Path, block: int = 0) -> AgentAnswer:
+    path = target.put(program)
+    return target.run(TrialRequest(id=f"{block}-0", arguments=(path,), cwd=target.scratch(), timeout_ms=60_000))
+
+
+def _rates(parts: Parts, usual: Ways, programs: tuple[Path, Path], runs: int) -> None:
+    """Print how fast instructions are carried out. Without the exact clock the guest's clock is this host's."""
+    with VmTarget(parts, usual) as target:
+        small, large = (_rate(target, program, runs) for program in programs)
+    instructions = large[0] - small[0]
+    with (
+        mock.patch.object(qemu, "_CLOCK", _PLAIN),
+        VmTarget(parts, dataclasses.replace(usual, snapshots=False)) as target,
+    ):
+        plain = [min(_trial(target, program) for _ in range(runs)) / 1e9 for program in programs]
+    print(
+        f"  guest instructions a second of this host: {_per_second(instructions, large[1] - small[1])} with the exact clock,"
+        f" {_per_second(instructions, plain[1] - plain[0])} without"
+    )
+
+
+def _per_second(instructions: float, seconds: float) -> str:
+    return f"{instructions / seconds:.3g}" if seconds > 0 else "(unavailable: this host is too busy to tell)"
+
+
+def _speed_up(parts: Parts, usual: Ways, program: Path, trials: int) -> None:
+    took, said = [], []
+    for workers in (1, 2):
+        with VmTarget(parts, dataclasses.replace(usual, at_once=workers)) as target:
+            _ask(target, program)  # its image has a snapshot now
+            begun = time.monotonic()
+            with ThreadPoolExecutor(target.at_once) as pool:
+                said.append(list(pool.map(lambda block, target=target: _ask(target, program, block), range(trials))))
+            took.append(time.monotonic() - begun)
+    equal = "equal" if said[0] == said[1] else "NOT EQUAL"
+    print(
+        f"  {trials} trials: {took[0]:.2f} s by one worker, {took[1]:.2f} s by two, ratio {took[0] / took[1]:.2f};"
+        f" their answers are {equal}"
+    )
+
+
 def _trial(target: VmTarget, program: Path) -> int:
     """Run it; return how long it took in guest nanoseconds."""
-    asked = TrialRequest(id="0-0", arguments=(target.put(program),), cwd=target.scratch(), timeout_ms=60_000)
-    return dict(target.run(asked).facts)["wall_ns"]
+    return dict(_ask(target, program).facts)["wall_ns"]
 
 
-def _rate(target: VmTarget, program: Path) -> tuple[float, float]:
-    _trial(target, program)  # its image has a snapshot now
-    begun = time.monotonic()
-    guest_ns = _trial(target, program)
-    return float(guest_ns), time.monotonic() - begun
+def _rate(target: VmTarget, program: Path, runs: int) -> tuple[float, float]:
+    """Return its guest time in nanoseconds, and the least time of this host that a trial took, in seconds."""
+    guest_ns, times = _trial(target, program), []  # its image has a snapshot now
+    for _ in range(runs):
+        begun = time.monotonic()
+        _trial(target, program)
+        times.append(time.monotonic() - begun)
+    return float(guest_ns), min(times)
 
 
 def _start(target: VmTarget, program: Path, runs: int, how: str) -> None:
@@ -115,11 +198,10 @@ def _watched(act: Callable[[], object]) -> tuple[float, float]:
     def watch() -> None:
         room = Path(tempfile.gettempdir())
         while not spoken and not over.is_set():
-            for name in ("channel", "console"):
-                for path in room.glob(f"swapstone-vm-*/{name}"):
-                    if _says(path):
-                        spoken.append(time.monotonic())
-                        return
+            for path in room.glob("swapstone-vm-*/channel"):
+                if _says(path):
+                    spoken.append(time.monotonic())
+                    return
             time.sleep(_POLL_S)
 
     begun = time.monotonic()
@@ -134,7 +216,8 @@ def _watched(act: Callable[[], object]) -> tuple[float, float]:
 
 def _says(path: Path) -> bool:
     try:
-        return b"swapstone-goes-on" in path.read_bytes()
+        with path.open("rb") as handle:  # of a channel in memory the first page is a count
+            return b"swapstone-goes-on" in handle.read(1 << 13)
     except FileNotFoundError:
         return False
 

@@ -65,8 +65,9 @@ def test_an_architecture_that_isnt_there_is_unavailable_with_its_reason(tmp_path
     reason = read_lock().unavailable.get("riscv64")
     if reason is None:
         pytest.skip("the lock has riscv64")
-    result = swapstone(tmp_path, "image", "build", "--arch", "riscv64", expect=2, XDG_CACHE_HOME=str(tmp_path))
-    assert f"There are no images for riscv64: {reason}." in result.stderr
+    for act in ("build", "boot"):
+        result = swapstone(tmp_path, "image", act, "--arch", "riscv64", expect=2, XDG_CACHE_HOME=str(tmp_path))
+        assert f"There are no images for riscv64: {reason}." in result.stderr
 
 
 def test_without_an_emulator_the_package_is_named(tmp_path: Path) -> None:
@@ -167,9 +168,10 @@ def test_two_kernels_differ_in_the_kernel_and_its_modules_alone() -> None:
 
 
 @pytest.mark.slow
-def test_the_console_can_be_used_and_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize("architecture", ["x86_64", "armhf"])
+def test_the_console_can_be_used_and_left(tmp_path: Path, architecture: str) -> None:
     process = subprocess.Popen(
-        command("image", "boot"),
+        command("image", "boot", "--arch", architecture),
         env=environment(tmp_path),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -48,6 +48,13 @@ def test_a_record_of_a_wall_clock_can_t_be_recomputed(tmp_path: Path) -> None:
     assert "no trial of it can be repeated to the byte" in result.stderr and "swapstone rerun" in result.stderr
 
 
+def test_experiments_run_on_two_architectures() -> None:
+    wish = Wish(name="compare", factors=parse_factors(["kernel=generic,rt"]), suites=("libc",), architecture="armhf")
+    with pytest.raises(UnavailableError, match="machines of x86_64 and arm64, and not of armhf") as caught:
+        machines.open_machine(resolve(wish), print)
+    assert caught.value.hint.endswith("swapstone image boot --arch armhf")
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="as below")
 def test_a_program_of_ones_own_is_not_for_a_virtual_machine(tmp_path: Path) -> None:

@@ -172,6 +172,7 @@ def boot_command(
       swapstone image boot --arch arm64
     """
     architecture = architecture_of(arch)
+    read_lock().of(architecture.debian)  # where there are no images, an emulator would not help
     if shutil.which(architecture.emulator) is None:
         raise UnavailableError(
             f"{architecture.emulator} is not installed: an image for {arch} can't be booted here.",

@@ -16,7 +16,7 @@ from swapstone.model import IDLE, Experiment, FactorLevels, MachineNeeds, Unavai
 from swapstone.run.prepare import base_recipe
 from swapstone.targets import Target, open_target
 from swapstone.targets.kvm import by_kvm, kvm_device_trouble, kvm_trouble
-from swapstone.targets.qemu import Machine
+from swapstone.targets.qemu import FAMILIES, Machine
 from swapstone.targets.vm import Parts, VmTarget, Ways
 from swapstone.workloads import find_load, workloads_of
 
@@ -81,6 +81,11 @@ def open_machine(experiment: Experiment, tell: Callable[[str], None], *, no_cach
     if name != VM:
         return open_target(experiment.target)
     architecture = architecture_of(experiment.architecture or _here())
+    if architecture.machine not in FAMILIES:
+        raise UnavailableError(
+            f"Experiments run in virtual machines of {' and '.join(_run_experiments())}, and not of {architecture.name}.",
+            f"An image of it can be booted by hand: swapstone image boot --arch {architecture.name}",
+        )
     if experiment.clock == WALL:
         _need_kvm(kvm_device_trouble(architecture.machine))
     _check_programs(experiment, architecture)
@@ -174,6 +179,10 @@ def _need_kvm(trouble: str) -> None:
             f"A virtual machine on the wall clock needs KVM, which is unavailable: {trouble}.",
             "Leave --clock out: the virtual clock needs none. Or measure on --target host.",
         )
+
+
+def _run_experiments() -> list[str]:
+    return [known.name for known in ARCHITECTURES if known.machine in FAMILIES]
 
 
 def _here() -> str:

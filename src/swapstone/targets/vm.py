@@ -32,7 +32,8 @@ SLACK_MS = 60_000
 
 _TRIAL = "t"  # every trial's name in its plan, so that an equal trial is an equal run
 _QUIT = b"quit\n"
-_COMPILERS = {"x86_64": "x86_64-linux-gnu-gcc", "aarch64": "aarch64-linux-gnu-gcc"}
+COMPILERS = {"x86_64": "x86_64-linux-gnu-gcc", "aarch64": "aarch64-linux-gnu-gcc"}
+"""What builds the agent for another processor than this machine's, by what ``uname -m`` says."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,7 +212,7 @@ class VmTarget(Target):
 
     def _compiler(self) -> str:
         architecture = self._machine.architecture
-        return os.environ.get("CC") or "cc" if architecture == os.uname().machine else _COMPILERS[architecture]
+        return os.environ.get("CC") or "cc" if architecture == os.uname().machine else COMPILERS[architecture]
 
     def put(self, path: Path) -> str:
         """Bring a program into the machine, with all that lies beside it."""

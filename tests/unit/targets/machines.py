@@ -33,6 +33,7 @@ for word; do
     case $before in
     -serial) console=${{word#file:}} ;;
     -debugcon) channel=${{word#file:}} ;;
+    -object) channel=${{word#*mem-path=}} channel=${{channel%%,*}} ;;
     esac
     before=$word
 done
@@ -67,8 +68,8 @@ def runs(folder: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def setup(folder: Path, acts: str) -> Setup:
+def setup(folder: Path, acts: str, machine: Machine | None = None) -> Setup:
     """Make a setup of an emulator that does something."""
-    machine = Machine()
+    machine = machine or Machine()
     order = encode_order(encode_plan_header() + b"quit\n", draw=0, limit_ms=1000)
     return Setup(find_emulator(machine, emulator(folder, acts)), machine, folder / "kernel", folder / "initrd", order)

@@ -119,6 +119,21 @@ def test_what_a_machine_says_is_kept(tmp_path: Path) -> None:
     assert (run.how, run.said) == (GuestEnd.FINISHED, WHOLE)
 
 
+@pytest.mark.parametrize("size", [0, 1, len(WHOLE)])
+def test_what_a_machine_puts_into_memory_is_kept_as_far_as_it_says(tmp_path: Path, size: int) -> None:
+    """As an arm64 machine does: a count, and from the second page on what is counted."""
+    (tmp_path / "memory").write_bytes(size.to_bytes(8, "little").ljust(4096, b"?") + WHOLE + b"??")
+    run = boot(setup(tmp_path / "q", f'cat {tmp_path}/memory >"$channel"', Machine(architecture="aarch64")), Limits())
+    assert (run.how, run.said) == (GuestEnd.FINISHED, WHOLE[:size])
+
+
+def test_memory_that_says_too_much_ends_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "memory").write_bytes((501).to_bytes(8, "little"))
+    acts = f'cat {tmp_path}/memory >"$channel"; exec sleep 100'
+    run = boot(setup(tmp_path / "q", acts, Machine(architecture="aarch64")), Limits(channel_bytes=500, host_s=60))
+    assert (run.how, run.reason) == (GuestEnd.FLOODED, "it wrote more than 500 bytes to its channel")
+
+
 def test_a_console_that_grows_ends_the_machine(tmp_path: Path) -> None:
     begun = time.monotonic()
     run = boot(setup(tmp_path / "q", 'while :; do echo yyyyyyyyyyyy >>"$console"; done'), Limits(console_bytes=5000))
