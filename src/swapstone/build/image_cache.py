@@ -1,4 +1,4 @@
-"""What the cache keeps for images, how much room it takes, and removing what has not been used for long."""
+"""What the cache keeps for images and virtual machines, how much room it takes, and removing what has not been used for long."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from swapstone.build.apt import locked, writing
 from swapstone.build.images import Image, images_dir, read_image
 from swapstone.model.share import cache_dir
 
+_MADE = {"snapshots": "saved machine", "runs": "run", "agents": "agent", "modules": "module", "kernels": "kernel"}
+"""Folders of what is made for virtual machines, with what is in each: an entry a thing."""
+
+_DIGEST = ".sha256"
 LEFTOVER_S = 3600
 """A temporary folder younger than this may belong to a program that is downloading."""
 
@@ -21,11 +25,13 @@ class Kept:
     """One thing in the cache.
 
     Attributes:
-        kind: ``image``, ``package``, ``package lists``, or ``leftover`` of a program that was killed.
+        kind: ``image``, ``package``, ``package lists``, ``saved machine``, ``run``, ``agent``, ``module``, ``kernel``, or ``leftover`` of
+            a program that was killed.
         path: a file or a folder.
         size_bytes: of all that is in it, as the disk counts.
         used_unix_s: when it was used last.
         image: what it is made of, for an image; None for a damaged one.
+        beside: a file that goes with it, such as its digest.
     """
 
     kind: str
@@ -33,6 +39,7 @@ class Kept:
     size_bytes: int
     used_unix_s: float
     image: Image | None = None
+    beside: Path | None = None
 
 
 def kept_images() -> tuple[Kept, ...]:
@@ -43,10 +50,12 @@ def kept_images() -> tuple[Kept, ...]:
 
 
 def kept_besides() -> tuple[Kept, ...]:
-    """Return what else the cache keeps for images: packages, lists of packages, leftovers."""
+    """Return what else the cache keeps: packages and their lists, saved machines, runs, what was built for machines, leftovers."""
     found = []
-    for folder in (images_dir(), cache_dir() / "packages"):
-        found += [Kept("leftover", path, _size(path), _used(path)) for path in folder.glob(".*-*") if path.is_dir()]
+    for folder in (images_dir(), *(cache_dir() / name for name in ("packages", *_MADE))):
+        found += [Kept("leftover", path, _size(path), _used(path)) for path in folder.glob(".*-*")]
+    for name, kind in _MADE.items():
+        found += [_made(kind, path) for path in _inside(cache_dir() / name) if _is_made(path)]
     found += [Kept("package", path, _size(path), _used(path)) for path in (cache_dir() / "packages").glob("*.deb")]
     found += [Kept("package lists", path, _size(path), _used(path / "state")) for path in _inside(cache_dir() / "apt")]
     return tuple(sorted(found, key=lambda kept: (kept.kind, kept.path)))
@@ -55,8 +64,8 @@ def kept_besides() -> tuple[Kept, ...]:
 def collect(older_than_s: float, *, dry_run: bool, now_unix_s: float | None = None) -> tuple[Kept, ...]:
     """Remove what has not been used for some time.
 
-    No image is being built meanwhile, since that holds the same lock. A machine that runs from an image may go on: its files stay
-    until it closes them.
+    No image is being built meanwhile, since that holds the same lock. A machine that runs from an image, or from a saved machine, may go
+    on: its files stay until it closes them.
 
     Args:
         older_than_s: how long ago the last use must be.
@@ -69,7 +78,7 @@ def collect(older_than_s: float, *, dry_run: bool, now_unix_s: float | None = No
     Raises:
         UserError: the cache can't be written.
     """
-    if not images_dir().is_dir() and not (cache_dir() / "packages").is_dir():
+    if not any(folder.is_dir() for folder in (images_dir(), *(cache_dir() / name for name in ("packages", *_MADE)))):
         return ()
     now = time.time() if now_unix_s is None else now_unix_s
     with writing(images_dir()) as folder, locked(folder / "lock"):
@@ -81,7 +90,20 @@ def collect(older_than_s: float, *, dry_run: bool, now_unix_s: float | None = No
                 shutil.rmtree(kept.path)
             else:
                 kept.path.unlink(missing_ok=True)
+            if kept.beside is not None:
+                kept.beside.unlink(missing_ok=True)
     return gone
+
+
+def _is_made(path: Path) -> bool:
+    """Say whether something in a folder is whole and not what belongs to another file there."""
+    return not path.name.startswith(".") and path.suffix != _DIGEST and path.name != "lock"
+
+
+def _made(kind: str, path: Path) -> Kept:
+    beside = path.with_name(path.name + _DIGEST)
+    found = beside if beside.is_file() else None
+    return Kept(kind, path, _size(path) + (_size(found) if found else 0), _used(path), beside=found)
 
 
 def _inside(folder: Path) -> Iterator[Path]:

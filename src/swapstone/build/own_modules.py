@@ -5,6 +5,7 @@ Nothing is installed: the headers are unpacked into a temporary folder, and what
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -61,6 +62,8 @@ def build_module(name: str, architecture: Architecture, kernel: str, lock: Lock,
         with writing(home.parent), tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as work:
             _build(source, packages, prefix, Path(work))
             _move(Path(work) / "done", home)
+    with contextlib.suppress(OSError):  # a cache that can only be read is good enough
+        os.utime(home)  # `swapstone image gc` goes by the last use
     (module,) = Modules([file.name], lambda _: file.read_bytes()).load_order([name])
     return module
 

@@ -27,6 +27,7 @@ from swapstone.model.share import share_dir
 CONSOLE_MEMORY_MB = 512
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SHOWN_DIGITS = 12
+_COUNTED = ("run", "agent", "module")  # there may be thousands of these, all small
 
 architecture_option = click.option(
     "--arch", default="x86_64", show_default=True, help="x86_64, arm64, armhf or riscv64.", metavar="NAME"
@@ -119,7 +120,9 @@ def list_images(as_json: bool) -> None:
 @click.option("--older-than", default="30d", show_default=True, help="Last used so long ago, e.g. 12h.", metavar="TIME")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 def gc_command(older_than: str, dry_run: bool) -> None:
-    r"""Remove images, packages and lists of packages that have not been used for some time.
+    r"""Remove what has not been used for some time: images, packages and their lists, saved machines, runs, what was built for machines.
+
+    What is removed is fetched, built or run again when it is needed; a run comes out the same.
 
     \b
     Examples:
@@ -128,7 +131,12 @@ def gc_command(older_than: str, dry_run: bool) -> None:
     """
     gone = collect(_seconds(older_than), dry_run=dry_run)
     for kept in gone:
-        click.echo(f"{kept.size_bytes / 1e6:8.1f} MB  {kept.kind}  {_name(kept)}")
+        if kept.kind not in _COUNTED:
+            click.echo(f"{kept.size_bytes / 1e6:8.1f} MB  {kept.kind}  {_name(kept)}")
+    for kind in _COUNTED:
+        sizes = [kept.size_bytes for kept in gone if kept.kind == kind]
+        if sizes:
+            click.echo(f"{sum(sizes) / 1e6:8.1f} MB  {len(sizes)} {kind}{'s' if len(sizes) > 1 else ''}")
     total = sum(kept.size_bytes for kept in gone) / 1e6
     did = "would be removed" if dry_run else "removed"
     click.echo(f"{total:8.1f} MB {did}." if gone else f"Nothing has been unused for {older_than}.")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.share import share_dir
+from swapstone.targets.runs import mark_used
 
 # No C library: the agent must contain none of the factors that it compares. The rest keeps a compiler from calling one.
 _FLAGS = (
@@ -71,6 +72,7 @@ def _build(name: str, sources: Sequence[Path], directory: Path, compiler: str) -
         digest.update(f"\0{source.name}\0".encode() + source.read_bytes())
     built = directory / digest.hexdigest()[:16] / name
     if built.exists():
+        mark_used(built.parent)
         return built
     try:
         built.parent.mkdir(parents=True, exist_ok=True)

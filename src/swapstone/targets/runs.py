@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -60,6 +61,7 @@ class RunCache:
             return None
         if mark != hashlib.sha256(body).hexdigest().encode():
             return None
+        mark_used(self._folder / digest)
         try:
             return msgspec.json.decode(body, type=GuestRun)
         except msgspec.DecodeError:  # written by another version
@@ -73,6 +75,12 @@ class RunCache:
         """
         body = msgspec.json.encode(run)
         write_whole(self._folder / digest, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+
+
+def mark_used(path: Path) -> None:
+    """Note that something of the cache was used now: `swapstone image gc` goes by that. A cache that can only be read is good enough."""
+    with contextlib.suppress(OSError):
+        os.utime(path)
 
 
 def write_whole(path: Path, data: bytes) -> None:

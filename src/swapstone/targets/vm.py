@@ -24,7 +24,7 @@ from swapstone.targets.agent import build_agent, build_init
 from swapstone.targets.base import AS_IT_IS, Setting, SettingError, Target, TargetDescription, TargetError
 from swapstone.targets.guest import Surroundings
 from swapstone.targets.qemu import Emulator, GuestEnd, GuestRun, Limits, Machine, Setup
-from swapstone.targets.runs import RunCache, digest_of, digest_of_file, write_whole
+from swapstone.targets.runs import RunCache, digest_of, digest_of_file, mark_used, write_whole
 from swapstone.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
 
 SLACK_MS = 60_000
@@ -366,6 +366,7 @@ class VmTarget(Target):
         except (UserError, OSError):
             return False
         if whole:
+            mark_used(state)
             self._saved.add(state)
         return whole
 

@@ -78,6 +78,27 @@ def test_leftovers_of_killed_programs_go_but_not_those_at_work(lock: Lock, cache
     assert old in {kept.path for kept in gone} and young not in {kept.path for kept in gone}
 
 
+def test_what_was_made_for_machines_goes_too(cache: Path) -> None:
+    """Without any image: a saved machine goes with its digest, and what is at work stays."""
+    made = {"snapshots/s": "state", "snapshots/s.sha256": "d", "runs/r1": "a", "runs/r2": "b", "agents/x/agent": "p"}
+    made |= {"modules/m/planted.ko": "m", "kernels/k/kernel": "k", "runs/.part-1": "half"}
+    for name, content in made.items():
+        (cache / name).parent.mkdir(parents=True, exist_ok=True)
+        (cache / name).write_text(content)
+    for name in ("snapshots/s", "runs/r1", "agents/x", "runs/.part-1"):
+        age(cache / name, 31)
+    kept = kept_besides()
+    assert kinds(kept) == ["agent", "kernel", "leftover", "module", "run", "run", "saved machine"]
+    saved = next(one for one in kept if one.kind == "saved machine")
+    assert saved.size_bytes == sum(
+        (cache / name).stat().st_blocks * 512 for name in ("snapshots/s", "snapshots/s.sha256")
+    )
+    assert kinds(collect(30 * DAY_S, dry_run=True)) == ["agent", "leftover", "run", "saved machine"]
+    assert all((cache / name).exists() for name in made), "a dry run removes nothing"
+    collect(30 * DAY_S, dry_run=False)
+    assert {name for name in made if (cache / name).exists()} == {"runs/r2", "modules/m/planted.ko", "kernels/k/kernel"}
+
+
 def test_a_cache_that_cant_be_written(lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:
     build(lock)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -70,3 +72,12 @@ def test_a_cache_that_can_t_be_written_is_an_error(tmp_path: Path) -> None:
 def test_a_file_that_can_t_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="can't be read"):
         digest_of_file(tmp_path / "none")
+
+
+def test_a_run_that_is_taken_counts_as_used(tmp_path: Path) -> None:
+    cache = RunCache(tmp_path)
+    cache.put("d", RUN)
+    os.utime(tmp_path / "d", (1, 1))
+    assert cache.get("absent") is None and (tmp_path / "d").stat().st_mtime == 1
+    assert cache.get("d") == RUN
+    assert time.time() - (tmp_path / "d").stat().st_mtime < 60
