@@ -277,13 +277,13 @@ def decode_said(said: bytes) -> tuple[Greeting, tuple[AgentAnswer, ...]]:
         raise WireError("The guest did not say who it is.")
     if not end:
         raise WireError("The guest stopped in the midst of what it said.")
+    if agent and (not after or not answers.endswith(b"\n"[: len(answers)])):
+        raise WireError("The guest stopped in the midst of what it said.")
     who = _greeting(greeting + last)
     if any(ended.kind == "prepare" for ended in who.ended) and not agent:
         return who, ()
     if not agent:
         raise WireError("The guest did not say that its agent started.")
-    if not after or not answers.endswith(b"\n"[: len(answers)]):
-        raise WireError("The guest stopped in the midst of what it said.")
     return who, decode_answers(agent + answers) if answers else ()
 
 

@@ -146,7 +146,11 @@ class VmTarget(Target):
         self._given = first
         self._emulator: Emulator = qemu.find_emulator(first.machine, ways.emulator)
         self._room = tempfile.TemporaryDirectory(prefix="swapstone-vm-")
-        self._kinds = {level: _Kind(made, Path(self._room.name)) for level, made in levels.items()}
+        try:
+            self._kinds = {level: _Kind(made, Path(self._room.name)) for level, made in levels.items()}
+        except BaseException:
+            self._room.cleanup()
+            raise
         self._own = next(iter(self._kinds.values()))
         self._cache = ways.cache or cache_dir()
         self._runs = RunCache(self._cache / "runs")

@@ -13,10 +13,14 @@ SAID = (
     b"file /proc/meminfo MemTotal:%20%201024%20kB%0A\n"
     b"file /proc/cpuinfo processor%09:%200%0Amodel%20name%09:%20QEMU%20Virtual%20CPU%0A\n"
     b"file /sys/kernel/realtime %\n"
+    b"before /proc/uptime 1.50\n"
 ) + encode_answer_header()
 ANSWER = AgentAnswer(id="t", facts=(("wall_ns", 12345),), how=Ended.EXITED, code=0)
 END = b"swapstone-end\n"
-WHOLE = SAID + encode_answer(ANSWER) + END
+AFTER = b"swapstone-after 1\nafter /proc/uptime 2.75\n"
+WHOLE = SAID + encode_answer(ANSWER) + AFTER + END
+UNPREPARED = SAID.partition(b"before ")[0] + b"prepare 1 256\nwords /tmp/prepare.log one%0Atwo%0A\n" + END
+"""What a guest says whose second command to prepare it was killed by a signal 0, which no real one is."""
 
 _SCRIPT = """#!/bin/sh
 console= channel=

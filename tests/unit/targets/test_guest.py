@@ -12,6 +12,8 @@ from swapstone.model import UserError, WireError
 from swapstone.model.cpio import file, folder, link, unpack
 from swapstone.targets.guest import (
     MAX_ORDER_BYTES,
+    EndedCommand,
+    Surroundings,
     decode_said,
     delay_ns,
     encode_order,
@@ -23,7 +25,7 @@ from swapstone.targets.guest import (
     read_folder,
 )
 from swapstone.wire import encode_answer
-from tests.unit.targets.machines import ANSWER, END, SAID, WHOLE
+from tests.unit.targets.machines import AFTER, ANSWER, END, SAID, UNPREPARED, WHOLE
 
 NATIVE = Path(__file__).parents[3] / "native" / "guest" / "init.c"
 DIGEST = "0123456789abcdef" * 4
@@ -31,9 +33,20 @@ DIGEST = "0123456789abcdef" * 4
 
 def test_an_order_fills_pages() -> None:
     order = encode_order(b"swapstone-plan 1\nquit\n", draw=0, limit_ms=5)
-    assert order.startswith(b"swapstone-order 1\ndelay-ns 0\nlimit-ms 5\nswapstone-plan 1\nquit\n\n")
+    assert order.startswith(b"swapstone-order 2\ndelay-ns 0\nlimit-ms 5\nsettle-ms 0\nswapstone-plan 1\nquit\n\n")
     assert len(order) == 4096
     assert len(encode_order(b"x" * 4096, draw=0, limit_ms=5)) == 8192
+
+
+def test_an_order_says_what_is_done_around_the_plan() -> None:
+    around = Surroundings(prepare=("mount -t ext4 a", "b"), beside=("c 100%",), settle_ms=20)
+    order = encode_order(b"swapstone-plan 1\nquit\n", draw=0, limit_ms=5, around=around)
+    assert order.rstrip(b"\n").splitlines()[3:-2] == [
+        b"settle-ms 20",
+        b"prepare mount%20-t%20ext4%20a",
+        b"prepare b",
+        b"beside c%20100%25",
+    ]
 
 
 def test_an_order_that_is_too_large_is_refused() -> None:
@@ -146,15 +159,32 @@ def test_what_a_guest_says_is_understood() -> None:
     assert greeting.file("/sys/kernel/realtime") == ""
     assert greeting.file("/none") == ""
     assert answers == (ANSWER,)
-    assert decode_said(SAID + END)[1] == ()
+    assert (greeting.file("before /proc/uptime"), greeting.file("after /proc/uptime")) == ("1.50", "2.75")
+    assert ("version", "#1 SMP") in greeting.pairs()
+    assert greeting.ended == ()
+    assert decode_said(SAID + AFTER + END)[1] == ()
     assert decode_said(WHOLE + b"[ 0.2] reboot: Power down\r\n")[1] == (ANSWER,)
+
+
+def test_commands_that_ended_are_told() -> None:
+    greeting, answers = decode_said(UNPREPARED)
+    assert answers == ()
+    assert greeting.ended == (EndedCommand(kind="prepare", number=1, status=256, words="one\ntwo\n"),)
+    assert greeting.ended[0].in_words() == "was killed by signal 0; its last words: 'two'"
+    greeting, answers = decode_said(WHOLE.replace(AFTER, AFTER + b"beside 0 3\n"))
+    assert answers == (ANSWER,)
+    assert greeting.ended == (EndedCommand(kind="beside", number=0, status=3),)
+    assert greeting.ended[0].in_words() == "ended with 3; it said nothing"
 
 
 @pytest.mark.parametrize(
     ("said", "text"),
     [
         (b"", "did not say who it is"),
-        (SAID.partition(b"swapstone-agent")[0], "its agent did not start"),
+        (SAID.partition(b"swapstone-agent")[0], "stopped in the midst"),
+        (SAID.partition(b"swapstone-agent")[0] + END, "its agent started"),
+        (UNPREPARED.replace(b"prepare 1 256", b"prepare 1 x"), "'prepare 1 x', which is not"),
+        (UNPREPARED.replace(b"prepare 1 256\n", b""), "'words /tmp/prepare.log one%0Atwo%0A', which is not"),
         (WHOLE.replace(b"release 6.1.0\n", b""), "does not say its release"),
         (WHOLE.replace(b"release 6.1.0\n", b"kernel 6.1.0\n"), "'kernel 6.1.0', which is not how a guest greets"),
         (WHOLE.replace(b"release 6.1.0\n", b"system Linux\n"), "'system Linux', which is not"),
@@ -162,7 +192,8 @@ def test_what_a_guest_says_is_understood() -> None:
         (WHOLE[:-20], "stopped in the midst"),
         (SAID, "stopped in the midst"),
         (SAID + encode_answer(ANSWER), "stopped in the midst"),
-        (SAID + encode_answer(ANSWER)[:-20] + b"\n" + END, "'end' has not five fields"),
+        (SAID + encode_answer(ANSWER) + END, "stopped in the midst"),
+        (SAID + encode_answer(ANSWER)[:-20] + b"\n" + AFTER + END, "'end' has not five fields"),
     ],
 )
 def test_what_is_not_understood_is_an_error(said: bytes, text: str) -> None:

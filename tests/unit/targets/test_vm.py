@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
 
 from swapstone.model import UserError, WireError
 from swapstone.model.cpio import archive, folder
-from swapstone.targets import TargetError
+from swapstone.targets import Setting, SettingError, TargetError
 from swapstone.targets.qemu import Limits, Machine
 from swapstone.targets.vm import Parts, VmTarget, Ways
 from swapstone.wire import AgentAnswer, Ended, TrialRequest
-from tests.unit.targets.machines import END, SAID, emulator, runs
+from tests.unit.targets.machines import AFTER, END, SAID, UNPREPARED, WHOLE, emulator, runs
 
 pytestmark = pytest.mark.skipif(
     os.uname().machine != "x86_64", reason="the first process is built by this machine's compiler"
@@ -163,9 +164,77 @@ def test_a_machine_that_fails_is_an_error_of_its_trial(bench: Bench, acts: str, 
 
 def test_an_answer_too_few_or_to_another_question_is_none(bench: Bench) -> None:
     bench.acts = f'cat {bench.room}/few >"$channel"; exit 65'
-    (bench.room / "few").write_bytes(SAID + END)
+    (bench.room / "few").write_bytes(SAID + AFTER + END)
     with pytest.raises(TargetError, match="gave 0 answers"):
         bench.run()
+
+
+def test_a_machine_that_can_t_be_prepared_is_no_broken_target(bench: Bench) -> None:
+    said = bench.room / "unprepared"
+    said.write_bytes(UNPREPARED)
+    bench.acts = f'cat {said} >"$channel"; exit 65'
+    setting = Setting(prepare=("true", "mkswap /dev/zram0"))
+    with bench.target() as target, pytest.raises(SettingError) as caught:
+        target.run(bench.ask(target), setting)
+    assert caught.value.message == (
+        "The machine can't be prepared: 'mkswap /dev/zram0' was killed by signal 0; its last words: 'two'."
+    )
+    assert not isinstance(caught.value, TargetError)
+
+
+def test_a_load_that_ends_too_early_spoils_the_run(bench: Bench) -> None:
+    said = bench.room / "early"
+    said.write_bytes(WHOLE.replace(AFTER, AFTER + b"beside 1 127\nwords /tmp/x not%20found\n"))
+    bench.acts = f'cat {said} >"$channel"; exit 65'
+    with (
+        bench.target() as target,
+        pytest.raises(SettingError, match=r"The load ended too early: 'b' ended with 127; .*not found"),
+    ):
+        target.run(bench.ask(target), Setting(beside=("a", "b")))
+
+
+def test_a_machine_has_the_kernel_of_its_setting(bench: Bench) -> None:
+    other = bench.room / "other"
+    other.write_bytes(b"another kernel")
+    first = dataclasses.replace(bench.parts, banner="Linux version 6.1.0 (built by us) #1 SMP")
+    kinds = {
+        "generic": first,
+        "rt": dataclasses.replace(first, kernel=other, banner="Linux version 6.1.0-rt (us) #1 SMP"),
+    }
+    made = Ways(cache=bench.room / "cache", emulator=emulator(bench.room / "q"), snapshots=False)
+    with VmTarget(kinds, made) as target:
+        asked = bench.ask(target)
+        names = [target.name_of(asked, Setting(kernel=kernel)) for kernel in ("", "generic", "rt")]
+        assert names[0] == names[1] != names[2]
+        assert dict(target.run(asked, Setting(kernel="generic")).machine)["booted"] == "generic"
+        assert "booted" not in dict(target.run(asked, Setting(kernel="rt")).machine)  # it says that it is another
+        assert dict(target.run(asked).machine)["after /proc/uptime"] == "2.75"
+        with pytest.raises(UserError, match="no kernel none"):
+            target.run(asked, Setting(kernel="none"))
+        assert {"kernel of generic", "initrd of rt"} < dict(target.tools()).keys()
+
+
+def test_a_setting_is_in_the_name(bench: Bench) -> None:
+    with bench.target() as target:
+        asked = bench.ask(target)
+        settings = [
+            Setting(),
+            Setting(memory_bytes=512 << 20),
+            Setting(prepare=("a",)),
+            Setting(beside=("a",)),
+            Setting(settle_ms=1),
+        ]
+        assert len({target.name_of(asked, setting) for setting in settings}) == len(settings)
+
+
+def test_a_stopped_target_ends_its_machines(bench: Bench) -> None:
+    bench.acts = "exec sleep 60"
+    with bench.target() as target:
+        timer = threading.Timer(0.2, target.stop)
+        timer.start()
+        with pytest.raises(TargetError, match="it was stopped"):
+            target.run(bench.ask(target))
+        timer.join()
 
 
 def test_a_dynamic_program_needs_its_library_in_the_image(bench: Bench) -> None:

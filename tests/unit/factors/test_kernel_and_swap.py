@@ -1,0 +1,78 @@
+"""The factors that need a machine of their own: what is in force is what the guest says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swapstone.factors import Evidence, Recipe, find_factor, find_level, parse_choice, swap_commands
+from swapstone.model import UserError
+
+KERNEL, SWAP = find_factor("kernel"), find_factor("swap")
+GENERIC = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.1"
+RT = "#1 SMP PREEMPT_RT Debian 6.1.1"
+MODES = "before /sys/kernel/debug/sched/preempt"
+
+
+def _evidence(*machine: tuple[str, str]) -> Evidence:
+    return Evidence(interp=None, objects=(), machine=machine)
+
+
+@pytest.mark.parametrize(
+    ("said", "level"),
+    [
+        ([("version", GENERIC), ("/proc/cmdline", "console=ttyS0 quiet")], "generic"),
+        ([("version", GENERIC), (MODES, "none (voluntary) full")], "generic"),
+        ([("version", RT)], "rt"),
+        ([("version", "#1 SMP"), ("/sys/kernel/realtime", "1\n")], "rt"),
+        ([("version", GENERIC), ("/proc/cmdline", "quiet preempt=full"), (MODES, "none voluntary (full)")], "full"),
+        # What was asked for on the command line is not what is in force.
+        (
+            [("version", GENERIC), ("/proc/cmdline", "preempt=full quiet"), (MODES, "none (voluntary) full")],
+            "voluntary",
+        ),
+        ([("version", GENERIC), ("/proc/cmdline", "preempt=full")], None),
+        ([("version", RT), ("/proc/cmdline", "preempt=none")], "rt"),
+        ([("version", "#2 SMP me"), ("booted", "/home/me/bzImage")], "/home/me/bzImage"),
+        ([("version", GENERIC), ("booted", "rt")], "generic"),
+        ([], None),
+    ],
+)
+def test_the_kernel_in_force_is_what_it_says_of_itself(said: list[tuple[str, str]], level: str | None) -> None:
+    assert KERNEL.observe(_evidence(*said)) == level
+
+
+HEAD = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+ZRAM = HEAD + "/dev/zram0                              partition\t524284\t\t0\t\t-2\n"
+
+
+@pytest.mark.parametrize(
+    ("swaps", "algorithm", "level"),
+    [
+        (ZRAM, "lzo [lzo-rle] lz4 zstd \n", "zram:lzo-rle"),
+        (ZRAM, "lzo lzo-rle [lz4] zstd \n", "zram:lz4"),
+        (HEAD, "lzo lzo-rle [lz4] zstd \n", None),
+        ("", "", None),
+    ],
+)
+def test_the_swap_in_force_is_what_was_swapped_to(swaps: str, algorithm: str, level: str | None) -> None:
+    seen = _evidence(("after /proc/swaps", swaps), ("after /sys/block/zram0/comp_algorithm", algorithm))
+    assert SWAP.observe(seen) == level
+
+
+def test_levels_are_named_in_the_recipe() -> None:
+    assert KERNEL.apply("rt", Recipe()).kernel == "rt"
+    assert SWAP.apply("flash", Recipe()).swap == "flash"
+    assert swap_commands("zram:lz4") == ("/swapstone/swap.sh zram:lz4",)
+    assert swap_commands("") == ()
+
+
+def test_a_kernel_of_one_s_own_is_named_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "bzImage").write_bytes(b"")
+    (tmp_path / "link").symlink_to("bzImage")
+    assert find_level(KERNEL, f"{tmp_path}/link").name == f"{tmp_path}/bzImage"
+    assert parse_choice(f"kernel=generic,{tmp_path}/bzImage").levels == ("generic", f"{tmp_path}/bzImage")
+    with pytest.raises(UserError, match=r"There is no kernel \./none") as caught:
+        find_level(KERNEL, "./none")
+    assert "bzImage" in caught.value.hint
