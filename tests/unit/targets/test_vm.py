@@ -319,8 +319,10 @@ def test_a_plan_larger_than_its_window_starts_no_machine(bench: Bench) -> None:
             cwd=asked.cwd,
             timeout_ms=1000,
         )
-        with pytest.raises(WireError, match="more than"):
+        with pytest.raises(WireError, match="longer than 1 MiB together"):
             target.run(large)
+        with pytest.raises(WireError, match="more than a virtual machine can be given"):
+            target.run(asked, Setting(prepare=("x" * (2 << 20),)))
         assert bench.runs == 0
         assert target.run(asked).how is Ended.EXITED, "and the target is as good as before"
 
