@@ -24,6 +24,7 @@ COMMANDS = {
     "report": ("show", "Write a record's report as HTML or Markdown."),
     "export": ("show", "Write a record's figures for other tools."),
     "verify": ("verify", "Check that a record is whole, unaltered and says what it said."),
+    "agree": ("agree", "Lay two records of the same factors side by side: do their signs agree?"),
     "rerun": ("rerun", "Make a record's experiment again and compare the two."),
     "query": ("query", "Ask all records a question in SQL."),
     "list": ("listing", "List factors, levels, workloads, suites, studies, records or published figures."),

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from swapstone.model import Experiment, FactorLevels, WorkloadPrecision
-from swapstone.plan.stopping import MOST_BLOCKS, Decision, StopReason, decide, due
+from swapstone.plan.stopping import MOST_BLOCKS, Decision, StopReason, decide, due, first_block, looks
 
 A, B = ("s", "a", "idle"), ("s", "b", "idle")
 SECOND = 10**9
@@ -115,3 +115,36 @@ def test_a_margin_of_nothing_never_closes_what_varies() -> None:
 
 def test_what_a_look_left_open_needs_at_least_until_the_next_look() -> None:
     assert decided(15, at(A, None), at(B, 0.001)).remaining_ns == 5 * SECOND
+
+
+DRAWS = msgspec.structs.replace(EXPERIMENT, clock="virtual", target="vm")
+
+
+def test_on_the_virtual_clock_looks_come_at_6_draws_and_then_every_2() -> None:
+    assert [draw for draw in range(13) if due(draw, *looks(DRAWS))] == [6, 8, 10, 12]
+    assert looks(EXPERIMENT) == (15, 5)
+
+
+def test_a_higher_confidence_needs_more_draws_for_its_first_interval() -> None:
+    # 2 / 2^n must not exceed 1 %: n = 8.
+    assert looks(msgspec.structs.replace(DRAWS, confidence=0.99)) == (8, 2)
+    assert looks(msgspec.structs.replace(DRAWS, confidence=0.5)) == (6, 2)
+
+
+def test_on_the_virtual_clock_nothing_warms_up() -> None:
+    assert (first_block(EXPERIMENT), first_block(DRAWS)) == (0, 1)
+
+
+def test_a_group_whose_draws_are_all_equal_closes_at_the_first_look() -> None:
+    found = decided(6, at(A, 0.0, pairs=6), at(B, 0.5, pairs=6), experiment=DRAWS)
+    assert (found.still_open, found.stop) == ((B,), None)
+    assert decided(5, at(A, 0.0), at(B, 0.0), experiment=DRAWS).still_open == (A, B)
+    assert decided(6, at(A, 0.0), at(B, 0.02), experiment=DRAWS).stop is StopReason.PRECISE
+    assert decided(MOST_BLOCKS, at(A, 0.5), at(B, 0.5), experiment=DRAWS).stop is StopReason.CAP
+    assert decided(3, used_s=998.1, next_s=2, experiment=DRAWS).stop is StopReason.BUDGET
+
+
+def test_the_estimate_counts_draws() -> None:
+    assert decided(1, experiment=DRAWS).remaining_ns == 5 * 2 * SECOND
+    # Twice too wide after 6: 24 draws, at half of 2 s each.
+    assert decided(6, at(A, 0.04, pairs=6), at(B, 0.001, pairs=6), experiment=DRAWS).remaining_ns == 18 * SECOND

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import threading
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import Trial, UserError
+from swapstone.model import Trial, UserError, WireError
 from swapstone.model.cpio import archive, folder
 from swapstone.run.setting import side_by_side
 from swapstone.targets import Setting, SettingError, TargetError
@@ -341,3 +342,48 @@ def test_stopping_ends_all_machines_that_run_side_by_side(bench: Bench, snapshot
 def pids(bench: Bench) -> list[int]:
     path = bench.room / "pids"
     return [int(line) for line in path.read_text().split()] if path.exists() else []
+
+
+def test_an_answer_tells_its_run_s_name_whether_it_was_made_or_known(bench: Bench) -> None:
+    made, known = bench.run(), bench.run()
+    assert bench.runs == 1
+    assert made.name == known.name == bench.name() and len(made.name) == 64
+    options = bench.parts.machine.options
+    bench.parts = dataclasses.replace(bench.parts, machine=Machine(options=(*options, "a")))
+    first = bench.run().name
+    bench.parts = dataclasses.replace(bench.parts, machine=Machine(options=(*options, "b")))
+    assert len({made.name, first, bench.run().name}) == 3, "one byte of the kernel's command line is another run"
+
+
+def test_a_plan_larger_than_its_window_starts_no_machine(bench: Bench) -> None:
+    with bench.target() as target:
+        asked = bench.ask(target)
+        large = TrialRequest(
+            id="1-1",
+            arguments=(*asked.arguments, *("x" * 60_000 for _ in range(40))),
+            cwd=asked.cwd,
+            timeout_ms=1000,
+        )
+        with pytest.raises(WireError, match="longer than 1 MiB together"):
+            target.run(large)
+        with pytest.raises(WireError, match="more than a virtual machine can be given"):
+            target.run(asked, Setting(prepare=("x" * (2 << 20),)))
+        assert bench.runs == 0
+        assert target.run(asked).how is Ended.EXITED, "and the target is as good as before"
+
+
+def test_a_full_cache_is_an_error_that_says_so_and_leaves_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched, bench.target() as target:
+        asked = bench.ask(target)
+        target.name_of(asked)  # the machine's image is written elsewhere, before
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(UserError, match="No space left on device") as caught:
+            target.run(asked)
+        assert "Free some space" in caught.value.hint
+    assert not [path for path in (bench.room / "cache").rglob("*") if path.is_file()]
+    assert bench.run().how is Ended.EXITED

@@ -1,0 +1,75 @@
+"""On the virtual clock runs are draws: no noise of the host counts, and words say so."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from swapstone import plan
+from swapstone.compare import analyse, precision
+from swapstone.model import Analysis, CaveatKind, Copy
+from swapstone.report import sentences
+from swapstone.report.context import ReportContext
+from tests.unit.compare.conftest import Bench
+
+BUSY = (("wall_ns", 10**9), ("psi_cpu_us", 900_000), ("steal_ticks", 50), ("cpu_ticks", 100))
+
+
+def analysed(bench: Bench, clock: str) -> Analysis:
+    experiment = msgspec.structs.replace(bench.experiment, clock=clock)
+    return analyse(experiment, plan.variants(experiment), bench.workloads, bench.runs)
+
+
+@pytest.fixture
+def busy() -> Bench:
+    made = Bench(facts=BUSY)
+    made.workload("a", "wall", "cpu")
+    for block in range(1, 7):
+        for variant in ("libc=glibc", "libc=musl"):
+            made.run("a", variant, block, wall=100.0 + block, cpu=90.0)
+    return made
+
+
+def test_no_caveat_of_a_busy_host_and_elapsed_time_leads(busy: Bench) -> None:
+    wall, virtual = analysed(busy, "wall"), analysed(busy, "virtual")
+    noisy = {CaveatKind.BUSY_MACHINE, CaveatKind.STOLEN_TIME}
+    assert noisy <= {caveat.kind for caveat in wall.caveats}
+    assert not noisy & {caveat.kind for caveat in virtual.caveats}
+    assert wall.noise.busy and not virtual.noise.busy
+    assert virtual.noise.cpu_pressure_percent == wall.noise.cpu_pressure_percent == 90  # collected all the same
+    lead = [{c.metric.name for c in each.comparisons if c.preferred} for each in (wall, virtual)]
+    assert lead == [{"cpu"}, {"wall"}]
+
+
+def test_what_has_too_few_is_too_few_draws() -> None:
+    bench = Bench()
+    bench.pairs("a", "wall", [100.0, 101, 99], [150.0, 149, 151])
+    found = analysed(bench, "virtual")
+    assert found.comparisons[0].reason.startswith("few draws: an interval at 95 %")
+    (caveat,) = [caveat for caveat in found.caveats if caveat.kind is CaveatKind.FEW_BLOCKS]
+    assert "too few pairs of draws (from 3)" in caveat.message
+    assert "few blocks" in analysed(bench, "wall").comparisons[0].reason
+
+
+def test_a_row_of_equal_draws_has_no_width(busy: Bench) -> None:
+    experiment = msgspec.structs.replace(busy.experiment, clock="virtual")
+    exact = precision(experiment, plan.variants(experiment), busy.workloads, busy.runs)
+    assert exact["s", "a", "idle"].half_width == 0.0  # cpu leads there, and never varies
+
+
+def test_the_first_lines_speak_of_draws(busy: Bench) -> None:
+    found = analysed(busy, "virtual")
+    experiment = msgspec.structs.replace(busy.experiment, clock="virtual", target="vm")
+    context = ReportContext(experiment=experiment, record_id="r", record_path="r")
+    assert sentences.effort(context, found).startswith("12 runs in 6 draws on vm.")
+    said = sentences.machine(context, found)
+    assert said.startswith("Virtual clock: each figure is exact for its draw.") and "over 6 draws" in said
+    assert "pressure" not in said
+
+
+def test_the_only_null_copy_is_the_relinked_one(busy: Bench) -> None:
+    experiment = msgspec.structs.replace(busy.experiment, null=True)
+    copies = [variant.copy for variant in plan.variants(experiment)]
+    assert copies == [Copy.FIRST, Copy.AGAIN, Copy.RELINKED, Copy.FIRST]
+    virtual = msgspec.structs.replace(experiment, clock="virtual")
+    assert [variant.copy for variant in plan.variants(virtual)] == [Copy.FIRST, Copy.RELINKED, Copy.FIRST]

@@ -1,0 +1,144 @@
+"""The table of signs: two records side by side, each count and ratio by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from swapstone.compare.signs import Sameness, Signs, signs
+from swapstone.model import Analysis, Cpus, Experiment, FactorLevels, UserError
+from swapstone.report.signs import sentences, to_csv, to_json, to_markdown, to_text
+from tests.unit.compare.conftest import Bench
+
+Values = tuple[Sequence[float], Sequence[float]]
+SAME = [100.0] * 6
+
+
+def record(rows: dict[str, Values], *, virtual: bool, several: str = "") -> tuple[Experiment, Analysis]:
+    """Return an experiment of these workloads, each with its wall times of baseline and candidate."""
+    made = Bench()
+    for name, (before, after) in rows.items():
+        made.workload(name, "wall", cpus=Cpus.ALL if name == several else Cpus.ONE)
+        made.pairs(name, "wall", before, after)
+    clock, target = ("virtual", "vm") if virtual else ("wall", "host")
+    return msgspec.structs.replace(made.experiment, clock=clock, target=target), made.analysis()
+
+
+def table(host: dict[str, Values], vm: dict[str, Values], several: str = "") -> Signs:
+    one, other = record(host, virtual=False, several=several), record(vm, virtual=True, several=several)
+    workloads = Bench()
+    for name in (*host, *vm):
+        workloads.workload(name, "wall", cpus=Cpus.ALL if name == several else Cpus.ONE)
+    return signs(one, other, workloads.workloads)
+
+
+SLOWER, FASTER = [150.0] * 6, [50.0] * 6
+UNSURE = [50.0, 200.0, 60.0, 180.0, 100.0, 100.0]
+
+
+@pytest.fixture
+def found() -> Signs:
+    return table(
+        {
+            "both slower": (SAME, SLOWER),
+            "opposite": (SAME, SLOWER),
+            "only host": (SAME, SLOWER),
+            "only vm": (SAME, SAME),
+            "neither": (SAME, SAME),
+            "unsure": (SAME, UNSURE),
+            "threads": (SAME, SLOWER),
+            "host alone": (SAME, SLOWER),
+        },
+        {
+            "both slower": (SAME, [101.0, 102, 103, 104, 105, 120]),
+            "opposite": (SAME, FASTER),
+            "only host": (SAME, SAME),
+            "only vm": (SAME, FASTER),
+            "neither": (SAME, [101.0] * 6),
+            "unsure": (SAME, SLOWER),
+            "threads": (SAME, SLOWER),
+            "vm alone": (SAME, SLOWER),
+        },
+        several="threads",
+    )
+
+
+def test_each_row_by_hand(found: Signs) -> None:
+    assert {row.workload: (row.sameness, row.reason) for row in found.rows} == {
+        "both slower": (Sameness.AGREE, ""),
+        "opposite": (Sameness.DISAGREE, "opposite signs"),
+        "only host": (Sameness.DISAGREE, "only wall clock has a difference"),
+        "only vm": (Sameness.DISAGREE, "only virtual clock has a difference"),
+        "neither": (Sameness.AGREE, ""),
+        "unsure": (Sameness.NOT_COMPARABLE, "wall clock: inconclusive"),
+        "threads": (
+            Sameness.NOT_COMPARABLE,
+            "it uses several processors, and a machine on the virtual clock has one",
+        ),
+        "host alone": (Sameness.NOT_COMPARABLE, "virtual clock: not measured"),
+        "vm alone": (Sameness.NOT_COMPARABLE, "wall clock: not measured"),
+    }
+    assert [found.count(each) for each in Sameness] == [2, 3, 4]
+
+
+def test_the_counts_and_the_spread_in_words(found: Signs) -> None:
+    first, wall, virtual = sentences(found)
+    assert first == (
+        "9 rows: 2 of 5 comparable ones agree, 3 disagree (1 with opposite signs, 2 where only one side has a difference); "
+        "4 can't be compared."
+    )
+    # 8 rows each; on the host only "unsure" varies, from 50 to 200; in the machine only "both slower", from 101 to 120.
+    assert wall == (
+        "wall clock: 7 of 8 rows gave one and the same number on each side in every block; the largest spread is 300 % "
+        "(unsure libc=musl)."
+    )
+    assert "virtual clock: 7 of 8 rows" in virtual and "in every draw; the largest spread is 19 %" in virtual
+    assert found.second_spread.largest == pytest.approx(120 / 101 - 1)
+
+
+def test_every_format_has_every_row(found: Signs) -> None:
+    rows = list(csv.DictReader(io.StringIO(to_csv(found))))
+    assert [row["workload"] for row in rows] == [row.workload for row in found.rows]
+    assert (rows[1]["first_effect"], rows[1]["second_effect"], rows[1]["signs"]) == ("1.5", "0.5", "disagree")
+    assert rows[-1]["first_effect"] == rows[-1]["first_verdict"] == ""
+    text, markdown = to_text(found, width=200), to_markdown(found)
+    line = next(line for line in text.splitlines() if line.startswith("opposite"))
+    assert " ".join(line.split()) == "opposite musl 1.500 (exact) worse 0.500 (exact) better disagree: opposite signs"
+    assert (
+        "| `opposite` | musl | 1.500 (exact) | worse | 0.500 (exact) | better | disagree: opposite signs |" in markdown
+    )
+    said = json.loads(to_json(found))
+    assert said["format"] == "swapstone-signs" and len(said["signs"]["rows"]) == 9
+    assert tuple(said["sentences"]) == sentences(found)
+
+
+def test_exchanging_the_records_exchanges_the_sides(found: Signs) -> None:
+    one, other = record({"a": (SAME, SLOWER)}, virtual=False), record({"a": (SAME, FASTER)}, virtual=True)
+    bench = Bench()
+    bench.workload("a", "wall")
+    (row,) = signs(one, other, bench.workloads).rows
+    (turned,) = signs(other, one, bench.workloads).rows
+    assert (row.first, row.second) == (turned.second, turned.first)
+    assert row.sameness is turned.sameness is Sameness.DISAGREE and row.opposite and turned.opposite
+
+
+def test_several_processors_are_compared_where_both_have_them() -> None:
+    one = record({"threads": (SAME, SLOWER)}, virtual=False, several="threads")
+    bench = Bench()
+    bench.workload("threads", "wall", cpus=Cpus.ALL)
+    found = signs(one, one, bench.workloads)
+    assert found.rows[0].sameness is Sameness.AGREE and found.names == ("first", "second")
+
+
+def test_other_factors_or_no_workload_in_common_are_refused() -> None:
+    one, other = record({"a": (SAME, SAME)}, virtual=False), record({"b": (SAME, SAME)}, virtual=True)
+    with pytest.raises(UserError, match="no workload in common"):
+        signs(one, other, {})
+    changed = msgspec.structs.replace(one[0], factors=(FactorLevels(factor="libc", levels=("musl", "glibc")),))
+    with pytest.raises(UserError, match="libc=glibc,musl, and libc=musl,glibc"):
+        signs(one, (changed, one[1]), {})

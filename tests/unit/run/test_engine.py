@@ -1,0 +1,115 @@
+"""The engine on a target that runs several trials at once, and on the virtual clock."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swapstone.cli.live import PlainDisplay
+from swapstone.model import Experiment, Run
+from swapstone.plan import Group
+from swapstone.record import RecordWriter, load
+from swapstone.run import Engine, Look, SessionEnd, prepare
+from swapstone.targets import Setting
+from swapstone.targets.base import AS_IT_IS
+from swapstone.targets.fake import FakeTarget
+from swapstone.wire import AgentAnswer, TrialRequest
+from tests.unit.builders import experiment
+
+SPEC = """
+[[behaviour]]
+wall_ns = 3_000_000
+noise = 0.01
+"""
+
+
+class Several(FakeTarget):
+    """A fake target that says that it runs several trials at once, and remembers which threads asked it."""
+
+    def __init__(self, path: Path, at_once: int) -> None:
+        super().__init__(path)
+        self.at_once = at_once
+        self.asked: list[tuple[str, str]] = []
+        self.together = threading.Barrier(at_once, timeout=10)
+
+    def run(self, request: TrialRequest, setting: Setting = AS_IT_IS) -> AgentAnswer:
+        self.asked.append((request.id, threading.current_thread().name))
+        if self.at_once > 1 and request.id.startswith("calibrate-") and request.id.endswith("-0"):
+            self.together.wait()  # breaks unless both workloads' first calibrations are made at the same time
+        answer = super().run(request, setting)
+        return msgspec.structs.replace(answer, name=f"name of {request.id}")
+
+
+class Counting:
+    """A referee that stops after so many blocks and keeps what it was told."""
+
+    def __init__(self, blocks: int) -> None:
+        self.blocks = blocks
+        self.told: list[tuple[int, int, int]] = []
+
+    def __call__(
+        self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
+    ) -> Look:
+        self.told.append((block, used_ns, next_block_ns))
+        return Look(still_open, "enough" if block == self.blocks else "", None, None)
+
+
+def made(folder: Path, at_once: int, **changes: object) -> tuple[Experiment, Several, Counting, Path, SessionEnd]:
+    (folder / "fake.toml").write_text(SPEC)
+    subject = experiment(target=f"fake:{folder / 'fake.toml'}", **changes)
+    target = Several(folder / "fake.toml", at_once)
+    path = folder / f"record-{at_once}"
+    referee = Counting(3)
+    shown = PlainDisplay(subject)
+    with RecordWriter.create(path, subject) as writer:
+        prepared = prepare(subject, target, shown.building, shown.note, keep_log=writer.keep_log)
+        ending = Engine(subject, prepared, target, writer, referee=referee, progress=shown).run()
+    return subject, target, referee, path, ending
+
+
+def test_on_the_virtual_clock_there_is_no_warm_up_block(tmp_path: Path) -> None:
+    *_, path, ending = made(tmp_path, 1, clock="virtual")
+    assert {run.trial.block for run in load(path).runs} == {1, 2, 3}
+    assert ending == SessionEnd("complete", "enough")
+
+
+def test_on_the_wall_clock_block_0_warms_up(tmp_path: Path) -> None:
+    *_, path, _ = made(tmp_path, 1)
+    assert {run.trial.block for run in load(path).runs} == {0, 1, 2, 3}
+
+
+def test_side_by_side_gives_the_runs_that_one_after_another_gives(tmp_path: Path) -> None:
+    _, one, _, alone, _ = made(tmp_path, 1, clock="virtual")
+    _, two, _, together, _ = made(tmp_path, 2, clock="virtual")
+    times = {"started_unix_ns": 0, "elapsed_ns": 0}
+    runs = [[msgspec.structs.replace(run, **times) for run in load(path).runs] for path in (alone, together)]
+    assert runs[0] == runs[1] and len(runs[0]) == 12
+    manifests = [load(path).manifest for path in (alone, together)]
+    assert manifests[0] is not None and manifests[1] is not None
+    assert manifests[0].passes == manifests[1].passes and manifests[0].passes[0][2] > 1
+    assert len({thread for _, thread in one.asked}) == 1 < len({thread for _, thread in two.asked})
+
+
+def test_a_run_keeps_its_name(tmp_path: Path) -> None:
+    *_, path, _ = made(tmp_path, 1, clock="virtual")
+    first = load(path).runs[0]
+    assert first.name == f"name of {first.trial.block}-{first.trial.position}"
+
+
+@pytest.mark.parametrize(("at_once", "share"), [(1, 1), (2, 2), (8, 4)])
+def test_time_is_shared_by_what_runs_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int, share: int
+) -> None:
+    monkeypatch.setattr(Several, "run", FakeTarget.run)  # no barrier: eight threads never meet for two workloads
+    *_, referee, path, _ = made(tmp_path, at_once, clock="virtual")
+    elapsed = dict.fromkeys((1, 2, 3), 0)
+    for run in load(path).runs:
+        elapsed[run.trial.block] += run.elapsed_ns
+    used = 0
+    for block, used_ns, next_block_ns in referee.told:
+        used += elapsed[block] // share  # a block has four trials: no more than four of eight can be at work
+        assert (used_ns, next_block_ns) == (used, elapsed[block] // share)
