@@ -165,7 +165,8 @@ def _table_datum(each: Latency) -> Datum:
 
 
 def _histogram(group: Group, suffix: str) -> Exhibit:
-    title = f"Histogram of wake-up latency of {group.workload}, {_draws_of(group)} together"
+    several = any(len(each.maxima) > 1 for each in group.found.values())
+    title = f"Histogram of wake-up latency of {group.workload}, {_draws_of(group)}{' together' if several else ''}"
     return Exhibit(
         name=f"latency-histogram{suffix}",
         title=title,

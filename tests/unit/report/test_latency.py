@@ -420,6 +420,12 @@ def test_bins_are_where_they_belong_on_both_axes() -> None:
     assert heights[1] == heights[3]
 
 
+def test_the_title_of_a_histogram_says_how_many_draws_are_in_it() -> None:
+    title = "Histogram of wake-up latency of cyclictest, over "
+    assert _made(_context("idle"), FOUND[0])["latency-histogram"].title == f"{title}4 draws together"
+    assert _made(_context("idle"), _latency("idle", RT, 5))["latency-histogram"].title == f"{title}1 draw"
+
+
 def test_the_drawing_for_a_terminal() -> None:
     (group,) = groups(_context("idle", "io"), _analysis(*FOUND))
     lines = latency_plot.drawn(group)
