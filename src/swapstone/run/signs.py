@@ -36,24 +36,23 @@ def _wrong(load: str, sign: LoadSign, said: Mapping[str, str], facts: Mapping[st
         return f"the load {load} was asked for, but the machine does not say how many {sign.what} there were"
     if sign.level:
         wrong = next((value for value in (before, after) if not _fits(value, sign)), None)
-        return "" if wrong is None else _words(load, sign, wrong, "there were", "")
+        return "" if wrong is None else _words(load, sign, wrong, "")
     if elapsed_s < SHORTEST_S:
         return ""
     own = sum(facts.get(name, 0) * (1e-6 if name.endswith("_us") else 1) for name in sign.less)
     rate = ((after - before) * sign.scale - own) / elapsed_s
-    return "" if _fits(rate, sign) else _words(load, sign, max(rate, 0.0), "there were", " in a second")
+    return "" if _fits(rate, sign) else _words(load, sign, max(rate, 0.0), " in a second")
 
 
 def _fits(value: float, sign: LoadSign) -> bool:
     return (sign.least is None or value >= sign.least) and (sign.most is None or value <= sign.most)
 
 
-def _words(load: str, sign: LoadSign, value: float, there: str, per: str) -> str:
+def _words(load: str, sign: LoadSign, value: float, per: str) -> str:
     bounds = [f"at least {sign.least:g}"] if sign.least is not None else []
     bounds += [f"at most {sign.most:g}"] if sign.most is not None else []
-    return (
-        f"the load {load} was asked for, but {there} {value:.3g} {sign.what}{per}, where it has {' and '.join(bounds)}"
-    )
+    wanted = " and ".join(bounds)
+    return f"the load {load} was asked for, but there were {value:.3g} {sign.what}{per}, where it has {wanted}"
 
 
 def _number(said: Mapping[str, str], when: str, sign: LoadSign) -> float | None:

@@ -62,6 +62,8 @@ def decode_cyclictest(output: bytes) -> Latencies:
         raise WireError(
             f"{thread.cycles - total} of cyclictest's {thread.cycles} latencies lie beyond its histogram; the largest is {thread.max} us."
         )
+    if not histogram:
+        raise WireError("cyclictest measured nothing.")
     if (total, histogram[0][0], histogram[-1][0]) != (thread.cycles, thread.min, thread.max):
         raise WireError("cyclictest's histogram does not agree with its count, minimum and maximum.")
     mean = sum(edge * count for edge, count in histogram) / total
@@ -95,8 +97,8 @@ def _histogram(counts: dict[str, int]) -> tuple[tuple[int, int], ...]:
     if not all(edge.isascii() and edge.isdecimal() and len(edge) < 10 for edge in counts):
         raise WireError("cyclictest's histogram has a bin that is no whole number of microseconds.")
     histogram = tuple((int(edge), count) for edge, count in counts.items())
-    if not histogram or any(count < 1 for _, count in histogram):
-        raise WireError("cyclictest's histogram is empty, or has a bin that is.")
+    if any(count < 1 for _, count in histogram):
+        raise WireError("cyclictest's histogram has a bin that is empty.")
     if any(here >= after for (here, _), (after, _) in itertools.pairwise(histogram)):
         raise WireError("cyclictest's histogram is not in order.")
     return histogram
