@@ -316,7 +316,7 @@ def _agreement(what: str, rows: Sequence[tuple[Row, float | None, float | None]]
     judged = [(row, same_way(mine, page, margin)) for row, mine, page in rows]
     known = [(row, verdict) for row, verdict in judged if verdict is not None]
     if not known:
-        return f"{what}: not measured here on generic's works, so there is nothing to set beside the page."
+        return f"{what}: not measured here beside generic, so nothing can be set beside the page."
     against = [row.work for row, verdict in known if not verdict]
     tail = f"; another way: {', '.join(against)}" if against else ""
     return f"{what}: {len(known) - len(against)} of {words.count(len(known), 'row')} the same way as the page{tail}."

@@ -70,13 +70,15 @@ LOADS: tuple[Load, ...] = (
         settle_ms=100,
         machine=MachineNeeds(parts=("cyclictest",), prepare=(_SHARED_MEMORY,)),
         signs=(
+            # It wakes 10000 times a second. Each wake is a switch to it and one back, but of a task that was busy meanwhile, one of the
+            # two is the task's own. A trial that sleeps as often itself would show as many without it: the sign is for trials that work.
             LoadSign(
                 what="context switches of others",
                 file="/proc/stat",
                 line="ctxt",
                 field=0,
                 less=("nvcsw", "nivcsw"),
-                least=12_000,
+                least=9_000,
             ),
         ),
     ),

@@ -47,6 +47,40 @@ def test_work_that_gives_up_says_why_in_its_own_words(programs: Programs, tmp_pa
     assert error_of(programs, tmp_path, text, "1") == "no luck,\n100% 7"
 
 
+IN_TASKS = """
+#include "tasks.h"
+static uint64_t work(unsigned task) { %s }
+static uint64_t pass(void) { return in_tasks(work); }
+static const struct parameter tasks[] = {ONE_AND_EIGHT("work", 1)};
+WORKLOAD(.mode = FRESH, .pass = pass, .parameters = tasks);
+"""
+
+
+def test_the_task_that_gives_up_is_heard_and_not_its_parent(programs: Programs, tmp_path: Path) -> None:
+    text = IN_TASKS % 'if (task == 3) fail("task %u has no luck", task); return 1;'
+    assert error_of(programs, tmp_path, text, "1", "8") == "task 3 has no luck"
+
+
+def test_tasks_that_did_different_work_are_an_error(programs: Programs, tmp_path: Path) -> None:
+    assert error_of(programs, tmp_path, IN_TASKS % "return task / 7;", "1", "8") == "two tasks did different work"
+
+
+def test_a_task_that_crashes_is_an_error(programs: Programs, tmp_path: Path) -> None:
+    text = IN_TASKS % "if (task == 7) __builtin_trap(); return 1;"
+    said = error_of(programs, tmp_path, text, "1", "8")
+    assert said.startswith("a process that should end with 0 ended with status ")
+
+
+def test_a_program_that_is_started_anew_does_what_its_work_says(programs: Programs, tmp_path: Path) -> None:
+    anew = work(
+        "return 1;",
+        before="static int again(int n, char **a) { return n + (a[2][0] == 'x'); }\n",
+        extra=", .started_anew = again",
+    )
+    assert run(programs.build_text("glibc", anew), "-", "x", cwd=tmp_path).returncode == 4
+    assert run(programs.build_text("glibc", work("return 1;")), "-", "x", cwd=tmp_path).returncode == 0
+
+
 def test_work_that_ends_the_process_is_an_error(programs: Programs, tmp_path: Path) -> None:
     text = work("_exit(0);", before="#include <unistd.h>\n")
     assert error_of(programs, tmp_path, text, "1") == "exited with status 0 after 0 passes"
