@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.build.images import BuiltImage, Image
 from swapstone.cli import machines
 from swapstone.cli.flow import Wish, parse_factors, resolve
 from swapstone.cli.machines import clock_of
 from swapstone.model import UnavailableError, UserError
+from swapstone.targets.vm import Parts
 from tests.e2e.cli import fake, runs_of, swapstone
 
 
@@ -46,6 +48,47 @@ def test_a_record_of_a_wall_clock_can_t_be_recomputed(tmp_path: Path) -> None:
     swapstone(tmp_path, "compare", *asked, "--out", str(record))
     result = swapstone(tmp_path, "verify", str(record), "--recompute", "2", expect=2)
     assert "no trial of it can be repeated to the byte" in result.stderr and "swapstone rerun" in result.stderr
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the kernels that are made up here are of x86_64")
+def test_where_kvm_works_each_kernel_runs_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = Image(
+        architecture="x86_64",
+        kernel="generic",
+        banner="",
+        release="",
+        preempt_dynamic=True,
+        kernel_sha256="",
+        initrd_sha256="",
+        modules=(),
+        packages=(),
+        files={},
+    )
+    tried: list[Parts] = []
+
+    def works(parts: Parts) -> str:
+        tried.append(parts)
+        return ""
+
+    opened: list[dict[str, Parts]] = []
+    monkeypatch.setattr(machines, "build_image", lambda asked, progress: BuiltImage(image, tmp_path / asked.kernel))
+    monkeypatch.setattr(machines, "kvm_device_trouble", lambda _: "")
+    monkeypatch.setattr(machines, "kvm_trouble", works)
+    monkeypatch.setattr(machines, "VmTarget", lambda parts, ways: opened.append(parts))
+    for clock in ("wall", "virtual"):
+        wish = Wish(
+            name="compare",
+            factors=parse_factors(["kernel=generic,rt"]),
+            suites=("libc",),
+            only=("b_string_strlen",),
+            clock=clock,
+        )
+        machines.open_machine(resolve(wish), print)
+    assert [parts.kernel for parts in tried] == [tmp_path / "generic" / "kernel", tmp_path / "rt" / "kernel"]
+    assert [{level: parts.machine.wall for level, parts in each.items()} for each in opened] == [
+        {"generic": True, "rt": True},
+        {"generic": False, "rt": False},
+    ]
 
 
 def test_experiments_run_on_two_architectures() -> None:
