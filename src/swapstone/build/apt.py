@@ -188,6 +188,43 @@ class Apt:
             "Is there a network? `apt-get update` must work on this machine.",
         )
 
+    def source_changes(self, name: str, version: str) -> Path:
+        """Download what a distribution changed in a program's source: ``NAME_VERSION.debian.tar.xz``. The caller holds the lock.
+
+        The system's sources needn't name source packages; they are asked for where its packages come from.
+
+        Returns:
+            The file, in a folder of ours.
+
+        Raises:
+            GoneError: the archive doesn't have this version.
+            UserError: the lists or the file can't be fetched.
+        """
+        home = self.home / "source"
+        (home / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+        said = self._run(
+            "apt-get", "indextargets", "--format", "$(CREATED_BY) deb-src $(REPO_URI) $(CODENAME) $(COMPONENT)"
+        )
+        lines = {line.removeprefix("Packages ") for line in said.stdout.splitlines() if line.startswith("Packages ")}
+        (home / "sources.list").write_text("".join(f"{line}\n" for line in sorted(lines)))
+        places = {
+            "Dir::State::lists": home / "lists",
+            "Dir::Etc::sourcelist": home / "sources.list",
+            "Dir::Etc::sourceparts": "-",
+        }
+        options = [word for place, path in places.items() for word in ("-o", f"{place}={path}")]
+        found = home / f"{name}_{version.partition(':')[2] or version}.debian.tar.xz"
+        fetched = self._run("apt-get", *options, "update", "--quiet", "--error-on=any")
+        result = self._run(
+            "apt-get", *options, "source", "--download-only", "--diff-only", "--quiet", f"{name}={version}", folder=home
+        )
+        if not found.is_file():
+            trouble = _first_complaint(result.stderr or fetched.stderr)
+            raise GoneError(
+                f"The archive no longer has the source of {name} {version}, or it can't be fetched: {trouble}"
+            )
+        return found
+
     def _run(self, program: str, *arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
         command = [program, "-c", str(self.home / "apt.conf"), *arguments]
         environment = {**os.environ, **_CLASSIC}

@@ -195,7 +195,8 @@ def _plan(request: ImageRequest, lock: Lock | None, progress: Progress = lambda 
     else:
         own = _own_kernel(request, architecture)
         name = Path(request.kernel).name
-    packages = assembly.needed_packages(wanted, locked_packages)
+    of_images = [package for package in locked_packages if not package.headers and not package.source]
+    packages = assembly.needed_packages(wanted, of_images)
     added = _added(request, architecture, name, lock or read_lock(), progress)
     return _Plan(request, architecture, wanted, packages, _modules(request, architecture), added, name, package, own)
 

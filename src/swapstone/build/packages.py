@@ -37,6 +37,7 @@ class Package(Noun, frozen=True, kw_only=True):
         size_bytes: of its file.
         kernel: the name of the kernel that it holds, or empty.
         headers: names of the kernels whose modules are built with it.
+        source: what it is for when a kernel is built from source, ``tree``, ``patches`` or ``tool``; or empty.
         needs: sonames that what is used of it asks for.
         objects: soname to path, of the shared objects that are used of it.
     """
@@ -48,6 +49,7 @@ class Package(Noun, frozen=True, kw_only=True):
     size_bytes: int
     kernel: str = ""
     headers: tuple[str, ...] = ()
+    source: str = ""
     needs: tuple[str, ...] = ()
     objects: dict[str, str] = msgspec.field(default_factory=dict)
 

@@ -18,12 +18,17 @@ from swapstone.build.packages import (
     Progress,
     fetch,
     package_file,
+    sha256_of,
 )
 from swapstone.build.parts import PARTS, Architecture
+from swapstone.build.source_kernel import PATCHES, TOOL, TREE
 from swapstone.model import UserError
 
 _OBJECT_FOLDERS = ("lib/", "lib64/")
 _WITH_HEADERS = ("linux-headers-", "linux-kbuild-")
+_BUILD_TOOLS = ("flex", "bison", "m4", "libsigsegv2", "libelf-dev", "libelf1")
+"""What a kernel's build needs beside a compiler, and what these need."""
+
 _HEADER_PACKAGES = 3
 """The kernel's own headers, those that it shares with others of its version, and the programs of its build."""
 
@@ -74,13 +79,14 @@ class _Renewal:
             return [], {name: f"the archive of this machine has no packages for {name}"}
         kernels, unavailable = self._kernels()
         headers = self._headers(kernels)
+        source = self._source(kernels)
         with (
             writing(package_file("").parent) as home,
             tempfile.TemporaryDirectory(dir=home, prefix=".reading-") as work,
         ):
             programs = self._programs(Path(work))
         fetch(kernels, self._progress)
-        return [*kernels, *headers, *programs], unavailable
+        return [*kernels, *headers, *source, *programs], unavailable
 
     def _offer(self, name: str) -> Offer | None:
         offers = self._apt.offers(name)
@@ -130,6 +136,37 @@ class _Renewal:
         return [
             msgspec.structs.replace(self._package(offer), headers=tuple(used[name])) for name, offer in found.items()
         ]
+
+    def _source(self, kernels: Sequence[Package]) -> list[Package]:
+        """Find what a kernel is built from; nothing where it isn't built, or where the archive lacks some of it."""
+        generic = next((kernel for kernel in kernels if kernel.kernel == "generic"), None)
+        meta = self._offer("linux-source")
+        if generic is None or meta is None or self._architecture.name != "x86_64":
+            return []
+        trees = self._same_version(meta.depends[0], generic.version)
+        tools = [offer for offer in map(self._offer, _BUILD_TOOLS) if offer is not None]
+        if not trees or len(tools) != len(_BUILD_TOOLS):
+            self._progress(f"the archive has not all that a kernel {generic.version} is built from")
+            return []
+        found = [msgspec.structs.replace(self._package(offer), source=TOOL) for offer in tools]
+        found.append(msgspec.structs.replace(self._package(trees[0]), source=TREE))
+        try:
+            with self._apt.alone():
+                changes = self._apt.source_changes("linux", generic.version)
+        except UserError as error:
+            self._progress(f"there are no PREEMPT_RT patches: {error.message}")
+            return found
+        found.append(
+            Package(
+                architecture=self._architecture.debian,
+                name="linux",
+                version=generic.version,
+                sha256=sha256_of(changes),
+                size_bytes=changes.stat().st_size,
+                source=PATCHES,
+            )
+        )
+        return found
 
     def _same_version(self, name: str, version: str) -> list[Offer]:
         return [offer for offer in self._apt.offers(name) if offer.version == version][:1]

@@ -20,6 +20,7 @@ from swapstone.build.images import BuiltImage, ImageRequest, build_image
 from swapstone.build.packages import lock_path, read_lock, write_lock
 from swapstone.build.parts import ARCHITECTURES, KERNELS, MODULES, Architecture, architecture_of
 from swapstone.build.renewal import renew
+from swapstone.build.source_kernel import SOURCE, build_source_kernel, configurations
 from swapstone.cli.tables import plain, table
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.share import share_dir
@@ -67,8 +68,14 @@ def image_command() -> None:
 @kernel_option
 @modules_folder_option
 @modules_option
+@click.option(
+    "--config",
+    default="",
+    help=f"With --kernel source: {', '.join(configurations())}, or a file with lines such as CONFIG_HZ_1000=y.",
+    metavar="NAME|PATH",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what the image is made of as JSON.")
-def build_command(arch: str, kernel: str, modules_folder: str, modules: str, as_json: bool) -> None:
+def build_command(arch: str, kernel: str, modules_folder: str, modules: str, config: str, as_json: bool) -> None:
     r"""Build an image with a console, or take it from the cache.
 
     Its packages are those of the lock that Swapstone ships, fetched by apt-get without root. Equal input gives equal bytes.
@@ -77,7 +84,14 @@ def build_command(arch: str, kernel: str, modules_folder: str, modules: str, as_
     Examples:
       swapstone image build --kernel rt
       swapstone image build --kernel ./arch/x86/boot/bzImage --modules-folder ./lib/modules/6.1.0
+      swapstone image build --kernel source --config preempt_rt   # compiles a kernel: a long time, and 3 GB
     """
+    if config and kernel != SOURCE:
+        raise UserError("--config is of a kernel that is built from source.", "Add: --kernel source")
+    if kernel == SOURCE:
+        if arch != "x86_64":
+            raise UnavailableError(f"Kernels are built from source for x86_64 only, not for {arch}.")
+        kernel = str(build_source_kernel(config or "generic", read_lock(), _say))
     built = _build(arch, kernel, modules_folder, modules)
     if as_json:
         made = json.loads(built.image.encoded())
