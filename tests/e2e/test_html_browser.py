@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from swapstone.report import html
-from tests.golden import crossed, synthetic
+from tests.golden import crossed, latency, synthetic
 
 pytestmark = pytest.mark.slow
 
@@ -47,6 +47,14 @@ document.getElementById("page").onload = (event) => {
   const seen = { client: root.clientWidth, scroll: root.scrollWidth, paper: style.backgroundColor, ink: style.color,
     loaded: page.defaultView.performance.getEntriesByType("resource").length, hidden, shown,
     dots: page.querySelectorAll("circle.effect").length };
+  const drawing = page.querySelector("svg.latency");
+  if (drawing) {
+    const box = (each) => { const r = each.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; };
+    const scroll = drawing.closest(".scroll");
+    seen.drawing = { box: box(drawing), height: drawing.clientHeight, client: scroll.clientWidth, scroll: scroll.scrollWidth };
+    seen.labels = [...drawing.querySelectorAll("text")].map((each) => [each.textContent, ...box(each)]);
+    seen.series = [...drawing.querySelectorAll("path[fill-opacity]")].map((each) => page.defaultView.getComputedStyle(each).stroke);
+  }
   document.body.insertAdjacentHTML("beforeend", "<pre id=seen>" + JSON.stringify(seen) + "</pre>");
 };
 </script>"""
@@ -104,6 +112,51 @@ def test_a_page_of_crossed_factors_never_scrolls_sideways_either(tmp_path: Path,
     seen = _probe(tmp_path, html.render(crossed.context(), crossed.analysis()), width)
     assert (seen["client"], seen["scroll"]) == (width, width)
     assert seen["loaded"] == 0
+
+
+@pytest.fixture(scope="module")
+def latency_page() -> str:
+    return html.render(latency.context(), latency.analysis())
+
+
+@pytest.mark.parametrize("width", [360, 768, 1280])
+def test_a_page_of_latencies_scrolls_inside_its_exhibits_only(tmp_path: Path, latency_page: str, width: int) -> None:
+    seen = _probe(tmp_path, latency_page, width)
+    assert (seen["client"], seen["scroll"]) == (width, width)
+    assert seen["loaded"] == 0
+    assert (seen["drawing"]["scroll"] > seen["drawing"]["client"]) == (width < 700)
+    assert seen["drawing"]["height"] > 500
+
+
+def test_every_label_of_a_drawing_lies_within_it_and_on_no_other(tmp_path: Path, latency_page: str) -> None:
+    seen = _probe(tmp_path, latency_page, 1280)
+    assert len(seen["labels"]) > 50
+    left, top, right, bottom = seen["drawing"]["box"]
+    for name, x1, y1, x2, y2 in seen["labels"]:
+        assert left <= x1 < x2 <= right, name
+        assert top <= y1 < y2 <= bottom, name
+    boxes = seen["labels"]
+    for place, (name, x1, y1, x2, y2) in enumerate(boxes):
+        for other, a1, b1, a2, b2 in boxes[place + 1 :]:
+            # Boxes of text are higher than their letters: lines that follow each other may touch by some points.
+            assert x2 <= a1 or a2 <= x1 or y2 - 4 <= b1 or b2 - 4 <= y1, f"{name} lies on {other}"
+
+
+def test_series_are_told_from_the_paper_and_from_each_other_in_both_schemes(tmp_path: Path, latency_page: str) -> None:
+    for flag in (LIGHT, DARK):
+        seen = _probe(tmp_path, latency_page, 1280, flag)
+        paper = _luminance(seen["paper"])
+        assert len(set(seen["series"])) == 2
+        for colour in seen["series"]:
+            light, dark = max(paper, _luminance(colour)), min(paper, _luminance(colour))
+            assert (light + 0.05) / (dark + 0.05) >= 4.5  # WCAG 2.2, 1.4.3: text of this size; marks need 3
+
+
+def _luminance(colour: str) -> float:
+    """Return the relative luminance of ``rgb(r, g, b)``, as WCAG 2.2 defines it."""
+    shares = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in shares)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])

@@ -10,15 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.golden import crossed, synthetic
+from tests.golden import crossed, latency, synthetic
 
 from swapstone import published
-from swapstone.report import export, markdown, pages, text
+from swapstone.report import export, html, markdown, pages, text
 from swapstone.report.text import Selection
 
 HERE = Path(__file__).parent / "report"
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
 CROSSED_CONTEXT, CROSSED = crossed.context(), crossed.analysis()
+LATENCY_CONTEXT, LATENCY = latency.context(), latency.analysis()
 
 GOLDENS: dict[str, Callable[[], str]] = {
     "text-80.txt": lambda: text.render(CONTEXT, ANALYSIS, width=80),
@@ -39,6 +40,15 @@ GOLDENS: dict[str, Callable[[], str]] = {
         CROSSED_CONTEXT, CROSSED, width=100, selection=Selection(metrics=("minflt",))
     ),
     "crossed.md": lambda: markdown.render(CROSSED_CONTEXT, CROSSED),
+    "latency-80.txt": lambda: text.render(LATENCY_CONTEXT, LATENCY, width=80),
+    "latency-120-colour.txt": lambda: text.render(LATENCY_CONTEXT, LATENCY, width=120, colour=True),
+    "latency-64-ascii-unpublished.txt": lambda: text.render(
+        latency.context(published=""), LATENCY, width=64, ascii_only=True
+    ),
+    "latency.md": lambda: markdown.render(LATENCY_CONTEXT, LATENCY),
+    "latency.html": lambda: html.render(LATENCY_CONTEXT, LATENCY),
+    "latency.json": lambda: export.to_json(LATENCY_CONTEXT, LATENCY),
+    "latency-exhibits.csv": lambda: export.EXPORTS["exhibits"](LATENCY_CONTEXT, LATENCY),
     "published-check-100.txt": lambda: pages.render(published.check(), width=100),
 }
 

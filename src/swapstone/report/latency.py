@@ -33,7 +33,7 @@ STUDY = "preempt-rt"
 _PERCENTS = (99.0, 99.9, 99.99)
 _BETWEEN, _LOADED, _LONGEST = "max latency generic/rt", "max latency loaded/idle", "max latency"
 _KERNELS = ("generic", "rt")
-_ISOLATION = "with CPU isolation"
+_ISOLATION = "isolated CPU"
 _IMAGE = (
     "The published page has maxima and averages of each load too, in its table 6, but only as an image: no figures of it exist as text "
     "to stand beside these."
@@ -76,12 +76,16 @@ def _plain(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"
 
 
-def _draws(group: Group, kept: Iterable[int] = ()) -> str:
-    """Say over how many draws something is told."""
-    counts = sorted(set(kept) or {len(each.maxima) for each in group.found.values()})
-    if len(counts) == 1:
-        return f"over {words.count(counts[0], 'draw')}"
-    return f"over {counts[0]} to {counts[-1]} draws"
+def _draws(counts: Iterable[int]) -> str:
+    """Say over how many draws something is told; `counts` is not empty."""
+    found = sorted(set(counts))
+    if len(found) == 1:
+        return f"over {words.count(found[0], 'draw')}"
+    return f"over {found[0]} to {found[-1]} draws"
+
+
+def _draws_of(group: Group) -> str:
+    return _draws(len(each.maxima) for each in group.found.values())
 
 
 def _table(context: ReportContext, group: Group, suffix: str) -> Exhibit:
@@ -107,15 +111,15 @@ def _table(context: ReportContext, group: Group, suffix: str) -> Exhibit:
         notes.append(_IMAGE)
     return Exhibit(
         name=f"latency{suffix}",
-        title=f"Wake-up latency of {group.workload} by load, in microseconds, {_draws(group)}",
+        title=f"Wake-up latency of {group.workload} by load, in microseconds, {_draws_of(group)}",
         head=(
             "load",
             "variant",
-            "draws",
-            "wake-ups",
             "maximum",
             "average",
             *(f"p{percent:g}" for percent in _PERCENTS),
+            "draws",
+            "wake-ups",
         ),
         rows=tuple(_table_row(each) for _, _, each in shown),
         right=(False, False, True, True, True, True, True, True, True),
@@ -136,11 +140,11 @@ def _table_row(each: Latency) -> tuple[str, ...]:
     return (
         each.load,
         short(each.variant),
-        str(len(each.maxima)),
-        str(total(each)),
         spread(each.maxima),
         "" if average is None else words.digits(average / NS_PER_US),
         *("" if value is None else us(value) for value in known),
+        str(len(each.maxima)),
+        str(total(each)),
     )
 
 
@@ -161,7 +165,7 @@ def _table_datum(each: Latency) -> Datum:
 
 
 def _histogram(group: Group, suffix: str) -> Exhibit:
-    title = f"Histogram of wake-up latency of {group.workload}, {_draws(group)} together"
+    title = f"Histogram of wake-up latency of {group.workload}, {_draws_of(group)} together"
     return Exhibit(
         name=f"latency-histogram{suffix}",
         title=title,
@@ -182,10 +186,6 @@ def _figures(context: ReportContext, metric: str) -> tuple[Figure, ...]:
     if context.published != STUDY:
         return ()
     return tuple(each for each in published.figures(STUDY, "cyclictest") if each.metric == metric)
-
-
-def _boards(figures: Iterable[Figure]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each.platform for each in figures))
 
 
 def _board(platform: str) -> str:
@@ -210,10 +210,9 @@ def _verdict(found: Ratios | None, beside: Sequence[_Beside], margin: float) -> 
         return "", None
     ours = found.sign(margin)
     if ours is None:
-        return "undecided here", None
-    off = [_board(each.board) for each in beside if sign(each.ratio, margin) != ours]
-    text = f"{len(beside) - len(off)} of {len(beside)}"
-    return f"{text}; not {', '.join(off)}" if off else text, len(beside) - len(off)
+        return "undecided", None
+    same = sum(sign(each.ratio, margin) == ours for each in beside)
+    return f"{same} of {len(beside)}", same
 
 
 def _ratio_datum(found: Ratios | None, beside: Sequence[_Beside], boards: Sequence[str], margin: float) -> Datum:
@@ -230,83 +229,96 @@ def _ratio_datum(found: Ratios | None, beside: Sequence[_Beside], boards: Sequen
     }
 
 
+class _Line(NamedTuple):
+    """A row of a table of ratios: what names it, the ratio, and what was published."""
+
+    keys: Datum
+    shown: tuple[str, ...]
+    found: Ratios
+    beside: tuple[_Beside, ...]
+
+
 def _between(context: ReportContext, group: Group, suffix: str) -> Exhibit:
     """Make the page's table 7: how many times lower the maximum is than the baseline's."""
-    margin, figures = context.experiment.margin, _figures(context, _BETWEEN)
-    boards, baseline = _boards(figures), group.variants[0]
-    rows: list[tuple[str, ...]] = []
-    data: list[Datum] = []
-    draws = []
+    margin, figures, baseline = context.experiment.margin, _figures(context, _BETWEEN), group.variants[0]
+    # With one candidate the title says what is divided.
+    one = len(group.variants) == 2
+    lines = []
     for load in group.loads:
         for variant in group.variants[1:]:
             found = ratios(group.found.get((load, baseline)), group.found.get((load, variant)))
-            if found is None:
-                continue
-            draws.append(found.draws)
-            beside = _between_beside(figures, load, baseline, variant)
-            pair = f"{short(baseline)} / {short(variant)}"
-            rows.append((load, pair, _told(found), *_beside(beside, boards, _verdict(found, beside, margin)[0])))
-            data.append(
-                {
-                    "load": load,
-                    "baseline": baseline,
-                    "candidate": variant,
-                    **_ratio_datum(found, beside, boards, margin),
-                }
-            )
+            if found is not None:
+                keys: Datum = {"load": load, "baseline": baseline, "candidate": variant}
+                shown = (load,) if one else (load, f"{short(baseline)} / {short(variant)}")
+                lines.append(_Line(keys, shown, found, _between_beside(figures, load, baseline, variant)))
+    boards = _boards(lines)
     reason = _no_isolation(context)
-    rows.append((_ISOLATION, "", "unavailable", *_beside((), boards, "")))
     nothing: Datum = {"load": _ISOLATION, "baseline": None, "candidate": None, **_ratio_datum(None, (), boards, margin)}
-    data.append({**nothing, "unavailable": reason})
-    notes = [
-        "Each draw's maximum is divided by the other's of the same draw; the median of those ratios, in brackets the lowest and the "
-        "highest. Above 1: the second's worst case is shorter.",
-        f"{words.safe(_ISOLATION)}: unavailable. {reason}",
-    ]
+    unavailable = (_ISOLATION, *(() if one else ("",)), "unavailable", *_beside(None, (), boards, margin))
+    others = short(group.variants[1]) if one else "the others"
     return Exhibit(
         name=f"latency-ratio{suffix}",
-        title=f"Maximum of {short(baseline)} over that of the others, by load, {_draws(group, draws)}{_table_of(boards, 7)}",
-        head=("load", "maxima", "ratio", *_heads(boards)),
-        rows=tuple(rows),
-        right=(False, False, True, *(True for _ in boards), *([False] if boards else [])),
-        keys=2,
-        data=tuple(data),
-        notes=(*notes, *_page_notes(context, boards)),
+        title=f"Maximum of {short(baseline)} over that of {others}, by load, {_over(lines)}{_table_of(boards, 7)}",
+        head=("load", *(() if one else ("maxima",)), "ratio", *_heads(boards)),
+        rows=(*_rows(lines, boards, margin), unavailable),
+        right=(*((False,) if one else (False, False)), *_right(boards)),
+        keys=1 if one else 2,
+        data=(*_data(lines, boards, margin), {**nothing, "unavailable": reason}),
+        notes=(
+            "Each draw's maximum is divided by the other's of the same draw; the median of those ratios, in brackets the lowest and "
+            "the highest. Above 1: the second's worst case is shorter.",
+            f"With CPU isolation: unavailable. {reason}",
+            *_page_notes(context, boards),
+        ),
     )
 
 
 def _loaded(context: ReportContext, group: Group, suffix: str) -> Exhibit:
     """Make the page's table 8: how many times a load raises the maximum over the idle one."""
     margin, figures = context.experiment.margin, _figures(context, _LOADED)
-    boards = _boards(figures)
-    rows: list[tuple[str, ...]] = []
-    data: list[Datum] = []
-    draws = []
+    lines = []
     for load in group.loads:
         for variant in group.variants if load != IDLE else ():
             found = ratios(group.found.get((load, variant)), group.found.get((IDLE, variant)))
-            if found is None:
-                continue
-            draws.append(found.draws)
-            beside = _loaded_beside(figures, load, group.variants[0], variant)
-            rows.append(
-                (load, short(variant), _told(found), *_beside(beside, boards, _verdict(found, beside, margin)[0]))
-            )
-            data.append({"load": load, "variant": variant, **_ratio_datum(found, beside, boards, margin)})
-    note = (
-        "The maximum under the load over the idle one of the same draw; the median of those ratios, in brackets the lowest and the "
-        "highest. An idle maximum of few microseconds makes large ratios of small differences."
-    )
+            if found is not None:
+                beside = _loaded_beside(figures, load, group.variants[0], variant)
+                lines.append(_Line({"load": load, "variant": variant}, (load, short(variant)), found, beside))
+    boards = _boards(lines)
     return Exhibit(
         name=f"latency-loaded{suffix}",
-        title=f"Maximum under load over the idle one, {_draws(group, draws)}{_table_of(boards, 8)}",
+        title=f"Maximum under load over the idle one, {_over(lines)}{_table_of(boards, 8)}",
         head=("load", "variant", "loaded/idle", *_heads(boards)),
-        rows=tuple(rows),
-        right=(False, False, True, *(True for _ in boards), *([False] if boards else [])),
+        rows=_rows(lines, boards, margin),
+        right=(False, False, *_right(boards)),
         keys=2,
-        data=tuple(data),
-        notes=(note, *_page_notes(context, boards)),
+        data=_data(lines, boards, margin),
+        notes=(
+            "The maximum under the load over the idle one of the same draw; the median of those ratios, in brackets the lowest and the "
+            "highest. An idle maximum of few microseconds makes large ratios of small differences.",
+            *_page_notes(context, boards),
+        ),
     )
+
+
+def _boards(lines: Iterable[_Line]) -> tuple[str, ...]:
+    """Return the boards of which any figure stands beside a row."""
+    return tuple(dict.fromkeys(each.board for line in lines for each in line.beside))
+
+
+def _over(lines: Sequence[_Line]) -> str:
+    return _draws(line.found.draws for line in lines) if lines else "where no draw has both"
+
+
+def _rows(lines: Iterable[_Line], boards: Sequence[str], margin: float) -> tuple[tuple[str, ...], ...]:
+    return tuple((*line.shown, _told(line.found), *_beside(line.found, line.beside, boards, margin)) for line in lines)
+
+
+def _data(lines: Iterable[_Line], boards: Sequence[str], margin: float) -> tuple[Datum, ...]:
+    return tuple({**line.keys, **_ratio_datum(line.found, line.beside, boards, margin)} for line in lines)
+
+
+def _right(boards: Sequence[str]) -> tuple[bool, ...]:
+    return (True, *(True for _ in boards), False) if boards else (True,)
 
 
 def _only_kernel_differs(baseline: str, variant: str) -> bool:
@@ -347,10 +359,10 @@ def _heads(boards: Sequence[str]) -> tuple[str, ...]:
     return (*(_board(board) for board in boards), "same sign") if boards else ()
 
 
-def _beside(beside: Iterable[_Beside], boards: Sequence[str], verdict: str) -> tuple[str, ...]:
+def _beside(found: Ratios | None, beside: Sequence[_Beside], boards: Sequence[str], margin: float) -> tuple[str, ...]:
     values = {each.board: each.printed for each in beside}
     cells = [values.get(board, "") for board in boards]
-    return (*cells, verdict) if boards else ()
+    return (*cells, _verdict(found, beside, margin)[0]) if boards else ()
 
 
 def _table_of(boards: Sequence[str], number: int) -> str:

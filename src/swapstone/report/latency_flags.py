@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from swapstone.model import Latency
 from swapstone.report import words
-from swapstone.report.latency_view import IDLE, Group, is_rt, us, usual
+from swapstone.report.latency_view import IDLE, Group, is_rt, percentile, us
 from swapstone.report.view import short
 
 LONG_NS = 1e6
 """A latency of so much is long for any kernel."""
 RARE = 10.0
-"""So many times its usual percentile, a maximum is a rare event and not what the kernel does all the time."""
+"""So many times what all but one wake-up in 10000 take, a maximum is no part of the usual latency."""
 RT_NS = 100e3
 """Above so much a maximum of PREEMPT_RT deserves a look, if its load made it."""
 RT_TIMES = 10.0
@@ -62,12 +62,10 @@ def held_up(group: Group, latency: Latency) -> bool:
     return most >= LONG_NS or made
 
 
-def rare(latency: Latency) -> tuple[float, float] | None:
-    """Return the usual percentile, as `usual`, of a maximum that is long and far from it; None where the maximum is not so."""
-    known = usual(latency)
-    if known is None or worst(latency) < LONG_NS or worst(latency) < RARE * known[1]:
-        return None
-    return known
+def rare(latency: Latency) -> float | None:
+    """Return p99.99, in nanoseconds, of a maximum that is long and far from it; None where it is not, or too few latencies tell."""
+    known = percentile(latency, 99.99)
+    return known if known is not None and worst(latency) >= max(LONG_NS, RARE * known) else None
 
 
 def _sentence(group: Group, latency: Latency, rise: float | None) -> str:
@@ -81,6 +79,7 @@ def _sentence(group: Group, latency: Latency, rise: float | None) -> str:
     if rise is not None and rise > 0 and _rise(group, latency) >= ALIKE * rise:
         return f"{where} was held up too, for {seen}: what holds up PREEMPT_RT holds up every kernel."
     if (known := rare(latency)) is not None:
-        percent, value = known
-        return f"{where} was held up for {seen}, where its p{percent:g} is {us(value)} us: a rare event, not its usual latency."
+        return (
+            f"{where} was held up for {seen}, where its p99.99 is {us(known)} us: a rare event, not its usual latency."
+        )
     return ""

@@ -16,8 +16,8 @@ from swapstone.report.latency_flags import worst
 from swapstone.report.latency_view import NS_PER_US, Group, us
 from swapstone.report.view import short
 
-_WIDTH, _LEFT, _RIGHT = 760.0, 52.0, 14.0
-_PLOT, _TITLE, _LABEL, _TICKS, _GAP = 112.0, 22.0, 15.0, 18.0, 14.0
+_WIDTH, _LEFT, _RIGHT = 760.0, 52.0, 24.0
+_PLOT, _TITLE, _LABEL, _TICKS, _GAP = 112.0, 22.0, 15.0, 24.0, 12.0
 _COLOURS = 6
 _TOGETHER = 4  # so many variants share a panel
 _LEAST_COUNT = 0.5  # where the axis of counts begins, so that a count of 1 is seen
@@ -64,7 +64,7 @@ class _Scale:
     def __init__(self, group: Group) -> None:
         self.end = top(group)
         most = max((count for each in group.found.values() for _, count in each.histogram), default=1)
-        self.decades = max(1, math.ceil(math.log10(max(most, 1)) + 1e-9))
+        self.decades = max(1, math.ceil(math.log10(max(most, 1)) - 1e-9))
 
     def x(self, value: float) -> float:
         return _LEFT + share(value, self.end) * (_WIDTH - _LEFT - _RIGHT)
@@ -86,8 +86,10 @@ def svg(group: Group, title: str) -> str:
     parts, y = _legend(group.variants)
     for load in group.loads:
         here = [each for variant in group.variants if (each := group.found.get((load, variant))) is not None]
-        for start in range(0, len(here), _TOGETHER):
-            drawn, y = _panel(load, here[start : start + _TOGETHER], places, scale, y)
+        # As many in each panel, not all that fit in the first.
+        together = math.ceil(len(here) / max(1, math.ceil(len(here) / _TOGETHER)))
+        for start in range(0, len(here), max(1, together)):
+            drawn, y = _panel(load, here[start : start + together], places, scale, y)
             parts += drawn
     parts.append(
         _text((_LEFT + _WIDTH - _RIGHT) / 2, y + 4, "latency, us (logarithm of 1 us + latency)", anchor="middle")
@@ -160,15 +162,15 @@ def _panel(
         parts.append(_text(_LEFT - 6, at + 4, _count(10**decade), anchor="end"))
     for tick in _ticks(scale.end):
         at = scale.x(tick)
-        main = str(tick)[0] in "01"
-        parts.append(_line(at, roof if main else floor - 3, at, floor + 4, "--rule"))
-        if main or scale.end <= 100:
-            parts.append(_text(at, floor + 16, str(tick), anchor="middle"))
+        parts.append(_line(at, roof if str(tick)[0] in "01" else floor - 3, at, floor + 4, "--rule"))
+        parts.append(_text(at, floor + 21, str(tick), anchor="middle"))
     parts.append(_line(_LEFT, floor, _WIDTH - _RIGHT, floor, "--soft"))
     for each in here:
         parts.append(_bars(each, places[each.variant], scale, floor))
     for row, each in enumerate(here):
-        parts.append(_worst(each, places[each.variant], scale, y + _LABEL * row, floor))
+        parts.append(_worst_line(each, places[each.variant], scale, y + _LABEL * row, floor))
+    for row, each in enumerate(here):
+        parts.append(_worst_label(each, places[each.variant], scale, y + _LABEL * row))
     return parts, floor + _TICKS + _GAP
 
 
@@ -215,19 +217,29 @@ def _bars(each: Latency, place: int, scale: _Scale, floor: float) -> str:
     )
 
 
-def _worst(each: Latency, place: int, scale: _Scale, row: float, floor: float) -> str:
-    """Mark the worst case by a line up to its value."""
+def _worst_line(each: Latency, place: int, scale: _Scale, roof: float, floor: float) -> str:
+    """Mark the worst case by a line and a triangle below the axis."""
     at = scale.x(worst(each) / NS_PER_US)
     colour, _ = _style(place)
-    to_left = at > _WIDTH / 2
-    text = f"worst {us(worst(each))} us"
     return (
-        f'<path d="M{at:.1f} {floor:.1f}V{row + 3:.1f}" stroke="var({colour})" stroke-width="1.5" stroke-dasharray="2 2" fill="none"/>'
+        f'<path d="M{at:.1f} {floor:.1f}V{roof + 3:.1f}" stroke="var({colour})" stroke-width="1.5" stroke-dasharray="2 2" fill="none"/>'
         f'<path d="M{at:.1f} {floor:.1f}l-4 7h8z" fill="var({colour})"/>'
-        + _text(
-            at + (-5 if to_left else 5), row + 12, text, anchor="end" if to_left else "start", colour=colour, bold=True
-        )
     )
+
+
+def _worst_label(each: Latency, place: int, scale: _Scale, roof: float) -> str:
+    """Write the worst case's value beside its line, over the lines of others."""
+    at = scale.x(worst(each) / NS_PER_US)
+    to_left = at > _WIDTH / 2
+    text = _text(
+        at + (-5 if to_left else 5),
+        roof + 12,
+        f"worst {us(worst(each))} us",
+        anchor="end" if to_left else "start",
+        colour=_style(place)[0],
+        bold=True,
+    )
+    return f'<g stroke="var(--paper)" stroke-width="5" paint-order="stroke">{text}</g>'
 
 
 def drawn(group: Group) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from swapstone.report.context import ReportContext
 
 IDLE = "idle"
 NS_PER_US = 1000.0
-_LEVELS = (99.0, 99.9, 99.99)
 
 
 class Group(Noun, frozen=True, kw_only=True):
@@ -108,12 +107,6 @@ def percentile(latency: Latency, percent: float) -> float | None:
     if total(latency) * (100 - percent) < 100 - 1e-6:
         return None
     return dict(latency.percentiles).get(percent)
-
-
-def usual(latency: Latency) -> tuple[float, float] | None:
-    """Return the highest of p99, p99.9 and p99.99 that leaves out a latency at least, as (percent, nanoseconds)."""
-    known = [(percent, value) for percent in _LEVELS if (value := percentile(latency, percent)) is not None]
-    return known[-1] if known else None
 
 
 def us(nanoseconds: float) -> str:

@@ -1,0 +1,471 @@
+"""The exhibits of latencies: every number of every table against one computed by hand, and each flag on both sides of its limits."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+import msgspec
+import pytest
+from tests.golden import latency as golden
+from tests.golden import synthetic
+
+from swapstone.model import Analysis, FactorLevels, Latency, NullResult
+from swapstone.report import exhibits, latency, latency_flags, latency_plot, text
+from swapstone.report.context import ReportContext
+from swapstone.report.exhibit import Exhibit
+from swapstone.report.latency_view import groups, percentile, ratios, us
+
+GENERIC, RT = "kernel=generic", "kernel=rt"
+
+
+def _latency(
+    load: str, variant: str, *maxima_us: float, blocks: tuple[int, ...] = (), wake_ups: int = 40_000
+) -> Latency:
+    """Return latencies of 3 us, but for the maxima."""
+    counts = {3: wake_ups - len(maxima_us)}
+    for value in maxima_us:
+        counts[int(value)] = counts.get(int(value), 0) + 1
+    return Latency(
+        suite="latency",
+        workload="cyclictest",
+        load=load,
+        variant=variant,
+        blocks=blocks or tuple(range(1, len(maxima_us) + 1)),
+        maxima=tuple(value * 1000 for value in maxima_us),
+        averages=tuple(3000.0 + 100 * i for i in range(len(maxima_us))),
+        histogram=tuple(sorted(counts.items())),
+        percentiles=((50.0, 3000.0), (99.0, 3000.0), (99.9, 4000.0), (99.99, 5000.0), (99.999, 6000.0)),
+    )
+
+
+def _analysis(*found: Latency) -> Analysis:
+    return msgspec.structs.replace(
+        synthetic.analysis(), comparisons=(), indices=(), nulls=(), failures=(), latencies=found
+    )
+
+
+def _context(*loads: str, published: str = "preempt-rt", clock: str = "virtual") -> ReportContext:
+    context = golden.context(published=published)
+    experiment = msgspec.structs.replace(golden.experiment(published=published, clock=clock), loads=loads)
+    return msgspec.structs.replace(context, experiment=experiment)
+
+
+def _made(context: ReportContext, *found: Latency) -> dict[str, Exhibit]:
+    return {each.name: each for each in latency.make(context, _analysis(*found))}
+
+
+FOUND = (
+    _latency("idle", GENERIC, 60, 40, 50, 80),
+    _latency("idle", RT, 6, 5, 5, 8),
+    _latency("io", GENERIC, 300, 500, 100, 200),
+    _latency("io", RT, 12, 10, 20, 16),
+)
+
+
+def test_an_analysis_without_latencies_has_no_exhibits() -> None:
+    assert exhibits.exhibits(synthetic.context(), synthetic.analysis()) == ()
+
+
+def test_the_table_gives_the_distribution_over_draws() -> None:
+    made = _made(_context("idle", "io"), *FOUND)
+    table = made["latency"]
+    assert table.title == "Wake-up latency of cyclictest by load, in microseconds, over 4 draws"
+    assert table.head == ("load", "variant", "maximum", "average", "p99", "p99.9", "p99.99", "draws", "wake-ups")
+    assert table.rows == (
+        ("idle", "generic", "55 [40 .. 80]", "3.15", "3", "4", "5", "4", "40000"),
+        ("idle", "rt", "5.5 [5 .. 8]", "3.15", "3", "4", "5", "4", "40000"),
+        ("io", "generic", "250 [100 .. 500]", "3.15", "3", "4", "5", "4", "40000"),
+        ("io", "rt", "14 [10 .. 20]", "3.15", "3", "4", "5", "4", "40000"),
+    )
+    assert table.data[2] == {
+        "load": "io",
+        "variant": GENERIC,
+        "draws": 4.0,
+        "wake_ups": 40_000.0,
+        "max_median_us": 250.0,
+        "max_low_us": 100.0,
+        "max_high_us": 500.0,
+        "average_us": 3.15,
+        "p99_us": 3.0,
+        "p99.9_us": 4.0,
+        "p99.99_us": 5.0,
+    }
+    assert table.flags == ()
+    assert any("table 6, but only as an image" in note for note in table.notes)
+
+
+def test_ratios_of_maxima_are_made_draw_by_draw_and_stand_beside_the_page() -> None:
+    table = _made(_context("idle", "io"), *FOUND)["latency-ratio"]
+    # idle: 60/6, 40/5, 50/5, 80/8; io: 300/12, 500/10, 100/20, 200/16.
+    assert table.title == "Maximum of generic over that of rt, by load, over 4 draws (the published page's table 7)"
+    assert table.head == ("load", "ratio", "Phytium D2000", "Raspberry Pi 4B", "Phytium 2000/4", "same sign")
+    assert table.rows == (
+        ("idle", "10.00 [8.000 .. 10.00]", "22.7", "3.6", "5.4", "3 of 3"),
+        ("io", "18.75 [5.000 .. 50.00]", "184.6", "0.8", "34.7", "2 of 3"),
+        ("isolated CPU", "unavailable", "", "", "", ""),
+    )
+    assert table.data[1] == {
+        "load": "io",
+        "baseline": GENERIC,
+        "candidate": RT,
+        "draws": 4.0,
+        "ratio": 18.75,
+        "low": 5.0,
+        "high": 50.0,
+        "page_phytium_d2000": 184.6,
+        "page_raspberry_pi_4b": 0.8,
+        "page_phytium_2000_4": 34.7,
+        "boards_agreeing": 2,
+        "boards": 3.0,
+        "unavailable": None,
+    }
+    assert "one processor and none to isolate" in str(table.data[2]["unavailable"])
+    assert {tuple(datum) for datum in table.data} == {tuple(table.data[0])}
+
+
+def test_the_other_way_round_the_page_is_turned_too() -> None:
+    table = _made(_context("idle"), FOUND[1], FOUND[0])["latency-ratio"]
+    assert table.rows[0] == ("idle", "0.100 [0.100 .. 0.125]", "0.0441", "0.278", "0.185", "3 of 3")
+
+
+def test_loads_are_set_against_idle_for_each_kernel() -> None:
+    table = _made(_context("idle", "io"), *FOUND)["latency-loaded"]
+    # generic: 300/60, 500/40, 100/50, 200/80; rt: 12/6, 10/5, 20/5, 16/8.
+    assert table.title == "Maximum under load over the idle one, over 4 draws (the published page's table 8)"
+    assert table.rows == (
+        ("io", "generic", "3.750 [2.000 .. 12.50]", "212.8", "1.0", "26.8", "2 of 3"),
+        ("io", "rt", "2.000 [2.000 .. 4.000]", "26.2", "4.2", "4.5", "3 of 3"),
+    )
+
+
+def test_without_idle_there_is_nothing_to_set_loads_against() -> None:
+    assert set(_made(_context("io"), *FOUND[2:])) == {"latency", "latency-histogram", "latency-ratio"}
+
+
+def test_the_longest_published_run_stands_beside_ours() -> None:
+    table = _made(_context("idle", "io"), *FOUND)["latency-longest"]
+    assert table.rows == (
+        ("here", "idle, 4 draws of 40000 wake-ups in all", "5.5 [5 .. 8]"),
+        ("page, Phytium 2000/4 (4 cores)", "idle, 2 days", "58"),
+    )
+    assert [datum["max_us"] for datum in table.data] == [8.0, 58.0]
+
+
+def test_without_the_study_no_published_figure_is_shown() -> None:
+    made = _made(_context("idle", "io", published=""), *FOUND)
+    assert set(made) == {"latency", "latency-histogram", "latency-ratio", "latency-loaded"}
+    assert made["latency-ratio"].head == ("load", "ratio")
+    assert made["latency-loaded"].rows[0] == ("io", "generic", "3.750 [2.000 .. 12.50]")
+    assert not any("page" in note for each in made.values() for note in each.notes)
+
+
+def test_a_draw_that_one_side_lost_is_left_out_of_ratios() -> None:
+    some = _latency("idle", RT, 5, 8, blocks=(2, 4))
+    found = ratios(FOUND[0], some)
+    assert found is not None
+    assert (found.draws, found.low, found.median, found.high) == (2, 8.0, 9.0, 10.0)
+    assert ratios(FOUND[0], _latency("idle", RT, 5, blocks=(9,))) is None
+    assert ratios(FOUND[0], _latency("idle", RT, 0, 0, 0, 0)) is None
+    made = _made(_context("idle"), FOUND[0], some)
+    assert made["latency"].title.endswith("over 2 to 4 draws")
+    assert "over 2 draws" in made["latency-ratio"].title
+
+
+def test_draws_that_disagree_have_no_sign() -> None:
+    table = _made(_context("idle"), _latency("idle", GENERIC, 5, 20), _latency("idle", RT, 10, 10))["latency-ratio"]
+    assert table.rows[0] == ("idle", "1.250 [0.500 .. 2.000]", "22.7", "3.6", "5.4", "undecided")
+    assert table.data[0]["boards_agreeing"] is None
+
+
+def test_a_ratio_within_the_margin_agrees_with_one_of_the_page_that_is() -> None:
+    same = _made(_context("idle", "network"), _latency("idle", RT, 10), _latency("network", RT, 10))
+    # The page, rt, network: 20.6, 1.0, 1.7.
+    assert same["latency-loaded"].rows == (("network", "rt", "1.000", "20.6", "1.0", "1.7", "1 of 3"),)
+
+
+def test_several_kernels_stand_against_the_first() -> None:
+    names = ("kernel=none", "kernel=voluntary", "kernel=/k/bzImage", RT)
+    found = [_latency("idle", name, 10 * 2**i) for i, name in enumerate(names)]
+    table = _made(_context("idle"), *found)["latency-ratio"]
+    assert table.title == "Maximum of none over that of the others, by load, over 1 draw"
+    assert table.head == ("load", "maxima", "ratio")  # the page has none of these ratios
+    assert list(table.rows) == [
+        ("idle", "none / voluntary", "0.500"),
+        ("idle", "none / /k/bzImage", "0.250"),
+        ("idle", "none / rt", "0.125"),
+        ("isolated CPU", "", "unavailable"),
+    ]
+
+
+def test_crossed_variants_have_the_page_beside_them_only_where_the_kernel_alone_differs() -> None:
+    names = ("kernel=generic,swap=none", "kernel=generic,swap=zram", "kernel=rt,swap=none", "kernel=rt,swap=zram")
+    made = _made(_context("idle", "io"), *(_latency(load, name, 10) for load in ("idle", "io") for name in names))
+    assert [bool(row[3]) for row in made["latency-ratio"].rows[:3]] == [False, True, False]
+    assert [bool(row[3]) for row in made["latency-loaded"].rows] == [True, False, True, False]
+
+
+def test_copies_of_the_baseline_are_left_out() -> None:
+    copy = f"{GENERIC} (again)"
+    null = NullResult(copy=copy, compared=1, different=0, rows=(), index=())
+    subject = msgspec.structs.replace(_analysis(FOUND[0], _latency("idle", copy, 9000)), nulls=(null,))
+    (group,) = groups(_context("idle"), subject)
+    assert group.variants == (GENERIC,)
+
+
+def test_two_workloads_have_exhibits_of_their_own() -> None:
+    other = msgspec.structs.replace(FOUND[0], workload="other one")
+    assert set(_made(_context("idle", published=""), FOUND[0], other)) == {
+        "latency-cyclictest",
+        "latency-histogram-cyclictest",
+        "latency-other-one",
+        "latency-histogram-other-one",
+    }
+
+
+def test_a_percentile_that_would_be_the_maximum_is_left_empty() -> None:
+    few = _latency("idle", GENERIC, 60, wake_ups=9_999)
+    assert percentile(few, 99.99) is None
+    assert percentile(_latency("idle", GENERIC, 60, wake_ups=10_000), 99.99) == 5000.0
+    table = _made(_context("idle"), few)["latency"]
+    assert table.rows == (("idle", "generic", "60", "3.00", "3", "4", "", "1", "9999"),)
+    assert table.data[0]["p99.99_us"] is None
+    assert any("p99.99: 10000" in note for note in table.notes)
+
+
+def test_a_hole_in_the_table_is_named() -> None:
+    table = _made(_context("idle", "io"), *FOUND[:3])["latency"]
+    assert len(table.rows) == 3
+    assert "No latencies were measured of rt under io." in table.notes
+
+
+@pytest.mark.parametrize(
+    ("nanoseconds", "shown"),
+    [
+        (3_738_000.0, "3738"),
+        (3_738_400.0, "3738.4"),
+        (5_500.0, "5.5"),
+        (58_123.0, "58.123"),
+        (0.0, "0"),
+        (300.0, "0.3"),
+    ],
+)
+def test_no_digit_of_a_worst_case_is_rounded_away(nanoseconds: float, shown: str) -> None:
+    assert us(nanoseconds) == shown
+
+
+# Flags.
+
+
+def _flags(*found: Latency, loads: tuple[str, ...] = ("idle", "x"), exact: bool = True) -> tuple[str, ...]:
+    (group,) = groups(_context(*loads), _analysis(*found))
+    return latency_flags.flags(group, exact=exact)
+
+
+@pytest.mark.parametrize(
+    ("idle", "loaded", "flagged"),
+    [
+        (9.9, 100.1, True),  # above both limits
+        (9.9, 100.0, False),  # not above 100 us
+        (10.1, 101.0, False),  # ten times idle, and not more
+        (10.1, 101.1, True),
+        (5.0, 60.0, False),  # many times idle, but short
+        (200.0, 999.9, False),  # long, but idle is too
+        (200.0, 1000.0, True),  # no code of such a kernel may take 1 ms, whatever idle is
+    ],
+)
+def test_preempt_rt_is_flagged_beyond_ten_times_idle_and_100_us(idle: float, loaded: float, flagged: bool) -> None:
+    found = _flags(_latency("idle", RT, idle), _latency("x", RT, loaded))
+    assert len(found) == flagged
+    for text_of in found:
+        assert text_of == (
+            f"rt under load x was held up for {us(loaded * 1000)} us (worst of 1 draw; idle: {us(idle * 1000)} us): something there "
+            "can't be preempted, not even by PREEMPT_RT."
+        )
+
+
+def test_an_idle_real_time_kernel_is_flagged_from_1_ms() -> None:
+    assert _flags(_latency("idle", RT, 999.9)) == ()
+    assert _flags(_latency("idle", RT, 1000.0)) == (
+        "rt on the idle machine was held up for 1000 us (worst of 1 draw): something there can't be preempted, not even by PREEMPT_RT.",
+    )
+
+
+def test_the_worst_draw_counts_not_the_middle_one() -> None:
+    assert len(_flags(_latency("idle", RT, 5, 5, 5), _latency("x", RT, 5, 5, 2004))) == 1
+
+
+def test_without_idle_only_1_ms_is_beyond_doubt() -> None:
+    assert _flags(_latency("x", RT, 999.0)) == ()
+    assert len(_flags(_latency("x", RT, 1000.0))) == 1
+
+
+@pytest.mark.parametrize(("generic", "flagged"), [(1059.9, False), (1060.0, True), (2060.0, True)])
+def test_another_kernel_is_flagged_too_where_its_maximum_rose_by_half_as_much(generic: float, flagged: bool) -> None:
+    # rt rose by 2000 us, from 5; generic stands at 60 when idle. Few wake-ups: no percentile tells that it is rare.
+    found = _flags(
+        _latency("idle", GENERIC, 60, wake_ups=100),
+        _latency("idle", RT, 5),
+        _latency("x", GENERIC, generic, wake_ups=100),
+        _latency("x", RT, 2005),
+    )
+    assert len(found) == 1 + flagged
+    assert found[-1].startswith("rt under load x was held up for 2005 us")
+    if flagged:
+        assert found[0] == (
+            f"generic under load x was held up too, for {us(generic * 1000)} us (worst of 1 draw; idle: 60 us): what holds up PREEMPT_RT "
+            "holds up every kernel."
+        )
+
+
+@pytest.mark.parametrize(
+    ("worst", "p9999", "wake_ups", "flagged"),
+    [
+        (1000.0, 100_000.0, 10_000, True),  # 1 ms, ten times p99.99
+        (999.9, 50_000.0, 10_000, False),  # shorter
+        (1000.0, 100_001.0, 10_000, False),  # less than ten times
+        (1000.0, 100_000.0, 9_999, False),  # too few to have a p99.99
+        (3738.0, 3_551_000.0, 40_000, False),  # long, and often so: what this kernel is like
+        (1000.0, 0.0, 10_000, True),
+    ],
+)
+def test_any_kernel_is_flagged_for_a_long_and_rare_case(
+    worst: float, p9999: float, wake_ups: int, flagged: bool
+) -> None:
+    subject = _latency("x", GENERIC, worst, wake_ups=wake_ups)
+    subject = msgspec.structs.replace(subject, percentiles=((99.99, p9999),))
+    found = _flags(subject)
+    assert len(found) == flagged
+    for text_of in found:
+        assert text_of == (
+            f"generic under load x was held up for {us(worst * 1000)} us (worst of 1 draw), where its p99.99 is {us(p9999)} us: a rare "
+            "event, not its usual latency."
+        )
+
+
+def test_on_a_wall_clock_a_flag_says_that_the_host_can_have_done_it() -> None:
+    (found,) = _flags(_latency("x", RT, 1000.0), exact=False)
+    assert found.endswith("On this clock the machine below can have done it.")
+    context = _context("x", clock="wall")
+    (again,) = _made(context, _latency("x", RT, 1000.0))["latency"].flags
+    assert again == found
+
+
+def test_the_planted_load_is_flagged_for_both_kernels_and_nothing_else_is() -> None:
+    made = exhibits.exhibits(golden.context(), golden.analysis())
+    flags = exhibits.flags(made)
+    assert [flag.partition(" was held up")[0] for flag in flags] == [
+        "generic under load planted",
+        "rt under load planted",
+    ]
+    shown = text.render(golden.context(), golden.analysis(), width=100)
+    assert shown.count("! rt under load planted was held up for 2006 us") == 2
+
+
+# Drawings.
+
+
+def _evil() -> tuple[ReportContext, Analysis]:
+    name = "kernel=</svg><script>&\x1b"
+    context = _context("idle", "<i>")
+    factors = (FactorLevels(factor="kernel", levels=("generic", name)),)
+    context = msgspec.structs.replace(context, experiment=msgspec.structs.replace(context.experiment, factors=factors))
+    return context, _analysis(_latency("<i>", GENERIC, 100), _latency("<i>", name, 4000))
+
+
+def test_the_drawing_for_a_page_is_well_formed_and_holds_what_it_must() -> None:
+    (group,) = groups(_context("idle", "io"), _analysis(*FOUND))
+    root = ET.fromstring(latency_plot.svg(group, "Histogram & more"))
+    assert root.tag == "svg"
+    assert root.findtext("title") == "Histogram & more"
+    assert "rt under io: worst case 20 us" in (root.findtext("desc") or "")
+    texts = ["".join(each.itertext()) for each in root.iter("text")]
+    assert [each for each in texts if each.startswith("worst")] == [
+        "worst 80 us",
+        "worst 8 us",
+        "worst 500 us",
+        "worst 20 us",
+    ]
+    assert {"idle", "io", "generic", "rt", "latency, us (logarithm of 1 us + latency)"} <= set(texts)
+    assert "wake-ups in each bin of 1 us (logarithmic), all draws together" in texts
+    whole = ET.tostring(root, encoding="unicode")
+    assert "var(--s1)" in whole
+    assert "var(--s2)" in whole
+    assert not re.search(r"href|url\(|<script|<style|<image", whole)
+
+
+def test_text_from_outside_does_nothing_in_a_drawing() -> None:
+    context, analysis = _evil()
+    (group,) = groups(context, analysis)
+    drawing = latency_plot.svg(group, "T")
+    root = ET.fromstring(drawing)
+    assert "<script>" not in drawing
+    assert "\x1b" not in drawing
+    assert any("</svg><script>&\\x1b" in "".join(each.itertext()) for each in root.iter("text"))
+    assert all(line.isascii() and "\x1b" not in line for line in latency_plot.drawn(group))
+
+
+def test_bins_are_where_they_belong_on_both_axes() -> None:
+    (group,) = groups(_context("idle"), _analysis(_latency("idle", RT, 9, wake_ups=1001)))
+    assert latency_plot.top(group) == 10
+    root = ET.fromstring(latency_plot.svg(group, "T"))
+    bars = next(each.attrib["d"] for each in root.iter("path") if each.attrib.get("fill-opacity"))
+    moves = [float(x) for x in re.findall(r"M([\d.]+) ", bars)]
+    # The axis goes from 52 to 736: 52 + 684 * log(1 + x) / log(11).
+    assert moves == [447.4, 708.8]
+    heights = [float(y) for y in re.findall(r"V([\d.]+)", bars)]
+    # Counts from 0.5 to 1000, 112 points high; the whole height is log10(1000) - log10(0.5) = 3.301, and 1 stands at 0.301 of that.
+    assert heights[1] - heights[0] == pytest.approx(112, abs=0.1)
+    assert heights[3] - heights[2] == pytest.approx(112 * 0.30103 / 3.30103, abs=0.1)
+    assert heights[1] == heights[3]
+
+
+def test_the_drawing_for_a_terminal() -> None:
+    (group,) = groups(_context("idle", "io"), _analysis(*FOUND))
+    lines = latency_plot.drawn(group)
+    assert max(map(len, lines)) <= 79
+    assert [line.split("|")[0] for line in lines[:4]] == [
+        "idle generic ",
+        "     rt      ",
+        "io   generic ",
+        "     rt      ",
+    ]
+    assert [line.rsplit("|")[-1] for line in lines[:4]] == [
+        "  80 us",
+        "   8 us",
+        " 500 us",
+        "  20 us",
+    ]
+    for line, most in zip(lines[:4], (80, 8, 500, 20), strict=True):
+        strip = line.split("|")[1]
+        assert strip.count("X") == 1
+        assert strip.index("X") == int(latency_plot.share(most, 1000) * len(strip))
+        # More than 10000 wake-ups from 3 to 4 us: column 11.4 to 13.3 of 57: 57 * log(4) / log(1001), 57 * log(5) / log(1001).
+        assert [place for place, mark in enumerate(strip) if mark == "+"] == [11, 12]
+    assert lines[-1].endswith(". 1-9, : 10+, - 100+, = 1000+, + 10000+, X worst")
+
+
+@pytest.mark.parametrize("most", [3, 10, 11, 99, 100, 4999, 5000, 1_000_000])
+def test_every_latency_fits_on_the_axis(most: int) -> None:
+    (group,) = groups(_context("idle"), _analysis(_latency("idle", RT, most)))
+    end = latency_plot.top(group)
+    assert most < end or most == end
+    assert end < 5 * max(most + 1, 10)
+    assert 0 < latency_plot.share(most, end) <= 1
+    assert max(map(len, latency_plot.drawn(group))) <= 100
+
+
+def test_long_names_leave_room_for_the_drawing() -> None:
+    names = ["kernel=/a/very/long/path/to/some/kernel/bzImage-" + str(i) for i in range(9)]
+    context = _context("a-load-with-a-long-name")
+    (group,) = groups(context, _analysis(*(_latency("a-load-with-a-long-name", name, 4000) for name in names)))
+    lines = latency_plot.drawn(group)
+    assert max(map(len, lines)) <= 100
+    assert all(len(line.split("|")[1]) >= 30 for line in lines[:9])
+    root = ET.fromstring(latency_plot.svg(group, "T"))
+    width, height = (float(root.attrib[name]) for name in ("width", "height"))
+    panels = ["".join(each.itertext()) for each in root.iter("text")].count("a-load-with-a-long-name")
+    assert panels == 3  # four variants in each
+    for each in root.iter("text"):
+        assert 0 <= float(each.attrib["x"]) <= width
+        assert 0 <= float(each.attrib["y"]) <= height
