@@ -3,15 +3,15 @@
  *
  *     touch sequential|random HUNDREDTHS TOUCHES
  *
- * The working set has so many hundredths of the memory that is available at the start, rounded down to 4 MiB.
- * A quarter of each page is random: with a half, twice the memory would not fit into memory that is
+ * The working set has so many hundredths of the memory that is available at the start, rounded down to 16
+ * MiB. A quarter of each page is random: with a half, twice the memory would not fit into memory that is
  * compressed.
  */
 #include "figures.h"
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-enum { ROUND = 4 << 20, PERCENT = 25 };
+enum { ROUND = 16 << 20, PERCENT = 25 };
 
 static uint64_t random_state = 0x2545f4914f6cdd1d;
 
@@ -34,8 +34,8 @@ int main(int count, char **arguments) {
     bool in_order = strcmp(arguments[1], "sequential") == 0;
     uint64_t hundredths = strtoull(arguments[2], NULL, 10), touches = strtoull(arguments[3], NULL, 10);
     size_t page = (size_t)sysconf(_SC_PAGESIZE), words = page / sizeof(uint64_t);
-    uint64_t available = number_after(need_text("/proc/meminfo"), "MemAvailable") * 1024;
-    size_t bytes = (size_t)(available * hundredths / 100 / ROUND * ROUND), pages = bytes / page;
+    uint64_t available = number_after(need_text("/proc/meminfo"), "MemAvailable") * 1024 / ROUND * ROUND;
+    size_t bytes = (size_t)(available * hundredths / 100 / page * page), pages = bytes / page;
     uint64_t *set = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (set == MAP_FAILED || pages == 0 || touches == 0)

@@ -132,7 +132,7 @@ def test_touch_says_what_is_read_here_without_any_swap() -> None:
     built = build_workload(WORK, provide(BASE_RECIPE))
     made = subprocess.run([built.path, "random", "1", "1000"], capture_output=True, check=True)
     figures = {sample.metric: sample.values[0] for sample in read_figures(WORK, made.stdout).samples}
-    assert figures["working_set"] % (4 << 20) == 0
+    assert figures["working_set"] % 4096 == 0
     assert figures["working_set"] > 0
     assert figures["touch_time"] > 0
 
