@@ -51,7 +51,7 @@ class Family(Noun, frozen=True, kw_only=True):
         devices: options for devices; ``{channel}`` and ``{order}`` stand for files.
         options: of the kernel's command line.
         firmware: files besides the program that the machine's first instructions come from.
-        ended_well: QEMU's exit status where the first process ends the machine; native/port/machine.c.
+        ended_well: QEMU's exit status where the first process ends the machine well; 0 where its kernel does, whatever happened.
         channel_bytes: of the memory that is the channel, its first 8 bytes the number of those that follow `_CHANNEL_START`; 0 where
             the channel is a file that grows.
     """
@@ -107,6 +107,7 @@ FAMILIES: dict[str, Family] = {
 }
 """By what ``uname -m`` says."""
 
+_END, _SILENT = b"swapstone-end\n", "it ended without saying why"
 _ENDED_FAILED = 67  # exit status by isa-debug-exit; native/port/machine.c
 
 
@@ -416,6 +417,9 @@ class Guest:
             return GuestRun(how=stopped.how, reason=stopped.reason, console=last_lines(console))
         how, reason = judge_end(self.process.returncode, console, complaints, self._family)
         said = self._said() if how is GuestEnd.FINISHED else b""
+        if how is GuestEnd.FINISHED and not self._family.ended_well and not said.endswith(_END):
+            # Its kernel ends such a machine in either case, and what failed was said on the console, if there is one.
+            return GuestRun(how=GuestEnd.SILENT, reason=_SILENT, console=last_lines(console or complaints))
         return GuestRun(how=how, reason=reason, said=said, console=last_lines(console or complaints))
 
     def _kill(self) -> None:
@@ -478,7 +482,7 @@ def judge_end(status: int, console: str, complaints: str, family: Family) -> tup
     if status not in {0, _ENDED_FAILED}:
         words = complaints.strip().splitlines()[-1:] or [f"status {status}"]
         return GuestEnd.EMULATOR, f"QEMU could not run it: {words[0]}"
-    return GuestEnd.SILENT, "it ended without saying why"
+    return GuestEnd.SILENT, _SILENT
 
 
 def boot(setup: Setup, limits: Limits) -> GuestRun:
