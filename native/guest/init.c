@@ -92,6 +92,14 @@ static void mount_all(void) {
     port_mount("debugfs", "/sys/kernel/debug"); /* a kernel may have none; then nobody can say its mode */
 }
 
+/* A machine without noise has no chance either: a kernel that is asked for random numbers would be busy for a
+ * second with finding some. */
+static void seed_random(void) {
+    static const char seed[PORT_SEED] = "swapstone: the same every time.";
+
+    need(port_seed_random(seed), "can't seed ", "/dev/urandom");
+}
+
 /* Loads what /modules lists, one path a line, in that order. */
 static void load_modules(void) {
     static char room[CHUNK];
@@ -406,6 +414,7 @@ int port_main(int count, char **arguments) {
     (void)count, (void)arguments;
     need(port_own_devices(), "can't use ", "the emulator's ports");
     mount_all();
+    seed_random();
     load_modules();
     speech.channel = port_open_channel();
     let_be_saved();

@@ -39,6 +39,7 @@ enum {
     PTRACE_EVENT_STOP = 128,
     PTRACE_O_TRACEEXIT = 0x40,
     PTRACE_O_EXITKILL = 0x100000,
+    RND_ADD_ENTROPY = 0x40085203,
 };
 
 /* A time as these calls take it: two words, also where a word has 32 bits (monotonic time fits for 68 years).
@@ -360,4 +361,20 @@ int port_resume(int pid, int signal) {
 
 int port_stay_stopped(int pid) {
     return (int)CALL4(NR_PTRACE, PTRACE_LISTEN, pid, 0, 0);
+}
+
+int port_seed_random(const char seed[PORT_SEED]) {
+    struct {
+        int bits, size;
+        char seed[PORT_SEED];
+    } entropy = {PORT_SEED * 8, PORT_SEED, {0}};
+    int fd = port_open_read("/dev/urandom");
+
+    if (fd < 0)
+        return fd;
+    for (int i = 0; i < PORT_SEED; i++)
+        entropy.seed[i] = seed[i];
+    int result = (int)CALL3(NR_IOCTL, fd, RND_ADD_ENTROPY, &entropy);
+    port_close(fd);
+    return result;
 }

@@ -125,6 +125,10 @@ int port_get_nice(int pid, int *nice);
  * again: it is not taken away, so that it can still be looked at. */
 int port_wait(int kept, struct port_event *event);
 
+/* Gives the kernel's random numbers a seed, and has it count as all the chance that it waits for. */
+enum { PORT_SEED = 32 };
+int port_seed_random(const char seed[PORT_SEED]);
+
 /* Tracing that only looks at the end: the process stops once, when it exits, and dies with its tracer. */
 int port_trace_end(int pid);
 int port_resume(int pid, int signal);

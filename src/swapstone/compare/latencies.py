@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable, Mapping, Sequence
 
-from swapstone.model import Course, Experiment, Latency, Run, Sample, Status, Variant
+from swapstone.model import Course, Experiment, Latency, Run, Sample, Status, Variant, percentile
 
 PERCENTS = (50.0, 99.0, 99.9, 99.99, 99.999)
 _NS_PER_US = 1000.0
@@ -38,22 +38,6 @@ def courses(experiment: Experiment, variants: Sequence[Variant], runs: Iterable[
         for place in _places(experiment, variants)
         if place in found
     )
-
-
-def percentile(histogram: Sequence[tuple[int, int]], percent: float) -> int:
-    """Return the lower edge of the bin that holds a percentile: the first up to which so large a share lies (nearest rank).
-
-    Args:
-        histogram: pairs (edge, count), ascending, with at least one count above 0.
-        percent: above 0, at most 100.
-    """
-    needed = sum(count for _, count in histogram) * percent / 100
-    total = 0
-    for edge, count in histogram:
-        total += count
-        if total >= needed - 1e-9:
-            return edge
-    return histogram[-1][0]
 
 
 Place = tuple[str, str, str, str]

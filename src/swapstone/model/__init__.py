@@ -34,11 +34,13 @@ from swapstone.model.experiment import (
     Variant,
     layout_of,
 )
+from swapstone.model.histogram import percentile
 from swapstone.model.measure import (
     IDLE,
     Cpus,
     Direction,
     Load,
+    LoadSign,
     MachineNeeds,
     Metric,
     Quantity,
@@ -70,6 +72,7 @@ __all__ = [
     "LayoutSpread",
     "LevelChange",
     "Load",
+    "LoadSign",
     "MachineNeeds",
     "Metric",
     "Noise",
@@ -95,5 +98,6 @@ __all__ = [
     "Workload",
     "WorkloadPrecision",
     "layout_of",
+    "percentile",
     "unknown",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import enum
 
+import msgspec
+
 from swapstone.model.base import Noun
 
 
@@ -124,6 +126,42 @@ class Suite(Noun, frozen=True, kw_only=True):
     workloads: tuple[Workload, ...]
 
 
+class LoadSign(Noun, frozen=True, kw_only=True):
+    """What a machine's counters show while a load is in force: one number of a file that is read before and after a measurement.
+
+    Attributes:
+        what: what is counted, e.g. ``bytes through lo``.
+        file: path of the counters.
+        line: a word of the line that holds the number, without a colon.
+        field: which number of that line, from 0 after the word.
+        least, most: bounds of its growth in a second of the machine's time; of what it is, where it is a level. None for none.
+        level: whether it is no counter: what it is counts, before and after.
+        scale: what one of the counter's steps is worth.
+        less: names of the agent's facts whose sum is taken off: the trial's own share. Those in ``us`` count as seconds.
+    """
+
+    what: str
+    file: str
+    line: str
+    field: int
+    least: float | None = None
+    most: float | None = None
+    level: bool = False
+    scale: float = 1.0
+    less: tuple[str, ...] = ()
+
+
+OTHERS_SECONDS = LoadSign(
+    what="s of other programs' processor time",
+    file="/proc/stat",
+    line="cpu",
+    field=0,
+    scale=0.01,  # a tick of these files is 10 ms: USER_HZ, include/asm-generic/param.h
+    less=("user_us",),
+)
+"""The time in programs, in seconds, less the trial's own. It leaves out the kernel's, which a trial may set to work behind its back."""
+
+
 class Load(Noun, frozen=True, kw_only=True):
     """What else the machine does during a measurement.
 
@@ -133,6 +171,7 @@ class Load(Noun, frozen=True, kw_only=True):
         beside: shell commands that run in the machine meanwhile; one that ends before the measurement does spoils the run.
         settle_ms: how long they run before it begins.
         machine: what they need, and what is done before they start.
+        signs: what the machine's counters must show; a run without is refused.
     """
 
     name: str
@@ -140,6 +179,11 @@ class Load(Noun, frozen=True, kw_only=True):
     beside: tuple[str, ...] = ()
     settle_ms: int = 0
     machine: MachineNeeds = MachineNeeds()
+    signs: tuple[LoadSign, ...] = ()
 
 
-IDLE = Load(name="idle", describes="nothing but the trial")
+IDLE = Load(
+    name="idle",
+    describes="nothing but the trial",
+    signs=(msgspec.structs.replace(OTHERS_SECONDS, most=0.1),),
+)

@@ -242,7 +242,8 @@ class Engine:
         if attempt.own is not None:
             outcome, answer, printed = attempt.own.verdict, attempt.own.answer, attempt.own.output
         elif answer is not None:
-            asked = Asked(workload, variant, attempt.program, self._checks.get(key, ""))
+            check = self._checks.get(key, "")
+            asked = Asked(workload, variant, attempt.program, check, find_load(trial.load))
             outcome, printed = judge(answer, asked, self._target.inspect), raw_output(answer)
         elif isinstance(attempt.error, SettingError):
             outcome = Verdictless(Status.FAILED, attempt.error.message)

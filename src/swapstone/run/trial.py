@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from swapstone.factors import Evidence, ProgramFacts, Recipe, find_factor
-from swapstone.model import Cpus, Reading, Run, Sample, Status, Trial, Variant, WireError, Workload
+from swapstone.model import IDLE, Cpus, Load, Reading, Run, Sample, Status, Trial, Variant, WireError, Workload
 from swapstone.run.program import Program
+from swapstone.run.signs import load_missing
 from swapstone.wire import AgentAnswer, Ended, TrialRequest, decode_workload_report
 from swapstone.workloads import read_figures, samples_of
 
@@ -83,12 +84,14 @@ class Asked:
         variant: the levels that should be in force.
         program: what is started.
         check: checksum that equal work must have; empty if none is known yet.
+        load: what the machine did besides.
     """
 
     workload: Workload
     variant: Variant
     program: Program
     check: str
+    load: Load = IDLE
 
 
 Inspect = Callable[[str], ProgramFacts | None]
@@ -104,8 +107,8 @@ def judge(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
         inspect: reads the files of the objects that were mapped.
 
     Returns:
-        Failed, when the program did not end well or its report is not one; refused, when another level was in force or other work
-        was done; else ok with its samples.
+        Failed, when the program did not end well or its report is not one; refused, when another level was in force, the load was
+        not, or other work was done; else ok with its samples.
     """
     trouble = trouble_of(answer)
     if trouble:
@@ -125,6 +128,7 @@ def judge(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
     evidence = msgspec.structs.replace(evidence, mapped=report.mapped, malloc=report.malloc)
     observed = observed_levels(evidence, asked.variant)
     wrong = wrong_level(observed, asked.variant)
+    wrong = wrong or load_missing(asked.load, evidence)
     if wrong:
         return Verdictless(Status.REFUSED, wrong, observed=observed)
     if asked.check and report.check != asked.check:
@@ -140,8 +144,9 @@ def _judge_figures(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdi
         figures = read_figures(asked.workload, answer.stdout)
     except WireError as error:
         return Verdictless(Status.FAILED, f"what it printed can't be read: {error.message}")
-    observed = observed_levels(evidence_of(answer, asked.program, asked.variant, inspect), asked.variant)
-    if wrong := wrong_level(observed, asked.variant):
+    evidence = evidence_of(answer, asked.program, asked.variant, inspect)
+    observed = observed_levels(evidence, asked.variant)
+    if wrong := wrong_level(observed, asked.variant) or load_missing(asked.load, evidence):
         return Verdictless(Status.REFUSED, wrong, observed=observed)
     return Verdictless(
         Status.OK, samples=figures.samples, observed=observed, histogram=figures.histogram, series=figures.series

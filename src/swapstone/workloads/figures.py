@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from swapstone.model import Noun, Reading, Sample, Workload
+from swapstone.workloads.cyclictest import decode_cyclictest
+
+_NS_PER_US = 1000.0
 
 
 class Figures(Noun, frozen=True, kw_only=True):
@@ -21,7 +24,23 @@ class Figures(Noun, frozen=True, kw_only=True):
     series: tuple[Sample, ...] = ()
 
 
-READERS: dict[Reading, Callable[[Workload, bytes], Figures]] = {}
+def read_cyclictest(workload: Workload, output: bytes) -> Figures:
+    """Read what cyclictest wrote as JSON.
+
+    Args:
+        workload: names the metrics, all in nanoseconds.
+        output: its standard output.
+
+    Raises:
+        WireError: as `decode_cyclictest`.
+    """
+    latencies = decode_cyclictest(output)
+    values = dict(latencies.values)
+    samples = (Sample(metric=one.name, values=(values[one.name] * _NS_PER_US,)) for one in workload.metrics)
+    return Figures(samples=tuple(samples), histogram=latencies.histogram)
+
+
+READERS: dict[Reading, Callable[[Workload, bytes], Figures]] = {Reading.CYCLICTEST: read_cyclictest}
 """By `Reading`: takes the workload and its standard output; raises a `WireError` for anything that is not whole."""
 
 

@@ -1,17 +1,84 @@
-"""Loads: what else a virtual machine does while something is measured in it."""
+"""Loads: what else a virtual machine does while something is measured in it. docs/latency.md says why they are as they are."""
 
 from __future__ import annotations
 
-from swapstone.model import IDLE, Load, MachineNeeds, unknown
+import msgspec
+
+from swapstone.model import IDLE, Load, LoadSign, MachineNeeds, unknown
+from swapstone.model.measure import OTHERS_SECONDS
+
+_SHARED_MEMORY = "mkdir -p /dev/shm"  # where C libraries make it; programs complain without
+_STRESS = "exec stress-ng --quiet --temp-path"
+_DISK = "/sys/kernel/config/nullb/loaddisk"  # a disk made through configfs is named like its folder
+_MAKE_DISK = (
+    "mount -t configfs configfs /sys/kernel/config",
+    f"mkdir {_DISK}",
+    # 64 MiB in memory; each request is done 10 us after it came, by a timer.
+    f"cd {_DISK} && echo 1 >memory_backed && echo 64 >size && echo 2 >irqmode && echo 10000 >completion_nsec && echo 1 >power",
+    "/sbin/mke2fs -q -t ext4 /dev/loaddisk",
+    "mkdir -p /mnt/load && mount -t ext4 /dev/loaddisk /mnt/load",
+)
+_PRESSED = msgspec.structs.replace(OTHERS_SECONDS, least=0.3)
 
 LOADS: tuple[Load, ...] = (
     IDLE,
     Load(
         name="cpu",
-        describes="four processes that compute (stress-ng --cpu)",
-        beside=("stress-ng --cpu 4 --cpu-method all --temp-path /tmp --quiet",),
-        settle_ms=200,
-        machine=MachineNeeds(parts=("stress-ng",)),
+        describes="four processes that compute",
+        beside=(f"{_STRESS} /tmp --cpu 4 --cpu-method all",),
+        settle_ms=300,
+        machine=MachineNeeds(parts=("stress-ng",), prepare=(_SHARED_MEMORY,)),
+        signs=(_PRESSED,),
+    ),
+    Load(
+        name="memory",
+        describes="two processes that map, fill and check memory, one that copies it, and memtester",
+        beside=(f"{_STRESS} /tmp --vm 2 --vm-bytes 24M --memcpy 1", "exec memtester 8M"),
+        settle_ms=300,
+        machine=MachineNeeds(parts=("stress-ng", "memtester"), prepare=(_SHARED_MEMORY,)),
+        signs=(
+            _PRESSED,
+            LoadSign(
+                what="anonymous pages", file="/proc/vmstat", line="nr_anon_pages", field=0, least=6000, level=True
+            ),
+        ),
+    ),
+    Load(
+        name="io",
+        describes="two processes that write, read and remove files, and one that mixes accesses, on ext4 on a disk in memory",
+        beside=(f"{_STRESS} /mnt/load --hdd 2 --hdd-bytes 8M --iomix 1 --iomix-bytes 8M",),
+        settle_ms=300,
+        machine=MachineNeeds(
+            parts=("stress-ng", "mke2fs"),
+            modules=("configfs", "null_blk", "ext4"),
+            prepare=(_SHARED_MEMORY, *_MAKE_DISK),
+        ),
+        signs=(LoadSign(what="sectors written", file="/proc/diskstats", line="loaddisk", field=6, least=5000),),
+    ),
+    Load(
+        name="network",
+        describes="two streams of TCP over the loopback device",
+        beside=("exec iperf3 -s -B 127.0.0.1", "sleep 0.1; exec iperf3 -c 127.0.0.1 -P 2 -t 86400 -i 0"),
+        settle_ms=300,
+        machine=MachineNeeds(parts=("iperf3",), prepare=(_SHARED_MEMORY, "ip link set lo up")),
+        signs=(LoadSign(what="bytes through lo", file="/proc/net/dev", line="lo", field=0, least=10_000_000),),
+    ),
+    Load(
+        name="cyclictest",
+        describes="one thread of the highest priority that wakes each 100 us",
+        beside=("exec cyclictest -m -h 100 -q -i 100 -t 1 -p 99",),
+        settle_ms=100,
+        machine=MachineNeeds(parts=("cyclictest",), prepare=(_SHARED_MEMORY,)),
+        signs=(
+            LoadSign(
+                what="context switches of others",
+                file="/proc/stat",
+                line="ctxt",
+                field=0,
+                less=("nvcsw", "nivcsw"),
+                least=12_000,
+            ),
+        ),
     ),
     # A positive control: does what is measured find 2 ms?
     Load(

@@ -10,7 +10,8 @@ from swapstone.workloads import SUITES, find_suite, find_workload, find_workload
 
 SOURCES = share_dir() / "native" / "workloads"
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "workloads.md").read_text()
-EVERY = [workload for suite in SUITES for workload in suite.workloads]
+EVERY = [workload for suite in SUITES for workload in suite.workloads if not workload.tool]
+TOOLS = [workload for suite in SUITES for workload in suite.workloads if workload.tool]
 PUBLISHED = [
     "b_malloc_sparse",
     "b_malloc_bubble",
@@ -63,6 +64,11 @@ def test_every_companion_is_declared_and_every_declared_companion_is_there() -> 
 def test_names_are_unique_and_so_are_programs() -> None:
     assert [name for name, count in Counter(workload.name for workload in EVERY).items() if count > 1] == []
     assert len({(workload.source, workload.arguments) for workload in EVERY}) == len(EVERY)
+
+
+def test_tools_are_for_machines_of_their_own_and_say_which_metric_leads() -> None:
+    assert [tool.name for tool in TOOLS if tool.machine is None or tool.source or not tool.tool.startswith("/")] == []
+    assert [tool.name for tool in TOOLS if sum(metric.leads for metric in tool.metrics) != 1] == []
 
 
 def test_every_header_is_used() -> None:

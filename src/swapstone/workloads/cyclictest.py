@@ -1,0 +1,104 @@
+"""What rt-tests' cyclictest writes as JSON, decoded strictly."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+
+from swapstone.model import Noun, WireError, percentile
+
+PERCENTILES = (("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99))
+
+_ROUNDING = 0.0051  # the average is printed with two places
+
+
+class Latencies(Noun, frozen=True, kw_only=True):
+    """What cyclictest measured.
+
+    Attributes:
+        values: pairs (name, microseconds): ``max``, ``avg``, ``min``, and the percentiles of `PERCENTILES`. cyclictest rounds each
+            latency down to whole microseconds.
+        histogram: pairs (microseconds, how many), ascending, of all cycles.
+    """
+
+    values: tuple[tuple[str, float], ...]
+    histogram: tuple[tuple[int, int], ...]
+
+
+class _Thread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    histogram: dict[str, int]
+    cycles: int
+    min: int
+    max: int
+    avg: float
+    cpu: int
+    node: int
+
+
+class _Printed(msgspec.Struct, frozen=True):
+    """What rt-tests' cyclictest writes; what says nothing of the latencies is left out."""
+
+    file_version: int
+    return_code: int
+    num_threads: int
+    resolution_in_ns: int
+    thread: dict[str, _Thread]
+
+
+def decode_cyclictest(output: bytes) -> Latencies:
+    """Decode what cyclictest wrote.
+
+    Args:
+        output: the whole file, to its last newline.
+
+    Raises:
+        WireError: it is cut off, or not of one thread, or its histogram does not hold every cycle, or contradicts what else it says.
+    """
+    thread = _one_thread(output)
+    histogram = _histogram(thread.histogram)
+    total = sum(count for _, count in histogram)
+    if total < thread.cycles:
+        raise WireError(
+            f"{thread.cycles - total} of cyclictest's {thread.cycles} latencies lie beyond its histogram; the largest is {thread.max} us."
+        )
+    if not histogram:
+        raise WireError("cyclictest measured nothing.")
+    if (total, histogram[0][0], histogram[-1][0]) != (thread.cycles, thread.min, thread.max):
+        raise WireError("cyclictest's histogram does not agree with its count, minimum and maximum.")
+    mean = sum(edge * count for edge, count in histogram) / total
+    if abs(mean - thread.avg) > _ROUNDING:
+        raise WireError("cyclictest's histogram does not agree with its average.")
+    values = [("max", float(thread.max)), ("avg", mean), ("min", float(thread.min))]
+    values += [(name, float(percentile(histogram, percent))) for name, percent in PERCENTILES]
+    return Latencies(values=tuple(values), histogram=histogram)
+
+
+def _one_thread(output: bytes) -> _Thread:
+    if not output.endswith(b"}\n"):
+        raise WireError("cyclictest's figures are cut off.")
+    try:
+        printed = msgspec.json.decode(output, type=_Printed)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise WireError(f"cyclictest's figures are not what it writes: {error}.") from error
+    form = (printed.file_version, printed.resolution_in_ns)
+    if form != (1, 0):
+        raise WireError(
+            f"cyclictest's figures are of version {form[0]}, resolution {form[1]}; known is version 1 in microseconds."
+        )
+    if printed.return_code:
+        raise WireError(f"cyclictest ended with {printed.return_code}.")
+    if printed.num_threads != 1 or list(printed.thread) != ["0"]:
+        raise WireError("cyclictest measured more or fewer threads than one.")
+    return printed.thread["0"]
+
+
+def _histogram(counts: dict[str, int]) -> tuple[tuple[int, int], ...]:
+    if not all(edge.isascii() and edge.isdecimal() and len(edge) < 10 for edge in counts):
+        raise WireError("cyclictest's histogram has a bin that is no whole number of microseconds.")
+    histogram = tuple((int(edge), count) for edge, count in counts.items())
+    if any(count < 1 for _, count in histogram):
+        raise WireError("cyclictest's histogram has a bin that is empty.")
+    if any(here >= after for (here, _), (after, _) in itertools.pairwise(histogram)):
+        raise WireError("cyclictest's histogram is not in order.")
+    return histogram

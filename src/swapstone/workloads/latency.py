@@ -1,0 +1,48 @@
+"""Suite `latency`: how late a thread of the highest priority wakes. docs/latency.md."""
+
+from __future__ import annotations
+
+from swapstone.model import Direction, MachineNeeds, Metric, Quantity, Reading, Suite, Workload
+from swapstone.workloads.cyclictest import PERCENTILES
+
+INTERVAL_US = 100
+CYCLES = 10_000
+BINS = 20_000
+"""Of 1 us. cyclictest prints every bin, so more of them cost time; a latency beyond them makes a run fail, never a number."""
+
+_FILE = "/tmp/cyclictest.json"  # noqa: S108 - in a machine that nobody else uses
+_COMMAND = (
+    f"/usr/bin/cyclictest --quiet --mlockall --priority=99 --threads=1 --interval={INTERVAL_US} --loops={CYCLES} "
+    f"--histogram={BINS} --json={_FILE} >/dev/null && cat {_FILE}"
+)
+
+
+def _latency(name: str, meaning: str, *, leads: bool = False) -> Metric:
+    return Metric(name=name, unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning=meaning, leads=leads)
+
+
+METRICS: tuple[Metric, ...] = (
+    _latency("max", "the latest wake-up of a draw", leads=True),
+    _latency("avg", "mean lateness of a wake-up"),
+    _latency("min", "the earliest wake-up of a draw"),
+    *(_latency(name, f"{percent:g} % of the wake-ups were no later (nearest rank)") for name, percent in PERCENTILES),
+)
+
+CYCLICTEST = Workload(
+    name="cyclictest",
+    tool="/bin/sh",
+    arguments=("-c", _COMMAND),
+    describes=f"a thread of priority 99 sleeps for {INTERVAL_US} us {CYCLES} times: how late does it wake?",
+    metrics=METRICS,
+    waits=True,
+    timeout_ms=120_000,
+    max_passes=1,
+    reading=Reading.CYCLICTEST,
+    machine=MachineNeeds(parts=("cyclictest",), prepare=("mkdir -p /dev/shm",)),
+)
+
+SUITE = Suite(
+    name="latency",
+    describes="how late a thread of the highest priority wakes, by the real cyclictest",
+    workloads=(CYCLICTEST,),
+)

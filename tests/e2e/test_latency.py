@@ -1,0 +1,65 @@
+"""cyclictest in real machines: the kernels that were asked for, the loads in force, and the same bytes again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.cli import runs_of, swapstone
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.uname().machine != "x86_64", reason="the images that are used are of x86_64"),
+]
+
+
+def _values(run: dict[str, Any]) -> dict[str, float]:
+    return {sample["metric"]: sample["values"][0] for sample in run["samples"]}
+
+
+def _check(runs: list[dict[str, Any]]) -> None:
+    """Every run is ok, on the kernel that was asked for, with all of its cycles."""
+    assert [(run["status"], run["reason"]) for run in runs if run["status"] != "ok"] == []
+    for run in runs:
+        assert run["trial"]["variant"] == f"kernel={dict(run['observed'])['kernel']}"
+        assert sum(count for _, count in run["histogram"]) == 10_000
+
+
+def test_under_io_the_kernel_with_preempt_rt_is_far_ahead(tmp_path: Path) -> None:
+    record = tmp_path / "r"
+    asked = ("kernel=generic,rt", "--suite", "latency", "--load", "idle,io", "--blocks", "1", "--seed", "5")
+    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    runs = runs_of(record)
+    assert len(runs) == 8  # two draws, the warm-up's among them
+    _check(runs)
+    by_place = {(run["trial"]["load"], run["trial"]["variant"], run["trial"]["block"]): _values(run) for run in runs}
+    for block in (0, 1):
+        generic, rt = (by_place["io", f"kernel={level}", block] for level in ("generic", "rt"))
+        assert generic["max"] > 20 * rt["max"]
+        assert generic["p99.9"] > 20 * rt["p99.9"]
+        quiet, quiet_rt = (by_place["idle", f"kernel={level}", block] for level in ("generic", "rt"))
+        assert quiet["avg"] == pytest.approx(quiet_rt["avg"], rel=0.05)
+        assert generic["max"] > 20 * quiet["max"]
+    verified = swapstone(tmp_path, "verify", str(record), "--recompute", "1")
+    assert "1 of 1 trials gave the same bytes" in verified.stdout
+
+
+def test_the_generic_kernel_s_modes_are_seen_in_force(tmp_path: Path) -> None:
+    record = tmp_path / "r"
+    asked = ("kernel=generic,none,voluntary,full", "--suite", "latency", "--blocks", "1")
+    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    runs = runs_of(record)
+    _check(runs)
+    assert {run["trial"]["variant"] for run in runs} == {
+        f"kernel={m}" for m in ("generic", "none", "voluntary", "full")
+    }
+
+
+def test_arm64_has_no_modes_and_says_so(tmp_path: Path) -> None:
+    asked = ("kernel=generic,none", "--suite", "latency", "--arch", "arm64", "--blocks", "1")
+    result = swapstone(tmp_path, "compare", *asked, expect=2)
+    assert "PREEMPT_DYNAMIC" in result.stderr
+    assert not list(tmp_path.glob("*/record.json"))

@@ -1,0 +1,143 @@
+"""Whether a load was in force is told by the machine's counters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from swapstone.factors import Evidence, Recipe
+from swapstone.model import IDLE, Load, LoadSign, Status, Variant
+from swapstone.run.program import Program
+from swapstone.run.signs import load_missing
+from swapstone.run.trial import Asked, judge
+from swapstone.wire import AgentAnswer, Ended
+from swapstone.workloads import LOADS, find_load, find_workload
+from tests.unit.workloads.test_cyclictest import OUTPUT
+
+STAT = "cpu  {user} 0 102 397 0 0 1 0 0 0\ncpu0 {user} 0 102 397 0 0 1 0 0 0\nintr 8947 78\nctxt {ctxt}\nprocesses 93\n"
+DISKS = (
+    " 254       0 nullb0 3 0 24 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
+    " 254       1 loaddisk 149 1 4978 5 3605 1174 {sectors} 132 0 48 137 0 0 0 0 0 0\n"
+)
+NET = "Inter-|   Receive  |  Transmit\n face |bytes    packets|bytes    packets\n    lo:{bytes}       0    0    0    {bytes}       0\n"
+VM = "nr_free_pages 28379\nnr_anon_pages {pages}\nnr_mapped 2429\n"
+QUIET = {"user": 10, "ctxt": 800, "sectors": 3000, "bytes": 0, "pages": 500}
+FACTS = (("user_us", 400_000), ("nvcsw", 10_000), ("nivcsw", 100))
+
+
+def evidence(grown: Mapping[str, int], seconds: float = 1.0, facts: tuple[tuple[str, int], ...] = FACTS) -> Evidence:
+    """Return what a machine says around a trial; counters grow as given, and there are so many more pages all the time."""
+    machine: list[tuple[str, str]] = []
+    for when, up in (("before", 10.0), ("after", 10.0 + seconds)):
+        numbers = {
+            name: value + (grown.get(name, 0) if when == "after" or name == "pages" else 0)
+            for name, value in QUIET.items()
+        }
+        machine += [
+            (f"{when} /proc/stat", STAT.format(**numbers)),
+            (f"{when} /proc/diskstats", DISKS.format(**numbers)),
+            (f"{when} /proc/net/dev", NET.format(**numbers)),
+            (f"{when} /proc/vmstat", VM.format(**numbers)),
+            (f"{when} /proc/uptime", f"{up:.2f} 3.97\n"),
+        ]
+    return Evidence(interp=None, objects=(), facts=facts, machine=tuple(machine))
+
+
+OWN = {"user": 40, "ctxt": 20_000}  # what the trial itself does to the counters
+IN_FORCE = {
+    "idle": OWN,
+    "cpu": OWN | {"user": 98},
+    "memory": OWN | {"user": 90, "pages": 8000},
+    "io": OWN | {"user": 60, "sectors": 80_000},
+    "network": OWN | {"bytes": 1_000_000_000},
+    "cyclictest": OWN | {"ctxt": 41_000},
+}
+
+
+def test_every_load_has_a_sign() -> None:
+    assert {load.name for load in LOADS if load.signs} >= set(IN_FORCE)
+
+
+@pytest.mark.parametrize("name", IN_FORCE)
+def test_a_load_in_force_is_seen_and_a_quiet_machine_is_no_load(name: str) -> None:
+    load = find_load(name)
+    assert load_missing(load, evidence(IN_FORCE[name])) == ""
+    if name != "idle":
+        assert f"the load {name} was asked for, but" in load_missing(load, evidence(OWN))
+
+
+def test_the_reason_says_what_was_seen_and_what_is_wanted() -> None:
+    assert load_missing(find_load("network"), evidence(OWN)) == (
+        "the load network was asked for, but there were 0 bytes through lo in a second, where it has at least 1e+07"
+    )
+    assert load_missing(find_load("memory"), evidence(OWN | {"user": 90})) == (
+        "the load memory was asked for, but there were 500 anonymous pages, where it has at least 6000"
+    )
+
+
+def test_an_idle_machine_runs_nothing_but_the_trial() -> None:
+    assert load_missing(IDLE, evidence({"user": 45})) == ""  # half a tenth, in steps of a hundredth
+    assert "0.2 s of other programs' processor time in a second, where it has at most 0.1" in load_missing(
+        IDLE, evidence({"user": 60})
+    )
+    busy = (("user_us", 600_000),)
+    assert load_missing(IDLE, evidence({"user": 60}, facts=busy)) == ""  # its own
+
+
+def test_growth_is_that_of_a_second() -> None:
+    network = find_load("network")
+    assert load_missing(network, evidence({"bytes": 6_000_000}, seconds=0.5)) == ""
+    assert load_missing(network, evidence({"bytes": 6_000_000}, seconds=2.0))
+
+
+def test_of_a_short_measurement_only_levels_tell() -> None:
+    assert load_missing(find_load("network"), evidence({}, seconds=0.2)) == ""
+    assert load_missing(find_load("memory"), evidence({}, seconds=0.2))
+
+
+def test_a_level_counts_before_and_after() -> None:
+    load = Load(
+        name="l", describes="", signs=(LoadSign(what="pages", file="/f", line="n", field=0, least=2, level=True),)
+    )
+    uptime = tuple((f"{when} /proc/uptime", "1.00 1") for when in ("before", "after"))
+
+    def missing(before: int, after: int) -> str:
+        said = (("before /f", f"n {before}\n"), ("after /f", f"n {after}\n"), *uptime)
+        return load_missing(load, Evidence(interp=None, objects=(), machine=said))
+
+    assert missing(2, 2) == ""
+    assert missing(1, 2) and missing(2, 1)
+
+
+@pytest.mark.parametrize("lost", ["before /proc/net/dev", "after /proc/net/dev", "before /proc/uptime"])
+def test_a_machine_that_is_silent_proves_nothing(lost: str) -> None:
+    whole = evidence(IN_FORCE["network"])
+    silent = msgspec.structs.replace(whole, machine=tuple(pair for pair in whole.machine if pair[0] != lost))
+    assert "the machine does not say how many bytes through lo" in load_missing(find_load("network"), silent)
+
+
+def test_where_no_machine_was_started_there_is_nothing_to_look_at() -> None:
+    assert load_missing(IDLE, Evidence(interp=None, objects=())) == ""
+
+
+def verdict(load: str, grown: Mapping[str, int]) -> tuple[Status, str]:
+    """Judge a recorded trial of cyclictest in a machine whose counters grew as given."""
+    seen = evidence(grown)
+    answer = AgentAnswer(
+        id="1-0", facts=FACTS, how=Ended.EXITED, code=0, stdout=OUTPUT, machine=(*seen.machine, ("version", "#1 SMP"))
+    )
+    variant = Variant(levels=(("kernel", "generic"),))
+    program = Program("/bin/sh", Recipe(compiler="cc"), None, None)
+    asked = Asked(find_workload("latency", "cyclictest"), variant, program, "", find_load(load))
+    outcome = judge(answer, asked, lambda _path: None)
+    assert bool(outcome.samples) == bool(outcome.histogram) == (outcome.status is Status.OK)
+    return outcome.status, outcome.reason
+
+
+def test_a_run_without_its_load_is_refused() -> None:
+    assert verdict("io", IN_FORCE["io"]) == (Status.OK, "")
+    status, reason = verdict("io", OWN)
+    assert status is Status.REFUSED
+    assert reason.startswith("the load io was asked for, but there were 0 sectors written in a second")

@@ -1,0 +1,132 @@
+"""What the real cyclictest printed is read whole or not at all; tests/recorded/README.md says where the files come from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swapstone.model import Quantity, Reading, WireError, percentile
+from swapstone.workloads import find_suite, find_workload, read_figures
+from swapstone.workloads.cyclictest import decode_cyclictest
+from swapstone.workloads.figures import READERS
+from swapstone.workloads.latency import BINS, CYCLES
+
+RECORDED = Path(__file__).parents[2] / "recorded"
+OUTPUT = (RECORDED / "cyclictest-io-generic.json").read_bytes()
+BEYOND = (RECORDED / "cyclictest-beyond-its-histogram.json").read_bytes()
+CYCLICTEST = find_workload("latency", "cyclictest")
+
+
+def changed(change: Callable[[Any], object]) -> bytes:
+    """Return the recorded output with its document, or its thread, changed."""
+    document = json.loads(OUTPUT)
+    change(document)
+    return json.dumps(document, indent=2).encode() + b"\n"
+
+
+def thread(**values: object) -> Callable[[Any], object]:
+    return lambda document: document["thread"]["0"].update(values)
+
+
+def test_a_recorded_output_is_read_with_every_cycle() -> None:
+    printed = json.loads(OUTPUT)["thread"]["0"]
+    figures = read_figures(CYCLICTEST, OUTPUT)
+    values = {sample.metric: sample.values for sample in figures.samples}
+    every = sorted(int(edge) for edge, count in printed["histogram"].items() for _ in range(count))
+    assert len(every) == CYCLES == sum(count for _, count in figures.histogram)
+    assert values == {
+        "max": (printed["max"] * 1000.0,),
+        "avg": (pytest.approx(sum(every) / len(every) * 1000),),
+        "min": (printed["min"] * 1000.0,),
+        "p99": (every[9899] * 1000.0,),
+        "p99.9": (every[9989] * 1000.0,),
+        "p99.99": (every[9998] * 1000.0,),
+    }
+    assert list(values) == [metric.name for metric in CYCLICTEST.metrics]
+    assert values["min"] < values["p99"] < values["p99.9"] < values["p99.99"] <= values["max"]
+
+
+def test_no_beginning_of_it_is_read() -> None:
+    for size in range(len(OUTPUT)):
+        with pytest.raises(WireError):
+            decode_cyclictest(OUTPUT[:size])
+
+
+def test_no_end_or_middle_of_it_is_read() -> None:
+    lines = OUTPUT.splitlines(keepends=True)
+    decode_cyclictest(b"".join(lines))
+    for at in range(1, len(lines)):
+        with pytest.raises(WireError):
+            decode_cyclictest(b"".join(lines[at:]))
+    start = next(number for number, line in enumerate(lines) if b'"histogram"' in line)
+    end = next(number for number, line in enumerate(lines) if b'"cycles"' in line)
+    for at in range(start, end + 4):  # a line lost in the histogram, or one of cycles, min, max, avg
+        with pytest.raises(WireError):
+            decode_cyclictest(b"".join(lines[:at] + lines[at + 1 :]))
+
+
+def test_what_lies_beyond_the_histogram_is_told() -> None:
+    with pytest.raises(
+        WireError, match=r"\d+ of cyclictest's 1000 latencies lie beyond its histogram; the largest is \d+ us"
+    ):
+        decode_cyclictest(BEYOND)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (thread(cycles=CYCLES - 1), "does not agree with its count"),
+        (thread(cycles=CYCLES + 1), "1 of cyclictest's 10001 latencies lie beyond"),
+        (thread(max=1), "does not agree with its count, minimum and maximum"),
+        (thread(min=0), "does not agree with its count, minimum and maximum"),
+        (thread(avg=3.0), "does not agree with its average"),
+        (thread(histogram={}), "10000 of cyclictest's 10000 latencies lie beyond"),
+        (thread(histogram={}, cycles=0), "measured nothing"),
+        (thread(cycles=-1), "does not agree with its count"),
+        (thread(histogram={"3": CYCLES, "4": 0}), "has a bin that is empty"),
+        (thread(histogram={"4": 1, "3": CYCLES - 1}), "not in order"),
+        (thread(histogram={"3": 1, "03": CYCLES - 1}), "not in order"),
+        (thread(histogram={"-3": CYCLES}), "no whole number"),
+        (thread(histogram={"3.5": CYCLES}), "no whole number"),
+        (thread(histogram={"3": "9"}), "not what it writes"),
+        (thread(more=1), "not what it writes"),
+        (lambda d: d["thread"].update({"1": d["thread"]["0"]}), "more or fewer threads"),
+        (lambda d: d.update(num_threads=2), "more or fewer threads"),
+        (lambda d: d.update(thread={"1": d["thread"]["0"]}), "more or fewer threads"),
+        (lambda d: d.update(thread={}), "more or fewer threads"),
+        (lambda d: d.update(resolution_in_ns=1), "resolution 1"),
+        (lambda d: d.update(file_version=2), "of version 2"),
+        (lambda d: d.update(return_code=1), "ended with 1"),
+        (lambda d: d.pop("thread"), "not what it writes"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(change: Callable[[Any], object], text: str) -> None:
+    decode_cyclictest(changed(lambda _: None))
+    with pytest.raises(WireError, match=text):
+        decode_cyclictest(changed(change))
+
+
+@pytest.mark.parametrize("output", [b"", b"[" * 100_000 + b"}\n", b"{}\n", b"\xff}\n", OUTPUT + OUTPUT])
+def test_what_is_none_is_refused(output: bytes) -> None:
+    with pytest.raises(WireError):
+        decode_cyclictest(output)
+
+
+def test_percentiles_are_of_the_nearest_rank() -> None:
+    histogram = ((3, 98), (4, 1), (900, 1))
+    assert [percentile(histogram, percent) for percent in (1, 98, 98.01, 99, 99.01, 100)] == [3, 3, 4, 4, 900, 900]
+
+
+def test_the_suite_asks_for_what_is_read() -> None:
+    assert [workload.name for workload in find_suite("latency").workloads] == ["cyclictest"]
+    command = CYCLICTEST.arguments[1]
+    for option in ("--mlockall", "--priority=99", "--threads=1", f"--loops={CYCLES}", f"--histogram={BINS}"):
+        assert option in command
+    assert f"--loops={json.loads(OUTPUT)['thread']['0']['cycles']}" in json.loads(OUTPUT)["cmdline:"]
+    assert [metric.name for metric in CYCLICTEST.metrics if metric.leads] == ["max"]
+    assert {(metric.unit, metric.quantity) for metric in CYCLICTEST.metrics} == {("ns", Quantity.TIME)}
+    assert CYCLICTEST.reading is Reading.CYCLICTEST and Reading.CYCLICTEST in READERS
