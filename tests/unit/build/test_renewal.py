@@ -93,6 +93,22 @@ def test_the_lock_names_what_programs_need_and_no_more(full: Archive) -> None:
     assert renew([architecture_of("x86_64")], lock, lambda _: None) == lock
 
 
+def test_headers_are_locked_whole_or_not_at_all(full: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the kernel's own version, though the archive has newer ones."""
+    own, common = f"linux-headers-{RELEASE}", f"linux-headers-{RELEASE}-common"
+    full.add(own, {}, depends=[common, "linux-kbuild-6.1 (>= 1)", "a-compiler"])
+    full.add("linux-kbuild-6.1", {}, version="2.0-1")
+    said: list[str] = []
+    lock = renew([architecture_of("x86_64")], None, said.append)
+    assert not any(package.headers for package in lock.packages)
+    assert f"the archive has not all headers of linux-image-{RELEASE} 1.0-1" in said
+    full.add(common, {})
+    full.add("linux-kbuild-6.1", {}, version="1.0-1")
+    lock = renew([architecture_of("x86_64")], None, lambda _: None)
+    found = {package.name: (package.version, package.headers) for package in lock.packages if package.headers}
+    assert found == dict.fromkeys((own, common, "linux-kbuild-6.1"), ("1.0-1", ("generic",)))
+
+
 def test_an_image_takes_the_objects_that_its_programs_name(full: Archive) -> None:
     lock = renew([architecture_of("x86_64")], None, lambda _: None)
     request = ImageRequest(architecture="x86_64", modules=(), parts=("cyclictest",))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swapstone.model import RecordError
+from swapstone.model import Certificate, RecordError
 from swapstone.record import RecordWriter, check_raw, find_record, list_records, load
 from swapstone.record.layout import SCHEMA, Manifest
 from swapstone.record.reader import read_runs
@@ -39,6 +39,22 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert view.experiment == builders.experiment()
     assert view.manifest is not None and view.manifest.passes == (("libc", "a", 2),)
     assert view.seal is not None and (view.seal.state, view.seal.runs) == ("complete", 16)
+
+
+def test_certificates_are_kept_and_a_record_from_before_them_is_read(tmp_path: Path) -> None:
+    found = Certificate(between=("generic", "rt"), differing=(("kernel", "kernel"),), same=3, parts=("kernel",))
+    with RecordWriter.create(tmp_path / "r", builders.experiment()) as writer:
+        writer.write_manifest(Manifest(machine=(), tools=(), artifacts=(), passes=(), certificates=(found,)))
+    view = load(tmp_path / "r")
+    assert view.manifest is not None and view.manifest.certificates == (found,)
+    for name, new in (("manifest.json", b"certificates"), ("experiment.json", b"modules")):
+        path = tmp_path / "r" / name
+        old = msgspec.json.decode(path.read_bytes())
+        del old[new.decode()]
+        path.write_bytes(msgspec.json.encode(old))
+    view = load(tmp_path / "r")
+    assert view.damages == () and view.manifest is not None and view.manifest.certificates == ()
+    assert view.experiment == builders.experiment()
 
 
 def test_an_edited_line_is_named_and_the_rest_still_read(tmp_path: Path) -> None:
