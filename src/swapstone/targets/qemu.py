@@ -176,12 +176,13 @@ class Setup:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What ends a machine from outside: time of this host, bytes that it prints, and whoever sets `stop`."""
+    """What a machine is held to: time of this host, bytes that it prints, and whoever sets `stop` end it; it stays on `processor`."""
 
     host_s: float = 600.0
     console_bytes: int = 1 << 20
     channel_bytes: int = 128 << 20
     stop: threading.Event = dataclasses.field(default_factory=threading.Event, compare=False)
+    processor: int | None = None
 
 
 class GuestEnd(enum.Enum):
@@ -345,6 +346,7 @@ class Guest:
         with self._complaints.open("wb") as complaints:
             self.process = subprocess.Popen(
                 [
+                    *(() if limits.processor is None else ("taskset", "-c", str(limits.processor))),
                     *("setpriv", "--pdeathsig", "KILL", "--"),
                     *(setup.emulator.path, *arguments(setup.machine, files), *watching),
                 ],

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import hashlib
 import os
+import queue
 import re
 import tempfile
 import threading
@@ -151,6 +152,9 @@ class VmTarget(Target):
         self._machine = first.machine
         self._repeats = not first.machine.wall
         self.at_once = (ways.at_once or len(os.sched_getaffinity(0))) if self._repeats else 1
+        self._processors: queue.SimpleQueue[int] = queue.SimpleQueue()
+        for slot in range(self.at_once):
+            self._processors.put(_processor(slot))
         self._given = first
         self._emulator: Emulator = qemu.find_emulator(first.machine, ways.emulator)
         self._room = tempfile.TemporaryDirectory(prefix="swapstone-vm-")
@@ -314,7 +318,11 @@ class VmTarget(Target):
         known = self._runs.get(digest) if self._repeats and not self._ways.no_cache else None
         if known is not None:
             return digest, known
-        run = self._boot(setup, inputs)
+        processor = self._processors.get()
+        try:
+            run = self._boot(setup, inputs, self._limits(processor))
+        finally:
+            self._processors.put(processor)
         if self._repeats and run.how is GuestEnd.FINISHED:  # the rest may have hung on this machine
             self._runs.put(digest, run)
         return digest, run
@@ -339,9 +347,17 @@ class VmTarget(Target):
             folders = {place: self._folders[place] for place in sorted(self._folders)}
             return guest.overlay(self._init.read_bytes(), self._agent.read_bytes(), folders, kind.parts.modules)
 
-    def _boot(self, setup: Setup, inputs: Mapping[str, bytes]) -> GuestRun:
+    def _limits(self, processor: int) -> Limits:
+        """Hold a machine on the instruction clock to one of the host's processors.
+
+        QEMU moves the clock of an idle machine on from another thread than the one that emulates the processor. Where both run at once,
+        it was seen to do so between the last instruction and its being counted: then a run is another one.
+        """
+        return dataclasses.replace(self._ways.limits, processor=processor) if self._repeats else self._ways.limits
+
+    def _boot(self, setup: Setup, inputs: Mapping[str, bytes], limits: Limits) -> GuestRun:
         if not (self._repeats and self._ways.snapshots):
-            return qemu.boot(setup, self._ways.limits)
+            return qemu.boot(setup, limits)
         without = digest_of({name: value for name, value in inputs.items() if name != "order"})
         state = self._cache / "snapshots" / without
         with self._lock:
@@ -349,13 +365,13 @@ class VmTarget(Target):
         with saving:  # several trials may want the same machine: one of them saves it
             if not self._is_whole(state):
                 try:
-                    failed = _saved(setup, self._ways.limits, state)
+                    failed = _saved(setup, limits, state)
                 except snapshot.TooLateError:  # next time, perhaps; the run is the same without
-                    return qemu.boot(setup, self._ways.limits)
+                    return qemu.boot(setup, limits)
                 if failed:
                     return failed
                 self._saved.add(state)
-        return snapshot.restore(setup, self._ways.limits, state)
+        return snapshot.restore(setup, limits, state)
 
     def _is_whole(self, state: Path) -> bool:
         """Say whether a saved machine is there as it was written; looked at once."""
@@ -369,6 +385,12 @@ class VmTarget(Target):
             mark_used(state)
             self._saved.add(state)
         return whole
+
+
+def _processor(slot: int) -> int:
+    """Choose the host's processor for one of the machines that run side by side; other programs of ours begin elsewhere."""
+    known = sorted(os.sched_getaffinity(0))
+    return known[(os.getpid() + slot) % len(known)]
 
 
 def _digests(level: str, kind: _Kind) -> tuple[tuple[str, str], ...]:
