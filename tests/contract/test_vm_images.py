@@ -22,7 +22,10 @@ from tests.contract.test_vm import hog
 
 BUSYBOX = "/bin/busybox"
 COPIES = (BUSYBOX, "dd", "if=/dev/zero", "of=/dev/null", "bs=4096", "count=200")
-HOARDS = (BUSYBOX, "dd", "if=/dev/zero", "of=/dev/null", "bs=400M", "count=1")
+FILL = (
+    f"{BUSYBOX} dd if=/dev/zero of=/tmp/f bs=1M count=100; exec {BUSYBOX} dd if=/dev/zero of=/dev/null bs=150M count=1"
+)
+HOARDS = (BUSYBOX, "sh", "-c", FILL)
 
 
 @pytest.fixture(scope="module", params=["x86_64", "arm64"])
