@@ -140,7 +140,7 @@ class LoadSign(Noun, frozen=True, kw_only=True):
     Attributes:
         what: what is counted, e.g. ``bytes through lo``.
         file: path of the counters.
-        line: a word of the line that holds the number, without a colon.
+        line: a word of the line that holds the number, without a colon; empty for the first line, all of it numbers.
         field: which number of that line, from 0 after the word.
         least, most: bounds of its growth in a second of the machine's time; of what it is, where it is a level. None for none.
         level: whether it is no counter: what it is counts, before and after.

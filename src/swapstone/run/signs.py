@@ -59,8 +59,8 @@ def _number(said: Mapping[str, str], when: str, sign: LoadSign) -> float | None:
     """Return the number that a sign is about; None where the machine did not say it."""
     for line in said.get(f"{when} {sign.file}", "").splitlines():
         words = line.replace(":", " ").split()
-        if sign.line in words:
-            rest = words[words.index(sign.line) + 1 :]
+        if not sign.line or sign.line in words:
+            rest = words[words.index(sign.line) + 1 :] if sign.line else words
             return float(rest[sign.field]) if len(rest) > sign.field and rest[sign.field].isdecimal() else None
     return None
 

@@ -90,6 +90,11 @@ LOADS: tuple[Load, ...] = (
             own_modules=("planted",),
             prepare=("busybox insmod /lib/modules/planted.ko every_us=100000 for_us=2000",),
         ),
+        signs=(
+            LoadSign(
+                what="planted sections", file="/sys/module/planted/parameters/sections", line="", field=0, least=4
+            ),
+        ),
     ),
 )
 """Every load. A new one is one entry here."""

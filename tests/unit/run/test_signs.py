@@ -22,8 +22,9 @@ DISKS = (
     " 254       1 loaddisk 149 1 4978 5 3605 1174 {sectors} 132 0 48 137 0 0 0 0 0 0\n"
 )
 NET = "Inter-|   Receive  |  Transmit\n face |bytes    packets|bytes    packets\n    lo:{bytes}       0    0    0    {bytes}       0\n"
+SECTIONS = "/sys/module/planted/parameters/sections"
 VM = "nr_free_pages 28379\nnr_anon_pages {pages}\nnr_mapped 2429\n"
-QUIET = {"user": 10, "ctxt": 800, "sectors": 3000, "bytes": 0, "pages": 500}
+QUIET = {"user": 10, "ctxt": 800, "sectors": 3000, "bytes": 0, "pages": 500, "sections": 1}
 FACTS = (("user_us", 400_000), ("nvcsw", 10_000), ("nivcsw", 100))
 
 
@@ -40,6 +41,7 @@ def evidence(grown: Mapping[str, int], seconds: float = 1.0, facts: tuple[tuple[
             (f"{when} /proc/diskstats", DISKS.format(**numbers)),
             (f"{when} /proc/net/dev", NET.format(**numbers)),
             (f"{when} /proc/vmstat", VM.format(**numbers)),
+            *([(f"{when} {SECTIONS}", f"{numbers['sections']}\n")] if "sections" in grown else []),
             (f"{when} /proc/uptime", f"{up:.2f} 3.97\n"),
         ]
     return Evidence(interp=None, objects=(), facts=facts, machine=tuple(machine))
@@ -54,6 +56,7 @@ IN_FORCE = {
     "io": OWN | {"user": 60, "sectors": 80_000},
     "network": OWN | {"bytes": 1_000_000_000},
     "cyclictest": OWN | {"ctxt": 41_000},
+    "planted": OWN | {"sections": 9},
 }
 
 
@@ -91,6 +94,14 @@ def test_an_idle_machine_runs_nothing_but_the_trial() -> None:
     )
     busy = (("user_us", 600_000),)
     assert load_missing(IDLE, evidence({"user": 60}, facts=busy)) == ""  # its own
+
+
+def test_planted_sections_are_counted() -> None:
+    planted = find_load("planted")
+    assert load_missing(planted, evidence({"sections": 3})) == (
+        "the load planted was asked for, but there were 3 planted sections in a second, where it has at least 4"
+    )
+    assert "does not say how many planted sections" in load_missing(planted, evidence({})), "the module isn't loaded"
 
 
 def test_growth_is_that_of_a_second() -> None:

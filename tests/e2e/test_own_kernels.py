@@ -1,0 +1,59 @@
+"""Kernels of the user's own, by path: here copies of the packaged ones, each with its modules beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from swapstone.build.images import MODULES_BESIDE
+from swapstone.build.packages import Contents, fetch, package_file, read_lock
+from tests.e2e.cli import runs_of, swapstone
+
+
+def _copies(folder: Path) -> list[Path]:
+    """Take kernels and some modules out of their packages: two files of the same name, in two folders."""
+    packages = [package for package in read_lock().of("amd64") if package.kernel]
+    fetch(packages, lambda _: None)
+    copies = []
+    for package in packages:
+        kernel = folder / package.kernel / "bzImage"
+        kernel.parent.mkdir()
+        with Contents(package_file(package.sha256), folder) as contents:
+            kernel.write_bytes(contents.read(contents.find("boot/vmlinuz-*"))[0])
+            for name in contents.names():
+                if name.endswith(("/configfs.ko", "/modules.builtin")):
+                    target = kernel.with_name(kernel.name + MODULES_BESIDE) / name
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_bytes(contents.read(name)[0])
+        copies.append(kernel)
+    return copies
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
+def test_kernels_by_path_are_compared_and_observed(tmp_path: Path) -> None:
+    one, other = _copies(tmp_path)
+    record = tmp_path / "r"
+    asked = (f"kernel={one},{other}", "--only", "b_string_strlen", "--blocks", "1")
+    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    runs = runs_of(record)
+    assert {run["status"] for run in runs} == {"ok"}
+    for run in runs:
+        assert dict(run["observed"])["kernel"] == run["trial"]["variant"].removeprefix("kernel=")
+    (found,) = json.loads((record / "manifest.json").read_text())["certificates"]
+    assert found["between"] == [str(one), str(other)] and found["differing"] == [["kernel", "kernel"]]
+    shown = swapstone(tmp_path, "show", str(record), "--all").stdout
+    assert f"Images of {one} and {other}: 1 file differs, and is of the kernel" in shown
+    assert "\n  kernel (kernel)\n" in shown
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
+def test_a_module_that_lies_nowhere_is_named(tmp_path: Path) -> None:
+    one, other = _copies(tmp_path)
+    asked = (f"kernel={one},{other}", "--suite", "latency", "--load", "io")
+    result = swapstone(tmp_path, "compare", *asked, expect=2)
+    assert "The kernel has no module null_blk and doesn't say that it is built in" in result.stderr
