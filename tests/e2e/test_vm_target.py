@@ -74,7 +74,7 @@ def test_where_kvm_works_each_kernel_runs_by_it(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(machines, "build_image", lambda asked, progress: BuiltImage(image, tmp_path / asked.kernel))
     monkeypatch.setattr(machines, "kvm_device_trouble", lambda _: "")
     monkeypatch.setattr(machines, "kvm_trouble", works)
-    monkeypatch.setattr(machines, "VmTarget", lambda parts, ways: opened.append(parts))
+    monkeypatch.setattr(machines, "VmTarget", lambda parts, ways, certificates: opened.append(parts))
     for clock in ("wall", "virtual"):
         wish = Wish(
             name="compare",

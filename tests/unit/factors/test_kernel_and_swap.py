@@ -64,7 +64,7 @@ def test_the_swap_in_force_is_what_was_swapped_to(swaps: str, algorithm: str, le
 def test_levels_are_named_in_the_recipe() -> None:
     assert KERNEL.apply("rt", Recipe()).kernel == "rt"
     assert SWAP.apply("flash", Recipe()).swap == "flash"
-    assert swap_commands("zram:lz4") == ("/swapstone/swap.sh zram:lz4",)
+    assert swap_commands("zram:lz4") == ("/swapstone/swap.sh zram:lz4 26 256",)
     assert swap_commands("") == ()
 
 

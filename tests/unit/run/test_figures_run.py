@@ -17,6 +17,9 @@ SAID = encode_named_figures(NamedFigures(name="fill", figures=FIGURES, series=((
 MACHINE = (
     ("after /proc/swaps", "Filename Type Size Used Priority\n/dev/zram0 partition 262140 0 -2\n"),
     ("after /sys/block/zram0/comp_algorithm", "lzo [lz4] zstd\n"),
+    *((f"{when} /proc/stat", "cpu  10 0 102 397 0 0 1 0 0 0\n") for when in ("before", "after")),
+    ("before /proc/uptime", "1.00 0.50\n"),
+    ("after /proc/uptime", "2.00 1.50\n"),
 )
 ANSWER = AgentAnswer(id="t", stdout=SAID, how=Ended.EXITED, code=0, machine=MACHINE)
 ASKED = Asked(WORK, Variant(levels=(("swap", "zram:lz4"),)), Program("/programs/p/prog", BASE_RECIPE, None, None), "")

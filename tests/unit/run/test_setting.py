@@ -25,8 +25,8 @@ def test_a_setting_has_what_workload_factors_and_load_ask_for() -> None:
     work = Workload(name="w", source="w.c", describes="works", metrics=(), machine=needs)
     assert setting_for(work, Recipe(kernel="rt", swap="flash"), load) == Setting(
         kernel="rt",
-        memory_bytes=64 << 20,
-        prepare=("first", "/swapstone/swap.sh flash", "last"),
+        memory_bytes=(64 + 256) << 20,  # the flash's content lies in memory too
+        prepare=("first", "/swapstone/swap.sh flash 26 256", "last"),
         beside=("run",),
         settle_ms=7,
     )
