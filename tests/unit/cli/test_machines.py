@@ -84,7 +84,10 @@ def test_what_differs_elsewhere_refuses_the_comparison(
 def test_a_load_brings_its_module_to_all_variants(images: tuple[list[ImageRequest], Callable[..., None]]) -> None:
     loads = ("idle", "planted")
     open_machine(
-        builders.experiment(target="vm", clock="virtual", architecture="x86_64", factors=_levels("generic", "rt"), loads=loads), print
+        builders.experiment(
+            target="vm", clock="virtual", architecture="x86_64", factors=_levels("generic", "rt"), loads=loads
+        ),
+        print,
     )
     assert [(request.kernel, request.own_modules) for request in images[0]] == [
         ("generic", ("planted",)),
@@ -104,7 +107,10 @@ def test_kernels_of_ones_own_have_their_modules(
     pairs = parse_modules([f"{one}={tmp_path}"], factors, None)
     assert pairs == ((str(one), str(tmp_path)),)
     said: list[str] = []
-    open_machine(builders.experiment(target="vm", clock="virtual", architecture="x86_64", factors=factors, modules=pairs), said.append)
+    open_machine(
+        builders.experiment(target="vm", clock="virtual", architecture="x86_64", factors=factors, modules=pairs),
+        said.append,
+    )
     assert [(request.kernel, request.modules_folder) for request in images[0]] == [
         (str(one), str(tmp_path)),
         (str(other), ""),
