@@ -54,6 +54,7 @@ def test_show_verify_and_report_agree_with_the_record(tmp_path: Path, record: Pa
     assert "no metric named 'vrit'" in wrong.stderr and "virt" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_exports_can_be_read(tmp_path: Path, record: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(swapstone(tmp_path, "export", "last", "--format", "csv").stdout)))
     assert {row["workload"] for row in rows} == {"b_malloc_tiny1", "b_malloc_tiny2"}

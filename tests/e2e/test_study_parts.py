@@ -8,6 +8,8 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.cli import command, environment, fake, runs_of, swapstone
 
 STUDY = """
@@ -34,6 +36,7 @@ def _lines(record: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
+@pytest.mark.slow
 def test_control_c_inside_a_part_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text(STUDY)
     asked = ("study", str(tmp_path / "two.toml"), "--target", fake(tmp_path), "--seed", "5", "--blocks", "60")

@@ -138,6 +138,7 @@ def test_it_is_built_for_other_processors(tmp_path: Path, compiler: str, package
 
 
 @pytest.mark.parametrize("machine", ["aarch64-linux-gnu", "armv7-linux-gnueabihf", "riscv64-linux-gnu"])
+@pytest.mark.slow
 def test_each_file_compiles_for_other_processors(tmp_path: Path, machine: str) -> None:
     """Clang holds every back end: it can compile, though not link, where no cross compiler is installed."""
     if shutil.which("clang") is None:

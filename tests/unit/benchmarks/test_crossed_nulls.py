@@ -52,6 +52,7 @@ def test_nulls_are_counted_by_row_and_by_table(tmp_path: Path, capsys: pytest.Ca
     assert counted(printed, "index: interactions", "without 1")[1] == 10
 
 
+@pytest.mark.slow
 def test_what_is_planted_is_seen_the_more_the_larger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [str(record(tmp_path / f"r{seed}", seed)) for seed in range(5)]
     assert crossed_nulls.main(["--count", *paths]) == 0

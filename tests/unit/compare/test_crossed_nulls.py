@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pytest
 
 from swapstone.model import Analysis, Presence, Verdict
 from swapstone.stats import wilson
@@ -45,6 +46,7 @@ def _simulated(seed: int, planted: float = 0.0) -> Analysis:
     return analysed(simulated(seed, planted), TWO, blocks=BLOCKS, workloads=WORKLOADS)
 
 
+@pytest.mark.slow
 def test_crossed_nulls_alarm_no_more_often_than_they_may() -> None:
     tables: collections.Counter[str] = collections.Counter()
     own: dict[str, list[Any]]
@@ -81,6 +83,7 @@ def test_a_planted_interaction_is_found_where_it_is_and_nowhere_else() -> None:
     assert elsewhere < 7
 
 
+@pytest.mark.slow
 def test_a_smaller_interaction_is_seen_less_often() -> None:
     shares = [
         sum(_excludes_none(_simulated(2000 + seed, planted).interactions[0]) for seed in range(20)) / 20

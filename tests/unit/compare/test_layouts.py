@@ -56,6 +56,7 @@ def test_a_spread_without_repetition_tells_nothing_of_noise() -> None:
     assert spread_of(np.log([1.0, 2.0, 4.0]), np.arange(3)) == (None, None, None)
 
 
+@pytest.mark.slow
 def test_the_p_value_of_no_difference_is_uniform_enough() -> None:
     random = np.random.default_rng(7)
     turns = np.arange(40) % 8

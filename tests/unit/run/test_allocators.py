@@ -138,6 +138,7 @@ def test_environments_are_equally_large_and_name_no_preload_without_one() -> Non
     assert whole_environment(alone["default"]) == (("A", "b"),)
 
 
+@pytest.mark.slow
 def test_the_command_line_runs_what_fits_and_says_what_is_left_out(tmp_path: Path) -> None:
     path = str(compiled(tmp_path, "bump.so", BUMP, *PLAIN))
     out = tmp_path / "r"
