@@ -1,8 +1,8 @@
 """Are runs equal to the byte, whatever else the host does? `benchmarks/vm-equality`.
 
-Each kernel makes a number of trials (draws) of cyclictest under a load, or of a work of the suite swap, several rounds of all: alone;
-beside programs that keep every processor busy; and after the host's page cache was emptied, where that is allowed. Nothing is taken from
-the cache of runs. All that a guest says is compared, its counters before and after among it.
+Each kernel makes a number of trials (draws) of cyclictest under a load, or of a work of the suite swap, twice: alone, and then, with
+the host's page cache emptied where that is allowed, beside programs that keep every processor busy. Nothing is taken from the cache of
+runs. All that a guest says is compared, its counters before and after among it.
 """
 
 from __future__ import annotations
@@ -72,14 +72,12 @@ def _compare(experiment: Experiment, target: Target, trials: int) -> int:
         answer = target.run(request, setting_for(work, program.recipe, find_load(experiment.loads[0])))
         return hashlib.sha256(raw_output(answer) + repr((answer.facts, answer.machine)).encode()).hexdigest()
 
-    rounds = {"alone": _rounds(places, digest, target, "alone", contextlib.nullcontext())}
-    rounds["beside busy programs"] = _rounds(places, digest, target, "beside busy programs", _hogs())
-    if _empty_page_cache():
-        rounds["after the page cache was emptied"] = _rounds(
-            places, digest, target, "after the page cache was emptied", contextlib.nullcontext()
-        )
-    else:
-        print("after the page cache was emptied: unavailable, it takes the right to write /proc/sys/vm/drop_caches")
+    rounds = {"alone": _round(places, digest, target, "alone", contextlib.nullcontext())}
+    emptied = _empty_page_cache()
+    name = "with the page cache emptied, beside busy programs" if emptied else "beside busy programs"
+    if not emptied:
+        print("emptying the page cache is unavailable: it takes the right to write /proc/sys/vm/drop_caches")
+    rounds[name] = _round(places, digest, target, name, _hogs())
     first, *others = rounds.values()
     different = [place for place in places if any(other[place] != first[place] for other in others)]
     for label in prepared.variants:
@@ -94,7 +92,7 @@ def _compare(experiment: Experiment, target: Target, trials: int) -> int:
     return 1 if different else 0
 
 
-def _rounds(
+def _round(
     places: Sequence[tuple[str, int]],
     digest: Callable[[tuple[str, int]], str],
     target: Target,
