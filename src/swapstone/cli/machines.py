@@ -84,7 +84,7 @@ def open_machine(experiment: Experiment, tell: Callable[[str], None], *, no_cach
     if architecture.machine not in FAMILIES:
         raise UnavailableError(
             f"Experiments run in virtual machines of {' and '.join(_run_experiments())}, and not of {architecture.name}.",
-            f"An image of it can be booted by hand: swapstone image boot --arch {architecture.name}",
+            f"Where the lock has packages for it, an image can be booted by hand: swapstone image boot --arch {architecture.name}",
         )
     if experiment.clock == WALL:
         _need_kvm(kvm_device_trouble(architecture.machine))

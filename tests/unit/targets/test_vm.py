@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import dataclasses
 import errno
 import os
@@ -227,6 +228,27 @@ def test_a_setting_is_in_the_name(bench: Bench) -> None:
             Setting(settle_ms=1),
         ]
         assert len({target.name_of(asked, setting) for setting in settings}) == len(settings)
+
+
+def test_each_machine_stays_on_one_processor_and_they_share_the_host_s(bench: Bench) -> None:
+    known = sorted(os.sched_getaffinity(0))
+    both = threading.Barrier(2)
+    bench.acts = f"""
+grep Cpus_allowed_list /proc/self/status >>{bench.room}/held
+for i in 1 2 3 4 5 6 7 8 9 10; do [ "$(wc -l <{bench.room}/held)" -ge 2 ] && break; sleep 0.2; done
+cat {bench.room}/q/said >"$channel"; exit 65"""
+
+    def make(trial: str) -> None:
+        both.wait(10)
+        target.run(bench.ask(target, trial))
+
+    with bench.target(at_once=2) as target, concurrent.futures.ThreadPoolExecutor(2) as pool:
+        target.name_of(bench.ask(target))  # agent and first process are there
+        list(pool.map(make, ("1-0", "2-0")))
+    held = [int(line.split()[1]) for line in (bench.room / "held").read_text().splitlines()]
+    assert len(held) == 2
+    assert set(held) <= set(known)
+    assert len(set(held)) == min(2, len(known))
 
 
 def test_a_stopped_target_ends_its_machines(bench: Bench) -> None:
