@@ -146,6 +146,9 @@ class LoadSign(Noun, frozen=True, kw_only=True):
         level: whether it is no counter: what it is counts, before and after.
         scale: what one of the counter's steps is worth.
         less: names of the agent's facts whose sum is taken off: the trial's own share. Those in ``us`` count as seconds.
+        idle: which numbers of the same line count idle time, for a count of processor time. Times of programs are sampled at ticks, and a
+            trial that wakes in step with them is hit by each of them, or by none; idle time is not sampled. So what of the time is neither
+            idle nor the trial's own is a second measure, and a load is refused only where neither is within bounds.
     """
 
     what: str
@@ -157,6 +160,7 @@ class LoadSign(Noun, frozen=True, kw_only=True):
     level: bool = False
     scale: float = 1.0
     less: tuple[str, ...] = ()
+    idle: tuple[int, ...] = ()
 
 
 OTHERS_SECONDS = LoadSign(
@@ -166,6 +170,7 @@ OTHERS_SECONDS = LoadSign(
     field=0,
     scale=0.01,  # a tick of these files is 10 ms: USER_HZ, include/asm-generic/param.h
     less=("user_us",),
+    idle=(3, 4),  # idle, and waiting for a device
 )
 """The time in programs, in seconds, less the trial's own. It leaves out the kernel's, which a trial may set to work behind its back."""
 

@@ -141,7 +141,12 @@ def prepare(
     refused: dict[Key, str] = {}
     seeds = plan.layout_seeds(experiment, Copy.FIRST)
     own = OwnPrograms(experiment.own, keep_log, seeds=seeds, rebuild=rebuild) if experiment.own else None
-    recipes, impossible = _recipes(variants.values(), base_recipe(experiment.architecture), target, own, tell)
+    # Programs that an image brings need no compiler, and no C library to compile for.
+    builds = target.needs_build and (own is not None or not all(work.tool for work in workloads.values()))
+    make = functools.partial(provide, tell=tell) if builds else _as_it_is
+    recipes, impossible = _recipes(
+        variants.values(), base_recipe(experiment.architecture), target, own, tell=tell, make=make
+    )
     if experiment.own is not None and experiment.own.build:
         check_recipes(experiment.own, variants.values(), recipes)
     wanted = [(key, workload, variant) for key, workload in workloads.items() for variant in variants.values()]
@@ -169,7 +174,7 @@ def prepare(
         raise UserError(f"Nothing can be compared. The first reason, for {name} with {label}: {why}")
     if own is not None:
         return Prepared(workloads, variants, with_additions(programs), refused)
-    empty = tuple(_empty(variants.values(), recipes)) if target.needs_build else ()
+    empty = tuple(_empty(variants.values(), recipes)) if builds else ()
     return Prepared(workloads, variants, programs, refused, empty)
 
 
@@ -187,8 +192,18 @@ def base_recipe(architecture: str) -> Recipe:
     )
 
 
+def _as_it_is(recipe: Recipe) -> Recipe:
+    return recipe
+
+
 def _recipes(
-    variants: Iterable[Variant], base: Recipe, target: Target, own: OwnPrograms | None, tell: Callable[[str], None]
+    variants: Iterable[Variant],
+    base: Recipe,
+    target: Target,
+    own: OwnPrograms | None,
+    *,
+    tell: Callable[[str], None],
+    make: Callable[[Recipe], Recipe],
 ) -> tuple[dict[str, Recipe], dict[str, str]]:
     """Return every variant's recipe by its label, and why some variants can't be had here."""
     recipes: dict[str, Recipe] = {}
@@ -196,7 +211,7 @@ def _recipes(
     for variant in variants:
         recipe = recipe_of(variant, own.base_recipe(variant) if own else base)
         try:
-            recipes[variant.label] = provide(recipe, tell) if target.needs_build else recipe
+            recipes[variant.label] = make(recipe)
             _check_preload(recipes[variant.label], target)
         except UserError as error:
             impossible[variant.label] = " ".join(filter(None, (error.message, error.hint)))

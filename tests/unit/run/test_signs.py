@@ -16,7 +16,7 @@ from swapstone.wire import AgentAnswer, Ended
 from swapstone.workloads import LOADS, find_load, find_workload
 from tests.unit.workloads.test_cyclictest import OUTPUT
 
-STAT = "cpu  {user} 0 102 397 0 0 1 0 0 0\ncpu0 {user} 0 102 397 0 0 1 0 0 0\nintr 8947 78\nctxt {ctxt}\nprocesses 93\n"
+STAT = "cpu  {user} 0 102 {idle} {waits} 0 1 0 0 0\ncpu0 {user} 0 102 {idle} {waits} 0 1 0 0 0\nintr 8947 78\nctxt {ctxt}\nprocesses 93\n"
 DISKS = (
     " 254       0 nullb0 3 0 24 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n"
     " 254       1 loaddisk 149 1 4978 5 3605 1174 {sectors} 132 0 48 137 0 0 0 0 0 0\n"
@@ -24,7 +24,7 @@ DISKS = (
 NET = "Inter-|   Receive  |  Transmit\n face |bytes    packets|bytes    packets\n    lo:{bytes}       0    0    0    {bytes}       0\n"
 SECTIONS = "/sys/module/planted/parameters/sections"
 VM = "nr_free_pages 28379\nnr_anon_pages {pages}\nnr_mapped 2429\n"
-QUIET = {"user": 10, "ctxt": 800, "sectors": 3000, "bytes": 0, "pages": 500, "sections": 1}
+QUIET = {"user": 10, "idle": 397, "waits": 5, "ctxt": 800, "sectors": 3000, "bytes": 0, "pages": 500, "sections": 1}
 FACTS = (("user_us", 400_000), ("nvcsw", 10_000), ("nivcsw", 100))
 
 
@@ -47,12 +47,15 @@ def evidence(grown: Mapping[str, int], seconds: float = 1.0, facts: tuple[tuple[
     return Evidence(interp=None, objects=(), facts=facts, machine=tuple(machine))
 
 
-OWN = {"user": 40, "ctxt": 20_000}  # what the trial itself does to the counters
-BUSY = {"ctxt": 10_900}  # what a trial does that never sleeps: each of its switches is to another task of its own
+OWN = {"user": 40, "ctxt": 20_000, "idle": 55}  # what the trial itself does to the counters
+BUSY = {
+    "ctxt": 10_900,
+    "idle": 0,
+}  # what a trial does that never sleeps: each of its switches is to another task of its own
 IN_FORCE = {
     "idle": OWN,
-    "cpu": OWN | {"user": 98},
-    "memory": OWN | {"user": 90, "pages": 8000},
+    "cpu": OWN | {"user": 98, "idle": 0},
+    "memory": OWN | {"user": 90, "idle": 0, "pages": 8000},
     "io": OWN | {"user": 60, "sectors": 80_000},
     "network": OWN | {"bytes": 1_000_000_000},
     "cyclictest": OWN | {"ctxt": 41_000},
@@ -88,12 +91,23 @@ def test_the_reason_says_what_was_seen_and_what_is_wanted() -> None:
 
 
 def test_an_idle_machine_runs_nothing_but_the_trial() -> None:
-    assert load_missing(IDLE, evidence({"user": 45})) == ""  # half a tenth, in steps of a hundredth
+    assert load_missing(IDLE, evidence({"user": 45, "idle": 0})) == ""  # half a tenth, in steps of a hundredth
     assert "0.2 s of other programs' processor time in a second, where it has at most 0.1" in load_missing(
         IDLE, evidence({"user": 60})
     )
     busy = (("user_us", 600_000),)
     assert load_missing(IDLE, evidence({"user": 60}, facts=busy)) == ""  # its own
+
+
+def test_times_that_are_sampled_in_step_with_the_trial_prove_nothing() -> None:
+    """Seen with cyclictest: it wakes every 100 us, and each tick found it awake."""
+    own = (("user_us", 30_000), ("system_us", 20_000))
+    assert load_missing(IDLE, evidence({"user": 89, "idle": 88}, facts=own)) == ""
+    assert load_missing(IDLE, evidence({"user": 89, "idle": 40, "waits": 48}, facts=own)) == ""
+    assert "0.86 s of other programs" in load_missing(IDLE, evidence({"user": 89, "idle": 80}, facts=own))
+    # And a load whose ticks all found the kernel at work is a load.
+    assert load_missing(find_load("cpu"), evidence({"user": 3, "idle": 2}, facts=own)) == ""
+    assert "0 s of other programs" in load_missing(find_load("cpu"), evidence({"user": 3, "idle": 90}, facts=own))
 
 
 def test_planted_sections_are_counted() -> None:
