@@ -35,7 +35,7 @@ def _target(architecture: str, machine: str, kernels: tuple[str, ...]) -> VmTarg
         asked = ImageRequest(
             architecture=architecture,
             kernel=kernel,
-            modules=("qemu_fw_cfg",),
+            modules=(),
             own_modules=find_load("planted").machine.own_modules,
             parts=("busybox", "glibc", "cyclictest"),
         )
