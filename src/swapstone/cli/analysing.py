@@ -75,7 +75,7 @@ def _caveats(view: RecordView) -> tuple[Caveat, ...]:
                 hint=f"Go on with it: swapstone compare --resume {view.path}",
             )
         )
-    if view.seal is not None and view.seal.sessions > 1:
+    if view.seal is not None and view.seal.sessions > 1 and not view.experiment.virtual:  # that clock knows no sessions
         caveats.append(
             Caveat(
                 kind=CaveatKind.RESUMED,
