@@ -350,8 +350,8 @@ class VmTarget(Target):
     def _limits(self, processor: int) -> Limits:
         """Hold a machine on the instruction clock to one of the host's processors.
 
-        QEMU moves the clock of an idle machine on from another thread than the one that emulates the processor. Where both run at once,
-        it was seen to do so between the last instruction and its being counted: then a run is another one.
+        QEMU moves the clock of an idle machine on from another thread than the one that emulates the processor. Where both run at once, it
+        might do so between the last instruction and its being counted (docs/virtual-machines.md, "Side by side").
         """
         return dataclasses.replace(self._ways.limits, processor=processor) if self._repeats else self._ways.limits
 
