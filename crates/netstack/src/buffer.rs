@@ -1,0 +1,190 @@
+//! Memory that frames live in, taken from a pool and given back to it: no allocation per frame.
+
+use alloc::boxed::Box;
+use alloc::rc::{Rc, Weak};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cell::RefCell;
+use core::fmt;
+use core::ops::{Deref, DerefMut, Range};
+
+/// Where buffers of one size come from.
+///
+/// It allocates until it has handed out `most` at once; what is dropped comes back and is used again.
+#[derive(Clone)]
+pub struct Pool {
+    shared: Rc<Shared>,
+}
+
+struct Shared {
+    size: usize,
+    most: usize,
+    state: RefCell<State>,
+}
+
+struct State {
+    free: Vec<Box<[u8]>>,
+    made: usize,
+}
+
+impl Pool {
+    /// Make a pool.
+    ///
+    /// `size` is each buffer's, in bytes; `most` is how many may be in use at once.
+    pub fn new(size: usize, most: usize) -> Self {
+        let state = RefCell::new(State {
+            free: Vec::with_capacity(most),
+            made: 0,
+        });
+        Self {
+            shared: Rc::new(Shared { size, most, state }),
+        }
+    }
+
+    /// Take a buffer, all of it visible; `None` while all are in use. What is in it is left over from its last use.
+    pub fn take(&self) -> Option<Buffer> {
+        let mut state = self.shared.state.borrow_mut();
+        let memory = match state.free.pop() {
+            Some(memory) => memory,
+            None if state.made < self.shared.most => {
+                state.made += 1;
+                vec![0; self.shared.size].into_boxed_slice()
+            }
+            None => return None,
+        };
+        let visible = 0..memory.len();
+        Some(Buffer {
+            memory: Some(memory),
+            visible,
+            home: Rc::downgrade(&self.shared),
+        })
+    }
+
+    /// How many of its buffers are in use.
+    pub fn in_use(&self) -> usize {
+        let state = self.shared.state.borrow();
+        state.made - state.free.len()
+    }
+
+    /// The size of each buffer, in bytes.
+    pub fn size(&self) -> usize {
+        self.shared.size
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            out,
+            "Pool({} of {} x {} bytes)",
+            self.in_use(),
+            self.shared.most,
+            self.shared.size
+        )
+    }
+}
+
+/// A buffer of a [`Pool`], or one on its own; a range of it is visible.
+pub struct Buffer {
+    memory: Option<Box<[u8]>>,
+    visible: Range<usize>,
+    home: Weak<Shared>,
+}
+
+impl Buffer {
+    /// A buffer that belongs to no pool, with a copy of `bytes`.
+    pub fn copied(bytes: &[u8]) -> Self {
+        Self {
+            memory: Some(bytes.into()),
+            visible: 0..bytes.len(),
+            home: Weak::new(),
+        }
+    }
+
+    /// Show only `range` of what is visible now.
+    ///
+    /// # Panics
+    ///
+    /// If the range is not inside what is visible.
+    pub fn narrow(&mut self, range: Range<usize>) {
+        assert!(
+            range.start <= range.end && range.end <= self.visible.len(),
+            "{range:?} is not inside"
+        );
+        self.visible = self.visible.start + range.start..self.visible.start + range.end;
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.memory
+            .as_ref()
+            .map_or(&[], |memory| &memory[self.visible.clone()])
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match &mut self.memory {
+            Some(memory) => &mut memory[self.visible.clone()],
+            None => &mut [],
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        if let (Some(home), Some(memory)) = (self.home.upgrade(), self.memory.take()) {
+            home.state.borrow_mut().free.push(memory);
+        }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Buffer({} bytes)", self.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_come_back() {
+        let pool = Pool::new(4, 2);
+        let first = pool.take().unwrap();
+        let at = first.as_ptr();
+        let second = pool.take().unwrap();
+        assert!(pool.take().is_none());
+        assert_eq!(pool.in_use(), 2);
+        drop(first);
+        assert_eq!(pool.in_use(), 1);
+        let third = pool.take().unwrap();
+        assert_eq!(third.as_ptr(), at);
+        drop((second, third));
+        assert_eq!(pool.in_use(), 0);
+    }
+
+    #[test]
+    fn a_buffer_outlives_its_pool() {
+        let pool = Pool::new(3, 1);
+        let mut buffer = pool.take().unwrap();
+        drop(pool);
+        buffer.copy_from_slice(b"abc");
+        buffer.narrow(1..3);
+        assert_eq!(&*buffer, b"bc");
+        buffer.narrow(1..1);
+        assert!(buffer.is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "not inside")]
+    fn what_is_hidden_stays_hidden() {
+        let mut buffer = Buffer::copied(b"abcd");
+        buffer.narrow(0..2);
+        buffer.narrow(0..3);
+    }
+}

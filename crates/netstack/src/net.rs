@@ -1,0 +1,155 @@
+//! A stack that several sockets share, and how they wait.
+
+use alloc::boxed::Box;
+use alloc::rc::Rc;
+use core::cell::RefCell;
+use core::fmt;
+use core::time::Duration;
+
+use crate::error::OpenError;
+use crate::stack::{Readiness, SocketId, Stack};
+use crate::tcp::TcpSocket;
+use crate::time::Instant;
+use crate::udp::UdpSocket;
+
+/// The clock that a stack runs by, and how to wait for its device.
+pub trait Platform {
+    /// What time it is.
+    fn now(&mut self) -> Instant;
+
+    /// Return when a frame may have arrived, or at `until`, or earlier. `None` waits for frames only.
+    fn wait(&mut self, until: Option<Instant>);
+}
+
+/// A stack with its clock. Clones are the same stack; it lives on one thread.
+pub struct Net<S> {
+    inner: Rc<Inner<S>>,
+}
+
+struct Inner<S> {
+    stack: RefCell<S>,
+    platform: RefCell<Box<dyn Platform>>,
+}
+
+impl<S> Clone for Net<S> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: Rc::clone(&self.inner),
+        }
+    }
+}
+
+impl<S: Stack> Net<S> {
+    /// Join a stack and its clock.
+    pub fn new(stack: S, platform: impl Platform + 'static) -> Self {
+        Self {
+            inner: Rc::new(Inner {
+                stack: RefCell::new(stack),
+                platform: RefCell::new(Box::new(platform)),
+            }),
+        }
+    }
+
+    /// Do something with the stack itself.
+    ///
+    /// # Panics
+    ///
+    /// If it is called from inside another such call.
+    pub fn with<T>(&self, what: impl FnOnce(&mut S) -> T) -> T {
+        what(&mut self.inner.stack.borrow_mut())
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Instant {
+        self.inner.platform.borrow_mut().now()
+    }
+
+    /// Open a TCP socket, which blocks.
+    ///
+    /// # Errors
+    ///
+    /// There are as many as there can be.
+    pub fn tcp(&self) -> Result<TcpSocket<S>, OpenError> {
+        let id = self.with(Stack::tcp_open)?;
+        Ok(TcpSocket::new(self.clone(), id))
+    }
+
+    /// Open a UDP socket, which blocks.
+    ///
+    /// # Errors
+    ///
+    /// There are as many as there can be.
+    pub fn udp(&self) -> Result<UdpSocket<S>, OpenError> {
+        let id = self.with(Stack::udp_open)?;
+        Ok(UdpSocket::new(self.clone(), id))
+    }
+
+    /// Poll the stack once, now; `true` if there may be more to do at once.
+    pub fn poll(&self) -> bool {
+        let now = self.now();
+        self.with(|stack| stack.poll(now))
+    }
+
+    /// Poll, and if there was nothing to do wait until there may be, at most until `until`.
+    pub fn turn(&self, until: Option<Instant>) {
+        if self.poll() {
+            return;
+        }
+        let now = self.now();
+        let due = self.with(|stack| stack.deadline(now));
+        let until = match (due, until) {
+            (Some(due), Some(until)) => Some(due.min(until)),
+            (due, until) => due.or(until),
+        };
+        if until.is_none_or(|until| until > now) {
+            self.inner.platform.borrow_mut().wait(until);
+        }
+    }
+
+    /// The heart of an event loop: a socket that something changed for, or `None` at `until`.
+    ///
+    /// Without `until` it returns only with an event.
+    pub fn next_event(&self, until: Option<Instant>) -> Option<(SocketId, Readiness)> {
+        loop {
+            if let Some(event) = self.with(Stack::next_event) {
+                return Some(event);
+            }
+            if until.is_some_and(|until| self.now() >= until) {
+                return None;
+            }
+            self.turn(until);
+        }
+    }
+
+    /// Try `attempt` until it gives something; poll and wait in between.
+    ///
+    /// `patience` is how long; `None` for as long as it takes. Returns `None` when it is over.
+    pub(crate) fn block<T>(
+        &self,
+        patience: Option<Duration>,
+        mut attempt: impl FnMut(&mut S) -> Option<T>,
+    ) -> Option<T> {
+        if let Some(result) = self.with(&mut attempt) {
+            return Some(result);
+        }
+        let until = patience.map(|patience| self.now() + patience);
+        loop {
+            self.turn(until);
+            if let Some(result) = self.with(&mut attempt) {
+                return Some(result);
+            }
+            if until.is_some_and(|until| self.now() >= until) {
+                return None;
+            }
+        }
+    }
+}
+
+impl<S: Stack> fmt::Debug for Net<S> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.inner.stack.try_borrow() {
+            Ok(stack) => write!(out, "Net({})", stack.capabilities().name),
+            Err(_) => write!(out, "Net(at work)"),
+        }
+    }
+}
