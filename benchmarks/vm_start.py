@@ -33,7 +33,7 @@ from swapstone.build.parts import architecture_of
 from swapstone.model import UserError
 from swapstone.model.cpio import archive, folder
 from swapstone.targets import qemu
-from swapstone.targets.qemu import Machine
+from swapstone.targets.families import Machine
 from swapstone.targets.vm import COMPILERS, Parts, VmTarget, Ways
 from swapstone.wire import AgentAnswer, TrialRequest
 

@@ -15,8 +15,8 @@ from swapstone.factors import SWAP, Stage, find_factor
 from swapstone.model import IDLE, Experiment, FactorLevels, MachineNeeds, UnavailableError, UserError, Workload
 from swapstone.run.prepare import base_recipe
 from swapstone.targets import Target, open_target
+from swapstone.targets.families import FAMILIES, Machine
 from swapstone.targets.kvm import by_kvm, kvm_device_trouble, kvm_trouble
-from swapstone.targets.qemu import FAMILIES, Machine
 from swapstone.targets.vm import Parts, VmTarget, Ways
 from swapstone.workloads import find_load, workloads_of
 

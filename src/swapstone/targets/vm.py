@@ -23,8 +23,9 @@ from swapstone.model.share import cache_dir
 from swapstone.targets import guest, qemu, snapshot
 from swapstone.targets.agent import build_agent, build_init
 from swapstone.targets.base import AS_IT_IS, Setting, SettingError, Target, TargetDescription, TargetError
+from swapstone.targets.families import Machine
 from swapstone.targets.guest import Surroundings
-from swapstone.targets.qemu import Emulator, GuestEnd, GuestRun, Limits, Machine, Setup
+from swapstone.targets.qemu import Emulator, GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.runs import RunCache, digest_of, digest_of_file, mark_used, write_whole
 from swapstone.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
 

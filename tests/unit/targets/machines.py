@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from swapstone.targets.families import Machine
 from swapstone.targets.guest import encode_order
-from swapstone.targets.qemu import Machine, Setup, find_emulator
+from swapstone.targets.qemu import Setup, find_emulator
 from swapstone.wire import AgentAnswer, Ended, encode_answer, encode_answer_header, encode_plan_header
 
 SAID = (

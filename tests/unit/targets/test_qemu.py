@@ -13,18 +13,8 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import UnavailableError, UserError
-from swapstone.targets.qemu import (
-    FAMILIES,
-    Files,
-    GuestEnd,
-    Limits,
-    Machine,
-    arguments,
-    boot,
-    find_emulator,
-    judge_end,
-    last_lines,
-)
+from swapstone.targets.families import FAMILIES, Machine
+from swapstone.targets.qemu import Files, GuestEnd, Limits, arguments, boot, find_emulator, judge_end, last_lines
 from tests.unit.targets.machines import WHOLE, emulator, setup
 
 FILES = Files("K", "I", "O", "CON", "CH")

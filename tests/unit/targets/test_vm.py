@@ -16,7 +16,8 @@ from swapstone.model import Trial, UserError, WireError
 from swapstone.model.cpio import archive, folder
 from swapstone.run.setting import side_by_side
 from swapstone.targets import Setting, SettingError, TargetError
-from swapstone.targets.qemu import Limits, Machine
+from swapstone.targets.families import Machine
+from swapstone.targets.qemu import Limits
 from swapstone.targets.vm import Parts, VmTarget, Ways
 from swapstone.wire import AgentAnswer, Ended, TrialRequest
 from tests.unit.targets.machines import AFTER, END, SAID, UNPREPARED, WHOLE, emulator, runs
