@@ -13,7 +13,7 @@ import pytest
 
 from swapstone.model.cpio import archive, folder
 from swapstone.targets import TargetError, qemu
-from swapstone.targets.families import Machine
+from swapstone.targets.families import FAMILIES, Machine
 from swapstone.targets.guest import encode_order
 from swapstone.targets.qemu import GuestEnd, Limits, Setup, find_emulator
 from swapstone.targets.vm import Parts, VmTarget, Ways
@@ -99,7 +99,7 @@ def test_without_a_console_a_run_goes_on_and_only_its_words_are_lost(
 ) -> None:
     family = parts.machine.family
     options = tuple("console=tty0" if word.startswith("console=") else word for word in family.options)
-    monkeypatch.setitem(qemu.FAMILIES, parts.machine.architecture, msgspec.structs.replace(family, options=options))
+    monkeypatch.setitem(FAMILIES, parts.machine.architecture, msgspec.structs.replace(family, options=options))
     answer = run(parts, Ways(cache=tmp_path), COPIES)
     assert (answer.how, answer.code) == (Ended.EXITED, 0)
     with pytest.raises(TargetError, match="it ended without saying why") as caught:

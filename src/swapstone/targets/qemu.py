@@ -33,7 +33,11 @@ _TAIL_BYTES = 8192
 _LINES = 12
 _PROBE_S = 30
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
-_CLOCK = ("-accel", "tcg", "-icount", "shift=0,sleep=off", "-rtc", "base=2024-01-01T00:00:00,clock=vm", "-seed", "1")
+_COUNTED = "shift=0,sleep=off"
+_EXACT = f"{_COUNTED},rr=record,rrfile=/dev/null"
+"""Who records a run, though nobody reads the record, gets one lock around carrying out instructions and counting them: see `arguments`."""
+
+_CLOCK = ("-accel", "tcg", "-icount", _EXACT, "-rtc", "base=2024-01-01T00:00:00,clock=vm", "-seed", "1")
 _KVM = ("-accel", "kvm", "-rtc", "base=utc")
 _BARE = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-sandbox", _SANDBOX)
 _OPTIONS = ("quiet", "panic=-1", "nokaslr", "norandmaps", "mitigations=off", "random.trust_cpu=on")
@@ -82,13 +86,12 @@ class Setup:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a machine is held to: time of this host, bytes that it prints, and whoever sets `stop` end it; it stays on `processor`."""
+    """What ends a machine from outside: time of this host, bytes that it prints, and whoever sets `stop`."""
 
     host_s: float = 600.0
     console_bytes: int = 1 << 20
     channel_bytes: int = 128 << 20
     stop: threading.Event = dataclasses.field(default_factory=threading.Event, compare=False)
-    processor: int | None = None
 
 
 class GuestEnd(enum.Enum):
@@ -120,13 +123,19 @@ class GuestRun(Noun, frozen=True, kw_only=True):
     console: str = ""
 
 
-def arguments(machine: Machine, files: Files) -> tuple[str, ...]:
+def arguments(machine: Machine, files: Files, *, saving: bool = False) -> tuple[str, ...]:
     """Return QEMU's arguments, without those that only say how it is watched.
+
+    QEMU moves the clock of an idle machine on from another thread than the one that carries out its instructions, and may do so between
+    the last of them and their being counted. Where it records the run, a lock keeps the two apart. It can't save such a machine, though
+    (docs/virtual-machines.md, "Why a run repeats itself").
 
     Args:
         machine: what to emulate.
         files: where things are.
+        saving: make it one that can be saved. Its clock may be wrong then.
     """
+    clock = [_COUNTED if saving and word == _EXACT else word for word in _CLOCK]
     family = machine.family
     devices = [device.replace(":{channel}", f":{files.channel}") for device in family.devices]
     for name, path in (("channel", files.channel), ("order", files.order)):
@@ -134,7 +143,7 @@ def arguments(machine: Machine, files: Files) -> tuple[str, ...]:
     words = [word for word in (*_OPTIONS, *family.options) if not (machine.wall and word in _NOT_ON_WALL)]
     return (
         *_BARE,
-        *(_KVM if machine.wall else _CLOCK),
+        *(_KVM if machine.wall else clock),
         *(
             "-M",
             family.machine,
@@ -236,9 +245,18 @@ class Guest:
         limits: what ends it.
         watching: further arguments, which change nothing for the guest.
         fds: open files that they name.
+        saving: make it one that can be saved; see `arguments`.
     """
 
-    def __init__(self, setup: Setup, limits: Limits, watching: Sequence[str] = (), fds: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        limits: Limits,
+        watching: Sequence[str] = (),
+        fds: Sequence[int] = (),
+        *,
+        saving: bool = False,
+    ) -> None:
         self._family = setup.machine.family
         self._limits = limits
         self._folder = tempfile.TemporaryDirectory(prefix="swapstone-vm-")
@@ -252,9 +270,8 @@ class Guest:
         with self._complaints.open("wb") as complaints:
             self.process = subprocess.Popen(
                 [
-                    *(() if limits.processor is None else ("taskset", "-c", str(limits.processor))),
                     *("setpriv", "--pdeathsig", "KILL", "--"),
-                    *(setup.emulator.path, *arguments(setup.machine, files), *watching),
+                    *(setup.emulator.path, *arguments(setup.machine, files, saving=saving), *watching),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=complaints,

@@ -27,7 +27,7 @@ def after(words: tuple[str, ...], option: str) -> str:
 
 def test_a_command_line_holds_what_makes_it_repeat_itself() -> None:
     words = arguments(Machine(memory_bytes=512 << 20, options=("a=b", "c")), FILES)
-    assert after(words, "-icount") == "shift=0,sleep=off"
+    assert after(words, "-icount") == "shift=0,sleep=off,rr=record,rrfile=/dev/null"
     assert after(words, "-rtc").endswith("clock=vm")
     assert after(words, "-smp") == "1"
     assert after(words, "-m") == "512M"
@@ -38,6 +38,14 @@ def test_a_command_line_holds_what_makes_it_repeat_itself() -> None:
     assert (after(words, "-kernel"), after(words, "-initrd")) == ("K", "I")
     assert (after(words, "-serial"), after(words, "-debugcon")) == ("file:CON", "file:CH")
     assert after(words, "-fw_cfg") == "name=opt/swapstone/order,file=O"
+
+
+def test_a_machine_that_is_saved_is_another_in_one_option_only() -> None:
+    usual, saving = arguments(Machine(), FILES), arguments(Machine(), FILES, saving=True)
+    assert [pair for pair in zip(usual, saving, strict=True) if pair[0] != pair[1]] == [
+        ("shift=0,sleep=off,rr=record,rrfile=/dev/null", "shift=0,sleep=off")
+    ]
+    assert arguments(Machine(wall=True), FILES, saving=True) == arguments(Machine(wall=True), FILES)
 
 
 def test_a_comma_in_a_path_is_no_option() -> None:
