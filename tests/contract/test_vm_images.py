@@ -28,7 +28,7 @@ FILL = (
     f"{BUSYBOX} dd if=/dev/zero of=/tmp/f bs=1M count=100; exec {BUSYBOX} dd if=/dev/zero of=/dev/null bs=150M count=1"
 )
 HOARDS = (BUSYBOX, "sh", "-c", FILL)
-SLEEPS = (BUSYBOX, "sh", "-c", f"i=0; while [ $i -lt 1000 ]; do {BUSYBOX} usleep 500; i=$((i + 1)); done")
+SLEEPS = (BUSYBOX, "sh", "-c", f"i=0; while [ $i -lt 200 ]; do {BUSYBOX} usleep 500; i=$((i + 1)); done")
 
 
 @pytest.fixture(scope="module", params=["x86_64", "arm64"])
@@ -73,14 +73,14 @@ def test_machines_side_by_side_are_as_machines_alone(parts: Parts, tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_busy_main_loop_of_the_emulator_changes_nothing(parts: Parts, tmp_path: Path) -> None:
-    """That loop moves the clock of an idle machine on, and this one is idle a thousand times."""
+    """That loop moves the clock of an idle machine on, and this one is idle 200 times."""
     ways = Ways(cache=tmp_path, no_cache=True)
     quiet = run(parts, ways, SLEEPS)
     assert quiet.how is Ended.EXITED
-    assert dict(quiet.facts)["wall_ns"] > 1000 * 500_000
+    assert dict(quiet.facts)["wall_ns"] > 200 * 500_000
     with poked() as counts:
-        assert [run(parts, ways, SLEEPS) for _ in range(3)] == [quiet] * 3
-    assert min(counts) > 100
+        assert [run(parts, ways, SLEEPS) for _ in range(8)] == [quiet] * 8
+    assert min(counts) > 50
 
 
 @pytest.mark.slow

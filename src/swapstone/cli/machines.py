@@ -28,7 +28,7 @@ LIBRARIES = ("glibc", "libgcc", "musl")
 """The parts of an image that programs of our suites need."""
 
 CLOCK_NOTE = (
-    "The clock is virtual: each instruction takes one nanosecond of the guest's time, on one processor. So a run is made to repeat itself "
+    "The clock is virtual: each instruction takes one nanosecond of the guest's time, on one processor. So a run is exact and repeatable "
     "to the byte, and knows nothing of caches, buses, memory or branch prediction: it counts the work, and not what a processor makes "
     "of it."
 )
