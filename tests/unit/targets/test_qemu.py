@@ -201,6 +201,11 @@ def test_without_an_emulator_it_says_what_to_install() -> None:
         ("QEMU emulator version 6.2.0", "exit 0", "too old: QEMU emulator version 6.2.0"),
         ("something else", "exit 0", "does not say which QEMU it is, but 'something else'"),
         ("QEMU emulator version 8.0.0", "echo no -sandbox >&2; exit 1", "on the virtual clock: no -sandbox"),
+        (
+            "QEMU emulator version 8.0.0",
+            'case "$*" in *,rr=record,*) echo no replay >&2; exit 1 ;; esac',
+            "on the virtual clock: no replay",
+        ),
         ("QEMU emulator version 8.0.0", "exit 3", "on the virtual clock: status 3"),
     ],
 )
