@@ -80,7 +80,7 @@ def test_a_busy_main_loop_of_the_emulator_changes_nothing(parts: Parts, tmp_path
     assert dict(quiet.facts)["wall_ns"] > 200 * 500_000
     with poked() as counts:
         assert [run(parts, ways, SLEEPS) for _ in range(8)] == [quiet] * 8
-    assert min(counts) > 50
+    assert min(counts) > 0
 
 
 @pytest.mark.slow
