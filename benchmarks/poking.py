@@ -36,7 +36,7 @@ def poked() -> Iterator[list[int]]:
         def _poke(self) -> None:
             count = 0
             with contextlib.suppress(snapshot._GoneError, Stopped, OSError):  # it ended
-                # QEMU 7.2 hangs when it is asked while it ends; so it isn't from the guest's last words on.
+                # QEMU 7.2 may hang when it is asked while a guest powers off, as arm64 does: less often if it isn't after the last words.
                 while not self._guest._said().endswith(qemu._END):
                     super().ask("query-status")
                     count += 1

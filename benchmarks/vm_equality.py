@@ -45,7 +45,11 @@ def main() -> int:
     parser.add_argument("--arch", default="", help="x86_64 or arm64")
     parser.add_argument("--trials", type=int, default=20, help="draws of each level (default 20)")
     parser.add_argument("--repeats", type=int, default=1, help="disturbed rounds after the quiet one (default 1)")
-    parser.add_argument("--poke", action="store_true", help="keep the emulators' main loops busy in disturbed rounds")
+    parser.add_argument(
+        "--poke",
+        action="store_true",
+        help="keep the emulators' main loops busy in disturbed rounds; QEMU 7.2 may hang at the end of an arm64 machine then",
+    )
     asked = parser.parse_args()
     wish = Wish(
         name="equality",
