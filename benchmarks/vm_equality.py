@@ -48,7 +48,7 @@ def main() -> int:
     parser.add_argument(
         "--poke",
         action="store_true",
-        help="keep the emulators' main loops busy in disturbed rounds; QEMU 7.2 may hang at the end of an arm64 machine then",
+        help="keep the emulators' main loops busy then; arm64 machines may hang at their end",
     )
     asked = parser.parse_args()
     wish = Wish(

@@ -73,7 +73,10 @@ def test_machines_side_by_side_are_as_machines_alone(parts: Parts, tmp_path: Pat
 
 @pytest.mark.slow
 def test_a_busy_main_loop_of_the_emulator_changes_nothing(tmp_path: Path) -> None:
-    """That loop moves the clock of an idle machine on, and this one is idle 200 times. QEMU may hang if it is asked while arm64 powers off."""
+    """That loop moves the clock of an idle machine on, and this one is idle 200 times.
+
+    Only on x86_64: QEMU may hang if it is asked while an arm64 machine powers off.
+    """
     parts = image_parts("x86_64")
     ways = Ways(cache=tmp_path, no_cache=True)
     quiet = run(parts, ways, SLEEPS)
