@@ -1,8 +1,9 @@
 """Are runs equal to the byte, whatever else the host does? `benchmarks/vm-equality`.
 
-Each kernel makes a number of trials (draws) of cyclictest under a load, or of a work of the suite swap, twice: alone, and then, with
-the host's page cache emptied where that is allowed, beside programs that keep every processor busy. Nothing is taken from the cache of
-runs. All that a guest says is compared, its counters before and after among it.
+Each kernel makes a number of trials (draws) of cyclictest under a load, or of a work of the suite swap, once alone, and then as often as
+is asked for with the host's page cache emptied where that is allowed, beside programs that keep every processor busy. With --poke the
+emulator's main loop is kept busy then, too: it is asked for its status as fast as it answers. Nothing is taken from the cache of runs. All
+that a guest says is compared, its clock and its counters before and after among it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+
+from benchmarks.poking import poked
 
 from swapstone.cli.flow import Wish, parse_factors, resolve
 from swapstone.cli.machines import open_machine
@@ -41,6 +44,12 @@ def main() -> int:
     parser.add_argument("--load", default="io", help="a load (default io)")
     parser.add_argument("--arch", default="", help="x86_64 or arm64")
     parser.add_argument("--trials", type=int, default=20, help="draws of each level (default 20)")
+    parser.add_argument("--repeats", type=int, default=1, help="disturbed rounds after the quiet one (default 1)")
+    parser.add_argument(
+        "--poke",
+        action="store_true",
+        help="keep the emulators' main loops busy then; arm64 machines may hang at their end",
+    )
     asked = parser.parse_args()
     wish = Wish(
         name="equality",
@@ -53,10 +62,10 @@ def main() -> int:
     )
     experiment = resolve(wish)
     with open_machine(experiment, lambda line: print(line, file=sys.stderr), no_cache=True) as target:
-        return _compare(experiment, target, asked.trials)
+        return _compare(experiment, target, asked.trials, asked.repeats, poke=asked.poke)
 
 
-def _compare(experiment: Experiment, target: Target, trials: int) -> int:
+def _compare(experiment: Experiment, target: Target, trials: int, repeats: int, *, poke: bool) -> int:
     prepared = prepare(experiment, target, lambda *_: None)
     (key,) = list(workloads_of(experiment))[:1]
     places = [(label, draw) for draw in range(1, trials + 1) for label in prepared.variants]
@@ -72,13 +81,10 @@ def _compare(experiment: Experiment, target: Target, trials: int) -> int:
         answer = target.run(request, setting_for(work, program.recipe, find_load(experiment.loads[0])))
         return hashlib.sha256(raw_output(answer) + repr((answer.facts, answer.machine)).encode()).hexdigest()
 
-    rounds = {"alone": _round(places, digest, target, "alone", contextlib.nullcontext())}
-    emptied = _empty_page_cache()
-    name = "with the page cache emptied, beside busy programs" if emptied else "beside busy programs"
-    if not emptied:
-        print("emptying the page cache is unavailable: it takes the right to write /proc/sys/vm/drop_caches")
-    rounds[name] = _round(places, digest, target, name, _hogs())
-    first, *others = rounds.values()
+    first, *others = rounds = [
+        _round(places, digest, target, "alone", contextlib.nullcontext()),
+        *(_disturbed(places, digest, target, number, poke=poke) for number in range(1, repeats + 1)),
+    ]
     different = [place for place in places if any(other[place] != first[place] for other in others)]
     for label in prepared.variants:
         own = {first[place] for place in places if place[0] == label}
@@ -88,8 +94,29 @@ def _compare(experiment: Experiment, target: Target, trials: int) -> int:
         f"{len(places) - len(different)} of {len(places)} trials equal to the byte in {len(rounds)} rounds, {made} runs"
     )
     for label, draw in different:
-        print(f"  differs: {label}, draw {draw}: {[rounds[name][label, draw][:12] for name in rounds]}")
+        print(f"  differs: {label}, draw {draw}: {[found[label, draw][:12] for found in rounds]}")
     return 1 if different else 0
+
+
+def _disturbed(
+    places: Sequence[tuple[str, int]],
+    digest: Callable[[tuple[str, int]], str],
+    target: Target,
+    number: int,
+    *,
+    poke: bool,
+) -> dict[tuple[str, int], str]:
+    """Make a round with all that disturbs it."""
+    emptied = _empty_page_cache()
+    if not emptied:
+        print("emptying the page cache is unavailable: it takes the right to write /proc/sys/vm/drop_caches")
+    name = f"round {number}, {'with the page cache emptied, ' if emptied else ''}beside busy programs"
+    with contextlib.ExitStack() as stack:
+        pokes = stack.enter_context(poked()) if poke else []
+        found = _round(places, digest, target, name + (", poked" if poke else ""), _hogs())
+    if poke:
+        print(f"  asked for their status {min(pokes)} to {max(pokes)} times, {sum(pokes)} in all")
+    return found
 
 
 def _round(
@@ -100,8 +127,17 @@ def _round(
     meanwhile: contextlib.AbstractContextManager[object],
 ) -> dict[tuple[str, int], str]:
     begun = time.monotonic()
+    found = {}
     with meanwhile, concurrent.futures.ThreadPoolExecutor(target.at_once) as pool:
-        found = dict(zip(places, pool.map(digest, places), strict=True))
+        for done, (place, result) in enumerate(zip(places, pool.map(digest, places), strict=True), 1):
+            found[place] = result
+            spent = time.monotonic() - begun
+            left = spent / done * (len(places) - done)
+            print(
+                f"  {name}: {done} of {len(places)}, {spent:.0f} s, about {left:.0f} s left",
+                file=sys.stderr,
+                flush=True,
+            )
     print(f"{name}: {len(places)} runs in {time.monotonic() - begun:.0f} s, {target.at_once} at once", flush=True)
     return found
 

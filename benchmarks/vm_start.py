@@ -5,9 +5,10 @@ Its program ends at once. Of each trial two times are printed, both from the ask
     ready   until the guest has its order; its agent and the program start within a few milliseconds of it
     whole   until its answer is here
 
-so the program's first instruction lies between them. Then, how many instructions a second the emulator carries out, with the exact
-clock and without: the program is the same, and how many instructions it has is what the exact clock says. Last, how much faster equal
-trials of several draws are done by two workers than by one; their answers must be equal.
+so the program's first instruction lies between them. Then, how many instructions the emulator carries out in a second of a processor
+of this host, with the exact clock and without. Both times machines run from nothing the same two programs, a short and a long one; how
+many instructions more the long one has is what the exact clock says, and the seconds are what QEMU used of the processors. Last, how much
+faster equal trials of several draws are done by two workers than by one; their answers must be equal.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import contextlib
 import dataclasses
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -33,7 +35,7 @@ from swapstone.build.parts import architecture_of
 from swapstone.model import UserError
 from swapstone.model.cpio import archive, folder
 from swapstone.targets import qemu
-from swapstone.targets.qemu import Machine
+from swapstone.targets.families import Machine
 from swapstone.targets.vm import COMPILERS, Parts, VmTarget, Ways
 from swapstone.wire import AgentAnswer, TrialRequest
 
@@ -50,8 +52,7 @@ _ENDS = {
 }
 _POLL_S = 0.0005
 _LONG = 200_000_000
-
-
+_WORK = 2_000_000_000  # so many instructions that what starts of machines differ by is little beside them
 _PLAIN = ("-accel", "tcg", "-rtc", "base=2024-01-01T00:00:00", "-seed", "1")
 
 
@@ -92,7 +93,7 @@ def _packaged(name: str) -> Parts:
 
 
 def _measure(room: Path, parts: Parts, runs: int, trials: int) -> None:
-    short, long = (_build(room, parts.machine.architecture, rounds) for rounds in (1, _LONG // 8))
+    short, long, work = (_build(room, parts.machine.architecture, rounds) for rounds in (1, _LONG // 8, _WORK // 8))
     name = parts.banner.removeprefix("Linux version ").partition(" (")[0]
     print(f"{parts.machine.architecture}, Linux {name}, {runs} runs of each, median (lowest to highest)")
     usual = Ways(cache=room, no_cache=True)
@@ -104,7 +105,7 @@ def _measure(room: Path, parts: Parts, runs: int, trials: int) -> None:
             _trial(target, short)
             print(f"  to make a snapshot, and a first trial from it: {time.monotonic() - begun:.2f} s")
             _start(target, short, runs, "from a snapshot")
-    _rates(parts, usual, (short, long), runs)
+    _rates(parts, usual, (short, work), runs)
     _speed_up(parts, usual, long, trials)
 
 
@@ -133,19 +134,15 @@ def _ask(target: VmTarget, program: Path, block: int = 0) -> AgentAnswer:
 
 
 def _rates(parts: Parts, usual: Ways, programs: tuple[Path, Path], runs: int) -> None:
-    """Print how fast instructions are carried out. Without the exact clock the guest's clock is this host's."""
-    with VmTarget(parts, usual) as target:
-        small, large = (_rate(target, program, runs) for program in programs)
-    instructions = large[0] - small[0]
-    with (
-        mock.patch.object(qemu, "_CLOCK", _PLAIN),
-        VmTarget(parts, dataclasses.replace(usual, snapshots=False)) as target,
-    ):
-        plain = [min(_trial(target, program) for _ in range(runs)) / 1e9 for program in programs]
-    print(
-        f"  guest instructions a second of this host: {_per_second(instructions, large[1] - small[1])} with the exact clock,"
-        f" {_per_second(instructions, plain[1] - plain[0])} without"
-    )
+    """Print how fast instructions are carried out. Without the exact clock the guest's clock is this host's, and counts none."""
+    cold = dataclasses.replace(usual, snapshots=False)
+    with VmTarget(parts, cold) as target:
+        exact = [_used(target, program, runs) for program in programs]
+    with mock.patch.object(qemu, "_CLOCK", _PLAIN), VmTarget(parts, cold) as target:
+        plain = [_used(target, program, runs) for program in programs]
+    instructions = exact[1][0] - exact[0][0]
+    with_clock, without = (_per_second(instructions, large[1] - small[1]) for small, large in (exact, plain))
+    print(f"  guest instructions a second of a processor: {with_clock} with the exact clock, {without} without")
 
 
 def _per_second(instructions: float, seconds: float) -> str:
@@ -173,14 +170,16 @@ def _trial(target: VmTarget, program: Path) -> int:
     return dict(_ask(target, program).facts)["wall_ns"]
 
 
-def _rate(target: VmTarget, program: Path, runs: int) -> tuple[float, float]:
-    """Return its guest time in nanoseconds, and the least time of this host that a trial took, in seconds."""
-    guest_ns, times = _trial(target, program), []  # its image has a snapshot now
+def _used(target: VmTarget, program: Path, runs: int) -> tuple[float, float]:
+    """Return its guest time in nanoseconds, and the least that a trial used of this host's processors, in seconds."""
+    guest_ns, used_s = 0, []
+    _ask(target, program)  # agent and first process are built now
     for _ in range(runs):
-        begun = time.monotonic()
-        _trial(target, program)
-        times.append(time.monotonic() - begun)
-    return float(guest_ns), min(times)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        guest_ns = _trial(target, program)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return float(guest_ns), min(used_s)
 
 
 def _start(target: VmTarget, program: Path, runs: int, how: str) -> None:

@@ -200,7 +200,18 @@ static void say_counters(const char *word) {
     flush();
 }
 
-static void say_who(void) {
+/* Its exact clock: two machines of which one did an instruction more, or slept longer, say different ones. */
+static void say_clock(int64_t now_ns) {
+    char bytes[32];
+    struct text text = {bytes, sizeof bytes, 0, false};
+
+    text_add_number(&text, now_ns);
+    say("clock ");
+    say(text_end(&text));
+    say("\n");
+}
+
+static void say_who(int64_t now_ns) {
     static struct port_identity identity;
     static const struct {
         int which;
@@ -215,6 +226,7 @@ static void say_who(void) {
         "/proc/meminfo",
         "/sys/kernel/realtime",
         "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        "/proc/sys/kernel/random/boot_id", /* drawn from when all interrupts came */
     };
 
     need(port_identify(&identity), "can't identify ", "the kernel");
@@ -225,6 +237,7 @@ static void say_who(void) {
         say_encoded(text, text_length(text));
         say("\n");
     }
+    say_clock(now_ns);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         say_file("file", files[i], FILE_BYTES);
     flush();
@@ -442,7 +455,7 @@ int port_main(int count, char **arguments) {
     int64_t delay_ns = take(&lines, "delay-ns "), limit_ms = take(&lines, "limit-ms "),
             settle_ms = take(&lines, "settle-ms ");
     char *at = order + (lines - order);
-    say_who();
+    say_who(start_ns);
     for (int number = 0; good && (text = take_text(&at, "prepare ")); number++)
         good = prepare(text, number);
     if (good) {

@@ -16,7 +16,8 @@ from swapstone.factors import read_facts
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.cpio import archive, file, folder
 from swapstone.model.share import cache_dir
-from swapstone.targets.qemu import Machine, find_emulator
+from swapstone.targets.families import Machine
+from swapstone.targets.qemu import find_emulator
 from swapstone.targets.vm import Parts
 
 _DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}

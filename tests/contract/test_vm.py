@@ -13,8 +13,9 @@ import pytest
 
 from swapstone.model.cpio import archive, file, folder
 from swapstone.targets import TargetError, qemu
+from swapstone.targets.families import Machine
 from swapstone.targets.guest import encode_order
-from swapstone.targets.qemu import GuestEnd, Limits, Machine, Setup, find_emulator
+from swapstone.targets.qemu import GuestEnd, Limits, Setup, find_emulator
 from swapstone.targets.vm import Parts, VmTarget, Ways
 from swapstone.wire import AgentAnswer, Ended, TrialRequest, encode_plan_header, encode_request
 from tests.contract.machines import empty_initrd, kernel, need_emulator

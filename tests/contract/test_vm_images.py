@@ -10,11 +10,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from benchmarks.poking import poked
 
 from swapstone.model.cpio import archive, folder
 from swapstone.targets import TargetError, qemu
+from swapstone.targets.families import FAMILIES, Machine
 from swapstone.targets.guest import encode_order
-from swapstone.targets.qemu import GuestEnd, Limits, Machine, Setup, find_emulator
+from swapstone.targets.qemu import GuestEnd, Limits, Setup, find_emulator
 from swapstone.targets.vm import Parts, VmTarget, Ways
 from swapstone.wire import AgentAnswer, Ended, TrialRequest, encode_plan_header
 from tests.contract.machines import image_parts, need_emulator
@@ -26,6 +28,7 @@ FILL = (
     f"{BUSYBOX} dd if=/dev/zero of=/tmp/f bs=1M count=100; exec {BUSYBOX} dd if=/dev/zero of=/dev/null bs=150M count=1"
 )
 HOARDS = (BUSYBOX, "sh", "-c", FILL)
+SLEEPS = (BUSYBOX, "sh", "-c", f"i=0; while [ $i -lt 200 ]; do {BUSYBOX} usleep 500; i=$((i + 1)); done")
 
 
 @pytest.fixture(scope="module", params=["x86_64", "arm64"])
@@ -69,6 +72,22 @@ def test_machines_side_by_side_are_as_machines_alone(parts: Parts, tmp_path: Pat
 
 
 @pytest.mark.slow
+def test_a_busy_main_loop_of_the_emulator_changes_nothing(tmp_path: Path) -> None:
+    """That loop moves the clock of an idle machine on, and this one is idle 200 times.
+
+    Only on x86_64: QEMU may hang if it is asked while an arm64 machine powers off.
+    """
+    parts = image_parts("x86_64")
+    ways = Ways(cache=tmp_path, no_cache=True)
+    quiet = run(parts, ways, SLEEPS)
+    assert quiet.how is Ended.EXITED
+    assert dict(quiet.facts)["wall_ns"] > 200 * 500_000
+    with poked() as counts:
+        assert [run(parts, ways, SLEEPS) for _ in range(8)] == [quiet] * 8
+    assert min(counts) > 0
+
+
+@pytest.mark.slow
 def test_long_answers_come_whole(parts: Parts, tmp_path: Path) -> None:
     """Longer than what a machine without I/O ports sees of its channel at a time."""
     prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=50000", "count=5")
@@ -98,7 +117,7 @@ def test_without_a_console_a_run_goes_on_and_only_its_words_are_lost(
 ) -> None:
     family = parts.machine.family
     options = tuple("console=tty0" if word.startswith("console=") else word for word in family.options)
-    monkeypatch.setitem(qemu.FAMILIES, parts.machine.architecture, msgspec.structs.replace(family, options=options))
+    monkeypatch.setitem(FAMILIES, parts.machine.architecture, msgspec.structs.replace(family, options=options))
     answer = run(parts, Ways(cache=tmp_path), COPIES)
     assert (answer.how, answer.code) == (Ended.EXITED, 0)
     with pytest.raises(TargetError, match="it ended without saying why") as caught:

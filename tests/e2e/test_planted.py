@@ -13,7 +13,7 @@ from swapstone.factors import Recipe
 from swapstone.model import IDLE, Workload
 from swapstone.run.setting import setting_for
 from swapstone.targets import Setting
-from swapstone.targets.qemu import Machine
+from swapstone.targets.families import Machine
 from swapstone.targets.vm import Parts, VmTarget
 from swapstone.wire import AgentAnswer, TrialRequest
 from swapstone.workloads import find_load

@@ -15,8 +15,8 @@ from swapstone.factors import SWAP, Stage, find_factor
 from swapstone.model import IDLE, Experiment, FactorLevels, MachineNeeds, UnavailableError, UserError, Workload
 from swapstone.run.prepare import base_recipe
 from swapstone.targets import Target, open_target
+from swapstone.targets.families import FAMILIES, Machine
 from swapstone.targets.kvm import by_kvm, kvm_device_trouble, kvm_trouble
-from swapstone.targets.qemu import FAMILIES, Machine
 from swapstone.targets.vm import Parts, VmTarget, Ways
 from swapstone.workloads import find_load, workloads_of
 
@@ -28,7 +28,7 @@ LIBRARIES = ("glibc", "libgcc", "musl")
 """The parts of an image that programs of our suites need."""
 
 CLOCK_NOTE = (
-    "The clock is virtual: each instruction takes one nanosecond of the guest's time, on one processor. So a run is made to repeat itself "
+    "The clock is virtual: each instruction takes one nanosecond of the guest's time, on one processor. So a run is exact and repeatable "
     "to the byte, and knows nothing of caches, buses, memory or branch prediction: it counts the work, and not what a processor makes "
     "of it."
 )

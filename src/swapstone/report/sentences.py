@@ -72,7 +72,7 @@ def machine(context: ReportContext, analysis: Analysis) -> str:
         return noise(analysis.noise)
     return (
         "Virtual clock: each figure is exact for its draw. A draw starts at another moment of the guest's ticks and timers; what spread "
-        f"there is over {words.count(analysis.blocks, 'draw')} is meant to be the guest's own: verify --recompute checks it."
+        f"there is over {words.count(analysis.blocks, 'draw')} is the guest's own, and nothing that the host does can touch it."
     )
 
 

@@ -66,6 +66,7 @@ class Greeting(Noun, frozen=True, kw_only=True):
 
     Attributes:
         system, release, version, machine: as ``uname`` has them.
+        clock_ns: its own monotonic clock after it read its order: a machine that did one instruction more says another.
         files: pairs (path, content) of what it read in itself; of counters, ``before PATH`` and ``after PATH``, read around the plan.
         ended: commands of the order that failed, or ended before the plan did.
     """
@@ -74,12 +75,13 @@ class Greeting(Noun, frozen=True, kw_only=True):
     release: str
     version: str
     machine: str
+    clock_ns: int
     files: tuple[tuple[str, str], ...]
     ended: tuple[EndedCommand, ...] = ()
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """Return all that it says but what ended, as pairs (name, text)."""
-        return (*((word, getattr(self, word)) for word in _WORDS), *self.files)
+        return (*((word, getattr(self, word)) for word in _WORDS), ("clock", str(self.clock_ns)), *self.files)
 
     def file(self, path: str) -> str:
         """Return a file's content, or an empty text where there was none."""
@@ -291,6 +293,7 @@ def _greeting(said: bytes) -> Greeting:
     words: dict[str, str] = {}
     files: list[tuple[str, str]] = []
     ended: list[EndedCommand] = []
+    clock_ns: int | None = None
     for line in said.decode("ascii", "replace").splitlines():
         word, _, rest = line.partition(" ")
         first, _, second = rest.partition(" ")
@@ -300,13 +303,17 @@ def _greeting(said: bytes) -> Greeting:
             ended[-1] = msgspec.structs.replace(ended[-1], words=_decoded(second))
         elif word in _ENDS and first.isdecimal() and second.isdecimal():
             ended.append(EndedCommand(kind=word, number=int(first), status=int(second)))
+        elif word == "clock" and clock_ns is None and re.fullmatch("[1-9][0-9]{0,18}", rest):
+            clock_ns = int(rest)
         elif word in _WORDS and word not in words:
             words[word] = _decoded(rest)
         else:
             raise WireError(f"The guest says {line[:60]!r}, which is not how a guest greets.")
     if missing := [word for word in _WORDS if word not in words]:
         raise WireError(f"The guest does not say its {missing[0]}.")
-    return Greeting(**words, files=tuple(files), ended=tuple(ended))
+    if clock_ns is None:
+        raise WireError("The guest does not say its clock.")
+    return Greeting(**words, clock_ns=clock_ns, files=tuple(files), ended=tuple(ended))
 
 
 def _decoded(text: str) -> str:

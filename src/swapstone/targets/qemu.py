@@ -22,7 +22,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from swapstone.model import USUAL_MEMORY_BYTES, Noun, UnavailableError, unknown
+from swapstone.model import Noun, UnavailableError
+from swapstone.targets.families import CHANNEL_START, Family, Machine
 
 OLDEST = (7, 0)
 """The oldest QEMU whose instruction clock was seen to repeat itself to the byte."""
@@ -32,110 +33,19 @@ _TAIL_BYTES = 8192
 _LINES = 12
 _PROBE_S = 30
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
-_CLOCK = ("-accel", "tcg", "-icount", "shift=0,sleep=off", "-rtc", "base=2024-01-01T00:00:00,clock=vm", "-seed", "1")
+_COUNTED = "shift=0,sleep=off"
+_EXACT = f"{_COUNTED},rr=record,rrfile=/dev/null"
+"""Who records a run, though nobody reads the record, gets one lock around carrying out instructions and counting them: see `arguments`."""
+
+_CLOCK = ("-accel", "tcg", "-icount", _EXACT, "-rtc", "base=2024-01-01T00:00:00,clock=vm", "-seed", "1")
 _KVM = ("-accel", "kvm", "-rtc", "base=utc")
 _BARE = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-sandbox", _SANDBOX)
 _OPTIONS = ("quiet", "panic=-1", "nokaslr", "norandmaps", "mitigations=off", "random.trust_cpu=on")
 _NOT_ON_WALL = frozenset({"mitigations=off", "rodata=off", "tsc=reliable", "rcupdate.rcu_expedited=1"})
 """Options that make a start cheap, and so does all that is measured afterwards: a wall clock shall show what users have."""
 
-_CHANNEL_BYTES, _CHANNEL_START = 16 << 20, 4096  # native/port/machine.c
-
-
-class Family(Noun, frozen=True, kw_only=True):
-    """What an emulated machine of one architecture is made of.
-
-    Attributes:
-        program: the emulator.
-        machine, cpu: what it emulates.
-        devices: options for devices; ``{channel}`` and ``{order}`` stand for files.
-        options: of the kernel's command line.
-        firmware: files besides the program that the machine's first instructions come from.
-        ended_well: QEMU's exit status where the first process ends the machine well; 0 where its kernel does, whatever happened.
-        channel_bytes: of the memory that is the channel, its first 8 bytes the number of those that follow `_CHANNEL_START`; 0 where
-            the channel is a file that grows.
-    """
-
-    program: str
-    machine: str
-    cpu: str
-    devices: tuple[str, ...] = ()
-    options: tuple[str, ...]
-    firmware: tuple[str, ...] = ()
-    ended_well: int = 0
-    channel_bytes: int = 0
-
-
-FAMILIES: dict[str, Family] = {
-    "x86_64": Family(
-        program="qemu-system-x86_64",
-        machine="pc,i8042=off",
-        cpu="qemu64",
-        devices=(
-            *("-debugcon", "file:{channel}"),
-            *("-device", "isa-debug-exit,iobase=0xf4,iosize=1"),
-            *("-device", "ib700"),
-            *("-fw_cfg", "name=opt/swapstone/order,file={order}"),
-        ),
-        options=(
-            *("console=ttyS0", "reboot=t", "no_timer_check", "tsc=reliable", "cryptomgr.notests", "rodata=off"),
-            *("initcall_blacklist=load_system_certificate_list,init_blk_tracer", "rcupdate.rcu_expedited=1"),
-        ),
-        firmware=(
-            "bios-256k.bin",
-            "kvmvapic.bin",
-            "linuxboot.bin",
-            "linuxboot_dma.bin",
-            "multiboot_dma.bin",
-            "pvh.bin",
-        ),
-        ended_well=65,
-    ),
-    "aarch64": Family(
-        program="qemu-system-aarch64",
-        machine="virt",
-        cpu="cortex-a72",
-        devices=(
-            *("-object", f"memory-backend-file,id=channel,mem-path={{channel}},size={_CHANNEL_BYTES},share=on"),
-            *("-device", "i6300esb,addr=1"),
-            *("-device", "ivshmem-plain,addr=2,memdev=channel,master=on"),
-            *("-fw_cfg", "name=opt/swapstone/order,file={order}"),
-        ),
-        options=("console=ttyAMA0", "cryptomgr.notests", "rodata=off", "rcupdate.rcu_expedited=1"),
-        channel_bytes=_CHANNEL_BYTES,
-    ),
-}
-"""By what ``uname -m`` says."""
-
 _END, _SILENT = b"swapstone-end\n", "it ended without saying why"
 _ENDED_FAILED = 67  # exit status by isa-debug-exit; native/port/machine.c
-
-
-class Machine(Noun, frozen=True, kw_only=True):
-    """The machine that is emulated: one processor, and nothing that is not named here.
-
-    Attributes:
-        architecture: one of `FAMILIES`.
-        memory_bytes: whole MiB.
-        options: what is added to the kernel's command line.
-        wall: whether it runs by KVM, on the wall clock, and not on the virtual one.
-    """
-
-    architecture: str = "x86_64"
-    memory_bytes: int = USUAL_MEMORY_BYTES
-    options: tuple[str, ...] = ()
-    wall: bool = False
-
-    @property
-    def family(self) -> Family:
-        """What it is made of.
-
-        Raises:
-            UserError: there is no such architecture.
-        """
-        if self.architecture not in FAMILIES:
-            raise unknown("architecture", self.architecture, FAMILIES)
-        return FAMILIES[self.architecture]
 
 
 class Emulator(Noun, frozen=True, kw_only=True):
@@ -176,13 +86,12 @@ class Setup:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a machine is held to: time of this host, bytes that it prints, and whoever sets `stop` end it; it stays on `processor`."""
+    """What ends a machine from outside: time of this host, bytes that it prints, and whoever sets `stop`."""
 
     host_s: float = 600.0
     console_bytes: int = 1 << 20
     channel_bytes: int = 128 << 20
     stop: threading.Event = dataclasses.field(default_factory=threading.Event, compare=False)
-    processor: int | None = None
 
 
 class GuestEnd(enum.Enum):
@@ -214,13 +123,19 @@ class GuestRun(Noun, frozen=True, kw_only=True):
     console: str = ""
 
 
-def arguments(machine: Machine, files: Files) -> tuple[str, ...]:
+def arguments(machine: Machine, files: Files, *, saving: bool = False) -> tuple[str, ...]:
     """Return QEMU's arguments, without those that only say how it is watched.
+
+    QEMU moves the clock of an idle machine on from another thread than the one that carries out its instructions, and may do so between
+    the last of them and their being counted. Where it records the run, a lock keeps the two apart. It can't save such a machine, though
+    (docs/virtual-machines.md, "Why a run repeats itself").
 
     Args:
         machine: what to emulate.
         files: where things are.
+        saving: make it one that can be saved. Its clock may be wrong then.
     """
+    clock = [_COUNTED if saving and word == _EXACT else word for word in _CLOCK]
     family = machine.family
     devices = [device.replace(":{channel}", f":{files.channel}") for device in family.devices]
     for name, path in (("channel", files.channel), ("order", files.order)):
@@ -228,7 +143,7 @@ def arguments(machine: Machine, files: Files) -> tuple[str, ...]:
     words = [word for word in (*_OPTIONS, *family.options) if not (machine.wall and word in _NOT_ON_WALL)]
     return (
         *_BARE,
-        *(_KVM if machine.wall else _CLOCK),
+        *(_KVM if machine.wall else clock),
         *(
             "-M",
             family.machine,
@@ -330,9 +245,18 @@ class Guest:
         limits: what ends it.
         watching: further arguments, which change nothing for the guest.
         fds: open files that they name.
+        saving: make it one that can be saved; see `arguments`.
     """
 
-    def __init__(self, setup: Setup, limits: Limits, watching: Sequence[str] = (), fds: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        limits: Limits,
+        watching: Sequence[str] = (),
+        fds: Sequence[int] = (),
+        *,
+        saving: bool = False,
+    ) -> None:
         self._family = setup.machine.family
         self._limits = limits
         self._folder = tempfile.TemporaryDirectory(prefix="swapstone-vm-")
@@ -346,9 +270,8 @@ class Guest:
         with self._complaints.open("wb") as complaints:
             self.process = subprocess.Popen(
                 [
-                    *(() if limits.processor is None else ("taskset", "-c", str(limits.processor))),
                     *("setpriv", "--pdeathsig", "KILL", "--"),
-                    *(setup.emulator.path, *arguments(setup.machine, files), *watching),
+                    *(setup.emulator.path, *arguments(setup.machine, files, saving=saving), *watching),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=complaints,
@@ -393,7 +316,7 @@ class Guest:
     def _said(self) -> bytes:
         """Return what came through its channel."""
         with self._channel.open("rb") as handle:
-            handle.seek(_CHANNEL_START if self._family.channel_bytes else 0)
+            handle.seek(CHANNEL_START if self._family.channel_bytes else 0)
             return handle.read(self._spoken())
 
     def wait(self) -> GuestRun:

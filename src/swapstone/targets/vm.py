@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import hashlib
 import os
-import queue
 import re
 import tempfile
 import threading
@@ -23,8 +22,9 @@ from swapstone.model.share import cache_dir
 from swapstone.targets import guest, qemu, snapshot
 from swapstone.targets.agent import build_agent, build_init
 from swapstone.targets.base import AS_IT_IS, Setting, SettingError, Target, TargetDescription, TargetError
+from swapstone.targets.families import Machine
 from swapstone.targets.guest import Surroundings
-from swapstone.targets.qemu import Emulator, GuestEnd, GuestRun, Limits, Machine, Setup
+from swapstone.targets.qemu import Emulator, GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.runs import RunCache, digest_of, digest_of_file, mark_used, write_whole
 from swapstone.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
 
@@ -33,6 +33,7 @@ SLACK_MS = 60_000
 
 _TRIAL = "t"  # every trial's name in its plan, so that an equal trial is an equal run
 _QUIT = b"quit\n"
+_TRIES = 3  # to save a machine
 COMPILERS = {"x86_64": "x86_64-linux-gnu-gcc", "aarch64": "aarch64-linux-gnu-gcc"}
 """What builds the agent for another processor than this machine's, by what ``uname -m`` says."""
 
@@ -152,9 +153,6 @@ class VmTarget(Target):
         self._machine = first.machine
         self._repeats = not first.machine.wall
         self.at_once = (ways.at_once or len(os.sched_getaffinity(0))) if self._repeats else 1
-        self._processors: queue.SimpleQueue[int] = queue.SimpleQueue()
-        for slot in range(self.at_once):
-            self._processors.put(_processor(slot))
         self._given = first
         self._emulator: Emulator = qemu.find_emulator(first.machine, ways.emulator)
         self._room = tempfile.TemporaryDirectory(prefix="swapstone-vm-")
@@ -169,6 +167,7 @@ class VmTarget(Target):
         self._programs: dict[str, Path] = {}
         self._folders: dict[str, Mapping[str, Entry]] = {}
         self._saved: set[Path] = set()
+        self._unsaved: set[Path] = set()
         self._saving: collections.defaultdict[Path, threading.Lock] = collections.defaultdict(threading.Lock)
         self._lock = threading.Lock()
 
@@ -318,11 +317,7 @@ class VmTarget(Target):
         known = self._runs.get(digest) if self._repeats and not self._ways.no_cache else None
         if known is not None:
             return digest, known
-        processor = self._processors.get()
-        try:
-            run = self._boot(setup, inputs, self._limits(processor))
-        finally:
-            self._processors.put(processor)
+        run = self._boot(setup, inputs)
         if self._repeats and run.how is GuestEnd.FINISHED:  # the rest may have hung on this machine
             self._runs.put(digest, run)
         return digest, run
@@ -347,15 +342,8 @@ class VmTarget(Target):
             folders = {place: self._folders[place] for place in sorted(self._folders)}
             return guest.overlay(self._init.read_bytes(), self._agent.read_bytes(), folders, kind.parts.modules)
 
-    def _limits(self, processor: int) -> Limits:
-        """Hold a machine on the instruction clock to one of the host's processors.
-
-        QEMU moves the clock of an idle machine on from another thread than the one that emulates the processor. Where both run at once, it
-        might do so between the last instruction and its being counted (docs/virtual-machines.md, "Side by side").
-        """
-        return dataclasses.replace(self._ways.limits, processor=processor) if self._repeats else self._ways.limits
-
-    def _boot(self, setup: Setup, inputs: Mapping[str, bytes], limits: Limits) -> GuestRun:
+    def _boot(self, setup: Setup, inputs: Mapping[str, bytes]) -> GuestRun:
+        limits = self._ways.limits
         if not (self._repeats and self._ways.snapshots):
             return qemu.boot(setup, limits)
         without = digest_of({name: value for name, value in inputs.items() if name != "order"})
@@ -364,9 +352,12 @@ class VmTarget(Target):
             saving = self._saving[state]
         with saving:  # several trials may want the same machine: one of them saves it
             if not self._is_whole(state):
+                if state in self._unsaved:
+                    return qemu.boot(setup, limits)
                 try:
                     failed = _saved(setup, limits, state)
-                except snapshot.TooLateError:  # next time, perhaps; the run is the same without
+                except (snapshot.TooLateError, snapshot.UnlikeError):  # the run is the same without
+                    self._unsaved.add(state)
                     return qemu.boot(setup, limits)
                 if failed:
                     return failed
@@ -387,12 +378,6 @@ class VmTarget(Target):
         return whole
 
 
-def _processor(slot: int) -> int:
-    """Choose the host's processor for one of the machines that run side by side; other programs of ours begin elsewhere."""
-    known = sorted(os.sched_getaffinity(0))
-    return known[(os.getpid() + slot) % len(known)]
-
-
 def _digests(level: str, kind: _Kind) -> tuple[tuple[str, str], ...]:
     """Return what is kept in a manifest of one kind of machine."""
     which = f" of {level}" if level else ""
@@ -409,18 +394,46 @@ def _is_kernel(greeting: guest.Greeting, banner: str) -> bool:
 
 
 def _saved(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
-    """Save a machine; return what came of it instead, if that can't be done."""
+    """Save a machine that proves itself; return what came of it instead, if that can't be done.
+
+    Raises:
+        TooLateError, UnlikeError: the last of several tries gave none that is as good as one from nothing.
+    """
     try:
         state.parent.mkdir(parents=True, exist_ok=True)
-        failed = snapshot.save(setup, limits, state)
-        if failed is None:
-            write_whole(state.with_name(f"{state.name}.sha256"), digest_of_file(state).hex().encode())
+        for left in reversed(range(_TRIES)):
+            try:
+                failed = _saved_once(setup, limits, state)
+            except (snapshot.TooLateError, snapshot.UnlikeError):
+                if not left:
+                    raise
+            else:
+                return failed
     except OSError as error:
         raise UserError(
             f"A saved machine can't be written to {state.parent}: {error.strerror}.",
             "Free some space there, or set XDG_CACHE_HOME to a folder that you can write.",
         ) from error
-    return failed
+    return None
+
+
+def _saved_once(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
+    failed = snapshot.save(setup, limits, state)
+    if failed:
+        return failed
+    order = guest.encode_order(encode_plan_header() + _QUIT, draw=0, limit_ms=SLACK_MS)
+    try:
+        failed = snapshot.prove(dataclasses.replace(setup, order=order), limits, state)
+    except snapshot.UnlikeError:
+        state.unlink()
+        raise
+    if failed:
+        state.unlink()
+        return failed
+    write_whole(
+        state.with_name(f"{state.name}.sha256"), digest_of_file(state).hex().encode()
+    )  # now it is taken for whole
+    return None
 
 
 def _block(identity: str) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from swapstone.targets.families import Machine
 from swapstone.targets.guest import encode_order
-from swapstone.targets.qemu import Machine, Setup, find_emulator
+from swapstone.targets.qemu import Setup, find_emulator
 from swapstone.wire import AgentAnswer, Ended, encode_answer, encode_answer_header, encode_plan_header
 
 SAID = (
-    b"swapstone-guest 1\nsystem Linux\nrelease 6.1.0\nversion #1%20SMP\nmachine x86_64\n"
+    b"swapstone-guest 1\nsystem Linux\nrelease 6.1.0\nversion #1%20SMP\nmachine x86_64\nclock 698765432\n"
     b"file /proc/meminfo MemTotal:%20%201024%20kB%0A\n"
     b"file /proc/cpuinfo processor%09:%200%0Amodel%20name%09:%20QEMU%20Virtual%20CPU%0A\n"
     b"file /sys/kernel/realtime %\n"

@@ -160,7 +160,8 @@ def test_what_a_guest_says_is_understood() -> None:
     assert greeting.file("/none") == ""
     assert answers == (ANSWER,)
     assert (greeting.file("before /proc/uptime"), greeting.file("after /proc/uptime")) == ("1.50", "2.75")
-    assert ("version", "#1 SMP") in greeting.pairs()
+    assert greeting.clock_ns == 698765432
+    assert {("version", "#1 SMP"), ("clock", "698765432")} < set(greeting.pairs())
     assert greeting.ended == ()
     assert decode_said(SAID + AFTER + END)[1] == ()
     assert decode_said(WHOLE + b"[ 0.2] reboot: Power down\r\n")[1] == (ANSWER,)
@@ -189,6 +190,10 @@ def test_commands_that_ended_are_told() -> None:
         (WHOLE.replace(b"release 6.1.0\n", b"kernel 6.1.0\n"), "'kernel 6.1.0', which is not how a guest greets"),
         (WHOLE.replace(b"release 6.1.0\n", b"system Linux\n"), "'system Linux', which is not"),
         (WHOLE.replace(b"12345", b"12346"), "checksum is wrong"),
+        (WHOLE.replace(b"clock 698765432\n", b""), "does not say its clock"),
+        (WHOLE.replace(b"clock 6", b"clock 5\nclock 6"), "'clock 698765432', which is not"),
+        (WHOLE.replace(b"clock 6", b"clock 06"), "'clock 0698765432', which is not"),
+        (WHOLE.replace(b"clock 6", b"clock -6"), "'clock -698765432', which is not"),
         (WHOLE[:-20], "stopped in the midst"),
         (SAID, "stopped in the midst"),
         (SAID + encode_answer(ANSWER), "stopped in the midst"),

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from swapstone.targets import kvm
+from swapstone.targets.families import Machine
 from swapstone.targets.kvm import by_kvm, kvm_device_trouble, kvm_trouble
-from swapstone.targets.qemu import Limits, Machine
+from swapstone.targets.qemu import Limits
 from swapstone.targets.vm import VmTarget, Ways
 from tests.unit.targets.machines import emulator
 from tests.unit.targets.test_vm import Bench, bench, pytestmark

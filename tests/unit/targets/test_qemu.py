@@ -13,18 +13,8 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import UnavailableError, UserError
-from swapstone.targets.qemu import (
-    FAMILIES,
-    Files,
-    GuestEnd,
-    Limits,
-    Machine,
-    arguments,
-    boot,
-    find_emulator,
-    judge_end,
-    last_lines,
-)
+from swapstone.targets.families import FAMILIES, Machine
+from swapstone.targets.qemu import Files, GuestEnd, Limits, arguments, boot, find_emulator, judge_end, last_lines
 from tests.unit.targets.machines import WHOLE, emulator, setup
 
 FILES = Files("K", "I", "O", "CON", "CH")
@@ -37,7 +27,7 @@ def after(words: tuple[str, ...], option: str) -> str:
 
 def test_a_command_line_holds_what_makes_it_repeat_itself() -> None:
     words = arguments(Machine(memory_bytes=512 << 20, options=("a=b", "c")), FILES)
-    assert after(words, "-icount") == "shift=0,sleep=off"
+    assert after(words, "-icount") == "shift=0,sleep=off,rr=record,rrfile=/dev/null"
     assert after(words, "-rtc").endswith("clock=vm")
     assert after(words, "-smp") == "1"
     assert after(words, "-m") == "512M"
@@ -48,6 +38,14 @@ def test_a_command_line_holds_what_makes_it_repeat_itself() -> None:
     assert (after(words, "-kernel"), after(words, "-initrd")) == ("K", "I")
     assert (after(words, "-serial"), after(words, "-debugcon")) == ("file:CON", "file:CH")
     assert after(words, "-fw_cfg") == "name=opt/swapstone/order,file=O"
+
+
+def test_a_machine_that_is_saved_is_another_in_one_option_only() -> None:
+    usual, saving = arguments(Machine(), FILES), arguments(Machine(), FILES, saving=True)
+    assert [pair for pair in zip(usual, saving, strict=True) if pair[0] != pair[1]] == [
+        ("shift=0,sleep=off,rr=record,rrfile=/dev/null", "shift=0,sleep=off")
+    ]
+    assert arguments(Machine(wall=True), FILES, saving=True) == arguments(Machine(wall=True), FILES)
 
 
 def test_a_comma_in_a_path_is_no_option() -> None:
@@ -203,6 +201,11 @@ def test_without_an_emulator_it_says_what_to_install() -> None:
         ("QEMU emulator version 6.2.0", "exit 0", "too old: QEMU emulator version 6.2.0"),
         ("something else", "exit 0", "does not say which QEMU it is, but 'something else'"),
         ("QEMU emulator version 8.0.0", "echo no -sandbox >&2; exit 1", "on the virtual clock: no -sandbox"),
+        (
+            "QEMU emulator version 8.0.0",
+            'case "$*" in *,rr=record,*) echo no replay >&2; exit 1 ;; esac',
+            "on the virtual clock: no replay",
+        ),
         ("QEMU emulator version 8.0.0", "exit 3", "on the virtual clock: status 3"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import dataclasses
 import errno
 import os
@@ -15,8 +14,9 @@ import pytest
 from swapstone.model import Trial, UserError, WireError
 from swapstone.model.cpio import archive, folder
 from swapstone.run.setting import side_by_side
-from swapstone.targets import Setting, SettingError, TargetError
-from swapstone.targets.qemu import Limits, Machine
+from swapstone.targets import Setting, SettingError, TargetError, snapshot
+from swapstone.targets.families import Machine
+from swapstone.targets.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.vm import Parts, VmTarget, Ways
 from swapstone.wire import AgentAnswer, Ended, TrialRequest
 from tests.unit.targets.machines import AFTER, END, SAID, UNPREPARED, WHOLE, emulator, runs
@@ -230,25 +230,58 @@ def test_a_setting_is_in_the_name(bench: Bench) -> None:
         assert len({target.name_of(asked, setting) for setting in settings}) == len(settings)
 
 
-def test_each_machine_stays_on_one_processor_and_they_share_the_host_s(bench: Bench) -> None:
-    known = sorted(os.sched_getaffinity(0))
-    both = threading.Barrier(2)
-    bench.acts = f"""
-grep Cpus_allowed_list /proc/self/status >>{bench.room}/held
-for i in 1 2 3 4 5 6 7 8 9 10; do [ "$(wc -l <{bench.room}/held)" -ge 2 ] && break; sleep 0.2; done
-cat {bench.room}/q/said >"$channel"; exit 65"""
+class Saving:
+    """Stands for saving and restoring: what each saved machine says when it goes on, in turn; the last one again and again."""
 
-    def make(trial: str) -> None:
-        both.wait(10)
-        target.run(bench.ask(target, trial))
+    def __init__(self, *says: bytes) -> None:
+        self.says = list(says)
+        self.saved = 0
 
-    with bench.target(at_once=2) as target, concurrent.futures.ThreadPoolExecutor(2) as pool:
-        target.name_of(bench.ask(target))  # agent and first process are there
-        list(pool.map(make, ("1-0", "2-0")))
-    held = [int(line.split()[1]) for line in (bench.room / "held").read_text().splitlines()]
-    assert len(held) == 2
-    assert set(held) <= set(known)
-    assert len(set(held)) == min(2, len(known))
+    def save(self, _setup: Setup, _limits: Limits, state: Path) -> None:
+        self.saved += 1
+        state.write_bytes(self.says.pop(0) if len(self.says) > 1 else self.says[0])
+
+    def restore(self, _setup: Setup, _limits: Limits, state: Path) -> GuestRun:
+        return GuestRun(how=GuestEnd.FINISHED, said=state.read_bytes())
+
+
+LATE = WHOLE.replace(b"clock 698765432", b"clock 698765433")
+
+
+@pytest.mark.parametrize(
+    ("says", "saves", "emulated"),
+    [
+        ((WHOLE,), 1, 1),
+        ((LATE, WHOLE), 2, 2),
+        ((LATE, LATE, WHOLE), 3, 3),
+        ((LATE,), 3, 5),  # and both trials start from nothing
+    ],
+)
+def test_a_saved_machine_is_taken_only_if_it_goes_on_as_one_from_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, says: tuple[bytes, ...], saves: int, emulated: int
+) -> None:
+    """A nanosecond is enough to refuse it."""
+    saving = Saving(*says)
+    monkeypatch.setattr(snapshot, "save", saving.save)
+    monkeypatch.setattr(snapshot, "restore", saving.restore)
+    with bench.target(snapshots=True) as target:
+        answers = [target.run(bench.ask(target, trial)) for trial in ("1-0", "2-0")]
+    assert (saving.saved, bench.runs) == (saves, emulated)
+    assert {dict(answer.machine)["clock"] for answer in answers} == {"698765432"}
+    kept = [path for path in (bench.room / "cache" / "snapshots").iterdir() if not path.suffix]
+    assert [path.read_bytes() for path in kept] == ([] if saves == emulated - 2 else [WHOLE])
+
+
+def test_a_machine_that_can_t_be_compared_is_a_failed_run_and_is_not_kept(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saving = Saving(WHOLE)
+    monkeypatch.setattr(snapshot, "save", saving.save)
+    monkeypatch.setattr(snapshot, "restore", saving.restore)
+    bench.acts = 'echo "Kernel panic - not syncing: oops" >"$console"'
+    with bench.target(snapshots=True) as target, pytest.raises(TargetError, match="its kernel panicked: oops"):
+        target.run(bench.ask(target))
+    assert not list((bench.room / "cache" / "snapshots").iterdir())
 
 
 def test_a_stopped_target_ends_its_machines(bench: Bench) -> None:
