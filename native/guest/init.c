@@ -413,9 +413,11 @@ static void let_be_saved(void) {
 }
 
 /* Lets the load get going, and waits for the draw's delay. */
-static void wait_before(int64_t since_ns, int64_t settle_ns, int64_t delay_ns) {
+static void wait_before(int64_t settle_ns, int64_t delay_ns) {
+    int64_t since_ns = port_now_ns(); /* after what was prepared: a long preparation must not use the delay up */
+
     if (beside.count) {
-        int64_t until_ns = port_now_ns() + settle_ns + delay_ns, left_ns;
+        int64_t until_ns = since_ns + settle_ns + delay_ns, left_ns;
         while ((left_ns = until_ns - port_now_ns()) > 0)
             port_poll(NULL, 0, left_ns);
         return;
@@ -461,7 +463,7 @@ int port_main(int count, char **arguments) {
     if (good) {
         while ((text = take_text(&at, "beside ")))
             start_beside(text);
-        wait_before(start_ns, settle_ms * 1000000, delay_ns);
+        wait_before(settle_ms * 1000000, delay_ns);
         measure(at, (size_t)(order + size - at), limit_ms);
     }
     say("swapstone-end\n");
