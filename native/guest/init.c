@@ -414,7 +414,8 @@ static void let_be_saved(void) {
 
 /* Lets the load get going, and waits for the draw's delay. */
 static void wait_before(int64_t settle_ns, int64_t delay_ns) {
-    int64_t since_ns = port_now_ns(); /* after what was prepared: a long preparation must not use the delay up */
+    int64_t since_ns =
+        port_now_ns(); /* after what was prepared: a long preparation must not use the delay up */
 
     if (beside.count) {
         int64_t until_ns = since_ns + settle_ns + delay_ns, left_ns;
