@@ -70,3 +70,13 @@ def test_flash_wears_and_zram_does_not_and_an_algorithm_that_is_missing_is_named
     assert max(series["swpd"]) <= 256 << 10
     assert json.loads((record / "experiment.json").read_text())["target"] == "vm"
     assert "2 of 2 trials gave the same bytes" in swapstone(tmp_path, "verify", str(record), "--recompute", "2").stdout
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
+def test_draws_of_a_device_that_takes_long_to_prepare_are_different_runs(tmp_path: Path) -> None:
+    record = tmp_path / "r"
+    asked = ("swap=flash,zram:lz4", "--only", "fill (0 % random)", "--blocks", "2", "--seed", "4")
+    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    walls = [dict(run["facts"])["wall_ns"] for run in runs_of(record)]
+    assert len(walls) == len(set(walls)) == 4, "the same to the nanosecond: one run twice"

@@ -11,7 +11,7 @@ _SHARED_MEMORY = "mkdir -p /dev/shm"  # where C libraries make it; programs comp
 _STRESS = "exec stress-ng --quiet --temp-path"
 _DISK = "/sys/kernel/config/nullb/loaddisk"  # a disk made through configfs is named like its folder
 _MAKE_DISK = (
-    "mount -t configfs configfs /sys/kernel/config",
+    "[ -d /sys/kernel/config/nullb ] || mount -t configfs configfs /sys/kernel/config",  # the factor swap may have done it
     f"mkdir {_DISK}",
     # 64 MiB in memory; each request is done 10 us after it came, by a timer.
     f"cd {_DISK} && echo 1 >memory_backed && echo 64 >size && echo 2 >irqmode && echo 10000 >completion_nsec && echo 1 >power",
