@@ -43,10 +43,7 @@ impl Context {
         });
         let here = WatchedPort::new(link.port(SUBJECT_MAC));
         let there = WatchedPort::new(link.port(PEER_MAC));
-        let addresses = [
-            Cidr::new(PEER_V4.into(), 24),
-            Cidr::new(PEER_V6.into(), 64),
-        ];
+        let addresses = [Cidr::new(PEER_V4.into(), 24), Cidr::new(PEER_V6.into(), 64)];
         let mut others = Config::new(&addresses, [self.seed.wrapping_add(100); 32]);
         others.limits = config.limits;
         let made = (self.backend.make)(here, config);

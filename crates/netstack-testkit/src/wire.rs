@@ -294,7 +294,7 @@ impl Ip {
 
 impl Tcp {
     fn bytes(&self) -> Vec<u8> {
-        assert!(self.options.len() % 4 == 0 && self.options.len() <= 40);
+        assert!(self.options.len().is_multiple_of(4) && self.options.len() <= 40);
         let words = u8::try_from(5 + self.options.len() / 4).expect("at most 15");
         let mut bytes = Vec::new();
         bytes.extend(self.source.to_be_bytes());

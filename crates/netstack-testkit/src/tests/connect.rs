@@ -315,7 +315,7 @@ fn half_open_reset(context: &Context) {
 fn unspecified(context: &Context) {
     let mut world = context.world();
     let socket = world.net.tcp().unwrap();
-    let any = match world.family {
+    let any: std::net::IpAddr = match world.family {
         crate::context::Family::V4 => std::net::Ipv4Addr::UNSPECIFIED.into(),
         crate::context::Family::V6 => std::net::Ipv6Addr::UNSPECIFIED.into(),
     };

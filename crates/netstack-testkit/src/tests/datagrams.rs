@@ -16,19 +16,34 @@ pub(super) const TESTS: &[Test] = &[
     Test::both("udp: a datagram comes with its sender", from_sender),
     Test::both("udp: a datagram goes to an address", to_address),
     Test::both("udp: peeking takes nothing", peeked),
-    Test::both("udp: a datagram that is cut tells its whole size", truncated),
+    Test::both(
+        "udp: a datagram that is cut tells its whole size",
+        truncated,
+    ),
     Test::both("udp: an empty datagram is one", empty),
     Test::both("udp: several pieces are one datagram", pieces),
     Test::both("udp: a connected socket hears its peer only", connected),
-    Test::both("udp: a socket that is connected no more hears everybody", disconnected),
-    Test::both("udp: a port is one socket's, and free when it is closed", ports),
+    Test::both(
+        "udp: a socket that is connected no more hears everybody",
+        disconnected,
+    ),
+    Test::both(
+        "udp: a port is one socket's, and free when it is closed",
+        ports,
+    ),
     Test::both("udp: a socket without a port gets one", chosen_port),
     Test::both("udp: the unspecified address stands for all", unspecified),
     Test::both("udp: as many datagrams wait as the limits say", queue),
-    Test::both("udp: what is too large is refused, and the limit named", too_large),
+    Test::both(
+        "udp: what is too large is refused, and the limit named",
+        too_large,
+    ),
     Test::both("udp: the largest datagram of the MTU goes through", largest),
     Test::both("udp: a blocking receive waits until its time-out", blocks),
-    Test::both("udp: the first datagram to a new neighbour is not lost", first_not_lost),
+    Test::both(
+        "udp: the first datagram to a new neighbour is not lost",
+        first_not_lost,
+    ),
     Test::both("udp: an unconnected socket needs an address", no_peer),
 ];
 
@@ -89,7 +104,10 @@ fn truncated(context: &Context) {
     world.send_udp(9000, 53, b"next");
     world.run(Duration::from_millis(10));
     let mut buffer = [0; 10];
-    assert_eq!(socket.recv_from(&mut buffer), Ok((1000, world.at_peer(9000))));
+    assert_eq!(
+        socket.recv_from(&mut buffer),
+        Ok((1000, world.at_peer(9000)))
+    );
     assert_eq!(buffer, pattern(1000)[..10]);
     assert_eq!(socket.recv_from(&mut buffer), Ok((4, world.at_peer(9000))));
 }
@@ -109,7 +127,9 @@ fn pieces(context: &Context) {
     let mut world = context.world();
     let socket = bound(&world, 53);
     let peer = world.at_peer(9000);
-    socket.send_parts(&[b"odd", b"", b" and even"], Some(peer)).unwrap();
+    socket
+        .send_parts(&[b"odd", b"", b" and even"], Some(peer))
+        .unwrap();
     assert_eq!(world.expect_udp().payload, b"odd and even");
 }
 
@@ -170,7 +190,9 @@ fn chosen_port(context: &Context) {
         ports.push(i32::from(sent.source));
         sockets.push(socket);
     }
-    let near = ports.windows(2).filter(|pair| (pair[1] - pair[0]).abs() < 256);
+    let near = ports
+        .windows(2)
+        .filter(|pair| (pair[1] - pair[0]).abs() < 256);
     assert!(near.count() < 4, "the ports are a series: {ports:?}");
     ports.sort_unstable();
     ports.dedup();
@@ -180,7 +202,7 @@ fn chosen_port(context: &Context) {
 fn unspecified(context: &Context) {
     let mut world = context.world();
     let socket = world.net.udp().unwrap();
-    let any = match world.family {
+    let any: std::net::IpAddr = match world.family {
         Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
         Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
     };
@@ -231,12 +253,19 @@ fn too_large(context: &Context) {
 fn largest(context: &Context) {
     let mut world = context.world();
     let socket = bound(&world, 53);
-    let size = if world.subject().is_ipv4() { 1472 } else { 1452 };
+    let size = if world.subject().is_ipv4() {
+        1472
+    } else {
+        1452
+    };
     socket.send_to(&pattern(size), world.at_peer(9000)).unwrap();
     assert_eq!(world.expect_udp().payload, pattern(size));
     world.send_udp(9000, 53, &pattern(size));
     world.run(Duration::from_millis(10));
-    assert_eq!(socket.recv_with(|bytes, _| bytes.to_vec()), Ok(pattern(size)));
+    assert_eq!(
+        socket.recv_with(|bytes, _| bytes.to_vec()),
+        Ok(pattern(size))
+    );
 }
 
 fn blocks(context: &Context) {

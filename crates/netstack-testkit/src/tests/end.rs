@@ -203,7 +203,7 @@ fn drop_delivers(context: &Context) {
     drop(socket);
     assert!(world.statistics().orphans >= 1);
     let base = conn.ack;
-    let mut got = Vec::new();
+    let mut got: Vec<u8> = Vec::new();
     let mut ended = false;
     while !ended {
         let tcp = world.expect_of(&conn, "data or a FIN", |_| true);

@@ -12,23 +12,51 @@ use crate::world::{PEER_MAC, PEER_V4, PEER_V6, SUBJECT_MAC, SUBJECT_V4, SUBJECT_
 
 pub(super) const TESTS: &[Test] = &[
     Test::both("host: an echo request is answered", echo),
-    Test::both("host: an echo request for another is not answered", echo_other),
+    Test::both(
+        "host: an echo request for another is not answered",
+        echo_other,
+    ),
     Test::once("host: ARP for its address is answered", arp_answered),
     Test::once("host: ARP for another is not answered", arp_other),
     Test::v6("host: a neighbour solicitation is answered", solicitation),
-    Test::v6("host: a solicitation from further than the link is ignored", solicitation_far),
-    Test::v6("host: it has a link-local address, and answers there", link_local),
-    Test::both("host: a neighbour that moves is found again", neighbour_moves),
+    Test::v6(
+        "host: a solicitation from further than the link is ignored",
+        solicitation_far,
+    ),
+    Test::v6(
+        "host: it has a link-local address, and answers there",
+        link_local,
+    ),
+    Test::both(
+        "host: a neighbour that moves is found again",
+        neighbour_moves,
+    ),
     Test::both("host: packets to other networks go to the gateway", gateway),
-    Test::v6("host: a router advertisement gives an address and a gateway (SLAAC)", slaac),
-    Test::v6("host: without SLAAC an advertisement gives no address", no_slaac),
-    Test::v6("host: an advertised address ends with its lifetime", slaac_ends),
-    Test::v6("host: an advertisement from further than the link is ignored", slaac_far),
+    Test::v6(
+        "host: a router advertisement gives an address and a gateway (SLAAC)",
+        slaac,
+    ),
+    Test::v6(
+        "host: without SLAAC an advertisement gives no address",
+        no_slaac,
+    ),
+    Test::v6(
+        "host: an advertised address ends with its lifetime",
+        slaac_ends,
+    ),
+    Test::v6(
+        "host: an advertisement from further than the link is ignored",
+        slaac_far,
+    ),
 ];
 
 fn echo(context: &Context) {
     let mut world = context.world();
-    let (ask, answer) = if world.subject().is_ipv4() { (8, 0) } else { (128, 129) };
+    let (ask, answer) = if world.subject().is_ipv4() {
+        (8, 0)
+    } else {
+        (128, 129)
+    };
     for size in [0, 1, 56, 1400] {
         let mut body = vec![0x12, 0x34, 0, 7];
         body.extend(vec![0x55; size]);
@@ -157,8 +185,14 @@ fn link_local(context: &Context) {
     });
     let local = local.expect("a link-local address");
     context.note(format!("{local}"));
-    assert!(solicit(&mut world, local, 255).is_some(), "it is answered for");
-    assert!(local == LINK_LOCAL || local.segments()[1..4] == [0; 3], "{local}");
+    assert!(
+        solicit(&mut world, local, 255).is_some(),
+        "it is answered for"
+    );
+    assert!(
+        local == LINK_LOCAL || local.segments()[1..4] == [0; 3],
+        "{local}"
+    );
 }
 
 fn neighbour_moves(context: &Context) {
@@ -285,7 +319,10 @@ fn slaac(context: &Context) {
         Some((packet.to, packet.ip()?.source))
     });
     assert_eq!(to, PEER_MAC);
-    assert_eq!(source, address.address, "the address that is known out there");
+    assert_eq!(
+        source, address.address,
+        "the address that is known out there"
+    );
 }
 
 fn no_slaac(context: &Context) {

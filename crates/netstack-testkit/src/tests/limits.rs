@@ -12,19 +12,49 @@ use crate::context::{Context, Test};
 use crate::wire::{ACK, FIN, RST};
 
 pub(super) const TESTS: &[Test] = &[
-    Test::once("limit: one TCP socket too many names the limit", tcp_sockets),
-    Test::once("limit: one UDP socket too many names the limit", udp_sockets),
-    Test::both("limit: orphans count among the sockets, and make room", orphans_count),
-    Test::both("limit: without sockets a SYN is dropped, and served later", no_socket_for_syn),
-    Test::both("limit: memory for packets is bounded, and nothing breaks", packet_memory),
-    Test::both("event: a listener is readable when a connection waits", event_accept),
-    Test::both("event: a connection is readable when data comes, once", event_data),
-    Test::both("event: a connection is writable when it has come about", event_connect),
+    Test::once(
+        "limit: one TCP socket too many names the limit",
+        tcp_sockets,
+    ),
+    Test::once(
+        "limit: one UDP socket too many names the limit",
+        udp_sockets,
+    ),
+    Test::both(
+        "limit: orphans count among the sockets, and make room",
+        orphans_count,
+    ),
+    Test::both(
+        "limit: without sockets a SYN is dropped, and served later",
+        no_socket_for_syn,
+    ),
+    Test::both(
+        "limit: memory for packets is bounded, and nothing breaks",
+        packet_memory,
+    ),
+    Test::both(
+        "event: a listener is readable when a connection waits",
+        event_accept,
+    ),
+    Test::both(
+        "event: a connection is readable when data comes, once",
+        event_data,
+    ),
+    Test::both(
+        "event: a connection is writable when it has come about",
+        event_connect,
+    ),
     Test::both("event: a refusal and a time-out are told", event_refused),
-    Test::both("event: room to send is told after there was none", event_room),
+    Test::both(
+        "event: room to send is told after there was none",
+        event_room,
+    ),
     Test::both("event: an end and a reset are told", event_end),
     Test::both("event: a datagram is told", event_datagram),
-    Test::both("event: each socket is in the queue once, and silence is silent", event_once),
+    Test::both(
+        "event: each socket is in the queue once, and silence is silent",
+        event_once,
+    ),
 ];
 
 fn tcp_sockets(context: &Context) {
@@ -93,7 +123,9 @@ fn no_socket_for_syn(context: &Context) {
     let mut conn = Conn::new(5001, 80);
     let again = conn.clone();
     world.send_syn(&mut conn);
-    world.never_tcp(Duration::from_secs(1), "it is not refused", |tcp| tcp.has(RST));
+    world.never_tcp(Duration::from_secs(1), "it is not refused", |tcp| {
+        tcp.has(RST)
+    });
     socket.set_linger(Some(Duration::ZERO)).unwrap();
     drop(socket);
     world.expect_of(&first, "a reset", |tcp| tcp.has(RST));
@@ -109,7 +141,9 @@ fn packet_memory(context: &Context) {
     let mut world = context.world_with(&config, Options::default());
     let listener = world.listen(80, 64);
     // Twenty connections that read nothing, and are sent more than there is memory.
-    let mut all: Vec<_> = (0..20).map(|at| world.connect(&listener, 5000 + at)).collect();
+    let mut all: Vec<_> = (0..20)
+        .map(|at| world.connect(&listener, 5000 + at))
+        .collect();
     for round in 0..40 {
         for (conn, _) in &mut all {
             let at = conn.seq;
@@ -196,7 +230,10 @@ fn event_refused(context: &Context) {
     assert_eq!(got.len(), 1, "{got:?}");
     assert_eq!(got[0].0, socket.id());
     assert!(got[0].1.contains(Readiness::WRITABLE), "{got:?}");
-    assert_eq!(socket.connect(world.at_peer(80)), Err(ConnectError::Refused));
+    assert_eq!(
+        socket.connect(world.at_peer(80)),
+        Err(ConnectError::Refused)
+    );
     // An event loop with nothing else to do hears of a time-out too.
     let (silent, _) = world.begin_connect(81);
     events(&world);
@@ -205,7 +242,10 @@ fn event_refused(context: &Context) {
         let got = events(&world);
         if let Some((_, ready)) = got.iter().find(|(id, _)| *id == silent.id()) {
             assert!(ready.contains(Readiness::WRITABLE));
-            assert_eq!(silent.connect(world.at_peer(81)), Err(ConnectError::TimedOut));
+            assert_eq!(
+                silent.connect(world.at_peer(81)),
+                Err(ConnectError::TimedOut)
+            );
             return;
         }
     }
@@ -270,7 +310,9 @@ fn event_datagram(context: &Context) {
 fn event_once(context: &Context) {
     let mut world = context.world();
     let listener = world.listen(80, 32);
-    let mut all: Vec<_> = (0..20).map(|at| world.connect(&listener, 5000 + at)).collect();
+    let mut all: Vec<_> = (0..20)
+        .map(|at| world.connect(&listener, 5000 + at))
+        .collect();
     events(&world);
     for _ in 0..5 {
         for (conn, _) in &mut all {

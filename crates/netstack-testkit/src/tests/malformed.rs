@@ -7,17 +7,29 @@ use netstack_link::Random;
 use super::data::connection;
 use crate::conn::{Conn, Socket, received};
 use crate::context::{Context, Test};
-use crate::wire::{ACK, Arp, Body, FIN, Icmp, Ip, PSH, Packet, SYN, Transport, Udp, fold, sum, transport_sum};
+use crate::wire::{
+    ACK, Arp, Body, FIN, Icmp, Ip, PSH, Packet, SYN, Transport, Udp, fold, sum, transport_sum,
+};
 use crate::world::{PEER_MAC, PEER_V4, SUBJECT_MAC, SUBJECT_V4, World};
 
 pub(super) const TESTS: &[Test] = &[
     Test::both("malformed: every prefix of every packet", prefixes),
-    Test::both("malformed: lengths that lie are dropped and counted", lying_lengths),
+    Test::both(
+        "malformed: lengths that lie are dropped and counted",
+        lying_lengths,
+    ),
     Test::both("malformed: options that lie are survived", lying_options),
     Test::both("malformed: packets with random bits", random_bits).within(180),
-    Test::both("malformed: random flags and numbers on a connection", random_segments).within(180),
+    Test::both(
+        "malformed: random flags and numbers on a connection",
+        random_segments,
+    )
+    .within(180),
     Test::both("malformed: fragments that overlap or never end", fragments),
-    Test::v6("malformed: extension headers that lie are survived", extension_headers),
+    Test::v6(
+        "malformed: extension headers that lie are survived",
+        extension_headers,
+    ),
     Test::both("malformed: addresses that nobody may have", martians),
 ];
 
@@ -25,7 +37,9 @@ pub(super) const TESTS: &[Test] = &[
 fn good(world: &World, conn: &Conn) -> Vec<Packet> {
     let echo = if world.subject().is_ipv4() { 8 } else { 128 };
     let mut syn = Conn::new(7000, 80).segment(SYN, b"");
-    syn.options = vec![2, 4, 5, 0xb4, 1, 3, 3, 7, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0];
+    syn.options = vec![
+        2, 4, 5, 0xb4, 1, 3, 3, 7, 4, 2, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0,
+    ];
     let mut all = vec![
         world.packet(Transport::Tcp(syn)),
         world.packet(Transport::Tcp(conn.segment(ACK | PSH, b"data"))),
@@ -76,7 +90,7 @@ fn good(world: &World, conn: &Conn) -> Vec<Packet> {
 fn still_works(world: &mut World, conn: &mut Conn, socket: &Socket) {
     world.run(Duration::from_secs(5));
     world.inbox.clear();
-    while received(socket).is_some_and(|got| got.expect("the connection lives").len() > 0) {}
+    while received(socket).is_some_and(|got| !got.expect("the connection lives").is_empty()) {}
     world.give(conn, b"alive");
     assert_eq!(received(socket), Some(Ok(b"alive".to_vec())));
     let listener = world.listen(8080, 4);
@@ -144,7 +158,9 @@ fn lying_lengths(context: &Context) {
         seal(&mut frame, None);
         lies.push((name, frame));
     };
-    lie("version 5", &segment, &|frame| frame[14] = 0x50 | frame[14] & 15);
+    lie("version 5", &segment, &|frame| {
+        frame[14] = 0x50 | frame[14] & 15
+    });
     let field = if v4 { 16 } else { 18 };
     lie("IP longer than the frame", &segment, &|frame| {
         frame[field..field + 2].copy_from_slice(&1000_u16.to_be_bytes());
@@ -159,8 +175,12 @@ fn lying_lengths(context: &Context) {
             frame[16..18].copy_from_slice(&10_u16.to_be_bytes());
         });
     }
-    lie("TCP header of 16 bytes", &segment, &|frame| frame[start + 12] = 0x40);
-    lie("TCP header longer than the segment", &segment, &|frame| frame[start + 12] = 0xf0);
+    lie("TCP header of 16 bytes", &segment, &|frame| {
+        frame[start + 12] = 0x40
+    });
+    lie("TCP header longer than the segment", &segment, &|frame| {
+        frame[start + 12] = 0xf0
+    });
     for length in [0_u16, 7, 13, 1000] {
         if length == 0 && !v4 {
             // Over IPv6 zero would be a jumbogram's.
@@ -228,13 +248,14 @@ fn random_bits(context: &Context) {
             frame.truncate(random.below(frame.len() as u64) as usize);
         }
         // Half of them with right sums, so that they get further than those. A reset or a FIN that fits would be obeyed.
-        if let Some((at, protocol)) = random.happens(500_000).then(|| sum_of(packet)).flatten() {
-            if frame.len() > 60 {
-                seal(&mut frame, Some((at, protocol)));
-            }
+        let right_sum = random.happens(500_000) && frame.len() > 60;
+        if let Some(sum) = sum_of(packet).filter(|_| right_sum) {
+            seal(&mut frame, Some(sum));
         }
         let harmless = Packet::parse(&frame, true).is_ok_and(|packet| {
-            packet.tcp().is_none_or(|tcp| tcp.flags & (FIN | 4) == 0 && tcp.payload.is_empty())
+            packet
+                .tcp()
+                .is_none_or(|tcp| tcp.flags & (FIN | 4) == 0 && tcp.payload.is_empty())
         });
         if harmless || Packet::parse(&frame, true).is_err() {
             world.inject(&frame);
@@ -314,9 +335,7 @@ fn fragments(context: &Context) {
         let offset = random.below(1 << 13) as u16;
         let more = random.below(2) as u16;
         let payload = vec![7; 8 * random.below(100) as usize + 8];
-        let mut frame = world
-            .packet(Transport::Other(17, payload.clone()))
-            .bytes();
+        let mut frame = world.packet(Transport::Other(17, payload.clone())).bytes();
         if v4 {
             frame[18..20].copy_from_slice(&(random.below(4) as u16).to_be_bytes());
             frame[20..22].copy_from_slice(&(offset | more << 13).to_be_bytes());
@@ -349,7 +368,11 @@ fn extension_headers(context: &Context) {
             let next = kinds[random.below(10) as usize];
             let length = random.below(3) as u8;
             body.extend([next, length]);
-            let fill = if random.happens(100_000) { random.below(30) } else { u64::from(length) * 8 + 6 };
+            let fill = if random.happens(100_000) {
+                random.below(30)
+            } else {
+                u64::from(length) * 8 + 6
+            };
             body.extend((0..fill).map(|_| random.below(8) as u8));
         }
         let frame = world.packet(Transport::Other(first, body)).bytes();
@@ -367,12 +390,21 @@ fn martians(context: &Context) {
     let (mut conn, socket) = connection(&mut world);
     let _listener = world.listen(8000, 4);
     let sources = if world.subject().is_ipv4() {
-        ["255.255.255.255", "224.0.0.1", "127.0.0.1", "0.0.0.0", "10.0.0.1"]
+        [
+            "255.255.255.255",
+            "224.0.0.1",
+            "127.0.0.1",
+            "0.0.0.0",
+            "10.0.0.1",
+        ]
     } else {
         ["ff02::1", "ff0e::1", "::1", "::", "fd00::1"]
     };
     for source in sources {
-        for segment in [Conn::new(8000, 8000).segment(SYN, b""), Conn::new(9, 9).segment(ACK, b"x")] {
+        for segment in [
+            Conn::new(8000, 8000).segment(SYN, b""),
+            Conn::new(9, 9).segment(ACK, b"x"),
+        ] {
             let packet = Packet {
                 to: SUBJECT_MAC,
                 from: PEER_MAC,
@@ -389,7 +421,10 @@ fn martians(context: &Context) {
     }
     let answer = world.find(Duration::from_secs(3), |packet| {
         let to = packet.ip()?.destination;
-        packet.tcp().filter(|_| to.is_multicast() || to.is_unspecified() || to.is_loopback()).cloned()
+        packet
+            .tcp()
+            .filter(|_| to.is_multicast() || to.is_unspecified() || to.is_loopback())
+            .cloned()
     });
     assert_eq!(answer, None, "nobody is there to be answered");
     still_works(&mut world, &mut conn, &socket);

@@ -12,14 +12,36 @@ use crate::watched::Watched;
 
 pub(super) const TESTS: &[Test] = &[
     Test::both("stream: blocking sockets talk both ways", talk),
-    Test::both("stream: a server of the stack under test echoes a stream", echo_server),
-    Test::both("stream: 100 kB and a drop at once, over a link that loses 5 %", drop_over_loss),
-    Test::both("stream: a server's 100 kB and a drop at once, over a link that loses 5 %", blob_over_loss),
-    Test::both("stream: loss, reordering, duplicates and wrong bits change no byte", bad_link).within(120),
+    Test::both(
+        "stream: a server of the stack under test echoes a stream",
+        echo_server,
+    ),
+    Test::both(
+        "stream: 100 kB and a drop at once, over a link that loses 5 %",
+        drop_over_loss,
+    ),
+    Test::both(
+        "stream: a server's 100 kB and a drop at once, over a link that loses 5 %",
+        blob_over_loss,
+    ),
+    Test::both(
+        "stream: loss, reordering, duplicates and wrong bits change no byte",
+        bad_link,
+    )
+    .within(120),
     Test::both("stream: a narrow queue changes no byte", narrow_queue).within(120),
-    Test::both("stream: 200 connections, one after another, lose no request", requests),
-    Test::both("stream: more connections than the backlog are all served", more_than_backlog),
-    Test::both("stream: the same seed gives the same frames at the same microseconds", same_again),
+    Test::both(
+        "stream: 200 connections, one after another, lose no request",
+        requests,
+    ),
+    Test::both(
+        "stream: more connections than the backlog are all served",
+        more_than_backlog,
+    ),
+    Test::both(
+        "stream: the same seed gives the same frames at the same microseconds",
+        same_again,
+    ),
     Test::both("part: digest of a run", digest).hidden(),
 ];
 
@@ -57,7 +79,9 @@ fn round_trip(socket: &TcpSocket<Watched>, all: &[u8], ahead: usize) -> Vec<u8> 
     let mut sent = 0;
     while got.len() < all.len() {
         while sent < all.len() && sent < got.len() + ahead {
-            sent += socket.send(&all[sent..all.len().min(got.len() + ahead)]).unwrap();
+            sent += socket
+                .send(&all[sent..all.len().min(got.len() + ahead)])
+                .unwrap();
         }
         let count = socket.recv_with(|bytes| {
             got.extend_from_slice(bytes);
@@ -73,7 +97,10 @@ fn round_trip(socket: &TcpSocket<Watched>, all: &[u8], ahead: usize) -> Vec<u8> 
 
 fn talk(context: &Context) {
     let pair = context.pair(delay(5));
-    pair.link.attach(1, Server::new(&pair.other, pair.at_other(7), 4, Echo::default));
+    pair.link.attach(
+        1,
+        Server::new(&pair.other, pair.at_other(7), 4, Echo::default),
+    );
     let socket = connect(&pair, 7);
     assert_eq!(socket.peer_addr(), Some(pair.at_other(7)));
     let all = pattern(300_000);
@@ -82,7 +109,10 @@ fn talk(context: &Context) {
 
 fn echo_server(context: &Context) {
     let pair = context.pair(delay(5));
-    pair.link.attach(0, Server::new(&pair.subject, pair.at_subject(7), 4, Echo::default));
+    pair.link.attach(
+        0,
+        Server::new(&pair.subject, pair.at_subject(7), 4, Echo::default),
+    );
     let socket = pair.other.tcp().unwrap();
     socket.set_timeout(Some(Duration::from_secs(600)));
     socket.connect(pair.at_subject(7)).unwrap();
@@ -151,13 +181,19 @@ fn blob_over_loss(context: &Context) {
         loss_ppm: 50_000,
         ..delay(5)
     });
-    pair.link.attach(0, Server::new(&pair.subject, pair.at_subject(80), 4, Blob::default));
+    pair.link.attach(
+        0,
+        Server::new(&pair.subject, pair.at_subject(80), 4, Blob::default),
+    );
     assert_eq!(ask_blob(&pair, 100_000), 100_000);
 }
 
 fn bad_link(context: &Context) {
     let pair = context.pair(bad());
-    pair.link.attach(1, Server::new(&pair.other, pair.at_other(7), 4, Echo::default));
+    pair.link.attach(
+        1,
+        Server::new(&pair.other, pair.at_other(7), 4, Echo::default),
+    );
     let socket = connect(&pair, 7);
     let all = pattern(500_000);
     let begun = pair.link.now();
@@ -168,7 +204,10 @@ fn bad_link(context: &Context) {
     let counters = (pair.link.counters(0), pair.link.counters(1));
     for counters in [counters.0, counters.1] {
         assert!(counters.lost > 0 && counters.corrupted > 0, "{counters:?}");
-        assert!(counters.duplicated > 0 && counters.reordered > 0, "{counters:?}");
+        assert!(
+            counters.duplicated > 0 && counters.reordered > 0,
+            "{counters:?}"
+        );
     }
 }
 
@@ -183,7 +222,10 @@ fn narrow_queue(context: &Context) {
         ..Path::default()
     };
     let pair = context.pair(path);
-    pair.link.attach(1, Server::new(&pair.other, pair.at_other(7), 4, Echo::default));
+    pair.link.attach(
+        1,
+        Server::new(&pair.other, pair.at_other(7), 4, Echo::default),
+    );
     let socket = connect(&pair, 7);
     let all = pattern(500_000);
     assert!(round_trip(&socket, &all, 60_000) == all);
@@ -214,7 +256,9 @@ fn more_than_backlog(context: &Context) {
     for socket in &sockets {
         socket.set_nonblocking(false);
         socket.set_timeout(Some(Duration::from_secs(300)));
-        socket.connect(pair.at_subject(80)).expect("served sooner or later");
+        socket
+            .connect(pair.at_subject(80))
+            .expect("served sooner or later");
         socket.send_all(&10_u32.to_be_bytes()).unwrap();
         let mut total = 0;
         while total < 10 {
@@ -226,7 +270,10 @@ fn more_than_backlog(context: &Context) {
 
 fn digest(context: &Context) {
     let pair = context.pair(bad());
-    pair.link.attach(1, Server::new(&pair.other, pair.at_other(7), 4, Echo::default));
+    pair.link.attach(
+        1,
+        Server::new(&pair.other, pair.at_other(7), 4, Echo::default),
+    );
     let socket = connect(&pair, 7);
     let all = pattern(100_000);
     assert!(round_trip(&socket, &all, 60_000) == all);
