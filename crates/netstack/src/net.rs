@@ -121,25 +121,30 @@ impl<S: Stack> Net<S> {
         }
     }
 
-    /// Try `attempt` until it gives something; poll and wait in between.
+    /// Repeat `attempt` while it says `would_block`; poll and wait in between.
     ///
-    /// `patience` is how long; `None` for as long as it takes. Returns `None` when it is over.
-    pub(crate) fn block<T>(
+    /// `patience` is how long, then it is `timed_out`; `None` for as long as it takes; zero tries once and returns whatever comes.
+    pub(crate) fn wait<T, E: PartialEq>(
         &self,
         patience: Option<Duration>,
-        mut attempt: impl FnMut(&mut S) -> Option<T>,
-    ) -> Option<T> {
-        if let Some(result) = self.with(&mut attempt) {
-            return Some(result);
+        would_block: E,
+        timed_out: E,
+        mut attempt: impl FnMut(&mut S) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let first = self.with(&mut attempt);
+        let blocked = |result: &Result<T, E>| matches!(result, Err(error) if *error == would_block);
+        if patience == Some(Duration::ZERO) || !blocked(&first) {
+            return first;
         }
         let until = patience.map(|patience| self.now() + patience);
         loop {
             self.turn(until);
-            if let Some(result) = self.with(&mut attempt) {
-                return Some(result);
+            let result = self.with(&mut attempt);
+            if !blocked(&result) {
+                return result;
             }
             if until.is_some_and(|until| self.now() >= until) {
-                return None;
+                return Err(timed_out);
             }
         }
     }
