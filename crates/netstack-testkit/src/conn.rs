@@ -79,6 +79,7 @@ impl World {
     }
 
     /// The next segment of a connection that is like this.
+    #[track_caller]
     pub fn expect_of(
         &mut self,
         conn: &Conn,
@@ -98,6 +99,7 @@ impl World {
     }
 
     /// Connect to the subject from a port of the peer's.
+    #[track_caller]
     pub fn connect(&mut self, listener: &Socket, port: u16) -> (Conn, Socket) {
         let subject = listener.local_addr().expect("it listens").port();
         let mut conn = Conn::new(port, subject);
@@ -109,6 +111,7 @@ impl World {
     }
 
     /// Wait for the subject's SYN with ACK, and acknowledge it.
+    #[track_caller]
     pub fn finish_handshake(&mut self, conn: &mut Conn) {
         let answer = self.expect_of(conn, "a SYN with ACK", |tcp| tcp.has(SYN | ACK));
         assert_eq!(answer.ack, conn.seq, "it acknowledges the SYN");
@@ -117,6 +120,7 @@ impl World {
     }
 
     /// Accept a connection, which comes soon.
+    #[track_caller]
     pub fn accept(&mut self, listener: &Socket) -> (Socket, std::net::SocketAddr) {
         self.eventually("a connection to accept", || match listener.accept() {
             Ok((socket, peer)) => {
@@ -129,6 +133,7 @@ impl World {
     }
 
     /// A socket of the subject that begins to connect to a port of the peer's, and its SYN.
+    #[track_caller]
     pub fn begin_connect(&mut self, port: u16) -> (Socket, Tcp) {
         let socket = self.net.tcp().expect("there is room");
         socket.set_nonblocking(true);
@@ -139,6 +144,7 @@ impl World {
     }
 
     /// Let the subject connect to a port of the peer's.
+    #[track_caller]
     pub fn let_connect(&mut self, port: u16) -> (Conn, Socket) {
         let (socket, syn) = self.begin_connect(port);
         let mut conn = Conn::new(port, syn.source);
@@ -153,6 +159,7 @@ impl World {
     }
 
     /// Receive exactly so many bytes from the subject, acknowledging each segment.
+    #[track_caller]
     pub fn take(&mut self, conn: &mut Conn, count: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         while bytes.len() < count {
@@ -167,6 +174,7 @@ impl World {
     }
 
     /// Send data to the subject and wait until it is acknowledged.
+    #[track_caller]
     pub fn give(&mut self, conn: &mut Conn, bytes: &[u8]) {
         self.send(conn, ACK | PSH, bytes);
         let seq = conn.seq;
@@ -176,6 +184,7 @@ impl World {
     }
 
     /// Close both sides of a connection in order, the peer first; the socket is dropped.
+    #[track_caller]
     pub fn close(&mut self, conn: &mut Conn, socket: Socket) {
         self.send(conn, ACK | FIN, b"");
         drop(socket);

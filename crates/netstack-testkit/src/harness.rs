@@ -194,6 +194,7 @@ fn start(case: &Case, arguments: &Arguments) -> Child {
         .args(["--one", case.test.name, case.backend.name])
         .args(["--family", family_name(case.family)])
         .args(["--seed", &arguments.seed.unwrap_or(1).to_string()])
+        .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

@@ -234,22 +234,29 @@ impl World {
     }
 
     /// As [`World::find`], within the usual time; it must come.
+    #[track_caller]
     pub fn expect<T>(&mut self, what: &str, pick: impl FnMut(&Packet) -> Option<T>) -> T {
         let found = self.find(PATIENCE, pick);
-        found.unwrap_or_else(|| panic!("{what} did not come"))
+        match found {
+            Some(found) => found,
+            None => panic!("{what} did not come"),
+        }
     }
 
     /// The next TCP segment like this.
+    #[track_caller]
     pub fn expect_tcp(&mut self, what: &str, mut like: impl FnMut(&Tcp) -> bool) -> Tcp {
         self.expect(what, |packet| packet.tcp().filter(|tcp| like(tcp)).cloned())
     }
 
     /// The next UDP datagram.
+    #[track_caller]
     pub fn expect_udp(&mut self) -> Udp {
         self.expect("a datagram", |packet| packet.udp().cloned())
     }
 
     /// Let time pass; there must be no such TCP segment. Everything that arrives is forgotten.
+    #[track_caller]
     pub fn never_tcp(
         &mut self,
         duration: Duration,
@@ -263,6 +270,7 @@ impl World {
     }
 
     /// Let time pass until `attempt` gives something; it must within the usual time.
+    #[track_caller]
     pub fn eventually<T>(&mut self, what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
         let until = self.now() + PATIENCE;
         loop {
