@@ -52,6 +52,10 @@ pub(super) const TESTS: &[Test] = &[
         time_wait_reused,
     ),
     Test::both(
+        "time-wait: a port that was used again waits no more for its first use",
+        time_wait_replaced,
+    ),
+    Test::both(
         "time-wait: an old duplicate SYN opens nothing",
         time_wait_old_syn,
     ),
@@ -291,9 +295,9 @@ fn port_taken(context: &Context) {
 
 fn port_free_again(context: &Context) {
     let mut world = context.world();
-    for _ in 0..3 {
+    for port in 5000..5003 {
         let listener = world.listen(80, 4);
-        let (_conn, _socket) = world.connect(&listener, 5000);
+        let (_conn, _socket) = world.connect(&listener, port);
         world.run(Duration::from_millis(10));
     }
 }
@@ -328,7 +332,15 @@ fn unspecified(context: &Context) {
 
 /// A connection to port 80 that the subject has closed first: it is in TIME_WAIT.
 fn time_wait(world: &mut World, listener: &Socket) -> Conn {
-    let (mut conn, socket) = world.connect(listener, 5000);
+    let mut conn = Conn::new(5000, 80);
+    world.send_syn(&mut conn);
+    world.finish_handshake(&mut conn);
+    let (socket, _) = world.accept(listener);
+    closed_by_subject(world, conn, socket)
+}
+
+/// Let the subject close a connection first, after a request.
+fn closed_by_subject(world: &mut World, mut conn: Conn, socket: Socket) -> Conn {
     world.give(&mut conn, b"request");
     assert_eq!(
         crate::conn::received(&socket),
@@ -346,11 +358,29 @@ fn time_wait(world: &mut World, listener: &Socket) -> Conn {
 fn time_wait_reused(context: &Context) {
     let mut world = context.world();
     let listener = world.listen(80, 4);
+    let mut old = time_wait(&mut world, &listener);
     for _ in 0..3 {
-        let old = time_wait(&mut world, &listener);
         world.run(Duration::from_millis(200));
         let mut conn = Conn {
             seq: old.seq.wrapping_add(64_000),
+            ack: 0,
+            ..old
+        };
+        world.send_syn(&mut conn);
+        world.finish_handshake(&mut conn);
+        let (socket, _) = world.accept(&listener);
+        old = closed_by_subject(&mut world, conn, socket);
+    }
+}
+
+/// The second use of the port ends by the peer's close, which leaves no TIME_WAIT: the first one's must be gone, too.
+fn time_wait_replaced(context: &Context) {
+    let mut world = context.world();
+    let listener = world.listen(80, 4);
+    let old = time_wait(&mut world, &listener);
+    for step in [64_000_u32, 0_u32.wrapping_sub(64_000)] {
+        let mut conn = Conn {
+            seq: old.seq.wrapping_add(step),
             ack: 0,
             ..old
         };

@@ -279,16 +279,17 @@ fn shared(context: &Context) {
 /// Send until there is no room; return how much was taken.
 fn fill(socket: &Socket, bytes: &[u8]) -> usize {
     let mut sent = 0;
-    loop {
+    while sent < bytes.len() {
         match socket.send(&bytes[sent..bytes.len().min(sent + 3000)]) {
             Ok(0) => panic!("nothing was sent, and no error"),
             Ok(count) => sent += count,
             Err(error) => {
                 assert_eq!(error, SendError::WouldBlock);
-                return sent;
+                break;
             }
         }
     }
+    sent
 }
 
 fn would_block(context: &Context) {

@@ -67,7 +67,7 @@ fn echo(context: &Context) {
         };
         let frame = world.frame(Transport::Icmp(request));
         world.inject(&frame);
-        let got = world.expect("an answer", |packet| {
+        let got = world.expect(&format!("an answer with {size} bytes"), |packet| {
             let icmp = packet.icmp().filter(|icmp| icmp.kind == answer)?;
             Some((packet.ip()?.destination, icmp.body.clone()))
         });

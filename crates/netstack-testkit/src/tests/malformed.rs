@@ -312,11 +312,11 @@ fn random_segments(context: &Context) {
             }
         }
         drop(socket);
-        world.run(Duration::from_millis(10));
+        while listener.accept().is_ok() {}
+        // What random SYNs have half opened must end before the next round.
+        world.run(Duration::from_secs(300));
         world.inbox.clear();
         while listener.accept().is_ok() {}
-        world.run(Duration::from_millis(10));
-        world.inbox.clear();
     }
     drop(listener);
     let (mut conn, socket) = {

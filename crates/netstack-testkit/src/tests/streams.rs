@@ -252,6 +252,9 @@ fn more_than_backlog(context: &Context) {
     for socket in &sockets {
         socket.set_nonblocking(true);
         let _ = socket.connect(pair.at_subject(80));
+        // A millisecond apart, and two of round trip: about every third meets a full backlog.
+        let now = pair.link.now();
+        pair.link.run_until(now + Duration::from_millis(1));
     }
     for socket in &sockets {
         socket.set_nonblocking(false);
