@@ -24,10 +24,16 @@ impl std::fmt::Debug for Backend {
 }
 
 /// All backends, in the table's order.
-pub const BACKENDS: &[Backend] = &[Backend {
-    name: "smoltcp",
-    make: |device, config| made(netstack_smoltcp::Smoltcp::new(device, config)),
-}];
+pub const BACKENDS: &[Backend] = &[
+    Backend {
+        name: "lwip",
+        make: |device, config| made(netstack_lwip::Lwip::new(device, config)),
+    },
+    Backend {
+        name: "smoltcp",
+        make: |device, config| made(netstack_smoltcp::Smoltcp::new(device, config)),
+    },
+];
 
 /// What a backend's own way to make a stack gives, in the suite's terms.
 fn made<S: Stack + 'static, E: Display>(result: Result<S, E>) -> Made {
