@@ -7,7 +7,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 /// lwIP's files that need nothing special, below `src/core`.
-const PLAIN: [&str; 22] = [
+const PLAIN: [&str; 23] = [
     "def.c",
     "inet_chksum.c",
     "ip.c",
@@ -30,6 +30,7 @@ const PLAIN: [&str; 22] = [
     "ipv6/ip6_addr.c",
     "ipv6/ip6_frag.c",
     "ipv6/nd6.c",
+    "../netif/ethernet.c",
 ];
 
 /// Files that see other names: which, and why, is in the C files that define those.

@@ -56,6 +56,7 @@ void lw_rust_free(void *memory);
 #define IP_REASS_MAX_PBUFS 64 /* bounds what fragments that never complete can hold */
 #define LWIP_IPV6_REASS 1
 #define LWIP_IPV6_FRAG 1
+#define IPV6_FRAG_COPYHEADER 1 /* with 64-bit pointers what reassembly keeps is larger than the header that it would overwrite */
 #define LWIP_IPV6_AUTOCONFIG 1
 #define LWIP_IPV6_DUP_DETECT_ATTEMPTS 1
 #define LWIP_IPV6_SEND_ROUTER_SOLICIT 1
