@@ -1,5 +1,6 @@
 //! DNS messages (RFC 1035): a question to bytes, bytes to an answer. Nothing here trusts a length or a pointer.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -107,7 +108,7 @@ pub(super) enum Answer {
     /// These, for so many seconds.
     Addresses(Vec<IpAddr>, u32),
     /// Ask for another name; true for so many seconds.
-    Alias(Name, u32),
+    Alias(Box<Name>, u32),
     /// There is no such name; true for so many seconds, if it may be remembered.
     NoName(Option<u32>),
     /// The name has no such address; true for so many seconds, if it may be remembered.
@@ -351,7 +352,7 @@ fn follow(
             None if at == *name => return Ok(Answer::NoData(negative)),
             // A start of authority says that the alias leads to a name without such addresses.
             None if negative.is_some() => return Ok(Answer::NoData(negative)),
-            None => return Ok(Answer::Alias(at, ttl)),
+            None => return Ok(Answer::Alias(Box::new(at), ttl)),
         }
     }
     Ok(Answer::AliasLoop)

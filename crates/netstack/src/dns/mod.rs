@@ -4,6 +4,7 @@
 //! remembered for their TTL, and so is the absence of a name (RFC 2308), in a cache of bounded size. An answer that does not fit in a
 //! datagram is an error, [`ResolveError::Truncated`]: it is not asked for again over TCP.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
@@ -76,7 +77,7 @@ enum State<S: Stack> {
     /// It is answered, and the answer was not taken yet.
     Done(Outcome),
     /// It is asked.
-    Asking(Asking<S>),
+    Asking(Box<Asking<S>>),
 }
 
 struct Asking<S: Stack> {
@@ -180,7 +181,7 @@ impl<S: Stack> Resolver<S> {
             until: now,
             failure: ResolveError::TimedOut,
         };
-        self.enter(name, want, State::Asking(asking))
+        self.enter(name, want, State::Asking(Box::new(asking)))
     }
 
     fn enter(&mut self, name: Name, want: Want, state: State<S>) -> Result<Question, ResolveError> {
@@ -263,7 +264,7 @@ impl<S: Stack> Resolver<S> {
                         self.remember(first, want, Ok(addresses.clone()), Some(ttl), now);
                         return Ok(addresses);
                     }
-                    Answer::Alias(target, ttl) => asking.follow(target, ttl)?,
+                    Answer::Alias(target, ttl) => asking.follow(*target, ttl)?,
                     Answer::AliasLoop => return Err(ResolveError::AliasLoop),
                     Answer::NoName(ttl) => {
                         return self.absent(first, want, ResolveError::NoName, ttl, asking, now);
