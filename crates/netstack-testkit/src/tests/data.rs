@@ -324,11 +324,14 @@ fn blocks_for_room(context: &Context) {
 
 fn peers_window(context: &Context) {
     let mut world = context.world();
-    let (mut conn, socket) = connection(&mut world);
-    // With new data: an old segment's window may be ignored.
+    let listener = world.listen(80, 4);
+    // From the start: a peer should not shrink its window.
+    let mut conn = Conn::new(5000, 80);
     conn.window = 2500;
-    world.send(&mut conn, ACK, b"x");
-    world.run(Duration::from_millis(10));
+    world.send_syn(&mut conn);
+    world.finish_handshake(&mut conn);
+    let (socket, _) = world.accept(&listener);
+    world.inbox.clear();
     let base = conn.ack;
     fill(&socket, &pattern(50_000));
     world.run(Duration::from_secs(20));

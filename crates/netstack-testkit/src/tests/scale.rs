@@ -188,7 +188,8 @@ fn time_requests(scene: &mut Scene, open: usize, requests: usize) -> f64 {
         let until = scene.link.now() + Duration::from_secs(10);
         scene.farm.ask(at);
         assert!(scene.farm.run_while(at, Stage::Asking, until), "no answer");
-        assert_eq!(scene.farm.stage(at), Stage::Open);
+        let stage = scene.farm.stage(at);
+        assert_eq!(stage, Stage::Open, "request {count}, client {at} of {open}");
     }
     begun.elapsed().as_nanos() as f64 / requests as f64
 }
