@@ -361,12 +361,15 @@ int lw_input(void *received, u8_t *bytes, size_t size, int verified) {
     static const u8_t everybody[6] = {255, 255, 255, 255, 255, 255};
     u16_t type = (u16_t)(bytes[12] << 8 | bytes[13]);
     size_t length = size - SIZEOF_ETH_HDR;
+    /* etharp_input() looks at all of a packet that may be shorter. */
+    int cut = length > 0xffff || (type == ETHTYPE_ARP && length < SIZEOF_ETHARP_HDR);
     struct pbuf *p;
     int group = bytes[0] & 1, for_all = memcmp(bytes, everybody, 6) == 0;
     LINK_STATS_INC(link.recv);
-    if (length > 0xffff || (type != ETHTYPE_IP && type != ETHTYPE_IPV6 && type != ETHTYPE_ARP) ||
+    if (cut || (type != ETHTYPE_IP && type != ETHTYPE_IPV6 && type != ETHTYPE_ARP) ||
         (!group && memcmp(bytes, settings.hardware_address, 6) != 0)) {
         LINK_STATS_INC(link.drop);
+        lw_counts.malformed += (u64_t)cut;
         if (received != NULL) {
             lw_rust_received_free(received);
         }
@@ -397,6 +400,19 @@ int lw_input(void *received, u8_t *bytes, size_t size, int verified) {
     }
     NETIF_SET_CHECKSUM_CTRL(&lw_netif, check_flags(0));
     return 1;
+}
+
+/* What ip4.c and ip6.c call in place of udp_input(), which believes any length and any absent checksum. */
+void lw_udp_input(struct pbuf *p, struct netif *inp) {
+    const struct udp_hdr *header = p->payload;
+    u16_t length = p->len < UDP_HLEN ? 0 : lwip_ntohs(header->len);
+    if (length < UDP_HLEN || length > p->tot_len || (header->chksum == 0 && ip_current_is_v6())) {
+        lw_counts.malformed++;
+        pbuf_free(p);
+        return;
+    }
+    pbuf_realloc(p, length);
+    udp_input(p, inp);
 }
 
 const u8_t *lw_pbuf_bytes(const struct pbuf *p, size_t *size) {
@@ -590,7 +606,7 @@ void lw_stop(void) {
 /* ---- Counting ---- */
 
 u64_t lw_malformed(void) {
-    u64_t count = lwip_stats.link.drop;
+    u64_t count = lw_counts.malformed + lwip_stats.ip.err + lwip_stats.ip6.err;
 #define BAD(of) ((u64_t)lwip_stats.of.chkerr + lwip_stats.of.lenerr + lwip_stats.of.proterr)
     return count + BAD(ip) + BAD(ip6) + BAD(tcp) + BAD(udp) + BAD(icmp) + BAD(icmp6) + BAD(etharp) + BAD(ip_frag) + BAD(ip6_frag) +
            BAD(nd6);
@@ -601,6 +617,6 @@ u64_t lw_no_room(void) {
            lwip_stats.etharp.memerr + lwip_stats.nd6.memerr;
 }
 
-u64_t lw_retransmitted(void) { return lwip_stats.mib2.tcpretranssegs; }
+u64_t lw_retransmitted(void) { return lw_counts.retransmitted; }
 
 const char *lw_version(void) { return LWIP_VERSION_STRING; }

@@ -28,6 +28,11 @@ uint32_t lw_first_sequence_number(const ip_addr_t *local, uint16_t local_port, c
 #define LWIP_HOOK_TCP_ISN(local, local_port, remote, remote_port)                                                               \
     lw_first_sequence_number((local), (local_port), (remote), (remote_port))
 
+/* lwIP asks for options of ours where it sends a segment: the place to count those that are sent again. */
+struct tcp_hdr;
+void lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u16_t size);
+#define LWIP_HOOK_TCP_OUT_ADD_TCPOPTS(p, header, pcb, options) (lw_segment_out((pcb), (header), (p)->tot_len), (options))
+
 const ip6_addr_t *lw_gateway_v6(void);
 #define LWIP_HOOK_ND6_GET_GW(netif, destination) lw_gateway_v6()
 

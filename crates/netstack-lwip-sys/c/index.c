@@ -207,6 +207,13 @@ static int ends_time_wait(const struct tcp_pcb *pcb, const struct tcp_hdr *heade
     return ends && sum_is_right(p, inp);
 }
 
+/* An acknowledgement of what was never sent, or of what is older than any window: the segment is a stranger's (RFC 9293, 3.10.7.4; RFC
+   5961, 5.2), which lwIP does not look at. */
+static int acknowledges_nonsense(const struct tcp_pcb *pcb, const struct tcp_hdr *header) {
+    u32_t number = lwip_ntohl(header->ackno);
+    return TCP_SEQ_GT(number, pcb->snd_nxt) || TCP_SEQ_LT(number, pcb->lastack - LWIP_MAX(pcb->snd_wnd_max, 0xffffu));
+}
+
 static void unhide(void) {
     struct tcp_pcb *last = tcp_active_pcbs;
     if (hidden == NULL) {
@@ -260,7 +267,19 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
         unhide();
         return;
     }
+    if (pcb->state == SYN_RCVD && (flags & (TCP_ACK | TCP_SYN | TCP_RST)) == TCP_ACK && lw_rust_full((uintptr_t)pcb->callback_arg)) {
+        lw_counts.no_room++; /* it is complete for the peer, which sends its data again until somebody accepts */
+        pbuf_free(p);
+        return;
+    }
     to_front(pcb);
+    if (pcb->state >= ESTABLISHED && pcb->state != TIME_WAIT && (flags & (TCP_ACK | TCP_RST)) == TCP_ACK &&
+        acknowledges_nonsense(pcb, header) && sum_is_right(p, inp)) {
+        tcp_ack_now(pcb);
+        tcp_output(pcb);
+        pbuf_free(p);
+        return;
+    }
     if (pcb->state == TIME_WAIT) {
         hidden = tcp_active_pcbs;
         tcp_active_pcbs = NULL;

@@ -111,7 +111,7 @@ extern uint8_t lw_receive_scale;
 #define TCP_TMR_INTERVAL 50 /* delayed acknowledgements after at most 50 ms, time-outs in steps of 100 ms, at least 300: with lwIP's 250
                                a lost last segment costs 1.5 s */
 #define LWIP_TCP_RTO_TIME 1000 /* RFC 6298: 1 s before anything was measured */
-#define TCP_SYNMAXRTX 6     /* a connect is given up after 7 s: one SYN a second */
+#define TCP_SYNMAXRTX 12    /* one SYN a second, for lwIP does not wait longer each time; a connect is given up after 13 s */
 #define TCP_MAXRTX 12
 #define TCP_MSL 30000UL     /* TIME_WAIT for a minute */
 #define LWIP_TCP_PCB_NUM_EXT_ARGS 5 /* links of the index, see index.c */

@@ -12,6 +12,14 @@ u32_t lw_wire_mss(struct tcp_pcb *pcb) {
     return wire != 0 ? wire : pcb->mss;
 }
 
+/* A segment leaves. It was sent before if something after it was: a new one is where the next number is. */
+void lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u16_t size) {
+    int carries = size > TCPH_HDRLEN_BYTES(header) || (TCPH_FLAGS(header) & (TCP_SYN | TCP_FIN));
+    if (pcb != NULL && carries && !(TCPH_FLAGS(header) & TCP_RST) && TCP_SEQ_LT(lwip_ntohl(header->seqno), pcb->snd_nxt)) {
+        lw_counts.retransmitted++;
+    }
+}
+
 /* Let lwIP make segments of up to sixteen times the size that the device then cuts them to. */
 static void enlarge_segments(struct tcp_pcb *pcb) {
     u32_t wire = pcb->mss, most = lw_segments();

@@ -253,6 +253,12 @@ impl Core {
         }
     }
 
+    /// A number that only who knows the seed can tell.
+    pub fn random(&mut self) -> u32 {
+        // SAFETY: it only moves a counter on.
+        unsafe { ffi::lw_random() }
+    }
+
     /// Where to begin to search for a local port: a keyed hash of addresses and the peer's port.
     pub fn first_port(&self, local: IpAddr, remote: SocketAddr) -> u32 {
         // SAFETY: all are valid.

@@ -121,7 +121,7 @@ impl<D: Device> Lwip<D> {
             return Err(BindError::NotLocal);
         }
         if address.port() == 0 {
-            let begin = self.core.first_port(address.ip(), address);
+            let begin = self.core.random();
             let port = self.choose_port(begin, |this, port| {
                 !this.port_taken(SocketAddr::new(address.ip(), port))
             });

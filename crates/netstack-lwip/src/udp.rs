@@ -76,7 +76,7 @@ impl<D: Device> Lwip<D> {
             return Err(BindError::NotLocal);
         }
         if address.port() == 0 {
-            let begin = self.core.first_port(address.ip(), address);
+            let begin = self.core.random();
             let free = |this: &Self, port| {
                 !this.udp.iter().any(|other| {
                     other.open && other.local.is_some_and(|local| local.port() == port)
