@@ -280,6 +280,10 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
         pbuf_free(p);
         return;
     }
+    if (pcb->state >= ESTABLISHED && (flags & TCP_ACK) && lwip_ntohl(header->seqno) == pcb->snd_wl1 &&
+        lwip_ntohl(header->ackno) == pcb->snd_wl2 && (u32_t)SND_WND_SCALE(pcb, lwip_ntohs(header->wnd)) < pcb->snd_wnd) {
+        pcb->snd_wl1--; /* a window that shrinks is one too (RFC 9293, 3.10.7.4); lwIP takes it from newer segments only */
+    }
     if (pcb->state == TIME_WAIT) {
         hidden = tcp_active_pcbs;
         tcp_active_pcbs = NULL;
