@@ -619,4 +619,7 @@ u64_t lw_no_room(void) {
 
 u64_t lw_retransmitted(void) { return lw_counts.retransmitted; }
 
+/* lwIP counts a hit when it finds a connection or a listener at a list's front. */
+u64_t lw_found_first(void) { return lwip_stats.tcp.cachehit; }
+
 const char *lw_version(void) { return LWIP_VERSION_STRING; }
