@@ -456,6 +456,8 @@ impl Drop for Core {
     fn drop(&mut self) {
         // SAFETY: no reference to the state lives across the calls.
         unsafe {
+            // lwIP may want to acknowledge what it drops; there may be no device any more.
+            state().device = None;
             for index in 0..state().slots.len() {
                 free_received(index as u32);
             }
