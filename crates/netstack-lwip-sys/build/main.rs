@@ -39,11 +39,19 @@ const SPECIAL: [(&str, &[(&str, &str)]); 4] = [
     ("tcp_out.c", &[("LW_TCP_OUT", "1")]),
     (
         "ipv4/ip4.c",
-        &[("tcp_input", "lw_tcp_input"), ("ip4_frag", "lw_ip4_frag")],
+        &[
+            ("tcp_input", "lw_tcp_input"),
+            ("udp_input", "lw_udp_input"),
+            ("ip4_frag", "lw_ip4_frag"),
+        ],
     ),
     (
         "ipv6/ip6.c",
-        &[("tcp_input", "lw_tcp_input"), ("ip6_frag", "lw_ip6_frag")],
+        &[
+            ("tcp_input", "lw_tcp_input"),
+            ("udp_input", "lw_udp_input"),
+            ("ip6_frag", "lw_ip6_frag"),
+        ],
     ),
 ];
 

@@ -106,9 +106,11 @@ pub struct Settings {
 #[repr(C)]
 pub struct Counts {
     pub no_room: u64,
+    pub malformed: u64,
+    pub retransmitted: u64,
+    pub out_of_parts: u64,
     pub active: usize,
     pub waiting: usize,
-    pub out_of_parts: u64,
 }
 
 unsafe extern "C" {
@@ -154,6 +156,7 @@ unsafe extern "C" {
     );
     pub fn lw_tcp_running() -> c_int;
     pub fn lw_tcp_retry();
+    pub fn lw_random() -> u32;
     pub fn lw_first_port(local: *const Address, remote: *const Address, port: u16) -> u32;
     pub fn lw_address_at(at: c_int, address: *mut Address, prefix: *mut u8) -> c_int;
     pub fn lw_add_v6(address: *const Address) -> c_int;
@@ -184,5 +187,6 @@ unsafe extern "C" {
     pub fn lw_malformed() -> u64;
     pub fn lw_no_room() -> u64;
     pub fn lw_retransmitted() -> u64;
+    pub fn lw_found_first() -> u64;
     pub fn lw_version() -> *const c_char;
 }

@@ -290,9 +290,23 @@ extern "C" fn lw_rust_room(listener: usize) -> c_int {
     let mut room = false;
     with(listener, |state, index| {
         let slot = &state.slots[index as usize];
-        room = slot.half_open + slot.waiting.len() < slot.backlog && !state.free.is_empty();
+        // Many peers may begin at once and be accepted at once, so more may be half open than may wait; a flood finds an end, too.
+        let most = slot.backlog.max((state.slots.len() / 4).min(256));
+        room = slot.waiting.len() < slot.backlog && slot.half_open < most && !state.free.is_empty();
     });
     c_int::from(room)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn lw_rust_full(token: usize) -> c_int {
+    let mut full = false;
+    with(token, |state, index| {
+        if let Some(parent) = state.slots[index as usize].parent {
+            let listener = &state.slots[parent as usize];
+            full = listener.waiting.len() >= listener.backlog;
+        }
+    });
+    c_int::from(full)
 }
 
 #[unsafe(no_mangle)]

@@ -29,6 +29,7 @@ enum Role {
 pub(crate) struct Tcp {
     pub(crate) open: bool,
     pub(crate) announced: bool,
+    pub(crate) starving: bool,
     pub(crate) read_closed: bool,
     pub(crate) local: Option<SocketAddr>,
     pub(crate) peer: Option<SocketAddr>,
@@ -47,6 +48,7 @@ impl Tcp {
         *self = Self {
             open: true,
             announced: self.announced,
+            starving: self.starving,
             generation: self.generation.wrapping_add(1),
             ..Self::default()
         };
@@ -121,7 +123,7 @@ impl<D: Device> Lwip<D> {
             return Err(BindError::NotLocal);
         }
         if address.port() == 0 {
-            let begin = self.core.first_port(address.ip(), address);
+            let begin = self.core.random();
             let port = self.choose_port(begin, |this, port| {
                 !this.port_taken(SocketAddr::new(address.ip(), port))
             });

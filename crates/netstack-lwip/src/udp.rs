@@ -16,6 +16,7 @@ const PARTS: usize = 32;
 pub(crate) struct Udp {
     pub(crate) open: bool,
     pub(crate) announced: bool,
+    pub(crate) starving: bool,
     pub(crate) local: Option<SocketAddr>,
     pub(crate) peer: Option<SocketAddr>,
     generation: u32,
@@ -54,6 +55,7 @@ impl<D: Device> Lwip<D> {
         *socket = Udp {
             open: true,
             announced: socket.announced,
+            starving: socket.starving,
             generation: socket.generation.wrapping_add(1),
             ..Udp::default()
         };
@@ -76,7 +78,7 @@ impl<D: Device> Lwip<D> {
             return Err(BindError::NotLocal);
         }
         if address.port() == 0 {
-            let begin = self.core.first_port(address.ip(), address);
+            let begin = self.core.random();
             let free = |this: &Self, port| {
                 !this.udp.iter().any(|other| {
                     other.open && other.local.is_some_and(|local| local.port() == port)
