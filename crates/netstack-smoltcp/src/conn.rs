@@ -57,7 +57,8 @@ impl Conn {
             isn: 0,
             segment: DEFAULT_SEGMENT,
             highest: 0,
-            last: (0, 0),
+            acknowledged: 0,
+            end: 0,
             give_up: None,
             linger_until: None,
             heard: now,
@@ -67,7 +68,7 @@ impl Conn {
 
     /// Remember what was sent; whether it was sent before.
     fn note(&mut self, sent: Sent) -> bool {
-        self.last = (sent.seq, sent.ack);
+        self.acknowledged = sent.ack;
         let controls = u32::from(sent.flags & SYN != 0) + u32::from(sent.flags & FIN != 0);
         let length = sent.payload as u32 + controls;
         if length == 0 || sent.flags & RST != 0 {
@@ -313,9 +314,15 @@ impl<D: Device> Smoltcp<D> {
             self.abort(index);
             return;
         }
+        let ended = conn.ended();
         self.touch(index);
         if self.settle(index) {
             self.notify(index, more);
+        }
+        if let Some(conn) = self.slots.conn(index)
+            && conn.ended() != ended
+        {
+            conn.end = segment.seq.wrapping_add(segment.payload as u32 + 1);
         }
     }
 
@@ -383,7 +390,8 @@ impl<D: Device> Smoltcp<D> {
         if conn.aborting && !held {
             return self.finish(index);
         }
-        if conn.state == State::TimeWait && !held {
+        // Until it has acknowledged the end, which it may delay, smoltcp is needed.
+        if conn.state == State::TimeWait && conn.acknowledged == conn.end {
             return self.wait_a_time(index);
         }
         self.notify(index, false);
@@ -482,7 +490,7 @@ impl<D: Device> Smoltcp<D> {
                 return false;
             }
             (Phase::Open(_), State::Closed) => {
-                if before != State::LastAck {
+                if !matches!(before, State::LastAck | State::TimeWait) {
                     conn.failure = Some(Failure::Reset);
                 }
                 self.finish(index);
@@ -513,7 +521,7 @@ impl<D: Device> Smoltcp<D> {
         let Some(conn) = self.slots.conn(index) else {
             return;
         };
-        let (key, (seq, ack)) = (conn.key, conn.last);
+        let (key, seq, ack) = (conn.key, conn.highest, conn.end);
         self.finish(index);
         let place = self.waiting.add(key, seq, ack, self.now);
         self.table.insert(key, place | WAITING);

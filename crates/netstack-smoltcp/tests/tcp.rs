@@ -357,6 +357,21 @@ fn an_end_that_comes_again_is_acknowledged_from_time_wait() {
 }
 
 #[test]
+fn an_end_that_comes_with_data_is_acknowledged_before_time_wait() {
+    let world = world();
+    let (client, server) = world.pair();
+    client.shutdown(Shutdown::Write).unwrap();
+    world.millis(50);
+    server.send(b"data and end in one segment").unwrap();
+    drop(server);
+    world.run(Duration::from_secs(5));
+    assert_eq!(count(&world.server).retransmitted, 0);
+    assert_eq!(count(&world.server).tcp_sockets, 0);
+    assert_eq!(world.client.with(|stack| stack.time_waits()), 1);
+    assert_eq!(drain(&client).0.len(), 27);
+}
+
+#[test]
 fn a_silent_peer_is_given_up() {
     let world = world();
     let (client, server) = world.pair();
