@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use common::*;
-use netstack::error::{AcceptError, ConnectError, RecvError, SendError};
+use netstack::error::{AcceptError, BindError, ConnectError, RecvError, SendError};
 use netstack::{Limits, Readiness, Shutdown, Stack};
-use netstack_link::{Options, Path, Verdict};
+use netstack_link::{Options, Path, Queue, Verdict, WhenFull};
 
 const SYN: u8 = 2;
 const RST: u8 = 4;
@@ -494,4 +494,60 @@ fn the_device_cuts_segments_if_it_can() {
         assert!((20_000..=60_014).contains(largest), "{largest}");
         assert_eq!(*offered, [(1514 - headers) as u16]);
     }
+}
+
+#[test]
+fn a_device_without_room_loses_nothing() {
+    let limits = Limits {
+        receive_buffer: 1 << 18,
+        send_buffer: 1 << 18,
+        ..Limits::default()
+    };
+    let world = world_with(Options::default(), limits);
+    world.link.set_paths(Path {
+        bandwidth: 50_000_000,
+        delay: Duration::from_millis(2),
+        queue: Queue {
+            frames: 4,
+            when_full: WhenFull::Refuse,
+            ..Queue::default()
+        },
+        ..Path::default()
+    });
+    transfer(&world, "10.0.0.2:80", 2 << 20);
+    assert!(world.link.counters(0).refused > 100);
+    assert_eq!(count(&world.client).retransmitted, 0);
+}
+
+#[test]
+fn all_addresses_of_a_kind_are_listened_on() {
+    let world = world();
+    let four = world.listen("0.0.0.0:80", 4);
+    let six = world.listen("[::]:80", 4);
+    for to in ["10.0.0.2:80", "[fd00::2]:80", "[fe80::ff:fe00:2]:80"] {
+        world.client.tcp().unwrap().connect(at(to)).unwrap();
+    }
+    world.millis(5);
+    assert_eq!(
+        four.accept().unwrap().0.local_addr(),
+        Some(at("10.0.0.2:80"))
+    );
+    assert!(four.accept().is_err());
+    assert!(six.accept().is_ok() && six.accept().is_ok());
+    drop(four);
+    // What listens on all listens on IPv4 too, if nobody else does.
+    world
+        .client
+        .tcp()
+        .unwrap()
+        .connect(at("10.0.0.2:80"))
+        .unwrap();
+    world.millis(5);
+    assert!(six.accept().unwrap().1.is_ipv4());
+    let again = world.server.tcp().unwrap();
+    assert_eq!(again.bind(at("[fd00::2]:80")), Err(BindError::InUse));
+    assert_eq!(again.bind(at("10.9.9.9:80")), Err(BindError::NotLocal));
+    again.bind(at("10.0.0.2:0")).unwrap();
+    assert!(again.local_addr().unwrap().port() >= 49152);
+    assert_eq!(again.bind(at("10.0.0.2:0")), Err(BindError::NotNew));
 }
