@@ -432,18 +432,12 @@ impl<D: Device> Smoltcp<D> {
         self.table.remove(&record.key);
     }
 
-    /// Send a bare acknowledgement for a connection that is over.
-    pub(crate) fn acknowledge(
-        &mut self,
-        frame: &[u8],
-        segment: &wire::Segment,
-        seq: u32,
-        ack: u32,
-    ) {
-        let length = segment.at + 20;
+    /// Answer a segment with a bare one, to the hardware address that it came from.
+    pub(crate) fn answer(&mut self, frame: &[u8], segment: &wire::Segment, answer: wire::Answer) {
+        let length = wire::answer_length(segment);
         let hardware = self.hardware;
         self.output.emit(&mut self.device, length, |reply| {
-            wire::acknowledge(reply, frame, segment, hardware, seq, ack);
+            wire::answer(reply, frame, segment, hardware, answer);
         });
     }
 
@@ -485,9 +479,8 @@ impl<D: Device> Smoltcp<D> {
         index: u32,
     ) -> Option<(SocketAddr, Key)> {
         let local = if local.port() == 0 {
-            let look = Key::port(realm, local.ip(), 0);
             self.secrets
-                .ports(&look)
+                .any_port()
                 .map(|port| SocketAddr::new(local.ip(), port))
                 .find(|local| !self.taken(realm, *local))?
         } else if self.taken(realm, local) {
