@@ -9,7 +9,7 @@ use smoltcp::socket::tcp::State;
 
 use crate::keys::{Key, Realm, seed_for};
 use crate::port::{Port, Sent};
-use crate::slots::{Conn, Failure, Kind, Options, Phase, TcpSet};
+use crate::slots::{Conn, Failure, Kind, Options, Phase, TcpSet, duration};
 use crate::stack::{Smoltcp, micros};
 use crate::wire::{self, ACK, FIN, RST, SYN, Segment, Unreachable};
 
@@ -57,7 +57,10 @@ impl Conn {
             isn: 0,
             segment: DEFAULT_SEGMENT,
             highest: 0,
-            last: (0, 0),
+            acknowledged: (0, 0),
+            expected: 0,
+            probing: false,
+            question_at: Instant::ZERO,
             give_up: None,
             linger_until: None,
             heard: now,
@@ -67,14 +70,15 @@ impl Conn {
 
     /// Remember what was sent; whether it was sent before.
     fn note(&mut self, sent: Sent) -> bool {
-        self.last = (sent.seq, sent.ack);
-        let controls = u32::from(sent.flags & SYN != 0) + u32::from(sent.flags & FIN != 0);
+        let wire::Answer { flags, seq, .. } = sent.fields;
+        self.acknowledged = (sent.fields.ack, sent.fields.window);
+        let controls = u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
         let length = sent.payload as u32 + controls;
-        if length == 0 || sent.flags & RST != 0 {
+        if length == 0 || flags & RST != 0 {
             return false;
         }
-        let end = sent.seq.wrapping_add(length);
-        let again = (sent.seq.wrapping_sub(self.highest) as i32) < 0;
+        let end = seq.wrapping_add(length);
+        let again = (seq.wrapping_sub(self.highest) as i32) < 0;
         if (end.wrapping_sub(self.highest) as i32) > 0 {
             self.highest = end;
         }
@@ -134,14 +138,18 @@ impl Conn {
         if !self.owes() {
             self.linger_until = None;
         }
-        let silent = self
-            .options
-            .keep_alive
-            .map(|each| self.heard + each * PROBES);
+        let silent = self.silent();
         [self.give_up, self.linger_until, silent]
             .into_iter()
             .flatten()
             .min()
+    }
+
+    /// When a silent peer has to be asked whether it is there, or given up.
+    fn silent(&self) -> Option<Instant> {
+        let intervals = if self.probing { PROBES } else { 1 };
+        let each = self.options.keep_alive?;
+        matches!(self.phase, Phase::Open(_)).then(|| self.heard + each * intervals)
     }
 
     /// What a peer's SYN says of the segments that it takes.
@@ -182,7 +190,38 @@ impl<D: Device> Smoltcp<D> {
                 return self.open_passively(frame, segment, listener, after);
             }
         }
-        self.ingest_nobody(&frame.bytes);
+        // smoltcp would ask for its neighbour first, and forget what it wanted to say.
+        let here = frame.bytes[0] & 1 == 0 && self.source(segment.remote.ip()).is_some();
+        if let Some(reset) = wire::Answer::reset(segment)
+            && here
+            && !segment.remote.ip().is_multicast()
+        {
+            self.answer(&frame.bytes, segment, reset);
+        }
+    }
+
+    /// Whether a reset has to be believed; one that is only near is questioned (RFC 5961, section 3.2).
+    fn believes(&mut self, frame: &[u8], segment: &Segment, index: u32) -> bool {
+        let now = self.now;
+        let Some(conn) = self.slots.conn(index) else {
+            return false;
+        };
+        if !matches!(conn.phase, Phase::Open(_)) || segment.seq == conn.expected {
+            return true;
+        }
+        let room = conn.socket.look().recv_capacity() as u32;
+        let near = segment.seq.wrapping_sub(conn.expected) < room;
+        if near && conn.question_at <= now {
+            conn.question_at = now + Duration::from_secs(1);
+            let question = wire::Answer {
+                flags: ACK,
+                seq: conn.highest,
+                ack: conn.expected,
+                window: conn.acknowledged.1,
+            };
+            self.answer(frame, segment, question);
+        }
+        false
     }
 
     /// Whether a SYN starts a connection anew that is in TIME-WAIT (RFC 1122, 4.2.2.13; RFC 6191).
@@ -200,7 +239,13 @@ impl<D: Device> Smoltcp<D> {
         }
         self.waiting.refresh(place, self.now);
         let record = *self.waiting.get(place);
-        self.acknowledge(frame, segment, record.seq, record.ack);
+        let answer = wire::Answer {
+            flags: ACK,
+            seq: record.seq,
+            ack: record.ack,
+            window: u16::MAX,
+        };
+        self.answer(frame, segment, answer);
     }
 
     /// A socket with its buffers, for a new connection.
@@ -248,6 +293,7 @@ impl<D: Device> Smoltcp<D> {
         conn.take_segment(offered, most);
         conn.isn = self.sequence(&conn.key, after.map(|(_, floor)| floor));
         conn.highest = conn.isn;
+        conn.expected = segment.seq.wrapping_add(1);
         let endpoint: smoltcp::wire::IpListenEndpoint = segment.local.into();
         let listens = conn.socket.tcp().listen(endpoint).is_ok();
         // An interface of its own for this one segment: it draws the sequence number that was chosen.
@@ -278,6 +324,9 @@ impl<D: Device> Smoltcp<D> {
     }
 
     fn ingest_conn(&mut self, mut frame: Frame, segment: &Segment, index: u32) {
+        if segment.flags & RST != 0 && !self.believes(&frame.bytes, segment, index) {
+            return;
+        }
         let most = self.output.largest_segment(segment.local.is_ipv6());
         let Some(conn) = self.slots.conn(index) else {
             return;
@@ -305,7 +354,9 @@ impl<D: Device> Smoltcp<D> {
         if let Some(sent) = self.output.sent.take() {
             self.statistics.retransmitted += u64::from(conn.note(sent));
         }
-        let more = conn.socket.look().recv_queue() > before;
+        let came = conn.socket.look().recv_queue().saturating_sub(before);
+        conn.expected = conn.expected.wrapping_add(came as u32);
+        let more = came > 0;
         if more && conn.shut_read {
             let _ = conn.socket.tcp().recv(|bytes| (bytes.len(), ()));
         } else if more && conn.orphan {
@@ -313,9 +364,18 @@ impl<D: Device> Smoltcp<D> {
             self.abort(index);
             return;
         }
+        if segment.flags & SYN != 0 && conn.phase == Phase::Connecting {
+            conn.expected = segment.seq.wrapping_add(1);
+        }
+        let ended = conn.ended();
         self.touch(index);
         if self.settle(index) {
             self.notify(index, more);
+        }
+        if let Some(conn) = self.slots.conn(index)
+            && conn.ended() != ended
+        {
+            conn.expected = conn.expected.wrapping_add(1);
         }
     }
 
@@ -383,7 +443,8 @@ impl<D: Device> Smoltcp<D> {
         if conn.aborting && !held {
             return self.finish(index);
         }
-        if conn.state == State::TimeWait && !held {
+        // Until it has acknowledged the end, which it may delay, smoltcp is needed.
+        if conn.state == State::TimeWait && conn.acknowledged.0 == conn.expected {
             return self.wait_a_time(index);
         }
         self.notify(index, false);
@@ -413,14 +474,16 @@ impl<D: Device> Smoltcp<D> {
             return self.touch(index);
         };
         let past = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        let silent = conn
-            .options
-            .keep_alive
-            .map(|each| conn.heard + each * PROBES);
+        let silent = past(conn.silent());
         let open = matches!(conn.phase, Phase::Open(_));
         if past(conn.linger_until) && conn.owes() {
             self.abort(index);
-        } else if past(conn.give_up) || (open && past(silent)) {
+        } else if silent && !conn.probing {
+            conn.probing = true;
+            let each = conn.options.keep_alive.map(duration);
+            conn.socket.tcp().set_keep_alive(each);
+            self.touch(index);
+        } else if past(conn.give_up) || silent {
             if open {
                 conn.failure = Some(Failure::TimedOut);
                 self.abort(index);
@@ -482,7 +545,7 @@ impl<D: Device> Smoltcp<D> {
                 return false;
             }
             (Phase::Open(_), State::Closed) => {
-                if before != State::LastAck {
+                if !matches!(before, State::LastAck | State::TimeWait) {
                     conn.failure = Some(Failure::Reset);
                 }
                 self.finish(index);
@@ -513,7 +576,7 @@ impl<D: Device> Smoltcp<D> {
         let Some(conn) = self.slots.conn(index) else {
             return;
         };
-        let (key, (seq, ack)) = (conn.key, conn.last);
+        let (key, seq, ack) = (conn.key, conn.highest, conn.expected);
         self.finish(index);
         let place = self.waiting.add(key, seq, ack, self.now);
         self.table.insert(key, place | WAITING);
@@ -559,3 +622,7 @@ impl<D: Device> Smoltcp<D> {
         self.spare_tcp.push(conn.socket);
     }
 }
+
+#[cfg(test)]
+#[path = "conn_tests.rs"]
+mod tests;

@@ -80,6 +80,7 @@ pub(crate) struct Secrets {
     sequence: Keyed,
     ports: Keyed,
     counters: [u16; 16],
+    drawn: u64,
 }
 
 impl Secrets {
@@ -104,6 +105,7 @@ impl Secrets {
             sequence: derive(2),
             ports: derive(3),
             counters: [0; 16],
+            drawn: 0,
         }
     }
 
@@ -127,8 +129,18 @@ impl Secrets {
         let counter = &mut self.counters[(hash >> 60) as usize];
         let start = (hash as u32).wrapping_add(u32::from(*counter));
         *counter = counter.wrapping_add(1);
-        (0..PORTS).map(move |step| FIRST_PORT + (start.wrapping_add(step) % PORTS) as u16)
+        all_ports(start)
     }
+
+    /// All ports from a random one on (RFC 6056, algorithm 1).
+    pub(crate) fn any_port(&mut self) -> impl Iterator<Item = u16> + use<> {
+        self.drawn += 1;
+        all_ports(self.ports.hash_one(self.drawn) as u32)
+    }
+}
+
+fn all_ports(start: u32) -> impl Iterator<Item = u16> {
+    (0..PORTS).map(move |step| FIRST_PORT + (start.wrapping_add(step) % PORTS) as u16)
 }
 
 /// The multiplier and the increment of smoltcp's generator (its `rand.rs`), and the multiplier's inverse modulo 2^64.

@@ -17,9 +17,8 @@ const LARGEST_PACKET: usize = 65535;
 /// A TCP segment that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
-    pub(crate) flags: u8,
-    pub(crate) seq: u32,
-    pub(crate) ack: u32,
+    pub(crate) fields: wire::Answer,
+    /// Bytes of payload.
     pub(crate) payload: usize,
 }
 
@@ -160,14 +159,9 @@ impl Output {
             return (!too_large).then_some(offload);
         };
         if transport.tcp {
-            let (flags, seq, ack, payload) = transport.segment(frame);
-            self.sent = Some(Sent {
-                flags,
-                seq,
-                ack,
-                payload,
-            });
-            if flags & SYN != 0 && self.largest > self.limits.mtu {
+            let (fields, payload) = transport.segment(frame);
+            self.sent = Some(Sent { fields, payload });
+            if fields.flags & SYN != 0 && self.largest > self.limits.mtu {
                 let headers = if transport.v6 { 60 } else { 40 };
                 let most = self.limits.mtu.saturating_sub(headers) as u16;
                 wire::lower_mss(frame, transport.at, most);

@@ -130,8 +130,14 @@ pub(crate) struct Conn {
     pub(crate) segment: u16,
     /// One after the highest sequence number that was sent.
     pub(crate) highest: u32,
-    /// Sequence number and acknowledgement of what was sent last.
-    pub(crate) last: (u32, u32),
+    /// What was acknowledged last, and the window that was told then, as in the header.
+    pub(crate) acknowledged: (u32, u16),
+    /// The next sequence number of the peer's that has not come.
+    pub(crate) expected: u32,
+    /// Whether smoltcp sends keep-alive probes. It would send the first one at once: it is told when that is due.
+    pub(crate) probing: bool,
+    /// When a wrong reset may be questioned again.
+    pub(crate) question_at: Instant,
     /// When it is given up if nothing changes.
     pub(crate) give_up: Option<Instant>,
     /// When it is reset if not all is delivered.

@@ -172,6 +172,7 @@ impl<D: Device> Smoltcp<D> {
         let mut conn = Conn::new(socket, choice.local, peer, phase, self.now);
         conn.bound = bound;
         conn.options = options;
+        conn.probing = options.keep_alive.is_some();
         conn.isn = self.sequence(&conn.key, floor);
         conn.highest = conn.isn;
         conn.segment = self.output.largest_segment(peer.is_ipv6());
@@ -349,7 +350,10 @@ impl<D: Device> Smoltcp<D> {
                     TcpOption::NoDelay(on) => conn.socket.tcp().set_nagle_enabled(!on),
                     TcpOption::KeepAlive(each) => {
                         conn.heard = now;
-                        conn.socket.tcp().set_keep_alive(each.map(duration));
+                        conn.probing &= each.is_some();
+                        if each.is_none() || conn.probing {
+                            conn.socket.tcp().set_keep_alive(each.map(duration));
+                        }
                     }
                     TcpOption::Linger(_) => {}
                 }

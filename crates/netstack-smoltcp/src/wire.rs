@@ -417,23 +417,70 @@ impl Transport {
         usize::from(frame[self.at + 12] >> 4) * 4
     }
 
-    /// Flags, sequence number, acknowledgement and bytes of payload.
-    pub(crate) fn segment(self, frame: &[u8]) -> (u8, u32, u32, usize) {
+    /// The fields of a segment without its payload, and how long that is, in bytes.
+    pub(crate) fn segment(self, frame: &[u8]) -> (Answer, usize) {
         let tcp = &frame[self.at..];
+        let fields = Answer {
+            flags: tcp[13],
+            seq: u32_at(tcp, 4),
+            ack: u32_at(tcp, 8),
+            window: u16_at(tcp, 14),
+        };
         let payload = tcp.len().saturating_sub(self.tcp_header(frame));
-        (tcp[13], u32_at(tcp, 4), u32_at(tcp, 8), payload)
+        (fields, payload)
     }
 }
 
-/// The frame that answers `frame` with a bare acknowledgement, written into `reply`; returns its length. The TCP checksum is left open.
-pub(crate) fn acknowledge(
+/// A segment without payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) flags: u8,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    /// The window, as in the header.
+    pub(crate) window: u16,
+}
+
+impl Answer {
+    /// The reset that answers a segment for which there is no connection (RFC 9293, 3.10.7.1); none answers a reset.
+    pub(crate) fn reset(to: &Segment) -> Option<Self> {
+        let controls = u32::from(to.flags & SYN != 0) + u32::from(to.flags & FIN != 0);
+        let (flags, seq, ack) = match to.flags & (RST | ACK) {
+            0 => (
+                RST | ACK,
+                0,
+                to.seq.wrapping_add(to.payload as u32 + controls),
+            ),
+            ACK => (RST, to.ack, 0),
+            _ => return None,
+        };
+        Some(Self {
+            flags,
+            seq,
+            ack,
+            window: 0,
+        })
+    }
+}
+
+/// Bytes of a frame with an [`Answer`].
+pub(crate) fn answer_length(to: &Segment) -> usize {
+    let ip = if to.local.is_ipv6() {
+        IPV6_HEADER
+    } else {
+        IPV4_HEADER
+    };
+    ETHERNET_HEADER + ip + TCP_HEADER
+}
+
+/// Write the frame that answers `frame`. The TCP checksum is left open.
+pub(crate) fn answer(
     reply: &mut [u8],
     frame: &[u8],
     to: &Segment,
     from: HardwareAddress,
-    seq: u32,
-    ack: u32,
-) -> usize {
+    answer: Answer,
+) {
     reply[..6].copy_from_slice(&frame[6..12]);
     reply[6..12].copy_from_slice(&from);
     reply[12..14].copy_from_slice(&frame[12..14]);
@@ -458,8 +505,9 @@ pub(crate) fn acknowledge(
     let tcp = &mut ip[at..at + TCP_HEADER];
     tcp[..2].copy_from_slice(&to.local.port().to_be_bytes());
     tcp[2..4].copy_from_slice(&to.remote.port().to_be_bytes());
-    tcp[4..8].copy_from_slice(&seq.to_be_bytes());
-    tcp[8..12].copy_from_slice(&ack.to_be_bytes());
-    tcp[12..20].copy_from_slice(&[0x50, ACK, 0xff, 0xff, 0, 0, 0, 0]);
-    ETHERNET_HEADER + at + TCP_HEADER
+    tcp[4..8].copy_from_slice(&answer.seq.to_be_bytes());
+    tcp[8..12].copy_from_slice(&answer.ack.to_be_bytes());
+    tcp[12..14].copy_from_slice(&[0x50, answer.flags]);
+    tcp[14..16].copy_from_slice(&answer.window.to_be_bytes());
+    tcp[16..20].fill(0);
 }
