@@ -1,6 +1,7 @@
 //! smoltcp behind the contract of `netstack`, with what smoltcp leaves to its user.
 //!
-//! [`Smoltcp`] is a [`netstack::Stack`] over any [`netstack::Device`]; several can live in one process. `no_std` with `alloc`; no unsafe code.
+//! [`Smoltcp`] is a [`netstack::Stack`] over any [`netstack::Device`]; several can live in one process. `no_std` with `alloc`; no
+//! unsafe code.
 //!
 //! ```
 //! use netstack::{Cidr, Config, Net};
@@ -35,22 +36,32 @@
 //! # How it works
 //!
 //! smoltcp looks at all sockets of a set for each frame and for each poll. Here each socket has a set of its own. A frame's addresses and
-//! ports are read first, and a table with a keyed hash says whose it is; a socket is polled for output when something happened to it or its
-//! deadline has come. So the cost of a frame does not grow with the number of sockets (but for the memory that caches can't hold), and that
+//! ports are read first, and a table with a keyed hash says whose it is; a socket is polled for output when something happened to it
+//! or its
+//! deadline has come. So the cost of a frame does not grow with the number of sockets (but for the memory that caches can't hold),
+//! and that
 //! of a deadline grows as its logarithm.
 //!
-//! - **Listening**: a SYN that a listener has room for gets a socket made for it; one that it has no room for is dropped, and comes again.
+//! - **Listening**: a SYN that a listener has room for gets a socket made for it; one that it has no room for is dropped, and comes
+//!   again.
 //!   Connections that are being made count against the backlog with those that wait.
-//! - **Closing**: a socket that was given up goes on as an orphan. It is reset if bytes were not read or come later, if its linger time is
+//! - **Closing**: a socket that was given up goes on as an orphan. It is reset if bytes were not read or come later, if its linger
+//!   time is
 //!   over, or if for 60 seconds nothing is acknowledged or the peer's half stays open.
-//! - **TIME-WAIT** is a record of some 100 bytes without buffers, for 60 seconds; at most as many as `Limits::tcp_sockets` or 4096, the oldest
-//!   go first. A SYN with a higher sequence number opens the connection anew (RFC 6191), and a connect takes such a port if no other is left.
-//! - **Time-outs**: a connection that does not come about is given up after 60 seconds, one whose peer acknowledges nothing after 120, and with
+//! - **TIME-WAIT** is a record of some 100 bytes without buffers, for 60 seconds; at most as many as `Limits::tcp_sockets` or 4096,
+//!   the oldest
+//!     go first. A SYN with a higher sequence number opens the connection anew (RFC 6191), and a connect takes such a port if no
+//!   other is left.
+//! - **Time-outs**: a connection that does not come about is given up after 60 seconds, one whose peer acknowledges nothing after
+//!   120, and with
 //!   keep-alive one whose peer is silent for five intervals. A datagram whose neighbour does not answer is dropped after 3 seconds.
-//! - **Sequence numbers** are a keyed hash of the connection and a clock (RFC 6528), and ports are chosen by RFC 6056, algorithm 4. smoltcp's
-//!   own would be predictable: it draws them from a linear generator. It has no setting for them, but the generator's state can be chosen so
+//! - **Sequence numbers** are a keyed hash of the connection and a clock (RFC 6528), and ports are chosen by RFC 6056, algorithm 4.
+//!   smoltcp's
+//!     own would be predictable: it draws them from a linear generator. It has no setting for them, but the generator's state can be
+//!   chosen so
 //!   that it draws the number that is wanted, from an interface made for that one segment. (A test compares what is sent.)
-//! - **Checksums** are verified here, frame by frame, unless the device says that it did; those of TCP and UDP are written here or left to
+//! - **Checksums** are verified here, frame by frame, unless the device says that it did; those of TCP and UDP are written here or
+//!   left to
 //!   the device. If it cuts segments up, smoltcp writes large ones, and congestion is still controlled in segments of the real size.
 //! - **Memory**: a socket's buffers are allocated when one is needed and there is no spare one, and kept for the next when it is over.
 //!   `Limits::packet_memory` means nothing here: there is no common store of packets.
@@ -62,7 +73,8 @@
 //!
 //! # Limits
 //!
-//! README.md of this crate tells what smoltcp lacks. IP fragments are dropped, and a datagram must fit into the MTU. There is no loopback:
+//! README.md of this crate tells what smoltcp lacks. IP fragments are dropped, and a datagram must fit into the MTU. There is no
+//! loopback:
 //! a stack can't connect to itself. At most 7 addresses besides the link-local one, 128 neighbours, 8 routes.
 #![no_std]
 #![forbid(unsafe_code)]

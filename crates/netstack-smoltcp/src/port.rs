@@ -283,3 +283,75 @@ impl phy::TxToken for Swallow<'_> {
         write(self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use netstack::device::{Frame, Full};
+
+    #[derive(Default)]
+    struct Recorder {
+        sent: Vec<(usize, Option<PartialChecksum>, Option<Segmentation>)>,
+    }
+
+    impl Device for Recorder {
+        fn limits(&self) -> DeviceLimits {
+            DeviceLimits {
+                address: [2; 6],
+                mtu: 1500,
+                finishes_checksums: true,
+                segments: 60_000,
+                largest_received: 1500,
+            }
+        }
+
+        fn receive(&mut self) -> Option<Frame> {
+            None
+        }
+
+        fn transmit(&mut self, frame: Outgoing<'_>) -> Result<(), Full> {
+            self.sent
+                .push((frame.len(), frame.partial, frame.segmentation));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn large_segments_are_sent_with_how_to_cut_them() {
+        let mut device = Recorder::default();
+        let mut output = Output::new(device.limits());
+        let mut send = |segment: u16, length: usize, v6: bool| {
+            output.segment = segment;
+            output.emit(&mut device, length, |frame| {
+                let tcp = if v6 { 54 } else { 34 };
+                frame[12..15].copy_from_slice(if v6 {
+                    &[0x86, 0xdd, 0x60]
+                } else {
+                    &[8, 0, 0x45]
+                });
+                frame[if v6 { 20 } else { 23 }] = 6;
+                frame[tcp + 12] = 0x50;
+            });
+        };
+        send(1460, 1514, false);
+        send(1400, 10_000, false);
+        send(1440, 10_000, true);
+        // Without a connection there is no telling how to cut it.
+        send(0, 10_000, false);
+        let partial = |start| Some(PartialChecksum { start, offset: 16 });
+        let cut = |size, headers, ipv6| {
+            Some(Segmentation {
+                size,
+                headers,
+                ipv6,
+            })
+        };
+        let expected = [
+            (1514, partial(34), None),
+            (10_000, partial(34), cut(1400, 54, false)),
+            (10_000, partial(54), cut(1440, 74, true)),
+        ];
+        assert_eq!(device.sent, expected);
+    }
+}

@@ -267,6 +267,7 @@ fn a_datagram_for_nobody_on_the_link_blocks_for_a_while_only() {
     let world = world();
     let server = world.server.udp().unwrap();
     server.bind(at("[fd00::2]:7")).unwrap();
+    server.set_nonblocking(true);
     let client = world.client.udp().unwrap();
     client.bind(at("[::]:5")).unwrap();
     client.send_to(b"lost", at("[fd00::9]:7")).unwrap();
