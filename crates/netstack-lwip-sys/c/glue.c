@@ -378,8 +378,9 @@ int lw_input(void *received, u8_t *bytes, size_t size, int verified) {
     static const u8_t everybody[6] = {255, 255, 255, 255, 255, 255};
     u16_t type = (u16_t)(bytes[12] << 8 | bytes[13]);
     size_t length = size - SIZEOF_ETH_HDR;
-    /* etharp_input() looks at all of a packet that may be shorter. */
-    int cut = length > 0xffff || (type == ETHTYPE_ARP && length < SIZEOF_ETHARP_HDR);
+    /* lwIP looks at all of a header before it asks whether it is there. */
+    size_t least = type == ETHTYPE_IPV6 ? IP6_HLEN : type == ETHTYPE_ARP ? SIZEOF_ETHARP_HDR : IP_HLEN;
+    int cut = length > 0xffff || length < least;
     struct pbuf *p;
     int group = bytes[0] & 1, for_all = memcmp(bytes, everybody, 6) == 0;
     LINK_STATS_INC(link.recv);

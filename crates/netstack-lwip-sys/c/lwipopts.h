@@ -73,7 +73,7 @@ void lw_rust_free(void *memory);
 #define LWIP_ND6_ALLOW_RA_UPDATES 1
 #define ARP_TABLE_SIZE 64
 #define ARP_QUEUEING 1 /* more than one packet may wait for an address to be resolved */
-#define ARP_QUEUE_LEN 16
+#define ARP_QUEUE_LEN 128 /* a host may begin a hundred connections before we know its address */
 #define ETH_PAD_SIZE 0
 #define LWIP_CHECKSUM_ON_COPY 0 /* payload is mostly sent from where it is; the device sums it if it can */
 #define LWIP_CHKSUM_ALGORITHM 3 /* the one with 32-bit loads, unrolled: worth about a tenth of all time */

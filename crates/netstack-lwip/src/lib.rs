@@ -270,7 +270,8 @@ impl<D: Device> Lwip<D> {
                 break;
             };
             let udp = (number as usize).checked_sub(self.tcp.len());
-            if !memory && !(room && udp.is_some()) {
+            let fed = memory || (room && udp.is_some());
+            if !fed {
                 self.starved.push_back(number);
                 continue;
             }
