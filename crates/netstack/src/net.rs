@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::time::Duration;
 
@@ -29,6 +29,8 @@ pub struct Net<S> {
 struct Inner<S> {
     stack: RefCell<S>,
     platform: RefCell<Box<dyn Platform>>,
+    /// Whether the last poll has left something to do.
+    more: Cell<bool>,
 }
 
 impl<S> Clone for Net<S> {
@@ -46,6 +48,7 @@ impl<S: Stack> Net<S> {
             inner: Rc::new(Inner {
                 stack: RefCell::new(stack),
                 platform: RefCell::new(Box::new(platform)),
+                more: Cell::new(true),
             }),
         }
     }
@@ -87,14 +90,23 @@ impl<S: Stack> Net<S> {
     /// Poll the stack once, now; `true` if there may be more to do at once.
     pub fn poll(&self) -> bool {
         let now = self.now();
-        self.with(|stack| stack.poll(now))
+        let more = self.with(|stack| stack.poll(now));
+        self.inner.more.set(more);
+        more
     }
 
-    /// Poll, and if there was nothing to do wait until there may be, at most until `until`.
+    /// Wait until there may be something to do, at most until `until`, and poll.
+    ///
+    /// Nothing is waited for after the poll: what it brought is the caller's to see first.
     pub fn turn(&self, until: Option<Instant>) {
-        if self.poll() {
-            return;
+        if !self.inner.more.get() {
+            self.rest(until);
         }
+        self.poll();
+    }
+
+    /// Wait until there may be something to do, at most until `until`.
+    fn rest(&self, until: Option<Instant>) {
         let now = self.now();
         let due = self.with(|stack| stack.deadline(now));
         let until = match (due, until) {
@@ -121,25 +133,30 @@ impl<S: Stack> Net<S> {
         }
     }
 
-    /// Try `attempt` until it gives something; poll and wait in between.
+    /// Repeat `attempt` while it says `would_block`; poll and wait in between.
     ///
-    /// `patience` is how long; `None` for as long as it takes. Returns `None` when it is over.
-    pub(crate) fn block<T>(
+    /// `patience` is how long, then it is `timed_out`; `None` for as long as it takes; zero tries once and returns whatever comes.
+    pub(crate) fn wait<T, E: PartialEq>(
         &self,
         patience: Option<Duration>,
-        mut attempt: impl FnMut(&mut S) -> Option<T>,
-    ) -> Option<T> {
-        if let Some(result) = self.with(&mut attempt) {
-            return Some(result);
+        would_block: E,
+        timed_out: E,
+        mut attempt: impl FnMut(&mut S) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let first = self.with(&mut attempt);
+        let blocked = |result: &Result<T, E>| matches!(result, Err(error) if *error == would_block);
+        if patience == Some(Duration::ZERO) || !blocked(&first) {
+            return first;
         }
         let until = patience.map(|patience| self.now() + patience);
         loop {
             self.turn(until);
-            if let Some(result) = self.with(&mut attempt) {
-                return Some(result);
+            let result = self.with(&mut attempt);
+            if !blocked(&result) {
+                return result;
             }
             if until.is_some_and(|until| self.now() >= until) {
-                return None;
+                return Err(timed_out);
             }
         }
     }

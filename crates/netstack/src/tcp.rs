@@ -83,10 +83,14 @@ impl<S: Stack> TcpSocket<S> {
     ///
     /// None came, or the socket does not listen.
     pub fn accept(&self) -> Result<(Self, SocketAddr), AcceptError> {
-        self.wait(AcceptError::WouldBlock, AcceptError::TimedOut, |stack| {
-            stack.tcp_accept(self.id)
-        })
-        .map(|(id, peer)| (Self::new(self.net.clone(), id), peer))
+        self.net
+            .wait(
+                self.patience.get(),
+                AcceptError::WouldBlock,
+                AcceptError::TimedOut,
+                |stack| stack.tcp_accept(self.id),
+            )
+            .map(|(id, peer)| (Self::new(self.net.clone(), id), peer))
     }
 
     /// Connect. A non-blocking socket begins, says `WouldBlock`, and tells when it is called again, at best once it is writable.
@@ -95,9 +99,12 @@ impl<S: Stack> TcpSocket<S> {
     ///
     /// It did not come about, and why.
     pub fn connect(&self, peer: SocketAddr) -> Result<(), ConnectError> {
-        self.wait(ConnectError::WouldBlock, ConnectError::TimedOut, |stack| {
-            stack.tcp_connect(self.id, peer)
-        })
+        self.net.wait(
+            self.patience.get(),
+            ConnectError::WouldBlock,
+            ConnectError::TimedOut,
+            |stack| stack.tcp_connect(self.id, peer),
+        )
     }
 
     /// Send some bytes: as many as there is room for, at least one if there are any.
@@ -115,9 +122,12 @@ impl<S: Stack> TcpSocket<S> {
     ///
     /// As of [`TcpSocket::send`].
     pub fn send_vectored(&self, parts: &[&[u8]]) -> Result<usize, SendError> {
-        self.wait(SendError::WouldBlock, SendError::TimedOut, |stack| {
-            stack.tcp_send(self.id, parts)
-        })
+        self.net.wait(
+            self.patience.get(),
+            SendError::WouldBlock,
+            SendError::TimedOut,
+            |stack| stack.tcp_send(self.id, parts),
+        )
     }
 
     /// Send some bytes from where they are, without a copy if the stack can.
@@ -130,9 +140,12 @@ impl<S: Stack> TcpSocket<S> {
     ///
     /// If the range is not inside the bytes.
     pub fn send_shared(&self, bytes: &Shared, range: Range<usize>) -> Result<usize, SendError> {
-        self.wait(SendError::WouldBlock, SendError::TimedOut, |stack| {
-            stack.tcp_send_shared(self.id, bytes, range.clone())
-        })
+        self.net.wait(
+            self.patience.get(),
+            SendError::WouldBlock,
+            SendError::TimedOut,
+            |stack| stack.tcp_send_shared(self.id, bytes, range.clone()),
+        )
     }
 
     /// Send all bytes, however often that means waiting.
@@ -173,9 +186,12 @@ impl<S: Stack> TcpSocket<S> {
     ///
     /// If `look` returns more than it was shown, or uses the stack.
     pub fn recv_with(&self, mut look: impl FnMut(&[u8]) -> usize) -> Result<usize, RecvError> {
-        self.wait(RecvError::WouldBlock, RecvError::TimedOut, |stack| {
-            stack.tcp_receive(self.id, &mut look)
-        })
+        self.net.wait(
+            self.patience.get(),
+            RecvError::WouldBlock,
+            RecvError::TimedOut,
+            |stack| stack.tcp_receive(self.id, &mut look),
+        )
     }
 
     /// Look at what has arrived without taking it, at most a buffer full.
@@ -246,24 +262,6 @@ impl<S: Stack> TcpSocket<S> {
     /// What can be done with it without waiting.
     pub fn readiness(&self) -> Readiness {
         self.net.with(|stack| stack.readiness(self.id))
-    }
-
-    /// Repeat while it would block, as long as this socket is willing to wait.
-    fn wait<T, E: Copy + PartialEq>(
-        &self,
-        would_block: E,
-        timed_out: E,
-        mut attempt: impl FnMut(&mut S) -> Result<T, E>,
-    ) -> Result<T, E> {
-        if self.patience.get() == Some(Duration::ZERO) {
-            return self.net.with(attempt);
-        }
-        self.net
-            .block(self.patience.get(), |stack| match attempt(stack) {
-                Err(error) if error == would_block => None,
-                result => Some(result),
-            })
-            .unwrap_or(Err(timed_out))
     }
 }
 

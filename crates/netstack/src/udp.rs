@@ -104,9 +104,12 @@ impl<S: Stack> UdpSocket<S> {
         parts: &[&[u8]],
         peer: Option<SocketAddr>,
     ) -> Result<(), UdpSendError> {
-        self.wait(UdpSendError::WouldBlock, UdpSendError::TimedOut, |stack| {
-            stack.udp_send(self.id, parts, peer)
-        })
+        self.net.wait(
+            self.patience.get(),
+            UdpSendError::WouldBlock,
+            UdpSendError::TimedOut,
+            |stack| stack.udp_send(self.id, parts, peer),
+        )
     }
 
     /// Receive a datagram into `buffer`: how many bytes it has and who sent it. What does not fit is lost, and counts.
@@ -137,25 +140,35 @@ impl<S: Stack> UdpSocket<S> {
         mut look: impl FnMut(&[u8], SocketAddr) -> T,
     ) -> Result<T, UdpRecvError> {
         let mut seen = None;
-        self.wait(UdpRecvError::WouldBlock, UdpRecvError::TimedOut, |stack| {
-            stack.udp_receive(self.id, &mut |bytes, sender| {
-                seen = Some(look(bytes, sender));
-                true
-            })
-        })?;
+        self.net.wait(
+            self.patience.get(),
+            UdpRecvError::WouldBlock,
+            UdpRecvError::TimedOut,
+            |stack| {
+                stack.udp_receive(self.id, &mut |bytes, sender| {
+                    seen = Some(look(bytes, sender));
+                    true
+                })
+            },
+        )?;
         seen.ok_or(UdpRecvError::WouldBlock)
     }
 
     fn receive(&self, buffer: &mut [u8], take: bool) -> Result<(usize, SocketAddr), UdpRecvError> {
         let mut seen = None;
-        self.wait(UdpRecvError::WouldBlock, UdpRecvError::TimedOut, |stack| {
-            stack.udp_receive(self.id, &mut |bytes, sender| {
-                let size = bytes.len().min(buffer.len());
-                buffer[..size].copy_from_slice(&bytes[..size]);
-                seen = Some((bytes.len(), sender));
-                take
-            })
-        })?;
+        self.net.wait(
+            self.patience.get(),
+            UdpRecvError::WouldBlock,
+            UdpRecvError::TimedOut,
+            |stack| {
+                stack.udp_receive(self.id, &mut |bytes, sender| {
+                    let size = bytes.len().min(buffer.len());
+                    buffer[..size].copy_from_slice(&bytes[..size]);
+                    seen = Some((bytes.len(), sender));
+                    take
+                })
+            },
+        )?;
         seen.ok_or(UdpRecvError::WouldBlock)
     }
 
@@ -172,24 +185,6 @@ impl<S: Stack> UdpSocket<S> {
     /// What can be done with it without waiting.
     pub fn readiness(&self) -> Readiness {
         self.net.with(|stack| stack.readiness(self.id))
-    }
-
-    /// Repeat while it would block, as long as this socket is willing to wait.
-    fn wait<T, E: Copy + PartialEq>(
-        &self,
-        would_block: E,
-        timed_out: E,
-        mut attempt: impl FnMut(&mut S) -> Result<T, E>,
-    ) -> Result<T, E> {
-        if self.patience.get() == Some(Duration::ZERO) {
-            return self.net.with(attempt);
-        }
-        self.net
-            .block(self.patience.get(), |stack| match attempt(stack) {
-                Err(error) if error == would_block => None,
-                result => Some(result),
-            })
-            .unwrap_or(Err(timed_out))
     }
 }
 

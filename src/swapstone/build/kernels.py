@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import re
 import struct
 import zlib
 from collections.abc import Callable
@@ -25,6 +26,7 @@ _ARM_SIGNATURE = (0x24, b"\x18\x28\x6f\x01")  # the zImage magic, arch/arm/boot/
 _TALKS = b"Kernel command line: "  # init/main.c prints it; a kernel without CONFIG_PRINTK holds no such text
 _UNPACKS = b"nitramfs unpacking failed"  # init/initramfs.c, which is only built with CONFIG_BLK_DEV_INITRD
 _VERSION = "Linux version "
+_LONGEST_BANNER = 512
 _XEN_PVH_NOTE = 18  # XEN_ELFNOTE_PHYS32_ENTRY
 
 
@@ -158,12 +160,14 @@ def _notes(data: bytes) -> list[tuple[bytes, int]]:
 def _banner_of_x86(data: bytes) -> str:
     """Return the version in a bzImage's header: its pointer is at 0x20e, relative to 0x200. It lacks the banner's first two words."""
     (pointer,) = struct.unpack_from("<H", data, 0x20E)
-    return _VERSION + _text(data[pointer + 0x200 : pointer + 0x200 + 200]) if pointer else ""
+    return _VERSION + _text(data[pointer + 0x200 : pointer + 0x200 + _LONGEST_BANNER]) if pointer else ""
 
 
 def _banner(data: bytes) -> str:
-    at = data.find(_VERSION.encode())
-    return _text(data[at : at + 200]) if at >= 0 else ""
+    """Return the version in a plain kernel. Since Linux 6.1 its file may hold an earlier one too, without the number of the build."""
+    starts = [found.start() for found in re.finditer(re.escape(_VERSION.encode()), data)]
+    texts = [_text(data[at : at + _LONGEST_BANNER]) for at in starts]
+    return next((text for text in texts if re.search(r" #\d", text)), texts[0] if texts else "")
 
 
 def _text(data: bytes) -> str:

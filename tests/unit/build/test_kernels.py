@@ -77,6 +77,13 @@ def test_other_architectures_are_known_by_their_headers(
         assert kernel.banner == "Linux version 6.1.0-test (somebody) #1 SMP"
 
 
+def test_the_banner_is_the_one_that_the_kernel_will_say(tmp_path: Path) -> None:
+    early = b"Linux version 6.1.0-test (somebody) # SMP\n\0"
+    data = elf(62)
+    assert read_kernel(written(tmp_path, data.replace(BANNER, early + BANNER))).banner.endswith(" #1 SMP")
+    assert read_kernel(written(tmp_path, data.replace(BANNER, early))).banner.endswith(" # SMP"), "better than none"
+
+
 def test_a_plain_kernel_is_known_by_its_machine(tmp_path: Path) -> None:
     assert read_kernel(written(tmp_path, elf(62))).architecture == "x86_64"
     assert read_kernel(written(tmp_path, elf(183, None))).architecture == "aarch64"

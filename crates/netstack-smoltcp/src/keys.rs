@@ -1,0 +1,219 @@
+//! What must not be guessed: hashes, ports and initial sequence numbers, all from the seed.
+
+use core::hash::{BuildHasher, Hash, Hasher};
+use core::net::{IpAddr, SocketAddr};
+
+use hashbrown::HashMap;
+use siphasher::sip::SipHasher13;
+
+/// What is looked up: a connection, or the port that a socket is bound to (then without a remote side).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key([u8; 37]);
+
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write(&self.0);
+    }
+}
+
+/// Which table a key is of; all are one, so that there is one to grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Realm {
+    /// A TCP connection.
+    Connection = 1,
+    /// A port that a TCP socket is bound to.
+    TcpPort = 2,
+    /// A port that a UDP socket is bound to.
+    UdpPort = 3,
+}
+
+fn octets(address: IpAddr) -> [u8; 16] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
+}
+
+impl Key {
+    pub(crate) fn connection(local: SocketAddr, remote: SocketAddr) -> Self {
+        let mut key = Self::port(Realm::Connection, local.ip(), local.port());
+        key.0[17..33].copy_from_slice(&octets(remote.ip()));
+        key.0[35..].copy_from_slice(&remote.port().to_be_bytes());
+        key
+    }
+
+    pub(crate) fn port(realm: Realm, address: IpAddr, port: u16) -> Self {
+        let mut key = [0; 37];
+        key[0] = realm as u8;
+        key[1..17].copy_from_slice(&octets(address));
+        key[33..35].copy_from_slice(&port.to_be_bytes());
+        Self(key)
+    }
+}
+
+/// A keyed hash: who doesn't know the key can't make keys collide.
+#[derive(Clone, Debug)]
+pub(crate) struct Keyed {
+    keys: (u64, u64),
+}
+
+impl BuildHasher for Keyed {
+    type Hasher = SipHasher13;
+
+    fn build_hasher(&self) -> SipHasher13 {
+        SipHasher13::new_with_keys(self.keys.0, self.keys.1)
+    }
+}
+
+/// The table of all connections, times of waiting, and ports.
+pub(crate) type Table = HashMap<Key, u32, Keyed>;
+
+/// The first and the last of the ports that are chosen (RFC 6335, section 6).
+pub(crate) const FIRST_PORT: u16 = 49152;
+/// How many of them there are.
+pub(crate) const PORTS: u32 = 65536 - FIRST_PORT as u32;
+
+/// What is drawn from the seed.
+#[derive(Clone, Debug)]
+pub(crate) struct Secrets {
+    table: Keyed,
+    sequence: Keyed,
+    ports: Keyed,
+    counters: [u16; 16],
+}
+
+impl Secrets {
+    pub(crate) fn new(seed: &[u8; 32]) -> Self {
+        let word = |at: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&seed[at..at + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        let root = Keyed {
+            keys: (word(0), word(8)),
+        };
+        let (more, less) = (word(16), word(24));
+        let derive = |name: u64| Keyed {
+            keys: (
+                root.hash_one((name, more, less, 0u8)),
+                root.hash_one((name, more, less, 1u8)),
+            ),
+        };
+        Self {
+            table: derive(1),
+            sequence: derive(2),
+            ports: derive(3),
+            counters: [0; 16],
+        }
+    }
+
+    pub(crate) fn table(&self) -> Table {
+        Table::with_hasher(self.table.clone())
+    }
+
+    /// A number that smoltcp may draw other things from than sequence numbers.
+    pub(crate) fn number(&self) -> u64 {
+        self.table.hash_one(0u8)
+    }
+
+    /// The initial sequence number of a connection (RFC 6528): a keyed hash of it, plus a clock of 4 microseconds.
+    pub(crate) fn sequence(&self, connection: &Key, micros: u64) -> u32 {
+        (self.sequence.hash_one(connection) as u32).wrapping_add((micros / 4) as u32)
+    }
+
+    /// The ports for connections that look alike but for their own port, in the order in which to try them (RFC 6056, algorithm 4).
+    pub(crate) fn ports(&mut self, peer: &Key) -> impl Iterator<Item = u16> + use<> {
+        let hash = self.ports.hash_one(peer);
+        let counter = &mut self.counters[(hash >> 60) as usize];
+        let start = (hash as u32).wrapping_add(u32::from(*counter));
+        *counter = counter.wrapping_add(1);
+        (0..PORTS).map(move |step| FIRST_PORT + (start.wrapping_add(step) % PORTS) as u16)
+    }
+}
+
+/// The multiplier and the increment of smoltcp's generator (its `rand.rs`), and the multiplier's inverse modulo 2^64.
+const MULTIPLIER: u64 = 0xbb2e_fcec_3c39_611d;
+const INCREMENT: u64 = 0x7590_ef39;
+const INVERSE: u64 = inverse(MULTIPLIER);
+
+/// Newton's iteration: each step doubles the bits that are right, of which there are three at first.
+const fn inverse(number: u64) -> u64 {
+    let mut inverse = number;
+    let mut step = 0;
+    while step < 5 {
+        inverse = inverse.wrapping_mul(2u64.wrapping_sub(number.wrapping_mul(inverse)));
+        step += 1;
+    }
+    inverse
+}
+
+fn before(state: u64) -> u64 {
+    state.wrapping_sub(INCREMENT).wrapping_mul(INVERSE)
+}
+
+fn draw(state: u64) -> u32 {
+    (state >> (29 - (state >> 61))) as u32
+}
+
+/// The seed with which a fresh smoltcp interface draws `sequence` as its first initial sequence number.
+///
+/// smoltcp draws these from a linear generator, whose next number can be computed from few of the ones before. Its state can be chosen,
+/// though: an interface draws 16 bits when it is made (and again while they are 0), and a sequence number next.
+pub(crate) fn seed_for(sequence: u32) -> u64 {
+    for low in 0u64.. {
+        let first = before(u64::from(sequence) << 29 | low);
+        let identification = draw(first);
+        if (identification ^ identification >> 16) as u16 != 0 {
+            return before(first);
+        }
+    }
+    unreachable!(
+        "of the states that give a sequence number, most follow one that gives a number that is not 0"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_generator_is_inverted() {
+        assert_eq!(MULTIPLIER.wrapping_mul(INVERSE), 1);
+        for sequence in [0, 1, 0x8000_0000, u32::MAX, 0xdead_beef] {
+            let seed = seed_for(sequence);
+            let next = |state: u64| state.wrapping_mul(MULTIPLIER).wrapping_add(INCREMENT);
+            assert_eq!(draw(next(next(seed))), sequence);
+        }
+    }
+
+    #[test]
+    fn sequence_numbers_follow_the_clock_of_each_connection() {
+        let secrets = Secrets::new(&[7; 32]);
+        let key = |port| {
+            Key::connection(
+                "10.0.0.1:80".parse().unwrap(),
+                SocketAddr::new("10.0.0.2".parse().unwrap(), port),
+            )
+        };
+        let (one, other) = (secrets.sequence(&key(1), 0), secrets.sequence(&key(2), 0));
+        assert_ne!(one, other);
+        assert_eq!(secrets.sequence(&key(1), 4000), one.wrapping_add(1000));
+        assert_ne!(Secrets::new(&[8; 32]).sequence(&key(1), 0), one);
+        assert_eq!(Secrets::new(&[7; 32]).sequence(&key(1), 0), one);
+    }
+
+    #[test]
+    fn every_port_is_tried_once() {
+        let mut secrets = Secrets::new(&[3; 32]);
+        let key = Key::port(Realm::TcpPort, "10.0.0.1".parse().unwrap(), 80);
+        let mut seen = std::collections::BTreeSet::new();
+        let first = secrets.ports(&key).next().unwrap();
+        assert!(
+            secrets
+                .ports(&key)
+                .all(|port| port >= FIRST_PORT && seen.insert(port))
+        );
+        assert_eq!(seen.len(), PORTS as usize);
+        assert_ne!(secrets.ports(&key).next().unwrap(), first);
+    }
+}

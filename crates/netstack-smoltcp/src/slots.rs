@@ -1,0 +1,318 @@
+//! The table of sockets, and what is known of each.
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use netstack::{Instant, Readiness, SocketId};
+use smoltcp::iface::{SocketHandle, SocketSet};
+use smoltcp::socket::{tcp, udp};
+use smoltcp::storage::PacketMetadata;
+
+use crate::keys::Key;
+
+/// Settings of a TCP socket, kept before there is a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) nodelay: bool,
+    pub(crate) keep_alive: Option<Duration>,
+    pub(crate) linger: Option<Duration>,
+}
+
+/// A socket that listens.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    pub(crate) local: SocketAddr,
+    pub(crate) backlog: usize,
+    /// Connections that are being made.
+    pub(crate) half_open: usize,
+    /// Connections that wait to be accepted.
+    pub(crate) ready: VecDeque<u32>,
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// We asked for it.
+    Connecting,
+    /// A peer asked for it, of the listener in this slot.
+    Handshaking(u32),
+    /// It is there; it waits to be accepted by the listener in this slot, or has an owner, or had one.
+    Open(Option<u32>),
+    /// It is over, and smoltcp does nothing for it any more; what has arrived can still be read.
+    Over,
+}
+
+/// Why a connection failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    Refused,
+    Reset,
+    TimedOut,
+    Unreachable,
+}
+
+/// A TCP socket of smoltcp's, alone in its set, so that smoltcp looks at no other when it looks for this one.
+#[derive(Debug)]
+pub(crate) struct TcpSet {
+    pub(crate) set: SocketSet<'static>,
+    handle: SocketHandle,
+}
+
+impl TcpSet {
+    pub(crate) fn new(receive: usize, send: usize) -> Self {
+        let buffer = |size| tcp::SocketBuffer::new(vec![0; size]);
+        let mut set = SocketSet::new(Vec::with_capacity(1));
+        let handle = set.add(tcp::Socket::new(buffer(receive), buffer(send)));
+        Self { set, handle }
+    }
+
+    /// Make it as good as new, without giving its buffers away.
+    pub(crate) fn renew(&mut self, options: Options) {
+        // What smoltcp remembers of the neighbour lies beside the socket, and goes when it is taken out.
+        if let smoltcp::socket::Socket::Tcp(mut socket) = self.set.remove(self.handle) {
+            socket.abort();
+            socket.set_congestion_control(CONGESTION_CONTROL);
+            socket.set_timeout(None);
+            socket.set_nagle_enabled(!options.nodelay);
+            socket.set_keep_alive(options.keep_alive.map(duration));
+            self.handle = self.set.add(socket);
+        }
+    }
+
+    pub(crate) fn tcp(&mut self) -> &mut tcp::Socket<'static> {
+        self.set.get_mut(self.handle)
+    }
+
+    pub(crate) fn look(&self) -> &tcp::Socket<'static> {
+        self.set.get(self.handle)
+    }
+}
+
+#[cfg(feature = "std")]
+const CONGESTION_CONTROL: tcp::CongestionControl = tcp::CongestionControl::Cubic;
+#[cfg(not(feature = "std"))]
+const CONGESTION_CONTROL: tcp::CongestionControl = tcp::CongestionControl::Reno;
+
+/// As smoltcp counts time.
+pub(crate) fn duration(duration: Duration) -> smoltcp::time::Duration {
+    smoltcp::time::Duration::from_micros(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    pub(crate) socket: TcpSet,
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) key: Key,
+    pub(crate) phase: Phase,
+    /// Whether it was ever there.
+    pub(crate) came_about: bool,
+    /// Whether its owner knows that.
+    pub(crate) told: bool,
+    pub(crate) failure: Option<Failure>,
+    pub(crate) shut_read: bool,
+    pub(crate) shut_write: bool,
+    /// A reset is on its way.
+    pub(crate) aborting: bool,
+    /// Its owner is gone.
+    pub(crate) orphan: bool,
+    /// The state that smoltcp had it in when that was last looked at.
+    pub(crate) state: tcp::State,
+    pub(crate) options: Options,
+    /// The port that is bound for it.
+    pub(crate) bound: Option<Key>,
+    pub(crate) isn: u32,
+    /// The largest payload of its segments, in bytes.
+    pub(crate) segment: u16,
+    /// One after the highest sequence number that was sent.
+    pub(crate) highest: u32,
+    /// Sequence number and acknowledgement of what was sent last.
+    pub(crate) last: (u32, u32),
+    /// When it is given up if nothing changes.
+    pub(crate) give_up: Option<Instant>,
+    /// When it is reset if not all is delivered.
+    pub(crate) linger_until: Option<Instant>,
+    /// When its peer was last heard.
+    pub(crate) heard: Instant,
+    /// What was still to be delivered when that was last looked at, in bytes.
+    pub(crate) undelivered: usize,
+}
+
+/// A UDP socket.
+#[derive(Debug)]
+pub(crate) struct Udp {
+    pub(crate) socket: UdpSet,
+    pub(crate) local: Option<SocketAddr>,
+    pub(crate) bound: Option<Key>,
+    pub(crate) peer: Option<SocketAddr>,
+    /// Datagrams that wait to be read.
+    pub(crate) received: usize,
+    /// Datagrams that wait to be sent.
+    pub(crate) unsent: usize,
+    /// When the one that waits to be sent is given up.
+    pub(crate) give_up: Option<Instant>,
+}
+
+/// A UDP socket of smoltcp's, alone in its set.
+#[derive(Debug)]
+pub(crate) struct UdpSet {
+    pub(crate) set: SocketSet<'static>,
+    handle: SocketHandle,
+}
+
+impl UdpSet {
+    /// Hold so many datagrams each way, of at most `size` bytes.
+    pub(crate) fn new(datagrams: usize, size: usize) -> Self {
+        // One more of each, because a datagram lies in one piece: the end of the ring may be too small for it.
+        let buffer = || {
+            udp::PacketBuffer::new(
+                vec![PacketMetadata::EMPTY; datagrams + 2],
+                vec![0; (datagrams + 1) * size],
+            )
+        };
+        let mut set = SocketSet::new(Vec::with_capacity(1));
+        let handle = set.add(udp::Socket::new(buffer(), buffer()));
+        Self { set, handle }
+    }
+
+    pub(crate) fn udp(&mut self) -> &mut udp::Socket<'static> {
+        self.set.get_mut(self.handle)
+    }
+
+    /// Make it as good as new.
+    pub(crate) fn renew(&mut self) {
+        if let smoltcp::socket::Socket::Udp(mut socket) = self.set.remove(self.handle) {
+            socket.close();
+            self.handle = self.set.add(socket);
+        }
+    }
+}
+
+/// What is in a place of the table.
+#[derive(Debug)]
+pub(crate) enum Kind {
+    Free,
+    /// A TCP socket that does nothing yet.
+    New {
+        local: Option<SocketAddr>,
+        bound: Option<Key>,
+        options: Options,
+    },
+    Listener(Listener, Key),
+    Conn(Conn),
+    Udp(Udp),
+}
+
+/// A place in the table.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) kind: Kind,
+    pub(crate) generation: u32,
+    /// Whether somebody knows its id.
+    pub(crate) owned: bool,
+    /// Whether it is in the queue of events.
+    pub(crate) queued: bool,
+    /// Whether it is in the queue of sockets that may have something to send.
+    pub(crate) dirty: bool,
+    /// Whether it waits for a neighbour to be found.
+    pub(crate) awaiting: bool,
+    /// What it was ready for when that was last looked at.
+    pub(crate) seen: Readiness,
+}
+
+/// The table of sockets.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+impl Slots {
+    /// Put something in; returns its place.
+    pub(crate) fn add(&mut self, kind: Kind, owned: bool) -> u32 {
+        if let Some(index) = self.free.pop() {
+            let slot = &mut self.slots[index as usize];
+            slot.kind = kind;
+            slot.owned = owned;
+            slot.seen = Readiness::NONE;
+            return index;
+        }
+        self.slots.push(Slot {
+            kind,
+            generation: 0,
+            owned,
+            queued: false,
+            dirty: false,
+            awaiting: false,
+            seen: Readiness::NONE,
+        });
+        // So that removing allocates nothing.
+        self.free.reserve(self.slots.len());
+        self.slots.len() as u32 - 1
+    }
+
+    /// Take out what is in a place; nobody's id leads there any more.
+    pub(crate) fn remove(&mut self, index: u32) -> Kind {
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.owned = false;
+        self.free.push(index);
+        core::mem::replace(&mut slot.kind, Kind::Free)
+    }
+
+    /// Nobody's id leads to it any more, but it goes on.
+    pub(crate) fn disown(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize];
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.owned = false;
+    }
+
+    pub(crate) fn at(&mut self, index: u32) -> &mut Slot {
+        &mut self.slots[index as usize]
+    }
+
+    pub(crate) fn look(&self, index: u32) -> &Slot {
+        &self.slots[index as usize]
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// Where an id leads.
+    pub(crate) fn find(&self, id: SocketId) -> Option<&Slot> {
+        let slot = self.slots.get(id.index as usize)?;
+        (slot.generation == id.generation && slot.owned).then_some(slot)
+    }
+
+    /// Where an id leads.
+    pub(crate) fn find_mut(&mut self, id: SocketId) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut(id.index as usize)?;
+        (slot.generation == id.generation && slot.owned).then_some(slot)
+    }
+
+    pub(crate) fn id(&self, index: u32) -> SocketId {
+        SocketId {
+            index,
+            generation: self.slots[index as usize].generation,
+        }
+    }
+
+    pub(crate) fn conn(&mut self, index: u32) -> Option<&mut Conn> {
+        match &mut self.slots.get_mut(index as usize)?.kind {
+            Kind::Conn(conn) => Some(conn),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn listener(&mut self, index: u32) -> Option<&mut Listener> {
+        match &mut self.slots.get_mut(index as usize)?.kind {
+            Kind::Listener(listener, _) => Some(listener),
+            _ => None,
+        }
+    }
+}
