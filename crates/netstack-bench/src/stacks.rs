@@ -1,11 +1,13 @@
 //! The stacks that this build has.
 
 use std::error::Error;
+use std::io::Read;
 use std::sync::atomic::AtomicBool;
 
-use netstack::{Net, Platform, Stack};
+use netstack::{Config, Net, Platform, Stack};
 use netstack_kernel::{Buffers, Kernel};
-use serde_json::Value;
+use netstack_tap::{Counters, Settings, Tap, TapPlatform};
+use serde_json::{Value, json};
 
 use crate::options::Options;
 use crate::{app, report, roles};
@@ -20,7 +22,19 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
                 Buffers::Kernels
             };
             let (kernel, platform) = Kernel::new(options.limits, buffers)?;
-            over(kernel, platform, Value::Null, options, stop)
+            over(kernel, platform, |_| Value::Null, options, stop)
+        }
+        #[cfg(feature = "smoltcp")]
+        "smoltcp" => {
+            let (tap, platform) = device(options)?;
+            let stack = netstack_smoltcp::Smoltcp::new(tap, &config(options)?)?;
+            over(
+                stack,
+                platform,
+                |stack| counted(stack.device().counters()),
+                options,
+                stop,
+            )
         }
         other => Err(format!("unavailable: this build has no stack {other}").into()),
     }
@@ -29,7 +43,7 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
 fn over<S: Stack>(
     stack: S,
     platform: impl Platform + 'static,
-    device: Value,
+    device: impl FnOnce(&S) -> Value,
     options: &Options,
     stop: &AtomicBool,
 ) -> Result<(), Box<dyn Error>> {
@@ -37,7 +51,43 @@ fn over<S: Stack>(
     let mut app = roles::make(&net, options)?;
     let start = report::begin(options)?;
     let outcome = app::run(&net, app.as_mut(), options.time, stop);
-    let said = net.with(|stack| (stack.capabilities(), stack.statistics()));
+    let (said, device) = net.with(|stack| {
+        let said = (stack.capabilities(), stack.statistics());
+        (said, device(stack))
+    });
     report::end(options, &start, &outcome, said, device)?;
     Ok(())
+}
+
+/// Open the TAP that was named.
+fn device(options: &Options) -> Result<(Tap, TapPlatform), Box<dyn Error>> {
+    let name = options
+        .tap
+        .as_deref()
+        .ok_or("this stack needs a device: --tap and --address")?;
+    let tap = Tap::open(&Settings {
+        mtu: options.mtu,
+        offload: options.offload,
+        frames: options.frames,
+        ..Settings::new(name)
+    })
+    .map_err(|error| format!("the TAP {name}: {error}"))?;
+    let platform = TapPlatform::new(&tap)?;
+    Ok((tap, platform))
+}
+
+fn config(options: &Options) -> Result<Config, Box<dyn Error>> {
+    let mut seed = [7; 32];
+    if options.random {
+        std::fs::File::open("/dev/urandom")?.read_exact(&mut seed)?;
+    }
+    Ok(Config {
+        gateway_v4: options.gateway,
+        limits: options.limits,
+        ..Config::new(&options.addresses, seed)
+    })
+}
+
+fn counted(counters: Counters) -> Value {
+    json!({"dropped_in": counters.dropped_in, "refused_out": counters.refused_out})
 }

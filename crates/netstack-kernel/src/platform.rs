@@ -21,8 +21,6 @@ pub struct Watch {
 struct State {
     events: Vec<epoll::Event>,
     brought: bool,
-    /// The last poll took what a wait had brought: the wait that follows asks the kernel, so the next poll does not.
-    taken: bool,
 }
 
 impl fmt::Debug for Watch {
@@ -38,7 +36,6 @@ impl Watch {
             state: RefCell::new(State {
                 events: Vec::with_capacity(BATCH),
                 brought: false,
-                taken: false,
             }),
         })
     }
@@ -46,7 +43,7 @@ impl Watch {
     fn wait(&self, timeout: Option<&Timespec>) {
         let mut state = self.state.borrow_mut();
         if state.brought {
-            return; // what was brought last has not been taken yet
+            return; // what was brought has not been taken yet
         }
         state.events.clear();
         let spare = rustix::buffer::spare_capacity(&mut state.events);
@@ -57,21 +54,14 @@ impl Watch {
 
     /// Give out the events that are there; `true` if there may be more at once.
     pub fn take(&self, mut each: impl FnMut(epoll::Event)) -> bool {
-        {
-            let mut state = self.state.borrow_mut();
-            if !state.brought && std::mem::take(&mut state.taken) {
-                return false;
-            }
-            state.taken = state.brought;
-        }
         self.wait(Some(&Timespec::default()));
         let mut state = self.state.borrow_mut();
         state.brought = false;
-        let some = !state.events.is_empty();
+        let full = state.events.len() == BATCH;
         for event in state.events.drain(..) {
             each(event);
         }
-        some
+        full
     }
 }
 

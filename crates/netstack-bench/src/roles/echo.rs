@@ -49,10 +49,10 @@ impl<S: Stack> Server<S> {
     }
 
     fn serve(&mut self, id: SocketId) {
-        if let Some(connection) = self.connections.get(id) {
-            if !connection.advance(&mut self.buffer, &mut self.outcome) {
-                self.connections.take(id);
-            }
+        if let Some(connection) = self.connections.get(id)
+            && !connection.advance(&mut self.buffer, &mut self.outcome)
+        {
+            self.connections.take(id);
         }
     }
 }

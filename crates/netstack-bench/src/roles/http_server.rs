@@ -388,10 +388,10 @@ impl Memory {
 impl Common {
     /// The head of an answer of so many bytes, which is usually the same as last time.
     fn head_of(&mut self, size: u64, keep_alive: bool) -> Shared {
-        if let Some((of, head)) = &self.last_head {
-            if *of == (size, keep_alive) {
-                return Shared::clone(head);
-            }
+        if let Some((of, head)) = &self.last_head
+            && *of == (size, keep_alive)
+        {
+            return Shared::clone(head);
         }
         let mut head = Vec::new();
         http::head(&mut head, "200 OK", size, keep_alive);
