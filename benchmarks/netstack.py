@@ -1,10 +1,10 @@
 """Network stacks under the same servers and clients, beside the kernel's own.
 
-The server runs on a stack in a network namespace that is made for each run and removed after it: over a TAP, or, for the kernel, over a
-pair of veth. The client is always the kernel's: ab, wrk, or our own. Where there are two CPUs each has its own. Stacks, settings and workloads come
-in a random order by block. CPU is the server's, per request (of bulk, per megabyte): a write to a TAP runs the client's receive path
-inside it, so the user part stands apart. Latencies of ab have p99 at most and wrk's too; our own client's go to p99.99. They are of a
-closed loop: a slow answer delays the requests after it instead of adding to them.
+The server runs on a stack in a network namespace that is made for each run and removed after it: over a TAP, or, for the kernel,
+over a pair of veth. The client is always the kernel's: ab, wrk, or our own. Where there are two CPUs each has its own. Stacks,
+settings and workloads come in a random order by block. CPU is the server's, per request (of bulk, per megabyte): a write to a TAP
+runs the client's receive path inside it, so the user part stands apart. Latencies of ab and of wrk end at p99; our own client's go
+to p99.99. All are of a closed loop: a slow answer delays the requests after it instead of adding to them.
 """
 
 from __future__ import annotations
