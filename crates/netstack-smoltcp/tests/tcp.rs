@@ -194,7 +194,10 @@ fn linger_resets_at_once_or_in_time() {
     world.millis(200);
     assert_eq!(count(&world.client).orphans, 0);
     let (read, end) = drain(&server);
-    assert_eq!((read.len() < sent + more, end), (true, Err(RecvError::Reset)));
+    assert_eq!(
+        (read.len() < sent + more, end),
+        (true, Err(RecvError::Reset))
+    );
     assert_eq!(read.len(), 64 << 10);
 }
 
@@ -211,7 +214,10 @@ fn a_half_closed_connection_goes_on() {
         server.send(&[1; 1000]).unwrap();
         world.millis(1000);
     }
-    assert_eq!(drain(&client), (vec![1; 20_000], Err(RecvError::WouldBlock)));
+    assert_eq!(
+        drain(&client),
+        (vec![1; 20_000], Err(RecvError::WouldBlock))
+    );
     server.shutdown(Shutdown::Write).unwrap();
     world.millis(50);
     assert_eq!(drain(&client), (vec![], Ok(0)));
@@ -337,7 +343,11 @@ fn an_end_that_comes_again_is_acknowledged_from_time_wait() {
     world.link.set_filter(1, move |_, frame| {
         let tcp = frame[12..14] == [8, 0] && frame[23] == 6;
         lost += u32::from(tcp);
-        if tcp && lost <= 2 { Verdict::Drop } else { Verdict::Pass }
+        if tcp && lost <= 2 {
+            Verdict::Drop
+        } else {
+            Verdict::Pass
+        }
     });
     drop(client);
     world.run(Duration::from_secs(5));
@@ -351,7 +361,9 @@ fn a_silent_peer_is_given_up() {
     let world = world();
     let (client, server) = world.pair();
     let (idle, probed) = (server, client);
-    probed.set_keep_alive(Some(Duration::from_secs(10))).unwrap();
+    probed
+        .set_keep_alive(Some(Duration::from_secs(10)))
+        .unwrap();
     world.run(Duration::from_secs(1000));
     assert_eq!(probed.recv(&mut [0]), Err(RecvError::WouldBlock));
     world.link.detach(1);
@@ -393,14 +405,22 @@ fn transfer(world: &World, to: &str, size: usize) -> Duration {
         let chunk: Vec<u8> = (sent..size.min(sent + 8192)).map(byte).collect();
         sent += client.send(&chunk).unwrap_or(0);
         let taken = server.recv_with(|bytes| {
-            assert!(bytes.iter().enumerate().all(|(at, is)| *is == byte(received + at)));
+            assert!(
+                bytes
+                    .iter()
+                    .enumerate()
+                    .all(|(at, is)| *is == byte(received + at))
+            );
             bytes.len()
         });
         received += taken.unwrap_or(0);
         if sent == size || taken.is_err() {
             world.run(Duration::from_micros(500));
         }
-        assert!((world.link.now() - start).as_secs() < 600, "{received} of {size}");
+        assert!(
+            (world.link.now() - start).as_secs() < 600,
+            "{received} of {size}"
+        );
     }
     world.link.now() - start
 }
@@ -449,7 +469,8 @@ fn the_device_cuts_segments_if_it_can() {
             if tcp && frame[if v6 { 67 } else { 47 }] & SYN != 0 {
                 let at = if v6 { 74 } else { 54 };
                 assert_eq!(frame[at..at + 2], [2, 4]);
-                seen.1.push(u16::from_be_bytes([frame[at + 2], frame[at + 3]]));
+                seen.1
+                    .push(u16::from_be_bytes([frame[at + 2], frame[at + 3]]));
             }
             Verdict::Pass
         });

@@ -1,0 +1,139 @@
+//! Fetches lwIP's source, checks its digest, and compiles it with our options and glue.
+
+mod fetch;
+mod sha256;
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+/// lwIP's files that need nothing special, below `src/core`.
+const PLAIN: [&str; 23] = [
+    "def.c",
+    "inet_chksum.c",
+    "ip.c",
+    "mem.c",
+    "memp.c",
+    "netif.c",
+    "pbuf.c",
+    "stats.c",
+    "sys.c",
+    "tcp.c",
+    "tcp_in.c",
+    "timeouts.c",
+    "udp.c",
+    "ipv4/etharp.c",
+    "ipv4/icmp.c",
+    "ipv4/ip4_addr.c",
+    "ipv4/ip4_frag.c",
+    "ipv6/ethip6.c",
+    "ipv6/icmp6.c",
+    "ipv6/ip6_addr.c",
+    "ipv6/ip6_frag.c",
+    "ipv6/nd6.c",
+    "../netif/ethernet.c",
+];
+
+/// Files that see other names: which, and why, is in the C files that define those.
+const SPECIAL: [(&str, &[(&str, &str)]); 4] = [
+    ("init.c", &[("LW_CONSTANTS", "1")]),
+    ("tcp_out.c", &[("LW_TCP_OUT", "1")]),
+    (
+        "ipv4/ip4.c",
+        &[
+            ("tcp_input", "lw_tcp_input"),
+            ("udp_input", "lw_udp_input"),
+            ("ip4_frag", "lw_ip4_frag"),
+        ],
+    ),
+    (
+        "ipv6/ip6.c",
+        &[
+            ("tcp_input", "lw_tcp_input"),
+            ("udp_input", "lw_udp_input"),
+            ("ip6_frag", "lw_ip6_frag"),
+        ],
+    ),
+];
+
+const OURS: [&str; 3] = ["glue.c", "index.c", "tcp.c"];
+
+fn main() {
+    if let Err(message) = build() {
+        eprintln!("{message}");
+        std::process::exit(1);
+    }
+}
+
+fn build() -> Result<(), String> {
+    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR").map_err(|error| error.to_string())?);
+    for watched in ["c", "build", "source.toml"] {
+        println!("cargo::rerun-if-changed={}", here.join(watched).display());
+    }
+    println!("cargo::rerun-if-env-changed=LWIP_DIR");
+    let source = source(&here)?;
+    let core = source.join("src/core");
+    if !core.join("tcp.c").is_file() {
+        return Err(format!(
+            "{} is not lwIP's source: it has no src/core/tcp.c. Set LWIP_DIR right, or unset it.",
+            source.display()
+        ));
+    }
+    let mut plain = compiler(&here, &source);
+    plain.files(PLAIN.iter().map(|name| core.join(name)));
+    plain.files(OURS.iter().map(|name| here.join("c").join(name)));
+    for (name, defined) in SPECIAL {
+        let mut special = compiler(&here, &source);
+        for (name, value) in defined {
+            special.define(name, *value);
+        }
+        special.file(core.join(name));
+        for object in special
+            .try_compile_intermediates()
+            .map_err(|error| error.to_string())?
+        {
+            plain.object(object);
+        }
+    }
+    plain.try_compile("lwip").map_err(|error| error.to_string())
+}
+
+/// The folder of lwIP's source.
+fn source(here: &Path) -> Result<PathBuf, String> {
+    if let Some(given) = env::var_os("LWIP_DIR").filter(|value| !value.is_empty()) {
+        println!("cargo::rerun-if-changed={}", Path::new(&given).display());
+        return Ok(given.into());
+    }
+    let wanted = fetch::Source::read(&here.join("source.toml"))?;
+    let folder = PathBuf::from(env::var("OUT_DIR").map_err(|error| error.to_string())?)
+        .join(&wanted.digest()[..16]);
+    fetch::unpack(&fetch::archive(&wanted)?, &folder)
+}
+
+fn compiler(here: &Path, source: &Path) -> cc::Build {
+    let mut build = cc::Build::new();
+    build
+        .include(here.join("c"))
+        .include(source.join("src/include"))
+        .std("c11")
+        .warnings(false)
+        .extra_warnings(false);
+    // Functions of their own sections: what a program does not use is not in it.
+    build.flag_if_supported("-ffunction-sections");
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("none") {
+        build
+            .flag("-ffreestanding")
+            .include(here.join("c/freestanding"));
+        // clang builds for every target; a cross gcc is used if CC says so.
+        if env::var_os("CC").is_none() && env::var_os("TARGET_CC").is_none() {
+            build.compiler("clang");
+        }
+    }
+    // A stack that is not optimised is of no use even to a test: checksums are most of its time.
+    build.opt_level(2);
+    if env::var_os("CARGO_FEATURE_ADDRESS_SANITIZER").is_some() {
+        build
+            .flag("-fsanitize=address")
+            .flag("-fno-omit-frame-pointer");
+    }
+    build
+}

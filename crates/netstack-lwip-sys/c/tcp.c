@@ -1,0 +1,279 @@
+/* TCP for Rust: sockets are named by tokens, control blocks are opaque, and every callback goes to Rust. */
+#include "glue.h"
+
+#include "lwip/priv/tcp_priv.h"
+#include <string.h>
+
+#define TOKEN(argument) ((uintptr_t)(argument))
+
+/* What of the peer's and our segment size goes over the wire; inside lwIP it is larger when the device cuts segments up. */
+u32_t lw_wire_mss(struct tcp_pcb *pcb) {
+    u32_t wire = (u32_t)lw_mark(pcb);
+    return wire != 0 ? wire : pcb->mss;
+}
+
+/* A segment leaves. It was sent before if something after it was: a new one is where the next number is. */
+void lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u16_t size) {
+    int carries = size > TCPH_HDRLEN_BYTES(header) || (TCPH_FLAGS(header) & (TCP_SYN | TCP_FIN));
+    if (pcb != NULL && carries && !(TCPH_FLAGS(header) & TCP_RST) && TCP_SEQ_LT(lwip_ntohl(header->seqno), pcb->snd_nxt)) {
+        lw_counts.retransmitted++;
+    }
+}
+
+/* Let lwIP make segments of up to sixteen times the size that the device then cuts them to. */
+static void enlarge_segments(struct tcp_pcb *pcb) {
+    u32_t wire = pcb->mss, most = lw_segments();
+    u32_t times;
+    lw_set_mark(pcb, wire);
+    if (most < 120 + 2 * wire) {
+        return;
+    }
+    most = LWIP_MIN(most - 120, TCP_SND_BUF / 3);
+    times = LWIP_MIN(most / wire, 16);
+    if (times > 1) {
+        pcb->mss = (u16_t)(times * wire);
+    }
+}
+
+static err_t on_received(void *argument, struct tcp_pcb *pcb, struct pbuf *data, err_t error) {
+    LWIP_UNUSED_ARG(error);
+    if (argument == NULL) {
+        if (data != NULL) {
+            tcp_recved(pcb, data->tot_len);
+            pbuf_free(data);
+        }
+        return ERR_OK;
+    }
+    if (data != NULL) {
+        data = lw_pbuf_advance(data, 0);
+        if (data == NULL) {
+            return ERR_OK;
+        }
+    }
+    lw_rust_received(TOKEN(argument), data);
+    return ERR_OK;
+}
+
+static err_t on_sent(void *argument, struct tcp_pcb *pcb, u16_t size) {
+    LWIP_UNUSED_ARG(pcb);
+    if (argument != NULL) {
+        lw_rust_sent(TOKEN(argument), size);
+    }
+    return ERR_OK;
+}
+
+static void on_error(void *argument, err_t error) {
+    if (argument != NULL) {
+        lw_rust_failed(TOKEN(argument), error);
+    }
+}
+
+/* Asked of sockets whose owner is gone, each slow tick. */
+static err_t on_poll(void *argument, struct tcp_pcb *pcb) {
+    if (argument != NULL && lw_rust_overdue(TOKEN(argument))) {
+        tcp_abort(pcb);
+        return ERR_ABRT;
+    }
+    return ERR_OK;
+}
+
+static err_t on_accept(void *argument, struct tcp_pcb *pcb, err_t error) {
+    if (pcb == NULL || error != ERR_OK || argument == NULL) {
+        return ERR_VAL;
+    }
+    enlarge_segments(pcb);
+    lw_rust_accepted(TOKEN(argument));
+    return ERR_OK;
+}
+
+static err_t on_connected(void *argument, struct tcp_pcb *pcb, err_t error) {
+    LWIP_UNUSED_ARG(error);
+    enlarge_segments(pcb);
+    if (argument != NULL) {
+        lw_rust_connected(TOKEN(argument));
+    }
+    return ERR_OK;
+}
+
+static void attach(struct tcp_pcb *pcb, uintptr_t token) {
+    lw_watch(pcb);
+    tcp_arg(pcb, (void *)token);
+    tcp_recv(pcb, on_received);
+    tcp_sent(pcb, on_sent);
+    tcp_err(pcb, on_error);
+}
+
+/* A listener has answered a SYN: from now on the new connection has a token of its own. */
+void lw_half_open(struct tcp_pcb *pcb) {
+    uintptr_t token = lw_rust_half_open((uintptr_t)pcb->listener->callback_arg, pcb);
+    attach(pcb, token);
+}
+
+static struct tcp_pcb *make(uintptr_t token, const struct lw_address *local, u16_t port) {
+    struct tcp_pcb *pcb = tcp_new_ip_type(IPADDR_TYPE_ANY);
+    if (pcb != NULL) {
+        attach(pcb, token);
+        lw_to_ip(&pcb->local_ip, local);
+        pcb->local_port = port;
+    }
+    return pcb;
+}
+
+struct tcp_pcb *lw_tcp_listen(uintptr_t token, const struct lw_address *local, u16_t port) {
+    struct tcp_pcb *pcb = make(token, local, port);
+    struct tcp_pcb *listener;
+    if (pcb == NULL) {
+        return NULL;
+    }
+    tcp_arg(pcb, NULL); /* lwIP frees this one and makes another */
+    listener = tcp_listen_with_backlog(pcb, 0);
+    if (listener == NULL) {
+        tcp_abort(pcb);
+        return NULL;
+    }
+    tcp_arg(listener, (void *)token);
+    tcp_accept(listener, on_accept);
+    return listener;
+}
+
+/* Begin to connect; null if there is no memory. */
+struct tcp_pcb *lw_tcp_connect(uintptr_t token, const struct lw_address *local, u16_t local_port, const struct lw_address *remote,
+                               u16_t port) {
+    struct tcp_pcb *pcb = make(token, local, local_port);
+    ip_addr_t to;
+    if (pcb == NULL) {
+        return NULL;
+    }
+    lw_to_ip(&to, remote);
+    if (tcp_connect(pcb, &to, port, on_connected) != ERR_OK) {
+        tcp_arg(pcb, NULL);
+        tcp_err(pcb, NULL);
+        tcp_abort(pcb);
+        return NULL;
+    }
+    return pcb;
+}
+
+int lw_tcp_taken(const struct lw_address *local, u16_t local_port, const struct lw_address *remote, u16_t port) {
+    ip_addr_t one, other;
+    lw_to_ip(&one, local);
+    lw_to_ip(&other, remote);
+    return lw_find(&one, local_port, &other, port) != NULL;
+}
+
+/* Queue bytes: how many were, 0 if there is no room. Only whole calls of tcp_write() can fail, so sizes are tried from large to small. */
+size_t lw_tcp_write(struct tcp_pcb *pcb, const void *bytes, size_t size, int copy, int more) {
+    size_t fits = LWIP_MIN(LWIP_MIN(size, tcp_sndbuf(pcb)), 0xffff);
+    u8_t flags = (u8_t)((copy ? TCP_WRITE_FLAG_COPY : 0) | (more || fits < size ? TCP_WRITE_FLAG_MORE : 0));
+    int tries;
+    for (tries = 0; tries < 4 && fits > 0; tries++, fits /= 4) {
+        err_t error = tcp_write(pcb, bytes, (u16_t)fits, flags);
+        if (error == ERR_OK) {
+            return fits;
+        }
+        if (error != ERR_MEM) {
+            return 0;
+        }
+    }
+    return 0;
+}
+
+/* Send what may be sent. Nagle's algorithm holds back less than a segment: one of the wire, not one of those that the device cuts up. */
+void lw_tcp_output(struct tcp_pcb *pcb) {
+    int held = !(pcb->flags & TF_NODELAY) && pcb->unsent != NULL && pcb->unsent->len >= lw_wire_mss(pcb);
+    if (held) {
+        tcp_set_flags(pcb, TF_NODELAY);
+    }
+    tcp_output(pcb);
+    if (held) {
+        tcp_clear_flags(pcb, TF_NODELAY);
+    }
+}
+
+size_t lw_tcp_room(const struct tcp_pcb *pcb) { return pcb->snd_queuelen < TCP_SND_QUEUELEN ? pcb->snd_buf : 0; }
+
+void lw_tcp_consumed(struct tcp_pcb *pcb, size_t size) {
+    while (size > 0 && pcb->state != TIME_WAIT) {
+        u16_t some = (u16_t)LWIP_MIN(size, 0xffff);
+        tcp_recved(pcb, some);
+        size -= some;
+    }
+}
+
+int lw_tcp_end(struct tcp_pcb *pcb) { return tcp_shutdown(pcb, 0, 1); }
+
+/* Close in order: the control block lives on without an owner, and tells Rust when it is gone. */
+void lw_tcp_close(struct tcp_pcb *pcb) {
+    pcb->tmr = tcp_ticks; /* lwIP counts the times of its closing states from the last segment received, which may be long ago */
+    tcp_recv(pcb, on_received);
+    tcp_err(pcb, NULL);
+    tcp_poll(pcb, on_poll, 1);
+    tcp_close(pcb);
+}
+
+void lw_tcp_close_listener(struct tcp_pcb *pcb) {
+    tcp_arg(pcb, NULL);
+    tcp_close(pcb);
+}
+
+/* End it at once, with a reset; no callback comes any more. */
+void lw_tcp_abort(struct tcp_pcb *pcb) {
+    tcp_arg(pcb, NULL);
+    tcp_err(pcb, NULL);
+    tcp_abort(pcb);
+}
+
+/* Leave it to itself: in TIME_WAIT. */
+void lw_tcp_forget(struct tcp_pcb *pcb) { tcp_arg(pcb, NULL); }
+
+void lw_tcp_nodelay(struct tcp_pcb *pcb, int on) {
+    if (on) {
+        tcp_nagle_disable(pcb);
+    } else {
+        tcp_nagle_enable(pcb);
+    }
+}
+
+void lw_tcp_keep_alive(struct tcp_pcb *pcb, u32_t after_ms) {
+    if (after_ms == 0) {
+        ip_reset_option(pcb, SOF_KEEPALIVE);
+    } else {
+        pcb->keep_idle = after_ms;
+        pcb->keep_intvl = LWIP_MIN(after_ms, 75000);
+        pcb->keep_cnt = 9;
+        ip_set_option(pcb, SOF_KEEPALIVE);
+    }
+}
+
+void lw_tcp_names(const struct tcp_pcb *pcb, struct lw_address *local, u16_t *local_port, struct lw_address *remote, u16_t *port) {
+    lw_from_ip(local, &pcb->local_ip);
+    *local_port = pcb->local_port;
+    lw_from_ip(remote, &pcb->remote_ip);
+    *port = pcb->remote_port;
+}
+
+int lw_tcp_established(const struct tcp_pcb *pcb) { return pcb->state >= ESTABLISHED; }
+
+int lw_tcp_running(void) { return lw_counts.active + lw_counts.waiting > 0; }
+
+/* The device had no room a moment ago: let all that wait for it try again. */
+void lw_tcp_retry(void) { tcp_txnow(); }
+
+static void drop_all(struct tcp_pcb **list) {
+    while (*list != NULL) {
+        struct tcp_pcb *pcb = *list;
+        tcp_arg(pcb, NULL);
+        if (pcb->state == LISTEN) {
+            tcp_close(pcb);
+        } else {
+            tcp_err(pcb, NULL);
+            tcp_abandon(pcb, 0);
+        }
+    }
+}
+
+void lw_tcp_stop(void) {
+    drop_all(&tcp_active_pcbs);
+    drop_all(&tcp_tw_pcbs);
+    drop_all(&tcp_listen_pcbs.pcbs);
+}

@@ -1,0 +1,34 @@
+//! The suite.
+
+use crate::context::Test;
+
+mod checksums;
+mod connect;
+mod data;
+mod datagrams;
+mod end;
+mod hosts;
+mod limits;
+mod malformed;
+mod streams;
+
+/// All tests, in the table's order.
+pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
+    let lists = [
+        connect::TESTS,
+        data::TESTS,
+        end::TESTS,
+        datagrams::TESTS,
+        hosts::TESTS,
+        checksums::TESTS,
+        malformed::TESTS,
+        limits::TESTS,
+        streams::TESTS,
+    ];
+    lists.into_iter().flatten()
+}
+
+/// Find a test by name.
+pub(crate) fn named(name: &str) -> Option<&'static Test> {
+    all().find(|test| test.name == name)
+}

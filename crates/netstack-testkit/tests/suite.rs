@@ -1,0 +1,5 @@
+//! The conformance suite, as a test: `cargo test -p netstack-testkit --test suite`.
+
+fn main() -> std::process::ExitCode {
+    netstack_testkit::harness::main()
+}
