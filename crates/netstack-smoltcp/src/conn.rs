@@ -57,7 +57,8 @@ impl Conn {
             isn: 0,
             segment: DEFAULT_SEGMENT,
             highest: 0,
-            last: (0, 0),
+            acknowledged: 0,
+            end: 0,
             give_up: None,
             linger_until: None,
             heard: now,
@@ -67,7 +68,7 @@ impl Conn {
 
     /// Remember what was sent; whether it was sent before.
     fn note(&mut self, sent: Sent) -> bool {
-        self.last = (sent.seq, sent.ack);
+        self.acknowledged = sent.ack;
         let controls = u32::from(sent.flags & SYN != 0) + u32::from(sent.flags & FIN != 0);
         let length = sent.payload as u32 + controls;
         if length == 0 || sent.flags & RST != 0 {
@@ -313,9 +314,15 @@ impl<D: Device> Smoltcp<D> {
             self.abort(index);
             return;
         }
+        let ended = conn.ended();
         self.touch(index);
         if self.settle(index) {
             self.notify(index, more);
+        }
+        if let Some(conn) = self.slots.conn(index)
+            && conn.ended() != ended
+        {
+            conn.end = segment.seq.wrapping_add(segment.payload as u32 + 1);
         }
     }
 
@@ -383,7 +390,8 @@ impl<D: Device> Smoltcp<D> {
         if conn.aborting && !held {
             return self.finish(index);
         }
-        if conn.state == State::TimeWait && !held {
+        // Until it has acknowledged the end, which it may delay, smoltcp is needed.
+        if conn.state == State::TimeWait && conn.acknowledged == conn.end {
             return self.wait_a_time(index);
         }
         self.notify(index, false);
@@ -482,7 +490,7 @@ impl<D: Device> Smoltcp<D> {
                 return false;
             }
             (Phase::Open(_), State::Closed) => {
-                if before != State::LastAck {
+                if !matches!(before, State::LastAck | State::TimeWait) {
                     conn.failure = Some(Failure::Reset);
                 }
                 self.finish(index);
@@ -513,7 +521,7 @@ impl<D: Device> Smoltcp<D> {
         let Some(conn) = self.slots.conn(index) else {
             return;
         };
-        let (key, (seq, ack)) = (conn.key, conn.last);
+        let (key, seq, ack) = (conn.key, conn.highest, conn.end);
         self.finish(index);
         let place = self.waiting.add(key, seq, ack, self.now);
         self.table.insert(key, place | WAITING);
@@ -557,5 +565,72 @@ impl<D: Device> Smoltcp<D> {
         self.statistics.tcp_sockets -= 1;
         self.statistics.orphans -= u64::from(conn.orphan);
         self.spare_tcp.push(conn.socket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use netstack::{Cidr, Config, Stack as _};
+    use netstack_link::{Link, Options as LinkOptions, Port as LinkPort};
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    fn stack(link: &Link, last: u8) -> Smoltcp<LinkPort> {
+        let address = Cidr::new([10, 0, 0, last].into(), 24);
+        let config = Config::new(&[address], [last; 32]);
+        Smoltcp::new(link.port([2, 0, 0, 0, 0, last]), &config).unwrap()
+    }
+
+    #[test]
+    fn sequence_numbers_are_the_ones_that_were_chosen() {
+        let link = Link::new(LinkOptions::default());
+        let (mut client, mut server) = (stack(&link, 1), stack(&link, 2));
+        let sent = Rc::new(RefCell::new(Vec::new()));
+        for port in 0..2 {
+            let list = Rc::clone(&sent);
+            link.set_filter(port, move |_, frame| {
+                if frame[12..14] == [8, 0] && frame[47] & SYN != 0 {
+                    let seq = u32::from_be_bytes([frame[38], frame[39], frame[40], frame[41]]);
+                    list.borrow_mut().push(seq);
+                }
+                netstack_link::Verdict::Pass
+            });
+        }
+        let local = "10.0.0.2:80".parse().unwrap();
+        let listener = server.tcp_open().unwrap();
+        server.tcp_bind(listener, local).unwrap();
+        server.tcp_listen(listener, 9).unwrap();
+        let mut expected = Vec::new();
+        for round in 0..5 {
+            let now = Instant::from_micros(round * 1_000_000);
+            (client.poll(now), server.poll(now));
+            let socket = client.tcp_open().unwrap();
+            client.tcp_connect(socket, local).unwrap_err();
+            let own = client.tcp_local(socket).unwrap();
+            expected.push(client.sequence(&Key::connection(own, local), None));
+            expected.push(server.sequence(&Key::connection(local, own), None));
+            for _ in 0..4 {
+                (client.poll(now), server.poll(now));
+            }
+            assert_eq!(client.tcp_connect(socket, local), Ok(()));
+        }
+        assert_eq!(*sent.borrow(), expected);
+    }
+
+    #[test]
+    fn a_connection_that_takes_anothers_place_starts_beyond_it() {
+        let link = Link::new(LinkOptions::default());
+        let stack = stack(&link, 1);
+        let local = "10.0.0.1:5".parse().unwrap();
+        let key = Key::connection(local, "10.0.0.2:80".parse().unwrap());
+        let sequence = stack.sequence(&key, None);
+        let below = sequence.wrapping_sub(1);
+        assert_eq!(stack.sequence(&key, Some(below)), sequence);
+        for floor in [sequence, sequence.wrapping_add(0x7000_0000)] {
+            let beyond = stack.sequence(&key, Some(floor)).wrapping_sub(floor);
+            assert!((BEYOND..2 * BEYOND).contains(&beyond));
+        }
     }
 }

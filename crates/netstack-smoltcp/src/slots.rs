@@ -130,8 +130,10 @@ pub(crate) struct Conn {
     pub(crate) segment: u16,
     /// One after the highest sequence number that was sent.
     pub(crate) highest: u32,
-    /// Sequence number and acknowledgement of what was sent last.
-    pub(crate) last: (u32, u32),
+    /// What was acknowledged last.
+    pub(crate) acknowledged: u32,
+    /// One after the peer's end, once that has come.
+    pub(crate) end: u32,
     /// When it is given up if nothing changes.
     pub(crate) give_up: Option<Instant>,
     /// When it is reset if not all is delivered.

@@ -187,6 +187,9 @@ impl World {
     #[track_caller]
     pub fn close(&mut self, conn: &mut Conn, socket: Socket) {
         self.send(conn, ACK | FIN, b"");
+        // Only when it has arrived is the peer the first.
+        let seq = conn.seq;
+        self.expect_of(conn, "an ACK of the FIN", |tcp| tcp.ack == seq);
         drop(socket);
         let fin = self.expect_of(conn, "a FIN", |tcp| tcp.has(FIN));
         conn.ack = fin.seq.wrapping_add(fin.span());

@@ -52,6 +52,13 @@ pub(super) const TESTS: &[Test] = &[
 
 fn echo(context: &Context) {
     let mut world = context.world();
+    // A peer has to ask for the Ethernet address first, and tells its own by that.
+    if world.subject().is_ipv4() {
+        ask_arp(&mut world, SUBJECT_V4);
+    } else {
+        solicit(&mut world, SUBJECT_V6, 255);
+    }
+    world.resolves = true;
     let (ask, answer) = if world.subject().is_ipv4() {
         (8, 0)
     } else {
