@@ -13,7 +13,8 @@ pub struct Tally {
     pub bytes: u64,
 }
 
-/// What was counted. `heap` is Rust's global allocator; `lwip` are the pools and the heap of lwIP itself.
+/// What was counted. `heap` is Rust's global allocator; `lwip` is what lwIP takes from its own store, which
+/// keeps what is given back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     pub copies: Tally,
@@ -116,6 +117,24 @@ mod counting {
         COPIES.add(size);
         // SAFETY: the caller's promise is passed on.
         unsafe { __real_memmove(to, from, size) }
+    }
+
+    #[cfg(feature = "lwip")]
+    unsafe extern "C" {
+        fn __real_mem_malloc(size: usize) -> *mut c_void;
+    }
+
+    /// Everything that lwIP allocates, pools and packets alike, is made by this one (MEMP_MEM_MALLOC).
+    ///
+    /// # Safety
+    ///
+    /// As of lwIP's own.
+    #[cfg(feature = "lwip")]
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn __wrap_mem_malloc(size: usize) -> *mut c_void {
+        LWIP.add(size);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { __real_mem_malloc(size) }
     }
 
     struct Counting;

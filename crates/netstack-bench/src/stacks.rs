@@ -24,6 +24,18 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
             let (kernel, platform) = Kernel::new(options.limits, buffers)?;
             over(kernel, platform, |_| Value::Null, options, stop)
         }
+        #[cfg(feature = "lwip")]
+        "lwip" => {
+            let (tap, platform) = device(options)?;
+            let stack = netstack_lwip::Lwip::new(tap, &config(options)?)?;
+            over(
+                stack,
+                platform,
+                |stack| counted(stack.device().counters()),
+                options,
+                stop,
+            )
+        }
         #[cfg(feature = "smoltcp")]
         "smoltcp" => {
             let (tap, platform) = device(options)?;
@@ -43,7 +55,7 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
 fn over<S: Stack>(
     stack: S,
     platform: impl Platform + 'static,
-    device: impl FnOnce(&S) -> Value,
+    device: impl FnOnce(&mut S) -> Value,
     options: &Options,
     stop: &AtomicBool,
 ) -> Result<(), Box<dyn Error>> {
