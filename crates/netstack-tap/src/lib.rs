@@ -14,7 +14,9 @@
 //! - *Segmentation offload* is the batch that pays: one call carries up to 64 KiB.
 //! - *Several queues* serve several threads; a stack here has one.
 //! - *vhost-net* hands batches over by shared rings, and wants a kernel thread (and a CPU) for each device.
-#![doc = include_str!("io_uring.md")]
+//! - *io_uring* takes many `writev` in one call. Tried with frames of 66 and 1514 bytes, 8 to 64 at once, on Linux 6.18: the CPU time of a
+//!   frame was the same within the spread of the runs, for nearly all of it is the kernel's network stack and not the call; and a batch
+//!   took several times as long as its frames one by one. So it is not used.
 #![cfg(target_os = "linux")]
 #![deny(missing_docs)]
 
