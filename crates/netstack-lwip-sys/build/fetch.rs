@@ -207,7 +207,7 @@ fn last_words(output: &Output) -> String {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines()
         .rfind(|line| line.starts_with("E:"))
-        .or_else(|| lines().last())
+        .or_else(|| lines().next_back())
         .unwrap_or("it said nothing")
         .to_string()
 }

@@ -30,7 +30,9 @@ _Static_assert(sizeof(struct lw_received) <= 64, "src/received.rs keeps 64 bytes
 
 /* ---- Keyed hashing: SipHash-2-4 (Aumasson and Bernstein, 2012) of one tuple of addresses and ports ---- */
 
-static u64_t rotate(u64_t value, int bits) { return (value << bits) | (value >> (64 - bits)); }
+static u64_t rotate(u64_t value, int bits) {
+    return (value << bits) | (value >> (64 - bits));
+}
 
 static void sip_round(u64_t v[4]) {
     v[0] += v[1];
@@ -78,7 +80,8 @@ static size_t address_words(u64_t *to, const ip_addr_t *from) {
     return 1;
 }
 
-u64_t lw_tuple_hash(u8_t what, const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote, u16_t remote_port) {
+u64_t lw_tuple_hash(u8_t what, const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote,
+                    u16_t remote_port) {
     u64_t words[5];
     size_t count = address_words(words, local);
     count += address_words(words + count, remote);
@@ -87,7 +90,8 @@ u64_t lw_tuple_hash(u8_t what, const ip_addr_t *local, u16_t local_port, const i
 }
 
 /* RFC 6528: a clock of 4 us steps, and a secret of each tuple. */
-u32_t lw_first_sequence_number(const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote, u16_t remote_port) {
+u32_t lw_first_sequence_number(const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote,
+                               u16_t remote_port) {
     return (u32_t)lw_tuple_hash(1, local, local_port, remote, remote_port) + (u32_t)(lw_rust_micros() / 4);
 }
 
@@ -176,7 +180,9 @@ static int router_known(void) {
     return 0;
 }
 
-const ip6_addr_t *lw_gateway_v6(void) { return settings.gateway_v6.kind == 6 && !router_known() ? &gateway_v6 : NULL; }
+const ip6_addr_t *lw_gateway_v6(void) {
+    return settings.gateway_v6.kind == 6 && !router_known() ? &gateway_v6 : NULL;
+}
 
 /* The address to send from to `remote`; false if there is no way there. */
 int lw_source_for(const struct lw_address *remote, struct lw_address *local) {
@@ -190,21 +196,25 @@ int lw_source_for(const struct lw_address *remote, struct lw_address *local) {
     lw_from_ip(local, from);
     if (IP_IS_V4(&to)) {
         const ip4_addr_t *v4 = ip_2_ip4(&to);
-        return ip4_addr_net_eq(v4, netif_ip4_addr(&lw_netif), netif_ip4_netmask(&lw_netif)) || ip4_addr_ismulticast(v4) ||
-               ip4_addr_isbroadcast(v4, &lw_netif) || !ip4_addr_isany_val(*netif_ip4_gw(&lw_netif));
+        return ip4_addr_net_eq(v4, netif_ip4_addr(&lw_netif), netif_ip4_netmask(&lw_netif)) ||
+               ip4_addr_ismulticast(v4) || ip4_addr_isbroadcast(v4, &lw_netif) ||
+               !ip4_addr_isany_val(*netif_ip4_gw(&lw_netif));
     } else {
         const ip6_addr_t *v6 = ip_2_ip6(&to);
         int at;
-        if (ip6_addr_islinklocal(v6) || ip6_addr_ismulticast(v6) || router_known() || settings.gateway_v6.kind == 6) {
+        if (ip6_addr_islinklocal(v6) || ip6_addr_ismulticast(v6) || router_known() ||
+            settings.gateway_v6.kind == 6) {
             return 1;
         }
         for (at = 0; at < LWIP_IPV6_NUM_ADDRESSES; at++) {
-            if (ip6_addr_isvalid(netif_ip6_addr_state(&lw_netif, at)) && ip6_addr_net_eq(v6, netif_ip6_addr(&lw_netif, at))) {
+            if (ip6_addr_isvalid(netif_ip6_addr_state(&lw_netif, at)) &&
+                ip6_addr_net_eq(v6, netif_ip6_addr(&lw_netif, at))) {
                 return 1;
             }
         }
         for (at = 0; at < LWIP_ND6_NUM_PREFIXES; at++) {
-            if (prefix_list[at].netif != NULL && prefix_list[at].invalidation_timer > 0 && ip6_addr_net_eq(v6, &prefix_list[at].prefix)) {
+            if (prefix_list[at].netif != NULL && prefix_list[at].invalidation_timer > 0 &&
+                ip6_addr_net_eq(v6, &prefix_list[at].prefix)) {
                 return 1;
             }
         }
@@ -214,7 +224,9 @@ int lw_source_for(const struct lw_address *remote, struct lw_address *local) {
 
 /* ---- Sending ---- */
 
-u16_t lw_segments(void) { return settings.finishes_checksums ? settings.segments : 0; }
+u16_t lw_segments(void) {
+    return settings.finishes_checksums ? settings.segments : 0;
+}
 
 static u16_t fold(u32_t sum) {
     sum = (sum & 0xffff) + (sum >> 16);
@@ -276,7 +288,8 @@ static void offload(u8_t *frame, u16_t first, u32_t total, struct lw_offload *to
             memcpy(&ip_2_ip4(&local)->addr, ip + 12, 4);
             memcpy(&ip_2_ip4(&remote)->addr, ip + 16, 4);
         }
-        pcb = lw_find(&local, (u16_t)(frame[start] << 8 | frame[start + 1]), &remote, (u16_t)(frame[start + 2] << 8 | frame[start + 3]));
+        pcb = lw_find(&local, (u16_t)(frame[start] << 8 | frame[start + 1]), &remote,
+                      (u16_t)(frame[start + 2] << 8 | frame[start + 3]));
         to->headers = (u16_t)(start + (frame[start + 12] >> 4) * 4);
         to->size = (u16_t)(settings.mtu + SIZEOF_ETH_HDR - to->headers);
         if (pcb != NULL) {
@@ -338,24 +351,28 @@ err_t lw_ip6_frag(struct pbuf *p, struct netif *netif, const ip6_addr_t *to) {
 
 /* ---- Receiving ---- */
 
-static void received_free(struct pbuf *p) { lw_rust_received_free(p); }
+static void received_free(struct pbuf *p) {
+    lw_rust_received_free(p);
+}
 
 static u16_t check_flags(int verified) {
     u16_t flags = NETIF_CHECKSUM_ENABLE_ALL;
     if (settings.finishes_checksums) {
-        flags &= (u16_t)~(NETIF_CHECKSUM_GEN_TCP | NETIF_CHECKSUM_GEN_UDP);
+        flags &= (u16_t) ~(NETIF_CHECKSUM_GEN_TCP | NETIF_CHECKSUM_GEN_UDP);
     }
     if (verified) {
-        flags &= (u16_t)~(NETIF_CHECKSUM_CHECK_TCP | NETIF_CHECKSUM_CHECK_UDP);
+        flags &= (u16_t) ~(NETIF_CHECKSUM_CHECK_TCP | NETIF_CHECKSUM_CHECK_UDP);
     }
     return flags;
 }
 
 /*
- * Give lwIP a frame. `received` is a struct lw_received if the memory stays the device's until lw_rust_received_free() is called with it,
- * or null if the bytes are to be copied. Returns false if there was no memory.
+ * Give lwIP a frame. `received` is a struct lw_received if the memory stays the device's until
+ * lw_rust_received_free() is called with it, or null if the bytes are to be copied. Returns false if there
+ * was no memory.
  *
- * The Ethernet header is taken off here, not by lwIP: a packet of 65535 bytes would not fit its 16-bit lengths with it.
+ * The Ethernet header is taken off here, not by lwIP: a packet of 65535 bytes would not fit its 16-bit
+ * lengths with it.
  */
 int lw_input(void *received, u8_t *bytes, size_t size, int verified) {
     static const u8_t everybody[6] = {255, 255, 255, 255, 255, 255};
@@ -378,7 +395,8 @@ int lw_input(void *received, u8_t *bytes, size_t size, int verified) {
     if (received != NULL) {
         struct lw_received *node = received;
         node->custom.custom_free_function = received_free;
-        p = pbuf_alloced_custom(PBUF_RAW, (u16_t)length, PBUF_REF, &node->custom, bytes + SIZEOF_ETH_HDR, (u16_t)length);
+        p = pbuf_alloced_custom(PBUF_RAW, (u16_t)length, PBUF_REF, &node->custom, bytes + SIZEOF_ETH_HDR,
+                                (u16_t)length);
     } else {
         p = pbuf_alloc(PBUF_RAW, (u16_t)length, PBUF_RAM);
         if (p == NULL) {
@@ -420,7 +438,9 @@ const u8_t *lw_pbuf_bytes(const struct pbuf *p, size_t *size) {
     return p->payload;
 }
 
-size_t lw_pbuf_total(const struct pbuf *p) { return p->tot_len; }
+size_t lw_pbuf_total(const struct pbuf *p) {
+    return p->tot_len;
+}
 
 /* Drop the first bytes, and pieces that are empty; the rest, or null. */
 struct pbuf *lw_pbuf_advance(struct pbuf *p, size_t size) {
@@ -436,13 +456,18 @@ struct pbuf *lw_pbuf_advance(struct pbuf *p, size_t size) {
     return p;
 }
 
-void lw_pbuf_free(struct pbuf *p) { pbuf_free(p); }
+void lw_pbuf_free(struct pbuf *p) {
+    pbuf_free(p);
+}
 
-void lw_pbuf_copy(const struct pbuf *p, void *to) { pbuf_copy_partial(p, to, p->tot_len, 0); }
+void lw_pbuf_copy(const struct pbuf *p, void *to) {
+    pbuf_copy_partial(p, to, p->tot_len, 0);
+}
 
 /* ---- UDP ---- */
 
-static void on_datagram(void *argument, struct udp_pcb *pcb, struct pbuf *p, const ip_addr_t *from, u16_t port) {
+static void on_datagram(void *argument, struct udp_pcb *pcb, struct pbuf *p, const ip_addr_t *from,
+                        u16_t port) {
     struct lw_address address;
     LWIP_UNUSED_ARG(pcb);
     lw_from_ip(&address, from);
@@ -469,12 +494,17 @@ void lw_udp_connect(struct udp_pcb *pcb, const struct lw_address *remote, u16_t 
     udp_connect(pcb, &address, port);
 }
 
-void lw_udp_disconnect(struct udp_pcb *pcb) { udp_disconnect(pcb); }
+void lw_udp_disconnect(struct udp_pcb *pcb) {
+    udp_disconnect(pcb);
+}
 
-void lw_udp_remove(struct udp_pcb *pcb) { udp_remove(pcb); }
+void lw_udp_remove(struct udp_pcb *pcb) {
+    udp_remove(pcb);
+}
 
 /* Send a datagram from where it lies: lwIP copies it only if an address must be resolved first. */
-int lw_udp_send(struct udp_pcb *pcb, const struct lw_part *parts, size_t count, const struct lw_address *remote, u16_t port) {
+int lw_udp_send(struct udp_pcb *pcb, const struct lw_part *parts, size_t count,
+                const struct lw_address *remote, u16_t port) {
     struct pbuf *first = NULL;
     size_t at, total = 0;
     ip_addr_t to;
@@ -516,9 +546,12 @@ int lw_udp_send(struct udp_pcb *pcb, const struct lw_part *parts, size_t count, 
 
 /* ---- Time ---- */
 
-u32_t sys_now(void) { return (u32_t)(lw_rust_micros() / 1000); }
+u32_t sys_now(void) {
+    return (u32_t)(lw_rust_micros() / 1000);
+}
 
-/* What is due each `lw_timer_period(which)` ms, for which = 0, 1. The first is needed only while there are connections. */
+/* What is due each `lw_timer_period(which)` ms, for which = 0, 1. The first is needed only while there are
+ * connections. */
 void lw_timer(int which) {
     if (which == 0) {
         tcp_tmr();
@@ -530,7 +563,9 @@ void lw_timer(int which) {
     }
 }
 
-u32_t lw_timer_period(int which) { return which == 0 ? TCP_TMR_INTERVAL : 1000; }
+u32_t lw_timer_period(int which) {
+    return which == 0 ? TCP_TMR_INTERVAL : 1000;
+}
 
 /* ---- Beginning and end ---- */
 
@@ -568,7 +603,8 @@ int lw_start(const struct lw_settings *from) {
     lw_to_ip(&mask, &settings.mask_v4);
     lw_to_ip(&gateway, &settings.gateway_v4);
     memcpy(gateway_v6.addr, settings.gateway_v6.bytes, 16);
-    if (netif_add(&lw_netif, ip_2_ip4(&v4), ip_2_ip4(&mask), ip_2_ip4(&gateway), NULL, begin, ip_input) == NULL) {
+    if (netif_add(&lw_netif, ip_2_ip4(&v4), ip_2_ip4(&mask), ip_2_ip4(&gateway), NULL, begin, ip_input) ==
+        NULL) {
         return 0;
     }
     NETIF_SET_CHECKSUM_CTRL(&lw_netif, check_flags(0));
@@ -579,7 +615,7 @@ int lw_start(const struct lw_settings *from) {
 void lw_up(void) {
     netif_set_default(&lw_netif);
     netif_create_ip6_linklocal_address(&lw_netif, 1);
-    netif_set_ip6_autoconfig_enabled(&lw_netif, settings.slaac);
+    lw_netif.ip6_autoconfig_enabled = settings.slaac;
     netif_set_link_up(&lw_netif);
     netif_set_up(&lw_netif);
     if (!settings.slaac) {
@@ -608,15 +644,24 @@ void lw_stop(void) {
 u64_t lw_malformed(void) {
     u64_t count = lw_counts.malformed + lwip_stats.ip.err + lwip_stats.ip6.err;
 #define BAD(of) ((u64_t)lwip_stats.of.chkerr + lwip_stats.of.lenerr + lwip_stats.of.proterr)
-    return count + BAD(ip) + BAD(ip6) + BAD(tcp) + BAD(udp) + BAD(icmp) + BAD(icmp6) + BAD(etharp) + BAD(ip_frag) + BAD(ip6_frag) +
-           BAD(nd6);
+    return count + BAD(ip) + BAD(ip6) + BAD(tcp) + BAD(udp) + BAD(icmp) + BAD(icmp6) + BAD(etharp) +
+           BAD(ip_frag) + BAD(ip6_frag) + BAD(nd6);
 }
 
 u64_t lw_no_room(void) {
-    return lw_counts.no_room + lwip_stats.tcp.memerr + lwip_stats.udp.memerr + lwip_stats.ip_frag.memerr + lwip_stats.ip6_frag.memerr +
-           lwip_stats.etharp.memerr + lwip_stats.nd6.memerr;
+    return lw_counts.no_room + lwip_stats.tcp.memerr + lwip_stats.udp.memerr + lwip_stats.ip_frag.memerr +
+           lwip_stats.ip6_frag.memerr + lwip_stats.etharp.memerr + lwip_stats.nd6.memerr;
 }
 
-u64_t lw_retransmitted(void) { return lw_counts.retransmitted; }
+u64_t lw_retransmitted(void) {
+    return lw_counts.retransmitted;
+}
 
-const char *lw_version(void) { return LWIP_VERSION_STRING; }
+/* lwIP counts a hit when it finds a connection or a listener at a list's front. */
+u64_t lw_found_first(void) {
+    return lwip_stats.tcp.cachehit;
+}
+
+const char *lw_version(void) {
+    return LWIP_VERSION_STRING;
+}

@@ -21,8 +21,8 @@ struct lw_part {
 };
 
 struct lw_offload {
-    u16_t start, offset;  /* of the checksum; start 0: it is complete */
-    u16_t size, headers;  /* of the segments; size 0: not to be cut */
+    u16_t start, offset; /* of the checksum; start 0: it is complete */
+    u16_t size, headers; /* of the segments; size 0: not to be cut */
     u8_t ipv6;
 };
 
@@ -70,13 +70,14 @@ void lw_to_ip(ip_addr_t *to, const struct lw_address *from);
 void lw_from_ip(struct lw_address *to, const ip_addr_t *from);
 u16_t lw_segments(void);
 struct pbuf *lw_pbuf_advance(struct pbuf *p, size_t size);
-u64_t lw_tuple_hash(u8_t what, const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote, u16_t remote_port);
+u64_t lw_tuple_hash(u8_t what, const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote,
+                    u16_t remote_port);
 
 /* Rust */
 void lw_rust_gone(uintptr_t token);
 int lw_rust_time_wait(uintptr_t token); /* true: nobody asks for it any more */
-int lw_rust_room(uintptr_t listener);       /* for one more SYN */
-int lw_rust_full(uintptr_t token);          /* whether too many wait to be accepted already */
+int lw_rust_room(uintptr_t listener);   /* for one more SYN */
+int lw_rust_full(uintptr_t token);      /* whether too many wait to be accepted already */
 uintptr_t lw_rust_half_open(uintptr_t listener, struct tcp_pcb *pcb);
 void lw_rust_accepted(uintptr_t token);
 void lw_rust_connected(uintptr_t token);

@@ -1,4 +1,5 @@
-/* Included by lwIP's files after its own headers (LWIP_HOOK_FILENAME): where the index takes over the lists of TCP, and other hooks. */
+/* Included by lwIP's files after its own headers (LWIP_HOOK_FILENAME): where the index takes over the lists
+ * of TCP, and other hooks. */
 #ifndef LW_HOOKS_H
 #define LW_HOOKS_H
 
@@ -18,20 +19,22 @@ void lw_unlisted(struct tcp_pcb **list, struct tcp_pcb *pcb);
 #define TCP_RMV(pcbs, npcb) lw_unlisted((pcbs), (npcb))
 #endif
 
-/* Memory that is sent without a copy is the caller's only until it is acknowledged: what waits for an address to be resolved must be
-   copied, which lwIP does for PBUF_REF only. */
+/* Memory that is sent without a copy is the caller's only until it is acknowledged: what waits for an address
+   to be resolved must be copied, which lwIP does for PBUF_REF only. */
 #ifdef LW_TCP_OUT
 #define PBUF_ROM PBUF_REF
 #endif
 
-uint32_t lw_first_sequence_number(const ip_addr_t *local, uint16_t local_port, const ip_addr_t *remote, uint16_t remote_port);
-#define LWIP_HOOK_TCP_ISN(local, local_port, remote, remote_port)                                                               \
+uint32_t lw_first_sequence_number(const ip_addr_t *local, uint16_t local_port, const ip_addr_t *remote,
+                                  uint16_t remote_port);
+#define LWIP_HOOK_TCP_ISN(local, local_port, remote, remote_port)                                            \
     lw_first_sequence_number((local), (local_port), (remote), (remote_port))
 
 /* lwIP asks for options of ours where it sends a segment: the place to count those that are sent again. */
 struct tcp_hdr;
 void lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u16_t size);
-#define LWIP_HOOK_TCP_OUT_ADD_TCPOPTS(p, header, pcb, options) (lw_segment_out((pcb), (header), (p)->tot_len), (options))
+#define LWIP_HOOK_TCP_OUT_ADD_TCPOPTS(p, header, pcb, options)                                               \
+    (lw_segment_out((pcb), (header), (p)->tot_len), (options))
 
 const ip6_addr_t *lw_gateway_v6(void);
 #define LWIP_HOOK_ND6_GET_GW(netif, destination) lw_gateway_v6()

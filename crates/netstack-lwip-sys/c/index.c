@@ -1,10 +1,11 @@
 /*
  * The index of TCP connections.
  *
- * lwIP keeps its connections in singly linked lists and searches them for each segment. Here the same lists get links back, and a hash
- * table over addresses and ports stands beside them. Before a segment goes to lwIP's tcp_input() its connection is moved to the front of
- * its list, and lists in which it can't be are hidden: each of lwIP's searches ends at its first step. The links live in the control
- * blocks themselves (lwIP's "extension arguments").
+ * lwIP keeps its connections in singly linked lists and searches them for each segment. Here the same lists
+ * get links back, and a hash table over addresses and ports stands beside them. Before a segment goes to
+ * lwIP's tcp_input() its connection is moved to the front of its list, and lists in which it can't be are
+ * hidden: each of lwIP's searches ends at its first step. The links live in the control blocks themselves
+ * (lwIP's "extension arguments").
  */
 #include "glue.h"
 
@@ -64,9 +65,13 @@ void lw_index_start(void *memory, size_t buckets) {
     current = hidden = NULL;
 }
 
-uintptr_t lw_mark(struct tcp_pcb *pcb) { return (uintptr_t)pcb->ext_args[MARK].data; }
+uintptr_t lw_mark(struct tcp_pcb *pcb) {
+    return (uintptr_t)pcb->ext_args[MARK].data;
+}
 
-void lw_set_mark(struct tcp_pcb *pcb, uintptr_t mark) { pcb->ext_args[MARK].data = (void *)mark; }
+void lw_set_mark(struct tcp_pcb *pcb, uintptr_t mark) {
+    pcb->ext_args[MARK].data = (void *)mark;
+}
 
 /* Called by lwIP through TCP_REG: put it at the front of a list. */
 void lw_listed(struct tcp_pcb **list, struct tcp_pcb *pcb) {
@@ -80,7 +85,8 @@ void lw_listed(struct tcp_pcb **list, struct tcp_pcb *pcb) {
     HOME_OF(pcb) = list;
     CHAIN_OF(pcb) = NULL;
     if (list == &tcp_active_pcbs || list == &tcp_tw_pcbs) {
-        struct tcp_pcb **first = &table[bucket(&pcb->local_ip, pcb->local_port, &pcb->remote_ip, pcb->remote_port)];
+        struct tcp_pcb **first =
+            &table[bucket(&pcb->local_ip, pcb->local_port, &pcb->remote_ip, pcb->remote_port)];
         CHAIN_OF(pcb) = *first;
         *first = pcb;
         if (list == &tcp_tw_pcbs) {
@@ -103,7 +109,8 @@ static void unindex(struct tcp_pcb *pcb) {
     HOME_OF(pcb) = NULL;
     if (list == &tcp_active_pcbs || list == &tcp_tw_pcbs) {
         struct tcp_pcb *before = NULL;
-        struct tcp_pcb **first = &table[bucket(&pcb->local_ip, pcb->local_port, &pcb->remote_ip, pcb->remote_port)];
+        struct tcp_pcb **first =
+            &table[bucket(&pcb->local_ip, pcb->local_port, &pcb->remote_ip, pcb->remote_port)];
         struct tcp_pcb *one = *first;
         while (one != NULL && one != pcb) {
             before = one;
@@ -123,7 +130,8 @@ static void unindex(struct tcp_pcb *pcb) {
     }
 }
 
-/* Called by lwIP through TCP_RMV. What is in no list is left alone: our sockets are bound without lwIP's list of bound ones. */
+/* Called by lwIP through TCP_RMV. What is in no list is left alone: our sockets are bound without lwIP's list
+ * of bound ones. */
 void lw_unlisted(struct tcp_pcb **list, struct tcp_pcb *pcb) {
     struct tcp_pcb *back;
     if (HOME_OF(pcb) != list) {
@@ -158,7 +166,8 @@ static void to_front(struct tcp_pcb *pcb) {
     *list = pcb;
 }
 
-struct tcp_pcb *lw_find(const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote, u16_t remote_port) {
+struct tcp_pcb *lw_find(const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote,
+                        u16_t remote_port) {
     struct tcp_pcb *pcb = table[bucket(local, local_port, remote, remote_port)];
     while (pcb != NULL && !(pcb->remote_port == remote_port && pcb->local_port == local_port &&
                             ip_addr_eq(&pcb->remote_ip, remote) && ip_addr_eq(&pcb->local_ip, local))) {
@@ -167,7 +176,8 @@ struct tcp_pcb *lw_find(const ip_addr_t *local, u16_t local_port, const ip_addr_
     return pcb;
 }
 
-/* The listener for an address and port: one of just this address before one of all. There are few; connections don't lengthen this. */
+/* The listener for an address and port: one of just this address before one of all. There are few;
+ * connections don't lengthen this. */
 static struct tcp_pcb *find_listener(const ip_addr_t *local, u16_t port) {
     struct tcp_pcb *any = NULL;
     struct tcp_pcb *one;
@@ -191,27 +201,33 @@ static struct tcp_pcb *find_listener(const ip_addr_t *local, u16_t port) {
 
 static int sum_is_right(struct pbuf *p, struct netif *inp) {
     IF__NETIF_CHECKSUM_ENABLED(inp, NETIF_CHECKSUM_CHECK_TCP) {
-        return ip_chksum_pseudo(p, IP_PROTO_TCP, p->tot_len, ip_current_src_addr(), ip_current_dest_addr()) == 0;
+        return ip_chksum_pseudo(p, IP_PROTO_TCP, p->tot_len, ip_current_src_addr(), ip_current_dest_addr()) ==
+               0;
     }
     return 1;
 }
 
 /*
- * Whether a segment ends the TIME_WAIT that it meets. A SYN above all that was received begins a new connection (RFC 1122, 4.2.2.13;
- * RFC 6191), and a reset that answers our acknowledgement of an older SYN says that the peer has forgotten the old one. lwIP ignores both,
- * and the peer's SYNs get an acknowledgement of the old connection until TIME_WAIT is over.
+ * Whether a segment ends the TIME_WAIT that it meets. A SYN above all that was received begins a new
+ * connection (RFC 1122, 4.2.2.13; RFC 6191), and a reset that answers our acknowledgement of an older SYN
+ * says that the peer has forgotten the old one. lwIP ignores both, and the peer's SYNs get an acknowledgement
+ * of the old connection until TIME_WAIT is over.
  */
-static int ends_time_wait(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u8_t flags, struct pbuf *p, struct netif *inp) {
+static int ends_time_wait(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u8_t flags, struct pbuf *p,
+                          struct netif *inp) {
     u32_t sequence = lwip_ntohl(header->seqno);
-    int ends = (flags & TCP_RST) ? sequence == pcb->rcv_nxt : (flags & TCP_SYN) && !(flags & TCP_ACK) && TCP_SEQ_GEQ(sequence, pcb->rcv_nxt);
+    int ends = (flags & TCP_RST)
+                   ? sequence == pcb->rcv_nxt
+                   : (flags & TCP_SYN) && !(flags & TCP_ACK) && TCP_SEQ_GEQ(sequence, pcb->rcv_nxt);
     return ends && sum_is_right(p, inp);
 }
 
-/* An acknowledgement of what was never sent, or of what is older than any window: the segment is a stranger's (RFC 9293, 3.10.7.4; RFC
-   5961, 5.2), which lwIP does not look at. */
+/* An acknowledgement of what was never sent, or of what is older than any window: the segment is a stranger's
+   (RFC 9293, 3.10.7.4; RFC 5961, 5.2), which lwIP does not look at. */
 static int acknowledges_nonsense(const struct tcp_pcb *pcb, const struct tcp_hdr *header) {
     u32_t number = lwip_ntohl(header->ackno);
-    return TCP_SEQ_GT(number, pcb->snd_nxt) || TCP_SEQ_LT(number, pcb->lastack - LWIP_MAX(pcb->snd_wnd_max, 0xffffu));
+    return TCP_SEQ_GT(number, pcb->snd_nxt) ||
+           TCP_SEQ_LT(number, pcb->lastack - LWIP_MAX(pcb->snd_wnd_max, 0xffffu));
 }
 
 static void unhide(void) {
@@ -243,8 +259,10 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
         return;
     }
     flags = TCPH_FLAGS(header);
-    pcb = lw_find(ip_current_dest_addr(), lwip_ntohs(header->dest), ip_current_src_addr(), lwip_ntohs(header->src));
-    if (pcb != NULL && pcb->state == TIME_WAIT && (flags & (TCP_SYN | TCP_RST)) && ends_time_wait(pcb, header, flags, p, inp)) {
+    pcb = lw_find(ip_current_dest_addr(), lwip_ntohs(header->dest), ip_current_src_addr(),
+                  lwip_ntohs(header->src));
+    if (pcb != NULL && pcb->state == TIME_WAIT && (flags & (TCP_SYN | TCP_RST)) &&
+        ends_time_wait(pcb, header, flags, p, inp)) {
         tcp_abort(pcb);
         pcb = NULL;
     }
@@ -253,7 +271,8 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
         struct tcp_pcb *listener = find_listener(ip_current_dest_addr(), lwip_ntohs(header->dest));
         if (listener != NULL) {
             to_front(listener);
-            if ((flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN && !lw_rust_room((uintptr_t)listener->callback_arg)) {
+            if ((flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN &&
+                !lw_rust_room((uintptr_t)listener->callback_arg)) {
                 lw_counts.no_room++;
                 pbuf_free(p);
                 return;
@@ -267,8 +286,10 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
         unhide();
         return;
     }
-    if (pcb->state == SYN_RCVD && (flags & (TCP_ACK | TCP_SYN | TCP_RST)) == TCP_ACK && lw_rust_full((uintptr_t)pcb->callback_arg)) {
-        lw_counts.no_room++; /* it is complete for the peer, which sends its data again until somebody accepts */
+    if (pcb->state == SYN_RCVD && (flags & (TCP_ACK | TCP_SYN | TCP_RST)) == TCP_ACK &&
+        lw_rust_full((uintptr_t)pcb->callback_arg)) {
+        lw_counts
+            .no_room++; /* it is complete for the peer, which sends its data again until somebody accepts */
         pbuf_free(p);
         return;
     }
@@ -281,8 +302,10 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
         return;
     }
     if (pcb->state >= ESTABLISHED && (flags & TCP_ACK) && lwip_ntohl(header->seqno) == pcb->snd_wl1 &&
-        lwip_ntohl(header->ackno) == pcb->snd_wl2 && (u32_t)SND_WND_SCALE(pcb, lwip_ntohs(header->wnd)) < pcb->snd_wnd) {
-        pcb->snd_wl1--; /* a window that shrinks is one too (RFC 9293, 3.10.7.4); lwIP takes it from newer segments only */
+        lwip_ntohl(header->ackno) == pcb->snd_wl2 &&
+        (u32_t)SND_WND_SCALE(pcb, lwip_ntohs(header->wnd)) < pcb->snd_wnd) {
+        pcb->snd_wl1--; /* a window that shrinks is one too (RFC 9293, 3.10.7.4); lwIP takes it from newer
+                           segments only */
     }
     if (pcb->state == TIME_WAIT) {
         hidden = tcp_active_pcbs;
@@ -306,8 +329,8 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     current = NULL;
 }
 
-/* TIME_WAIT is the least of what is owed to a peer: beyond so many, the eighth that was silent longest goes (so that the walk to the
-   list's end is paid for by many connections). */
+/* TIME_WAIT is the least of what is owed to a peer: beyond so many, the eighth that was silent longest goes
+   (so that the walk to the list's end is paid for by many connections). */
 void lw_limit_waiting(size_t most) {
     struct tcp_pcb *pcb = tcp_tw_pcbs;
     size_t kept;

@@ -6,7 +6,8 @@
 
 #define TOKEN(argument) ((uintptr_t)(argument))
 
-/* What of the peer's and our segment size goes over the wire; inside lwIP it is larger when the device cuts segments up. */
+/* What of the peer's and our segment size goes over the wire; inside lwIP it is larger when the device cuts
+ * segments up. */
 u32_t lw_wire_mss(struct tcp_pcb *pcb) {
     u32_t wire = (u32_t)lw_mark(pcb);
     return wire != 0 ? wire : pcb->mss;
@@ -15,7 +16,8 @@ u32_t lw_wire_mss(struct tcp_pcb *pcb) {
 /* A segment leaves. It was sent before if something after it was: a new one is where the next number is. */
 void lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u16_t size) {
     int carries = size > TCPH_HDRLEN_BYTES(header) || (TCPH_FLAGS(header) & (TCP_SYN | TCP_FIN));
-    if (pcb != NULL && carries && !(TCPH_FLAGS(header) & TCP_RST) && TCP_SEQ_LT(lwip_ntohl(header->seqno), pcb->snd_nxt)) {
+    if (pcb != NULL && carries && !(TCPH_FLAGS(header) & TCP_RST) &&
+        TCP_SEQ_LT(lwip_ntohl(header->seqno), pcb->snd_nxt)) {
         lw_counts.retransmitted++;
     }
 }
@@ -137,8 +139,8 @@ struct tcp_pcb *lw_tcp_listen(uintptr_t token, const struct lw_address *local, u
 }
 
 /* Begin to connect; null if there is no memory. */
-struct tcp_pcb *lw_tcp_connect(uintptr_t token, const struct lw_address *local, u16_t local_port, const struct lw_address *remote,
-                               u16_t port) {
+struct tcp_pcb *lw_tcp_connect(uintptr_t token, const struct lw_address *local, u16_t local_port,
+                               const struct lw_address *remote, u16_t port) {
     struct tcp_pcb *pcb = make(token, local, local_port);
     ip_addr_t to;
     if (pcb == NULL) {
@@ -154,14 +156,16 @@ struct tcp_pcb *lw_tcp_connect(uintptr_t token, const struct lw_address *local, 
     return pcb;
 }
 
-int lw_tcp_taken(const struct lw_address *local, u16_t local_port, const struct lw_address *remote, u16_t port) {
+int lw_tcp_taken(const struct lw_address *local, u16_t local_port, const struct lw_address *remote,
+                 u16_t port) {
     ip_addr_t one, other;
     lw_to_ip(&one, local);
     lw_to_ip(&other, remote);
     return lw_find(&one, local_port, &other, port) != NULL;
 }
 
-/* Queue bytes: how many were, 0 if there is no room. Only whole calls of tcp_write() can fail, so sizes are tried from large to small. */
+/* Queue bytes: how many were, 0 if there is no room. Only whole calls of tcp_write() can fail, so sizes are
+ * tried from large to small. */
 size_t lw_tcp_write(struct tcp_pcb *pcb, const void *bytes, size_t size, int copy, int more) {
     size_t fits = LWIP_MIN(LWIP_MIN(size, tcp_sndbuf(pcb)), 0xffff);
     u8_t flags = (u8_t)((copy ? TCP_WRITE_FLAG_COPY : 0) | (more || fits < size ? TCP_WRITE_FLAG_MORE : 0));
@@ -178,7 +182,8 @@ size_t lw_tcp_write(struct tcp_pcb *pcb, const void *bytes, size_t size, int cop
     return 0;
 }
 
-/* Send what may be sent. Nagle's algorithm holds back less than a segment: one of the wire, not one of those that the device cuts up. */
+/* Send what may be sent. Nagle's algorithm holds back less than a segment: one of the wire, not one of those
+ * that the device cuts up. */
 void lw_tcp_output(struct tcp_pcb *pcb) {
     int held = !(pcb->flags & TF_NODELAY) && pcb->unsent != NULL && pcb->unsent->len >= lw_wire_mss(pcb);
     if (held) {
@@ -190,7 +195,9 @@ void lw_tcp_output(struct tcp_pcb *pcb) {
     }
 }
 
-size_t lw_tcp_room(const struct tcp_pcb *pcb) { return pcb->snd_queuelen < TCP_SND_QUEUELEN ? pcb->snd_buf : 0; }
+size_t lw_tcp_room(const struct tcp_pcb *pcb) {
+    return pcb->snd_queuelen < TCP_SND_QUEUELEN ? pcb->snd_buf : 0;
+}
 
 void lw_tcp_consumed(struct tcp_pcb *pcb, size_t size) {
     while (size > 0 && pcb->state != TIME_WAIT) {
@@ -200,11 +207,14 @@ void lw_tcp_consumed(struct tcp_pcb *pcb, size_t size) {
     }
 }
 
-int lw_tcp_end(struct tcp_pcb *pcb) { return tcp_shutdown(pcb, 0, 1); }
+int lw_tcp_end(struct tcp_pcb *pcb) {
+    return tcp_shutdown(pcb, 0, 1);
+}
 
 /* Close in order: the control block lives on without an owner, and tells Rust when it is gone. */
 void lw_tcp_close(struct tcp_pcb *pcb) {
-    pcb->tmr = tcp_ticks; /* lwIP counts the times of its closing states from the last segment received, which may be long ago */
+    pcb->tmr = tcp_ticks; /* lwIP counts the times of its closing states from the last segment received, which
+                             may be long ago */
     tcp_recv(pcb, on_received);
     tcp_err(pcb, NULL);
     tcp_poll(pcb, on_poll, 1);
@@ -224,7 +234,9 @@ void lw_tcp_abort(struct tcp_pcb *pcb) {
 }
 
 /* Leave it to itself: in TIME_WAIT. */
-void lw_tcp_forget(struct tcp_pcb *pcb) { tcp_arg(pcb, NULL); }
+void lw_tcp_forget(struct tcp_pcb *pcb) {
+    tcp_arg(pcb, NULL);
+}
 
 void lw_tcp_nodelay(struct tcp_pcb *pcb, int on) {
     if (on) {
@@ -245,19 +257,26 @@ void lw_tcp_keep_alive(struct tcp_pcb *pcb, u32_t after_ms) {
     }
 }
 
-void lw_tcp_names(const struct tcp_pcb *pcb, struct lw_address *local, u16_t *local_port, struct lw_address *remote, u16_t *port) {
+void lw_tcp_names(const struct tcp_pcb *pcb, struct lw_address *local, u16_t *local_port,
+                  struct lw_address *remote, u16_t *port) {
     lw_from_ip(local, &pcb->local_ip);
     *local_port = pcb->local_port;
     lw_from_ip(remote, &pcb->remote_ip);
     *port = pcb->remote_port;
 }
 
-int lw_tcp_established(const struct tcp_pcb *pcb) { return pcb->state >= ESTABLISHED; }
+int lw_tcp_established(const struct tcp_pcb *pcb) {
+    return pcb->state >= ESTABLISHED;
+}
 
-int lw_tcp_running(void) { return lw_counts.active + lw_counts.waiting > 0; }
+int lw_tcp_running(void) {
+    return lw_counts.active + lw_counts.waiting > 0;
+}
 
 /* The device had no room a moment ago: let all that wait for it try again. */
-void lw_tcp_retry(void) { tcp_txnow(); }
+void lw_tcp_retry(void) {
+    tcp_txnow();
+}
 
 static void drop_all(struct tcp_pcb **list) {
     while (*list != NULL) {

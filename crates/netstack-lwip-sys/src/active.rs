@@ -37,8 +37,9 @@ pub struct Active<'a> {
 impl<'a> Active<'a> {
     pub(crate) fn new(core: &'a mut Core, device: &'a mut dyn Device) -> Self {
         let device: *mut (dyn Device + 'a) = device;
-        // SAFETY: only the lifetime changes, and `drop` takes the pointer away before it is over. (Leaking this value leaks the borrow of
-        // the core too, so that nothing can call lwIP any more.) No reference to the state lives.
+        // SAFETY: only the lifetime changes, and `drop` takes the pointer away before it is over. If this value is leaked the pointer
+        // stays, but only an `Active` (which sets it anew) transmits, and the core's own end clears it first. No reference to the state
+        // lives.
         unsafe {
             state().device = Some(transmute::<
                 *mut (dyn Device + 'a),

@@ -187,5 +187,6 @@ unsafe extern "C" {
     pub fn lw_malformed() -> u64;
     pub fn lw_no_room() -> u64;
     pub fn lw_retransmitted() -> u64;
+    pub fn lw_found_first() -> u64;
     pub fn lw_version() -> *const c_char;
 }

@@ -120,6 +120,8 @@ pub struct Counts {
     pub memory_taken: usize,
     /// Received frames whose memory is held.
     pub held: usize,
+    /// Segments whose connection or listener was the first that lwIP looked at.
+    pub found_first: u64,
 }
 
 /// A socket that something has changed for.
@@ -403,6 +405,7 @@ impl Core {
                 memory,
                 memory_taken,
                 held: state.nodes.in_use,
+                found_first: ffi::lw_found_first(),
             }
         }
     }
@@ -453,6 +456,8 @@ impl Drop for Core {
     fn drop(&mut self) {
         // SAFETY: no reference to the state lives across the calls.
         unsafe {
+            // lwIP may want to acknowledge what it drops; there may be no device any more.
+            state().device = None;
             for index in 0..state().slots.len() {
                 free_received(index as u32);
             }

@@ -1,4 +1,45 @@
 //! The [`netstack`] contract over lwIP's raw API.
+//!
+//! [`Lwip`] is a [`Stack`] over a [`Device`]; [`netstack::Net`] makes sockets of it. There is at most one in a process. `README.md` says what
+//! it adds to lwIP and what it lacks.
+//!
+//! Here a program on lwIP talks to one on another stack, over a link in memory with a virtual clock:
+//!
+//! ```
+//! use netstack::{Cidr, Config, Net};
+//! use netstack_link::{Link, Options};
+//! use netstack_lwip::Lwip;
+//! use netstack_smoltcp::Smoltcp;
+//!
+//! let link = Link::new(Options::default());
+//! let config = |last| Config::new(&[Cidr::new([10, 0, 0, last].into(), 24)], [last; 32]);
+//! let here = Lwip::new(link.port([2, 0, 0, 0, 0, 1]), &config(1))?;
+//! let here = Net::new(here, link.time(0));
+//! let there = Smoltcp::new(link.port([2, 0, 0, 0, 0, 2]), &config(2))?;
+//! let there = Net::new(there, link.time(1));
+//! link.attach(0, here.clone());
+//! link.attach(1, there.clone());
+//!
+//! let listener = here.tcp()?;
+//! listener.bind(([10, 0, 0, 1], 80).into())?;
+//! listener.listen(16)?;
+//! let client = there.tcp()?;
+//! client.connect(([10, 0, 0, 1], 80).into())?;
+//! client.send_all(b"hello")?;
+//!
+//! let (server, peer) = listener.accept()?;
+//! assert_eq!(peer.ip().to_string(), "10.0.0.2");
+//! // Shown where the device put it: no copy.
+//! let seen = server.recv_with(|bytes| {
+//!     assert_eq!(bytes, b"hello");
+//!     bytes.len()
+//! })?;
+//! assert_eq!(seen, 5);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Statistics: `malformed` counts frames that lwIP or the glue dropped for their form or sum, `retransmitted` all segments that left again.
+//! A connection in `TIME_WAIT` is no socket any more and counts nowhere; [`Lwip::counts`] has their number.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -208,8 +249,36 @@ impl<D: Device> Lwip<D> {
 
     /// It lacked something that is not its own: tell it when that may be there again.
     fn starve(&mut self, number: u32) {
-        if !self.starved.contains(&number) {
+        let starving = match (number as usize).checked_sub(self.tcp.len()) {
+            None => &mut self.tcp[number as usize].starving,
+            Some(index) => &mut self.udp[index].starving,
+        };
+        if !core::mem::replace(starving, true) {
             self.starved.push_back(number);
+        }
+    }
+
+    /// Tell those that starved: of memory, or (UDP only, for TCP sends later by itself) of the device's room.
+    fn feed(&mut self) {
+        if self.starved.is_empty() {
+            return;
+        }
+        let memory = self.core.memory_recovered();
+        let room = !self.core.device_full();
+        for _ in 0..self.starved.len() {
+            let Some(number) = self.starved.pop_front() else {
+                break;
+            };
+            let udp = (number as usize).checked_sub(self.tcp.len());
+            if !memory && !(room && udp.is_some()) {
+                self.starved.push_back(number);
+                continue;
+            }
+            match udp {
+                None => self.tcp[number as usize].starving = false,
+                Some(index) => self.udp[index].starving = false,
+            }
+            self.announce(number);
         }
     }
 
@@ -291,11 +360,7 @@ impl<D: Device> Stack for Lwip<D> {
         active.timers();
         active.flush();
         drop(active);
-        if !self.starved.is_empty() && (self.core.memory_recovered() || !self.core.device_full()) {
-            while let Some(number) = self.starved.pop_front() {
-                self.announce(number);
-            }
-        }
+        self.feed();
         self.settle();
         frames == BATCH
     }

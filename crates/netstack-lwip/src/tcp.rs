@@ -29,6 +29,7 @@ enum Role {
 pub(crate) struct Tcp {
     pub(crate) open: bool,
     pub(crate) announced: bool,
+    pub(crate) starving: bool,
     pub(crate) read_closed: bool,
     pub(crate) local: Option<SocketAddr>,
     pub(crate) peer: Option<SocketAddr>,
@@ -47,6 +48,7 @@ impl Tcp {
         *self = Self {
             open: true,
             announced: self.announced,
+            starving: self.starving,
             generation: self.generation.wrapping_add(1),
             ..Self::default()
         };

@@ -16,6 +16,7 @@ const PARTS: usize = 32;
 pub(crate) struct Udp {
     pub(crate) open: bool,
     pub(crate) announced: bool,
+    pub(crate) starving: bool,
     pub(crate) local: Option<SocketAddr>,
     pub(crate) peer: Option<SocketAddr>,
     generation: u32,
@@ -54,6 +55,7 @@ impl<D: Device> Lwip<D> {
         *socket = Udp {
             open: true,
             announced: socket.announced,
+            starving: socket.starving,
             generation: socket.generation.wrapping_add(1),
             ..Udp::default()
         };

@@ -12,6 +12,7 @@
 pub mod backend;
 pub mod conn;
 pub mod context;
+pub mod farm;
 pub mod harness;
 pub mod memory;
 pub mod pair;

@@ -172,6 +172,24 @@ errors! {
     }
 }
 
+errors! {
+    /// Why a name has no address.
+    ResolveError {
+        WouldBlock = "it is being asked for",
+        BadName = "this can't be a name",
+        NoServer = "there is no server to ask",
+        TooMany = "too many questions are under way; the limit is Settings::questions",
+        Unknown = "this is no question that is under way",
+        NoName = "there is no such name",
+        NoData = "the name has no such address",
+        TimedOut = "no server answers",
+        Truncated = "the answer does not fit in a datagram",
+        AliasLoop = "it is an alias of an alias, and so on without an end",
+        Failed(u8) = "the server can't tell; its code",
+        Limit(Limit) = "there is no room for a socket to ask with",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,7 @@ extern crate std;
 
 pub mod buffer;
 pub mod device;
+pub mod dns;
 pub mod error;
 mod net;
 pub mod stack;

@@ -1,4 +1,5 @@
-/* What lwIP asks of a compiler and a machine. No libc is needed but memcpy, memmove, memset, memcmp and strlen. */
+/* What lwIP asks of a compiler and a machine. No libc is needed but memcpy, memmove, memset, memcmp and
+ * strlen. */
 #ifndef LW_ARCH_CC_H
 #define LW_ARCH_CC_H
 
@@ -20,8 +21,8 @@
 /* A broken invariant inside lwIP ends the program with its text: going on would be undefined. */
 void lw_rust_broken(const char *text, int line);
 #define LWIP_PLATFORM_ASSERT(text) lw_rust_broken(text, __LINE__)
-#define LWIP_PLATFORM_DIAG(text)                                                                                                 \
-    do {                                                                                                                         \
+#define LWIP_PLATFORM_DIAG(text)                                                                             \
+    do {                                                                                                     \
     } while (0)
 
 uint32_t lw_random(void);

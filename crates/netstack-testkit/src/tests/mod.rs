@@ -10,6 +10,8 @@ mod end;
 mod hosts;
 mod limits;
 mod malformed;
+mod names;
+mod scale;
 mod streams;
 
 /// All tests, in the table's order.
@@ -24,6 +26,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
         malformed::TESTS,
         limits::TESTS,
         streams::TESTS,
+        names::TESTS,
+        scale::TESTS,
     ];
     lists.into_iter().flatten()
 }

@@ -1,0 +1,8 @@
+/* For targets without a libc: netif.c includes it, for a function that nobody here calls. */
+#ifndef LW_STDLIB_H
+#define LW_STDLIB_H
+static inline int atoi(const char *text) {
+    (void)text;
+    return 0;
+}
+#endif
