@@ -124,8 +124,10 @@ def counted(runs: Sequence[Run]) -> str:
             f"{counts[kind]['calls'] / requests:.2f} ({counts[kind]['bytes'] / requests:.0f})"
             for kind in ("copies", "heap", "lwip")
         ]
-        rows.append([f"{run['stack']}, {run['setting']}", *cells])
-    head = ["per request: calls (bytes)", "copied", "allocated, heap", "allocated, lwIP's own"]
+        sizes = [f"{tally['calls'] / requests:.2f}" for tally in counts["copies_by_size"]]
+        rows.append([f"{run['stack']}, {run['setting']}", cells[0], *sizes, *cells[1:]])
+    sizes = ["to 16 B", "to 64 B", "to 256 B", "more"]
+    head = ["per request: calls (bytes)", "copied", *sizes, "allocated, heap", "allocated, lwIP's own"]
     return "\n".join([table(head, rows), *notes])
 
 

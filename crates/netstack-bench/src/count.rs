@@ -18,6 +18,8 @@ pub struct Tally {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     pub copies: Tally,
+    /// Of those, the ones of up to 16 bytes (addresses, for instance), up to 64, up to 256 (headers and small structures), and more.
+    pub copies_by_size: [Tally; 4],
     pub heap: Tally,
     pub lwip: Tally,
 }
@@ -31,6 +33,9 @@ impl Counts {
         };
         Self {
             copies: less(self.copies, earlier.copies),
+            copies_by_size: std::array::from_fn(|class| {
+                less(self.copies_by_size[class], earlier.copies_by_size[class])
+            }),
             heap: less(self.heap, earlier.heap),
             lwip: less(self.lwip, earlier.lwip),
         }
@@ -42,6 +47,7 @@ pub fn now() -> Option<Counts> {
     #[cfg(feature = "count")]
     return Some(Counts {
         copies: counting::COPIES.read(),
+        copies_by_size: counting::BY_SIZE.each_ref().map(|counter| counter.read()),
         heap: counting::HEAP.read(),
         lwip: counting::LWIP.read(),
     });
@@ -83,8 +89,20 @@ mod counting {
     }
 
     pub static COPIES: Counter = Counter::new();
+    pub static BY_SIZE: [Counter; 4] = [const { Counter::new() }; 4];
     pub static HEAP: Counter = Counter::new();
     pub static LWIP: Counter = Counter::new();
+
+    fn copied(size: usize) {
+        COPIES.add(size);
+        let class = match size {
+            0..=16 => 0,
+            17..=64 => 1,
+            65..=256 => 2,
+            _ => 3,
+        };
+        BY_SIZE[class].add(size);
+    }
 
     unsafe extern "C" {
         fn __real_memcpy(to: *mut c_void, from: *const c_void, size: usize) -> *mut c_void;
@@ -100,7 +118,7 @@ mod counting {
         from: *const c_void,
         size: usize,
     ) -> *mut c_void {
-        COPIES.add(size);
+        copied(size);
         // SAFETY: the caller's promise is passed on.
         unsafe { __real_memcpy(to, from, size) }
     }
@@ -114,7 +132,7 @@ mod counting {
         from: *const c_void,
         size: usize,
     ) -> *mut c_void {
-        COPIES.add(size);
+        copied(size);
         // SAFETY: the caller's promise is passed on.
         unsafe { __real_memmove(to, from, size) }
     }
@@ -183,6 +201,7 @@ mod counting {
             let counted = now().unwrap().since(before);
             // Other tests may run meanwhile, so at least.
             assert!(counted.copies.calls >= 1 && counted.copies.bytes >= 4321);
+            assert!(counted.copies_by_size[3].bytes >= 4321);
             assert!(counted.heap.calls >= 2 && counted.heap.bytes >= 10_000);
         }
     }
@@ -197,6 +216,7 @@ mod tests {
         let tally = |calls, bytes| Tally { calls, bytes };
         let counts = |number| Counts {
             copies: tally(number, 2 * number),
+            copies_by_size: [tally(7 * number, 8 * number); 4],
             heap: tally(3 * number, 4 * number),
             lwip: tally(5 * number, 6 * number),
         };

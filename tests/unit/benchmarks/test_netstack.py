@@ -160,7 +160,8 @@ def test_a_table_of_runs() -> None:
 
 def test_a_table_of_counts_beside_the_published_ones() -> None:
     tally = {"calls": 6000, "bytes": 36_000}
-    counts = {"copies": tally, "heap": {"calls": 0, "bytes": 0}, "lwip": tally}
+    sizes = [{"calls": 500 * number, "bytes": 1} for number in range(4)]
+    counts = {"copies": tally, "copies_by_size": sizes, "heap": {"calls": 0, "bytes": 0}, "lwip": tally}
     text = netstack_tables.counted(
         [
             {
@@ -174,7 +175,7 @@ def test_a_table_of_counts_beside_the_published_ones() -> None:
         ]
     )
     row = [cell.strip() for cell in text.splitlines()[2].strip("|").split("|")]
-    assert row == [f"lwip, {TUNED}", "6.00 (36)", "0.00 (0)", "6.00 (36)"]
+    assert row == [f"lwip, {TUNED}", "6.00 (36)", "0.00", "0.50", "1.00", "1.50", "0.00 (0)", "6.00 (36)"]
     assert text.splitlines()[3] == f"- smoltcp, {TUNED}: unavailable: there is none"
     published = [
         [cell.strip() for cell in line.strip("|").split("|")] for line in netstack_tables.published().splitlines()
