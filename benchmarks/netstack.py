@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -29,6 +30,7 @@ from benchmarks.netstack_workloads import CHAIN, FULL, QUICK, SWEEP, TUNED, WORK
 
 CRATES = Path(__file__).parents[1] / "crates"
 STACKS = ("kernel", "lwip", "smoltcp")
+_RUST = (1, 91)
 _COUNT_FLAGS = "-fno-builtin-memcpy -fno-builtin-memmove"
 
 
@@ -72,8 +74,7 @@ def main() -> int:
     asked = _arguments()
     signal.signal(signal.SIGTERM, _interrupted)
     reason = netstack_lab.why_not(asked.stacks)
-    if reason is None and shutil.which("cargo") is None:
-        reason = "there is no cargo to build the stacks with"
+    reason = reason or no_rust()
     if reason is not None:
         print(f"unavailable: {reason}", file=sys.stderr)
         return 3
@@ -96,6 +97,17 @@ def main() -> int:
         print(f"Interrupted after {len(runs)} of {len(cells)} runs: what is done is printed.", file=sys.stderr)
     _print(asked, runs, counts, size, whole=whole)
     return 0 if whole else 130
+
+
+def no_rust() -> str | None:
+    """Say why the stacks can't be built; None if they can."""
+    if shutil.which("cargo") is None or shutil.which("rustc") is None:
+        return "there is no cargo to build the stacks with"
+    said = subprocess.run(("rustc", "--version"), capture_output=True, text=True, check=False).stdout
+    found = re.match(r"rustc ([0-9]+)\.([0-9]+)", said)
+    if found is None or (int(found[1]), int(found[2])) < _RUST:
+        return f"the stacks need Rust {_RUST[0]}.{_RUST[1]} or newer, and this is {said.strip() or 'none that says its version'}"
+    return None
 
 
 def _interrupted(*_: object) -> None:

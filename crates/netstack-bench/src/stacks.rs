@@ -1,13 +1,11 @@
 //! The stacks that this build has.
 
 use std::error::Error;
-use std::io::Read;
 use std::sync::atomic::AtomicBool;
 
-use netstack::{Config, Net, Platform, Stack};
+use netstack::{Net, Platform, Stack};
 use netstack_kernel::{Buffers, Kernel};
-use netstack_tap::{Counters, Settings, Tap, TapPlatform};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::options::Options;
 use crate::{app, report, roles};
@@ -26,24 +24,24 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
         }
         #[cfg(feature = "lwip")]
         "lwip" => {
-            let (tap, platform) = device(options)?;
-            let stack = netstack_lwip::Lwip::new(tap, &config(options)?)?;
+            let (tap, platform) = wired::device(options)?;
+            let stack = netstack_lwip::Lwip::new(tap, &wired::config(options)?)?;
             over(
                 stack,
                 platform,
-                |stack| counted(stack.device().counters()),
+                |stack| wired::counted(stack.device().counters()),
                 options,
                 stop,
             )
         }
         #[cfg(feature = "smoltcp")]
         "smoltcp" => {
-            let (tap, platform) = device(options)?;
-            let stack = netstack_smoltcp::Smoltcp::new(tap, &config(options)?)?;
+            let (tap, platform) = wired::device(options)?;
+            let stack = netstack_smoltcp::Smoltcp::new(tap, &wired::config(options)?)?;
             over(
                 stack,
                 platform,
-                |stack| counted(stack.device().counters()),
+                |stack| wired::counted(stack.device().counters()),
                 options,
                 stop,
             )
@@ -71,35 +69,48 @@ fn over<S: Stack>(
     Ok(())
 }
 
-/// Open the TAP that was named.
-fn device(options: &Options) -> Result<(Tap, TapPlatform), Box<dyn Error>> {
-    let name = options
-        .tap
-        .as_deref()
-        .ok_or("this stack needs a device: --tap and --address")?;
-    let tap = Tap::open(&Settings {
-        mtu: options.mtu,
-        offload: options.offload,
-        frames: options.frames,
-        ..Settings::new(name)
-    })
-    .map_err(|error| format!("the TAP {name}: {error}"))?;
-    let platform = TapPlatform::new(&tap)?;
-    Ok((tap, platform))
-}
+/// What stacks that need a device have in common.
+#[cfg(any(feature = "lwip", feature = "smoltcp"))]
+mod wired {
+    use std::error::Error;
+    use std::io::Read;
 
-fn config(options: &Options) -> Result<Config, Box<dyn Error>> {
-    let mut seed = [7; 32];
-    if options.random {
-        std::fs::File::open("/dev/urandom")?.read_exact(&mut seed)?;
+    use netstack::Config;
+    use netstack_tap::{Counters, Settings, Tap, TapPlatform};
+    use serde_json::{Value, json};
+
+    use crate::options::Options;
+
+    /// Open the TAP that was named.
+    pub fn device(options: &Options) -> Result<(Tap, TapPlatform), Box<dyn Error>> {
+        let name = options
+            .tap
+            .as_deref()
+            .ok_or("this stack needs a device: --tap and --address")?;
+        let tap = Tap::open(&Settings {
+            mtu: options.mtu,
+            offload: options.offload,
+            frames: options.frames,
+            ..Settings::new(name)
+        })
+        .map_err(|error| format!("the TAP {name}: {error}"))?;
+        let platform = TapPlatform::new(&tap)?;
+        Ok((tap, platform))
     }
-    Ok(Config {
-        gateway_v4: options.gateway,
-        limits: options.limits,
-        ..Config::new(&options.addresses, seed)
-    })
-}
 
-fn counted(counters: Counters) -> Value {
-    json!({"dropped_in": counters.dropped_in, "refused_out": counters.refused_out})
+    pub fn config(options: &Options) -> Result<Config, Box<dyn Error>> {
+        let mut seed = [7; 32];
+        if options.random {
+            std::fs::File::open("/dev/urandom")?.read_exact(&mut seed)?;
+        }
+        Ok(Config {
+            gateway_v4: options.gateway,
+            limits: options.limits,
+            ..Config::new(&options.addresses, seed)
+        })
+    }
+
+    pub fn counted(counters: Counters) -> Value {
+        json!({"dropped_in": counters.dropped_in, "refused_out": counters.refused_out})
+    }
 }

@@ -186,16 +186,32 @@ def test_a_table_of_counts_beside_the_published_ones() -> None:
 
 
 def test_where_it_cannot_run_it_says_why(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(netstack_lab.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr("benchmarks.netstack_lab.os.geteuid", lambda: 1000)
     monkeypatch.setattr("sys.argv", ["netstack", "--quick", "--stacks", "kernel"])
     assert netstack.main() == 3
     assert capsys.readouterr().err == "unavailable: network namespaces need root\n"
-    monkeypatch.setattr(netstack_lab.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(netstack_lab.shutil, "which", lambda _: None)
+    monkeypatch.setattr("benchmarks.netstack_lab.os.geteuid", lambda: 0)
+    monkeypatch.setattr("benchmarks.netstack_lab.shutil.which", lambda _: None)
     assert netstack_lab.why_not(["kernel"]) == "there is no ip; Debian's iproute2 has it"
-    monkeypatch.setattr(netstack_lab.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(netstack_lab.Path, "exists", lambda _: False)
+    monkeypatch.setattr("benchmarks.netstack_lab.shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("benchmarks.netstack_lab.Path.exists", lambda _: False)
     assert netstack_lab.why_not(["kernel"]) is None
     assert netstack_lab.why_not(["kernel", "lwip"]) == (
         "there is no /dev/net/tun for a TAP; --stacks kernel needs none"
     )
+
+
+@pytest.mark.parametrize(
+    ("says", "reason"), [("rustc 1.91.0 (f8 2025)", None), ("rustc 2.0.0", None), ("rustc 1.63.0", "1.63")]
+)
+def test_an_old_rust_is_named(says: str, reason: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("cargo", "rustc"):
+        script = tmp_path / name
+        script.write_text(f"#!/bin/sh\necho '{says}'\n")
+        script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    found = netstack.no_rust()
+    if reason is None:
+        assert found is None
+    else:
+        assert found == f"the stacks need Rust 1.91 or newer, and this is rustc {reason}.0"
