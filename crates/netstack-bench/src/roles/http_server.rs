@@ -516,6 +516,19 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_behind_a_large_one_waits_for_its_end() {
+        for options in every_way() {
+            let request = b"GET /bytes/200000 HTTP/1.1\r\n\r\nGET / HTTP/1.0\r\n\r\n";
+            let (text, _) = answers(options, request);
+            let (_, rest) = text.split_once("\r\n\r\n").unwrap();
+            let (large, rest) = rest.split_at(200_000);
+            assert!(large.bytes().all(|byte| byte == b'x'));
+            assert!(rest.starts_with("HTTP/1.1 200 OK\r\n"));
+            assert!(rest.ends_with(&"x".repeat(340)));
+        }
+    }
+
+    #[test]
     fn nonsense_is_refused_and_counted() {
         let (text, outcome) = answers(Options::default(), b"HELO\r\n\r\n");
         assert!(text.starts_with("HTTP/1.1 400 Bad Request\r\n"));
