@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from benchmarks.netstack_workloads import TUNED, WORKLOADS
+from benchmarks.netstack_workloads import SETTINGS, TUNED, WORKLOADS
 
 from swapstone.published import figures
 
@@ -70,6 +70,10 @@ def _label(stack: str, setting: str) -> str:
     return stack if stack == "kernel" and setting == TUNED else f"{stack}, {setting}"
 
 
+def _by_stack(row: tuple[int, str, str]) -> tuple[str, int]:
+    return row[1], row[0]
+
+
 def _columns(unit: str) -> list[str]:
     per = "MB" if unit == "MB/s" else "packet" if unit == "packets/s" else "request"
     tails = [] if unit in {"MB/s", "packets/s"} else [f"{name}, us" for name in _TAILS]
@@ -86,7 +90,10 @@ def results(runs: Sequence[Run]) -> str:
         lines, notes = [], []
         columns = _columns(workload.unit)
         kernel = [run for run in mine if run["stack"] == "kernel" and run["setting"] == TUNED]
-        for stack, setting in dict.fromkeys((run["stack"], run["setting"]) for run in mine):
+        order = list(SETTINGS)
+        for _, stack, setting in sorted(
+            {(order.index(r["setting"]), r["stack"], r["setting"]) for r in mine}, key=_by_stack
+        ):
             these = [run for run in mine if (run["stack"], run["setting"]) == (stack, setting)]
             tried = [run for run in these if run["status"] != "unavailable"]
             whole = sum(run["status"] == "ok" for run in tried)

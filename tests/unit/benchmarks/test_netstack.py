@@ -158,6 +158,12 @@ def test_a_table_of_runs() -> None:
     assert lines[7:] == [f"- lwip, {TUNED}: failed: 3 failed", f"- smoltcp, {TUNED}: unavailable: there is none"]
 
 
+def test_lines_are_in_the_order_of_stacks_and_settings() -> None:
+    pairs = [("lwip", TUNED), ("kernel", TUNED), ("lwip", "plain")]
+    lines = netstack_tables.results([run(stack, 0, 1.0, setting=setting) for stack, setting in pairs]).splitlines()[4:]
+    assert [line.split("|")[1].strip() for line in lines] == ["kernel", "lwip, plain", f"lwip, {TUNED}"]
+
+
 def test_a_table_of_counts_beside_the_published_ones() -> None:
     tally = {"calls": 6000, "bytes": 36_000}
     sizes = [{"calls": 500 * number, "bytes": 1} for number in range(4)]
