@@ -1,0 +1,189 @@
+"""A place for network stacks: namespaces with a TAP or a pair of veth in them, and programs that run there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+CLIENT = "10.9.0.1"
+SERVER = "10.9.0.2"
+PREFIX = "netstack-bench"
+_TAP = "tap0"
+_READY_S = 10.0
+_END_S = 20.0
+
+
+class UnavailableError(Exception):
+    """Something can't be done on this machine; its text says why."""
+
+
+def why_not(stacks: Sequence[str]) -> str | None:
+    """Say why no benchmark can run here at all; None if one can.
+
+    Args:
+        stacks: those that are asked for; only the kernel's needs no TAP.
+    """
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    if shutil.which("ip") is None:
+        return "there is no ip; Debian's iproute2 has it"
+    if set(stacks) != {"kernel"} and not Path("/dev/net/tun").exists():
+        return "there is no /dev/net/tun for a TAP; --stacks kernel needs none"
+    return None
+
+
+def _ip(*arguments: str) -> None:
+    done = subprocess.run(("ip", *arguments), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise UnavailableError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+def sweep() -> None:
+    """Remove namespaces whose benchmark was killed without a chance to do it."""
+    listed = subprocess.run(("ip", "netns", "list"), capture_output=True, text=True, check=False).stdout
+    for line in listed.splitlines():
+        name = line.split()[0] if line.strip() else ""
+        if not name.startswith(PREFIX + "-"):
+            continue
+        process = name.removeprefix(PREFIX + "-").partition("-")[0]
+        if process.isdigit() and not Path("/proc", process).exists():
+            subprocess.run(("ip", "netns", "del", name), capture_output=True, check=False)
+
+
+def _pinned(cpu: int | None, command: Sequence[str]) -> list[str]:
+    return list(command) if cpu is None else ["taskset", "-c", str(cpu), *command]
+
+
+class Lab:
+    """One topology: the client's namespace, and the server's, which is the same for a stack on a TAP.
+
+    Attributes:
+        server_cpu, client_cpu: where they are pinned; None if there is one CPU only.
+    """
+
+    def __init__(self, stack: str, offload: bool) -> None:
+        self.stack = stack
+        cpus = sorted(os.sched_getaffinity(0))
+        two = len(cpus) > 1 and shutil.which("taskset") is not None
+        self.server_cpu: int | None = cpus[0] if two else None
+        self.client_cpu: int | None = cpus[1] if two else None
+        self._client = f"{PREFIX}-{os.getpid()}-c"
+        self._server = f"{PREFIX}-{os.getpid()}-s" if stack == "kernel" else self._client
+        self._offload = offload
+        self._running: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> Lab:
+        try:
+            self._build()
+        except BaseException:
+            self._remove()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._remove()
+
+    def _build(self) -> None:
+        for name in {self._client, self._server}:
+            _ip("netns", "add", name)
+            _ip("-n", name, "link", "set", "lo", "up")
+        if self.stack == "kernel":
+            _ip("-n", self._client, "link", "add", "name", "v0", "type", "veth", "peer", "name", "v1")
+            _ip("-n", self._client, "link", "set", "v1", "netns", self._server)
+            ends = [(self._client, "v0", CLIENT), (self._server, "v1", SERVER)]
+        else:
+            flags = ("vnet_hdr",) if self._offload else ()
+            _ip("-n", self._client, "tuntap", "add", "dev", _TAP, "mode", "tap", *flags)
+            ends = [(self._client, _TAP, CLIENT)]
+        for name, link, address in ends:
+            _ip("-n", name, "address", "add", f"{address}/24", "dev", link)
+            _ip("-n", name, "link", "set", link, "up")
+
+    def _remove(self) -> None:
+        for process in self._running:
+            _end(process)
+        for name in {self._client, self._server}:
+            subprocess.run(("ip", "netns", "del", name), capture_output=True, check=False)
+
+    @contextlib.contextmanager
+    def serving(self, binary: Path, arguments: Sequence[str], results: list[str]) -> Iterator[None]:
+        """Have netstack-bench run in the server's place; what it printed is appended to `results` at the end.
+
+        Raises:
+            UnavailableError: it did not get ready.
+        """
+        place = () if self.stack == "kernel" else ("--tap", _TAP, "--address", f"{SERVER}/24")
+        command = (str(binary), "--stack", self.stack, *place, *arguments)
+        process = self._start(self._server, self.server_cpu, command)
+        try:
+            first = _first_line(process)
+            if json.loads(first or "{}").get("event") != "ready":
+                _end(process)
+                raise UnavailableError(
+                    (process.stderr.read() if process.stderr else "").strip() or "it printed nothing"
+                )
+            yield
+        finally:
+            _end(process)
+            self._running.remove(process)
+            results.append(process.stdout.read() if process.stdout else "")
+
+    def run(self, command: Sequence[str], timeout_s: float) -> tuple[str, bool]:
+        """Run a program in the client's place.
+
+        Returns:
+            What it printed, errors too, and whether it ended in time.
+        """
+        process = self._start(self._client, self.client_cpu, command, errors=subprocess.STDOUT)
+        try:
+            return process.communicate(timeout=timeout_s)[0], True
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.communicate()[0], False
+        finally:
+            _end(process)
+            self._running.remove(process)
+
+    def _start(
+        self, name: str, cpu: int | None, command: Sequence[str], errors: int = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            ("ip", "netns", "exec", name, *_pinned(cpu, command)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            start_new_session=True,  # Ctrl-C is ours: each program is ended in its order
+        )
+        self._running.append(process)
+        return process
+
+
+def _first_line(process: subprocess.Popen[str]) -> str:
+    out: IO[str] | None = process.stdout
+    assert out is not None
+    until = time.monotonic() + _READY_S
+    while time.monotonic() < until:
+        if select.select([out], [], [], 0.1)[0]:
+            return out.readline()
+    return ""
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

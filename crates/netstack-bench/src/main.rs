@@ -1,0 +1,49 @@
+//! The same servers and clients over every stack, and over Linux's own sockets: `netstack-bench --stack kernel http`.
+//!
+//! It prints a line of JSON when it is ready, and one when it ends: by itself, or by SIGINT or SIGTERM. `benchmarks/netstack` runs it.
+
+mod app;
+mod count;
+mod http;
+mod latency;
+mod options;
+mod report;
+mod roles;
+mod stacks;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::options::{Asked, HELP, Options};
+
+fn main() -> ExitCode {
+    let options = match options::parse() {
+        Ok(Asked::Help) => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Ok(Asked::Run(options)) => options,
+        Err(error) => {
+            eprintln!("netstack-bench: {error}. See --help.");
+            return ExitCode::from(2);
+        }
+    };
+    match run(*options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("netstack-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: Options) -> Result<(), Box<dyn std::error::Error>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    stacks::run(&options, &stop)
+}

@@ -1,0 +1,81 @@
+"""benchmarks/netstack, over the kernel's own stack: it runs, counts right, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from benchmarks.netstack_lab import PREFIX, why_not
+from benchmarks.netstack_workloads import QUICK, WORKLOADS
+
+TOP = Path(__file__).parents[2]
+SCRIPT = TOP / "benchmarks" / "netstack"
+
+
+@pytest.fixture
+def able() -> None:
+    reason = why_not(["kernel"]) or (None if shutil.which("cargo") else "there is no cargo")
+    if reason:
+        pytest.skip(f"unavailable: {reason}")
+
+
+def namespaces() -> list[str]:
+    listed = subprocess.run(("ip", "netns", "list"), capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if line.startswith(PREFIX)]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("able")
+def test_a_quick_run_over_the_kernel(tmp_path: Path) -> None:
+    before = namespaces()
+    out = tmp_path / "runs.json"
+    command = (SCRIPT, "--quick", "--stacks", "kernel", "--counts", "--json", out)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(out.read_text())
+    assert found["whole"] is True
+    runs = {run["workload"]: run for run in found["runs"]}
+    assert set(runs) == {workload.name for workload in WORKLOADS}
+    assert {name: (run["status"], run["reason"]) for name, run in runs.items()} == dict.fromkeys(runs, ("ok", None))
+    for name in ("ab", "http", "http-close"):
+        assert runs[name]["requests"] == QUICK.requests
+        assert runs[name]["server"]["requests"] == QUICK.requests
+    assert runs["ping"]["requests"] == QUICK.messages
+    assert runs["http"]["latency_us"]["count"] == QUICK.requests
+    for run in runs.values():
+        assert run["rate"] > 0
+        assert 0 <= run["user_us"] <= run["cpu_us"]
+    # A server that counts: the kernel's needs no memory for a request, and all that is copied is our own.
+    counts = found["counts"][0]["server"]["counts"]
+    assert counts["copies"]["calls"] > 0
+    assert counts["heap"]["calls"] < QUICK.requests / 10
+    assert "kernel" in done.stdout
+    assert namespaces() == before
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("able")
+def test_an_interrupted_run_prints_what_it_has_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    before = namespaces()
+    out = tmp_path / "runs.json"
+    command = (SCRIPT, "--quick", "--stacks", "kernel", "--blocks", "1000", "--json", out)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("3 of"):
+                break
+        time.sleep(0.3)
+        assert len(namespaces()) > len(before)
+        os.kill(process.pid, signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+    found = json.loads(out.read_text())
+    assert found["whole"] is False
+    assert 2 <= len(found["runs"]) < 10
+    assert namespaces() == before

@@ -1,0 +1,223 @@
+"""The benchmark of network stacks: what the programs print is read, runs are planned, tables drawn."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks import netstack, netstack_lab, netstack_tables
+from benchmarks.netstack_output import UnreadableError, read_ab, read_ab_percentiles, read_own, read_wrk
+from benchmarks.netstack_workloads import CHAIN, QUICK, SETTINGS, SWEEP, TUNED, WORKLOADS
+
+RECORDED = Path(__file__).parents[2] / "recorded"
+
+
+def recorded(name: str) -> str:
+    return (RECORDED / name).read_text()
+
+
+def test_ab_that_lost_nothing() -> None:
+    found = read_ab(recorded("ab-all.txt"), 5000)
+    rate = next(line for line in recorded("ab-all.txt").splitlines() if line.startswith("Requests per second"))
+    assert found == {"requests": 5000, "failed": 0, "rate": float(rate.split()[3]), "gave_up": None}
+
+
+def test_requests_that_ab_calls_failed_and_those_that_it_did_not_make() -> None:
+    assert read_ab(recorded("ab-failed.txt"), 50)["failed"] == 7
+    assert read_ab(recorded("ab-failed.txt"), 60)["failed"] == 17
+
+
+def test_ab_that_gave_up() -> None:
+    assert read_ab(recorded("ab-hung.txt"), 50) == {
+        "requests": 20,
+        "failed": 30,
+        "rate": None,
+        "gave_up": "apr_pollset_poll: The timeout specified has expired (70007)",
+    }
+
+
+def test_ab_that_never_began() -> None:
+    with pytest.raises(UnreadableError, match="could not open"):
+        read_ab("This is ApacheBench\n\nab: could not open something\n", 5)
+    with pytest.raises(UnreadableError, match="it printed nothing"):
+        read_ab("", 5)
+
+
+def test_percentiles_of_ab_are_microseconds() -> None:
+    found = read_ab_percentiles(recorded("ab-all.csv"))
+    assert found["max"] == pytest.approx(75_615)
+    assert found["p99"] == pytest.approx(74_697)
+    assert set(found) == {"p50", "p90", "p99", "max"}
+    with pytest.raises(UnreadableError):
+        read_ab_percentiles("")
+
+
+def test_wrk_with_and_without_errors() -> None:
+    whole = read_wrk(recorded("wrk-keep-alive.txt"))
+    assert whole["failed"] == 0
+    assert whole["rate"] > 0
+    assert list(whole["latency_us"]) == ["p50", "p75", "p90", "p99"]
+    broken = read_wrk(recorded("wrk-errors.txt"))
+    assert broken == {
+        "requests": 3161,
+        "failed": 1581 + 632,
+        "rate": 3093.95,
+        "latency_us": {"p50": 165.0, "p75": 1290.0, "p90": 3710.0, "p99": 7490.0},
+    }
+    with pytest.raises(UnreadableError, match="unable to connect"):
+        read_wrk("unable to connect to 10.9.0.2:80 Connection refused\n")
+
+
+def test_the_last_line_of_our_own_program_counts() -> None:
+    lines = [json.dumps({"event": "ready"}), json.dumps({"event": "end", "requests": 3}), ""]
+    assert read_own("\n".join(lines))["requests"] == 3
+    with pytest.raises(UnreadableError, match="panicked"):
+        read_own('{"event": "ready"}\nthread main panicked\n')
+
+
+def test_a_plan_has_everything_once_in_each_block_in_another_order() -> None:
+    cells = netstack.plan(("kernel", "lwip"), ("plain", TUNED), ("ab", "ping"), 3, 7)
+    count = Counter((cell.stack, cell.setting, cell.workload) for cell in cells)
+    assert set(count.values()) == {3}
+    assert len(count) == 2 + 4, "the kernel has one setting"
+    orders = {tuple((c.stack, c.setting, c.workload) for c in cells if c.block == block) for block in range(3)}
+    assert len(orders) == 3
+    assert cells == netstack.plan(("kernel", "lwip"), ("plain", TUNED), ("ab", "ping"), 3, 7)
+    assert cells[:6] == netstack.plan(("kernel", "lwip"), ("plain", TUNED), ("ab", "ping"), 1, 7)
+
+
+def test_settings_and_clients_are_complete(tmp_path: Path) -> None:
+    assert {*CHAIN, *SWEEP} == set(SETTINGS)
+    for workload in WORKLOADS:
+        command = workload.client(Path("/bin/netstack-bench"), QUICK, tmp_path)
+        words = {"REQUESTS", "MESSAGES", "SECONDS", "CONNECTIONS"}
+        assert not words & set(command), workload.name
+        assert all(isinstance(word, str) for word in command)
+
+
+def server(**more: Any) -> dict[str, Any]:
+    return {"user_s": 0.5, "system_s": 1.5, "requests": 1000, "bytes_in": 4_000_000, "active_s": 2.0, **more}
+
+
+def test_what_workloads_make_of_the_words(tmp_path: Path) -> None:
+    by_name = {workload.name: workload for workload in WORKLOADS}
+    ab = by_name["ab"].read(recorded("ab-all.txt"), server(requests=5000), QUICK, tmp_path)
+    assert (ab["cpu_us"], ab["user_us"]) == (400, 100)
+    assert ab["failed"] == 5000 - QUICK.requests or ab["requests"] == 5000
+    client = {
+        "event": "end",
+        "requests": 10,
+        "failed": 0,
+        "first_failure": None,
+        "bytes_in": 9_000_000,
+        "active_s": 3.0,
+    }
+    said = json.dumps({**client, "latency_us": {"p50": 1.0}})
+    assert by_name["bulk-in"].read(said, server(), QUICK, tmp_path)["rate"] == 2.0
+    out = by_name["bulk-out"].read(said, server(), QUICK, tmp_path)
+    assert out["rate"] == 3.0
+    assert out["cpu_us"] == pytest.approx(2e6 / 9)
+    datagrams = by_name["udp"].read(said, server(), QUICK, tmp_path)
+    assert (datagrams["rate"], datagrams["sent"]) == (500, 10)
+    ping = by_name["ping"].read(said, server(), QUICK, tmp_path)
+    assert ping["rate"] == pytest.approx(10 / 3)
+    assert ping["latency_us"] == {"p50": 1.0}
+
+
+def run(stack: str, block: int, rate: float | None, **more: Any) -> dict[str, Any]:
+    found = {
+        "stack": stack,
+        "block": block,
+        "rate": rate,
+        "setting": TUNED,
+        "workload": "ab",
+        "status": "ok",
+        "reason": None,
+    }
+    return {**found, **more}
+
+
+def test_a_table_of_runs() -> None:
+    runs = [
+        run("kernel", 0, 100.0, cpu_us=5.0, user_us=1.0, latency_us={"p50": 3.0}),
+        run("kernel", 1, 200.0, cpu_us=7.0, user_us=2.0, latency_us={"p50": 5.0}),
+        run("lwip", 0, 150.0),
+        run("lwip", 1, 400.0, status="failed", reason="3 failed"),
+        run("smoltcp", 0, None, status="unavailable", reason="there is none"),
+    ]
+    lines = netstack_tables.results(runs).splitlines()
+    assert lines[0] == "ab: ab, a connection for each request"
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[4:7]]
+    assert cells[0] == ["kernel", "150 (100 to 200)", "1.00", "4", "-", "-", "-", "-", "6", "1.5", "2 of 2"]
+    assert cells[1][:3] == [f"lwip, {TUNED}", "275 (150 to 400)", "1.75"]
+    assert cells[1][-1] == "1 of 2"
+    assert cells[2][-1] == "0 of 0"
+    assert lines[7:] == [f"- lwip, {TUNED}: failed: 3 failed", f"- smoltcp, {TUNED}: unavailable: there is none"]
+
+
+def test_lines_are_in_the_order_of_stacks_and_settings() -> None:
+    pairs = [("lwip", TUNED), ("kernel", TUNED), ("lwip", "plain")]
+    lines = netstack_tables.results([run(stack, 0, 1.0, setting=setting) for stack, setting in pairs]).splitlines()[4:]
+    assert [line.split("|")[1].strip() for line in lines] == ["kernel", "lwip, plain", f"lwip, {TUNED}"]
+
+
+def test_a_table_of_counts_beside_the_published_ones() -> None:
+    tally = {"calls": 6000, "bytes": 36_000}
+    sizes = [{"calls": 500 * number, "bytes": 1} for number in range(4)]
+    counts = {"copies": tally, "copies_by_size": sizes, "heap": {"calls": 0, "bytes": 0}, "lwip": tally}
+    text = netstack_tables.counted(
+        [
+            {
+                "stack": "lwip",
+                "setting": TUNED,
+                "status": "ok",
+                "reason": None,
+                "server": {"counts": counts, "requests": 1000},
+            },
+            {"stack": "smoltcp", "setting": TUNED, "status": "unavailable", "reason": "there is none"},
+        ]
+    )
+    row = [cell.strip() for cell in text.splitlines()[2].strip("|").split("|")]
+    assert row == [f"lwip, {TUNED}", "6.00 (36)", "0.00", "0.50", "1.00", "1.50", "0.00 (0)", "6.00 (36)"]
+    assert text.splitlines()[3] == f"- smoltcp, {TUNED}: unavailable: there is none"
+    published = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in netstack_tables.published().splitlines()
+    ]
+    assert ["lwip", "19.00 (1149)", "13.02 (263730)"] in published
+    assert ["smoltcp", "14.00 (2181)", "8.00 (271000)"] in published
+    assert ["lwip zero-copy rx", "14.00 (776)", "-"] in published
+
+
+def test_where_it_cannot_run_it_says_why(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("benchmarks.netstack_lab.os.geteuid", lambda: 1000)
+    monkeypatch.setattr("sys.argv", ["netstack", "--quick", "--stacks", "kernel"])
+    assert netstack.main() == 3
+    assert capsys.readouterr().err == "unavailable: network namespaces need root\n"
+    monkeypatch.setattr("benchmarks.netstack_lab.os.geteuid", lambda: 0)
+    monkeypatch.setattr("benchmarks.netstack_lab.shutil.which", lambda _: None)
+    assert netstack_lab.why_not(["kernel"]) == "there is no ip; Debian's iproute2 has it"
+    monkeypatch.setattr("benchmarks.netstack_lab.shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("benchmarks.netstack_lab.Path.exists", lambda _: False)
+    assert netstack_lab.why_not(["kernel"]) is None
+    assert netstack_lab.why_not(["kernel", "lwip"]) == (
+        "there is no /dev/net/tun for a TAP; --stacks kernel needs none"
+    )
+
+
+@pytest.mark.parametrize(
+    ("says", "reason"), [("rustc 1.91.0 (f8 2025)", None), ("rustc 2.0.0", None), ("rustc 1.63.0", "1.63")]
+)
+def test_an_old_rust_is_named(says: str, reason: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("cargo", "rustc"):
+        script = tmp_path / name
+        script.write_text(f"#!/bin/sh\necho '{says}'\n")
+        script.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    found = netstack.no_rust()
+    if reason is None:
+        assert found is None
+    else:
+        assert found == f"the stacks need Rust 1.91 or newer, and this is rustc {reason}.0"
