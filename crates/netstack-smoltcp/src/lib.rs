@@ -11,12 +11,12 @@
 //! // Two hosts on a link in memory; a real one is a device of another crate, and a clock that waits for it.
 //! let link = Link::new(Options::default());
 //! let host = |last: u8| {
-//!     let port = link.port([2, 0, 0, 0, 0, last]);
-//!     let id = port.id();
-//!     let config = Config::new(&[Cidr::new([10, 0, 0, last].into(), 24)], [last; 32]);
-//!     let net = Net::new(Smoltcp::new(port, &config)?, link.time(id));
-//!     link.attach(id, net.clone());
-//!     Ok::<_, netstack_smoltcp::MakeError>(net)
+//!   let port = link.port([2, 0, 0, 0, 0, last]);
+//!   let id = port.id();
+//!   let config = Config::new(&[Cidr::new([10, 0, 0, last].into(), 24)], [last; 32]);
+//!   let net = Net::new(Smoltcp::new(port, &config)?, link.time(id));
+//!   link.attach(id, net.clone());
+//!   Ok::<_, netstack_smoltcp::MakeError>(net)
 //! };
 //! let (client, server) = (host(1)?, host(2)?);
 //!
@@ -50,14 +50,14 @@
 //!   over, or if for 60 seconds nothing is acknowledged or the peer's half stays open.
 //! - **TIME-WAIT** is a record of some 100 bytes without buffers, for 60 seconds; at most as many as `Limits::tcp_sockets` or 4096,
 //!   the oldest
-//!     go first. A SYN with a higher sequence number opens the connection anew (RFC 6191), and a connect takes such a port if no
+//!   go first. A SYN with a higher sequence number opens the connection anew (RFC 6191), and a connect takes such a port if no
 //!   other is left.
 //! - **Time-outs**: a connection that does not come about is given up after 60 seconds, one whose peer acknowledges nothing after
 //!   120, and with
 //!   keep-alive one whose peer is silent for five intervals. A datagram whose neighbour does not answer is dropped after 3 seconds.
 //! - **Sequence numbers** are a keyed hash of the connection and a clock (RFC 6528), and ports are chosen by RFC 6056, algorithm 4.
 //!   smoltcp's
-//!     own would be predictable: it draws them from a linear generator. It has no setting for them, but the generator's state can be
+//!   own would be predictable: it draws them from a linear generator. It has no setting for them, but the generator's state can be
 //!   chosen so
 //!   that it draws the number that is wanted, from an interface made for that one segment. (A test compares what is sent.)
 //! - **Checksums** are verified here, frame by frame, unless the device says that it did; those of TCP and UDP are written here or
