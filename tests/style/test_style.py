@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rust import able_to_build
+
 TOP = Path(__file__).parents[2]
 C_FILES = sorted(path for path in (TOP / "native").rglob("*") if path.suffix in {".c", ".h"})
 PYTHON = ["src", "tests", "benchmarks", "tools"]
@@ -42,6 +44,20 @@ def test_c_has_no_warnings(compiler: str) -> None:
     sources = [str(path) for path in C_FILES if path.suffix == ".c" and path.parent.name == "workloads"]
     assert sources
     _passes(compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-fsyntax-only", *sources)
+
+
+def test_rust_is_formatted() -> None:
+    able_to_build()
+    _passes("cargo", "fmt", "--manifest-path", "crates/Cargo.toml", "--all", "--check")
+
+
+@pytest.mark.slow
+def test_rust_is_lint_free() -> None:
+    able_to_build()
+    _passes(
+        *("cargo", "clippy", "--quiet", "--manifest-path", "crates/Cargo.toml", "--workspace", "--all-targets"),
+        *("--", "-D", "warnings"),
+    )
 
 
 @pytest.mark.parametrize("script", ["swapstone", "test", ".ci/run", "tools/setup.sh", "native/guest/swap.sh"])

@@ -1,0 +1,44 @@
+"""The network stacks' own tests, and the suite that runs each test on each stack."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from tests.rust import CRATES, able_to_build
+
+BACKENDS = {"lwip", "smoltcp"}
+
+
+@pytest.mark.slow
+def test_the_crates_tests_pass() -> None:
+    able_to_build()
+    done = subprocess.run(
+        ["cargo", "test", "--quiet", "--workspace", "--exclude", "netstack-testkit"],
+        cwd=CRATES,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1500,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+
+
+@pytest.mark.slow
+def test_every_stack_passes_the_conformance_suite() -> None:
+    able_to_build()
+    done = subprocess.run(
+        ["cargo", "run", "--quiet", "--package", "netstack-testkit", "--", "--jobs", "2", "--json"],
+        cwd=CRATES,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1500,
+    )
+    found = json.loads(done.stdout)
+    failed = [row for row in found if row["outcome"] == "failed"]
+    assert not failed, failed[:5]
+    assert {row["backend"] for row in found if row["outcome"] == "ok"} == BACKENDS
+    assert done.returncode == 0, done.stderr[-2000:]

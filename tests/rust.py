@@ -1,0 +1,35 @@
+"""Whether this machine can build the crates."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+CRATES = Path(__file__).parents[1] / "crates"
+
+
+def able_to_build() -> None:
+    """Skip the test, with the reason, where there is no Rust or it is too old."""
+    if reason := why_not():
+        pytest.skip(f"unavailable: {reason}")
+
+
+@functools.cache
+def why_not() -> str:
+    """Return why the crates can't be built here; empty if they can."""
+    needed = tomllib.loads((CRATES / "Cargo.toml").read_text())["workspace"]["package"]["rust-version"]
+    if shutil.which("cargo") is None or shutil.which("rustc") is None:
+        return f"there is no Rust: the crates need {needed} (rustup.rs has it)"
+    said = subprocess.run(["rustc", "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"rustc (\d+)\.(\d+)", said)
+    if not found:
+        return f"rustc does not say its version: {said!r}"
+    if (int(found[1]), int(found[2])) < tuple(map(int, needed.split("."))):
+        return f"Rust here is {found[1]}.{found[2]}: the crates need {needed} (rustup.rs has it)"
+    return ""
