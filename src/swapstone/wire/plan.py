@@ -111,8 +111,8 @@ def encode_request(request: TrialRequest) -> bytes:
 
 
 def _drive_lines(drive: DriveRequest) -> list[bytes]:
-    times = (("port", drive.port), ("ready-ms", drive.ready_ms), ("warm-ms", drive.warm_ms))
-    times += (("drain-ms", drive.drain_ms), ("stop-ms", drive.stop_ms))
+    first = (("port", drive.port), ("ready-ms", drive.ready_ms), ("warm-ms", drive.warm_ms))
+    times = (*first, ("drain-ms", drive.drain_ms), ("stop-ms", drive.stop_ms))
     return [
         *(f"{name} {value}".encode() for name, value in times),
         *(b"driver-arg " + encode_text(argument) for argument in drive.arguments),

@@ -212,7 +212,7 @@ def test_processes_of_a_server_are_counted_together(agent: Path, tmp_path: Path)
 
 
 def test_a_program_after_a_server_has_nothing_of_it(agent: Path, tmp_path: Path) -> None:
-    from tests.unit.agent.harness import run  # noqa: PLC0415 - the one test with two trials
+    from tests.unit.agent.harness import run
 
     first, second = run(agent, served(tmp_path, "/"), request(tmp_path, "/bin/echo", "hello"))
     assert (first.how, second.how, second.stdout) == (Ended.DRIVEN, Ended.EXITED, b"hello\n")
