@@ -91,7 +91,7 @@ def test_a_good_run() -> None:
 
 
 def test_the_level_is_the_servers() -> None:
-    status, reason = verdict(Ended.DRIVEN, driver_stdout=GOOD, interp="/lib/ld-musl-x86_64.so.1")
+    status, reason = verdict(Ended.DRIVEN, driver_stdout=GOOD, interp="/lib/ld-musl-x86_64.so.1", objects=("/s",))
     assert status is Status.REFUSED
     assert "libc=glibc was asked for, but musl was in force" in reason
 
