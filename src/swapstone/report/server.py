@@ -70,7 +70,7 @@ def make(context: ReportContext, analysis: Analysis) -> tuple[Exhibit, ...]:
     with_musl, with_page = any(row.against_musl for row in rows), any(row.page for row in rows)
     head = (
         "server",
-        "variant",
+        "level",
         *(name for _, name, _ in _COLUMNS),
         "x",
         *(("x of musl",) if with_musl else ()),
@@ -158,7 +158,8 @@ def _cells(row: _Row, *, musl: bool, page: bool) -> tuple[str, ...]:
         for value, (_, _, unit) in zip(row.values, _COLUMNS, strict=True)
     )
     ratios = (row.against_first, *((row.against_musl,) if musl else ()), *((row.page,) if page else ()))
-    return (row.workload, row.variant, *shown, *("-" if ratio is None else words.digits(ratio) for ratio in ratios))
+    levels = ", ".join(part.partition("=")[2] or part for part in row.variant.split(","))
+    return (row.workload, levels, *shown, *("-" if ratio is None else words.digits(ratio) for ratio in ratios))
 
 
 def _data(row: _Row) -> dict[str, str | float | None]:
