@@ -359,12 +359,12 @@ static bool open_output(struct output *output, int fd) {
     return output->bytes != NULL;
 }
 
+/* Without bytes it was never opened, and its descriptor means nothing. */
 static void close_output(struct output *output) {
-    if (!output->bytes)
-        return;
-    if (output->fd >= 0)
+    if (output->bytes && output->fd >= 0)
         port_close(output->fd);
-    port_unmap(output->bytes, output->limit + 1);
+    if (output->bytes)
+        port_unmap(output->bytes, output->limit + 1);
     *output = (struct output){.fd = -1};
 }
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.targets.host import HostTarget
 from swapstone.wire import AgentAnswer, DriveRequest, Ended, TrialRequest
 from tests.unit.agent.harness import MARK, alive, one, request
 
@@ -218,6 +219,13 @@ def test_a_program_after_a_server_has_nothing_of_it(agent: Path, tmp_path: Path)
     assert (first.how, second.how, second.stdout) == (Ended.DRIVEN, Ended.EXITED, b"hello\n")
     assert (second.driver_stdout, second.driver_stderr) == (b"", b"")
     assert not [name for name in facts(second) if name.startswith(("server_", "driver_", "driven", "ready"))]
+
+
+def test_a_program_before_any_server_leaves_the_plan_alone(agent: Path, tmp_path: Path) -> None:
+    with HostTarget(agent=agent, slack_s=5) as target:  # it waits for each answer before it asks on
+        for _ in range(2):
+            answer = target.run(request(tmp_path, "/bin/echo", "hello"))
+            assert (answer.how, answer.stdout) == (Ended.EXITED, b"hello\n")
 
 
 def test_server_and_driver_are_pinned_apart(agent: Path, tmp_path: Path) -> None:
