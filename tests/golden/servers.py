@@ -13,7 +13,7 @@ from swapstone.report.context import ReportContext
 from swapstone.workloads import find_workload
 from swapstone.workloads.serving import closed_loop_note
 
-WORKLOADS = ("http(c=1,t=1)", "http(c=10,t=1)", "http(c=250,t=cores)")
+WORKLOADS = ("http(c=1,t=1)", "http(c=10,t=1)", "http(c=250,t=cores)", "http(paced)")
 LIBCS, ALLOCATORS = ("glibc", "musl"), ("default", "mimalloc", "tcmalloc")
 REASON = "tcmalloc does not compile with musl-gcc"
 BLOCKS = 12

@@ -37,7 +37,7 @@ class _Row(Noun, frozen=True, kw_only=True):
     """One variant of one workload: medians over the blocks, None for what was not measured.
 
     Attributes:
-        against_first: its requests a second over the baseline's.
+        against_first: its requests a second over the baseline's; None where a schedule decides them.
         against_musl: over those of musl with its own malloc.
         page: the page's ratio of the same kind; None where it has none.
     """
@@ -61,8 +61,10 @@ def make(context: ReportContext, analysis: Analysis) -> tuple[Exhibit, ...]:
     if not workloads:
         return ()
     musl = _plain_musl(context)
+    # At a constant rate the requests a second are the schedule's: their ratio says nothing.
+    free = {each.workload for each in analysis.comparisons if each.metric.name == "requests" and each.metric.leads}
     rows = [
-        _row(values, workload, variant, variants[0], musl, paged=context.published == STUDY)
+        _row(values, workload, variant, variants[0], musl, paged=context.published == STUDY, free=workload in free)
         for workload in workloads
         for variant in variants
         if (workload, SIGN, variant) in values or (workload, "requests", variant) in values
@@ -123,7 +125,7 @@ def _plain_musl(context: ReportContext) -> str:
 
 
 def _row(values: dict[Place, float], workload: str, variant: str, first: str, musl: str, *, paged: bool) -> _Row:
-    requests = values.get((workload, "requests", variant))
+    requests = values.get((workload, "requests", variant)) if free else None
     return _Row(
         workload=workload,
         variant=variant,

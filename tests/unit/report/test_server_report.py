@@ -41,6 +41,13 @@ def test_ratios_are_of_the_baseline_and_of_musl() -> None:
     assert other["cpu_per_request"] == pytest.approx(21.5 * 900, rel=0.03)
 
 
+def test_at_a_constant_rate_requests_are_the_schedules_and_have_no_ratio() -> None:
+    paced = [row for row in FOUND["servers"].data if row["server"] == "http(paced)"]
+    assert len(paced) == len(servers.LEVELS)
+    assert {(row["requests_against_first"], row["requests_against_musl_default"]) for row in paced} == {(None, None)}
+    assert all(row["requests"] and row["cpu_per_request"] for row in paced)
+
+
 def test_the_page_stands_beside_mimalloc_on_musl_with_as_many_connections_alone() -> None:
     pages = {
         (row["server"], row["variant"]): row["published_against_musl_default"]
