@@ -124,7 +124,9 @@ def _plain_musl(context: ReportContext) -> str:
     return Variant(levels=tuple((factor, chosen.get(factor, known[0])) for factor, known in levels.items())).label
 
 
-def _row(values: dict[Place, float], workload: str, variant: str, first: str, musl: str, *, paged: bool) -> _Row:
+def _row(
+    values: dict[Place, float], workload: str, variant: str, first: str, musl: str, *, paged: bool, free: bool
+) -> _Row:
     requests = values.get((workload, "requests", variant)) if free else None
     return _Row(
         workload=workload,
