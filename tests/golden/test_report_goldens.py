@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.golden import crossed, latency, synthetic
+from tests.golden import crossed, latency, servers, synthetic
 
 from swapstone import published
 from swapstone.report import export, html, markdown, pages, text
@@ -20,6 +20,7 @@ HERE = Path(__file__).parent / "report"
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
 CROSSED_CONTEXT, CROSSED = crossed.context(), crossed.analysis()
 LATENCY_CONTEXT, LATENCY = latency.context(), latency.analysis()
+SERVERS_CONTEXT, SERVERS = servers.context(), servers.analysis()
 
 GOLDENS: dict[str, Callable[[], str]] = {
     "text-80.txt": lambda: text.render(CONTEXT, ANALYSIS, width=80),
@@ -49,6 +50,9 @@ GOLDENS: dict[str, Callable[[], str]] = {
     "latency.html": lambda: html.render(LATENCY_CONTEXT, LATENCY),
     "latency.json": lambda: export.to_json(LATENCY_CONTEXT, LATENCY),
     "latency-exhibits.csv": lambda: export.EXPORTS["exhibits"](LATENCY_CONTEXT, LATENCY),
+    "servers-120.txt": lambda: text.render(SERVERS_CONTEXT, SERVERS, width=120),
+    "servers-80-unpublished.txt": lambda: text.render(servers.context(published=""), SERVERS, width=80),
+    "servers-exhibits.csv": lambda: export.EXPORTS["exhibits"](SERVERS_CONTEXT, SERVERS),
     "published-check-100.txt": lambda: pages.render(published.check(), width=100),
 }
 

@@ -50,6 +50,7 @@ from swapstone.model.measure import (
     Workload,
 )
 from swapstone.model.outcome import Run, Sample, Status
+from swapstone.model.serving import Drive
 
 __all__ = [
     "IDLE",
@@ -64,6 +65,7 @@ __all__ = [
     "Course",
     "Cpus",
     "Direction",
+    "Drive",
     "Experiment",
     "FactorEffect",
     "FactorLevels",

@@ -1,0 +1,165 @@
+"""Servers from the command line to the record: with the fake target, and really driven by wrk, ab and our own driver."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from swapstone.cli.studies import load_study
+from swapstone.workloads import find_workloads
+from tests.e2e.cli import runs_of, swapstone
+
+SERVER = Path(__file__).parents[2] / "native" / "workloads" / "server.c"
+SPEC = """
+seed = 3
+[[behaviour]]
+wall_ns = 20_000
+noise = 0.01
+[[behaviour]]
+variant = "libc=musl,allocator=default"
+wall_ns = 240_000
+minflt = 64
+"""
+
+
+def values(run: dict[str, object]) -> dict[str, float]:
+    return {sample["metric"]: sample["values"][0] for sample in run["samples"]}  # type: ignore[attr-defined] # JSON
+
+
+def source(folder: Path) -> Path:
+    """Make a project of the user's: our server, with a makefile."""
+    project = folder / "project"
+    project.mkdir()
+    shutil.copy(SERVER, project / "server.c")
+    (project / "Makefile").write_text("server: server.c\n\t$(CC) $(CFLAGS) -o $@ $< $(LDFLAGS) -pthread\n")
+    return project
+
+
+def test_the_study_asks_for_what_the_page_did_and_more() -> None:
+    study = load_study("musl-malloc")
+    assert study.published == "musl-malloc"
+    assert [(factor.name, factor.levels) for factor in study.factor] == [
+        ("libc", ("glibc", "musl")),
+        ("allocator", ("default", "mimalloc", "jemalloc", "tcmalloc")),
+    ]
+    found = [work.name for part in study.part for _, work in find_workloads(part.suites, part.only)]
+    assert found == [work.name for _, work in find_workloads(["server"])]
+    assert study.budget_ns == 15 * 60 * 10**9
+
+
+def test_the_study_on_the_fake_target(tmp_path: Path) -> None:
+    (tmp_path / "fake.toml").write_text(SPEC)
+    asked = ("--only-part", "one-thread", "--blocks", "2", "--target", f"fake:{tmp_path / 'fake.toml'}")
+    said = swapstone(tmp_path, "study", "musl-malloc", *asked, "--out", str(tmp_path / "s")).stdout
+    assert "Servers: requests a second, and what each request cost" in said
+    assert "page: x of musl" in said
+    assert "37.8" in said  # 16432.60 / 435.13
+    assert "(coordinated omission)" in said
+    run = next(
+        run for run in runs_of(tmp_path / "s" / "one-thread") if "musl,allocator=default" in run["trial"]["variant"]
+    )
+    assert values(run)["minflt_per_request"] == 64.0
+    assert values(run)["requests"] == pytest.approx(1e9 / 240_000, rel=0.1)
+
+
+def test_what_a_fake_driver_prints_may_be_cut_off(tmp_path: Path) -> None:
+    (tmp_path / "fake.toml").write_text(SPEC + "[[behaviour.faults]]\nkind = 'truncate'\nprobability = 1.0\n")
+    asked = ("libc=glibc,musl", "allocator=default,mimalloc", "--suite", "server", "--only", "http(c=10,t=1)")
+    target = ("--target", f"fake:{tmp_path / 'fake.toml'}", "--blocks", "1", "--seed", "1")
+    swapstone(tmp_path, "compare", *asked, *target, "--out", str(tmp_path / "r"))
+    runs = {run["trial"]["variant"]: run for run in runs_of(tmp_path / "r")}
+    spoilt = runs.pop("libc=musl,allocator=default")
+    assert (spoilt["status"], spoilt["reason"][:13]) == ("failed", "wrk's output ")
+    assert {run["status"] for run in runs.values()} == {"ok"}
+
+
+def test_servers_are_refused_in_machines(tmp_path: Path) -> None:
+    result = swapstone(tmp_path, "compare", "libc=glibc,musl", "--suite", "server", "--target", "vm", expect=2)
+    assert "have no program that drives it" in result.stderr
+
+
+def test_help_teaches_servers(tmp_path: Path) -> None:
+    said = swapstone(tmp_path, "compare", "--help").stdout
+    assert "A server of your own" in said
+    assert "--server './my-server --port {port}'" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("tool", "package", "drive"),
+    [
+        ("wrk", "wrk", "wrk -c {connections} -t 1 -d 1s --latency http://127.0.0.1:{port}/"),
+        ("ab", "apache2-utils", "ab -k -c {connections} -n 2000 http://127.0.0.1:{port}/"),
+        ("cc", "gcc", "swapstone-pace --port {port} --connections {connections} --rate 100 --seconds 1"),
+    ],
+)
+def test_a_server_of_ones_own(tmp_path: Path, tool: str, package: str, drive: str) -> None:
+    assert shutil.which(tool), f"install it: apt-get install {package}"
+    assert shutil.which("musl-gcc"), "install it: apt-get install musl-tools"
+    project, record = source(tmp_path), tmp_path / "r"
+    build = ("--build", "make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}", "--source", str(project))
+    server = ("--server", "./server {port} 1 20 262144", "--drive", drive, "--connections", "1,4")
+    asked = ("libc=glibc,musl", *build, *server, "--pin", "--blocks", "1", "--seed", "4")
+    said = swapstone(tmp_path, "compare", *asked, "--out", str(record)).stdout
+    assert "Servers: requests a second" in said
+    assert ("(coordinated omission)" in said) == (tool != "cc")
+    runs = runs_of(record)
+    assert {run["trial"]["workload"] for run in runs} == {"server(c=1)", "server(c=4)"}
+    assert {run["status"] for run in runs} == {"ok"}
+    for run in runs:
+        found = values(run)
+        level = run["trial"]["variant"].removeprefix("libc=")
+        assert dict(run["observed"])["libc"] == level
+        assert found["requests"] > 0
+        assert found["cpu_per_request"] > 0
+        # A buffer of 256 KiB has 64 pages: musl maps them anew for every request, glibc keeps them.
+        assert (found["minflt_per_request"] > 60) == (level == "musl")
+
+
+@pytest.mark.slow
+def test_a_driver_with_a_pattern_and_a_server_that_dies(tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(
+        "import sys, http.server as h\nh.test(h.SimpleHTTPRequestHandler, port=int(sys.argv[1]))\n"
+    )
+    (tmp_path / "drive.py").write_text(
+        "import sys, urllib.request as u\n"
+        "for i in range(20): u.urlopen(f'http://127.0.0.1:{sys.argv[1]}/server.py').read()\nprint('20 in 0.5 s; pages: 7')\n"
+    )
+    python = shutil.which("python3", path="/usr/bin")
+    assert python
+    asked = (
+        *("compare", "allocator=default,mimalloc", "--server", f"{python} server.py {{port}}"),
+        *("--drive", f"{python} drive.py {{port}}", "--read", r"regex:(?P<requests>\d+) in (?P<seconds>[0-9.]+) s"),
+        *("--metric", r"pages[1,neither]=regex:pages: (\d+)", "--warm-up", "0", "--blocks", "1"),
+    )
+    swapstone(tmp_path, *asked, "--out", str(tmp_path / "r"))
+    runs = runs_of(tmp_path / "r")
+    assert {run["status"] for run in runs} == {"ok"}
+    assert {(values(run)["requests"], values(run)["pages"]) for run in runs} == {(40.0, 7.0)}
+    (tmp_path / "server.py").write_text("raise SystemExit('no luck today')\n")
+    result = swapstone(tmp_path, *asked, "--out", str(tmp_path / "s"), expect=2)
+    assert "the server ended before it accepted connections, with status 1" in result.stderr
+    assert "no luck today" in result.stderr
+
+
+@pytest.mark.slow
+def test_the_suites_server_on_every_libc_and_allocator_that_can_be_had(tmp_path: Path) -> None:
+    assert shutil.which("wrk"), "install it: apt-get install wrk"
+    asked = (
+        "libc=glibc,musl",
+        "allocator=default,mimalloc",
+        "--suite",
+        "server",
+        "--only",
+        "http(c=10,t=*",
+        "--blocks",
+        "1",
+    )
+    swapstone(tmp_path, "compare", *asked, "--out", str(tmp_path / "r"))
+    runs = runs_of(tmp_path / "r")
+    assert {run["status"] for run in runs} == {"ok"}
+    faults = {(run["trial"]["workload"], run["trial"]["variant"]): values(run)["minflt_per_request"] for run in runs}
+    for (_, variant), found in faults.items():
+        assert (found > 60) == (variant == "libc=musl,allocator=default")

@@ -1,0 +1,72 @@
+"""The table of servers, from runs whose numbers can be computed by hand."""
+
+from __future__ import annotations
+
+import pytest
+from tests.golden import crossed, servers
+
+from swapstone.report.exhibits import MAKERS, exhibits
+from swapstone.report.server import make
+
+CONTEXT, ANALYSIS = servers.context(), servers.analysis()
+FOUND = {exhibit.name: exhibit for exhibit in exhibits(CONTEXT, ANALYSIS)}
+
+
+def test_the_kind_is_registered_and_another_kind_has_none_of_it() -> None:
+    assert make in MAKERS
+    assert list(FOUND) == ["servers", "servers-published"]
+    assert make(crossed.context(), crossed.analysis()) == ()
+
+
+def test_a_table_without_the_page() -> None:
+    (exhibit,) = make(servers.context(published=""), ANALYSIS)
+    assert exhibit.head[-2:] == ("x", "x of musl")
+
+
+def test_each_variant_of_each_server_has_a_row_but_those_that_can_not_be_had() -> None:
+    table = FOUND["servers"]
+    assert {len(row) for row in table.rows} == {len(table.head)} == {len(table.right)}
+    assert len(table.rows) == len(table.data) == len(servers.WORKLOADS) * len(servers.LEVELS)
+    assert [row[1] for row in table.rows[:2]] == ["glibc, default", "glibc, mimalloc"]
+    assert not [row for row in table.rows if row[1] == "musl, tcmalloc"]
+
+
+def test_ratios_are_of_the_baseline_and_of_musl() -> None:
+    rows = {(row["server"], row["variant"]): row for row in FOUND["servers"].data}
+    own, other = (rows["http(c=10,t=1)", f"libc=musl,allocator={name}"] for name in ("default", "mimalloc"))
+    assert own["requests_against_first"] == pytest.approx(20 / 240, rel=0.03)
+    assert own["requests_against_musl_default"] == 1.0
+    assert other["requests_against_musl_default"] == pytest.approx(240 / 21.5, rel=0.03)
+    assert own["minflt_per_request"] == 64.0
+    assert other["cpu_per_request"] == pytest.approx(21.5 * 900, rel=0.03)
+
+
+def test_at_a_constant_rate_requests_are_the_schedules_and_have_no_ratio() -> None:
+    paced = [row for row in FOUND["servers"].data if row["server"] == "http(paced)"]
+    assert len(paced) == len(servers.LEVELS)
+    assert {(row["requests_against_first"], row["requests_against_musl_default"]) for row in paced} == {(None, None)}
+    assert all(row["requests"] and row["cpu_per_request"] for row in paced)
+
+
+def test_the_page_stands_beside_mimalloc_on_musl_with_as_many_connections_alone() -> None:
+    pages = {
+        (row["server"], row["variant"]): row["published_against_musl_default"]
+        for row in FOUND["servers"].data
+        if row["published_against_musl_default"] is not None
+    }
+    assert pages == {
+        ("http(c=10,t=1)", "libc=musl,allocator=mimalloc"): 16432.60 / 435.13,
+        ("http(c=250,t=cores)", "libc=musl,allocator=mimalloc"): 169815.19 / 14009.94,
+    }
+
+
+def test_the_pages_figures_are_its_own() -> None:
+    assert FOUND["servers-published"].rows[0] == (
+        "Pentium T4500",
+        "wrk -c10 -t1 -d10s",
+        "musl",
+        "435 /s",
+        "22.7 ms",
+        "29.3 ms",
+    )
+    assert len(FOUND["servers-published"].rows) == 4
