@@ -10,6 +10,7 @@ from swapstone.build.native import (
     Built,
     build_empty,
     build_layouts,
+    build_whole,
     build_workload,
     c_library_version,
 )
@@ -34,6 +35,7 @@ __all__ = [
     "allocator_tools",
     "build_empty",
     "build_layouts",
+    "build_whole",
     "build_workload",
     "built_for",
     "c_library_version",

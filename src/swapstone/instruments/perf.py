@@ -82,7 +82,7 @@ def record(
     if ended.status != 0 or not data.is_file():
         said = ended.stderr.strip().splitlines()[-1:] or ["nothing"]
         raise UserError(f"perf record ended with status {ended.status}; its last words: {said[0][:200]}")
-    events = read(data, wrapper)
+    events = read(data)
     data.unlink()
     name = Path(subject.program).name[:COMM_BYTES]
     where = windows(events, subject.region, name)
@@ -93,13 +93,13 @@ def record(
     return Recording(events, where, ended, lost, shown)
 
 
-def read(data: Path, wrapper: Sequence[str] = ()) -> list[Event]:
+def read(data: Path) -> list[Event]:
     """Read a recording.
 
     Raises:
         UserError: perf can't read it.
     """
-    command = (*wrapper, "perf", "script", "-i", str(data), "-F", script.FIELDS, *script.FLAGS)
+    command = ("perf", "script", "-i", str(data), "-F", script.FIELDS, *script.FLAGS)
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
     ) as process:

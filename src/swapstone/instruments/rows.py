@@ -1,0 +1,141 @@
+"""A row of a record, made ready to run again: found or built as its trials were."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+from swapstone.build import build_whole
+from swapstone.instruments.acquire import Asked, Plain
+from swapstone.instruments.subject import Region, Subject
+from swapstone.model import IDLE, Comparison, Experiment, Reading, Sample, Status, UnavailableError, UserError, Variant
+from swapstone.run.owntrial import OwnTrials, own_request
+from swapstone.run.prepare import Prepared
+from swapstone.run.program import Program
+from swapstone.run.trial import Asked as TrialAsked
+from swapstone.run.trial import judge, request_for
+from swapstone.targets import Target
+from swapstone.wire import decode_workload_report
+
+
+def check_host(experiment: Experiment, load: str) -> None:
+    """Refuse a record whose programs did not run on this machine, where instruments can reach them.
+
+    Raises:
+        UnavailableError: they ran elsewhere.
+    """
+    if experiment.target != "host" or load != IDLE.name:
+        where = f"the target {experiment.target}" if experiment.target != "host" else f"the load {load}"
+        raise UnavailableError(
+            f"Instruments run on this machine, beside the programs; this row was measured with {where}.",
+            "Measure it on --target host, and explain that record.",
+        )
+
+
+def asked_for(
+    experiment: Experiment,
+    prepared: Prepared,
+    target: Target,
+    comparison: Comparison,
+    passes: int,
+    scratch: Path,
+) -> tuple[Asked, Asked]:
+    """Return both variants of a row, ready to run.
+
+    Args:
+        experiment: of the record.
+        prepared: its programs, found or built again.
+        target: this machine.
+        comparison: the row.
+        passes: of each run without an instrument, as in the record.
+        scratch: a folder for what is built only to be looked at.
+
+    Raises:
+        UnavailableError: a variant can't be had any more, or its program is one that only a machine of its own has.
+    """
+    found = []
+    pairs = ((comparison.baseline, comparison.baseline_values), (comparison.candidate, comparison.candidate_values))
+    for label, values in pairs:
+        key = (comparison.suite, comparison.workload, label)
+        if key not in prepared.programs:
+            raise UnavailableError(f"{label} can't be run again: {prepared.refused.get(key, 'it is not there')}.")
+        program, variant = prepared.programs[key].in_block(1), prepared.variants[label]
+        make = _own if experiment.own is not None else _ours
+        subject, plain = make(experiment, prepared, target, comparison, variant, program, passes, scratch)
+        digest = program.artifact.sha256 if program.artifact else ""
+        found.append(Asked(subject, plain, statistics.median(values), digest, program.recipe.preload))
+    return found[0], found[1]
+
+
+def _medians(samples: tuple[Sample, ...]) -> dict[str, float]:
+    return {sample.metric: statistics.median(sample.values) for sample in samples}
+
+
+def _ours(
+    experiment: Experiment,
+    prepared: Prepared,
+    target: Target,
+    comparison: Comparison,
+    variant: Variant,
+    program: Program,
+    passes: int,
+    scratch: Path,
+) -> tuple[Subject, Callable[[int], Plain]]:
+    del experiment
+    workload = prepared.workloads[comparison.suite, comparison.workload]
+    if workload.reading is not Reading.REPORT:
+        raise UnavailableError(f"{workload.name} tells nothing of where its work begins and ends.")
+    request = request_for(
+        "explain",
+        program.path,
+        workload,
+        program.recipe,
+        passes=passes,
+        cwd=target.scratch(),
+        cpus=target.describe().cpus,
+    )
+
+    def plain(number: int) -> Plain:
+        del number
+        answer = target.run(request)
+        outcome = judge(answer, TrialAsked(workload, variant, program, ""), target.inspect)
+        if outcome.status is not Status.OK:
+            raise UserError(f"{workload.name} can't be run again with {variant.label}: {outcome.reason}")
+        report = decode_workload_report(answer.stdout)
+        return Plain({**_medians(outcome.samples), "operations": float(report.ops)}, report.mapped)
+
+    operations = plain(0).metrics["operations"]
+    layout = program.artifact.layout if program.artifact else 0
+    twin = (
+        None
+        if layout
+        else build_whole(workload, program.recipe, scratch / variant.label.replace("/", "_"), like=program.path)
+    )
+    return Subject(variant.label, request, Region.PASSES, operations, twin), plain
+
+
+def _own(
+    experiment: Experiment,
+    prepared: Prepared,
+    target: Target,
+    comparison: Comparison,
+    variant: Variant,
+    program: Program,
+    passes: int,
+    scratch: Path,
+) -> tuple[Subject, Callable[[int], Plain]]:
+    del prepared, passes, scratch
+    own = experiment.own
+    assert own is not None
+    cpus = target.describe().cpus
+    trials = OwnTrials(own, target, cpus)
+
+    def plain(number: int) -> Plain:
+        outcome = trials.make(f"explain-{number}", variant, program)
+        if outcome.verdict.status is not Status.OK or outcome.answer is None:
+            raise UserError(f"{comparison.workload} can't be run again with {variant.label}: {outcome.verdict.reason}")
+        return Plain(_medians(outcome.verdict.samples), outcome.answer.objects)
+
+    request = own_request("explain", own, program, cpus)
+    return Subject(variant.label, request, Region.PROGRAM), plain
