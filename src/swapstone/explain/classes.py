@@ -67,7 +67,7 @@ class Classes:
         kernel = [frame for frame in stack if frame.object == KERNEL]
         found = self._of_kernel(kernel)
         if found:
-            return found[0]
+            return self._named(found[0], stack)
         if kernel:
             return KERNEL_OTHER, ""
         for frame in reversed(stack):
@@ -75,6 +75,14 @@ class Classes:
             if user is not None:
                 return user
         return self._rest(stack)
+
+    def _named(self, found: tuple[str, str], stack: Sequence[Frame]) -> tuple[str, str]:
+        """Give the way into the kernel and back the name of the system call whose wrapper made it, where that is known."""
+        if found != (SYSTEM_CALLS, ENTRY):
+            return found
+        user = next((frame for frame in reversed(stack) if frame.object != KERNEL), None)
+        by_user = self._of_user(user) if user else None
+        return by_user if by_user and by_user[0] == SYSTEM_CALLS else found
 
     def _of_kernel(self, kernel: Sequence[Frame]) -> list[tuple[str, str]]:
         """Return the classes of kernel frames, the outermost first; the entry to all system calls comes after the call's own name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from swapstone.explain.classes import (
     ALLOCATOR,
@@ -110,7 +110,7 @@ def _findings(seen: Seen, split: Ledger | None, counts: tuple[Count, ...], class
     parts = {cause: sum(line.difference for line in lines) / split.difference for cause, lines in of.items()}
     order = sorted(parts, key=lambda cause: -parts[cause])
     functions = _function_times(seen, classes)
-    found = []
+    found: list[Finding] = []
     for cause in order:
         if parts[cause] < LEAST_SHARE and (found or parts[cause] <= 0):
             break
@@ -205,7 +205,7 @@ def _evidence(
 def _relevant(cause: str, lines: list[LedgerLine], counts: tuple[Count, ...]) -> list[Count]:
     """Return the counts that bear on a cause, those that differ most first."""
     named = {line.detail.removeprefix("in ") for line in lines}
-    wanted = {
+    wanted: dict[str, Callable[[Count], bool]] = {
         SYSTEM_CALLS: lambda count: count.group == "system calls" and count.name in named,
         WAITING: lambda count: (
             (count.group == "system calls" and count.name in named) or count.name == "voluntary switches"
@@ -219,8 +219,9 @@ def _relevant(cause: str, lines: list[LedgerLine], counts: tuple[Count, ...]) ->
         OWN: lambda count: count.group == "instructions" and count.name == "all",
         OTHER: lambda count: count.group == "instructions" and count.name == "all",
         READY: lambda count: count.name == "involuntary switches",
-    }.get(cause)
-    found = [count for count in counts if wanted and wanted(count) and (count.baseline or count.candidate)]
+    }
+    wants = wanted.get(cause)
+    found = [count for count in counts if wants and wants(count) and (count.baseline or count.candidate)]
     return sorted(found, key=lambda count: -abs((count.candidate or 0.0) - (count.baseline or 0.0)))[:MOST_NAMES]
 
 
@@ -305,9 +306,9 @@ def _mapping(seen: Seen, pair: _Pair) -> str:
         return ""
     faults = [value(variant, "faults", "minor faults") for variant in (slow, fast)]
     return (
-        f"The counts fit an allocator that maps and unmaps each buffer of 131072 bytes or more: {amount(large)} such buffers, {amount(maps)} mmap, "
-        f"{amount(unmaps)} munmap and {amount(faults[0])} page faults in an operation with {short(slow)}, against {amount(others)} mmap and "
-        f"{amount(faults[1])} page faults with {short(fast)}."
+        f"The counts fit an allocator that maps and unmaps each buffer of 131072 bytes or more: {amount(large)} such buffers, "
+        f"{amount(maps)} mmap, {amount(unmaps)} munmap and {amount(faults[0])} page faults in an operation with {short(slow)}, "
+        f"against {amount(others)} mmap and {amount(faults[1])} page faults with {short(fast)}."
     )
 
 
@@ -321,8 +322,8 @@ def _caveats(seen: Seen, split: Ledger | None) -> Iterable[str]:
         now = candidate - base
         if split.difference and abs(now - split.difference) > DRIFT * abs(split.difference):
             yield (
-                f"The runs that were made now differ by {duration(abs(now))}{'' if now * split.difference > 0 else ' the other way'}, those of the "
-                f"record by {duration(abs(split.difference))}: machine or load have changed, and the residual holds that."
+                f"The runs that were made now differ by {duration(abs(now))}{'' if now * split.difference > 0 else ' the other way'}, "
+                f"those of the record by {duration(abs(split.difference))}: machine or load have changed, and the residual holds that."
             )
         yield from split.notes
     for run in _unusual(seen.runs):

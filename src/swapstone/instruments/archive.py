@@ -56,8 +56,10 @@ def matches(library: Path, companion: Path) -> list[tuple[int, int, str]]:
     """
     with library.open("rb") as file:
         text = ELFFile(file).get_section_by_name(".text")
+        if text is None:
+            return []
         code, base = text.data(), int(text["sh_addr"])
-    found = []
+    found: list[tuple[int, int, str]] = []
     for _, content in members(companion.read_bytes()):
         try:
             found += _of_object(ELFFile(io.BytesIO(content)), code, base)
@@ -66,7 +68,7 @@ def matches(library: Path, companion: Path) -> list[tuple[int, int, str]]:
     return sorted(set(found))
 
 
-def _of_object(elf: Any, code: bytes, base: int) -> list[tuple[int, int, str]]:
+def _of_object(elf: Any, code: bytes, base: int) -> list[tuple[int, int, str]]:  # noqa: ANN401 - pyelftools ships no usable types
     symbols = elf.get_section_by_name(".symtab")
     sections = list(elf.iter_sections())
     found: list[tuple[int, int, str]] = []
@@ -107,7 +109,8 @@ def _only_place(own: bytes, kept: list[tuple[int, int]], code: bytes) -> int | N
     begin, end = max(kept, key=lambda piece: piece[1] - piece[0], default=(0, 0))
     if end - begin < _SHORTEST:
         return None
-    places, at = [], code.find(own[begin:end])
+    places: list[int] = []
+    at = code.find(own[begin:end])
     while at >= 0 and len(places) < 2:
         start = at - begin
         if start >= 0 and all(code[start + one : start + other] == own[one:other] for one, other in kept):

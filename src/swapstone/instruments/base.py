@@ -63,7 +63,10 @@ def result(
         subject: what ran.
         known: how long it takes without.
         recording: what perf saw.
-        amounts, profile, passing, notes: what was made of it.
+        amounts: what was counted.
+        profile: its stacks.
+        passing: how the time passed.
+        notes: what was lost or left out.
     """
     operations = operations_in(recording.windows, subject)
     took = recording.windows.total_ns / operations

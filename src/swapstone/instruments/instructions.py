@@ -1,5 +1,6 @@
-"""Instructions by function, counted one by one: valgrind's callgrind. A processor that valgrind emulates has no AVX-512, so a C library
-may choose other functions under it.
+"""Instructions by function, counted one by one: valgrind's callgrind.
+
+The processor that valgrind emulates has no AVX-512, so a C library may choose other functions under it.
 """
 
 from __future__ import annotations

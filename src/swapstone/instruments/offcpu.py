@@ -128,7 +128,7 @@ class Timeline:
             self._threads.pop(event.tid, None)
         elif event.what == "fork":
             self._threads[event.tid] = _Thread(event.pid, "ready")
-        elif event.what == _EVENT:
+        elif event.what.startswith(_EVENT):
             self._leaving[event.tid] = self._namer.stack(event)
         elif event.what == "in":
             self._threads[event.tid] = _Thread(event.pid, "run")
@@ -151,7 +151,8 @@ def measure(subject: Subject, known: Known) -> Instrumented:
         UserError: the run failed.
     """
     subject = known.passes_for(subject, WORK_NS)
-    options = ("-e", _EVENT, "-c", "1", "--call-graph", f"dwarf,{STACK_BYTES}", "--switch-events", "-m", "4096")
+    terms = f"period=1,call-graph=dwarf,stack-size={STACK_BYTES}"
+    options = ("-e", f"{_EVENT}/{terms}/", "--switch-events", "-m", "4096")
     recording = record(subject, options, known.folder)
     notes = (_NOTE, *lost_note(recording, [_EVENT]))
     passing = Timeline(recording, Namer(subject)).passing(operations_in(recording.windows, subject), notes)

@@ -25,11 +25,16 @@ def measure(subject: Subject, known: Known) -> Instrumented:
         UserError: the run failed, or was too short to be seen.
     """
     subject = known.passes_for(subject, WORK_NS)
-    options = ("-F", str(RATE_HZ), "-e", _EVENT, "--call-graph", f"dwarf,{STACK_BYTES}")
+    # The rate is the event's own: a rate for all would let marks be left out.
+    options = ("-e", f"{_EVENT}/freq={RATE_HZ},call-graph=dwarf,stack-size={STACK_BYTES}/")
     recording = record(subject, options, known.folder)
     namer, adder = Namer(subject), Adder()
     for event in recording.events:
-        if event.what == _EVENT and event.pid != recording.windows.pid and recording.windows.holds(event.time_ns):
+        if (
+            event.what.startswith(_EVENT)
+            and event.pid != recording.windows.pid
+            and recording.windows.holds(event.time_ns)
+        ):
             adder.add(namer.stack(event), 1e9 / RATE_HZ)
     if not adder.total:
         raise UserError("The work was too short for a single sample.")

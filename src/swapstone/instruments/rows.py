@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 from collections.abc import Callable
 from pathlib import Path
@@ -33,23 +34,31 @@ def check_host(experiment: Experiment, load: str) -> None:
         )
 
 
-def asked_for(
-    experiment: Experiment,
-    prepared: Prepared,
-    target: Target,
-    comparison: Comparison,
-    passes: int,
-    scratch: Path,
-) -> tuple[Asked, Asked]:
-    """Return both variants of a row, ready to run.
+@dataclasses.dataclass(frozen=True)
+class Asking:
+    """What a record's rows have in common.
 
-    Args:
+    Attributes:
         experiment: of the record.
         prepared: its programs, found or built again.
         target: this machine.
-        comparison: the row.
         passes: of each run without an instrument, as in the record.
         scratch: a folder for what is built only to be looked at.
+    """
+
+    experiment: Experiment
+    prepared: Prepared
+    target: Target
+    passes: int
+    scratch: Path
+
+
+def asked_for(asking: Asking, comparison: Comparison) -> tuple[Asked, Asked]:
+    """Return both variants of a row, ready to run.
+
+    Args:
+        asking: the record.
+        comparison: the row.
 
     Raises:
         UnavailableError: a variant can't be had any more, or its program is one that only a machine of its own has.
@@ -58,11 +67,13 @@ def asked_for(
     pairs = ((comparison.baseline, comparison.baseline_values), (comparison.candidate, comparison.candidate_values))
     for label, values in pairs:
         key = (comparison.suite, comparison.workload, label)
-        if key not in prepared.programs:
-            raise UnavailableError(f"{label} can't be run again: {prepared.refused.get(key, 'it is not there')}.")
-        program, variant = prepared.programs[key].in_block(1), prepared.variants[label]
-        make = _own if experiment.own is not None else _ours
-        subject, plain = make(experiment, prepared, target, comparison, variant, program, passes, scratch)
+        if key not in asking.prepared.programs:
+            raise UnavailableError(
+                f"{label} can't be run again: {asking.prepared.refused.get(key, 'it is not there')}."
+            )
+        program, variant = asking.prepared.programs[key].in_block(1), asking.prepared.variants[label]
+        make = _own if asking.experiment.own is not None else _ours
+        subject, plain = make(asking, comparison, variant, program)
         digest = program.artifact.sha256 if program.artifact else ""
         found.append(Asked(subject, plain, statistics.median(values), digest, program.recipe.preload))
     return found[0], found[1]
@@ -73,17 +84,10 @@ def _medians(samples: tuple[Sample, ...]) -> dict[str, float]:
 
 
 def _ours(
-    experiment: Experiment,
-    prepared: Prepared,
-    target: Target,
-    comparison: Comparison,
-    variant: Variant,
-    program: Program,
-    passes: int,
-    scratch: Path,
+    asking: Asking, comparison: Comparison, variant: Variant, program: Program
 ) -> tuple[Subject, Callable[[int], Plain]]:
-    del experiment
-    workload = prepared.workloads[comparison.suite, comparison.workload]
+    target = asking.target
+    workload = asking.prepared.workloads[comparison.suite, comparison.workload]
     if workload.reading is not Reading.REPORT:
         raise UnavailableError(f"{workload.name} tells nothing of where its work begins and ends.")
     request = request_for(
@@ -91,7 +95,7 @@ def _ours(
         program.path,
         workload,
         program.recipe,
-        passes=passes,
+        passes=asking.passes,
         cwd=target.scratch(),
         cpus=target.describe().cpus,
     )
@@ -110,23 +114,15 @@ def _ours(
     twin = (
         None
         if layout
-        else build_whole(workload, program.recipe, scratch / variant.label.replace("/", "_"), like=program.path)
+        else build_whole(workload, program.recipe, asking.scratch / variant.label.replace("/", "_"), like=program.path)
     )
     return Subject(variant.label, request, Region.PASSES, operations, twin), plain
 
 
 def _own(
-    experiment: Experiment,
-    prepared: Prepared,
-    target: Target,
-    comparison: Comparison,
-    variant: Variant,
-    program: Program,
-    passes: int,
-    scratch: Path,
+    asking: Asking, comparison: Comparison, variant: Variant, program: Program
 ) -> tuple[Subject, Callable[[int], Plain]]:
-    del prepared, passes, scratch
-    own = experiment.own
+    own, target = asking.experiment.own, asking.target
     assert own is not None
     cpus = target.describe().cpus
     trials = OwnTrials(own, target, cpus)

@@ -23,7 +23,8 @@ _HEAD = re.compile(r"^\s*(?P<comm>.*?)\s+(?P<pid>-?\d+)/(?P<tid>-?\d+)\s+(?P<s>\
 _EVENT = re.compile(r"^(?P<event>[\w.\-/]+(?::[\w.\-]+)?):\s*(?P<trace>.*)$")
 _FRAME = re.compile(r"^\s+(?P<ip>[0-9a-f]+)\s(?P<symbol>.*) \((?P<dso>[^()]*(?:\([^()]*\)[^()]*)*)\)$")
 _MAP = re.compile(
-    r"PERF_RECORD_MMAP2 \d+/\d+: \[0x(?P<at>[0-9a-f]+)\(0x(?P<size>[0-9a-f]+)\) @ (?P<offset>0x[0-9a-f]+|0) [^\]]*\]: (?P<mode>\S+) (?P<path>.*)$"
+    r"PERF_RECORD_MMAP2 \d+/\d+: \[0x(?P<at>[0-9a-f]+)\(0x(?P<size>[0-9a-f]+)\) @ (?P<offset>0x[0-9a-f]+|0) [^\]]*\]: \S+ "
+    r"(?P<path>.*)$"
 )
 _EXEC = re.compile(r"PERF_RECORD_COMM exec: (?P<comm>.*):\d+/\d+$")
 _FORK = re.compile(r"PERF_RECORD_FORK\((?P<pid>\d+):(?P<tid>\d+)\)")
@@ -36,7 +37,8 @@ class Event:
     """One record.
 
     Attributes:
-        what: an event's name, or ``exec``, ``fork``, ``exit``, ``in``, ``out``, ``taken`` (out, though it could have gone on), ``map`` or ``lost``.
+        what: an event's name, or ``exec``, ``fork``, ``exit``, ``in``, ``out``, ``taken`` (out, though it could have gone on),
+            ``map`` or ``lost``.
         comm, pid, tid: whose.
         time_ns: when.
         trace: what a tracepoint prints of itself; the name of what was executed; the number of lost records.

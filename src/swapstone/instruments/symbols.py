@@ -116,18 +116,20 @@ def _table(path: Path, _changed_ns: int) -> Table | None:
     return Table(symbols, segments)
 
 
-def _symbols(elf: Any) -> list[Symbol]:
+def _symbols(elf: Any) -> list[Symbol]:  # noqa: ANN401 - pyelftools ships no usable types
     found = []
     for name in (".symtab", ".dynsym"):
         section = elf.get_section_by_name(name)
-        for one in section.iter_symbols() if section else ():
+        if section is None or section["sh_type"] == "SHT_NOBITS":  # a debug file names what it leaves out
+            continue
+        for one in section.iter_symbols():
             kind = one["st_info"]["type"]
             if kind in _FUNCTIONS and one["st_value"] and one["st_shndx"] != "SHN_UNDEF":
                 found.append(Symbol(one["st_value"], one["st_size"], one.name, kind != "STT_FUNC"))
     return found
 
 
-def _debug_file(elf: Any) -> Path | None:
+def _debug_file(elf: Any) -> Path | None:  # noqa: ANN401 - as above
     """Return the file that a distribution ships a stripped file's symbols in, by its build id."""
     note = elf.get_section_by_name(".note.gnu.build-id")
     for each in note.iter_notes() if note else ():

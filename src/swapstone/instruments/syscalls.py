@@ -43,7 +43,7 @@ def names() -> dict[int, str]:
         said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
         raise UnavailableError(
-            "The names of system calls are read with cc from sys/syscall.h", "sudo apt-get install gcc libc6-dev"
+            "system calls get their names from sys/syscall.h, by cc", "sudo apt-get install gcc libc6-dev"
         ) from error
     return {int(number): name for name, number in _DEFINE.findall(said.stdout)}
 
