@@ -21,6 +21,9 @@ LOCKS, SYSTEM_CALLS, FAULTS, ALLOCATOR, COPIES = (
 )
 UNKNOWN = "[unknown]"
 ENTRY = "entry and exit"
+_CLONE = re.compile(r"(?:\.(?:constprop|isra|part|cold|lto_priv|llvm)(?:\.\d+)?)+$")
+"""What compilers append to the name of a function that they made of another."""
+
 _KEYS = {"class", "where", "pattern", "detail"}
 
 
@@ -41,7 +44,7 @@ class _Rule:
             return None
         if self.object is not None and not self.object.fullmatch(frame.object):
             return None
-        found = self.pattern.fullmatch(frame.symbol)
+        found = self.pattern.fullmatch(_CLONE.sub("", frame.symbol))
         return None if found is None else found.expand(self.detail)
 
 

@@ -137,7 +137,7 @@ def _from_counts(pair: _Pair, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
     }
     found: dict[str, Finding] = {}
     for count in counts:
-        cause = causes.get(count.group)
+        cause = causes.get(count.group) if count.name != "involuntary switches" else None
         if (
             cause is None
             or cause in found
@@ -314,7 +314,7 @@ def _mapping(seen: Seen, pair: _Pair) -> str:
 
 def _caveats(seen: Seen, split: Ledger | None) -> Iterable[str]:
     for missing in seen.missing:
-        yield f"{missing.instrument} is unavailable: {missing.reason}." + (
+        yield f"{missing.instrument} is unavailable: {missing.reason.rstrip('.')}." + (
             f" What would allow it: {missing.mend}." if missing.mend else ""
         )
     if split is not None:

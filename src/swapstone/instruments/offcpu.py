@@ -151,7 +151,7 @@ def measure(subject: Subject, known: Known) -> Instrumented:
         UserError: the run failed.
     """
     subject = known.passes_for(subject, WORK_NS)
-    terms = f"period=1,call-graph=dwarf,stack-size={STACK_BYTES}"
+    terms = f"period=1,call-graph=dwarf,stack-size={STACK_BYTES},name={_EVENT}"
     options = ("-e", f"{_EVENT}/{terms}/", "--switch-events", "-m", "4096")
     recording = record(subject, options, known.folder)
     notes = (_NOTE, *lost_note(recording, [_EVENT]))

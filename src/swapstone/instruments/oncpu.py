@@ -26,7 +26,7 @@ def measure(subject: Subject, known: Known) -> Instrumented:
     """
     subject = known.passes_for(subject, WORK_NS)
     # The rate is the event's own: a rate for all would let marks be left out.
-    options = ("-e", f"{_EVENT}/freq={RATE_HZ},call-graph=dwarf,stack-size={STACK_BYTES}/")
+    options = ("-e", f"{_EVENT}/freq={RATE_HZ},call-graph=dwarf,stack-size={STACK_BYTES},name={_EVENT}/")
     recording = record(subject, options, known.folder)
     namer, adder = Namer(subject), Adder()
     for event in recording.events:
