@@ -15,18 +15,18 @@ perf-exec     0/0         0.000000000: PERF_RECORD_COMM: perf-exec:7/7
 a prog 7/7     10.000000100: PERF_RECORD_COMM exec: prog:7/7
 prog 7/7     10.000000200: PERF_RECORD_MMAP2 7/7: [0x55b95feee000(0x1000) @ 0x2000 fe:00 10018933 2693367313]: r-xp /a b/prog
 prog 7/7     10.000000300: PERF_RECORD_FORK(7:8):(7:7)
-prog 7/8     10.000000400: PERF_RECORD_SWITCH IN@
-prog 7/8     10.000000500: cpu-clock:@
+prog 7/8     10.000000400: PERF_RECORD_SWITCH IN~
+prog 7/8     10.000000500: cpu-clock:~
 \tffffffff821f5f83 schedule ([kernel.kallsyms])
 \t           1c5c4 operator new(unsigned long) (/usr/lib/libc (x).so)
 
 prog 7/8     10.000000600: PERF_RECORD_SWITCH OUT preempt
-prog 7/8     10.000000700: PERF_RECORD_SWITCH OUT@
+prog 7/8     10.000000700: PERF_RECORD_SWITCH OUT~
  raw name 7/8 10.000000800: raw_syscalls:sys_enter: NR 202 (1, 2)
 prog 7/8     10.000000850: PERF_RECORD_LOST lost 12950
 no line of any form
 prog 7/8     10.000000900: PERF_RECORD_EXIT(7:8):(6:6)
-""".replace("@", "  ").splitlines(keepends=True)  # perf leaves blanks at the ends
+""".replace("~", "  ").splitlines(keepends=True)  # perf leaves blanks at the ends
 
 
 def test_a_script_is_decoded() -> None:
