@@ -37,19 +37,25 @@ __attribute__((noinline)) void compute(unsigned turns) {
 PLANTED = {
     "lock": r"""
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static void *work(void *unused) {
-    for (int i = 0; i < 60; i++) {
-        if (PLANTED) pthread_mutex_lock(&lock);
-        compute(900000);
-        if (PLANTED) pthread_mutex_unlock(&lock);
-        usleep(50);
+static volatile int done;
+static void *keep(void *unused) {
+    while (!done) {
+        pthread_mutex_lock(&lock);
+        usleep(2000);
+        pthread_mutex_unlock(&lock);
+        usleep(300);
     }
     return unused;
 }
 int main(void) {
-    pthread_t two[2];
-    for (int i = 0; i < 2; i++) pthread_create(&two[i], NULL, work, NULL);
-    for (int i = 0; i < 2; i++) pthread_join(two[i], NULL);
+    pthread_t keeper;
+    pthread_create(&keeper, NULL, keep, NULL);
+    for (int i = 0; i < 200; i++) {
+        if (PLANTED) { pthread_mutex_lock(&lock); pthread_mutex_unlock(&lock); }
+        compute(300000);
+    }
+    done = 1;
+    pthread_join(keeper, NULL);
 }
 """,
     "copy": r"""
@@ -120,7 +126,7 @@ def planted(folder: Path, name: str) -> tuple[str, ...]:
     for side in (0, 1):
         out = folder / f"side{side}"
         subprocess.run(["cc", "-O2", "-g", f"-DPLANTED={side}", "-o", out, source, "-pthread"], check=True)
-    return ("--program", f"without={folder}/side0", "--program", f"with={folder}/side1")
+    return ("--program", f"plain={folder}/side0", "--program", f"planted={folder}/side1")
 
 
 def explained(folder: Path, *arguments: str) -> dict[str, Any]:

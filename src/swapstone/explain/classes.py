@@ -77,6 +77,8 @@ class Classes:
             user = self._of_user(frame)
             if user is not None:
                 return user
+            if frame.object == OWN_OBJECT:  # what the program calls is the program's affair, whoever called the program
+                break
         return self._rest(stack)
 
     def _named(self, found: tuple[str, str], stack: Sequence[Frame]) -> tuple[str, str]:

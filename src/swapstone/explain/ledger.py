@@ -65,7 +65,7 @@ def ledger(seen: Seen, classes: Classes) -> Ledger | None:
             candidate=sides[1].get((cause, detail), 0.0),
         )
         for cause, detail in keys
-        if cause != UNNAMED
+        if cause != UNNAMED and any(side.get((cause, detail)) for side in sides)
     ]
     lines.sort(key=lambda line: (-abs(line.difference), line.cause, line.detail))
     named = sum(line.difference for line in lines)

@@ -126,6 +126,16 @@ def test_exported_allocating_and_copying_functions_are_all_in_the_table(classes:
     assert {classes.of(stack(name))[0] for name in copies} == {"copies and strings"}
 
 
+def test_what_called_the_program_says_nothing_of_its_work(classes: Classes) -> None:
+    begin = stack("start_thread")
+    assert classes.of([*begin, *stack("compute", place=OWN_OBJECT)])[0] == "own code"
+    assert classes.of([*begin, *stack("compute", place=OWN_OBJECT), *stack("never_heard_of")])[0] == "C library, other"
+    assert (
+        classes.of([*begin, *stack("compute", place=OWN_OBJECT), *stack("malloc", "never_heard_of")])[0] == "allocator"
+    )
+    assert classes.of(begin)[0] == "threads and processes"
+
+
 def test_a_users_rules_come_first(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[[rule]]\nclass = "arena"\nwhere = "user"\npattern = "(my|our)_malloc|malloc"\ndetail = "\\\\1"\n')
