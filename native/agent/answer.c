@@ -13,8 +13,8 @@ static struct {
     bool failed;
 } speech;
 
-static const char *const how_names[] = {"exited", "signaled", "timeout",  "overflow",
-                                        "disk",   "orphans",  "unstarted"};
+static const char *const how_names[] = {"exited",  "signaled",  "timeout", "overflow", "disk",
+                                        "orphans", "unstarted", "driven",  "unready",  "undriven"};
 
 /* CRC-32 of IEEE 802.3, reflected, four bits at a time: the same as zlib's. */
 static uint32_t crc_add(uint32_t crc, unsigned char byte) {
@@ -113,7 +113,7 @@ void note_end(struct answer *answer) {
 }
 
 bool say_header(void) {
-    say("swapstone-agent 1\n");
+    say("swapstone-agent 2\n");
     flush();
     return !speech.failed;
 }
@@ -149,6 +149,8 @@ bool say_answer(const struct answer *answer) {
         say_list("object", &answer->image.objects);
     say_output("out", &answer->out);
     say_output("err", &answer->err);
+    say_output("driver-out", &answer->driver_out);
+    say_output("driver-err", &answer->driver_err);
     say_list("note", &answer->notes);
 
     int64_t lines = speech.lines;

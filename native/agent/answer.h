@@ -5,7 +5,7 @@
 #include "observe.h"
 #include "text.h"
 
-enum how { EXITED, SIGNALED, TIMEOUT, OVERFLOW, DISK, ORPHANS, UNSTARTED };
+enum how { EXITED, SIGNALED, TIMEOUT, OVERFLOW, DISK, ORPHANS, UNSTARTED, DRIVEN, UNREADY, UNDRIVEN };
 
 /* What was read of one output of the process: at most `limit` bytes are kept, one more shows that there were
  * more. */
@@ -24,7 +24,8 @@ struct answer {
     struct facts facts;
     struct image image;
     struct output out, err;
-    struct text notes; /* each ends with a zero byte */
+    struct output driver_out, driver_err; /* of a server's driver */
+    struct text notes;                    /* each ends with a zero byte */
     char note_bytes[NOTE_BYTES];
 };
 

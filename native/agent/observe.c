@@ -1,9 +1,41 @@
 #include "observe.h"
 
 const char *const fact_names[FACTS] = {
-    "wall_ns",   "launch_ns",   "user_us",      "system_us",   "maxrss_bytes", "minflt",     "majflt",
-    "nvcsw",     "nivcsw",      "run_delay_ns", "nice",        "cpus_allowed", "psi_cpu_us", "psi_memory_us",
-    "psi_io_us", "steal_ticks", "cpu_ticks",    "load1_milli", "pid",
+    "wall_ns",
+    "launch_ns",
+    "user_us",
+    "system_us",
+    "maxrss_bytes",
+    "minflt",
+    "majflt",
+    "nvcsw",
+    "nivcsw",
+    "run_delay_ns",
+    "nice",
+    "cpus_allowed",
+    "psi_cpu_us",
+    "psi_memory_us",
+    "psi_io_us",
+    "steal_ticks",
+    "cpu_ticks",
+    "load1_milli",
+    "pid",
+    "ready_ns",
+    "driven_ns",
+    "server_cpu_ns",
+    "server_user_us",
+    "server_system_us",
+    "server_minflt",
+    "server_majflt",
+    "server_nvcsw",
+    "server_nivcsw",
+    "server_unseen_switches",
+    "server_rss_bytes",
+    "server_peak_bytes",
+    "server_processes",
+    "server_threads",
+    "driver_user_us",
+    "driver_system_us",
 };
 
 void fact_set(struct facts *facts, enum fact fact, int64_t value) {
@@ -11,8 +43,7 @@ void fact_set(struct facts *facts, enum fact fact, int64_t value) {
     facts->known[fact] = true;
 }
 
-/* Opens /proc/PID/NAME. */
-static int open_of(int pid, const char *name) {
+int open_of(int pid, const char *name) {
     char bytes[64];
     struct text path = {bytes, sizeof bytes, 0, false};
     text_add(&path, "/proc/");
@@ -22,8 +53,7 @@ static int open_of(int pid, const char *name) {
     return port_open_read(text_end(&path));
 }
 
-/* The beginning of a file as text; false when there is none. Closes the file. */
-static bool read_start(int fd, char *bytes, size_t room) {
+bool read_start(int fd, char *bytes, size_t room) {
     if (fd < 0)
         return false;
     long size = port_read(fd, bytes, room - 1);
@@ -32,8 +62,7 @@ static bool read_start(int fd, char *bytes, size_t room) {
     return size > 0;
 }
 
-/* The number after the last `mark` of the first line that holds it. */
-static bool number_after(const char *text, const char *mark, int64_t *number) {
+bool number_after(const char *text, const char *mark, int64_t *number) {
     for (; *text; text++) {
         const char *at = text_after(text, mark);
         if (at)

@@ -27,6 +27,22 @@ enum fact {
     FACT_TICKS,
     FACT_LOAD,
     FACT_PID,
+    FACT_READY, /* this one and all that follow: of a server alone */
+    FACT_DRIVEN,
+    FACT_SERVER_CPU,
+    FACT_SERVER_USER,
+    FACT_SERVER_SYSTEM,
+    FACT_SERVER_MINFLT,
+    FACT_SERVER_MAJFLT,
+    FACT_SERVER_NVCSW,
+    FACT_SERVER_NIVCSW,
+    FACT_SERVER_UNSEEN,
+    FACT_SERVER_RSS,
+    FACT_SERVER_PEAK,
+    FACT_SERVER_PROCESSES,
+    FACT_SERVER_THREADS,
+    FACT_DRIVER_USER,
+    FACT_DRIVER_SYSTEM,
     FACTS,
 };
 
@@ -36,6 +52,13 @@ struct facts {
     int64_t values[FACTS];
     bool known[FACTS];
 };
+
+/* Opens /proc/PID/NAME. */
+int open_of(int pid, const char *name);
+/* The beginning of a file as text; false when there is none. Closes the file. */
+bool read_start(int fd, char *bytes, size_t room);
+/* The number after the first `mark`. */
+bool number_after(const char *text, const char *mark, int64_t *number);
 
 void fact_set(struct facts *facts, enum fact fact, int64_t value);
 

@@ -7,6 +7,15 @@
 
 enum { PLAN_ID = 64, PLAN_WORDS = 4096, PLAN_BYTES = 1 << 20, PLAN_LINE = 400 << 10 };
 
+/* How a server is driven; all of it, or `port` is 0 and the program is no server. */
+struct drive_request {
+    int port;
+    char *arguments[PLAN_WORDS + 1], *environment[PLAN_WORDS + 1]; /* of the driver; each ends with NULL */
+    bool pinned;
+    struct port_cpus cpus;
+    int64_t ready_ms, warm_ms, drain_ms, stop_ms;
+};
+
 struct request {
     char id[PLAN_ID + 1];
     char *arguments[PLAN_WORDS + 1], *environment[PLAN_WORDS + 1]; /* each ends with NULL */
@@ -16,6 +25,7 @@ struct request {
     struct port_cpus cpus;
     int nice;
     int64_t timeout_ms, output_bytes, disk_bytes;
+    struct drive_request drive;
     int64_t read_ns; /* when `run` was read */
 };
 

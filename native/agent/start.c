@@ -93,7 +93,7 @@ static void close_pipes(int pipes[PIPES][2], int end) {
     }
 }
 
-int start(struct started *started, const struct request *request) {
+static int start_any(struct started *started, const struct request *request, bool traced) {
     int pipes[PIPES][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
     int result = 0, pid;
 
@@ -113,13 +113,21 @@ int start(struct started *started, const struct request *request) {
         return pid;
     }
     started->pid = pid;
-    started->trace_failed = port_trace_end(pid);
+    started->trace_failed = traced ? port_trace_end(pid) : 0;
     port_write(pipes[RELEASE][1], "", 1);
     started->out = pipes[OUT][0];
     started->err = pipes[ERR][0];
     port_close(pipes[RELEASE][0]);
     close_pipes(pipes, 1);
     return 0;
+}
+
+int start(struct started *started, const struct request *request) {
+    return start_any(started, request, true);
+}
+
+int start_untraced(struct started *started, const struct request *request) {
+    return start_any(started, request, false);
 }
 
 void start_forget(struct started *started) {

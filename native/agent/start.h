@@ -22,6 +22,8 @@ struct started {
  * to close. A program that can't be executed is a process too, one that ends at once and says so in `launch`.
  */
 int start(struct started *started, const struct request *request);
+/* The same, of a program whose end nobody has to look at. */
+int start_untraced(struct started *started, const struct request *request);
 void start_forget(struct started *started);
 
 /* What was being done when `launch->failed` was set. */

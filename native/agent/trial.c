@@ -1,5 +1,6 @@
 #include "trial.h"
 
+#include "drive.h"
 #include "start.h"
 
 enum { STANDARD_OUTPUT = 1, MILLION = 1000000 };
@@ -20,6 +21,7 @@ static struct {
     int64_t exit_stop_ns, paused_ns, ended_ns;
     int64_t free_bytes; /* in its folder, before it started; negative if unknown */
     int killed;         /* processes that were killed after it had ended */
+    struct drive drive; /* where the program is a server */
     struct answer answer;
 } trial;
 
@@ -33,6 +35,7 @@ static void stop(enum how how) {
         return;
     trial.stopped = true;
     trial.answer.how = how;
+    drive_abandon(&trial.drive);
     kill_all(trial.started.pid, trial.started.pid);
 }
 
@@ -60,7 +63,10 @@ static void drain(struct output *output) {
 }
 
 static bool overflowed(void) {
-    return trial.answer.out.used > trial.answer.out.limit || trial.answer.err.used > trial.answer.err.limit;
+    const struct answer *answer = &trial.answer;
+    return answer->out.used > answer->out.limit || answer->err.used > answer->err.limit ||
+           answer->driver_out.used > answer->driver_out.limit ||
+           answer->driver_err.used > answer->driver_err.limit;
 }
 
 /* Whether the process got as far as the program that was asked for. */
@@ -88,7 +94,8 @@ static void see_zombie(void) {
 static void see_exit_stop(void) {
     trial.exit_stop_ns = port_now_ns();
     if (has_run()) {
-        observe_image(&trial.answer.image, trial.started.pid);
+        if (!trial.answer.has_image) /* a server's was looked at when it had been driven */
+            observe_image(&trial.answer.image, trial.started.pid);
         trial.answer.has_image = true;
         observe_end();
     }
@@ -112,11 +119,21 @@ static void see_end(const struct port_event *event) {
     fact_set(facts, FACT_MAJFLT, event->usage.majflt);
     fact_set(facts, FACT_NVCSW, event->usage.nvcsw);
     fact_set(facts, FACT_NIVCSW, event->usage.nivcsw);
+    int64_t counted = trial.drive.after.nvcsw + trial.drive.after.nivcsw;
+    if (facts->known[FACT_SERVER_NVCSW] && event->usage.nvcsw + event->usage.nivcsw >= counted)
+        fact_set(facts, FACT_SERVER_UNSEEN, event->usage.nvcsw + event->usage.nivcsw - counted);
 }
 
 static void see(const struct port_event *event) {
     bool gone = event->change == PORT_EXITED || event->change == PORT_SIGNALED;
 
+    bool good = true;
+
+    if (drive_see(&trial.drive, event, &good)) {
+        if (!good)
+            stop(trial.answer.how);
+        return;
+    }
     if (event->pid != trial.started.pid || trial.ended) {
         if (gone && trial.ended && event->change == PORT_SIGNALED && event->value == PORT_SIG_KILL)
             trial.killed++;
@@ -167,6 +184,8 @@ static bool wait_and_look(int64_t until_ns) {
         {trial.signal_fd, PORT_POLL_IN, 0},
         {trial.answer.out.fd, PORT_POLL_IN, 0},
         {trial.answer.err.fd, PORT_POLL_IN, 0},
+        {trial.answer.driver_out.fd, PORT_POLL_IN, 0},
+        {trial.answer.driver_err.fd, PORT_POLL_IN, 0},
         {trial.agent == AGENT_UNHEARD ? -1 : STANDARD_OUTPUT, 0, 0},
     };
     int64_t wait_ns = until_ns - port_now_ns();
@@ -175,7 +194,9 @@ static bool wait_and_look(int64_t until_ns) {
     bool children = look_at_children();
     drain(&trial.answer.out);
     drain(&trial.answer.err);
-    if (polled[3].happened & (PORT_POLL_ERR | PORT_POLL_HUP | PORT_POLL_INVALID))
+    drain(&trial.answer.driver_out);
+    drain(&trial.answer.driver_err);
+    if (polled[5].happened & (PORT_POLL_ERR | PORT_POLL_HUP | PORT_POLL_INVALID))
         trial.agent = AGENT_UNHEARD;
     return children;
 }
@@ -187,7 +208,10 @@ static void watch(void) {
 
     while (!trial.ended) {
         int64_t until_ns = trial.stopped ? gone_ns : disk_ns < deadline_ns ? disk_ns : deadline_ns;
-        wait_and_look(until_ns);
+        int64_t drive_ns = drive_next_ns(&trial.drive);
+        wait_and_look(drive_ns < until_ns ? drive_ns : until_ns);
+        if (!trial.stopped && !trial.ended && !drive_step(&trial.drive))
+            stop(trial.answer.how);
         int64_t now_ns = port_now_ns();
         if (trial.stopped && now_ns >= gone_ns)
             return;
@@ -279,10 +303,19 @@ static void judge(void) {
         return;
     }
     note_what_surprises();
+    if (trial.drive.phase != NO_SERVER && trial.drive.phase != ENDING && !trial.stopped) {
+        text_add(note_start(answer), trial.drive.phase == AWAITED
+                                         ? "the server ended before it accepted connections"
+                                         : "the server ended though nobody had told it to");
+        note_end(answer);
+    }
     if (trial.stopped) {
-        answer->code = 0;
+        answer->code = answer->how == UNDRIVEN ? answer->code : 0;
     } else if (overflowed()) {
         answer->how = OVERFLOW;
+        answer->code = 0;
+    } else if (trial.drive.phase == ENDING) {
+        answer->how = DRIVEN;
         answer->code = 0;
     } else if (answer->how == SIGNALED && answer->code == PORT_SIG_XFSZ) {
         answer->how = DISK;
@@ -321,7 +354,7 @@ static bool open_output(struct output *output, int fd) {
     output->used = 0;
     output->limit = (size_t)trial.request->output_bytes;
     output->bytes = port_map(output->limit + 1, false);
-    if (!output->bytes)
+    if (!output->bytes && fd >= 0)
         port_close(fd);
     return output->bytes != NULL;
 }
@@ -348,12 +381,18 @@ static void begin(const struct request *request, int signal_fd) {
 
     close_output(&answer->out);
     close_output(&answer->err);
+    close_output(&answer->driver_out);
+    close_output(&answer->driver_err);
     trial.request = request;
     trial.signal_fd = signal_fd;
     trial.agent = AGENT_GOES_ON;
     trial.ended = trial.stopped = trial.seen = trial.replaced = trial.looked_at = false;
     trial.exit_stop_ns = trial.paused_ns = trial.ended_ns = 0;
     trial.killed = 0;
+    trial.drive.phase = NO_SERVER;
+    trial.drive.running = false;
+    trial.drive.driver.launch = NULL;
+    trial.drive.after = (struct counters){0};
     trial.free_bytes = -1;
     port_free_bytes(request->folder, &trial.free_bytes);
     answer->id = request->id;
@@ -377,19 +416,30 @@ enum agent_state run_trial(const struct request *request, int signal_fd, const s
         return AGENT_GOES_ON;
     }
     bool room = open_output(&trial.answer.out, trial.started.out);
-    if (!open_output(&trial.answer.err, trial.started.err) || !room) {
+    room &= open_output(&trial.answer.err, trial.started.err);
+    if (request->drive.port) { /* its pipes come with the driver */
+        room &= open_output(&trial.answer.driver_out, -1);
+        room &= open_output(&trial.answer.driver_err, -1);
+    }
+    if (!room) {
         kill_all(trial.started.pid, trial.started.pid);
         clean_up();
         answer_unstarted(-PORT_E_NOMEM);
         start_forget(&trial.started);
         return AGENT_GOES_ON;
     }
+    drive_begin(&trial.drive, request, &trial.answer, trial.started.pid);
     watch();
+    drive_abandon(&trial.drive);
     clean_up();
     drain(&trial.answer.out);
     drain(&trial.answer.err);
+    drain(&trial.answer.driver_out);
+    drain(&trial.answer.driver_err);
     judge();
     measure(&before);
     start_forget(&trial.started);
+    if (trial.drive.driver.launch)
+        start_forget(&trial.drive.driver);
     return trial.agent;
 }

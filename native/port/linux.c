@@ -40,6 +40,11 @@ enum {
     PTRACE_O_TRACEEXIT = 0x40,
     PTRACE_O_EXITKILL = 0x100000,
     RND_ADD_ENTROPY = 0x40085203,
+    AF_INET_ID = 2,
+    SOCK_STREAM_ID = 1,
+    E_IN_PROGRESS = 115,
+    E_IS_CONNECTED = 106,
+    CPU_CLOCK_OF_PROCESS = 2, /* CPUCLOCK_SCHED, include/linux/posix-timers.h */
 };
 
 /* A time as these calls take it: two words, also where a word has 32 bits (monotonic time fits for 68 years).
@@ -164,6 +169,32 @@ int64_t port_now_ns(void) {
     struct timespec_words now = {0, 0};
     CALL2(NR_CLOCK_GETTIME, CLOCK_MONOTONIC_ID, &now);
     return (int64_t)now.seconds * 1000000000 + now.nanoseconds;
+}
+
+int64_t port_cpu_ns(int pid) {
+    struct timespec_words used = {0, 0};
+    long clock = (long)((~(unsigned)pid << 3) | CPU_CLOCK_OF_PROCESS);
+    long result = CALL2(NR_CLOCK_GETTIME, (int)clock, &used);
+    return result < 0 ? result : (int64_t)used.seconds * 1000000000 + used.nanoseconds;
+}
+
+int port_try_connect(int port, int64_t wait_ns) {
+    /* struct sockaddr_in: family in the machine's byte order, port and address in the network's */
+    struct {
+        uint16_t family;
+        unsigned char port[2], address[4], rest[8];
+    } to = {AF_INET_ID, {(unsigned char)(port >> 8), (unsigned char)port}, {127, 0, 0, 1}, {0}};
+    int fd = (int)CALL3(NR_SOCKET, AF_INET_ID, SOCK_STREAM_ID | O_NONBLOCK | O_CLOEXEC, 0);
+    if (fd < 0)
+        return fd;
+    int result = (int)CALL3(NR_CONNECT, fd, &to, sizeof to);
+    if (result == -E_IN_PROGRESS) {
+        struct port_poll polled = {fd, PORT_POLL_OUT, 0};
+        port_poll(&polled, 1, wait_ns);
+        result = (int)CALL3(NR_CONNECT, fd, &to, sizeof to);
+    }
+    port_close(fd);
+    return result == -E_IS_CONNECTED ? 0 : result;
 }
 
 int port_poll(struct port_poll *polled, unsigned count, int64_t wait_ns) {

@@ -89,8 +89,15 @@ void *port_map(size_t size, bool shared);
 void port_unmap(void *memory, size_t size);
 
 int64_t port_now_ns(void);
+/* Processor time of a process, all its threads, also those that have ended; negative when it can't be read.
+ */
+int64_t port_cpu_ns(int pid);
 /* Waits until something happens or the time is over; negative waits for ever. */
 int port_poll(struct port_poll *polled, unsigned count, int64_t wait_ns);
+
+/* Whether something accepts connections on a TCP port of this machine (127.0.0.1): 0, or a negative errno.
+ * The connection is closed at once; waits at most `wait_ns`. */
+int port_try_connect(int port, int64_t wait_ns);
 
 /* Signals: all reset to their defaults; those that end a program, SIGPIPE and SIGCHLD are then held back and
  * read from the descriptor that `port_hold_signals` returns. `port_next_signal` returns 0 when there is none.

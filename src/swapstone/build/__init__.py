@@ -18,6 +18,7 @@ from swapstone.build.objects import program_libc
 from swapstone.build.own import OWN_RECIPE, OwnBuilder, own_sizes
 from swapstone.build.placeholders import placeholders
 from swapstone.build.provide import provide
+from swapstone.build.servers import build_packaged, driver_identity, find_driver, packaged_recipe
 from swapstone.build.sizes import SIZE_METRICS, sizes_of
 from swapstone.build.tools import compiler_version, loader_version, require_tools
 from swapstone.build.tree import Amount, count_sources, sha256_of
@@ -35,15 +36,19 @@ __all__ = [
     "allocator_tools",
     "build_empty",
     "build_layouts",
+    "build_packaged",
     "build_whole",
     "build_workload",
     "built_for",
     "c_library_version",
     "compiler_version",
     "count_sources",
+    "driver_identity",
     "environment_padding",
+    "find_driver",
     "loader_version",
     "own_sizes",
+    "packaged_recipe",
     "placeholders",
     "program_libc",
     "provide",

@@ -227,18 +227,20 @@ def _compile(home: Path, job: Job) -> None:
         work = Path(temporary)
         objects = _objects(job, job.objects or work)
         if job.layout:
-            objects = layouts.shuffled(objects, work, job.layout, lambda arguments: _run([*recipe.command, *arguments]))
+            objects = layouts.shuffled(
+                objects, work, job.layout, lambda arguments: run_compiler([*recipe.command, *arguments])
+            )
         elif job.relinked:
             objects = [*_padding(work, recipe), *reversed(objects)]
         done = work / "done"
         done.mkdir()
         whole = work / "whole"
-        _run([*recipe.command, *recipe.cflags, *objects, "-o", str(whole), *recipe.ldflags, *job.libraries])
+        run_compiler([*recipe.command, *recipe.cflags, *objects, "-o", str(whole), *recipe.ldflags, *job.libraries])
         facts = read_facts(whole)
         if facts is not None:
             (done / FACTS).write_bytes(msgspec.structs.replace(facts, path="").encoded())
         # Symbols and recorded command lines don't run, and a file's size on disk should not depend on them.
-        _run(
+        run_compiler(
             [
                 strip_command(recipe),
                 "--strip-all",
@@ -250,7 +252,7 @@ def _compile(home: Path, job: Job) -> None:
         )
         for source in job.companions:
             shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / f"{source.stem}.so"))
-            _run([*recipe.command, *recipe.cflags, *shared, *recipe.ldflags])
+            run_compiler([*recipe.command, *recipe.cflags, *shared, *recipe.ldflags])
         try:
             done.rename(home)
         except OSError:
@@ -265,7 +267,7 @@ def _objects(job: Job, folder: Path) -> list[str]:
         target = folder / f"{source.stem}.o"
         if not target.exists():
             flags = (*job.recipe.cflags, "-I", str(source.parent))
-            _run([*job.recipe.command, *flags, "-c", str(source), "-o", str(target)])
+            run_compiler([*job.recipe.command, *flags, "-c", str(source), "-o", str(target)])
         objects.append(str(target))
     return objects
 
@@ -288,11 +290,17 @@ def _padding(work: Path, recipe: Recipe) -> list[str]:
         "__attribute__((used)) static char data[88] = {1};\n"
     )
     target = work / "padding.o"
-    _run([*recipe.command, *recipe.cflags, "-Wno-unused", "-c", str(source), "-o", str(target)])
+    run_compiler([*recipe.command, *recipe.cflags, "-Wno-unused", "-c", str(source), "-o", str(target)])
     return [str(target)]
 
 
-def _run(command: list[str]) -> None:
+def run_compiler(command: list[str]) -> None:
+    """Run a compiler or linker.
+
+    Raises:
+        UnavailableError: it can't be run.
+        UserError: it failed; the message ends with what it said.
+    """
     try:
         result = subprocess.run(
             command, capture_output=True, text=True, errors="replace", timeout=BUILD_TIMEOUT_S, check=False

@@ -20,6 +20,7 @@ from swapstone.cli.own import (
     tell_of_huge_sources,
 )
 from swapstone.cli.programcommand import ProgramCommand, program_of
+from swapstone.cli.serving import serving_options
 from swapstone.model import FactorLevels, UserError
 from swapstone.record import find_record
 from swapstone.workloads import SUITES
@@ -31,6 +32,7 @@ _SUITES_OF_FACTORS = {"kernel": "latency", "swap": "swap"}
 _GROUPS = {
     "Workloads": ("suites", "only"),
     "A program of your own": ("build", "source", "build_timeout", "rebuild", "programs"),
+    "A server of your own": ("server", "drive", "connections", "reader", "warm_up", "ready_timeout"),
     "How it runs and what it gives": (
         "stdin",
         "output",
@@ -64,6 +66,7 @@ class _CompareCommand(ProgramCommand):
     help="A suite of workloads; may be repeated.  [as the factor needs, or libc]",
 )
 @building_options
+@serving_options
 @running_options
 @measuring
 @click.option(
@@ -123,6 +126,16 @@ def compare_command(
       swapstone compare --program baseline=./old --program candidate=./new -- ARG
       swapstone compare allocator=default,mimalloc \
           --metric 'req/s[1/s,higher]=regex:Requests/sec: +([0-9.]+)' -- ./bench
+
+    \b
+    A server of your own (docs/servers.md): started, awaited, driven, stopped, and measured apart from its driver.
+      swapstone compare allocator=default,mimalloc libc=glibc,musl --source src \
+          --build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --server './my-server --port {port}' \
+          --drive 'wrk -c {connections} -t 1 -d 3s --latency http://127.0.0.1:{port}/' --connections 1,10,100
+      swapstone compare allocator=default,mimalloc --server './my-server {port}' \
+          --drive 'swapstone-pace --port {port} --rate 2000 --seconds 3 --connections 32'
+      swapstone compare allocator=default,mimalloc --server './my-server {port}' --drive './my-driver {port}' \
+          --read 'regex:(?P<requests>\d+) requests in (?P<seconds>[0-9.]+) s'
     """
     if resume:
         _refuse_other_options(context)

@@ -25,7 +25,7 @@ from swapstone.factors import parse_choice
 from swapstone.model import IDLE, OWN_SUITE, Experiment, FactorLevels, OwnProgram, UserError, Workload
 from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_differences, new_record_path
 from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
-from swapstone.workloads import find_load, find_workloads
+from swapstone.workloads import find_load, find_workloads, own_names
 
 BUDGET_PER_VARIANT_NS = 60_000_000_000
 EXIT_INTERRUPT = 130
@@ -109,7 +109,11 @@ def resolve(wish: Wish) -> Experiment:
     Raises:
         UserError: a name is unknown or a value out of range.
     """
-    chosen = ((OWN_SUITE, wish.own.name),) if wish.own else _named(find_workloads(wish.suites, wish.only))
+    chosen = (
+        tuple((OWN_SUITE, name) for name in own_names(wish.own))
+        if wish.own
+        else _named(find_workloads(wish.suites, wish.only))
+    )
     combinations = 1
     for choice in wish.factors:
         combinations *= len(choice.levels)

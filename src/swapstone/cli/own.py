@@ -14,8 +14,9 @@ import msgspec
 
 from swapstone.build import Amount, count_sources
 from swapstone.cli.options import Chain, parse_duration_ns
+from swapstone.cli.serving import SERVER_EXAMPLE, drives, server_words
 from swapstone.cli.tables import plain
-from swapstone.model import Cpus, Experiment, FactorLevels, Noun, OwnProgram, PrintedNumber, UserError
+from swapstone.model import Cpus, Drive, Experiment, FactorLevels, Noun, OwnProgram, PrintedNumber, UserError
 from swapstone.workloads import METRIC_EXAMPLE, parse_metric, undirected
 
 HUGE_BYTES = 1 << 30
@@ -89,9 +90,15 @@ class Typed(Noun, frozen=True, kw_only=True):
     ignore_failure: bool = False
     metrics: tuple[str, ...] = ()
     cpu_bound: bool = False
+    server: str | None = None
+    drive: str | None = None
+    connections: str | None = None
+    reader: str | None = None
+    warm_up: str | None = None
+    ready_timeout: str | None = None
 
 
-_OPTION_NAMES = {"stdin": "input", "variables": "env", "programs": "program", "metrics": "metric"}
+_OPTION_NAMES = {"stdin": "input", "variables": "env", "programs": "program", "metrics": "metric", "reader": "read"}
 
 
 def own_program(typed: Typed) -> OwnProgram | None:
@@ -103,6 +110,8 @@ def own_program(typed: Typed) -> OwnProgram | None:
     Raises:
         UserError: something is missing, contradicts something else, or has the wrong form.
     """
+    if typed.server is not None:
+        typed = _as_server(typed)
     if typed.command is None and not typed.programs:
         _refuse_without_program(typed)
         return None
@@ -134,7 +143,46 @@ def own_program(typed: Typed) -> OwnProgram | None:
         waits=not typed.cpu_bound,
         timeout_ms=_milliseconds(typed.timeout or "10m"),
         build_timeout_ms=_milliseconds(typed.build_timeout or "1h"),
+        drives=_drives(typed, arguments),
     )
+
+
+def _as_server(typed: Typed) -> Typed:
+    """Put the command of --server in the place of what follows ``--``.
+
+    Raises:
+        UserError: there is another program, or an option that can't be for a server.
+    """
+    if typed.command is not None or typed.programs:
+        raise UserError(
+            "--server names the program; so there is none after --, and no --program.", f"For example: {SERVER_EXAMPLE}"
+        )
+    for given, option in (
+        (typed.output, "--output"),
+        (typed.cpu_bound, "--cpu-bound"),
+        (typed.ignore_failure, "--ignore-failure"),
+    ):
+        if given:
+            raise UserError(f"{option} is not for a server.", f"Leave {option} out.")
+    return msgspec.structs.replace(typed, command=server_words(typed.server or ""))
+
+
+def _drives(typed: Typed, arguments: tuple[str, ...]) -> tuple[Drive, ...]:
+    if typed.server is not None:
+        return drives(
+            arguments,
+            typed.variables,
+            drive=typed.drive,
+            connections=typed.connections,
+            reader=typed.reader,
+            warm_up=typed.warm_up,
+            ready_timeout=typed.ready_timeout,
+        )
+    for name in ("drive", "connections", "reader", "warm_up", "ready_timeout"):
+        if getattr(typed, name) is not None:
+            option = _OPTION_NAMES.get(name, name).replace("_", "-")
+            raise UserError(f"--{option} is for a server, and there is none.", f"For example: {SERVER_EXAMPLE}")
+    return ()
 
 
 def program_factor(own: OwnProgram) -> tuple[FactorLevels, ...]:
@@ -148,6 +196,8 @@ def command_line(experiment: Experiment) -> str:
     own = experiment.own
     if own is None:
         return ""
+    if own.drives:
+        return f"--server {shlex.quote(shlex.join(own.arguments))}"
     programs = " ".join(f"--program {shlex.quote(f'{level}={path}')}" for level, path in own.programs)
     rest = f"-- {shlex.join(own.arguments)}" if own.arguments else ""
     return " ".join(filter(None, (programs, rest)))

@@ -69,6 +69,7 @@ from swapstone.model.measure import (
     Workload,
 )
 from swapstone.model.outcome import Run, Sample, Status
+from swapstone.model.serving import Drive
 
 __all__ = [
     "IDLE",
@@ -87,6 +88,7 @@ __all__ = [
     "Course",
     "Cpus",
     "Direction",
+    "Drive",
     "Experiment",
     "Explanation",
     "FactorEffect",

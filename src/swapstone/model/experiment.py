@@ -6,6 +6,7 @@ import enum
 
 from swapstone.model.base import Noun
 from swapstone.model.measure import Cpus, Metric
+from swapstone.model.serving import Drive
 
 
 class Copy(enum.Enum):
@@ -87,6 +88,8 @@ class OwnProgram(Noun, frozen=True, kw_only=True):
         waits: true where elapsed time is the verdict and CPU time isn't.
         timeout_ms: a trial is stopped after so long.
         build_timeout_ms: a build is stopped after so long.
+        drives: where it is a server, how it is driven: each is a workload of its own. ``{port}`` in `arguments` and `environment` then
+            stands for the trial's port, and with `Cpus.ONE` it is pinned apart from its driver.
     """
 
     name: str
@@ -107,6 +110,7 @@ class OwnProgram(Noun, frozen=True, kw_only=True):
     waits: bool = True
     timeout_ms: int = 600_000
     build_timeout_ms: int = 3_600_000
+    drives: tuple[Drive, ...] = ()
 
     @property
     def command(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import enum
 import msgspec
 
 from swapstone.model.base import Noun
+from swapstone.model.serving import Drive
 
 
 class Direction(enum.Enum):
@@ -59,6 +60,7 @@ class Reading(enum.Enum):
 
     REPORT = "report"  # our own workloads' (docs/wire.md, section 3)
     CYCLICTEST = "cyclictest"  # rt-tests' JSON
+    DRIVEN = "driven"  # a server's: what its driver says, and what the agent saw of it meanwhile
     FIGURES = "figures"  # named figures and series, one a line (docs/wire.md, section 4)
 
 
@@ -107,6 +109,8 @@ class Workload(Noun, frozen=True, kw_only=True):
         machine: what a virtual machine must have for it; None where it runs anywhere.
         parts: of a virtual machine's image, names of `swapstone.build.parts.PARTS`: what it uses that other machines have by
             themselves, such as a shell. Unlike `machine`, they don't keep it from running elsewhere.
+        package: of a server that others wrote, its name in `native/servers.toml`; `source` is empty then.
+        drive: how it is driven, where it is a server; ``{port}`` in its arguments then stands for the trial's port.
     """
 
     name: str
@@ -124,6 +128,8 @@ class Workload(Noun, frozen=True, kw_only=True):
     reading: Reading = Reading.REPORT
     machine: MachineNeeds | None = None
     parts: tuple[str, ...] = ()
+    package: str = ""
+    drive: Drive | None = None
 
 
 class Suite(Noun, frozen=True, kw_only=True):

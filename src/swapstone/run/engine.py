@@ -16,6 +16,7 @@ from swapstone.record import RecordWriter
 from swapstone.run.owntrial import OwnOutcome, OwnTrials, first_lines
 from swapstone.run.prepare import Prepared, manifest_of
 from swapstone.run.program import Program
+from swapstone.run.serving import as_server
 from swapstone.run.setting import setting_for, side_by_side
 from swapstone.run.trial import Asked, Verdictless, judge, raw_output, request_for, run_of
 from swapstone.targets import SettingError, Target, TargetError
@@ -238,7 +239,8 @@ class Engine:
         identity = f"{trial.block}-{trial.position}"
         try:
             if self._own is not None:
-                own = self._own.make(identity, self._prepared.variants[trial.variant], program)
+                drive = self._prepared.workloads[key].drive
+                own = self._own.make(identity, self._prepared.variants[trial.variant], program, drive)
             else:
                 answer = self._ask(identity, program, key, self._passes[key], trial.load)
         except (TargetError, SettingError) as broken:
@@ -309,6 +311,15 @@ class Engine:
         request = request_for(
             identity, program.path, workload, program.recipe, passes=passes, cwd=self._target.scratch(), cpus=self._cpus
         )
+        if workload.drive is not None:
+            request = as_server(
+                request,
+                workload.drive,
+                driver=program.driver,
+                cpus=self._cpus,
+                pinned=workload.cpus,
+                environment=program.recipe.environment,
+            )
         return self._target.run(request, setting_for(workload, program.recipe, find_load(load)))
 
     def _keep(self, run: Run) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swapstone.model import Cpus, OwnProgram, Status, UserError, Variant
+from swapstone.model import Cpus, Drive, OwnProgram, Status, UserError, Variant
 from swapstone.run.program import Program, stamp_of
+from swapstone.run.serving import as_server, samples_of_server, trouble_of_server
 from swapstone.run.trial import (
     Inspect,
     Verdictless,
@@ -22,6 +23,7 @@ from swapstone.run.trial import (
 from swapstone.targets import Target
 from swapstone.wire import AgentAnswer, Ended, TrialRequest
 from swapstone.workloads import own_samples
+from swapstone.workloads.own import printed_samples
 
 OUTPUT_BYTES = 16 << 20
 """How much a program of the user's may print: the most that the protocol allows (docs/wire.md)."""
@@ -75,7 +77,7 @@ class OwnTrials:
         self._cpus = cpus
         self._set_up: set[tuple[tuple[str, str], ...]] = set()
 
-    def make(self, identity: str, variant: Variant, program: Program) -> OwnOutcome:
+    def make(self, identity: str, variant: Variant, program: Program, drive: Drive | None = None) -> OwnOutcome:
         """Make one trial: set up, if that is still to be done, prepare, run, conclude.
 
         A command around the program that fails makes the trial fail; the program's own failure is the one that is told.
@@ -84,6 +86,7 @@ class OwnTrials:
             identity: unique within the session.
             variant: the levels that should be in force.
             program: what is started.
+            drive: how it is driven, where it is a server.
 
         Raises:
             TargetError: the target broke.
@@ -99,9 +102,15 @@ class OwnTrials:
             return broken
         if changed := _changed(program):
             return OwnOutcome(Verdictless(Status.REFUSED, changed), None, b"")
-        answer = self._target.run(own_request(identity, own, program, self._cpus))
+        request = own_request(identity, own, program, self._cpus)
+        if drive is not None:
+            environment = program.recipe.environment
+            request = as_server(
+                request, drive, driver=program.driver, cpus=self._cpus, pinned=own.cpus, environment=environment
+            )
+        answer = self._target.run(request)
         output = raw_output(_shortened(answer))
-        verdict = judge_own(answer, own, variant, program, self._target.inspect)
+        verdict = judge_own(answer, own, variant, program, self._target.inspect, drive=drive)
         broken = self._around("conclude", own.conclude, identity, program)
         if broken is not None and verdict.status is Status.OK:
             return OwnOutcome(broken.verdict, answer, output + broken.output)
@@ -154,7 +163,13 @@ def own_request(identity: str, own: OwnProgram, program: Program, cpus: Sequence
 
 
 def judge_own(
-    answer: AgentAnswer, own: OwnProgram, variant: Variant, program: Program, inspect: Inspect
+    answer: AgentAnswer,
+    own: OwnProgram,
+    variant: Variant,
+    program: Program,
+    inspect: Inspect,
+    *,
+    drive: Drive | None = None,
 ) -> Verdictless:
     """Decide what the answer to a run of the program amounts to.
 
@@ -163,7 +178,9 @@ def judge_own(
         meanwhile; else ok with its samples.
     """
     trouble = trouble_of(answer, OUTPUT_BYTES, DISK_BYTES)
-    if trouble and not (own.ignore_failure and answer.how is Ended.EXITED):
+    if drive is not None:
+        trouble = trouble_of_server(answer) or trouble
+    if trouble and not (own.ignore_failure and drive is None and answer.how is Ended.EXITED):
         return Verdictless(Status.FAILED, trouble + _advice(answer))
     if changed := _changed(program):
         return Verdictless(Status.REFUSED, changed)
@@ -178,7 +195,11 @@ def judge_own(
     if wrong:
         return Verdictless(Status.REFUSED, wrong + _how_built(own, program), observed=observed)
     try:
-        samples = own_samples(own, dict(answer.facts), answer.code, answer.stdout, answer.stderr)
+        samples = (
+            own_samples(own, dict(answer.facts), answer.code, answer.stdout, answer.stderr)
+            if drive is None
+            else (*samples_of_server(drive, answer), *printed_samples(own, answer.driver_stdout, answer.driver_stderr))
+        )
     except UserError as error:
         return Verdictless(Status.FAILED, "; ".join(filter(None, (error.message, error.hint))), observed=observed)
     return Verdictless(Status.OK, samples=samples, observed=observed)
@@ -236,4 +257,10 @@ def _shortened(answer: AgentAnswer) -> AgentAnswer:
             return data
         return b"%s\n[%d bytes left out]\n%s" % (data[:half], len(data) - KEPT_BYTES, data[-half:])
 
-    return msgspec.structs.replace(answer, stdout=short(answer.stdout), stderr=short(answer.stderr))
+    return msgspec.structs.replace(
+        answer,
+        stdout=short(answer.stdout),
+        stderr=short(answer.stderr),
+        driver_stdout=short(answer.driver_stdout),
+        driver_stderr=short(answer.driver_stderr),
+    )

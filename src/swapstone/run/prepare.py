@@ -21,11 +21,15 @@ from swapstone.build import (
     allocator_tools,
     build_empty,
     build_layouts,
+    build_packaged,
     build_workload,
     c_library_version,
     compiler_version,
+    driver_identity,
     environment_padding,
+    find_driver,
     loader_version,
+    packaged_recipe,
     provide,
     require_tools,
 )
@@ -77,6 +81,7 @@ def check_levels(experiment: Experiment, target: Target) -> None:
     """
     check_own(experiment, target)
     _check_machine(experiment, target)
+    _check_servers(experiment, target)
     for choice in experiment.factors if target.needs_build else ():
         missing: list[UnavailableError | None] = []
         for level in choice.levels:
@@ -88,6 +93,20 @@ def check_levels(experiment: Experiment, target: Target) -> None:
         decisive = missing[:1] if None in missing[1:] else missing
         for reason in filter(None, decisive):
             raise reason
+
+
+def _check_servers(experiment: Experiment, target: Target) -> None:
+    """Refuse to drive a server where no driver can be.
+
+    Raises:
+        UnavailableError: a workload is a server, and the target's machines have no drivers.
+    """
+    servers = [name for (_, name), work in workloads_of(experiment).items() if work.drive is not None]
+    if servers and target.boots:
+        raise UnavailableError(
+            f"{servers[0]} is a server, and the machines of the target {target.name} have no program that drives it.",
+            "Leave --target out: servers are driven on this machine.",
+        )
 
 
 def _check_machine(experiment: Experiment, target: Target) -> None:
@@ -159,7 +178,9 @@ def prepare(
         try:
             recipe = recipes[variant.label]
             programs[key] = (
-                own.program(name, variant, recipe, target, functools.partial(progress, done, len(wanted)))
+                _own_program(
+                    own, workload, variant, recipe, target, tell=functools.partial(progress, done, len(wanted))
+                )
                 if own is not None
                 else _with_layouts(
                     experiment, _program(suite, workload, variant, recipe, target), workload, variant, target
@@ -269,6 +290,7 @@ def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, s
     loaders |= {loader_version(Path(program.artifact.path)) for program in programs if program.artifact}
     tools += sorted(found for found in loaders if found is not None)
     tools += allocator_tools(program.recipe for program in programs)
+    tools += sorted({driver_identity(program.driver) for program in programs if program.driver})
     every = [each for program in programs for each in (program, *program.links)]
     artifacts = (*(program.artifact for program in every if program.artifact), *prepared.empty)
     return Manifest(
@@ -285,9 +307,42 @@ def _program(suite: str, workload: Workload, variant: Variant, recipe: Recipe, t
         return Program(workload.tool, recipe, None, target.inspect(workload.tool))
     if not target.needs_build:
         path = target.path_of(variant.label, workload.name)
-        return Program(path, recipe, None, target.inspect(path))
+        driver = workload.drive.command[0] if workload.drive else ""
+        return Program(path, recipe, None, target.inspect(path), driver=f"/fake/{driver}" if driver else "")
+    if workload.drive is not None:
+        return _server(suite, workload, variant, recipe, target)
     built = build_workload(workload, recipe, relinked=variant.copy is Copy.RELINKED)
     return Program(target.put(built.path), recipe, _artifact(suite, workload, variant, built), built.facts)
+
+
+def _server(suite: str, workload: Workload, variant: Variant, recipe: Recipe, target: Target) -> Program:
+    assert workload.drive is not None
+    driver = target.put(find_driver(workload.drive))
+    if workload.package:
+        built = build_packaged(workload.package, variant)
+        environment = packaged_recipe(variant)
+        recipe = msgspec.structs.replace(environment, preload_bytes=recipe.preload_bytes)
+    else:
+        built = build_workload(workload, recipe, relinked=variant.copy is Copy.RELINKED)
+    artifact = _artifact(suite, workload, variant, built)
+    return Program(target.put(built.path), recipe, artifact, built.facts, driver=driver)
+
+
+def _own_program(
+    own: OwnPrograms,
+    workload: Workload,
+    variant: Variant,
+    recipe: Recipe,
+    target: Target,
+    *,
+    tell: Callable[[str], object],
+) -> Program:
+    program = own.program(workload.name, variant, recipe, target, tell)
+    if workload.drive is None:
+        return program
+    driver = target.put(find_driver(workload.drive))
+    links = tuple(dataclasses.replace(link, driver=driver) for link in program.links)
+    return dataclasses.replace(program, driver=driver, links=links)
 
 
 def _with_layouts(
@@ -296,6 +351,8 @@ def _with_layouts(
     """Give a program the links that take its turns, if the experiment asks for layouts. Each has an environment of another size."""
     if not experiment.layouts or program.artifact is None:
         return program
+    if workload.package:
+        raise UserError("--layouts links our own workloads anew, and this one is built by its makers' own build.")
     seeds = plan.layout_seeds(experiment, variant.copy)
     links = []
     for number, (seed, built) in enumerate(
@@ -307,7 +364,7 @@ def _with_layouts(
         artifact = msgspec.structs.replace(
             _artifact(program.artifact.suite, workload, variant, built), layout=number, sizes=()
         )
-        links.append(Program(target.put(built.path), recipe, artifact, built.facts))
+        links.append(Program(target.put(built.path), recipe, artifact, built.facts, driver=program.driver))
     return dataclasses.replace(program, links=tuple(links))
 
 

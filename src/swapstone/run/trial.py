@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from swapstone.factors import Evidence, ProgramFacts, Recipe, find_factor
-from swapstone.model import IDLE, Cpus, Load, Reading, Run, Sample, Status, Trial, Variant, WireError, Workload
+from swapstone.model import IDLE, Cpus, Drive, Load, Reading, Run, Sample, Status, Trial, Variant, WireError, Workload
 from swapstone.run.program import Program
+from swapstone.run.serving import samples_of_server, trouble_of_server
 from swapstone.run.signs import load_missing
 from swapstone.wire import AgentAnswer, Ended, TrialRequest, decode_workload_report
 from swapstone.workloads import read_figures, samples_of
@@ -113,6 +114,8 @@ def judge(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
     trouble = trouble_of(answer)
     if trouble:
         return Verdictless(Status.FAILED, trouble)
+    if asked.workload.drive is not None:
+        return _judge_server(answer, asked, asked.workload.drive, inspect)
     if asked.workload.reading is not Reading.REPORT:
         return _judge_figures(answer, asked, inspect)
     try:
@@ -151,6 +154,21 @@ def _judge_figures(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdi
     return Verdictless(
         Status.OK, samples=figures.samples, observed=observed, histogram=figures.histogram, series=figures.series
     )
+
+
+def _judge_server(answer: AgentAnswer, asked: Asked, drive: Drive, inspect: Inspect) -> Verdictless:
+    """Decide what an answer amounts to whose program is a server: its driver says the figures."""
+    if trouble := trouble_of_server(answer):
+        return Verdictless(Status.FAILED, trouble)
+    try:
+        samples = samples_of_server(drive, answer)
+    except WireError as error:
+        return Verdictless(Status.FAILED, error.message)
+    evidence = evidence_of(answer, asked.program, asked.variant, inspect)
+    observed = observed_levels(evidence, asked.variant)
+    if wrong := wrong_level(observed, asked.variant):
+        return Verdictless(Status.REFUSED, wrong, observed=observed)
+    return Verdictless(Status.OK, samples=samples, observed=observed)
 
 
 def run_of(
@@ -193,7 +211,8 @@ def run_of(
 def raw_output(answer: AgentAnswer) -> bytes:
     """Return all that a trial printed and what the agent noted, as one text to keep."""
     notes = "".join(f"{note}\n" for note in answer.notes).encode()
-    parts = (("stdout", answer.stdout), ("stderr", answer.stderr), ("agent", notes))
+    driver = (("driver stdout", answer.driver_stdout), ("driver stderr", answer.driver_stderr))
+    parts = (("stdout", answer.stdout), ("stderr", answer.stderr), *driver, ("agent", notes))
     return b"".join(b"--- %s\n%s" % (name.encode(), data) for name, data in parts if data)
 
 
@@ -256,7 +275,7 @@ def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes
         Ended.ORPHANS: f"it left {answer.code} processes running, which were killed",
         Ended.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}",
     }
-    reason = reasons[answer.how]
+    reason = reasons.get(answer.how, "")  # the others are a server's: `trouble_of_server`
     said = _last_words(answer)
     return f"{reason}; {said}" if reason and said else reason
 

@@ -23,7 +23,7 @@ MAX_ORDER_BYTES = 2 << 20
 
 _PAGE_BYTES = 4096
 _GREETING = b"swapstone-guest 1\n"
-_AGENT = b"swapstone-agent 1\n"
+_AGENT = b"swapstone-agent 2\n"
 _AFTER = b"swapstone-after 1\n"
 _END = b"swapstone-end\n"
 _WORDS = ("system", "release", "version", "machine")

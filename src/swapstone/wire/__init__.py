@@ -10,7 +10,7 @@ from swapstone.wire.answer import (
     encode_answer,
     encode_answer_header,
 )
-from swapstone.wire.plan import TrialRequest, encode_plan_header, encode_request
+from swapstone.wire.plan import DriveRequest, TrialRequest, encode_plan_header, encode_request
 from swapstone.wire.report import (
     Memory,
     Pass,
@@ -25,6 +25,7 @@ __all__ = [
     "AgentAnswer",
     "AgentRefusedError",
     "AnswerReader",
+    "DriveRequest",
     "Ended",
     "Memory",
     "Pass",

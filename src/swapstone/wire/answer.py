@@ -33,18 +33,38 @@ FACTS: dict[str, int] = {
     "cpu_ticks": 0,
     "load1_milli": 0,
     "pid": 1,
+    "ready_ns": 0,
+    "driven_ns": 0,
+    "server_cpu_ns": 0,
+    "server_user_us": 0,
+    "server_system_us": 0,
+    "server_minflt": 0,
+    "server_majflt": 0,
+    "server_nvcsw": 0,
+    "server_nivcsw": 0,
+    "server_unseen_switches": 0,
+    "server_rss_bytes": 0,
+    "server_peak_bytes": 0,
+    "server_processes": 0,
+    "server_threads": 0,
+    "driver_user_us": 0,
+    "driver_system_us": 0,
 }
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _CRC = re.compile(rb"[0-9a-f]{8}", re.ASCII)
-_HEADER = b"swapstone-agent 1"
-_ORDER = (b"fact", b"interp", b"object", b"out", b"err", b"note")
+_HEADER = b"swapstone-agent 2"
+_ORDER = (b"fact", b"interp", b"object", b"out", b"err", b"driver-out", b"driver-err", b"note")
+
+
+_OUTPUTS = (b"out", b"err", b"driver-out", b"driver-err")
 
 
 class Ended(enum.Enum):
     """How a trial's process ended; `AgentAnswer.code` says more.
 
-    `UNSTARTED` means that there never was one; after `TIMEOUT`, `OVERFLOW` and `DISK` the agent ended it.
+    `UNSTARTED` means that there never was one; after `TIMEOUT`, `OVERFLOW` and `DISK` the agent ended it. Of a server, `DRIVEN` is the one
+    good end: it was driven, and ended when it was told to. `UNREADY` never accepted connections; of `UNDRIVEN` the driver failed.
     """
 
     EXITED = "exited"
@@ -54,6 +74,9 @@ class Ended(enum.Enum):
     DISK = "disk"
     ORPHANS = "orphans"
     UNSTARTED = "unstarted"
+    DRIVEN = "driven"
+    UNREADY = "unready"
+    UNDRIVEN = "undriven"
 
 
 _CODES: dict[Ended, tuple[int, int]] = {
@@ -64,6 +87,9 @@ _CODES: dict[Ended, tuple[int, int]] = {
     Ended.DISK: (0, 0),
     Ended.ORPHANS: (1, 2**31 - 1),
     Ended.UNSTARTED: (1, 4095),
+    Ended.DRIVEN: (0, 0),
+    Ended.UNREADY: (0, 0),
+    Ended.UNDRIVEN: (0, 4095),
 }
 
 
@@ -76,6 +102,7 @@ class AgentAnswer(Noun, frozen=True, kw_only=True):
         interp: the loader of the program that ran (PT_INTERP), or None where it has none or could not be seen.
         objects: files that were mapped executable at its end.
         stdout, stderr: what was kept of them.
+        driver_stdout, driver_stderr: of a server's driver, while the server was measured.
         notes: what a person should know.
         how: how it ended.
         code: exit status, signal, errno or number of orphans, as `how` says; else 0.
@@ -90,6 +117,8 @@ class AgentAnswer(Noun, frozen=True, kw_only=True):
     objects: tuple[str, ...] = ()
     stdout: bytes = b""
     stderr: bytes = b""
+    driver_stdout: bytes = b""
+    driver_stderr: bytes = b""
     notes: tuple[str, ...] = ()
     how: Ended
     code: int
@@ -113,7 +142,9 @@ def encode_answer(answer: AgentAnswer) -> bytes:
     if answer.interp is not None:
         lines.append(b"interp " + encode_text(answer.interp))
     lines += [b"object " + encode_text(path) for path in answer.objects]
-    for word, output in ((b"out ", answer.stdout), (b"err ", answer.stderr)):
+    outputs = ((b"out ", answer.stdout), (b"err ", answer.stderr))
+    driver = ((b"driver-out ", answer.driver_stdout), (b"driver-err ", answer.driver_stderr))
+    for word, output in (*outputs, *driver):
         chunks = (output[at : at + CHUNK_BYTES] for at in range(0, len(output), CHUNK_BYTES))
         lines += [word + encode_bytes(chunk) for chunk in chunks]
     lines += [b"note " + encode_text(note) for note in answer.notes]
@@ -133,7 +164,7 @@ class _Draft:
         self.facts: dict[str, int] = {}
         self.interp: str | None = None
         self.texts: dict[bytes, list[str]] = {b"object": [], b"note": []}
-        self.outputs: dict[bytes, bytearray] = {b"out": bytearray(), b"err": bytearray()}
+        self.outputs: dict[bytes, bytearray] = {word: bytearray() for word in _OUTPUTS}
 
     def count(self, line: bytes) -> None:
         self.lines += 1
@@ -194,6 +225,8 @@ class _Draft:
             objects=tuple(self.texts[b"object"]),
             stdout=bytes(self.outputs[b"out"]),
             stderr=bytes(self.outputs[b"err"]),
+            driver_stdout=bytes(self.outputs[b"driver-out"]),
+            driver_stderr=bytes(self.outputs[b"driver-err"]),
             notes=tuple(self.texts[b"note"]),
             how=how,
             code=place.decode_number(code, f"the code of {how.value}", *_CODES[how]),

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from swapstone.model import OWN_SUITE, Experiment, Suite, UserError, Workload, unknown
-from swapstone.workloads import latency, libc, libc_extra, swap, throughput
+from swapstone.workloads import latency, libc, libc_extra, server, swap, throughput
 from swapstone.workloads.figures import Figures, read_figures
 from swapstone.workloads.loads import LOADS, find_load
-from swapstone.workloads.own import METRIC_EXAMPLE, own_samples, own_workload, parse_metric, undirected
+from swapstone.workloads.own import METRIC_EXAMPLE, own_names, own_samples, own_workload, parse_metric, undirected
 from swapstone.workloads.samples import samples_of
+from swapstone.workloads.serving import server_samples
 
 __all__ = [
     "LOADS",
@@ -21,16 +22,18 @@ __all__ = [
     "find_suite",
     "find_workload",
     "find_workloads",
+    "own_names",
     "own_samples",
     "own_workload",
     "parse_metric",
     "read_figures",
     "samples_of",
+    "server_samples",
     "undirected",
     "workloads_of",
 ]
 
-SUITES: tuple[Suite, ...] = (libc.SUITE, libc_extra.SUITE, latency.SUITE, throughput.SUITE, swap.SUITE)
+SUITES: tuple[Suite, ...] = (libc.SUITE, libc_extra.SUITE, latency.SUITE, throughput.SUITE, swap.SUITE, server.SUITE)
 """Every suite. A new one is a module here, and one name in this tuple."""
 
 
@@ -66,7 +69,7 @@ def workloads_of(experiment: Experiment) -> dict[tuple[str, str], Workload]:
         UserError: this Swapstone does not know one of them.
     """
     return {
-        (suite, name): own_workload(experiment) if suite == OWN_SUITE else find_workload(suite, name)
+        (suite, name): own_workload(experiment, name) if suite == OWN_SUITE else find_workload(suite, name)
         for suite, name in experiment.workloads
     }
 

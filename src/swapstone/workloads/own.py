@@ -16,11 +16,13 @@ from swapstone.model import (
     OwnProgram,
     PrintedNumber,
     Quantity,
+    Reading,
     Sample,
     UserError,
     Workload,
 )
 from swapstone.workloads import metrics
+from swapstone.workloads.serving import server_metrics
 
 MICROSECOND_NS = 1000
 
@@ -82,8 +84,19 @@ _GOES_ON = re.compile(r"\w|[.,][0-9]")
 _CAME_BEFORE = re.compile(r"(?:\w|[0-9][.,]|[-+.])\Z")
 
 
-def own_workload(experiment: Experiment) -> Workload:
-    """Return the workload that an experiment's own program is.
+def own_names(own: OwnProgram) -> tuple[str, ...]:
+    """Return the names of the workloads that a program of the user's own is: a server is one for each way in which it is driven."""
+    if len(own.drives) < 2:
+        return (own.name,)
+    return tuple(f"{own.name}(c={drive.connections})" for drive in own.drives)
+
+
+def own_workload(experiment: Experiment, name: str = "") -> Workload:
+    """Return a workload that an experiment's own program is.
+
+    Args:
+        experiment: names the program.
+        name: which of `own_names`; the first if left out.
 
     Raises:
         UserError: the experiment has none.
@@ -91,6 +104,8 @@ def own_workload(experiment: Experiment) -> Workload:
     own = experiment.own
     if own is None:
         raise UserError(f"The experiment {experiment.name} names a program of its own and doesn't say which.")
+    if own.drives:
+        return _server(own, name)
     leading = "wall" if own.waits else "cpu"
     measured = (msgspec.structs.replace(metric, leads=metric.name == leading) for metric, _, _ in _FROM_FACTS)
     return Workload(
@@ -107,6 +122,22 @@ def own_workload(experiment: Experiment) -> Workload:
         waits=own.waits,
         timeout_ms=own.timeout_ms,
         max_passes=1,
+    )
+
+
+def _server(own: OwnProgram, name: str) -> Workload:
+    drive = dict(zip(own_names(own), own.drives, strict=True)).get(name, own.drives[0])
+    return Workload(
+        name=name or own.name,
+        arguments=own.arguments,
+        describes=f"the user's own server: {shlex.join(own.command)}, driven by {shlex.join(drive.command)}",
+        metrics=(*server_metrics(drive), *(number.metric for number in own.numbers)),
+        cpus=own.cpus,
+        waits=True,
+        timeout_ms=own.timeout_ms,
+        max_passes=1,
+        reading=Reading.DRIVEN,
+        drive=drive,
     )
 
 
@@ -132,10 +163,17 @@ def own_samples(
     ]
     if own.ignore_failure:
         samples.append(Sample(metric=EXIT_STATUS.name, values=(float(status),)))
-    if own.numbers:
-        texts = (stdout.decode(errors="replace"), stderr.decode(errors="replace"))
-        samples += [Sample(metric=n.metric.name, values=(printed_value(n, *texts),)) for n in own.numbers]
-    return tuple(samples)
+    return (*samples, *printed_samples(own, stdout, stderr))
+
+
+def printed_samples(own: OwnProgram, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
+    """Return the samples of the numbers that a program of the user's own prints, or the driver of a server.
+
+    Raises:
+        UserError: as `printed_value`.
+    """
+    texts = (stdout.decode(errors="replace"), stderr.decode(errors="replace"))
+    return tuple(Sample(metric=n.metric.name, values=(printed_value(n, *texts),)) for n in own.numbers)
 
 
 def printed_value(number: PrintedNumber, stdout: str, stderr: str) -> float:

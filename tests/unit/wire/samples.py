@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from swapstone.wire import (
     FACTS,
     AgentAnswer,
+    DriveRequest,
     Ended,
     Memory,
     Pass,
@@ -29,6 +30,7 @@ _CODES = {
     Ended.SIGNALED: st.integers(1, 64),
     Ended.ORPHANS: st.integers(1, 1000),
     Ended.UNSTARTED: st.integers(1, 133),
+    Ended.UNDRIVEN: st.integers(0, 133),
 }
 
 
@@ -44,6 +46,8 @@ def answers(draw: st.DrawFn) -> AgentAnswer:
         objects=tuple(draw(st.lists(texts, max_size=4))),
         stdout=draw(st.binary(max_size=600)),
         stderr=draw(st.binary(max_size=40)),
+        driver_stdout=draw(st.binary(max_size=600)),
+        driver_stderr=draw(st.binary(max_size=40)),
         notes=tuple(draw(st.lists(texts, max_size=3))),
         how=how,
         code=draw(_CODES.get(how, st.just(0))),
@@ -72,6 +76,17 @@ done_reports = st.builds(
 )
 failed_reports = st.builds(WorkloadReport, name=texts, error=texts.filter(bool))
 
+drives = st.builds(
+    DriveRequest,
+    port=st.integers(1, 65535),
+    arguments=st.tuples(words.map("/{}".format), words),
+    environment=st.lists(st.tuples(words.map(lambda n: "N" + n.replace("=", "")), words), max_size=2).map(tuple),
+    cpus=st.lists(st.integers(0, 4095), max_size=4).map(tuple),
+    ready_ms=st.integers(1, 3_600_000),
+    warm_ms=st.integers(0, 3_600_000),
+    drain_ms=st.integers(0, 3_600_000),
+    stop_ms=st.integers(1, 3_600_000),
+)
 requests = st.builds(
     TrialRequest,
     id=ids,
@@ -85,4 +100,5 @@ requests = st.builds(
     timeout_ms=st.integers(1, 10**9),
     output_bytes=st.integers(1, 1 << 24),
     disk_bytes=st.integers(1, 2**63 - 1),
+    drive=st.none() | drives,
 )

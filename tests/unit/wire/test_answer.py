@@ -44,7 +44,7 @@ def said(*lines: str, end: str = "end 7 exited 0") -> bytes:
 def test_an_answer_looks_as_the_document_says() -> None:
     lines = (HEADER + encode_answer(WHOLE)).decode().splitlines()
     assert lines[:-1] == [
-        "swapstone-agent 1",
+        "swapstone-agent 2",
         "begin 7",
         "fact wall_ns 958445",
         "fact nice -5",
@@ -115,7 +115,7 @@ def test_noise_is_an_error(noise: bytes) -> None:
     ("data", "text"),
     [
         (b"hello\n", "Line 1 of what the agent said: 'hello' is not the greeting"),
-        (b"swapstone-agent 2\n", "Line 1 .*greeting of an agent, 'swapstone-agent 1'"),
+        (b"swapstone-agent 1\n", "Line 1 .*greeting of an agent, 'swapstone-agent 2'"),
         (said("fakt wall_ns 1"), "Line 3 .*'fakt' is no word"),
         (said("fact wall 1"), "Line 3 .*no fact named 'wall'"),
         (said("fact pid 1", "fact pid 1"), "Line 4 .*the fact pid comes twice"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from swapstone.model import WireError
-from swapstone.wire import TrialRequest, encode_request
+from swapstone.wire import DriveRequest, TrialRequest, encode_request
 from tests.unit.wire.samples import light, requests
 
 REQUEST = TrialRequest(
@@ -43,6 +43,47 @@ def test_a_request_looks_as_the_document_says() -> None:
         "stdout /dev/null",
         "run",
     ]
+
+
+def test_a_server_comes_with_all_that_drives_it() -> None:
+    drive = DriveRequest(
+        port=23456, arguments=("/usr/bin/wrk", "-c", "1"), environment=(("A", "b c"),), cpus=(0,), warm_ms=300
+    )
+    lines = encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1, drive=drive)).decode()
+    assert lines.splitlines()[7:] == [
+        "port 23456",
+        "ready-ms 10000",
+        "warm-ms 300",
+        "drain-ms 0",
+        "stop-ms 5000",
+        "driver-arg /usr/bin/wrk",
+        "driver-arg -c",
+        "driver-arg 1",
+        "driver-env A=b%20c",
+        "driver-cpus 0",
+        "run",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"port": 0}, "the port is 0, outside 1 to 65535"),
+        ({"port": 65536}, "the port is 65536"),
+        ({"arguments": ()}, "there is no driver to run"),
+        ({"arguments": ("wrk",)}, "a path is not absolute"),
+        ({"arguments": ("/wrk", "a\0b")}, "holds a zero byte"),
+        ({"environment": (("A=", "b"),)}, "a variable's name is empty or holds '='"),
+        ({"cpus": (4096,)}, "the processor is 4096"),
+        ({"ready_ms": 0}, "the time to be ready is 0"),
+        ({"warm_ms": -1}, "the time to warm up is -1"),
+        ({"stop_ms": 0}, "the time to stop is 0"),
+    ],
+)
+def test_an_impossible_drive_is_refused(changed: dict[str, object], text: str) -> None:
+    drive = DriveRequest(**{"port": 80, "arguments": ("/wrk",), **changed})  # type: ignore[arg-type] # one field at a time
+    with pytest.raises(WireError, match=text):
+        encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1, drive=drive))
 
 
 def test_what_is_not_asked_is_not_said() -> None:

@@ -1,0 +1,141 @@
+#include "counters.h"
+
+enum { MOST_PROCESSES = 1024, USER_HZ = 100 }; /* a tick of /proc/PID/stat: include/asm-generic/param.h */
+
+static int processes[MOST_PROCESSES];
+static int found;
+static bool too_many;
+
+static void add_process(int pid, int group) {
+    (void)group;
+    if (found == MOST_PROCESSES)
+        too_many = true;
+    else
+        processes[found++] = pid;
+}
+
+/* Field `number` of /proc/PID/stat, counted from 1 as proc(5) does; those before it may hold anything. */
+static bool read_field(const char *stat, int number, int64_t *value) {
+    const char *at = stat, *name_end = NULL;
+
+    for (; *at; at++)
+        if (*at == ')')
+            name_end = at;
+    if (!name_end)
+        return false;
+    at = name_end + 1;
+    for (int field = 2; field < number; field++) {
+        while (*at == ' ')
+            at++;
+        while (*at && *at != ' ' && field + 1 < number)
+            at++;
+    }
+    return text_number(&at, value);
+}
+
+static bool add_field(const char *stat, int number, int64_t *sum) {
+    int64_t value;
+    bool read = read_field(stat, number, &value);
+    if (read)
+        *sum += value;
+    return read;
+}
+
+/* A number of /proc/PID/status: "NAME:", a tab, spaces. A thread that has just ended has no memory to tell
+ * of. */
+static bool add_status(const char *status, const char *name, int64_t scale, int64_t *sum) {
+    for (const char *at = status; *at; at++) {
+        const char *value = text_after(at, name);
+        int64_t number;
+        if (!value)
+            continue;
+        while (*value == ' ' || *value == '\t')
+            value++;
+        if (!text_number(&value, &number))
+            return false;
+        *sum += number * scale;
+        return true;
+    }
+    return false;
+}
+
+static bool count_threads(struct counters *counters, int pid) {
+    static char entries[8192] __attribute__((aligned(8))), status[8192];
+    int fd = open_of(pid, "task");
+    bool whole = fd >= 0;
+    long size;
+
+    while (fd >= 0 && (size = port_list(fd, entries, sizeof entries)) > 0) {
+        for (size_t at = 0; at < (size_t)size;) {
+            const char *name = port_entry(entries, &at);
+            int64_t thread;
+            /* A thread's status is found under its own number too, though no listing shows it there. */
+            if (!text_number(&name, &thread) || *name)
+                continue;
+            if (!read_start(open_of((int)thread, "status"), status, sizeof status))
+                continue; /* it has just ended */
+            whole &= add_status(status, "\nvoluntary_ctxt_switches:", 1, &counters->nvcsw);
+            whole &= add_status(status, "\nnonvoluntary_ctxt_switches:", 1, &counters->nivcsw);
+            counters->threads++;
+        }
+    }
+    if (fd >= 0)
+        port_close(fd);
+    return whole;
+}
+
+static bool count_process(struct counters *counters, int pid) {
+    enum { MINFLT = 10, CMINFLT, MAJFLT, CMAJFLT, UTIME, STIME, CUTIME, CSTIME };
+    static char stat[1024], status[8192];
+    int64_t cpu_ns = port_cpu_ns(pid), children_ticks = 0;
+
+    if (cpu_ns < 0 || !read_start(open_of(pid, "stat"), stat, sizeof stat) ||
+        !read_start(open_of(pid, "status"), status, sizeof status))
+        return false;
+    bool whole =
+        add_field(stat, MINFLT, &counters->minflt) && add_field(stat, CMINFLT, &counters->minflt) &&
+        add_field(stat, MAJFLT, &counters->majflt) && add_field(stat, CMAJFLT, &counters->majflt) &&
+        add_field(stat, UTIME, &counters->user_ticks) && add_field(stat, CUTIME, &counters->user_ticks) &&
+        add_field(stat, STIME, &counters->system_ticks) && add_field(stat, CSTIME, &counters->system_ticks) &&
+        add_field(stat, CUTIME, &children_ticks) && add_field(stat, CSTIME, &children_ticks);
+    counters->cpu_ns += cpu_ns + children_ticks * (1000000000 / USER_HZ);
+    whole &= add_status(status, "\nVmRSS:", 1024, &counters->rss_bytes);
+    whole &= add_status(status, "\nVmHWM:", 1024, &counters->peak_bytes);
+    counters->processes++;
+    return count_threads(counters, pid) && whole;
+}
+
+void count_server(struct counters *counters) {
+    *counters = (struct counters){.whole = true};
+    found = 0;
+    too_many = false;
+    observe_children(port_self(), add_process);
+    for (int i = 0; i < found; i++) { /* grows while it is walked through */
+        counters->whole &= count_process(counters, processes[i]);
+        observe_children(processes[i], add_process);
+    }
+    counters->whole &= !too_many && found > 0;
+}
+
+static void set_growth(struct facts *facts, enum fact fact, int64_t before, int64_t after, int64_t scale) {
+    if (after >= before)
+        fact_set(facts, fact, (after - before) * scale);
+}
+
+void facts_of_window(struct facts *facts, const struct counters *before, const struct counters *after) {
+    enum { TICK_US = 1000000 / USER_HZ };
+
+    fact_set(facts, FACT_SERVER_PROCESSES, after->processes);
+    fact_set(facts, FACT_SERVER_THREADS, after->threads);
+    if (!before->whole || !after->whole)
+        return;
+    set_growth(facts, FACT_SERVER_CPU, before->cpu_ns, after->cpu_ns, 1);
+    set_growth(facts, FACT_SERVER_USER, before->user_ticks, after->user_ticks, TICK_US);
+    set_growth(facts, FACT_SERVER_SYSTEM, before->system_ticks, after->system_ticks, TICK_US);
+    set_growth(facts, FACT_SERVER_MINFLT, before->minflt, after->minflt, 1);
+    set_growth(facts, FACT_SERVER_MAJFLT, before->majflt, after->majflt, 1);
+    set_growth(facts, FACT_SERVER_NVCSW, before->nvcsw, after->nvcsw, 1);
+    set_growth(facts, FACT_SERVER_NIVCSW, before->nivcsw, after->nivcsw, 1);
+    fact_set(facts, FACT_SERVER_RSS, after->rss_bytes);
+    fact_set(facts, FACT_SERVER_PEAK, after->peak_bytes);
+}

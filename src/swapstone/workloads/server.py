@@ -1,0 +1,88 @@
+"""Suite `server`: our own HTTP server, driven as a published page drove its own; and redis, which others wrote. docs/servers.md."""
+
+from __future__ import annotations
+
+from swapstone.model import Cpus, Drive, Reading, Suite, Workload
+from swapstone.workloads.drivers import PACE
+from swapstone.workloads.serving import server_metrics
+
+SMALL_OBJECTS = 20
+LARGE_BYTES = 256 << 10
+"""Of the buffer of each request: more than 128 KiB, from where musl maps a new one each time and unmaps it (mallocng's MMAP_THRESHOLD)."""
+
+CONNECTIONS = (1, 10, 100, 250)
+RATE = 1000
+"""Requests a second of the driver that keeps to a schedule: what the slowest variant can do, so that all do the same work."""
+
+TIMEOUT_MS = 60_000
+
+
+def _http(connections: int, *, cores: bool) -> Workload:
+    drive = Drive(
+        command=("wrk", "-c", str(connections), "-t", "1", "-d", "1s", "--latency", "http://127.0.0.1:{port}/"),
+        reader="wrk",
+        connections=connections,
+        warm_ms=200,
+    )
+    return _ours(f"http(c={connections},t={'cores' if cores else '1'})", drive, cores=cores)
+
+
+def _ours(name: str, drive: Drive, *, cores: bool) -> Workload:
+    threads = "a thread for each processor" if cores else "one thread"
+    driven = f"wrk with {drive.connections} connections" if drive.reader == "wrk" else f"{RATE} requests a second"
+    return Workload(
+        name=name,
+        source="server.c",
+        arguments=("{port}", "0" if cores else "1", str(SMALL_OBJECTS), str(LARGE_BYTES)),
+        describes=f"an HTTP server, {threads}, {SMALL_OBJECTS} small objects and one of 256 KiB a request; {driven}",
+        metrics=server_metrics(drive),
+        cpus=Cpus.ALL if cores else Cpus.ONE,
+        waits=True,
+        timeout_ms=TIMEOUT_MS,
+        max_passes=1,
+        reading=Reading.DRIVEN,
+        drive=drive,
+    )
+
+
+_PACED = Drive(
+    command=(PACE, "--port", "{port}", "--rate", str(RATE), "--seconds", "1", "--connections", "32"),
+    reader=PACE,
+    connections=32,
+    warm_ms=200,
+)
+
+_REDIS_DRIVE = Drive(
+    command=("redis-benchmark", "-p", "{port}", "-t", "set", "-d", "200000", "-n", "2000", "-c", "10", "-r", "50"),
+    reader="redis-benchmark",
+    connections=10,
+    warm_ms=200,
+)
+
+REDIS = Workload(
+    name="redis_set(200kB)",
+    package="redis",
+    arguments=(
+        *("--port", "{port}", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"),
+        *("--daemonize", "no", "--protected-mode", "no"),
+    ),
+    describes="redis, built with the C library's malloc; redis-benchmark sets values of 200 kB over 10 connections",
+    metrics=server_metrics(_REDIS_DRIVE),
+    cpus=Cpus.ONE,
+    waits=True,
+    timeout_ms=TIMEOUT_MS,
+    max_passes=1,
+    reading=Reading.DRIVEN,
+    drive=_REDIS_DRIVE,
+)
+
+SUITE = Suite(
+    name="server",
+    describes="HTTP requests to a server that allocates for each, with 1 to 250 connections; and redis with large values",
+    workloads=(
+        *(_http(connections, cores=False) for connections in CONNECTIONS),
+        *(_http(connections, cores=True) for connections in CONNECTIONS),
+        _ours("http(paced)", _PACED, cores=False),
+        REDIS,
+    ),
+)

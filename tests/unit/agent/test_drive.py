@@ -1,0 +1,226 @@
+"""Servers: awaited, warmed up, driven, drained and stopped, and counted apart from who drives them."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from swapstone.wire import AgentAnswer, DriveRequest, Ended, TrialRequest
+from tests.unit.agent.harness import MARK, alive, one, request
+
+SERVER = """
+import http.server, os, signal, sys, threading, time
+port = int(sys.argv[1])
+mode = sys.argv[2] if len(sys.argv) > 2 else ""
+if mode == "dies":
+    print("no such luck", file=sys.stderr); sys.exit(7)
+if mode == "deaf":
+    print("I am here", flush=True); time.sleep(60)
+if mode == "stubborn":
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/die":
+            os._exit(9)
+        if self.path.startswith("/burn/"):
+            end = time.process_time() + int(self.path[6:]) / 1000
+            while time.process_time() < end: pass
+        if self.path == "/touch":
+            import mmap
+            m = mmap.mmap(-1, 4096 * 5000)
+            for i in range(5000): m[i * 4096] = 1
+            m.close()
+        self.send_response(200); self.end_headers()
+    def log_message(self, *a): pass
+http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"""
+
+DRIVER = """
+import sys, time, urllib.request
+for path in sys.argv[2:]:
+    urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[1]}{path}").read()
+    print("did", path, flush=True)
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+def served(folder: Path, *paths: str, mode: str = "", script: str = DRIVER, **drive: object) -> TrialRequest:
+    """Ask for the server above, and for a driver that fetches these paths."""
+    port = free_port()
+    (folder / "server.py").write_text(SERVER)
+    (folder / "driver.py").write_text(script)
+    arguments = (sys.executable, str(folder / "driver.py"), str(port), *paths)
+    fields: dict[str, object] = {
+        "port": port,
+        "arguments": arguments,
+        "environment": (("PATH", "/usr/bin:/bin"), (MARK, str(folder))),
+        **drive,
+    }
+    asked = DriveRequest(**fields)  # type: ignore[arg-type] # one of its fields at a time
+    return request(folder, sys.executable, folder / "server.py", str(port), mode, drive=asked)
+
+
+def facts(answer: AgentAnswer) -> dict[str, int]:
+    return dict(answer.facts)
+
+
+def test_a_server_is_driven_and_stopped(agent: Path, tmp_path: Path) -> None:
+    answer = one(agent, served(tmp_path, "/", "/"))
+    assert (answer.how, answer.code) == (Ended.DRIVEN, 0), answer
+    assert answer.driver_stdout == b"did /\ndid /\n"
+    assert answer.stdout == b""
+    assert answer.interp is not None
+    assert any(path.endswith("libc.so.6") for path in answer.objects)
+    seen = facts(answer)
+    assert 0 < seen["driven_ns"] < seen["wall_ns"]
+    assert seen["ready_ns"] > 0
+    assert seen["server_processes"] == 1
+    assert seen["server_threads"] == 1
+    assert 0 < seen["server_rss_bytes"] <= seen["server_peak_bytes"]
+    assert seen["driver_user_us"] + seen["driver_system_us"] > 0
+    assert not alive(tmp_path)
+
+
+def test_its_processor_time_is_its_own_and_of_the_window_alone(agent: Path, tmp_path: Path) -> None:
+    busy = DRIVER + "\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"
+    answer = one(agent, served(tmp_path, "/burn/200", script=busy))
+    seen = facts(answer)
+    assert answer.how is Ended.DRIVEN, answer
+    assert 200e6 <= seen["server_cpu_ns"] < 300e6  # its start, about as long, and the driver's 300 ms are not in it
+    assert abs(seen["server_user_us"] + seen["server_system_us"] - seen["server_cpu_ns"] / 1000) < 60_000
+    assert seen["driver_user_us"] + seen["driver_system_us"] >= 300_000
+
+
+def test_its_page_faults_are_counted(agent: Path, tmp_path: Path) -> None:
+    idle, touching = (facts(one(agent, served(tmp_path, path))) for path in ("/", "/touch"))
+    assert 4900 < touching["server_minflt"] - idle["server_minflt"] < 5600
+    assert touching["server_peak_bytes"] - idle["server_peak_bytes"] > 15 << 20
+    assert touching["server_peak_bytes"] > touching["server_rss_bytes"] + (15 << 20)
+
+
+def test_its_switches_are_counted(agent: Path, tmp_path: Path) -> None:
+    few, many = (facts(one(agent, served(tmp_path, *["/"] * count))) for count in (1, 41))
+    assert 40 <= many["server_nvcsw"] - few["server_nvcsw"] <= 400
+    assert many["server_unseen_switches"] < 20
+
+
+def test_the_warm_up_is_not_in_the_window(agent: Path, tmp_path: Path) -> None:
+    endless = (
+        "import sys, urllib.request\nfirst = not __import__('os').path.exists('warm')\nopen('warm', 'w').close()\n"
+    )
+    endless += (
+        "while first: urllib.request.urlopen(f'http://127.0.0.1:{sys.argv[1]}/burn/20').read()\nprint('measured')\n"
+    )
+    answer = one(agent, served(tmp_path, script=endless, warm_ms=2500, drain_ms=100))
+    assert answer.how is Ended.DRIVEN, answer
+    assert answer.driver_stdout == b"measured\n"
+    assert facts(answer)["server_cpu_ns"] < 60e6
+    assert facts(answer)["user_us"] > 200_000  # of its whole life
+
+
+def test_a_server_that_ends_by_itself_at_once(agent: Path, tmp_path: Path) -> None:
+    answer = one(agent, served(tmp_path, "/", mode="dies"))
+    assert (answer.how, answer.code, answer.stderr) == (Ended.EXITED, 7, b"no such luck\n")
+    assert answer.notes == ("the server ended before it accepted connections",)
+
+
+def test_a_server_that_dies_while_it_is_driven(agent: Path, tmp_path: Path) -> None:
+    script = "import sys, time, urllib.request\ntry: urllib.request.urlopen(f'http://127.0.0.1:{sys.argv[1]}/die')\n"
+    answer = one(agent, served(tmp_path, script=script + "except Exception: time.sleep(30)\n"))
+    assert (answer.how, answer.code) == (Ended.EXITED, 9)
+    assert answer.notes == ("the server ended though nobody had told it to",)
+    assert "server_cpu_ns" not in facts(answer)
+    assert not alive(tmp_path)
+
+
+def test_a_server_that_never_listens(agent: Path, tmp_path: Path) -> None:
+    answer = one(agent, served(tmp_path, "/", mode="deaf", ready_ms=400))
+    assert (answer.how, answer.code, answer.stdout) == (Ended.UNREADY, 0, b"I am here\n")
+    assert answer.notes == ("nothing accepted connections on its port in time",)
+    assert not alive(tmp_path)
+
+
+def test_a_server_that_will_not_stop_is_killed(agent: Path, tmp_path: Path) -> None:
+    answer = one(agent, served(tmp_path, "/", mode="stubborn", stop_ms=200))
+    assert (answer.how, answer.code) == (Ended.DRIVEN, 0)
+    assert answer.notes == ("it did not end when it was told to (SIGTERM), and was killed",)
+    assert answer.objects
+    assert not alive(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("script", "note"),
+    [
+        ("import sys; print('half', flush=True); sys.exit(3)", "the driver: it ended with status 3"),
+        ("import os; print('half', flush=True); os.kill(os.getpid(), 11)", "the driver: it was killed by signal 11"),
+    ],
+)
+@pytest.mark.parametrize("warm_ms", [0, 20_000])
+def test_a_driver_that_fails(agent: Path, tmp_path: Path, script: str, note: str, warm_ms: int) -> None:
+    answer = one(agent, served(tmp_path, script=script, warm_ms=warm_ms))
+    assert (answer.how, answer.code, answer.driver_stdout) == (Ended.UNDRIVEN, 0, b"half\n")
+    assert answer.notes == (note,)
+    assert not alive(tmp_path)
+
+
+def test_a_driver_that_is_not_there(agent: Path, tmp_path: Path) -> None:
+    answer = one(agent, served(tmp_path, arguments=("/no/such/driver",)))
+    assert (answer.how, answer.code) == (Ended.UNDRIVEN, 2)
+    assert answer.notes == ("the driver: could not execute it",)
+
+
+def test_a_driver_that_hangs_ends_with_the_trial(agent: Path, tmp_path: Path) -> None:
+    asked = served(tmp_path, script="import time; time.sleep(60)")
+    answer = one(agent, TrialRequest(**{**{n: getattr(asked, n) for n in asked.__struct_fields__}, "timeout_ms": 900}))
+    assert answer.how is Ended.TIMEOUT
+    assert not alive(tmp_path)
+
+
+def test_what_a_shell_as_driver_leaves_is_gone_before_the_server_is_stopped(agent: Path, tmp_path: Path) -> None:
+    answer = one(agent, served(tmp_path, arguments=("/bin/sh", "-c", "sleep 60 & echo done")))
+    assert (answer.how, answer.driver_stdout) == (Ended.DRIVEN, b"done\n")
+    assert not alive(tmp_path)
+
+
+def test_a_driver_that_floods_ends_the_trial(agent: Path, tmp_path: Path) -> None:
+    answer = one(agent, served(tmp_path, arguments=("/bin/sh", "-c", "exec yes")))
+    assert answer.how is Ended.OVERFLOW
+    assert not alive(tmp_path)
+
+
+def test_processes_of_a_server_are_counted_together(agent: Path, tmp_path: Path) -> None:
+    port = free_port()
+    (tmp_path / "forks.py").write_text("import os, sys\nif os.fork() == 0: pass\nelse:\n    os.wait()\n" + SERVER)
+    (tmp_path / "driver.py").write_text(DRIVER)
+    drive = DriveRequest(
+        port=port,
+        arguments=(sys.executable, str(tmp_path / "driver.py"), str(port), "/burn/200"),
+        environment=(("PATH", "/usr/bin:/bin"), (MARK, str(tmp_path))),
+    )
+    answer = one(agent, request(tmp_path, sys.executable, tmp_path / "forks.py", str(port), drive=drive))
+    assert facts(answer)["server_processes"] == 2
+    assert 200e6 <= facts(answer)["server_cpu_ns"] < 300e6
+
+
+def test_a_program_after_a_server_has_nothing_of_it(agent: Path, tmp_path: Path) -> None:
+    from tests.unit.agent.harness import run
+
+    first, second = run(agent, served(tmp_path, "/"), request(tmp_path, "/bin/echo", "hello"))
+    assert (first.how, second.how, second.stdout) == (Ended.DRIVEN, Ended.EXITED, b"hello\n")
+    assert (second.driver_stdout, second.driver_stderr) == (b"", b"")
+    assert not [name for name in facts(second) if name.startswith(("server_", "driver_", "driven", "ready"))]
+
+
+def test_server_and_driver_are_pinned_apart(agent: Path, tmp_path: Path) -> None:
+    script = "import os; print(sorted(os.sched_getaffinity(0)))"
+    asked = served(tmp_path, script=script, cpus=(0,))
+    assert one(agent, asked).driver_stdout == b"[0]\n"
