@@ -91,10 +91,12 @@ def build_whole(workload: Workload, recipe: Recipe, folder: Path, *, like: str) 
         job = _job(workload, recipe, relinked=False)
         folder.mkdir(parents=True, exist_ok=True)
         whole, stripped = folder / "whole", folder / "stripped"
-        _run(
+        run_compiler(
             [*recipe.command, *recipe.cflags, *_objects(job, folder), "-o", str(whole), *recipe.ldflags, *job.libraries]
         )
-        _run([strip_command(recipe), "--strip-all", f"--remove-section={RECORDED}", "-o", str(stripped), str(whole)])
+        run_compiler(
+            [strip_command(recipe), "--strip-all", f"--remove-section={RECORDED}", "-o", str(stripped), str(whole)]
+        )
         return whole if stripped.read_bytes() == Path(like).read_bytes() else None
     except (UserError, OSError):
         return None

@@ -16,8 +16,8 @@ from swapstone.cli.tables import plain
 from swapstone.explain import explain as explain_seen
 from swapstone.explain import load_classes
 from swapstone.instruments import INSTRUMENTS, acquire
-from swapstone.instruments.rows import Asking, asked_for, check_host
-from swapstone.model import Analysis, Comparison, Place, Quantity, Seen, UserError, Verdict
+from swapstone.instruments.rows import Asking, asked_for, check_host, ledger_metric
+from swapstone.model import Analysis, Comparison, Place, Seen, UserError, Verdict
 from swapstone.record import RecordView, find_record, load
 from swapstone.report import explained
 from swapstone.run import prepare
@@ -201,9 +201,8 @@ def _seen(view: RecordView, row: Comparison, *, again: bool, without: tuple[str,
         _tell_of_other_programs(view, prepared.programs)
         asking = Asking(view.experiment, prepared, target, passes.get((row.suite, row.workload), 1), Path(scratch))
         pair = asked_for(asking, row)
-        metric = _ledger_metric(row)
         only = [name for name in INSTRUMENTS if name not in without]
-        seen = acquire(place, row.metric.unit, metric, pair, _tell, only=only)
+        seen = acquire(place, row.metric.unit, ledger_metric(row), pair, _tell, only=only)
     explainkept.keep(folder, view, seen)
     return folder, seen
 
@@ -220,11 +219,6 @@ def _tell_of_other_programs(view: RecordView, programs: object) -> None:
     ]
     for _, workload, variant in other[:3]:
         _tell(f"note: {workload} on {variant} is not the record's program: it was built anew, and the bytes differ")
-
-
-def _ledger_metric(row: Comparison) -> str:
-    """Return the time to split: the row's own where it is one, else elapsed time."""
-    return row.metric.name if row.metric.quantity is Quantity.TIME and row.metric.name in {"wall", "cpu"} else "wall"
 
 
 def _tell(line: str) -> None:

@@ -86,8 +86,8 @@ def run_of(seen: Seen, instrument: str, variant: str) -> Instrumented | None:
 
 def _time_of(seen: Seen, reference: Reference) -> float:
     """Return the time of an operation in the record, or that of the runs now where the row is of another metric."""
-    if seen.place.metric == seen.ledger_metric:
-        return reference.recorded
+    if reference.time_ns is not None:
+        return reference.time_ns
     return dict(reference.metrics).get(seen.ledger_metric, 0.0)
 
 

@@ -60,6 +60,7 @@ class Asked:
         subject: what is run.
         plain: makes one run without an instrument, as a trial is made.
         recorded: median of the row's metric in the record.
+        time_ns: time of an operation in the record, of the ledger's metric; None where the row is of another.
         program_sha256: of the file.
         preload: objects that the loader takes first.
     """
@@ -67,6 +68,7 @@ class Asked:
     subject: Subject
     plain: Callable[[int], Plain]
     recorded: float
+    time_ns: float | None
     program_sha256: str
     preload: tuple[str, ...] = ()
 
@@ -123,6 +125,7 @@ def acquire(
             variant=asked.subject.variant,
             program_sha256=asked.program_sha256,
             recorded=asked.recorded,
+            time_ns=asked.time_ns,
             metrics=tuple(known.items()),
             runs=references,
         )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from swapstone.instruments import able
 from swapstone.instruments.perf import Recording
-from swapstone.instruments.region import Windows
 from swapstone.instruments.subject import Region, Subject
 from swapstone.model import Amount, Instrumented, Passing, Profile
 
@@ -40,9 +39,11 @@ class Known:
         return subject.with_passes(max(1, min(most, round(work_ns / one))))
 
 
-def operations_in(where: Windows, subject: Subject) -> float:
+def operations_in(recording: Recording, subject: Subject) -> float:
     """Return how many operations lie in the work that was recorded."""
-    return len(where.pieces) * subject.operations if subject.region is Region.PASSES else subject.operations
+    if recording.ended.driven is not None:
+        return recording.ended.driven.requests
+    return len(recording.windows.pieces) * subject.operations if subject.region is Region.PASSES else subject.operations
 
 
 def result(
@@ -68,7 +69,7 @@ def result(
         passing: how the time passed.
         notes: what was lost or left out.
     """
-    operations = operations_in(recording.windows, subject)
+    operations = operations_in(recording, subject)
     took = recording.windows.total_ns / operations
     attached = subject.region is Region.ATTACHED
     return Instrumented(

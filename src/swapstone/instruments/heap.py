@@ -182,7 +182,7 @@ def _counted(
                 ),
                 size,
             )
-    operations = operations_in(recording.windows, subject)
+    operations = operations_in(recording, subject)
     found = tuple(
         Amount(group=group, name=name, value=value / operations) for (group, name), value in sorted(amounts.items())
     )

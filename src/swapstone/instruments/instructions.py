@@ -83,8 +83,8 @@ def measure(subject: Subject, known: Known) -> Instrumented:
     barrier = able.tool_barrier("valgrind", "valgrind")
     if barrier is not None:
         raise UnavailableError(barrier.reason, barrier.mend)
-    if subject.region is Region.ATTACHED:
-        raise UnavailableError("callgrind can't be attached to a process that runs already")
+    if subject.region in {Region.ATTACHED, Region.DRIVEN}:
+        raise UnavailableError("callgrind counts whole runs, and a server's start and end are no part of a request")
     whole_s = known.wall_ns * subject.operations / 1e9 * (4 if subject.region is Region.PASSES else 1) * SLOWER
     if whole_s > LONGEST_S:
         raise UnavailableError(

@@ -155,6 +155,6 @@ def measure(subject: Subject, known: Known) -> Instrumented:
     options = ("-e", f"{_EVENT}/{terms}/", "--switch-events", "-m", "4096")
     recording = record(subject, options, known.folder)
     notes = (_NOTE, *lost_note(recording, [_EVENT]))
-    passing = Timeline(recording, Namer(subject)).passing(operations_in(recording.windows, subject), notes)
+    passing = Timeline(recording, Namer(subject)).passing(operations_in(recording, subject), notes)
     profile = passing.waits if passing.waits.stacks else None
     return result(NAME, subject, known, recording, profile=profile, passing=passing, notes=notes)

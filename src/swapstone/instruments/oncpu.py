@@ -39,5 +39,5 @@ def measure(subject: Subject, known: Known) -> Instrumented:
     if not adder.total:
         raise UserError("The work was too short for a single sample.")
     notes = (_STACKS, *lost_note(recording, [_EVENT]))
-    profile = adder.profile(NAME, "ns", operations_in(recording.windows, subject), notes)
+    profile = adder.profile(NAME, "ns", operations_in(recording, subject), notes)
     return result(NAME, subject, known, recording, profile=profile, notes=notes)

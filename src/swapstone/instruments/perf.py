@@ -73,19 +73,25 @@ def record(
     marked = subject.region is Region.PASSES
     wrapper = tuple(before) or need(tracepoints=tracepoints or marked)
     markers = ("-e", MARKER) if marked else ()
+    if subject.region is Region.DRIVEN:
+        markers = ("-k", "CLOCK_MONOTONIC")  # the clock by which the driver's start and end are noted
     data = folder / _DATA
     attached = (
         ("-p", str(subject.pid), "--", "sleep", str(subject.seconds)) if subject.region is Region.ATTACHED else ("--",)
     )
     command = (*wrapper, "perf", "record", "-q", "-o", str(data), *options, *markers, *attached)
     ended = run(command, subject, folder)
-    if ended.status != 0 or not data.is_file():
+    if (ended.status != 0 and ended.driven is None) or not data.is_file():
         said = ended.stderr.strip().splitlines()[-1:] or ["nothing"]
         raise UserError(f"perf record ended with status {ended.status}; its last words: {said[0][:200]}")
     events = read(data)
     data.unlink()
     name = Path(subject.program).name[:COMM_BYTES]
-    where = windows(events, subject.region, name)
+    where = (
+        Windows(((ended.driven.start_ns, ended.driven.end_ns),))
+        if ended.driven is not None
+        else windows(events, subject.region, name)
+    )
     if not where.pieces:
         raise UserError("The recording holds no sign of where the work begins and ends.")
     lost = sum(int(event.trace) for event in events if event.what == "lost")

@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from swapstone.instruments.driven import Driven, drive_it
 from swapstone.instruments.subject import Region, Subject
 from swapstone.model import UserError
 
@@ -21,12 +22,13 @@ SLOWEST = 60
 
 @dataclasses.dataclass(frozen=True)
 class Ended:
-    """How a run ended: what the program and its instrument printed, the exit status, and how long it all took."""
+    """How a run ended: what the program and its instrument printed, the exit status, how long it all took, and what driving it gave."""
 
     stdout: bytes
     stderr: str
     status: int
     elapsed_ns: int
+    driven: Driven | None = None
 
 
 def inner_command(subject: Subject) -> tuple[str, ...]:
@@ -55,7 +57,9 @@ def run(before: Sequence[str], subject: Subject, folder: Path) -> Ended:
     Raises:
         UserError: it did not end within its time; or the instrument can't be started.
     """
-    request = subject.request
+    if subject.renew is not None:
+        subject = dataclasses.replace(subject, request=subject.renew())
+    request, driven = subject.request, None
     command = [*before] if subject.region is Region.ATTACHED else [*before, *inner_command(subject)]
     start = time.monotonic_ns()
     with (
@@ -70,6 +74,8 @@ def run(before: Sequence[str], subject: Subject, folder: Path) -> Ended:
         except OSError as error:
             raise UserError(f"{command[0]} can't be started: {error.strerror}.") from error
         try:
+            if request.drive is not None and subject.drive is not None:
+                driven = drive_it(process, subject.program, request.drive, subject.drive)
             status = process.wait(request.timeout_ms / 1000 * SLOWEST)
         except subprocess.TimeoutExpired as error:
             raise UserError(f"{subject.program} did not end within its time under {command[0]}.") from error
@@ -78,7 +84,7 @@ def run(before: Sequence[str], subject: Subject, folder: Path) -> Ended:
         elapsed = time.monotonic_ns() - start
         stdout.seek(0)
         stderr.seek(0)
-        return Ended(stdout.read(), stderr.read().decode(errors="replace"), status, elapsed)
+        return Ended(stdout.read(), stderr.read().decode(errors="replace"), status, elapsed, driven)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
+from swapstone.model import Drive
 from swapstone.wire import TrialRequest
 
 
@@ -16,6 +18,7 @@ class Region(enum.Enum):
 
     PASSES = "passes"  # between the two calls of getrusage that our harness makes around each pass
     PROGRAM = "program"  # from the program's start to its end
+    DRIVEN = "driven"  # of a server: while its driver runs
     ATTACHED = "attached"  # all that happens while the instrument is attached to a process that is there already
 
 
@@ -29,6 +32,8 @@ class Subject:
         region: which part of the run is the work.
         operations: operations in a pass, or in the whole run.
         symbols: a file with the symbols that the program's own file lacks, at the same addresses; None where it has its own.
+        renew: makes the request anew for each run, where it names a port; None where it stays.
+        drive: how it is driven, for `Region.DRIVEN`.
         pid: of the process to attach to, for `Region.ATTACHED`.
         seconds: how long to stay attached.
     """
@@ -38,6 +43,8 @@ class Subject:
     region: Region
     operations: float = 1.0
     symbols: Path | None = None
+    renew: Callable[[], TrialRequest] | None = None
+    drive: Drive | None = None
     pid: int = 0
     seconds: float = 0.0
 

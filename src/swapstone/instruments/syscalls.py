@@ -59,7 +59,7 @@ def measure(subject: Subject, known: Known) -> Instrumented:
     try:
         return _by_tracepoints(subject, known)
     except UnavailableError as error:
-        if able.tool_barrier("strace", "strace") is not None or subject.region is Region.ATTACHED:
+        if able.tool_barrier("strace", "strace") is not None or subject.region in {Region.ATTACHED, Region.DRIVEN}:
             raise
         return _by_ptrace(subject, known, error.message)
 
@@ -77,7 +77,7 @@ def _by_tracepoints(subject: Subject, known: Known) -> Instrumented:
             counted[name] += 1
             user = tuple(frame for frame in namer.stack(event) if frame.object != KERNEL)
             adder.add((*user, Frame(symbol=name, object=KERNEL)), 1.0)
-    operations = operations_in(recording.windows, subject)
+    operations = operations_in(recording, subject)
     notes = lost_note(recording, [_EVENT])
     amounts = _amounts(counted, subject, len(recording.windows.pieces), operations)
     profile = adder.profile(NAME, "1", operations, notes)

@@ -144,7 +144,8 @@ class Reference(Noun, frozen=True, kw_only=True):
     Attributes:
         variant: which.
         program_sha256: of the file that ran.
-        recorded: median of the row's metric in the record; the ledger splits the difference of these.
+        recorded: median of the row's metric in the record.
+        time_ns: of the time of an operation, whose difference the ledger splits; None where the row is of another metric.
         metrics: pairs (name, median) of the runs made now, in an operation's units, as the record has them.
         runs: how many runs were made now.
     """
@@ -152,6 +153,7 @@ class Reference(Noun, frozen=True, kw_only=True):
     variant: str
     program_sha256: str
     recorded: float
+    time_ns: float | None = None
     metrics: tuple[tuple[str, float], ...]
     runs: int
 
