@@ -147,9 +147,18 @@ def _medians(runs: Sequence[Plain]) -> dict[str, float]:
 
 
 def _measured(measure: Measure, asked: Asked, medians: Mapping[str, float], runs: Sequence[Plain]) -> Instrumented:
-    with tempfile.TemporaryDirectory(prefix="swapstone-explain-") as folder:
-        known = Known(medians, runs[0].objects, asked.preload, Path(folder))
-        return measure(asked.subject, known)
+    """Measure one variant; what fails once is tried once more, for a busy machine may stop a driver or a recording."""
+    for last in (False, True):
+        with tempfile.TemporaryDirectory(prefix="swapstone-explain-") as folder:
+            known = Known(medians, runs[0].objects, asked.preload, Path(folder))
+            try:
+                return measure(asked.subject, known)
+            except UnavailableError:
+                raise
+            except UserError:
+                if last:
+                    raise
+    raise AssertionError
 
 
 def _counters(asked: Asked, medians: Mapping[str, float]) -> Instrumented:
