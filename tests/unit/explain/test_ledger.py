@@ -137,7 +137,8 @@ def test_processor_time_is_split_by_the_profile_alone() -> None:
     assert found is not None
     assert {line.cause: line.difference for line in found.lines} == pytest.approx({"allocator": 300.0, "own code": 0.0})
     first = explain(cpu, CLASSES).findings[0]
-    assert (first.cause, first.share) == ("allocator", pytest.approx(1.0))
+    assert first.cause == "allocator"
+    assert first.share == pytest.approx(1.0)
     assert "musl spends the time in its allocator (free)" in first.sentence
 
 
