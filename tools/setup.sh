@@ -31,7 +31,7 @@ setup_packages() {
     while read -r setup_when setup_package setup_probe _; do
         case $setup_when in
             run) ;;
-            vm | test) [ "$setup_what" = test ] || continue ;;
+            vm | server | test) [ "$setup_what" = test ] || continue ;;
             *) continue ;;
         esac
         setup_has "$setup_probe" || setup_missing="$setup_missing $setup_package"

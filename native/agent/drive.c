@@ -82,6 +82,13 @@ static void kill_driver(const struct drive *drive) {
     port_kill(drive->driver.pid, PORT_SIG_KILL);
 }
 
+/* Whether the driver has had its time to warm the server up, counted from its exec: on a busy machine it may
+ * come late to that. */
+static bool has_warmed(const struct drive *drive, int64_t now_ns) {
+    int64_t released_ns = drive->driver.launch->released_ns;
+    return released_ns != 0 && now_ns - released_ns >= drive->request->drive.warm_ms * MILLION;
+}
+
 bool drive_step(struct drive *drive) {
     const struct drive_request *wanted = &drive->request->drive;
     int64_t now_ns = port_now_ns();
@@ -95,7 +102,9 @@ bool drive_step(struct drive *drive) {
         }
         return !due || fail(drive, UNREADY, 0, "nothing accepted connections on its port in time");
     case WARMED:
-        if (due && !drive->killed) {
+        if (due && !drive->killed && !has_warmed(drive, now_ns)) {
+            drive->until_ns = now_ns + KNOCK_EVERY;
+        } else if (due && !drive->killed) {
             drive->killed = true;
             kill_driver(drive);
             drive->until_ns = INT64_MAX;

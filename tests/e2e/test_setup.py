@@ -89,6 +89,6 @@ def test_the_list_of_packages_is_well_formed() -> None:
     lines = [line.split() for line in (TOP / "packages").read_text().splitlines() if line and not line.startswith("#")]
     assert lines
     for when, package, probe, *why in lines:
-        assert when in {"run", "vm", "test"}
+        assert when in {"run", "vm", "server", "test"}
         assert package and probe and why
     assert len({line[1] for line in lines}) == len(lines)

@@ -85,7 +85,7 @@ def find_driver(drive: Drive) -> Path:
     if name in _DRIVERS_OF_SERVERS:
         package, program = _DRIVERS_OF_SERVERS[name]
         command = _MAKES[package][1].replace("redis-server", name)
-        return _builder(package, program, command).build(OWN_RECIPE, lambda _: "").path
+        return _builder(package, program, command).build(provide(OWN_RECIPE), lambda _: "").path
     known = DRIVERS.get(name)
     raise UnavailableError(
         f"The driver {name} is not installed.",
@@ -101,7 +101,7 @@ def driver_identity(path: str) -> tuple[str, str]:
 def _build_pace() -> Path:
     source = share_dir() / "native" / "driver" / "pace.c"
     header = share_dir() / "native" / "workloads" / "figures.h"
-    command = OWN_RECIPE.command
+    command = provide(OWN_RECIPE).command
     parts = (source.read_text(), header.read_text(), *_PACE_FLAGS, compiler_identity(command))
     home = cache_dir() / "drivers" / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     program = home / PACE

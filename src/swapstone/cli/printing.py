@@ -11,6 +11,7 @@ import click
 from swapstone import __version__
 from swapstone.cli.machines import CLOCK_NOTE, VIRTUAL
 from swapstone.cli.own import command_line, notes_of
+from swapstone.cli.serving import server_notes
 from swapstone.cli.tables import plain
 from swapstone.model import Analysis, Experiment
 from swapstone.record import RecordView
@@ -35,7 +36,11 @@ def context_of(view: RecordView) -> ReportContext:
         facts=facts,
         rerun=f"swapstone rerun {shlex.quote(str(view.path))}",
         published=view.experiment.published,
-        notes=(*notes_of(view.experiment), *((CLOCK_NOTE,) if view.experiment.clock == VIRTUAL else ())),
+        notes=(
+            *notes_of(view.experiment),
+            *server_notes(view.experiment),
+            *((CLOCK_NOTE,) if view.experiment.clock == VIRTUAL else ()),
+        ),
         version=__version__,
     )
 

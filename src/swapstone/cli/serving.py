@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -10,9 +11,11 @@ from pathlib import Path
 import click
 
 from swapstone.cli.options import Chain, parse_duration_ns
-from swapstone.model import Drive, UserError
+from swapstone.model import Drive, Experiment, UserError
 from swapstone.model.serving import CONNECTIONS, PORT
-from swapstone.workloads.drivers import DRIVERS, PACE, PATTERN_EXAMPLE, check_reader
+from swapstone.workloads import workloads_of
+from swapstone.workloads.drivers import DRIVERS, PACE, PATTERN_EXAMPLE, check_reader, is_closed
+from swapstone.workloads.serving import closed_loop_note
 
 MOST_CONNECTIONS = 10_000
 SERVER_EXAMPLE = (
@@ -43,6 +46,15 @@ serving_options = Chain(
     click.option("--warm-up", metavar="TIME", help="Drive it for so long before measuring; 0 for not at all.  [300ms]"),
     click.option("--ready-timeout", metavar="TIME", help="The server must accept connections within this.  [10s]"),
 )
+
+
+def server_notes(experiment: Experiment) -> tuple[str, ...]:
+    """Return what a reader of the report should know of the drivers of servers: what those of a closed loop hide."""
+    found: list[Drive] = []
+    with contextlib.suppress(UserError):  # a record of another version may name what this one doesn't know
+        found = [work.drive for work in workloads_of(experiment).values() if work.drive is not None]
+    names = dict.fromkeys(Path(drive.command[0]).name for drive in found if is_closed(drive.reader))
+    return (closed_loop_note(" and ".join(names)),) if names else ()
 
 
 def server_words(text: str) -> tuple[str, ...]:

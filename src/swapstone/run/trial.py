@@ -111,7 +111,7 @@ def judge(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
         Failed, when the program did not end well or its report is not one; refused, when another level was in force, the load was
         not, or other work was done; else ok with its samples.
     """
-    trouble = trouble_of(answer)
+    trouble = (trouble_of_server(answer) if asked.workload.drive else "") or trouble_of(answer)
     if trouble:
         return Verdictless(Status.FAILED, trouble)
     if asked.workload.drive is not None:
@@ -158,8 +158,6 @@ def _judge_figures(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdi
 
 def _judge_server(answer: AgentAnswer, asked: Asked, drive: Drive, inspect: Inspect) -> Verdictless:
     """Decide what an answer amounts to whose program is a server: its driver says the figures."""
-    if trouble := trouble_of_server(answer):
-        return Verdictless(Status.FAILED, trouble)
     try:
         samples = samples_of_server(drive, answer)
     except WireError as error:

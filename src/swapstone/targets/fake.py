@@ -25,6 +25,7 @@ import msgspec
 from swapstone.factors import ProgramFacts
 from swapstone.model import UserError, WireError
 from swapstone.targets.base import AS_IT_IS, Setting, Target, TargetDescription, TargetError, require_as_it_is
+from swapstone.targets.fakeserver import driven
 from swapstone.targets.fakespec import Manner, Spec, load_spec
 from swapstone.wire import (
     AgentAnswer,
@@ -163,7 +164,7 @@ def _asked(request: TrialRequest) -> tuple[str, str, int]:
         UserError: its program is none that `FakeTarget.path_of` names.
     """
     parts = request.arguments[0].split("/")
-    passes = request.arguments[1] if len(request.arguments) > 1 else "1"
+    passes = request.arguments[1] if len(request.arguments) > 1 and not request.drive else "1"
     if len(parts) != 4 or parts[:2] != ["", "fake"] or not passes.isdecimal() or int(passes) < 1:
         raise UserError(
             f"The fake target can't run {request.arguments[0]}.",
@@ -362,11 +363,22 @@ _SPOILERS: dict[str, Callable[[AgentAnswer], AgentAnswer]] = {
 }
 
 
+def _spoil_server(answer: AgentAnswer, spoiler: Callable[[AgentAnswer], AgentAnswer]) -> AgentAnswer:
+    """Let a fault happen to what the driver prints, which stands for a server as the report does for other work."""
+    spoilt = spoiler(_spoil(answer, stdout=answer.driver_stdout))
+    return _spoil(spoilt, stdout=b"", driver_stdout=spoilt.stdout)
+
+
 def _speak(spec: Spec, request: TrialRequest) -> bytes:
     """Return what an agent would say of a trial."""
     trial = _Trial(spec, request)
     fault = _fault(trial)
     answer, report = _honest(trial, wrong_level=fault == "wrong-level")
+    if request.drive is not None:
+        answer = driven(answer, request, trial.manner, report.passes[0].wall_ns)
+        answer = _spoil_server(answer, _SPOILERS[fault])
+        said = encode_answer(answer)
+        return said[: len(said) // 2] if fault == "broken" else said
     answer = _spoil(answer, stdout=encode_workload_report(report))
     said = encode_answer(_SPOILERS[fault](answer))
     return said[: len(said) // 2] if fault == "broken" else said

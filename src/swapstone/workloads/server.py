@@ -38,6 +38,7 @@ def _ours(name: str, drive: Drive, *, cores: bool) -> Workload:
         metrics=server_metrics(drive),
         cpus=Cpus.ALL if cores else Cpus.ONE,
         waits=True,
+        libraries=("-pthread",),
         timeout_ms=TIMEOUT_MS,
         max_passes=1,
         reading=Reading.DRIVEN,

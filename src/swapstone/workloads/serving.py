@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from swapstone.model import Direction, Drive, Metric, Quantity, Sample, WireError
-from swapstone.workloads.drivers import Driven, percentiles_of, read_driver
+from swapstone.workloads.drivers import Driven, is_closed, percentiles_of, read_driver
 
 REQUESTS = Metric(
     name="requests",
@@ -15,7 +15,6 @@ REQUESTS = Metric(
     quantity=Quantity.RATE,
     better=Direction.HIGHER,
     meaning="requests answered in a second, as the driver counts them",
-    leads=True,
 )
 PER_CPU_SECOND = Metric(
     name="requests_per_cpu_s",
@@ -26,14 +25,13 @@ PER_CPU_SECOND = Metric(
 )
 
 
-def _per_request(name: str, meaning: str, *, leads: bool = False) -> Metric:
+def _per_request(name: str, meaning: str) -> Metric:
     return Metric(
         name=f"{name}_per_request",
         unit="ns",
         quantity=Quantity.TIME,
         better=Direction.LOWER,
         meaning=meaning,
-        leads=leads,
     )
 
 
@@ -41,9 +39,7 @@ def _events(name: str, meaning: str, better: Direction = Direction.LOWER) -> Met
     return Metric(name=f"{name}_per_request", unit="1", quantity=Quantity.EVENTS, better=better, meaning=meaning)
 
 
-CPU = _per_request(
-    "cpu", "the server's own processor time of one request, user and system, the driver's left out", leads=True
-)
+CPU = _per_request("cpu", "the server's own processor time of one request, user and system, the driver's left out")
 USER = _per_request("user", "of that, in the program (counted in ticks of 10 ms)")
 SYSTEM = _per_request("system", "of that, in the kernel (counted in ticks of 10 ms)")
 DRIVER = msgspec.structs.replace(
@@ -105,7 +101,10 @@ def server_metrics(drive: Drive) -> tuple[Metric, ...]:
     """Return what each run of a server gives."""
     latencies = tuple(map(latency_metric, percentiles_of(drive.reader)))
     rest = (USER, SYSTEM, PER_CPU_SECOND, PEAK, RESIDENT, MINFLT, MAJFLT, NVCSW, NIVCSW, DRIVER)
-    return (REQUESTS, CPU, *latencies, *rest)
+    # At a constant rate the requests a second are the schedule's.
+    leads = REQUESTS if is_closed(drive.reader) else CPU
+    first = (msgspec.structs.replace(metric, leads=metric is leads) for metric in (REQUESTS, CPU))
+    return (*first, *latencies, *rest)
 
 
 def server_samples(drive: Drive, facts: Mapping[str, int], output: bytes) -> tuple[Sample, ...]:

@@ -1,0 +1,88 @@
+"""What the fake target says of a server: how its driver speaks, and what the agent counts of it."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+
+from swapstone.model import UserError
+from swapstone.targets.fakespec import Manner
+from swapstone.wire import AgentAnswer, Ended, TrialRequest
+
+_WINDOW_NS = 1_000_000_000
+_SHARES = (("50%", 1.0), ("75%", 1.25), ("90%", 1.5), ("99%", 3.0))
+"""What wrk calls a percentile, with its share of the median."""
+
+_MOST_SHARE = 4.0
+
+
+def driven(answer: AgentAnswer, request: TrialRequest, manner: Manner, wall_ns: int) -> AgentAnswer:
+    """Turn the answer of a program into one of a server that wrk drove for a second.
+
+    Args:
+        answer: says loader, objects and the facts of the machine.
+        request: its driver must be wrk.
+        manner: faults, switches and memory of a request.
+        wall_ns: time of one request.
+
+    Raises:
+        UserError: its driver is one that the fake target doesn't speak like.
+    """
+    assert request.drive is not None
+    words = request.drive.arguments
+    if words[0].rsplit("/", 1)[-1] != "wrk":
+        raise UserError(
+            f"The fake target can't pretend the driver {words[0].rsplit('/', 1)[-1]}.",
+            "It knows wrk: --only 'http(c=*'",
+        )
+    connections = next((int(after) for word, after in itertools.pairwise(words) if word == "-c"), 1)
+    requests = max(1, _WINDOW_NS // wall_ns)
+    cpu_ns = round(requests * wall_ns * min(1.0, manner.cpu_share))
+    facts = {
+        "ready_ns": manner.start_ns,
+        "driven_ns": _WINDOW_NS,
+        "server_cpu_ns": cpu_ns,
+        "server_user_us": cpu_ns // 2000,
+        "server_system_us": cpu_ns // 2000,
+        "server_minflt": requests * manner.minflt,
+        "server_majflt": 0,
+        "server_nvcsw": requests * manner.nvcsw,
+        "server_nivcsw": 0,
+        "server_unseen_switches": 2,
+        "server_rss_bytes": manner.res_bytes,
+        "server_peak_bytes": manner.maxrss_bytes,
+        "server_processes": 1,
+        "server_threads": 1,
+        "driver_user_us": requests,
+        "driver_system_us": requests,
+    }
+    return msgspec.structs.replace(
+        answer,
+        how=Ended.DRIVEN,
+        stdout=b"",
+        facts=(*answer.facts, *facts.items()),
+        driver_stdout=_wrk(requests, connections, connections * wall_ns).encode(),
+    )
+
+
+def _wrk(requests: int, connections: int, median_ns: int) -> str:
+    """Return what wrk would print."""
+    shares = "".join(f"{name:>7} {_time(median_ns * share):>8}\n" for name, share in _SHARES)
+    return (
+        "Running 1s test @ http://127.0.0.1/\n"
+        f"  1 threads and {connections} connections\n"
+        "  Thread Stats   Avg      Stdev     Max   +/- Stdev\n"
+        f"    Latency {_time(median_ns)} {_time(median_ns / 2)} {_time(median_ns * _MOST_SHARE)}   90.00%\n"
+        f"    Req/Sec {requests:.2f} 1.00 {requests:.2f}   90.00%\n"
+        f"  Latency Distribution\n{shares}"
+        f"  {requests} requests in 1.00s, 1.00MB read\n"
+        f"Requests/sec: {requests:>10.2f}\nTransfer/sec:      1.00MB\n"
+    )
+
+
+def _time(nanoseconds: float) -> str:
+    for unit, size in (("us", 1e3), ("ms", 1e6)):
+        if nanoseconds < 1000 * size:
+            return f"{nanoseconds / size:.2f}{unit}"
+    return f"{nanoseconds / 1e9:.2f}s"

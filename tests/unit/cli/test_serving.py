@@ -1,0 +1,115 @@
+"""What a user types of a server, and what is said when it can't be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swapstone.cli.flow import Wish, resolve
+from swapstone.cli.own import Typed, command_line, own_program
+from swapstone.cli.serving import server_notes
+from swapstone.model import Drive, FactorLevels, UserError
+from swapstone.workloads import workloads_of
+
+SERVER = "./my-server --port {port}"
+DRIVE = "/bin/echo -c {connections} http://127.0.0.1:{port}/"
+
+
+def typed(**changed: object) -> Typed:
+    fields: dict[str, object] = {"server": SERVER, "drive": DRIVE, "connections": "1,10", "reader": "wrk", **changed}
+    return Typed(**fields)  # type: ignore[arg-type] # one of its fields at a time
+
+
+def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = own_program(typed(warm_up="0", ready_timeout="2s"))
+    assert own is not None
+    assert own.arguments == (str(tmp_path / "my-server"), "--port", "{port}")
+    assert own.drives == tuple(
+        Drive(
+            command=("/bin/echo", "-c", str(count), "http://127.0.0.1:{port}/"),
+            reader="wrk",
+            connections=count,
+            warm_ms=0,
+            ready_ms=2000,
+        )
+        for count in (1, 10)
+    )
+    asked = resolve(
+        Wish(
+            name="compare",
+            factors=(FactorLevels(factor="allocator", levels=("default", "mimalloc")),),
+            suites=(),
+            own=own,
+        )
+    )
+    assert asked.workloads == (("own", "my-server(c=1)"), ("own", "my-server(c=10)"))
+    works = workloads_of(asked)
+    assert [work.drive for work in works.values()] == list(own.drives)
+    assert command_line(asked) == f"--server '{tmp_path}/my-server --port '\"'\"'{{port}}'\"'\"''"
+    (note,) = server_notes(asked)
+    assert note.startswith("echo sends its next request on a connection only after the last answer")
+    assert "coordinated omission" in note
+
+
+def test_one_driver_keeps_the_servers_name() -> None:
+    own = own_program(typed(drive="swapstone-pace --port {port}", connections=None, reader=None))
+    assert own is not None
+    assert own.drives == (Drive(command=("swapstone-pace", "--port", "{port}"), reader="swapstone-pace"),)
+    asked = resolve(
+        Wish(
+            name="compare",
+            factors=(FactorLevels(factor="allocator", levels=("default", "mimalloc")),),
+            suites=(),
+            own=own,
+        )
+    )
+    assert asked.workloads == (("own", "my-server"),)
+    assert server_notes(asked) == ()
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"drive": None}, "--server needs --drive"),
+        ({"server": "./s"}, "--server is told no port"),
+        ({"server": "./s '{port}"}, "The quotes of --server don't match"),
+        ({"server": ""}, "--server is empty"),
+        ({"drive": "/bin/echo {connections}"}, "--drive is told no port"),
+        ({"drive": "/bin/echo {port}"}, "--drive has no {connections}: every number would drive alike"),
+        ({"connections": None}, "--drive has {connections}, and --connections is missing"),
+        ({"connections": "1,1"}, "no list of different numbers"),
+        ({"connections": "0"}, "no list of different numbers from 1 to 10000"),
+        ({"connections": "a"}, "no list of different numbers"),
+        ({"reader": None}, "What echo prints is read by no reader that is known"),
+        ({"reader": "nobody"}, "There is no reader 'nobody'"),
+        ({"drive": "./nobody {port} {connections}"}, "The driver ./nobody is not there"),
+        ({"drive": "no-such-driver {port} {connections}"}, "The driver no-such-driver is not installed"),
+        (
+            {"drive": "/bin/echo -q {port} {connections}", "reader": "ab"},
+            "With -q, ab doesn't print what is read of it",
+        ),
+        ({"command": ("./x",)}, "--server names the program"),
+        ({"programs": ("a=./x", "b=./y")}, "--server names the program"),
+        ({"output": "null"}, "--output is not for a server"),
+        ({"ignore_failure": True}, "--ignore-failure is not for a server"),
+        ({"cpu_bound": True}, "--cpu-bound is not for a server"),
+    ],
+)
+def test_what_can_not_be(changed: dict[str, object], text: str) -> None:
+    with pytest.raises(UserError, match=text):
+        own_program(typed(**changed))
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("drive", "drive"), ("connections", "connections"), ("reader", "read"), ("warm_up", "warm-up")],
+)
+def test_an_option_of_servers_without_a_server(name: str, option: str) -> None:
+    with pytest.raises(UserError, match=f"--{option} is for a server, and there is none"):
+        own_program(Typed(**{"command": ("/bin/true",), name: "1"}))  # type: ignore[arg-type] # one of its fields
+
+
+def test_the_port_may_be_in_the_environment() -> None:
+    assert own_program(typed(server="/bin/true", variables=("PORT={port}",))) is not None

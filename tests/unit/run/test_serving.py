@@ -1,0 +1,146 @@
+"""A trial of a server: what is asked for, and what its answer amounts to."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from swapstone.factors import Recipe
+from swapstone.model import Cpus, Drive, Status, UnavailableError, Variant
+from swapstone.run import serving
+from swapstone.run.program import Program
+from swapstone.run.serving import as_server, free_port
+from swapstone.run.trial import Asked, judge, raw_output
+from swapstone.wire import AgentAnswer, Ended, TrialRequest
+from swapstone.workloads import find_workload
+
+DRIVE = Drive(command=("wrk", "http://127.0.0.1:{port}/"), reader="wrk", warm_ms=1, ready_ms=2, drain_ms=3, stop_ms=4)
+REQUEST = TrialRequest(
+    id="a", arguments=("/s", "{port}"), environment=(("PORT", "{port}"),), cwd="/", cpus=(7,), timeout_ms=1
+)
+GOOD = (Path(__file__).parents[2] / "recorded" / "wrk-good.txt").read_bytes()
+
+
+def asked(cpus: tuple[int, ...], pinned: Cpus) -> TrialRequest:
+    return as_server(REQUEST, DRIVE, driver="/bin/wrk", cpus=cpus, pinned=pinned, environment=(("A", "b"),))
+
+
+def test_the_port_is_filled_in_everywhere() -> None:
+    made = asked((0, 1), Cpus.ONE)
+    assert made.drive is not None
+    port = str(made.drive.port)
+    assert made.arguments == ("/s", port)
+    assert made.environment == (("PORT", port),)
+    assert made.drive.arguments == ("/bin/wrk", f"http://127.0.0.1:{port}/")
+    assert made.drive.environment == (("A", "b"),)
+    assert (made.drive.warm_ms, made.drive.ready_ms, made.drive.drain_ms, made.drive.stop_ms) == (1, 2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "pinned", "server", "driver"),
+    [
+        ((0, 1), Cpus.ONE, (1,), (0,)),
+        ((0, 2, 5), Cpus.ONE, (5,), (0, 2)),
+        ((3,), Cpus.ONE, (), ()),
+        ((0, 1), Cpus.ALL, (), ()),
+    ],
+)
+def test_server_and_driver_are_apart_where_there_are_processors(
+    cpus: tuple[int, ...], pinned: Cpus, server: tuple[int, ...], driver: tuple[int, ...]
+) -> None:
+    made = asked(cpus, pinned)
+    assert made.drive is not None
+    assert (made.cpus, made.drive.cpus) == (server, driver)
+
+
+def test_a_port_is_free_and_has_five_digits(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = socket.socket()
+    with taken:
+        taken.bind(("127.0.0.1", 0))
+        number = taken.getsockname()[1]
+        monkeypatch.setattr(serving, "_PORTS", range(number, number + 1))
+        with pytest.raises(UnavailableError, match="No port"):
+            free_port()
+    assert free_port() == number
+    monkeypatch.undo()
+    assert {len(str(free_port())) for _ in range(50)} == {5}
+
+
+def verdict(how: Ended, code: int = 0, **changed: object) -> tuple[Status, str]:
+    fields: dict[str, object] = {
+        "id": "a",
+        "how": how,
+        "code": code,
+        "interp": "/lib64/ld-linux-x86-64.so.2",
+        "objects": ("/usr/lib/libc.so.6",),
+        "facts": (("server_cpu_ns", 10**9),),
+        **changed,
+    }
+    answer = AgentAnswer(**fields)  # type: ignore[arg-type] # one of its fields at a time
+    workload = find_workload("server", "http(c=10,t=1)")
+    variant = Variant(levels=(("libc", "glibc"),))
+    program = Program("/s", Recipe(), None)
+    found = judge(answer, Asked(workload, variant, program, ""), lambda _: None)
+    return found.status, found.reason
+
+
+def test_a_good_run() -> None:
+    assert verdict(Ended.DRIVEN, driver_stdout=GOOD) == (Status.OK, "")
+
+
+def test_the_level_is_the_servers() -> None:
+    status, reason = verdict(Ended.DRIVEN, driver_stdout=GOOD, interp="/lib/ld-musl-x86_64.so.1", objects=("/s",))
+    assert status is Status.REFUSED
+    assert "libc=glibc was asked for, but musl was in force" in reason
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "changed", "reason"),
+    [
+        (
+            Ended.UNREADY,
+            0,
+            {"stderr": b"x\nno such address\n"},
+            "the server accepted no connection on its port in time; its last words: 'no such address'",
+        ),
+        (
+            Ended.EXITED,
+            0,
+            {"notes": ("the server ended before it accepted connections",)},
+            "the server ended before it accepted connections, with status 0; it said nothing",
+        ),
+        (
+            Ended.SIGNALED,
+            11,
+            {"notes": ("the server ended though nobody had told it to",)},
+            "the server ended though nobody had told it to, with signal 11; it said nothing",
+        ),
+        (
+            Ended.UNDRIVEN,
+            2,
+            {"notes": ("the driver: could not execute it",)},
+            "the driver: could not execute it; is it installed?; it said nothing",
+        ),
+        (
+            Ended.UNDRIVEN,
+            0,
+            {"notes": ("the driver: it ended with status 1",), "driver_stderr": b"no route\n"},
+            "the driver: it ended with status 1; its last words: 'no route'",
+        ),
+        (Ended.DRIVEN, 0, {"driver_stdout": GOOD[:-30]}, "wrk's output has no line like"),
+        (Ended.TIMEOUT, 0, {}, "it did not end within its time and was stopped"),
+    ],
+)
+def test_whatever_goes_wrong_is_a_failed_run_with_its_reason(
+    how: Ended, code: int, changed: dict[str, object], reason: str
+) -> None:
+    status, why = verdict(how, code, **changed)
+    assert status is Status.FAILED
+    assert why.startswith(reason)
+
+
+def test_what_the_driver_said_is_kept() -> None:
+    answer = AgentAnswer(id="a", how=Ended.DRIVEN, code=0, stdout=b"s\n", driver_stdout=b"d\n", driver_stderr=b"e\n")
+    assert raw_output(answer) == b"--- stdout\ns\n--- driver stdout\nd\n--- driver stderr\ne\n"

@@ -1,0 +1,184 @@
+"""What drivers print, as real ones printed it, and whatever is cut off, contradictory or an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import UserError, WireError
+from swapstone.workloads.drivers import (
+    DRIVERS,
+    READERS,
+    Driven,
+    check_reader,
+    is_closed,
+    percentiles_of,
+    read_driver,
+)
+
+RECORDED = Path(__file__).parents[2] / "recorded"
+GOOD = {"wrk": "wrk-good", "ab": "ab-good", "redis-benchmark": "redis-benchmark-good", "swapstone-pace": "pace-good"}
+
+
+def recorded(name: str) -> bytes:
+    return (RECORDED / f"{name}.txt").read_bytes()
+
+
+def changed(name: str, old: bytes, new: bytes) -> bytes:
+    output = recorded(name)
+    assert old in output
+    return output.replace(old, new, 1)
+
+
+def test_every_driver_has_a_reader_and_a_recorded_output() -> None:
+    assert set(READERS) == set(DRIVERS) == set(GOOD)
+
+
+def test_wrk() -> None:
+    assert read_driver("wrk", recorded("wrk-good")) == Driven(
+        requests=21098,
+        per_second=18349.05,
+        latencies=(
+            ("p50", 95_000.0),
+            ("p75", 53_880_000.0),
+            ("p90", 235_130_000.0),
+            ("p99", 409_530_000.0),
+            ("max", 428_610_000.0),
+        ),
+    )
+
+
+def test_wrk_without_a_distribution_has_a_maximum_alone() -> None:
+    assert read_driver("wrk", recorded("wrk-without-latency")).latencies == (("max", 95e6),)
+
+
+def test_ab_counts_whole_milliseconds() -> None:
+    assert read_driver("ab", recorded("ab-good")) == Driven(
+        requests=5000, per_second=89835.96, latencies=(("max", 1e6),)
+    )
+
+
+def test_redis_benchmark() -> None:
+    found = read_driver("redis-benchmark", recorded("redis-benchmark-good"))
+    assert (found.requests, [name for name, _ in found.latencies]) == (2000, ["p50", "p95", "p99", "max"])
+    assert dict(found.latencies)["p50"] == 12_407_000.0
+
+
+def test_pace() -> None:
+    found = read_driver("swapstone-pace", recorded("pace-good"))
+    assert found.requests == 1000
+    assert found.per_second == pytest.approx(1000 / 0.999246754)
+    assert found.latencies == (
+        ("p50", 1155071.0),
+        ("p75", 2342911.0),
+        ("p90", 6160383.0),
+        ("p99", 39059455.0),
+        ("p99.9", 47972351.0),
+        ("p99.99", 48822544.0),
+        ("max", 48822544.0),
+    )
+
+
+@pytest.mark.parametrize("reader", sorted(GOOD))
+def test_an_output_that_is_cut_off_anywhere_is_refused(reader: str) -> None:
+    output = recorded(GOOD[reader])
+    whole = read_driver(reader, output)
+    for cut in range(len(output) - 1):
+        try:
+            found = read_driver(reader, output[:cut])
+        except WireError:
+            continue
+        assert reader == "redis-benchmark"  # its last line is empty
+        assert found == whole
+        assert output[cut:].strip() == b""
+
+
+@pytest.mark.parametrize("reader", sorted(GOOD))
+def test_what_is_not_a_drivers_output_is_refused(reader: str) -> None:
+    for output in (b"", b"\x00\xff\n", b"Segmentation fault\n", recorded(GOOD[reader]) * 2):
+        with pytest.raises(WireError):
+            read_driver(reader, output)
+
+
+@pytest.mark.parametrize(
+    ("reader", "output", "text"),
+    [
+        ("wrk", recorded("wrk-refused"), "2971 of 8914 answers were not of 2xx or 3xx"),
+        (
+            "wrk",
+            # As wrk's main.c prints it.
+            changed(
+                "wrk-good", b"Requests/sec", b"  Socket errors: connect 0, read 3, write 0, timeout 12\nRequests/sec"
+            ),
+            "wrk met socket errors: connect 0, read 3, write 0, timeout 12",
+        ),
+        ("wrk", changed("wrk-good", b"  21098 requests", b"  0 requests"), "wrk had no request answered"),
+        ("wrk", changed("wrk-good", b"     90%  235.13ms\n", b""), "distribution is cut off"),
+        ("wrk", changed("wrk-good", b"50%   95.00us", b"50%   95.00s"), "don't rise"),
+        ("ab", recorded("ab-refused"), "100 of 300 answers were not of 2xx"),
+        (
+            "ab",
+            changed("ab-good", b"Failed requests:        0", b"Failed requests:        7"),
+            "7 of 5000 requests failed",
+        ),
+        (
+            "ab",
+            changed("ab-good", b"Complete requests:      5000", b"Complete requests:      0"),
+            "no request answered",
+        ),
+        ("swapstone-pace", changed("pace-good", b"name pace", b"name fill"), "checksum"),
+    ],
+)
+def test_errors_that_a_driver_met_fail_the_run(reader: str, output: bytes, text: str) -> None:
+    with pytest.raises(WireError, match=text):
+        read_driver(reader, output)
+
+
+PATTERN = r"regex:(?P<requests>\d+) in (?P<seconds>[0-9.]+) s\n.*?p99\.9 (?P<p99_9_us>[0-9.]+), max (?P<max_ms>\S+)"
+
+
+def test_a_pattern_with_named_groups() -> None:
+    assert check_reader(PATTERN) == PATTERN
+    assert percentiles_of(PATTERN) == ("p99.9", "max")
+    assert read_driver(PATTERN, b"hello\n500 in 2.5 s\nand\np99.9 1500.5, max 7\n") == Driven(
+        requests=500, per_second=200.0, latencies=(("p99.9", 1_500_500.0), ("max", 7e6))
+    )
+
+
+def test_a_pattern_of_a_rate_alone() -> None:
+    assert read_driver(r"regex:(?P<per_second>\d+) req/s", b"300 req/s") == Driven(per_second=300.0)
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [
+        (b"nothing", "matches 0 times"),
+        (b"1 of 5\n1 of 5\n", "matches 2 times"),
+        (b"1 of x\n", "The group errors of --read holds 'x', which is no number"),
+        (b"1 of 5\n", "counted 5 errors"),
+    ],
+)
+def test_what_a_pattern_does_not_find_fails_the_run(output: bytes, text: str) -> None:
+    with pytest.raises(WireError, match=text):
+        read_driver(r"regex:(?P<requests>\d+) of (?P<errors>\w+)", output)
+
+
+@pytest.mark.parametrize(
+    ("reader", "text"),
+    [
+        ("hey", "There is no reader 'hey'"),
+        ("regex:(", "no regular expression"),
+        ("regex:(?P<p50_ms>.)", "neither a group named requests nor one named per_second"),
+        ("regex:(?P<requests>.)(?P<p50>.)", "a group named 'p50', which means nothing"),
+        ("regex:(?P<requests>.)(?P<p100_ms>.)", "a group named 'p100_ms'"),
+    ],
+)
+def test_a_reader_that_can_not_be_is_refused(reader: str, text: str) -> None:
+    with pytest.raises(UserError, match=text):
+        check_reader(reader)
+
+
+def test_only_our_own_driver_keeps_to_a_schedule() -> None:
+    assert [name for name in DRIVERS if not is_closed(name)] == ["swapstone-pace"]
+    assert is_closed("regex:(?P<requests>.)")

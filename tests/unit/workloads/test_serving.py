@@ -1,0 +1,89 @@
+"""From what a driver says and what the agent counted to a server's samples."""
+
+from __future__ import annotations
+
+import pytest
+
+from swapstone.model import Direction, Drive, Sample, WireError
+from swapstone.workloads.serving import check_whole, server_metrics, server_samples
+
+DRIVE = Drive(command=("x", "{port}"), reader=r"regex:(?P<requests>\d+)/(?P<seconds>\d+) (?P<p99_us>\d+)")
+FACTS = {
+    "driven_ns": 2_100_000_000,
+    "server_cpu_ns": 500_000_000,
+    "server_user_us": 100_000,
+    "server_system_us": 400_000,
+    "server_minflt": 64_000,
+    "server_majflt": 0,
+    "server_nvcsw": 5_500,
+    "server_nivcsw": 10,
+    "server_unseen_switches": 3,
+    "server_rss_bytes": 4096,
+    "server_peak_bytes": 8192,
+    "driver_user_us": 300,
+    "driver_system_us": 700,
+}
+
+
+def values(facts: dict[str, int], output: bytes = b"1000/2 90", drive: Drive = DRIVE) -> dict[str, float]:
+    return {sample.metric: sample.values[0] for sample in server_samples(drive, facts, output)}
+
+
+def test_each_metric() -> None:
+    assert values(FACTS) == {
+        "requests": 500.0,
+        "cpu_per_request": 500_000.0,
+        "latency_p99": 90_000.0,
+        "user_per_request": 100_000.0,
+        "system_per_request": 400_000.0,
+        "requests_per_cpu_s": 2000.0,
+        "peak": 8192.0,
+        "resident": 4096.0,
+        "minflt_per_request": 64.0,
+        "majflt_per_request": 0.0,
+        "nvcsw_per_request": 5.5,
+        "nivcsw_per_request": 0.01,
+        "driver_cpu_per_request": 1000.0,
+    }
+
+
+def test_samples_are_those_of_the_metrics_in_their_order() -> None:
+    assert list(values(FACTS)) == [metric.name for metric in server_metrics(DRIVE)]
+
+
+def test_directions() -> None:
+    better = {metric.name: metric.better for metric in server_metrics(DRIVE)}
+    higher = {name for name, direction in better.items() if direction is Direction.HIGHER}
+    neither = {name for name, direction in better.items() if direction is Direction.NEITHER}
+    assert higher == {"requests", "requests_per_cpu_s"}
+    assert neither == {"nivcsw_per_request", "driver_cpu_per_request"}
+
+
+def test_at_a_constant_rate_the_cost_leads_and_not_the_rate() -> None:
+    paced = Drive(command=("swapstone-pace",), reader="swapstone-pace")
+    assert [metric.name for metric in server_metrics(DRIVE) if metric.leads] == ["requests"]
+    assert [metric.name for metric in server_metrics(paced) if metric.leads] == ["cpu_per_request"]
+
+
+def test_what_is_not_known_is_left_out() -> None:
+    assert set(values({})) == {"requests", "latency_p99"}
+
+
+def test_switches_of_threads_that_ended_make_their_count_unknown() -> None:
+    seen = FACTS["server_nvcsw"] + FACTS["server_nivcsw"]
+    bound = int(0.05 * seen + 100)
+    assert "nvcsw_per_request" in values({**FACTS, "server_unseen_switches": bound})
+    found = values({**FACTS, "server_unseen_switches": bound + 1})
+    assert {"nvcsw_per_request", "nivcsw_per_request"}.isdisjoint(found)
+    assert "minflt_per_request" in found
+
+
+def test_a_rate_alone_counts_over_the_time_that_the_driver_ran() -> None:
+    rate = Drive(command=("x",), reader=r"regex:(?P<per_second>\d+)")
+    assert values(FACTS, b"100", rate)["cpu_per_request"] == pytest.approx(500_000_000 / 210)
+
+
+def test_nothing_at_all_is_no_measurement() -> None:
+    check_whole((Sample(metric="requests", values=(1.0,)),))
+    with pytest.raises(WireError, match="Neither requests nor"):
+        check_whole((Sample(metric="peak", values=(1.0,)),))
