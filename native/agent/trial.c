@@ -360,8 +360,10 @@ static bool open_output(struct output *output, int fd) {
 }
 
 static void close_output(struct output *output) {
-    if (!output->bytes)
+    if (!output->bytes) {
+        output->fd = -1; /* none was opened: 0 would be standard input */
         return;
+    }
     if (output->fd >= 0)
         port_close(output->fd);
     port_unmap(output->bytes, output->limit + 1);
