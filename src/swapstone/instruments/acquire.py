@@ -25,7 +25,7 @@ from swapstone.targets import TargetError
 
 Measure = Callable[[Subject, Known], Instrumented]
 
-INSTRUMENTS: Mapping[str, Measure] = {
+INSTRUMENTS: dict[str, Measure] = {
     oncpu.NAME: oncpu.measure,
     offcpu.NAME: offcpu.measure,
     syscalls.NAME: syscalls.measure,

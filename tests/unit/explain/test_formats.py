@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
 
 from swapstone.explain import difference, folded, folded_difference, load_classes, speedscope
 from swapstone.model import KERNEL, OWN_OBJECT, Frame, Profile, Stack
@@ -70,3 +75,23 @@ def test_the_page_holds_both_sides_and_lets_no_name_out_of_its_data() -> None:
     }
     assert "system calls munmap" in data["kinds"]
     assert not re.search(r"https?://", page)
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no browser")
+def test_a_browser_draws_both_sides(tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(flame.page("t", BEFORE, AFTER, load_classes()))
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dump-dom")
+    drawn = subprocess.run(
+        [str(CHROMIUM), *flags, file.as_uri()], capture_output=True, text=True, check=True, timeout=120
+    ).stdout
+    labels = re.findall(r'aria-label="([^"]*)"', drawn)
+    assert sum("on the candidate only" in label for label in labels) == 2
+    assert sum("on the baseline only" in label for label in labels) == 1
+    assert any(
+        label.startswith("main; baseline 60.0 ns, candidate 370 ns, +310 ns in one operation") for label in labels
+    )
