@@ -9,6 +9,7 @@ import webbrowser
 from pathlib import Path
 
 import click
+import msgspec
 
 from swapstone.cli import explainkept
 from swapstone.cli.analysing import analyse_record
@@ -17,12 +18,13 @@ from swapstone.explain import explain as explain_seen
 from swapstone.explain import load_classes
 from swapstone.instruments import INSTRUMENTS, acquire
 from swapstone.instruments.rows import Asking, asked_for, check_host, ledger_metric
-from swapstone.model import Analysis, Comparison, Place, Seen, UserError, Verdict
+from swapstone.model import Analysis, Comparison, Missing, Place, Seen, UserError, Verdict
 from swapstone.record import RecordView, find_record, load
 from swapstone.report import explained
 from swapstone.run import prepare
 from swapstone.targets import open_target
 
+LEFT_OUT = "it was left out by --without"
 _SAID = {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}
 
 
@@ -190,7 +192,7 @@ def _seen(view: RecordView, row: Comparison, *, again: bool, without: tuple[str,
     )
     folder = explainkept.folder_of(view, place)
     kept = None if again or without else explainkept.read(folder, view)
-    if kept is not None:
+    if kept is not None and not any(each.reason == LEFT_OUT for each in kept.missing):
         return folder, kept
     check_host(view.experiment, row.load)
     if view.manifest is None:
@@ -203,6 +205,8 @@ def _seen(view: RecordView, row: Comparison, *, again: bool, without: tuple[str,
         pair = asked_for(asking, row)
         only = [name for name in INSTRUMENTS if name not in without]
         seen = acquire(place, row.metric.unit, ledger_metric(row), pair, _tell, only=only)
+    left_out = tuple(Missing(instrument=name, reason=LEFT_OUT) for name in without)
+    seen = msgspec.structs.replace(seen, differs=row.verdict in _SAID, missing=(*seen.missing, *left_out))
     explainkept.keep(folder, view, seen)
     return folder, seen
 

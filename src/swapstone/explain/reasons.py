@@ -100,6 +100,8 @@ def _sides(seen: Seen, split: Ledger | None) -> _Pair:
 
 def _findings(seen: Seen, split: Ledger | None, counts: tuple[Count, ...], classes: Classes) -> tuple[Finding, ...]:
     pair = _sides(seen, split)
+    if not seen.differs:
+        return ()
     if split is None:
         return _from_counts(pair, counts)
     if not split.difference:
@@ -265,6 +267,11 @@ def _paragraph(seen: Seen, split: Ledger | None, findings: tuple[Finding, ...]) 
     pair = _sides(seen, split)
     slow, fast = short(pair.slow.variant), short(pair.fast.variant)
     work = seen.place.workload
+    if not seen.differs:
+        return (
+            f"{work}, {seen.place.metric}: the record does not say that {seen.place.candidate} differs from {seen.place.baseline}, so there "
+            "is nothing to give reasons for. Counts and ledger follow all the same; shares of a difference that may be none mean nothing."
+        )
     if split is None:
         head = f"{work}: no profile could be had, so the time is not split."
         more = "; ".join(finding.sentence for finding in findings[:3])

@@ -42,6 +42,9 @@ _ALLOCATING: dict[str, tuple[int, ...]] = {
 _COPYING = re.compile(r"^(?:__)?(memcpy|memmove|mempcpy|memset)(?:_(?!chk)(?:[a-z0-9_]+))?$")
 _FIELD = re.compile(r"(\w+)=(0x[0-9a-f]+|\d+)")
 _MOST_COPIES = 60
+LARGEST = 1 << 40
+"""A larger size is none: the function has another first argument there, as parts of a C library's assembler have."""
+
 BOUNDS = (128, 1024, 8192, 131_071)
 """Upper ends of the classes of sizes; what is beyond the last is what both C libraries map with a call of its own, as they come."""
 
@@ -168,7 +171,9 @@ def _counted(
         size = 1
         for number in probe.arguments:
             size *= values.get(f"a{number}", 0)
-        if probe.kind != "allocation":
+        if size > LARGEST:
+            amounts["copies", f"calls that {probe.kind} memory, of a size that can't be read"] += 1
+        elif probe.kind != "allocation":
             amounts["copies", f"calls that {probe.kind} memory"] += 1
             amounts["copies", f"bytes {'copied' if probe.kind == 'copy' else 'set'}"] += size
         elif caller.symbol not in _ALLOCATING:  # one allocating function that calls another is one allocation

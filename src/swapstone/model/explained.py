@@ -168,6 +168,7 @@ class Seen(Noun, frozen=True, kw_only=True):
         references: baseline, then candidate.
         runs: under instruments.
         missing: instruments that gave nothing.
+        differs: whether the record says that the row differs; where it doesn't, there is nothing to give reasons for.
     """
 
     place: Place
@@ -176,6 +177,7 @@ class Seen(Noun, frozen=True, kw_only=True):
     references: tuple[Reference, Reference]
     runs: tuple[Instrumented, ...]
     missing: tuple[Missing, ...]
+    differs: bool = True
 
 
 class Count(Noun, frozen=True, kw_only=True):

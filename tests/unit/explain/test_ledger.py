@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from swapstone.explain import explain, load_classes
@@ -205,6 +206,13 @@ def test_large_buffers_that_are_mapped_one_by_one_are_told() -> None:
     said = "2 such buffers, 2 mmap, 2 munmap and 64 page faults in an operation with musl, against 0 mmap and 0 page faults with glibc"
     assert said in explain(both, CLASSES).paragraph
     assert "such buffers" not in explain(ONE_THREAD, CLASSES).paragraph
+
+
+def test_a_row_that_does_not_differ_gets_no_reasons() -> None:
+    found = explain(msgspec.structs.replace(ONE_THREAD, differs=False), CLASSES)
+    assert found.findings == ()
+    assert "is nothing to give reasons for" in found.paragraph
+    assert found.ledger is not None and found.counts == ()
 
 
 def test_runs_that_are_not_repeated_are_a_caveat() -> None:
