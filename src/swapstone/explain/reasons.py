@@ -269,8 +269,9 @@ def _paragraph(seen: Seen, split: Ledger | None, findings: tuple[Finding, ...]) 
     work = seen.place.workload
     if not seen.differs:
         return (
-            f"{work}, {seen.place.metric}: the record does not say that {seen.place.candidate} differs from {seen.place.baseline}, so there "
-            "is nothing to give reasons for. Counts and ledger follow all the same; shares of a difference that may be none mean nothing."
+            f"{work}, {seen.place.metric}: the record does not say that {seen.place.candidate} differs from {seen.place.baseline}, "
+            "so there is nothing to give reasons for. Counts and ledger follow all the same; shares of a difference that may be none "
+            "mean nothing."
         )
     if split is None:
         head = f"{work}: no profile could be had, so the time is not split."

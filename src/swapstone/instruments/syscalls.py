@@ -23,6 +23,9 @@ from swapstone.model import KERNEL, Amount, Frame, Instrumented, UnavailableErro
 NAME = "syscalls"
 WORK_NS = 0.3e9
 STACK_BYTES = 1024
+MOST_STACKS = 20_000
+"""With more calls than this they are counted without stacks."""
+
 _EVENT = "raw_syscalls:sys_enter"
 _NUMBER = re.compile(r"NR (-?\d+) ")
 _DEFINE = re.compile(r"#define __NR_(\w+) (\d+)")
@@ -66,9 +69,9 @@ def measure(subject: Subject, known: Known) -> Instrumented:
 
 def _by_tracepoints(subject: Subject, known: Known) -> Instrumented:
     options: tuple[str, ...] = ("-e", _EVENT, "-c", "1", "-m", "8192")
-    recording = record(subject, (*options, "--call-graph", f"dwarf,{STACK_BYTES}"), known.folder, tracepoints=True)
-    if recording.lost:  # without stacks there is room for ten times as many
-        recording = record(subject, options, known.folder, tracepoints=True)
+    recording = record(subject, options, known.folder, tracepoints=True)
+    if len(recording.events) < MOST_STACKS:  # reading a stack takes a hundred times as long as reading a call
+        recording = record(subject, (*options, "--call-graph", f"dwarf,{STACK_BYTES}"), known.folder, tracepoints=True)
     namer, adder, counted = Namer(subject), Adder(), collections.Counter[str]()
     known_names = names()
     for event in recording.events:

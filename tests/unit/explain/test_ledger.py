@@ -211,7 +211,7 @@ def test_large_buffers_that_are_mapped_one_by_one_are_told() -> None:
 def test_a_row_that_does_not_differ_gets_no_reasons() -> None:
     found = explain(msgspec.structs.replace(ONE_THREAD, differs=False), CLASSES)
     assert found.findings == ()
-    assert "is nothing to give reasons for" in found.paragraph
+    assert "there is nothing to give reasons for" in found.paragraph
     assert found.ledger is not None and found.counts == ()
 
 
