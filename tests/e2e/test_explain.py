@@ -148,7 +148,7 @@ def test_planted_causes_are_named_first(tmp_path: Path) -> None:
     for name in PLANTED:
         folder = tmp_path / name.replace(" ", "-")
         folder.mkdir()
-        swapstone(folder, "compare", "--blocks", "6", "--out", str(folder / "r"), *planted(folder, name))
+        swapstone(folder, "compare", "--blocks", "12", "--out", str(folder / "r"), *planted(folder, name))
         found = explained(folder, METRIC.get(name, "cpu"), "--only", "*", *QUICK)["explanation"]
         first, ledger = found["findings"][0], found["ledger"]
         whole = ledger["candidate"] - ledger["baseline"]
