@@ -23,7 +23,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "targets": {"model", "wire", "factors"},
     "compare": {"model", "stats", "record"},
     "run": {"model", "wire", "factors", "workloads", "record", "plan", "build", "targets"},
-    "report": {"model", "compare", "published", "record"},
+    "instruments": {"model", "wire", "factors", "workloads", "record", "plan", "build", "targets", "run"},
+    "explain": {"model", "compare", "record"},
+    "report": {"model", "compare", "published", "record", "explain"},
 }
 
 

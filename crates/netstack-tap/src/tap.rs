@@ -143,13 +143,15 @@ impl Tap {
     /// Choose where a frame stays while the stack holds it. `None`: there is no room, and `read` is kept for the next one.
     fn settle(&mut self, mut read: Buffer, size: usize) -> Option<Buffer> {
         let scarce = self.large.in_use() * 2 > self.most_large;
-        if scarce && size <= SMALL && self.large.size() > SMALL {
-            if let Some(mut small) = self.small.take() {
-                small.narrow(0..size);
-                small.copy_from_slice(&read[..size]);
-                self.next = Some(read);
-                return Some(small);
-            }
+        if scarce
+            && size <= SMALL
+            && self.large.size() > SMALL
+            && let Some(mut small) = self.small.take()
+        {
+            small.narrow(0..size);
+            small.copy_from_slice(&read[..size]);
+            self.next = Some(read);
+            return Some(small);
         }
         // The last buffer is never given away: something has to be read into, or the wait for frames would not wait.
         self.next = self.large.take();

@@ -10,6 +10,7 @@ from swapstone.build.native import (
     Built,
     build_empty,
     build_layouts,
+    build_whole,
     build_workload,
     c_library_version,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "build_empty",
     "build_layouts",
     "build_packaged",
+    "build_whole",
     "build_workload",
     "built_for",
     "c_library_version",

@@ -75,6 +75,33 @@ def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False
     return _build(_job(workload, recipe, relinked=relinked))
 
 
+def build_whole(workload: Workload, recipe: Recipe, folder: Path, *, like: str) -> Path | None:
+    """Build a workload once more and keep its symbols: names for the addresses of the stripped program, which alone is run.
+
+    Args:
+        workload: names the source.
+        recipe: compiler and flags, as the program was built with.
+        folder: where it goes; made.
+        like: path of the stripped program.
+
+    Returns:
+        The file with symbols; None where stripping it does not give the same bytes as the program has, or where it doesn't build.
+    """
+    try:
+        job = _job(workload, recipe, relinked=False)
+        folder.mkdir(parents=True, exist_ok=True)
+        whole, stripped = folder / "whole", folder / "stripped"
+        run_compiler(
+            [*recipe.command, *recipe.cflags, *_objects(job, folder), "-o", str(whole), *recipe.ldflags, *job.libraries]
+        )
+        run_compiler(
+            [strip_command(recipe), "--strip-all", f"--remove-section={RECORDED}", "-o", str(stripped), str(whole)]
+        )
+        return whole if stripped.read_bytes() == Path(like).read_bytes() else None
+    except (UserError, OSError):
+        return None
+
+
 def build_layouts(workload: Workload, recipe: Recipe, seeds: Sequence[str]) -> tuple[Built, ...]:
     """Build several links of one workload: the same code with its functions and objects in other orders, at other offsets.
 

@@ -20,6 +20,11 @@ EXIT_BUG, EXIT_USER, EXIT_INTERRUPT = 1, 2, 130
 COMMANDS = {
     "compare": ("compare", "Compare levels of a factor and say what may be believed."),
     "study": ("study", "Run one of the experiments that Swapstone ships."),
+    "explain": (
+        "explain",
+        "Run a row's two variants under instruments and say what the difference is consistent with.",
+    ),
+    "profile": ("explain", "Write a row's flame graphs, and their difference."),
     "show": ("show", "Print a record's table again."),
     "report": ("show", "Write a record's report as HTML or Markdown."),
     "export": ("show", "Write a record's figures for other tools."),

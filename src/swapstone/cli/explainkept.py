@@ -1,0 +1,163 @@
+"""What `explain` keeps beside a record: the evidence with its manifest, and what was made of it."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from swapstone import __version__
+from swapstone.explain import Classes, folded, folded_difference, speedscope
+from swapstone.explain.ledger import run_of
+from swapstone.model import Explanation, Noun, Place, Profile, Seen, UserError
+from swapstone.record import RecordView
+from swapstone.report import explained, flame
+
+FOLDER = "explain"
+SEEN, MANIFEST = "seen.json", "manifest.json"
+KINDS = ("on-cpu", "off-cpu", "allocations", "syscalls")
+SIDES = ("baseline", "candidate")
+
+
+class KeptRun(Noun, frozen=True, kw_only=True):
+    """One run under an instrument, as the manifest lists it."""
+
+    instrument: str
+    tool: str
+    variant: str
+    command: str
+    operations: float
+    overhead: float | None
+
+
+class KeptManifest(Noun, frozen=True, kw_only=True):
+    """What was run, and with what, to explain a row. None of these runs is among the record's trials.
+
+    Attributes:
+        record: its identity.
+        chain: of its last run: a record that went on is explained anew.
+        swapstone, created: by which version, and when.
+        place: the row.
+        programs: pairs (variant, SHA-256 of the file that ran).
+        seen: SHA-256 of `SEEN`.
+        runs: each variant under each instrument.
+    """
+
+    record: str
+    chain: str
+    swapstone: str
+    created: str
+    place: Place
+    programs: tuple[tuple[str, str], ...]
+    seen: str
+    runs: tuple[KeptRun, ...]
+
+
+def folder_of(view: RecordView, place: Place) -> Path:
+    """Return the folder of a row's evidence."""
+    text = f"{place.workload}-{place.metric}-{place.candidate}"
+    slug = re.sub(r"[^A-Za-z0-9=,._-]+", "-", text).strip("-")[:80]
+    return view.path / FOLDER / f"{slug}-{place.digest()[:6]}"
+
+
+def read(folder: Path, view: RecordView) -> Seen | None:
+    """Return the evidence that was kept for a row; None where there is none, or it is of an earlier state of the record."""
+    try:
+        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=KeptManifest)
+        data = (folder / SEEN).read_bytes()
+    except (OSError, msgspec.DecodeError):
+        return None
+    if manifest.chain != view.last_chain or manifest.seen != hashlib.sha256(data).hexdigest():
+        return None
+    try:
+        return msgspec.json.decode(data, type=Seen)
+    except msgspec.DecodeError:
+        return None
+
+
+def keep(folder: Path, view: RecordView, seen: Seen) -> None:
+    """Write the evidence down.
+
+    Raises:
+        UserError: the record's folder can't be written.
+    """
+    data = seen.encoded()
+    manifest = KeptManifest(
+        record=view.meta.id,
+        chain=view.last_chain,
+        swapstone=__version__,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        place=seen.place,
+        programs=tuple((side.variant, side.program_sha256) for side in seen.references),
+        seen=hashlib.sha256(data).hexdigest(),
+        runs=tuple(
+            KeptRun(
+                instrument=run.instrument,
+                tool=run.tool,
+                variant=run.variant,
+                command=run.command,
+                operations=run.operations,
+                overhead=run.overhead,
+            )
+            for run in seen.runs
+        ),
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in folder.iterdir():
+            old.unlink()
+        (folder / SEEN).write_bytes(data)
+        (folder / MANIFEST).write_bytes(msgspec.json.format(manifest.encoded(), indent=1))
+    except OSError as error:
+        raise UserError(
+            f"{folder} can't be written: {error.strerror}.", "Copy the record to where you may write."
+        ) from error
+
+
+def write(folder: Path, seen: Seen, explanation: Explanation, classes: Classes) -> list[Path]:
+    """Write everything that can be computed from the evidence, and return the files."""
+    written = []
+    for name, content in _files(seen, explanation, classes):
+        path = folder / name
+        path.write_text(content, encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def _files(seen: Seen, explanation: Explanation, classes: Classes) -> Iterator[tuple[str, str]]:
+    yield "explanation.json", explained.to_json(seen, explanation)
+    yield "explanation.md", explained.markdown(seen, explanation)
+    pages = []
+    for kind in KINDS:
+        pair = profiles(seen, kind)
+        for side, reference, profile in zip(SIDES, seen.references, pair, strict=True):
+            if profile is not None and profile.stacks:
+                title = f"{kind} {seen.place.workload} {reference.variant}"
+                yield f"{kind}-{side}.folded", folded(profile)
+                yield f"{kind}-{side}.speedscope.json", speedscope(profile, title)
+                yield f"{kind}-{side}.html", flame.page(title, profile, None, classes)
+        before, after = pair
+        if before is not None and after is not None and (before.stacks or after.stacks):
+            title = f"{kind} {seen.place.workload}: {seen.references[1].variant} against {seen.references[0].variant}"
+            yield f"{kind}-difference.folded", folded_difference(before, after)
+            yield f"{kind}-difference.html", flame.page(title, before, after, classes)
+            pages.append((f"{kind}-difference.html", kind))
+    yield "explanation.html", explained.html(seen, explanation, pages)
+
+
+def profiles(seen: Seen, kind: str) -> tuple[Profile | None, Profile | None]:
+    """Return both sides' profiles of a kind. A side that was looked at and has no such stack has an empty one."""
+    found: list[Profile | None] = []
+    for reference in seen.references:
+        run = run_of(seen, kind, reference.variant)
+        if run is None:
+            found.append(None)
+        else:
+            unit = {"allocations": "B", "syscalls": "1"}.get(kind, "ns")
+            empty = Profile(kind=kind, unit=unit, operations=run.operations, frames=(), stacks=())
+            found.append(run.profile or (None if run.notes and "strace" in run.notes[0] else empty))
+    return found[0], found[1]

@@ -1,0 +1,119 @@
+"""Functions of a stripped shared library, found by their code in the static archive that was built beside it.
+
+A distribution strips the shared library, but not the archive: its objects still name their static functions. Where both were compiled
+alike (Debian's musl is), an object's code lies in the library byte for byte, but for what the linker filled in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+_MAGIC = b"!<arch>\n"
+_HEADER = 60
+_EXECUTABLE = 4  # SHF_EXECINSTR
+_FILLED = 4  # bytes that a relocation of code fills in; none is longer on the processors here
+_SHORTEST = 8  # bytes in a row that must be the object's own, or a match says nothing
+
+
+def digest_of(*paths: Path) -> str:
+    """Return a digest of some files' content and of this method's version."""
+    digest = hashlib.sha256(b"swapstone-archive 1")
+    for path in paths:
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:32]
+
+
+def members(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield name and content of each member of an archive (ar's common format, GNU's long names)."""
+    if not data.startswith(_MAGIC):
+        return
+    at, names = len(_MAGIC), b""
+    while at + _HEADER <= len(data):
+        name, size = data[at : at + 16].strip(), int(data[at + 48 : at + 58])
+        content = data[at + _HEADER : at + _HEADER + size]
+        at += _HEADER + size + (size & 1)
+        if name == b"//":
+            names = content
+        elif name != b"/":
+            if name.startswith(b"/"):
+                begin = int(name[1:])
+                name = names[begin : names.index(b"/", begin)]
+            yield name.decode(errors="replace").rstrip("/"), content
+
+
+def matches(library: Path, companion: Path) -> list[tuple[int, int, str]]:
+    """Find the functions of an archive's objects in a library.
+
+    Returns:
+        Triples (address, size, name). A piece of code that lies in the library more than once, or not at all, is left out.
+    """
+    with library.open("rb") as file:
+        text = ELFFile(file).get_section_by_name(".text")
+        if text is None:
+            return []
+        code, base = text.data(), int(text["sh_addr"])
+    found: list[tuple[int, int, str]] = []
+    for _, content in members(companion.read_bytes()):
+        try:
+            found += _of_object(ELFFile(io.BytesIO(content)), code, base)
+        except ELFError:
+            continue
+    return sorted(set(found))
+
+
+def _of_object(elf: Any, code: bytes, base: int) -> list[tuple[int, int, str]]:  # noqa: ANN401 - pyelftools ships no usable types
+    symbols = elf.get_section_by_name(".symtab")
+    sections = list(elf.iter_sections())
+    found: list[tuple[int, int, str]] = []
+    for number, section in enumerate(sections):
+        if symbols is None or section["sh_type"] != "SHT_PROGBITS" or not section["sh_flags"] & _EXECUTABLE:
+            continue
+        own = section.data()
+        at = _only_place(own, _filled(sections, number, len(own)), code)
+        if at is not None:
+            found += [
+                (base + at + one["st_value"], one["st_size"], one.name)
+                for one in symbols.iter_symbols()
+                if one["st_shndx"] == number and one["st_info"]["type"] == "STT_FUNC"
+            ]
+    return found
+
+
+def _filled(sections: list[Any], number: int, length: int) -> list[tuple[int, int]]:
+    """Return the stretches of a section that the linker leaves as they are."""
+    holes = sorted(
+        entry["r_offset"]
+        for section in sections
+        if section["sh_type"] in {"SHT_RELA", "SHT_REL"} and section["sh_info"] == number
+        for entry in section.iter_relocations()
+    )
+    kept, begin = [], 0
+    for hole in holes:
+        if hole > begin:
+            kept.append((begin, hole))
+        begin = max(begin, hole + _FILLED)
+    if begin < length:
+        kept.append((begin, length))
+    return kept
+
+
+def _only_place(own: bytes, kept: list[tuple[int, int]], code: bytes) -> int | None:
+    """Return where a section lies in the library, if it is in exactly one place."""
+    begin, end = max(kept, key=lambda piece: piece[1] - piece[0], default=(0, 0))
+    if end - begin < _SHORTEST:
+        return None
+    places: list[int] = []
+    at = code.find(own[begin:end])
+    while at >= 0 and len(places) < 2:
+        start = at - begin
+        if start >= 0 and all(code[start + one : start + other] == own[one:other] for one, other in kept):
+            places.append(start)
+        at = code.find(own[begin:end], at + 1)
+    return places[0] if len(places) == 1 else None

@@ -1,0 +1,229 @@
+"""Allocations by size and bytes copied: breakpoints that the kernel puts on the functions of the C library and the allocator (uprobes).
+
+They work for programs that are linked dynamically and statically, with any C library, as long as the functions have symbols: their own,
+a debug file's, or those of the static archive beside a stripped musl.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import dataclasses
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from swapstone.instruments import able
+from swapstone.instruments.base import Known, operations_in, result
+from swapstone.instruments.namer import UNKNOWN, Namer
+from swapstone.instruments.perf import Recording, lost_note, need, record
+from swapstone.instruments.script import Event, mapped
+from swapstone.instruments.stacks import Adder
+from swapstone.instruments.subject import Subject
+from swapstone.instruments.symbols import Table
+from swapstone.model import Amount, Frame, Instrumented, UnavailableError
+
+NAME = "allocations"
+WORK_NS = 0.1e9
+_ARGUMENTS = {"x86_64": ("%di", "%si", "%dx", "+0(%sp)"), "aarch64": ("%x0", "%x1", "%x2", "%x30")}
+"""Where a processor's calling convention puts the first three arguments, and where the caller is found at a function's entry."""
+
+_ALLOCATING: dict[str, tuple[int, ...]] = {
+    "malloc": (0,),
+    "calloc": (0, 1),
+    "realloc": (1,),
+    "aligned_alloc": (1,),
+    "memalign": (1,),
+    "posix_memalign": (2,),
+}
+"""Which arguments of each function, multiplied, are the size that is asked for."""
+
+_COPYING = re.compile(r"^(?:__)?(memcpy|memmove|mempcpy|memset)(?:_(?!chk)(?:[a-z0-9_]+))?$")
+_FIELD = re.compile(r"(\w+)=(0x[0-9a-f]+|\d+)")
+_MOST_COPIES = 60
+LARGEST = 1 << 40
+"""A larger size is none: the function has another first argument there, as parts of a C library's assembler have."""
+
+BOUNDS = (128, 1024, 8192, 131_071)
+"""Upper ends of the classes of sizes; what is beyond the last is what both C libraries map with a call of its own, as they come."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Probe:
+    """A breakpoint: its event's name, the function, what it counts, the file, the offset in it, the arguments to read."""
+
+    event: str
+    function: str
+    kind: str
+    path: str
+    offset: int
+    arguments: tuple[int, ...]
+
+    def definition(self, group: str, registers: tuple[str, ...]) -> str:
+        """Return the line that makes it, in tracefs's language."""
+        fields = [f"a{number}={registers[number]}:u64" for number in self.arguments]
+        return " ".join(
+            (f"p:{group}/{self.event}", f"{self.path}:{self.offset:#x}", *fields, f"caller={registers[3]}:x64")
+        )
+
+
+def size_class(size: int) -> str:
+    """Return the class of a size, in words."""
+    at = bisect.bisect_left(BOUNDS, size)
+    if at == len(BOUNDS):
+        return f"{BOUNDS[-1] + 1} B or more"
+    return f"{BOUNDS[at - 1] + 1 if at else 0} to {BOUNDS[at]} B"
+
+
+def probes(subject: Subject, known: Known, namer: Namer) -> list[Probe]:
+    """Find the functions to watch.
+
+    Raises:
+        UnavailableError: malloc is nowhere to be found.
+    """
+    program = str(Path(subject.program).resolve())
+    paths = list(dict.fromkeys((program, *known.preload, *known.objects)))
+    tables = {path: table for path in paths if (table := namer.table(path)) is not None}
+    found: list[Probe] = []
+    for function in (*_ALLOCATING, "free"):
+        place = _first(tables, function)
+        if place is not None:
+            kind = "free" if function == "free" else "allocation"
+            found.append(Probe(f"f{len(found)}", function, kind, *place, _ALLOCATING.get(function, ())))
+    if not any(probe.function == "malloc" for probe in found):
+        raise UnavailableError("No mapped file has a symbol malloc", "don't strip the program, or link it dynamically")
+    return found + _copies(tables, len(found))
+
+
+def _first(tables: Mapping[str, Table], function: str) -> tuple[str, int] | None:
+    for path, table in tables.items():
+        address = table.address(function)
+        if address is not None:
+            return path, table.offset_of(address)
+    return None
+
+
+def _copies(tables: Mapping[str, Table], count: int) -> list[Probe]:
+    """Return probes on every copying function: an x86 C library has several of each and chooses when it starts."""
+    found: list[Probe] = []
+    seen: set[tuple[str, int]] = set()
+    for path, table in tables.items():
+        for symbol in table.symbols:
+            hit = _COPYING.match(symbol.name)
+            offset = table.offset_of(symbol.address)
+            if hit and not symbol.resolver and (path, offset) not in seen and len(found) < _MOST_COPIES:
+                seen.add((path, offset))
+                kind = "set" if hit[1] == "memset" else "copy"
+                found.append(Probe(f"f{count + len(found)}", hit[1], kind, path, offset, (2,)))
+    return found
+
+
+def measure(subject: Subject, known: Known) -> Instrumented:
+    """Count a run's allocations by size, and the bytes that it copies and sets.
+
+    Raises:
+        UnavailableError: the kernel has no uprobes for us, or the functions have no symbols.
+        UserError: the run failed.
+    """
+    registers = _ARGUMENTS.get(os.uname().machine)
+    if registers is None:
+        raise UnavailableError(f"where {os.uname().machine} puts its arguments is not known here")
+    wrapper = need(tracepoints=True)
+    if os.geteuid() != 0:
+        raise UnavailableError("Breakpoints on functions (uprobes) need root", "run it as root")
+    subject = known.passes_for(subject, WORK_NS)
+    namer = Namer(subject)
+    chosen = probes(subject, known, namer)
+    group = f"swapstone_{os.getpid()}"
+    before = (*wrapper, "sh", "-c", _SCRIPT, group, "\n".join(probe.definition(group, registers) for probe in chosen))
+    options = [part for probe in chosen for part in ("-e", f"{group}:{probe.event}")]
+    recording = record(subject, (*options, "-m", "16384"), known.folder, tracepoints=True, before=before)
+    by_event = {f"{group}:{probe.event}": probe for probe in chosen}
+    return _counted(subject, known, namer, recording, by_event)
+
+
+_SCRIPT = f"""set -f
+printf '%s\\n' "$1" >> {able.TRACING}/uprobe_events || exit 97
+definitions=$1
+shift
+"$@"
+status=$?
+printf '%s\\n' "$definitions" | sed 's/^p:\\([^ ]*\\) .*/-:\\1/' | while read -r line; do
+    echo "$line" >> {able.TRACING}/uprobe_events
+done
+exit $status
+"""
+
+
+def _counted(
+    subject: Subject, known: Known, namer: Namer, recording: Recording, by_event: Mapping[str, Probe]
+) -> Instrumented:
+    callers = _Callers(namer, recording)
+    amounts: collections.Counter[tuple[str, str]] = collections.Counter()
+    adder = Adder()
+    for event, probe in _hits(recording, by_event):
+        values = {name: int(text, 0) for name, text in _FIELD.findall(event.trace)}
+        caller = callers.frame(values.get("caller", 0))
+        if probe.kind == "free":
+            amounts["allocations", "free"] += 1
+            continue
+        size = 1
+        for number in probe.arguments:
+            size *= values.get(f"a{number}", 0)
+        if size > LARGEST:
+            amounts["copies", f"calls that {probe.kind} memory, of a size that can't be read"] += 1
+        elif probe.kind != "allocation":
+            amounts["copies", f"calls that {probe.kind} memory"] += 1
+            amounts["copies", f"bytes {'copied' if probe.kind == 'copy' else 'set'}"] += size
+        elif caller.symbol not in _ALLOCATING:  # one allocating function that calls another is one allocation
+            amounts["allocations", f"of {size_class(size)}"] += 1
+            amounts["allocations", "bytes asked for"] += size
+            adder.add(
+                (
+                    caller,
+                    Frame(symbol=probe.function, object=namer.object_of(probe.path)),
+                    Frame(symbol=size_class(size), object=""),
+                ),
+                size,
+            )
+    operations = operations_in(recording, subject)
+    found = tuple(
+        Amount(group=group, name=name, value=value / operations) for (group, name), value in sorted(amounts.items())
+    )
+    notes = (
+        "stacks are the caller and the function; calls inside a library that use no name of its own are not seen",
+        *lost_note(recording, by_event),
+    )
+    profile = adder.profile(NAME, "B", operations, notes)
+    return result(NAME, subject, known, recording, amounts=found, profile=profile, notes=notes)
+
+
+def _hits(recording: Recording, by_event: Mapping[str, Probe]) -> Iterator[tuple[Event, Probe]]:
+    for event in recording.events:
+        probe = by_event.get(event.what)
+        if probe and event.pid != recording.windows.pid and recording.windows.holds(event.time_ns):
+            yield event, probe
+
+
+class _Callers:
+    """Names the functions that hold return addresses, by what was mapped; forked processes share their parent's map."""
+
+    def __init__(self, namer: Namer, recording: Recording) -> None:
+        found = (mapped(event) for event in recording.events if event.what == "map")
+        self._maps = sorted((each for each in found if each is not None), key=lambda one: one.at)
+        self._starts = [each.at for each in self._maps]
+        self._namer = namer
+        self._kept: dict[int, Frame] = {}
+
+    def frame(self, address: int) -> Frame:
+        if address not in self._kept:
+            self._kept[address] = self._named(address)
+        return self._kept[address]
+
+    def _named(self, address: int) -> Frame:
+        at = bisect.bisect_right(self._starts, address) - 1
+        if at < 0 or address >= self._maps[at].at + self._maps[at].size:
+            return Frame(symbol=UNKNOWN, object="")
+        place = self._maps[at]
+        return self._namer.frame(address - place.at + place.offset, UNKNOWN, place.path)

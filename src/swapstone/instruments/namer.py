@@ -1,0 +1,52 @@
+"""From the addresses of a stack to frames."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from swapstone.instruments.script import Event
+from swapstone.instruments.subject import Subject
+from swapstone.instruments.symbols import Table, table_of
+from swapstone.model import KERNEL, OWN_OBJECT, Frame
+
+UNKNOWN = "[unknown]"
+
+
+class Namer:
+    """Names the frames of one subject's stacks.
+
+    Args:
+        subject: whose.
+    """
+
+    def __init__(self, subject: Subject) -> None:
+        self._program = str(Path(subject.program).resolve())
+        self._twin = subject.symbols
+        self.frame = functools.lru_cache(maxsize=1 << 16)(self._frame)
+
+    def stack(self, event: Event) -> tuple[Frame, ...]:
+        """Return an event's stack, the outermost frame first."""
+        return tuple(self.frame(*each) for each in reversed(event.stack))
+
+    def object_of(self, path: str) -> str:
+        """Return what frames in a file are said to be in."""
+        if path.startswith("[kernel") or path.endswith(".ko") or path == "[guest.kernel.kallsyms]":
+            return KERNEL
+        return OWN_OBJECT if path == self._program else Path(path).name
+
+    def table(self, path: str) -> Table | None:
+        """Return the functions of a mapped file."""
+        if path == self._program and self._twin is not None:
+            return table_of(self._twin)
+        return table_of(Path(path)) if path.startswith("/") else None
+
+    def _frame(self, offset: int, symbol: str, path: str) -> Frame:
+        where = self.object_of(path)
+        if where == KERNEL:
+            return Frame(symbol=symbol, object=KERNEL)
+        table = self.table(path)
+        own = table.name_at(table.address_of(offset)) if table else ""
+        # What perf calls a place in a stripped file is the nearest symbol before it, which may be another function.
+        fallback = symbol if table is None or not table.symbols else UNKNOWN
+        return Frame(symbol=(own or fallback).split("@@")[0], object=where)

@@ -1,0 +1,124 @@
+"""Recording with perf, and reading the recording."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from swapstone.instruments import able, script
+from swapstone.instruments.region import MARKER, Windows, windows
+from swapstone.instruments.script import Event
+from swapstone.instruments.start import Ended, run
+from swapstone.instruments.subject import Region, Subject
+from swapstone.model import UnavailableError, UserError
+
+COMM_BYTES = 15
+_DATA = "perf.data"
+_SCRIPT_S = 600
+
+
+@dataclasses.dataclass(frozen=True)
+class Recording:
+    """What perf recorded of a run.
+
+    Attributes:
+        events: ascending by time.
+        windows: where the work is.
+        ended: how the run ended.
+        lost: records that the kernel had no room for.
+        command: what was run, as one would type it.
+    """
+
+    events: list[Event]
+    windows: Windows
+    ended: Ended
+    lost: int
+    command: str
+
+
+def need(*, tracepoints: bool) -> tuple[str, ...]:
+    """Return the command that perf is started through.
+
+    Raises:
+        UnavailableError: perf can't be used here, or no tracepoints.
+    """
+    barrier = able.perf_barrier()
+    wrapper: tuple[str, ...] = ()
+    if barrier is None and tracepoints:
+        found = able.tracing_wrapper()
+        barrier, wrapper = (found, ()) if isinstance(found, able.Barrier) else (None, found)
+    if barrier is not None:
+        raise UnavailableError(barrier.reason, barrier.mend)
+    return wrapper
+
+
+def record(
+    subject: Subject, options: Sequence[str], folder: Path, *, tracepoints: bool = False, before: Sequence[str] = ()
+) -> Recording:
+    """Record a run.
+
+    Args:
+        subject: what to run.
+        options: of ``perf record``: events, stacks.
+        folder: scratch.
+        tracepoints: whether one of the events is a tracepoint.
+        before: what to start perf through instead of what `need` says.
+
+    Raises:
+        UnavailableError: it can't be done here.
+        UserError: the program, or perf, failed.
+    """
+    marked = subject.region is Region.PASSES
+    wrapper = tuple(before) or need(tracepoints=tracepoints or marked)
+    markers = ("-e", MARKER) if marked else ()
+    if subject.region is Region.DRIVEN:
+        markers = ("-k", "CLOCK_MONOTONIC")  # the clock by which the driver's start and end are noted
+    data = folder / _DATA
+    attached = (
+        ("-p", str(subject.pid), "--", "sleep", str(subject.seconds)) if subject.region is Region.ATTACHED else ("--",)
+    )
+    command = (*wrapper, "perf", "record", "-q", "-o", str(data), *options, *markers, *attached)
+    ended = run(command, subject, folder)
+    if (ended.status != 0 and ended.driven is None) or not data.is_file():
+        said = ended.stderr.strip().splitlines()[-1:] or ["nothing"]
+        raise UserError(f"perf record ended with status {ended.status}; its last words: {said[0][:200]}")
+    events = read(data)
+    data.unlink()
+    name = Path(subject.program).name[:COMM_BYTES]
+    where = (
+        Windows(((ended.driven.start_ns, ended.driven.end_ns),))
+        if ended.driven is not None
+        else windows(events, subject.region, name)
+    )
+    if not where.pieces:
+        raise UserError("The recording holds no sign of where the work begins and ends.")
+    lost = sum(int(event.trace) for event in events if event.what == "lost")
+    shown = " ".join(("perf", "record", *options, *markers, "--", *subject.request.arguments))
+    return Recording(events, where, ended, lost, shown)
+
+
+def read(data: Path) -> list[Event]:
+    """Read a recording.
+
+    Raises:
+        UserError: perf can't read it.
+    """
+    command = ("perf", "script", "-i", str(data), "-F", script.FIELDS, *script.FLAGS)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
+    ) as process:
+        assert process.stdout is not None
+        events = list(script.events(process.stdout))
+    if process.returncode != 0:
+        raise UserError(f"perf script ended with status {process.returncode}.")
+    return sorted(events, key=lambda event: event.time_ns)
+
+
+def lost_note(recording: Recording, of: Iterable[str]) -> tuple[str, ...]:
+    """Say how many records were lost, if any were."""
+    kept = sum(event.what in set(of) for event in recording.events)
+    if not recording.lost:
+        return ()
+    return (f"{recording.lost} records were lost beside {kept} that were kept: the kernel's buffer was full",)

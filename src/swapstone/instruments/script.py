@@ -1,0 +1,117 @@
+"""What `perf script` prints, decoded: samples with their stacks, switches, and what was mapped where."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator
+
+FIELDS = "comm,pid,tid,time,event,ip,sym,dso,trace"
+"""The fields that `events` expects: ``perf script -F``."""
+
+FLAGS = (
+    "--no-inline",
+    "--ns",
+    "--show-task-events",
+    "--show-mmap-events",
+    "--show-switch-events",
+    "--show-lost-events",
+)
+"""The other options that it expects."""
+
+_HEAD = re.compile(r"^\s*(?P<comm>.*?)\s+(?P<pid>-?\d+)/(?P<tid>-?\d+)\s+(?P<s>\d+)\.(?P<ns>\d{9}):\s+(?P<rest>.*)$")
+_EVENT = re.compile(r"^(?P<event>[\w.\-/]+(?::[\w.\-]+)?):\s*(?P<trace>.*)$")
+_FRAME = re.compile(r"^\s+(?P<ip>[0-9a-f]+)\s(?P<symbol>.*) \((?P<dso>[^()]*(?:\([^()]*\)[^()]*)*)\)$")
+_MAP = re.compile(
+    r"PERF_RECORD_MMAP2 \d+/\d+: \[0x(?P<at>[0-9a-f]+)\(0x(?P<size>[0-9a-f]+)\) @ (?P<offset>0x[0-9a-f]+|0) [^\]]*\]: \S+ "
+    r"(?P<path>.*)$"
+)
+_EXEC = re.compile(r"PERF_RECORD_COMM exec: (?P<comm>.*):\d+/\d+$")
+_FORK = re.compile(r"PERF_RECORD_FORK\((?P<pid>\d+):(?P<tid>\d+)\)")
+_EXIT = re.compile(r"PERF_RECORD_EXIT\((?P<pid>\d+):(?P<tid>\d+)\)")
+_LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)? lost (?P<count>\d+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Event:
+    """One record.
+
+    Attributes:
+        what: an event's name, or ``exec``, ``fork``, ``exit``, ``in``, ``out``, ``taken`` (out, though it could have gone on),
+            ``map`` or ``lost``.
+        comm, pid, tid: whose.
+        time_ns: when.
+        trace: what a tracepoint prints of itself; the name of what was executed; the number of lost records.
+        stack: pairs (address in the object's file, symbol, object's path), the innermost first.
+    """
+
+    what: str
+    comm: str
+    pid: int
+    tid: int
+    time_ns: int
+    trace: str = ""
+    stack: tuple[tuple[int, str, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Mapped:
+    """A file that is mapped executable: address, size, offset in the file, path."""
+
+    at: int
+    size: int
+    offset: int
+    path: str
+
+
+def mapped(event: Event) -> Mapped | None:
+    """Return what an event of kind ``map`` maps; None where it is not understood."""
+    found = _MAP.search(event.trace)
+    if found is None:
+        return None
+    return Mapped(int(found["at"], 16), int(found["size"], 16), int(found["offset"], 16), found["path"])
+
+
+def events(lines: Iterable[str]) -> Iterator[Event]:
+    """Decode what `perf script` prints.
+
+    Args:
+        lines: as printed with `FIELDS` and `FLAGS`.
+
+    Yields:
+        One event for each record that is understood; lines of any other form are skipped.
+    """
+    head: Event | None = None
+    stack: list[tuple[int, str, str]] = []
+    for line in lines:
+        if head is not None and (frame := _FRAME.match(line)):
+            stack.append((int(frame["ip"], 16), frame["symbol"].strip(), frame["dso"]))
+            continue
+        if head is not None:
+            yield dataclasses.replace(head, stack=tuple(stack)) if stack else head
+            head = None
+        stack = []
+        found = _HEAD.match(line)
+        if found is not None:
+            head = _event(found)
+    if head is not None:
+        yield dataclasses.replace(head, stack=tuple(stack)) if stack else head
+
+
+def _event(found: re.Match[str]) -> Event | None:
+    rest = found["rest"].rstrip()
+    time_ns = int(found["s"]) * 1_000_000_000 + int(found["ns"])
+    whose = (found["comm"], int(found["pid"]), int(found["tid"]), time_ns)
+    if not rest.startswith("PERF_RECORD_"):
+        event = _EVENT.match(rest)
+        return Event(event["event"], *whose, trace=event["trace"]) if event else None
+    if rest.startswith("PERF_RECORD_SWITCH"):
+        words = rest.split()
+        return Event("in" if words[1] == "IN" else "taken" if "preempt" in words else "out", *whose)
+    for what, pattern, group in (("exec", _EXEC, "comm"), ("lost", _LOST, "count")):
+        if hit := pattern.search(rest):
+            return Event(what, *whose, trace=hit[group])
+    for what, pattern in (("fork", _FORK), ("exit", _EXIT)):
+        if hit := pattern.search(rest):
+            return Event(what, found["comm"], int(hit["pid"]), int(hit["tid"]), time_ns)
+    return Event("map", *whose, trace=rest) if rest.startswith("PERF_RECORD_MMAP2") else None

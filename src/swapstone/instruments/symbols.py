@@ -1,0 +1,155 @@
+"""Names of functions by their addresses, also in files whose own symbols were stripped."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import functools
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
+from swapstone.instruments import archive
+from swapstone.model.share import cache_dir
+
+_FUNCTIONS = {"STT_FUNC", "STT_GNU_IFUNC", "STT_LOOS"}
+DEBUG = Path("/usr/lib/debug")
+
+
+@dataclasses.dataclass(frozen=True)
+class Symbol:
+    """A function: its address as the file has it, its size (0 where the file doesn't say), its name."""
+
+    address: int
+    size: int
+    name: str
+    resolver: bool = False
+
+
+class Table:
+    """The functions of one file.
+
+    Args:
+        symbols: in any order.
+        segments: triples (offset in the file, address, size) of what is loaded.
+    """
+
+    def __init__(self, symbols: list[Symbol], segments: tuple[tuple[int, int, int], ...]) -> None:
+        self.symbols = sorted(symbols, key=lambda one: (one.address, -one.size, one.name.startswith("_"), one.name))
+        self._starts = [one.address for one in self.symbols]
+        self._segments = segments
+
+    def address_of(self, offset: int) -> int:
+        """Return the address at which an offset of the file is loaded, before relocation."""
+        return next(
+            (at + offset - begin for begin, at, size in self._segments if begin <= offset < begin + size), offset
+        )
+
+    def offset_of(self, address: int) -> int:
+        """Return the offset in the file of an address."""
+        return next((begin + address - at for begin, at, size in self._segments if at <= address < at + size), address)
+
+    def name_at(self, address: int) -> str:
+        """Return the function that holds an address, or an empty text.
+
+        A function whose file gives no size (assembler often doesn't) reaches to the next one, at most 4096 bytes.
+        """
+        at = bisect.bisect_right(self._starts, address)
+        for one in reversed(self.symbols[max(0, at - 8) : at]):
+            if one.address <= address < one.address + one.size:
+                return self._first(one).name
+        if at:
+            last = self.symbols[at - 1]
+            if last.size == 0 and address - last.address < 4096:
+                return self._first(last).name
+        return ""
+
+    def _first(self, one: Symbol) -> Symbol:
+        """Return the name to show of several for one address."""
+        return self.symbols[bisect.bisect_left(self._starts, one.address)]
+
+    def address(self, name: str) -> int | None:
+        """Return where a function of that name is."""
+        return next((one.address for one in self.symbols if one.name == name and not one.resolver), None)
+
+
+def table_of(path: Path) -> Table | None:
+    """Read a file's functions: its own symbols, those of its debug file, and for a stripped musl those of its archive.
+
+    Returns:
+        None where it is no ELF file or can't be read.
+    """
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return _table(path, status.st_mtime_ns)
+
+
+@functools.cache
+def _table(path: Path, _changed_ns: int) -> Table | None:
+    try:
+        with path.open("rb") as file:
+            elf = ELFFile(file)
+            segments = tuple(
+                (each["p_offset"], each["p_vaddr"], each["p_filesz"])
+                for each in elf.iter_segments()
+                if each["p_type"] == "PT_LOAD"
+            )
+            symbols = _symbols(elf)
+            whole = elf.get_section_by_name(".symtab") is not None
+            debug = None if whole else _debug_file(elf)
+    except (OSError, ELFError):
+        return None
+    if debug is not None:
+        with debug.open("rb") as file:
+            symbols += _symbols(ELFFile(file))
+    elif (
+        not whole
+        and (companion := path.with_name("libc.a")).is_file()
+        and path.name in {"libc.so", "ld-musl-x86_64.so.1"}
+    ):
+        symbols += [Symbol(*each) for each in _matched(path, companion)]
+    return Table(symbols, segments)
+
+
+def _symbols(elf: Any) -> list[Symbol]:  # noqa: ANN401 - pyelftools ships no usable types
+    found = []
+    for name in (".symtab", ".dynsym"):
+        section = elf.get_section_by_name(name)
+        if section is None or section["sh_type"] == "SHT_NOBITS":  # a debug file names what it leaves out
+            continue
+        for one in section.iter_symbols():
+            kind = one["st_info"]["type"]
+            if kind in _FUNCTIONS and one["st_value"] and one["st_shndx"] != "SHN_UNDEF":
+                found.append(Symbol(one["st_value"], one["st_size"], one.name, kind != "STT_FUNC"))
+    return found
+
+
+def _debug_file(elf: Any) -> Path | None:  # noqa: ANN401 - as above
+    """Return the file that a distribution ships a stripped file's symbols in, by its build id."""
+    note = elf.get_section_by_name(".note.gnu.build-id")
+    for each in note.iter_notes() if note else ():
+        build = str(each["n_desc"])
+        path = DEBUG / ".build-id" / build[:2] / f"{build[2:]}.debug"
+        if path.is_file():
+            return path
+    return None
+
+
+def _matched(path: Path, companion: Path) -> list[tuple[int, int, str]]:
+    """Return the functions of a stripped library that are found in its static archive, byte for byte; kept in the cache."""
+    digest = archive.digest_of(path, companion)
+    kept = cache_dir() / "symbols" / f"{digest}.json"
+    try:
+        return msgspec.json.decode(kept.read_bytes(), type=list[tuple[int, int, str]])
+    except (OSError, msgspec.DecodeError):
+        found = archive.matches(path, companion)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    part = kept.with_suffix(".part")
+    part.write_bytes(msgspec.json.encode(found))
+    part.replace(kept)
+    return found

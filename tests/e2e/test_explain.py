@@ -1,0 +1,197 @@
+"""`swapstone explain` names causes that were planted: six small programs whose other side adds one known cost each."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swapstone.explain.stacks import SCHEMA
+from tests.e2e.cli import swapstone
+
+COMMON = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+static volatile uint64_t sink;
+__attribute__((noinline)) void compute(unsigned turns) {
+    uint64_t state = 88172645463325252u;
+    for (unsigned i = 0; i < turns; i++) { state ^= state << 13; state ^= state >> 7; state ^= state << 17; }
+    sink += state;
+}
+"""
+
+# What each program does in its PLANTED side beside the same computing on both.
+PLANTED = {
+    "lock": r"""
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static volatile int done;
+static void *keep(void *unused) {
+    while (!done) {
+        pthread_mutex_lock(&lock);
+        usleep(5000);
+        pthread_mutex_unlock(&lock);
+        usleep(300);
+    }
+    return unused;
+}
+int main(void) {
+    pthread_t keeper;
+    pthread_create(&keeper, NULL, keep, NULL);
+    for (int i = 0; i < 120; i++) {
+        if (PLANTED) { pthread_mutex_lock(&lock); pthread_mutex_unlock(&lock); }
+        compute(100000);
+    }
+    done = 1;
+    pthread_join(keeper, NULL);
+}
+""",
+    "copy": r"""
+static char from[1 << 20], to[1 << 20];
+int main(void) {
+    memset(from, 1, sizeof from);
+    memset(to, 2, sizeof to);
+    for (int i = 0; i < 2000; i++) {
+        compute(30000);
+        if (PLANTED) { memcpy(to, from, sizeof to); from[i] = to[i + 1]; }
+    }
+    return to[5] == 77;
+}
+""",
+    "system call": r"""
+int main(void) {
+    for (int i = 0; i < 1500; i++) {
+        compute(30000);
+        if (PLANTED) for (int n = 0; n < 200; n++) syscall(SYS_getppid);
+    }
+}
+""",
+    "sleep": r"""
+int main(void) {
+    for (int i = 0; i < 120; i++) {
+        compute(100000);
+        if (PLANTED) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+}
+""",
+    "page faults": r"""
+enum { SIZE = 1 << 20 };
+int main(void) {
+    char *area = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (area == MAP_FAILED) return 1;
+    for (int i = 0; i < 300; i++) {
+        compute(150000);
+        if (PLANTED) madvise(area, SIZE, MADV_DONTNEED);
+        for (int at = 0; at < SIZE; at += 4096) area[at] = (char)i;
+    }
+}
+""",
+    "arithmetic": r"""
+int main(void) {
+    for (int i = 0; i < 300; i++) compute(PLANTED ? 600000 : 200000);
+}
+""",
+}
+EXPECTED = {
+    "lock": "locks",
+    "copy": "copies and strings",
+    "system call": "system calls",
+    "sleep": "waiting",
+    "page faults": "page faults",
+    "arithmetic": "own code",
+}
+QUICK = [part for name in ("syscalls", "allocations", "instructions") for part in ("--without", name)]
+"""The ledger needs none of these."""
+
+METRIC = {"lock": "wall", "sleep": "wall"}
+"""Costs of waiting show in elapsed time, the others in processor time: on a busy machine elapsed time is mostly the others'."""
+
+needs_perf = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("perf") is None,
+    reason="needs root and perf: what a machine lacks is tested elsewhere",
+)
+
+
+def planted(folder: Path, name: str) -> tuple[str, ...]:
+    """Build both sides and return the arguments that compare them."""
+    source = folder / "prog.c"
+    source.write_text(COMMON + PLANTED[name])
+    for side in (0, 1):
+        out = folder / f"side{side}"
+        subprocess.run(["cc", "-O2", "-g", f"-DPLANTED={side}", "-o", out, source, "-pthread"], check=True)
+    return ("--program", f"plain={folder}/side0", "--program", f"planted={folder}/side1")
+
+
+def explained(folder: Path, *arguments: str) -> dict[str, Any]:
+    result = swapstone(folder, "explain", str(folder / "r"), *arguments, "--json")
+    content = json.loads(result.stdout)
+    assert isinstance(content, dict)
+    return content
+
+
+@pytest.mark.slow
+@needs_perf
+def test_planted_causes_are_named_first(tmp_path: Path) -> None:
+    table = []
+    for name in PLANTED:
+        folder = tmp_path / name.replace(" ", "-")
+        folder.mkdir()
+        swapstone(folder, "compare", "--blocks", "12", "--out", str(folder / "r"), *planted(folder, name))
+        found = explained(folder, METRIC.get(name, "cpu"), "--only", "*", *QUICK)["explanation"]
+        first, ledger = found["findings"][0], found["ledger"]
+        whole = ledger["candidate"] - ledger["baseline"]
+        table.append((name, first["cause"], first["share"], ledger["residual"] / whole, found["paragraph"]))
+        print(
+            f"{name:12} {first['cause']:20} {table[-1][2]:7.1%} of the difference, residual {table[-1][3]:7.1%}",
+            flush=True,
+        )
+    assert {name: cause for name, cause, *_ in table} == EXPECTED
+    assert {name: abs(residual) < 0.15 for name, _, _, residual, _ in table} == dict.fromkeys(PLANTED, True)
+
+
+@pytest.mark.slow
+@needs_perf
+def test_everything_is_kept_beside_the_record(tmp_path: Path) -> None:
+    swapstone(tmp_path, "compare", "--blocks", "3", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call"))
+    before = (tmp_path / "r" / "runs.jsonl").read_bytes()
+    found = explained(tmp_path, "wall", "--only", "*")
+    counts = {
+        (one["group"], one["name"]): (one["baseline"], one["candidate"]) for one in found["explanation"]["counts"]
+    }
+    assert counts["system calls", "getppid"] == (0.0, 300_000.0)
+    (folder,) = (tmp_path / "r" / "explain").iterdir()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert {run["instrument"] for run in manifest["runs"]} >= {"reference", "on-cpu", "off-cpu", "syscalls"}
+    assert (tmp_path / "r" / "runs.jsonl").read_bytes() == before  # no run under an instrument is a trial
+    scope = json.loads((folder / "on-cpu-candidate.speedscope.json").read_text())
+    check_speedscope(scope)
+    stamp = (folder / "seen.json").stat().st_mtime_ns
+    again = swapstone(tmp_path, "profile", str(tmp_path / "r"), "wall", "--only", "*", "--syscalls")
+    assert "syscalls-difference.html" in again.stdout
+    assert (folder / "seen.json").stat().st_mtime_ns == stamp  # nothing was run a second time
+    assert swapstone(tmp_path, "verify", str(tmp_path / "r")).returncode == 0
+
+
+def check_speedscope(scope: dict[str, Any]) -> None:
+    """Check what speedscope's own importer requires of a sampled profile."""
+    assert scope["$schema"] == SCHEMA
+    frames = scope["shared"]["frames"]
+    assert frames and all(isinstance(frame["name"], str) for frame in frames)
+    for profile in scope["profiles"]:
+        assert profile["type"] == "sampled"
+        assert profile["unit"] in {"none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"}
+        assert len(profile["samples"]) == len(profile["weights"]) > 0
+        assert all(0 <= number < len(frames) for sample in profile["samples"] for number in sample)
+        assert profile["endValue"] - profile["startValue"] == sum(profile["weights"])

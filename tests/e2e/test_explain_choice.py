@@ -1,0 +1,111 @@
+"""Choosing the row, and what can't be explained, without running anything under an instrument."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swapstone.cli.explain import choose
+from swapstone.instruments import able, acquire
+from swapstone.instruments.acquire import INSTRUMENTS, Asked, Plain
+from swapstone.instruments.subject import Region, Subject
+from swapstone.model import Comparison, Instrumented, Place, UnavailableError, UserError, Verdict
+from swapstone.wire import TrialRequest
+from tests.e2e.cli import fake, swapstone
+from tests.golden import synthetic
+
+
+def rows(*changes: dict[str, object]) -> object:
+    analysis = synthetic.analysis()
+    base = next(row for row in analysis.comparisons if row.preferred)
+    made = tuple(msgspec.structs.replace(base, **change) for change in changes)
+    return msgspec.structs.replace(analysis, comparisons=made)
+
+
+def _pick(*changes: dict[str, object], metric: str | None = None, only: str | None = None) -> Comparison:
+    return choose(rows(*changes), metric, only, None)  # type: ignore[arg-type]
+
+
+WORSE = {"workload": "a", "effect": 1.5, "verdict": Verdict.WORSE}
+BETTER = {"workload": "b", "effect": 0.5, "verdict": Verdict.BETTER}
+UNDECIDED = {"workload": "c", "effect": 9.0, "verdict": Verdict.INCONCLUSIVE}
+
+
+def test_the_largest_difference_that_is_one_is_chosen() -> None:
+    assert _pick(WORSE, BETTER, UNDECIDED).workload == "b"
+    assert _pick(WORSE, BETTER, UNDECIDED, only="a").workload == "a"
+    assert _pick(WORSE, BETTER, UNDECIDED, only="c").workload == "c"  # asked for by its name
+
+
+def test_no_row_that_fits_is_explained() -> None:
+    with pytest.raises(UserError) as caught:
+        _pick(WORSE, only="z")
+    assert "Workloads: a." in caught.value.hint
+    with pytest.raises(UserError, match="None of the 1 rows that fit differs"):
+        _pick(UNDECIDED)
+
+
+def test_a_fake_record_is_not_explained(tmp_path: Path) -> None:
+    swapstone(
+        tmp_path,
+        "compare",
+        "libc=glibc,musl",
+        "--only",
+        "b_malloc_big1",
+        "--target",
+        fake(tmp_path),
+        "--out",
+        str(tmp_path / "r"),
+    )
+    result = swapstone(tmp_path, "explain", str(tmp_path / "r"), "--only", "*", expect=2)
+    assert "this row was measured with the target fake:" in result.stderr
+    assert "Measure it on --target host" in result.stderr
+
+
+def _asked(variant: str, wall: float) -> Asked:
+    request = TrialRequest(id="x", arguments=("/bin/true",), cwd="/", timeout_ms=1)
+    return Asked(
+        Subject(variant, request, Region.PROGRAM), lambda _: Plain({"wall": wall, "minflt": 3.0}, ()), wall, wall, ""
+    )
+
+
+def test_an_instrument_that_is_not_to_be_had_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def refused(*_: object) -> Instrumented:
+        raise UnavailableError("perf is not there", "install it")
+
+    def broken(*_: object) -> Instrumented:
+        tried.append(1)
+        raise UserError("it broke")
+
+    monkeypatch.setitem(INSTRUMENTS, "on-cpu", refused)
+    monkeypatch.setitem(INSTRUMENTS, "off-cpu", broken)
+    place = Place(suite="", workload="w", load="idle", metric="wall", baseline="a", candidate="b")
+    seen = acquire(
+        place, "ns", "wall", (_asked("a", 1.0), _asked("b", 2.0)), lambda _: None, only=("on-cpu", "off-cpu")
+    )
+    assert [(one.instrument, one.reason, one.mend) for one in seen.missing] == [
+        ("on-cpu", "perf is not there", "install it"),
+        ("off-cpu", "it failed: it broke", ""),
+    ]
+    assert len(tried) == 2  # once more
+    assert [run.instrument for run in seen.runs] == ["reference", "reference"]
+    assert seen.runs[0].amounts[0].name == "minor faults"
+
+
+def test_what_a_machine_forbids_comes_with_the_setting_that_would_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(able, "tool_barrier", lambda *_: None)
+    monkeypatch.setattr(able, "_run", lambda _: None)
+    found = able.perf_barrier.__wrapped__()
+    assert found is not None
+    assert "the kernel refuses perf events (kernel.perf_event_paranoid=" in found.reason
+    assert "sudo sysctl kernel.perf_event_paranoid=1" in found.mend
+
+
+def test_a_missing_tool_is_named_with_its_package() -> None:
+    found = able.tool_barrier("no-such-tool", "its-package")
+    assert found is not None
+    assert found == able.Barrier("the command 'no-such-tool' is not installed", "sudo apt-get install its-package")

@@ -1,0 +1,179 @@
+"""The table of classes, on symbols of both C libraries."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from swapstone.explain import Classes, load_classes
+from swapstone.instruments.symbols import table_of
+from swapstone.model import KERNEL, OWN_OBJECT, Frame, UserError
+
+GLIBC, MUSL = "libc.so.6", "libc.so"
+
+
+def stack(*names: str, place: str = GLIBC) -> list[Frame]:
+    return [Frame(symbol=name.removesuffix("[k]"), object=KERNEL if name.endswith("[k]") else place) for name in names]
+
+
+@pytest.fixture(scope="module")
+def classes() -> Classes:
+    return load_classes()
+
+
+@pytest.mark.parametrize(
+    ("place", "names", "expected"),
+    [
+        (
+            GLIBC,
+            "malloc _int_malloc _int_free sysmalloc unlink_chunk.constprop.0 __libc_calloc __GI___libc_free tcache_init",
+            "allocator",
+        ),
+        (
+            MUSL,
+            "malloc __libc_malloc_impl alloc_slot get_meta nontrivial_free __malloc_alloc_meta __libc_free calloc",
+            "allocator",
+        ),
+        ("libmimalloc.so.2.0", "_mi_page_malloc anything_at_all", "allocator"),
+        (OWN_OBJECT, "mi_free _mi_malloc_generic je_malloc", "allocator"),
+        (
+            GLIBC,
+            "__memmove_avx_unaligned_erms __memset_avx2_unaligned_erms __strlen_avx2 __strstr_sse2_unaligned memcpy",
+            "copies and strings",
+        ),
+        (
+            MUSL,
+            "memcpy memset strlen strstr twoway_strstr fourbyte_strstr __stpcpy __strchrnul memchr",
+            "copies and strings",
+        ),
+        (
+            GLIBC,
+            "___pthread_mutex_lock __lll_lock_wait pthread_mutex_unlock@@GLIBC_2.2.5 __GI___lll_lock_wake",
+            "locks",
+        ),
+        (
+            MUSL,
+            "__lock __unlock __pthread_mutex_lock pthread_mutex_unlock __timedwait_cp __tl_lock __lockfile",
+            "locks",
+        ),
+        (GLIBC, "__pthread_create_2_1 start_thread clone3 allocate_stack", "threads and processes"),
+        (MUSL, "__pthread_create pthread_join __clone start", "threads and processes"),
+        (GLIBC, "re_search_internal transit_state_mb", "regular expressions"),
+        (MUSL, "tre_tnfa_run_parallel regcomp", "regular expressions"),
+        (GLIBC, "_IO_putc __overflow fwrite", "input and output"),
+        (MUSL, "__stdio_write putc getc_unlocked", "input and output"),
+        (GLIBC, "__madvise __munmap __brk", "system calls"),
+        (MUSL, "madvise munmap __syscall_ret", "system calls"),
+        ("ld-linux-x86-64.so.2", "do_lookup_x whatever", "start-up and loading"),
+        (GLIBC, "never_heard_of", "C library, other"),
+        (OWN_OBJECT, "my_function malloc_of_mine [unknown]", "own code"),
+        (MUSL, "[unknown]", "unnamed"),
+    ],
+)
+def test_functions_of_both_c_libraries(classes: Classes, place: str, names: str, expected: str) -> None:
+    found = {name: classes.of(stack(name.split("@@")[0], place=place))[0] for name in names.split()}
+    assert found == dict.fromkeys(names.split(), expected)
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("memset", "asm_exc_page_fault[k]", "exc_page_fault[k]", "clear_page_erms[k]"), ("page faults", "")),
+        (
+            ("munmap", "entry_SYSCALL_64_after_hwframe[k]", "do_syscall_64[k]", "__x64_sys_munmap[k]"),
+            ("system calls", "munmap"),
+        ),
+        (("f", "do_syscall_64[k]", "__x64_sys_futex[k]", "futex_wake[k]"), ("locks", "futex")),
+        (("f", "el0t_64_sync[k]", "el0_svc[k]", "__arm64_sys_mmap[k]"), ("system calls", "mmap")),
+        (("read", "do_syscall_64[k]", "__x64_sys_read[k]", "asm_exc_page_fault[k]"), ("system calls", "read")),
+        (("madvise", "entry_SYSCALL_64_after_hwframe[k]", "do_syscall_64[k]"), ("system calls", "madvise")),
+        (("f", "entry_SYSCALL_64_after_hwframe[k]"), ("system calls", "entry and exit")),
+        (("f", "asm_sysvec_apic_timer_interrupt[k]", "x[k]"), ("interrupts", "")),
+        (("f", "something_else[k]"), ("kernel, other", "")),
+        (("malloc", "never_heard_of"), ("allocator", "")),
+        ((), ("unnamed", "")),
+    ],
+)
+def test_stacks(classes: Classes, names: tuple[str, ...], expected: tuple[str, str]) -> None:
+    assert classes.of(stack(*names)) == expected
+
+
+@pytest.mark.parametrize("path", ["/usr/lib/x86_64-linux-musl/libc.so", "/lib/x86_64-linux-gnu/libc.so.6"])
+def test_exported_allocating_and_copying_functions_are_all_in_the_table(classes: Classes, path: str) -> None:
+    if not Path(path).is_file():
+        pytest.skip(f"{path} is not there")
+    listed = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True).stdout
+    exported = {line.split()[-1].split("@")[0] for line in listed.splitlines()}
+    wanted = {"malloc", "free", "calloc", "realloc", "memalign", "aligned_alloc", "posix_memalign"}
+    copies = {
+        "memcpy",
+        "memmove",
+        "memset",
+        "memchr",
+        "memcmp",
+        "strlen",
+        "strcpy",
+        "strstr",
+        "strchr",
+        "strcmp",
+        "stpcpy",
+        "strdup",
+    }
+    assert wanted | copies <= exported
+    assert {classes.of(stack(name))[0] for name in wanted} == {"allocator"}
+    assert {classes.of(stack(name))[0] for name in copies} == {"copies and strings"}
+
+
+def test_what_called_the_program_says_nothing_of_its_work(classes: Classes) -> None:
+    begin = stack("start_thread")
+    assert classes.of([*begin, *stack("compute", place=OWN_OBJECT)])[0] == "own code"
+    assert classes.of([*begin, *stack("compute", place=OWN_OBJECT), *stack("never_heard_of")])[0] == "C library, other"
+    assert (
+        classes.of([*begin, *stack("compute", place=OWN_OBJECT), *stack("malloc", "never_heard_of")])[0] == "allocator"
+    )
+    assert classes.of(begin)[0] == "threads and processes"
+
+
+def test_a_users_rules_come_first(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[[rule]]\nclass = "arena"\nwhere = "user"\npattern = "(my|our)_malloc|malloc"\ndetail = "\\\\1"\n')
+    mine = load_classes(file)
+    assert mine.of(stack("our_malloc")) == ("arena", "our")
+    assert mine.of(stack("free")) == ("allocator", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[[rule]]\nclass = 'a'\n", "Rule 1 of {file}: it needs class, where and pattern"),
+        ("[[rule]]\nclass='a'\nwhere='user'\npattern='('\n", "no regular expression"),
+        ("[[rule]]\nclass='a'\nwhere='user'\npattern='x'\ncolour='red'\n", "unknown key 'colour'"),
+        ("[[rule]]\nclass='a'\nwhere='user'\npattern='x'\ndetail='\\1'\n", "names a group"),
+        ("[[rule]]\nclass=1\nwhere='user'\npattern='x'\n", "must be texts"),
+        ("other = 1\n", "something else than rules: other"),
+        ("nonsense", "can't be read"),
+    ],
+)
+def test_wrong_tables_are_explained(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(UserError) as caught:
+        load_classes(file)
+    assert words.format(file=file) in caught.value.message
+    assert "[[rule]]" in caught.value.hint
+
+
+def test_static_functions_of_a_stripped_musl_have_names() -> None:
+    library = Path("/usr/lib/x86_64-linux-musl/libc.so")
+    if not library.with_name("libc.a").is_file():
+        pytest.skip("musl-dev is not installed")
+    table = table_of(library)
+    assert table is not None
+    exported = subprocess.run(["nm", "-D", str(library)], capture_output=True, text=True, check=True).stdout
+    for name in ("alloc_slot", "get_meta", "nontrivial_free"):
+        assert f" {name}\n" not in exported
+        address = table.address(name)
+        assert address is not None
+        assert table.name_at(address + 5) == name

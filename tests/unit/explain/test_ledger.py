@@ -1,0 +1,227 @@
+"""The ledger and what is said of it."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from swapstone.explain import explain, load_classes
+from swapstone.explain.ledger import ledger
+from swapstone.explain.reasons import counts_of
+from swapstone.model import (
+    KERNEL,
+    OWN_OBJECT,
+    Amount,
+    Frame,
+    Instrumented,
+    Missing,
+    Passing,
+    Place,
+    Profile,
+    Reference,
+    Seen,
+    Stack,
+)
+
+CLASSES = load_classes()
+BASE, CANDIDATE = "libc=glibc", "libc=musl"
+PLACE = Place(suite="libc", workload="w", load="idle", metric="wall", baseline=BASE, candidate=CANDIDATE)
+OWN = (Frame(symbol="pass", object=OWN_OBJECT),)
+FREE = (*OWN, Frame(symbol="free", object="libc.so"))
+UNMAP = (*FREE, Frame(symbol="__x64_sys_munmap", object=KERNEL))
+SLEEP = (*OWN, Frame(symbol="__x64_sys_clock_nanosleep", object=KERNEL))
+LOCK = (*OWN, Frame(symbol="__x64_sys_futex", object=KERNEL))
+NAMELESS = (Frame(symbol="[unknown]", object="libc.so"),)
+
+
+def profile(kind: str, weights: dict[tuple[Frame, ...], float]) -> Profile:
+    frames = list(dict.fromkeys(frame for stack in weights for frame in stack))
+    stacks = tuple(Stack(frames=tuple(map(frames.index, stack)), weight=weight) for stack, weight in weights.items())
+    return Profile(kind=kind, unit="ns", operations=10.0, frames=tuple(frames), stacks=stacks)
+
+
+def run(instrument: str, variant: str, **given: object) -> Instrumented:
+    plain = {"tool": "t", "command": "c", "operations": 10.0, "overhead": 1.5}
+    return Instrumented(instrument=instrument, variant=variant, **{**plain, **given})  # type: ignore[arg-type]
+
+
+def passing(waits: dict[tuple[Frame, ...], float], running: float, ready: float = 0.0, threads: int = 1) -> Passing:
+    return Passing(
+        wall_ns=1000.0,
+        running_ns=running,
+        ready_ns=ready,
+        waits=profile("off-cpu", waits),
+        most_threads=threads,
+    )
+
+
+def reference(variant: str, recorded: float, wall: float, cpu: float) -> Reference:
+    return Reference(
+        variant=variant,
+        program_sha256="",
+        recorded=recorded,
+        time_ns=recorded,
+        metrics=(("wall", wall), ("cpu", cpu)),
+        runs=5,
+    )
+
+
+def seen(
+    *runs: Instrumented, base: Reference, candidate: Reference, metric: str = "wall", missing: tuple[Missing, ...] = ()
+) -> Seen:
+    return Seen(place=PLACE, unit="ns", ledger_metric=metric, references=(base, candidate), runs=runs, missing=missing)
+
+
+ONE_THREAD = seen(
+    run("on-cpu", BASE, profile=profile("on-cpu", {OWN: 100.0})),
+    run("on-cpu", CANDIDATE, profile=profile("on-cpu", {OWN: 50.0, UNMAP: 40.0, NAMELESS: 10.0})),
+    run("off-cpu", BASE, passing=passing({SLEEP: 5.0}, 95.0)),
+    run("off-cpu", CANDIDATE, passing=passing({SLEEP: 30.0}, 60.0, 10.0)),
+    base=reference(BASE, 1000.0, 1000.0, 900.0),
+    candidate=reference(CANDIDATE, 3100.0, 3000.0, 2000.0),
+)
+
+
+def test_elapsed_time_is_split_into_running_and_waiting() -> None:
+    found = ledger(ONE_THREAD, CLASSES)
+    assert found is not None
+    lines = {(line.cause, line.detail): (line.baseline, line.candidate) for line in found.lines}
+    expected = {
+        ("own code", ""): (900.0, 1000.0),
+        ("system calls", "munmap"): (0.0, 800.0),
+        ("waiting", "in clock_nanosleep"): (100.0, 750.0),
+        ("no processor", ""): (0.0, 250.0),
+    }
+    assert lines.keys() == expected.keys()
+    for key, pair in expected.items():
+        assert lines[key] == pytest.approx(pair)
+    # 200 ns of functions without a name, and 100 ns that the record has beyond the runs now
+    assert found.residual == pytest.approx(300.0)
+    assert found.difference == 2100.0
+    assert sum(line.difference for line in found.lines) + found.residual == pytest.approx(found.difference)
+    assert (found.lines[0].cause, found.lines[0].detail) == ("system calls", "munmap")
+
+
+def test_with_several_threads_the_recording_divides_the_time() -> None:
+    runs = (
+        run("on-cpu", BASE, profile=profile("on-cpu", {OWN: 1.0})),
+        run("on-cpu", CANDIDATE, profile=profile("on-cpu", {OWN: 1.0})),
+        run("off-cpu", BASE, passing=passing({}, 1000.0, threads=2)),
+        run("off-cpu", CANDIDATE, passing=passing({LOCK: 500.0}, 500.0, threads=2)),
+    )
+    both = seen(*runs, base=reference(BASE, 10.0, 10.0, 20.0), candidate=reference(CANDIDATE, 20.0, 20.0, 20.0))
+    found = ledger(both, CLASSES)
+    assert found is not None
+    lines = {line.cause: (line.baseline, line.candidate) for line in found.lines}
+    assert lines.keys() == {"own code", "locks"}
+    assert lines["own code"] == pytest.approx((10.0, 10.0))
+    assert lines["locks"] == pytest.approx((0.0, 10.0))
+    assert found.residual == pytest.approx(0.0)
+    assert explain(both, CLASSES).findings[0].cause == "locks"
+
+
+def test_processor_time_is_split_by_the_profile_alone() -> None:
+    runs = (
+        run("on-cpu", BASE, profile=profile("on-cpu", {OWN: 1.0})),
+        run("on-cpu", CANDIDATE, profile=profile("on-cpu", {OWN: 1.0, FREE: 3.0})),
+    )
+    sides = {"base": reference(BASE, 100.0, 0.0, 100.0), "candidate": reference(CANDIDATE, 400.0, 0.0, 400.0)}
+    cpu = Seen(
+        place=Place(suite="", workload="w", load="idle", metric="cpu", baseline=BASE, candidate=CANDIDATE),
+        unit="ns",
+        ledger_metric="cpu",
+        references=(sides["base"], sides["candidate"]),
+        runs=runs,
+        missing=(),
+    )
+    found = ledger(cpu, CLASSES)
+    assert found is not None
+    assert {line.cause: line.difference for line in found.lines} == pytest.approx({"allocator": 300.0, "own code": 0.0})
+    first = explain(cpu, CLASSES).findings[0]
+    assert first.cause == "allocator"
+    assert first.share == pytest.approx(1.0)
+    assert "musl spends the time in its allocator (free)" in first.sentence
+
+
+def test_without_a_profile_the_counts_are_told_and_what_is_missing() -> None:
+    counts = (
+        run("syscalls", BASE, amounts=(Amount(group="system calls", name="read", value=2.0),)),
+        run(
+            "syscalls",
+            CANDIDATE,
+            amounts=(
+                Amount(group="system calls", name="read", value=2.0),
+                Amount(group="system calls", name="mmap", value=64.0),
+            ),
+        ),
+    )
+    missing = (Missing(instrument="on-cpu", reason="the kernel refuses perf events", mend="sudo sysctl x"),)
+    both = seen(
+        *counts, base=reference(BASE, 1.0, 1.0, 1.0), candidate=reference(CANDIDATE, 2.0, 2.0, 2.0), missing=missing
+    )
+    found = explain(both, CLASSES)
+    assert found.ledger is None
+    assert [finding.cause for finding in found.findings] == ["system calls"]
+    assert "musl has 64 mmap in an operation, against 0" in found.paragraph
+    assert "consistent with" in found.paragraph
+    assert "on-cpu is unavailable: the kernel refuses perf events. What would allow it: sudo sysctl x." in found.caveats
+
+
+def test_counts_are_sorted_by_their_ratio_and_absence_is_no_zero() -> None:
+    both = seen(
+        run(
+            "syscalls",
+            BASE,
+            amounts=(
+                Amount(group="system calls", name="a", value=10.0),
+                Amount(group="system calls", name="b", value=100.0),
+            ),
+        ),
+        run("syscalls", CANDIDATE, amounts=(Amount(group="system calls", name="a", value=11.0),)),
+        run("allocations", BASE, amounts=(Amount(group="allocations", name="free", value=5.0),)),
+        base=reference(BASE, 1.0, 1.0, 1.0),
+        candidate=reference(CANDIDATE, 2.0, 2.0, 2.0),
+    )
+    found = [(count.name, count.baseline, count.candidate) for count in counts_of(both)]
+    assert found == [("b", 100.0, 0.0), ("a", 10.0, 11.0), ("free", 5.0, None)]
+
+
+def test_large_buffers_that_are_mapped_one_by_one_are_told() -> None:
+    def counts(variant: str, maps: float, faults: float) -> tuple[Instrumented, ...]:
+        calls = tuple(Amount(group="system calls", name=name, value=maps) for name in ("mmap", "munmap"))
+        large = (Amount(group="allocations", name="of 131072 B or more", value=2.0),)
+        return (
+            run("syscalls", variant, amounts=calls),
+            run("allocations", variant, amounts=large),
+            run("reference", variant, amounts=(Amount(group="faults", name="minor faults", value=faults),)),
+        )
+
+    both = seen(
+        *ONE_THREAD.runs,
+        *counts(BASE, 0.0, 0.0),
+        *counts(CANDIDATE, 2.0, 64.0),
+        base=ONE_THREAD.references[0],
+        candidate=ONE_THREAD.references[1],
+    )
+    said = "2 such buffers, 2 mmap, 2 munmap and 64 page faults in an operation with musl, against 0 mmap and 0 page faults with glibc"
+    assert said in explain(both, CLASSES).paragraph
+    assert "such buffers" not in explain(ONE_THREAD, CLASSES).paragraph
+
+
+def test_a_row_that_does_not_differ_gets_no_reasons() -> None:
+    found = explain(msgspec.structs.replace(ONE_THREAD, differs=False), CLASSES)
+    assert found.findings == ()
+    assert "there is nothing to give reasons for" in found.paragraph
+    assert found.ledger is not None and found.counts == ()
+
+
+def test_runs_that_are_not_repeated_are_a_caveat() -> None:
+    drifted = seen(
+        *ONE_THREAD.runs,
+        base=reference(BASE, 1000.0, 1000.0, 900.0),
+        candidate=reference(CANDIDATE, 9000.0, 3000.0, 2000.0),
+    )
+    found = explain(drifted, CLASSES)
+    assert any("those of the record by 8 us" in caveat for caveat in found.caveats)
+    assert found.ledger is not None and found.ledger.residual == pytest.approx(8000.0 - 1800.0)
+    assert not any("those of the record" in caveat for caveat in explain(ONE_THREAD, CLASSES).caveats)

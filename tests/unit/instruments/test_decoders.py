@@ -1,0 +1,148 @@
+"""Decoding what perf, strace and callgrind print."""
+
+from __future__ import annotations
+
+import pytest
+
+from swapstone.instruments.instructions import tally
+from swapstone.instruments.region import Windows, passes, windows
+from swapstone.instruments.script import Event, Mapped, events, mapped
+from swapstone.instruments.subject import Region
+from swapstone.instruments.syscalls import counted_by_strace
+
+SCRIPT = """\
+perf-exec     0/0         0.000000000: PERF_RECORD_COMM: perf-exec:7/7
+a prog 7/7     10.000000100: PERF_RECORD_COMM exec: prog:7/7
+prog 7/7     10.000000200: PERF_RECORD_MMAP2 7/7: [0x55b95feee000(0x1000) @ 0x2000 fe:00 10018933 2693367313]: r-xp /a b/prog
+prog 7/7     10.000000300: PERF_RECORD_FORK(7:8):(7:7)
+prog 7/8     10.000000400: PERF_RECORD_SWITCH IN~
+prog 7/8     10.000000500: cpu-clock:~
+\tffffffff821f5f83 schedule ([kernel.kallsyms])
+\t           1c5c4 operator new(unsigned long) (/usr/lib/libc (x).so)
+
+prog 7/8     10.000000600: PERF_RECORD_SWITCH OUT preempt
+prog 7/8     10.000000700: PERF_RECORD_SWITCH OUT~
+ raw name 7/8 10.000000800: raw_syscalls:sys_enter: NR 202 (1, 2)
+prog 7/8     10.000000850: PERF_RECORD_LOST lost 12950
+no line of any form
+prog 7/8     10.000000900: PERF_RECORD_EXIT(7:8):(6:6)
+""".replace("~", "  ").splitlines(keepends=True)  # perf leaves blanks at the ends
+
+
+def test_a_script_is_decoded() -> None:
+    found = list(events(SCRIPT))
+    assert [(event.what, event.tid, event.time_ns - 10**10) for event in found] == [
+        ("exec", 7, 100),
+        ("map", 7, 200),
+        ("fork", 8, 300),
+        ("in", 8, 400),
+        ("cpu-clock", 8, 500),
+        ("taken", 8, 600),
+        ("out", 8, 700),
+        ("raw_syscalls:sys_enter", 8, 800),
+        ("lost", 8, 850),
+        ("exit", 8, 900),
+    ]
+    assert found[0].trace == "prog"
+    assert mapped(found[1]) == Mapped(0x55B95FEEE000, 0x1000, 0x2000, "/a b/prog")
+    assert found[4].stack == (
+        (0xFFFFFFFF821F5F83, "schedule", "[kernel.kallsyms]"),
+        (0x1C5C4, "operator new(unsigned long)", "/usr/lib/libc (x).so"),
+    )
+    assert (found[7].comm, found[7].trace) == ("raw name", "NR 202 (1, 2)")
+    assert found[8].trace == "12950"
+
+
+def _event(what: str, time_ns: int, pid: int = 7, trace: str = "") -> Event:
+    return Event(what, "prog", pid, pid, time_ns, trace)
+
+
+def test_passes_are_between_the_second_and_the_third_mark_of_each_process() -> None:
+    marks = [(8, 1), (8, 2), (8, 9), (8, 10), (9, 11), (9, 12), (8, 13), (8, 14), (9, 19), (9, 20), (8, 30)]
+    assert passes(marks) == ((2, 9), (12, 19))  # what has no third mark is no pass
+
+
+def test_windows() -> None:
+    mark = "syscalls:sys_enter_getrusage"
+    started = [_event("exec", 1, trace="taskset"), _event("exec", 5, trace="prog")]
+    marks = [_event(mark, at, pid=8) for at in (10, 12, 20, 22)]
+    assert windows([*started, *marks], Region.PASSES, "prog") == Windows(((12, 20),), 7)
+    assert windows([*started, _event("exit", 50)], Region.PROGRAM, "prog") == Windows(((5, 50),))
+    assert windows(marks, Region.PROGRAM, "prog") == Windows(())
+    two = Windows(((12, 20), (30, 40)))
+    assert [two.holds(at) for at in (11, 12, 19, 20, 35, 40)] == [False, True, True, False, True, False]
+    assert (two.overlap_ns(0, 100), two.overlap_ns(15, 33), two.overlap_ns(20, 30), two.total_ns) == (18, 8, 0, 18)
+
+
+STRACE = """\
+10 100.000001 execve("/usr/bin/env", ["env"], 0x1) = 0
+10 100.000002 getrusage(RUSAGE_SELF, {}) = 0
+10 100.000010 execve("/a/prog", ["prog"], 0x1) = 0
+11 100.000011 getrusage(RUSAGE_SELF, 0x1) = 0
+11 100.000012 getrusage(RUSAGE_CHILDREN, 0x1) = 0
+11 100.000013 mmap(NULL, 5) = 0x1
+12 100.000014 futex(0x1, FUTEX_WAIT <unfinished ...>
+11 100.000015 munmap(0x1) = 0
+12 100.000016 <... futex resumed>) = 0
+11 100.000020 getrusage(RUSAGE_SELF, 0x1) = 0
+11 100.000021 getrusage(RUSAGE_CHILDREN, 0x1) = 0
+11 100.000022 write(1, ""..., 5) = 5
+""".splitlines()
+
+
+def test_strace_is_counted_in_passes_and_in_whole_programs() -> None:
+    counted, pieces, span = counted_by_strace(STRACE, Region.PASSES, "/a/prog")
+    assert (dict(counted), pieces, span) == ({"mmap": 1, "futex": 1, "munmap": 1}, 1, 8000)
+    counted, pieces, span = counted_by_strace(STRACE, Region.PROGRAM, "/a/prog")
+    assert (dict(counted), span) == ({"getrusage": 4, "mmap": 1, "futex": 1, "munmap": 1, "write": 1}, 11_000)
+
+
+CALLGRIND = """\
+events: Ir
+
+ob=(1) /lib/libc.so
+fl=(1) ???
+fn=(1) malloc
+0 100
++3 20
+cfn=(2) 0x288a0
+calls=7 0
+0 5000
+* 1
+
+fn=(2)
+0 11
+cob=(2) /a/prog
+cfn=(3) main
+calls=2 0
+-2 9
+cfn=(1)
+calls=1 0
+0 900
+
+ob=(2)
+fn=(3)
+0 4
+""".splitlines(keepends=True)
+
+
+def test_callgrind_is_added_up_by_function_without_what_callees_took() -> None:
+    found = tally(CALLGRIND)
+    assert dict(found.instructions) == {
+        ("/lib/libc.so", "malloc"): 121,
+        ("/lib/libc.so", "0x288a0"): 11,
+        ("/a/prog", "main"): 4,
+    }
+    assert dict(found.calls) == {
+        ("/lib/libc.so", "0x288a0"): 7,
+        ("/a/prog", "main"): 2,
+        ("/lib/libc.so", "malloc"): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n\n", "prog 7/8 10.5: cpu-clock:\n", "\t abc [x] (y)\n", "prog 7/8 10.000000500: ?\n"]
+)
+def test_what_is_not_understood_is_skipped(text: str) -> None:
+    assert list(events(text.splitlines(keepends=True))) == []
+    assert not tally(text.splitlines()).instructions
