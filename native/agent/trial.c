@@ -361,18 +361,13 @@ static bool open_output(struct output *output, int fd) {
 
 /* Without bytes it was never opened, and its descriptor means nothing. */
 static void close_output(struct output *output) {
-<<<<<<< HEAD
-    if (output->bytes && output->fd >= 0)
-=======
-    if (!output->bytes) {
-        output->fd = -1; /* none was opened: 0 would be standard input */
+    if (!output->bytes) { /* none was opened: 0 would be standard input */
+        output->fd = -1;
         return;
     }
     if (output->fd >= 0)
->>>>>>> explain
         port_close(output->fd);
-    if (output->bytes)
-        port_unmap(output->bytes, output->limit + 1);
+    port_unmap(output->bytes, output->limit + 1);
     *output = (struct output){.fd = -1};
 }
 

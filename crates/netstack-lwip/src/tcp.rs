@@ -369,10 +369,8 @@ impl<D: Device> Lwip<D> {
             return Err(RecvError::NotConnected);
         }
         let read_closed = socket.read_closed;
-        if !read_closed {
-            if let Some(taken) = self.active().read(id.index, look) {
-                return Ok(taken);
-            }
+        if !read_closed && let Some(taken) = self.active().read(id.index, look) {
+            return Ok(taken);
         }
         let condition = self.core.condition(id.index);
         if condition.ended || read_closed {
@@ -448,12 +446,12 @@ impl<D: Device> Lwip<D> {
             socket.linger,
             socket.read_closed,
         );
-        if let (true, Some(local)) = (bound, local) {
-            if let Some(users) = self.bound.get_mut(&local.port()) {
-                users.retain(|user| *user != id.index);
-                if users.is_empty() {
-                    self.bound.remove(&local.port());
-                }
+        if let (true, Some(local)) = (bound, local)
+            && let Some(users) = self.bound.get_mut(&local.port())
+        {
+            users.retain(|user| *user != id.index);
+            if users.is_empty() {
+                self.bound.remove(&local.port());
             }
         }
         let unread = !read_closed && self.core.condition(id.index).readable > 0;
