@@ -7,8 +7,10 @@ use std::time::Instant;
 use netstack::error::{ConnectError, RecvError, SendError};
 use netstack::{Net, Readiness, Shared, SocketId, Stack, TcpSocket};
 
-use crate::app::{App, Sockets, connecting};
-use crate::http::Response;
+use netstack_apps::Sockets;
+use netstack_apps::http::Response;
+
+use crate::app::{App, connecting};
 use crate::latency::Latency;
 use crate::options::{Close, Options, Receive};
 use crate::report::{Outcome, Span};
