@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use netstack::{Net, Readiness, SocketId, Stack, TcpSocket};
 
-use crate::options::Options;
 use crate::report::Outcome;
 
 /// How long the loop sleeps at most, so that a signal or the end of the time is seen.

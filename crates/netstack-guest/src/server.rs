@@ -35,8 +35,8 @@ pub fn serve<S: Stack, E: Display>(make: impl FnOnce(Card, &Config) -> Result<S,
     };
     let devices = devices.unwrap_or_else(|error| panic!("{error}"));
     let seed = machine::seed(devices.random).unwrap_or_else(|error| panic!("virtio-rng: {error}"));
-    let card = VirtioNet::new(devices.card, FRAMES)
-        .unwrap_or_else(|error| panic!("virtio-net: {error}"));
+    let card =
+        VirtioNet::new(devices.card, FRAMES).unwrap_or_else(|error| panic!("virtio-net: {error}"));
     let stack = make(card, &settings(seed)).unwrap_or_else(|error| panic!("the stack: {error}"));
     let net = Net::new(stack, devices.platform);
     let mut server = HttpServer::new(&net, &Settings::default())

@@ -2,6 +2,7 @@
 
 use super::*;
 use netstack::error::ConnectError;
+use netstack_apps::{Receive, Send};
 use netstack_kernel::{Buffers, Kernel};
 use std::time::Duration;
 
