@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 
 import pytest
@@ -15,10 +16,8 @@ def have(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def arrange(*missing: str, library: str | None = "installed") -> None:
         monkeypatch.setattr(netstack_guest, "why_not", lambda _: None)
         monkeypatch.setattr(netstack_guest, "no_rust", lambda: None)
-        monkeypatch.setattr(netstack_guest, "_library", lambda *, build_std: library)  # noqa: ARG005 - the name is given
-        monkeypatch.setattr(
-            netstack_guest.shutil, "which", lambda program: None if program in missing else f"/usr/bin/{program}"
-        )
+        monkeypatch.setattr(netstack_guest, "_library", lambda *, build_std: library)
+        monkeypatch.setattr(shutil, "which", lambda program: None if program in missing else f"/usr/bin/{program}")
 
     return arrange
 
