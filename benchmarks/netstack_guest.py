@@ -96,7 +96,7 @@ def why_no_guest(stacks: list[str], *, build_std: bool = False) -> str | None:
     """
     reason = why_not(stacks) or no_rust()
     if reason is not None:
-        return reason
+        return reason.removesuffix("; --stacks kernel needs none")
     for program, package in ((_QEMU, "qemu-system-misc"), ("ab", "apache2-utils"), ("setpriv", "util-linux")):
         if shutil.which(program) is None:
             return f"there is no {program}; Debian's {package} has it"

@@ -58,3 +58,5 @@ def test_what_others_say_is_passed_on(have: Callable[..., None], monkeypatch: py
     have()
     monkeypatch.setattr(netstack_guest, "why_not", lambda _: "network namespaces need root")
     assert netstack_guest.why_no_guest(["smoltcp"]) == "network namespaces need root"
+    monkeypatch.setattr(netstack_guest, "why_not", lambda _: "no TAP; --stacks kernel needs none")
+    assert netstack_guest.why_no_guest(["smoltcp"]) == "no TAP"
