@@ -17,7 +17,7 @@ from typing import IO
 CLIENT = "10.9.0.1"
 SERVER = "10.9.0.2"
 PREFIX = "netstack-bench"
-_TAP = "tap0"
+TAP = "tap0"
 _READY_S = 10.0
 _END_S = 20.0
 
@@ -102,8 +102,8 @@ class Lab:
             ends = [(self._client, "v0", CLIENT), (self._server, "v1", SERVER)]
         else:
             flags = ("vnet_hdr",) if self._offload else ()
-            _ip("-n", self._client, "tuntap", "add", "dev", _TAP, "mode", "tap", *flags)
-            ends = [(self._client, _TAP, CLIENT)]
+            _ip("-n", self._client, "tuntap", "add", "dev", TAP, "mode", "tap", *flags)
+            ends = [(self._client, TAP, CLIENT)]
         for name, link, address in ends:
             _ip("-n", name, "address", "add", f"{address}/24", "dev", link)
             _ip("-n", name, "link", "set", link, "up")
@@ -121,7 +121,7 @@ class Lab:
         Raises:
             UnavailableError: it did not get ready.
         """
-        place = () if self.stack == "kernel" else ("--tap", _TAP, "--address", f"{SERVER}/24")
+        place = () if self.stack == "kernel" else ("--tap", TAP, "--address", f"{SERVER}/24")
         command = (str(binary), "--stack", self.stack, *place, *arguments)
         process = self._start(self._server, self.server_cpu, command)
         try:
@@ -136,6 +136,18 @@ class Lab:
             _end(process)
             self._running.remove(process)
             results.append(process.stdout.read() if process.stdout else "")
+
+    @contextlib.contextmanager
+    def beside(self, command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+        """Have a program run in the server's place: one that can be written to, and prints its errors among the rest."""
+        process = self._start(
+            self._server, self.server_cpu, command, errors=subprocess.STDOUT, input_from=subprocess.PIPE
+        )
+        try:
+            yield process
+        finally:
+            _end(process)
+            self._running.remove(process)
 
     def run(self, command: Sequence[str], timeout_s: float) -> tuple[str, bool]:
         """Run a program in the client's place.
@@ -154,11 +166,16 @@ class Lab:
             self._running.remove(process)
 
     def _start(
-        self, name: str, cpu: int | None, command: Sequence[str], errors: int = subprocess.PIPE
+        self,
+        name: str,
+        cpu: int | None,
+        command: Sequence[str],
+        errors: int = subprocess.PIPE,
+        input_from: int = subprocess.DEVNULL,
     ) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             ("ip", "netns", "exec", name, *_pinned(cpu, command)),
-            stdin=subprocess.DEVNULL,
+            stdin=input_from,
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,

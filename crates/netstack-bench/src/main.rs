@@ -4,7 +4,6 @@
 
 mod app;
 mod count;
-mod http;
 mod latency;
 mod options;
 mod report;

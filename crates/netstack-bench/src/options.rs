@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lexopt::prelude::*;
 use netstack::{Cidr, Limits};
+use netstack_apps::{Receive, Send};
 use serde::Serialize;
 
 pub const HELP: &str = "\
@@ -42,22 +43,6 @@ Limits of the stack:
   --packet-memory BYTES  --backlog N
   --fixed-buffers         of the kernel's stack: buffers of these sizes, instead of its own measure
 ";
-
-/// How bytes are received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Receive {
-    Copy,
-    Borrow,
-}
-
-/// How bytes are sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Send {
-    Copy,
-    Shared,
-}
 
 /// Who closes a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

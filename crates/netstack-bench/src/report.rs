@@ -4,6 +4,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use netstack::{Capabilities, Statistics};
+use netstack_apps::{Receive, Send};
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -101,8 +102,8 @@ fn round(seconds: f64) -> f64 {
 fn settings(options: &Options) -> Value {
     let limits = &options.limits;
     json!({
-        "receive": options.receive,
-        "send": options.send,
+        "receive": match options.receive { Receive::Copy => "copy", Receive::Borrow => "borrow" },
+        "send": match options.send { Send::Copy => "copy", Send::Shared => "shared" },
         "nodelay": options.nodelay,
         "offload": options.offload,
         "mtu": options.mtu,

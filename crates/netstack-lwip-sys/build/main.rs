@@ -120,12 +120,21 @@ fn compiler(here: &Path, source: &Path) -> cc::Build {
     // Functions of their own sections: what a program does not use is not in it.
     build.flag_if_supported("-ffunction-sections");
     if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("none") {
+        // The host's headers, which a compiler may find otherwise, are another machine's.
         build
             .flag("-ffreestanding")
+            .flag("-nostdinc")
             .include(here.join("c/freestanding"));
-        // clang builds for every target; a cross gcc is used if CC says so.
-        if env::var_os("CC").is_none() && env::var_os("TARGET_CC").is_none() {
+        // clang builds for every target; a cross gcc is used if one of the variables of the crate cc says so.
+        let target = env::var("TARGET").unwrap_or_default();
+        let names = [&target, &target.replace('-', "_")].map(|target| format!("CC_{target}"));
+        let said = |name: &str| env::var_os(name).is_some();
+        if !said("CC") && !said("TARGET_CC") && !names.iter().any(|name| said(name)) {
             build.compiler("clang");
+        }
+        if target.starts_with("riscv64gc-") {
+            // As rustc has it for this target: doubles in registers, and code that runs at any address.
+            build.flag("-mabi=lp64d").flag("-mcmodel=medany");
         }
     }
     // A stack that is not optimised is of no use even to a test: checksums are most of its time.

@@ -6,8 +6,10 @@ use std::net::SocketAddr;
 use netstack::error::{ConnectError, RecvError, SendError};
 use netstack::{Net, Readiness, Shared, Shutdown, SocketId, Stack, TcpSocket};
 
-use crate::app::{App, Listener, Sockets, connecting};
-use crate::options::{Options, Receive, Send};
+use netstack_apps::{Listener, Receive, Send, Sockets};
+
+use crate::app::{App, connecting};
+use crate::options::Options;
 use crate::report::{Outcome, Span};
 
 /// Bytes that one call sends at most.
@@ -25,7 +27,15 @@ type Begun<S> = (Ways<S>, Vec<TcpSocket<S>>);
 impl<S: Stack> Ways<S> {
     fn new(net: &Net<S>, options: &Options) -> Result<Begun<S>, Box<dyn Error>> {
         match options.connect {
-            None => Ok((Self::Listening(Listener::new(net, options)?), Vec::new())),
+            None => Ok((
+                Self::Listening(Listener::new(
+                    net,
+                    options.listen,
+                    options.backlog,
+                    options.nodelay,
+                )?),
+                Vec::new(),
+            )),
             Some(peer) => {
                 let sockets = (0..options.connections)
                     .map(|_| connecting(net, peer, options.nodelay))

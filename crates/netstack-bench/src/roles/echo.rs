@@ -7,7 +7,9 @@ use std::time::Instant;
 use netstack::error::{ConnectError, RecvError, SendError};
 use netstack::{Net, Readiness, SocketId, Stack, TcpSocket};
 
-use crate::app::{App, Listener, Sockets, connecting};
+use netstack_apps::{Listener, Sockets};
+
+use crate::app::{App, connecting};
 use crate::latency::Latency;
 use crate::options::Options;
 use crate::report::{Outcome, Span};
@@ -30,7 +32,7 @@ pub struct Server<S: Stack> {
 impl<S: Stack> Server<S> {
     pub fn new(net: &Net<S>, options: &Options) -> Result<Self, Box<dyn Error>> {
         Ok(Self {
-            listener: Listener::new(net, options)?,
+            listener: Listener::new(net, options.listen, options.backlog, options.nodelay)?,
             connections: Sockets::new(),
             buffer: vec![0; 64 << 10],
             outcome: Outcome::default(),

@@ -7,10 +7,12 @@ use std::time::Instant;
 use netstack::error::{ConnectError, RecvError, SendError};
 use netstack::{Net, Readiness, Shared, SocketId, Stack, TcpSocket};
 
-use crate::app::{App, Sockets, connecting};
-use crate::http::Response;
+use netstack_apps::http::Response;
+use netstack_apps::{Receive, Sockets};
+
+use crate::app::{App, connecting};
 use crate::latency::Latency;
-use crate::options::{Close, Options, Receive};
+use crate::options::{Close, Options};
 use crate::report::{Outcome, Span};
 
 struct Connection<S: Stack> {

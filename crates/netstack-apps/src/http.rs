@@ -1,4 +1,7 @@
-//! As much HTTP as the server and the client need (RFC 9112).
+//! As much HTTP as the server and a client need (RFC 9112).
+
+use alloc::format;
+use alloc::vec::Vec;
 
 /// Bytes that a request's or a response's head has at most.
 pub const LARGEST_HEAD: usize = 8192;
@@ -15,6 +18,7 @@ pub enum Target {
 /// A request that the server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
+    /// What it asks for.
     pub target: Target,
     /// Whether the connection stays.
     pub keep_alive: bool,
@@ -62,7 +66,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// Read the request that begins here.
@@ -114,12 +118,11 @@ fn request(head: &[u8]) -> Option<Request> {
 
 /// The head of an answer, written into `out`.
 pub fn head(out: &mut Vec<u8>, status: &str, length: u64, keep_alive: bool) {
-    use std::io::Write;
     let connection = if keep_alive { "keep-alive" } else { "close" };
-    let _ = write!(
-        out,
+    let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: text/html\r\nContent-Length: {length}\r\nConnection: {connection}\r\n\r\n"
     );
+    out.extend_from_slice(head.as_bytes());
 }
 
 /// A response that is being read.

@@ -1,0 +1,233 @@
+"""The HTTP server of crates/netstack-apps on a machine without an operating system, served to ab.
+
+It builds crates/netstack-guest for riscv64, boots it under `qemu-system-riscv64 -M virt -bios none` on a TAP in a network namespace, waits
+until it answers, runs ab, and prints what ab printed. The machine is emulated: its figures are no measure of a stack on real hardware.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from benchmarks.netstack import no_rust
+from benchmarks.netstack_lab import SERVER, TAP, Lab, UnavailableError, sweep, why_not
+from benchmarks.netstack_output import UnreadableError, read_ab
+
+STACKS = ("lwip", "smoltcp")
+TARGET = "riscv64gc-unknown-none-elf"
+_GUEST = Path(__file__).parents[1] / "crates" / "netstack-guest"
+_QEMU = "qemu-system-riscv64"
+_MEMORY = "256M"  # as crates/netstack-guest/virt.ld has it
+_CROSS = "riscv64-linux-gnu-"
+_READY_S = 30.0
+_END_S = 20.0
+_AB_S = 600.0
+
+
+def main() -> int:
+    """Run it for each stack that was asked for.
+
+    Returns:
+        0 if no request was lost, 1 if some were, 3 if it is unavailable here, 130 if it was interrupted.
+    """
+    signal.signal(signal.SIGTERM, _interrupted)
+    options = _arguments()
+    reason = why_no_guest(options.stacks, build_std=options.build_std)
+    if reason is not None:
+        print(f"unavailable: {reason}", file=sys.stderr)
+        return 3
+    sweep()
+    lost = 0
+    try:
+        for stack in options.stacks:
+            found = measure(build(stack, build_std=options.build_std), stack, options.requests, options.concurrency)
+            print(
+                f"== {stack} on bare riscv64, emulated\n{found['ab']}\nguest: {json.dumps(found['guest'])}\n",
+                flush=True,
+            )
+            lost += found["failed"]
+            if options.json is not None:
+                with options.json.open("a") as out:
+                    print(json.dumps(found), file=out)
+    except UnavailableError as error:
+        print(f"unavailable: {error}", file=sys.stderr)
+        return 3
+    except UnreadableError as error:
+        print(f"ab gave up: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 1 if lost else 0
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks/netstack-guest", description=__doc__)
+    parser.add_argument("--stacks", nargs="+", choices=STACKS, default=list(STACKS))
+    parser.add_argument("-n", dest="requests", type=int, default=1000, help="requests (default 1000)")
+    parser.add_argument("-c", dest="concurrency", type=int, default=10, help="at once (default 10)")
+    parser.add_argument(
+        "--build-std", action="store_true", help="compile core and alloc too, from the component rust-src"
+    )
+    parser.add_argument("--json", type=Path, help="append a line for each stack to this file")
+    return parser.parse_args()
+
+
+def why_no_guest(stacks: list[str], *, build_std: bool = False) -> str | None:
+    """Say why this can't run here; None if it can.
+
+    Args:
+        stacks: those that are asked for; lwIP needs a C compiler for riscv64.
+        build_std: whether core and alloc are to be compiled even if they are installed.
+    """
+    reason = why_not(stacks) or no_rust()
+    if reason is not None:
+        return reason.removesuffix("; --stacks kernel needs none")
+    for program, package in ((_QEMU, "qemu-system-misc"), ("ab", "apache2-utils"), ("setpriv", "util-linux")):
+        if shutil.which(program) is None:
+            return f"there is no {program}; Debian's {package} has it"
+    if _library(build_std=build_std) is None:
+        return f"there is no Rust library for {TARGET}: rustup target add {TARGET}, or rustup component add rust-src"
+    if "lwip" in stacks and _compiler() is None:
+        return "there is no C compiler for riscv64; Debian's gcc-riscv64-linux-gnu has one, and clang is one"
+    return None
+
+
+def _library(*, build_std: bool) -> str | None:
+    """Say how core and alloc come about: `installed`, `built`, or None."""
+    done = subprocess.run(("rustc", "--print", "sysroot"), cwd=_GUEST, capture_output=True, text=True, check=False)
+    library = Path(done.stdout.strip()) / "lib" / "rustlib"
+    if (library / TARGET / "lib").is_dir() and not build_std:
+        return "installed"
+    return "built" if (library / "src" / "rust" / "library" / "Cargo.lock").is_file() else None
+
+
+def _compiler() -> dict[str, str] | None:
+    """The variables that tell the C compiler and archiver for riscv64; None if there are none."""
+    suffix = TARGET.replace("-", "_")
+    if shutil.which(f"{_CROSS}gcc") and shutil.which(f"{_CROSS}ar"):
+        return {f"CC_{suffix}": f"{_CROSS}gcc", f"AR_{suffix}": f"{_CROSS}ar"}
+    return {} if shutil.which("clang") else None
+
+
+def build(stack: str, *, build_std: bool = False) -> Path:
+    """Build the guest, and return it.
+
+    Args:
+        stack: which one is in it.
+        build_std: compile core and alloc even if they are installed.
+
+    Raises:
+        UnavailableError: it does not build; the text has the compiler's words.
+    """
+    print(f"Building the guest with {stack}", file=sys.stderr)
+    environment: dict[str, str] = {**os.environ, **(_compiler() or {})}
+    command = ["cargo", "build", "--release", "--locked", "--target", TARGET, "--features", stack]
+    target = _GUEST / "target"
+    if _library(build_std=build_std) == "built":
+        # A stable compiler builds its own library if it is told to take unstable options.
+        environment["RUSTC_BOOTSTRAP"] = "1"
+        target = target / "build-std"
+        command += ["-Zbuild-std=core,alloc,compiler_builtins", "-Zbuild-std-features=compiler-builtins-mem"]
+    command += ["--target-dir", str(target)]
+    done = subprocess.run(command, cwd=_GUEST, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise UnavailableError(f"the guest does not build:\n{done.stderr[-4000:]}")
+    return target / TARGET / "release" / f"guest-{stack}"
+
+
+def _machine(guest: Path) -> list[str]:
+    # setpriv: if this process is killed, the machine ends too.
+    return [
+        *("setpriv", "--pdeathsig", "KILL", _QEMU, "-M", "virt", "-smp", "1", "-m", _MEMORY, "-bios", "none"),
+        *("-kernel", str(guest), "-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot"),
+        *("-global", "virtio-mmio.force-legacy=false", "-device", "virtio-rng-device"),
+        *("-netdev", f"tap,id=net,ifname={TAP},script=no,downscript=no", "-device", "virtio-net-device,netdev=net"),
+    ]
+
+
+def measure(guest: Path, stack: str, requests: int, concurrency: int) -> dict[str, Any]:
+    """Boot the guest, have ab ask it, and end it.
+
+    Args:
+        guest: the program.
+        stack: which one is in it.
+        requests: ab's -n.
+        concurrency: ab's -c.
+
+    Returns:
+        `ab`, what it printed; `requests`, `failed` and `rate`, read from that; `probes`, requests that were made before; `guest`, the
+        guest's own account.
+
+    Raises:
+        UnavailableError: the guest does not get ready, or does not end in order.
+        UnreadableError: ab made no request.
+    """
+    with Lab(stack, offload=True) as lab, lab.beside(_machine(guest)) as machine:
+        ready = _line(machine, "ready", _READY_S)
+        if ready.get("stack") != stack:
+            raise UnavailableError(f"the guest has another stack: {ready}")
+        probes = _probe(lab)
+        command = ("ab", "-q", "-n", str(requests), "-c", str(concurrency), f"http://{SERVER}/")
+        said, _ = lab.run(command, _AB_S)
+        assert machine.stdin is not None
+        machine.stdin.write("q")
+        machine.stdin.flush()
+        account = _line(machine, "end", _END_S)
+        if machine.wait(_END_S) != 0:
+            raise UnavailableError(f"QEMU ended with status {machine.returncode}")
+    return {"stack": stack, "probes": probes, **read_ab(said, requests), "ab": said.strip(), "guest": account}
+
+
+def _probe(lab: Lab) -> int:
+    """Wait until the guest answers a request; return how many it answered."""
+    until = time.monotonic() + _READY_S
+    while time.monotonic() < until:
+        said, whole = lab.run(("ab", "-q", "-n", "1", "-s", "5", f"http://{SERVER}/"), 10.0)
+        if whole and re.search(r"^Complete requests: +1$", said, re.MULTILINE):
+            return 1
+        time.sleep(0.2)
+    raise UnavailableError(f"the guest answers no request in {_READY_S:.0f} s")
+
+
+def _line(machine: subprocess.Popen[str], event: str, timeout_s: float) -> Mapping[str, Any]:
+    """Wait for a line of the guest."""
+    out: IO[str] | None = machine.stdout
+    assert out is not None
+    until = time.monotonic() + timeout_s
+    said = b""
+    while time.monotonic() < until:
+        if not select.select([out], [], [], 0.1)[0]:
+            continue
+        piece = os.read(out.fileno(), 4096)  # not readline(): select does not see what that has read too much
+        if not piece:
+            break  # QEMU has ended
+        said += piece
+        for line in said.decode(errors="replace").splitlines():
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(found, dict) and found.get("event") == event:
+                return found
+    raise UnavailableError(
+        f"the guest says nothing of its {event}; it said: {said.decode(errors='replace').strip() or 'nothing'}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,5 @@
+//! The server over smoltcp.
+#![no_std]
+#![no_main]
+
+netstack_guest::program!(netstack_smoltcp::Smoltcp::new);

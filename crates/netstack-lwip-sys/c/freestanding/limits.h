@@ -1,0 +1,5 @@
+/* For targets without a libc: arch.h wants to know the largest int. */
+#ifndef LW_LIMITS_H
+#define LW_LIMITS_H
+#define INT_MAX __INT_MAX__
+#endif

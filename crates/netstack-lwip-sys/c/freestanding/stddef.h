@@ -1,0 +1,8 @@
+/* For targets without a libc, and the compiler's headers not searched (-nostdinc): as the compiler says. */
+#ifndef LW_STDDEF_H
+#define LW_STDDEF_H
+typedef __SIZE_TYPE__ size_t;
+typedef __PTRDIFF_TYPE__ ptrdiff_t;
+#define NULL ((void *)0)
+#define offsetof(type, member) __builtin_offsetof(type, member)
+#endif

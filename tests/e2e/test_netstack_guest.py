@@ -1,0 +1,78 @@
+"""benchmarks/netstack-guest: the HTTP server on bare riscv64 answers all that ab asks, over both stacks, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from benchmarks.netstack_guest import STACKS, why_no_guest
+from benchmarks.netstack_lab import PREFIX
+
+TOP = Path(__file__).parents[2]
+SCRIPT = TOP / "benchmarks" / "netstack-guest"
+REQUESTS = 1000
+
+
+@pytest.fixture(params=STACKS)
+def stack(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    reason = why_no_guest([name])
+    if reason:
+        pytest.skip(f"unavailable: {reason}")
+    return name
+
+
+def namespaces() -> list[str]:
+    listed = subprocess.run(("ip", "netns", "list"), capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if line.startswith(PREFIX)]
+
+
+def machines_of(process: int) -> list[int]:
+    """The processes that this one has started and that are QEMU."""
+    try:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+        return [int(child) for child in children if "qemu" in Path(f"/proc/{child}/comm").read_text()]
+    except FileNotFoundError:
+        return []
+
+
+@pytest.mark.slow
+def test_bare_metal_answers_every_request(stack: str, tmp_path: Path) -> None:
+    before = namespaces()
+    out = tmp_path / "runs.json"
+    command = (SCRIPT, "--stacks", stack, "-n", str(REQUESTS), "-c", "10", "--json", out)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=1500)
+    assert done.returncode == 0, done.stderr
+    assert f"Complete requests:      {REQUESTS}\n" in done.stdout
+    assert "Failed requests:        0\n" in done.stdout
+    found = json.loads(out.read_text())
+    assert (found["stack"], found["requests"], found["failed"], found["gave_up"]) == (stack, REQUESTS, 0, None)
+    # The guest counted the same: every request was answered by it, and by the stack that was asked for.
+    guest = found["guest"]
+    assert (guest["stack"], guest["requests"], guest["failed"]) == (stack, REQUESTS + found["probes"], 0)
+    assert guest["malformed"] == guest["no_room"] == 0
+    assert guest["tcp_sockets"] == 1  # the listening one; the rest are gone
+    assert namespaces() == before
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_ends_the_machine_and_removes_the_namespace(stack: str) -> None:
+    before = namespaces()
+    command = (SCRIPT, "--stacks", stack, "-n", "1000000")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 1500
+        while not machines_of(process.pid) and time.monotonic() < until and process.poll() is None:
+            time.sleep(0.1)
+        machines = machines_of(process.pid)
+        assert len(machines) == 1
+        time.sleep(1)
+        os.kill(process.pid, signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert not Path(f"/proc/{machines[0]}").exists()
+    assert namespaces() == before

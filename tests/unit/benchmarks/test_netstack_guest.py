@@ -1,0 +1,62 @@
+"""What benchmarks/netstack-guest says where a part is missing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+import pytest
+from benchmarks import netstack_guest
+
+
+@pytest.fixture
+def have(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Let everything be there but some programs; `library` is how core and alloc come about."""
+
+    def arrange(*missing: str, library: str | None = "installed") -> None:
+        monkeypatch.setattr(netstack_guest, "why_not", lambda _: None)
+        monkeypatch.setattr(netstack_guest, "no_rust", lambda: None)
+        monkeypatch.setattr(netstack_guest, "_library", lambda *, build_std: library)
+        monkeypatch.setattr(shutil, "which", lambda program: None if program in missing else f"/usr/bin/{program}")
+
+    return arrange
+
+
+def test_nothing_is_missing(have: Callable[..., None]) -> None:
+    have()
+    assert netstack_guest.why_no_guest(["lwip", "smoltcp"]) is None
+
+
+@pytest.mark.parametrize(
+    ("missing", "package"),
+    [("qemu-system-riscv64", "qemu-system-misc"), ("ab", "apache2-utils"), ("setpriv", "util-linux")],
+)
+def test_a_program_is_missing(have: Callable[..., None], missing: str, package: str) -> None:
+    have(missing)
+    assert netstack_guest.why_no_guest(["smoltcp"]) == f"there is no {missing}; Debian's {package} has it"
+
+
+def test_there_is_no_library(have: Callable[..., None]) -> None:
+    have(library=None)
+    assert netstack_guest.why_no_guest(["smoltcp"]) == (
+        "there is no Rust library for riscv64gc-unknown-none-elf: rustup target add riscv64gc-unknown-none-elf, "
+        "or rustup component add rust-src"
+    )
+
+
+def test_only_lwip_needs_a_c_compiler(have: Callable[..., None]) -> None:
+    have("riscv64-linux-gnu-gcc", "clang")
+    assert netstack_guest.why_no_guest(["smoltcp"]) is None
+    assert netstack_guest.why_no_guest(["lwip", "smoltcp"]) == (
+        "there is no C compiler for riscv64; Debian's gcc-riscv64-linux-gnu has one, and clang is one"
+    )
+    have("riscv64-linux-gnu-gcc")  # clang is there
+    assert netstack_guest.why_no_guest(["lwip"]) is None
+
+
+def test_what_others_say_is_passed_on(have: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    have()
+    monkeypatch.setattr(netstack_guest, "why_not", lambda _: "network namespaces need root")
+    assert netstack_guest.why_no_guest(["smoltcp"]) == "network namespaces need root"
+    monkeypatch.setattr(netstack_guest, "why_not", lambda _: "no TAP; --stacks kernel needs none")
+    assert netstack_guest.why_no_guest(["smoltcp"]) == "no TAP"
