@@ -2,6 +2,7 @@
 
 from swapstone.build.allocators import allocator_tools, built_for
 from swapstone.build.layouts import environment_padding, wrapped
+from swapstone.build.crates import build_crate, crate_trouble, require_crate
 from swapstone.build.native import (
     BASE_RECIPE,
     EMPTY_AS_VARIED,
@@ -32,6 +33,7 @@ __all__ = [
     "Built",
     "OwnBuilder",
     "allocator_tools",
+    "build_crate",
     "build_empty",
     "build_layouts",
     "build_workload",
@@ -44,7 +46,9 @@ __all__ = [
     "own_sizes",
     "placeholders",
     "program_libc",
+    "crate_trouble",
     "provide",
+    "require_crate",
     "require_tools",
     "sha256_of",
     "sizes_of",

@@ -107,6 +107,9 @@ class Workload(Noun, frozen=True, kw_only=True):
         machine: what a virtual machine must have for it; None where it runs anywhere.
         parts: of a virtual machine's image, names of `swapstone.build.parts.PARTS`: what it uses that other machines have by
             themselves, such as a shell. Unlike `machine`, they don't keep it from running elsewhere.
+        crate: name of a crate under ``crates/`` whose program is measured, with a feature after a colon; `source` is empty then. It is
+            built by cargo, for this machine only, and makes network namespaces, so it needs root.
+        commands: pairs (command, Debian package that brings it) that the program starts.
     """
 
     name: str
@@ -124,6 +127,8 @@ class Workload(Noun, frozen=True, kw_only=True):
     reading: Reading = Reading.REPORT
     machine: MachineNeeds | None = None
     parts: tuple[str, ...] = ()
+    crate: str = ""
+    commands: tuple[tuple[str, str], ...] = ()
 
 
 class Suite(Noun, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from swapstone.build import (
     EMPTY_SUITE,
     Built,
     allocator_tools,
+    build_crate,
     build_empty,
     build_layouts,
     build_workload,
@@ -27,6 +28,7 @@ from swapstone.build import (
     environment_padding,
     loader_version,
     provide,
+    require_crate,
     require_tools,
 )
 from swapstone.build.parts import architecture_of
@@ -76,6 +78,7 @@ def check_levels(experiment: Experiment, target: Target) -> None:
         UserError: something is wrong with the user's own program.
     """
     check_own(experiment, target)
+    _check_crates(experiment, target)
     _check_machine(experiment, target)
     for choice in experiment.factors if target.needs_build else ():
         missing: list[UnavailableError | None] = []
@@ -88,6 +91,25 @@ def check_levels(experiment: Experiment, target: Target) -> None:
         decisive = missing[:1] if None in missing[1:] else missing
         for reason in filter(None, decisive):
             raise reason
+
+
+def _check_crates(experiment: Experiment, target: Target) -> None:
+    """Refuse what is built by cargo where it can't be built or run.
+
+    Raises:
+        UnavailableError: another target than this machine, or something is missing here; or the programs were to be relinked.
+    """
+    crates = [name for (_, name), work in workloads_of(experiment).items() if work.crate]
+    if not crates:
+        return
+    if target.boots or not target.needs_build:
+        raise UnavailableError(
+            f"{crates[0]} is built by cargo for this machine, and not for the target {target.name}.",
+            "Measure on --target host.",
+        )
+    if experiment.layouts:
+        raise UnavailableError(f"{crates[0]} is built by cargo, which makes one link only.", "Leave --layouts out.")
+    require_crate()
 
 
 def _check_machine(experiment: Experiment, target: Target) -> None:
@@ -142,7 +164,7 @@ def prepare(
     seeds = plan.layout_seeds(experiment, Copy.FIRST)
     own = OwnPrograms(experiment.own, keep_log, seeds=seeds, rebuild=rebuild) if experiment.own else None
     # Programs that an image brings need no compiler, and no C library to compile for.
-    builds = target.needs_build and (own is not None or not all(work.tool for work in workloads.values()))
+    builds = target.needs_build and (own is not None or not all(work.tool or work.crate for work in workloads.values()))
     make = functools.partial(provide, tell=tell) if builds else _as_it_is
     recipes, impossible = _recipes(
         variants.values(), base_recipe(experiment.architecture), target, own, tell=tell, make=make
@@ -162,7 +184,7 @@ def prepare(
                 own.program(name, variant, recipe, target, functools.partial(progress, done, len(wanted)))
                 if own is not None
                 else _with_layouts(
-                    experiment, _program(suite, workload, variant, recipe, target), workload, variant, target
+                    experiment, _program(suite, workload, variant, recipe, target, tell), workload, variant, target
                 )
             )
         except UserError as error:
@@ -260,7 +282,11 @@ def _refuse_incomparable(
 def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, str], int]) -> Manifest:
     """Write down what an experiment is made of."""
     programs = [program for program in prepared.programs.values() if program.artifact]
-    recipes = {program.recipe for program in programs if program.artifact and program.artifact.command}
+    recipes = {
+        program.recipe
+        for program in programs
+        if program.artifact and program.artifact.command and program.recipe.command
+    }
     compilers = sorted({recipe.command for recipe in recipes})
     tools = [(" ".join((Path(name).name, *rest)), compiler_version((name, *rest))) for name, *rest in compilers]
     # The C library as its loader names itself: the one that a dynamic program of the same recipe is started by, and the one that a
@@ -280,12 +306,19 @@ def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, s
     )
 
 
-def _program(suite: str, workload: Workload, variant: Variant, recipe: Recipe, target: Target) -> Program:
+def _program(
+    suite: str, workload: Workload, variant: Variant, recipe: Recipe, target: Target, tell: Callable[[str], None]
+) -> Program:
     if workload.tool:
         return Program(workload.tool, recipe, None, target.inspect(workload.tool))
     if not target.needs_build:
         path = target.path_of(variant.label, workload.name)
         return Program(path, recipe, None, target.inspect(path))
+    if workload.crate:
+        if variant.copy is Copy.RELINKED:
+            raise UnavailableError("It is built by cargo and can't be relinked.")
+        built = build_crate(workload, tell)
+        return Program(target.put(built.path), recipe, _artifact(suite, workload, variant, built), built.facts)
     built = build_workload(workload, recipe, relinked=variant.copy is Copy.RELINKED)
     return Program(target.put(built.path), recipe, _artifact(suite, workload, variant, built), built.facts)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from swapstone.model import OWN_SUITE, Experiment, Suite, UserError, Workload, unknown
-from swapstone.workloads import latency, libc, libc_extra, swap, throughput
+from swapstone.workloads import latency, libc, libc_extra, netstack, swap, throughput
 from swapstone.workloads.figures import Figures, read_figures
 from swapstone.workloads.loads import LOADS, find_load
 from swapstone.workloads.own import METRIC_EXAMPLE, own_samples, own_workload, parse_metric, undirected
@@ -30,7 +30,14 @@ __all__ = [
     "workloads_of",
 ]
 
-SUITES: tuple[Suite, ...] = (libc.SUITE, libc_extra.SUITE, latency.SUITE, throughput.SUITE, swap.SUITE)
+SUITES: tuple[Suite, ...] = (
+    libc.SUITE,
+    libc_extra.SUITE,
+    latency.SUITE,
+    throughput.SUITE,
+    swap.SUITE,
+    *netstack.SUITES,
+)
 """Every suite. A new one is a module here, and one name in this tuple."""
 
 
