@@ -1,8 +1,8 @@
 """From a variant and a workload to a program, addressed by the digest of everything that went into it."""
 
 from swapstone.build.allocators import allocator_tools, built_for
-from swapstone.build.layouts import environment_padding, wrapped
 from swapstone.build.crates import build_crate, crate_trouble, require_crate
+from swapstone.build.layouts import environment_padding, wrapped
 from swapstone.build.native import (
     BASE_RECIPE,
     EMPTY_AS_VARIED,
@@ -41,12 +41,12 @@ __all__ = [
     "c_library_version",
     "compiler_version",
     "count_sources",
+    "crate_trouble",
     "environment_padding",
     "loader_version",
     "own_sizes",
     "placeholders",
     "program_libc",
-    "crate_trouble",
     "provide",
     "require_crate",
     "require_tools",

@@ -184,7 +184,7 @@ def prepare(
                 own.program(name, variant, recipe, target, functools.partial(progress, done, len(wanted)))
                 if own is not None
                 else _with_layouts(
-                    experiment, _program(suite, workload, variant, recipe, target, tell), workload, variant, target
+                    experiment, _program(suite, workload, variant, recipe, target, tell=tell), workload, variant, target
                 )
             )
         except UserError as error:
@@ -307,7 +307,7 @@ def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, s
 
 
 def _program(
-    suite: str, workload: Workload, variant: Variant, recipe: Recipe, target: Target, tell: Callable[[str], None]
+    suite: str, workload: Workload, variant: Variant, recipe: Recipe, target: Target, *, tell: Callable[[str], None]
 ) -> Program:
     if workload.tool:
         return Program(workload.tool, recipe, None, target.inspect(workload.tool))
