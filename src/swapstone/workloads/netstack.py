@@ -138,7 +138,7 @@ COUNTS = Suite(
     workloads=(
         _work(
             "counts-plain",
-            "5000 HTTP requests one after another, a connection for each; bytes are copied in and out, nothing is offloaded",
+            "2000 HTTP requests one after another, a connection for each; bytes are copied in and out, nothing is offloaded",
             _COUNTS,
             crate=COUNTING,
         ),

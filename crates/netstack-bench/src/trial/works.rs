@@ -105,14 +105,14 @@ pub const WORKS: [Work; 9] = [
             "http",
         ],
         client: Client::Own(ONE_BY_ONE),
-        amount: 5_000,
+        amount: 2_000,
         kind: Kind::Counts,
     },
     Work {
         name: "counts-tuned",
         server: &["http"],
         client: Client::Own(ONE_BY_ONE),
-        amount: 5_000,
+        amount: 2_000,
         kind: Kind::Counts,
     },
 ];
@@ -121,7 +121,7 @@ pub const WORKS: [Work; 9] = [
 const CSV: &str = "ab.csv";
 
 /// A connection for each request, and one at a time: then no two requests share a frame, a buffer or a wake-up by chance.
-const ONE_BY_ONE: &[&str] = &["http-client", "--close", "server", "-c", "1", "-n", "5000"];
+const ONE_BY_ONE: &[&str] = &["http-client", "--close", "server", "-c", "1", "-n", "2000"];
 
 /// Find a work by its name.
 pub fn find(name: &str) -> Result<&'static Work, String> {
