@@ -1,6 +1,7 @@
 //! The same servers and clients over every stack, and over Linux's own sockets: `netstack-bench --stack kernel http`.
 //!
 //! It prints a line of JSON when it is ready, and one when it ends: by itself, or by SIGINT or SIGTERM. `benchmarks/netstack` runs it.
+//! `netstack-bench trial` runs both sides in namespaces of its own, for swapstone: see trial/mod.rs.
 
 mod app;
 mod count;
@@ -9,6 +10,7 @@ mod options;
 mod report;
 mod roles;
 mod stacks;
+mod trial;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,6 +21,12 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use crate::options::{Asked, HELP, Options};
 
 fn main() -> ExitCode {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == "trial")
+    {
+        return ended(trial::run());
+    }
     let options = match options::parse() {
         Ok(Asked::Help) => {
             print!("{HELP}");
@@ -30,7 +38,11 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match run(*options) {
+    ended(run(*options))
+}
+
+fn ended(result: Result<(), Box<dyn std::error::Error>>) -> ExitCode {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("netstack-bench: {error}");

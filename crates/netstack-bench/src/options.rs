@@ -12,6 +12,7 @@ use serde::Serialize;
 
 pub const HELP: &str = "\
 Usage: netstack-bench --stack STACK [OPTION...] ROLE
+       netstack-bench trial --work WORK [--stack STACK]   (both sides, in namespaces of its own; see trial --help)
 
 Stacks: kernel, and those that this build has of lwip, smoltcp.
 

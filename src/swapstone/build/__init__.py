@@ -1,6 +1,7 @@
 """From a variant and a workload to a program, addressed by the digest of everything that went into it."""
 
 from swapstone.build.allocators import allocator_tools, built_for
+from swapstone.build.crates import build_crate, crate_trouble, require_crate
 from swapstone.build.layouts import environment_padding, wrapped
 from swapstone.build.native import (
     BASE_RECIPE,
@@ -34,6 +35,7 @@ __all__ = [
     "Built",
     "OwnBuilder",
     "allocator_tools",
+    "build_crate",
     "build_empty",
     "build_layouts",
     "build_packaged",
@@ -43,6 +45,7 @@ __all__ = [
     "c_library_version",
     "compiler_version",
     "count_sources",
+    "crate_trouble",
     "driver_identity",
     "environment_padding",
     "find_driver",
@@ -52,6 +55,7 @@ __all__ = [
     "placeholders",
     "program_libc",
     "provide",
+    "require_crate",
     "require_tools",
     "sha256_of",
     "sizes_of",

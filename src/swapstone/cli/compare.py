@@ -26,7 +26,7 @@ from swapstone.record import find_record
 from swapstone.workloads import SUITES
 
 _USUAL_SUITE = "libc"
-_SUITES_OF_FACTORS = {"kernel": "latency", "swap": "swap"}
+_SUITES_OF_FACTORS = {"kernel": "latency", "swap": "swap", "netstack": "netstack"}
 """What is measured unless the user says, where one of these factors is compared."""
 
 _GROUPS = {

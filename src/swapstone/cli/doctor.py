@@ -7,7 +7,7 @@ import shutil
 
 import click
 
-from swapstone.build import built_for, compiler_version
+from swapstone.build import built_for, compiler_version, crate_trouble
 from swapstone.cli.emulators import emulator_findings, kvm_finding
 from swapstone.factors import FACTORS, Level
 from swapstone.model import UserError
@@ -29,7 +29,7 @@ def doctor_command(as_json: bool) -> None:
     Example:
       swapstone doctor
     """
-    able, noise = [*_levels(), *_agent(), *emulator_findings(), kvm_finding()], list(examine())
+    able, noise = [*_levels(), *_agent(), *emulator_findings(), kvm_finding(), _network()], list(examine())
     if as_json:
         click.echo(json.dumps({"can": _plain(able), "noise": _plain(noise)}, indent=1))
         return
@@ -59,6 +59,17 @@ def _levels() -> list[Finding]:
                 found = _found(factor.name, level)
                 findings.append(Finding(name=name, state=State.GOOD, found=found))
     return findings
+
+
+def _network() -> Finding:
+    """Say whether trials of network stacks can be made, beside the commands that `_levels` looks for."""
+    name, trouble = "network stacks", crate_trouble()
+    if trouble is None:
+        return Finding(name=name, state=State.GOOD, found=f"{compiler_version(('rustc',))}, root, a TAP")
+    message, mend = trouble
+    return Finding(
+        name=name, state=State.MISSING, found="unavailable", meaning=f"{message.rstrip('.')}: no netstack=", mend=mend
+    )
 
 
 def _found(factor: str, level: Level) -> str:

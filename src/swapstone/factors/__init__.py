@@ -9,12 +9,13 @@ from swapstone.factors.facts import RECORDED, TELLING_SYMBOLS, read_facts
 from swapstone.factors.kernel import KERNEL
 from swapstone.factors.libc import LIBC
 from swapstone.factors.linking import LINKING
+from swapstone.factors.netstack import NETSTACK
 from swapstone.factors.optimization import OPTIMIZATION
 from swapstone.factors.program import PROGRAM
 from swapstone.factors.swap import SWAP, swap_commands, swap_memory_bytes
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 
-FACTORS: tuple[Factor, ...] = (LIBC, ALLOCATOR, LINKING, COMPILER, OPTIMIZATION, KERNEL, SWAP)
+FACTORS: tuple[Factor, ...] = (LIBC, ALLOCATOR, LINKING, COMPILER, OPTIMIZATION, KERNEL, SWAP, NETSTACK)
 
 __all__ = [
     "FACTORS",

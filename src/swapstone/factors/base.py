@@ -129,6 +129,8 @@ class Evidence(Noun, frozen=True, kw_only=True):
         preload: objects that the loader was told to take before all others, whether or not it did.
         paths: levels that were asked for by the path of a file.
         machine: what a virtual machine said of itself, pairs (name, text) as docs/virtual-machines.md lists them; empty elsewhere.
+        seen: what the program saw of the process that it measured, pairs (name, text) as docs/wire.md, section 4, has them; empty for
+            programs that measure themselves.
     """
 
     interp: str | None
@@ -143,6 +145,7 @@ class Evidence(Noun, frozen=True, kw_only=True):
     preload: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     machine: tuple[tuple[str, str], ...] = ()
+    seen: tuple[tuple[str, str], ...] = ()
 
     def said(self, name: str) -> str:
         """Return what the machine said under a name, or an empty text."""

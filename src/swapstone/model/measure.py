@@ -111,6 +111,9 @@ class Workload(Noun, frozen=True, kw_only=True):
             themselves, such as a shell. Unlike `machine`, they don't keep it from running elsewhere.
         package: of a server that others wrote, its name in `native/servers.toml`; `source` is empty then.
         drive: how it is driven, where it is a server; ``{port}`` in its arguments then stands for the trial's port.
+        crate: name of a crate under ``crates/`` whose program is measured, with a feature after a colon; `source` is empty then. It is
+            built by cargo, for this machine only, and makes network namespaces, so it needs root.
+        commands: pairs (command, Debian package that brings it) that the program starts.
     """
 
     name: str
@@ -130,6 +133,8 @@ class Workload(Noun, frozen=True, kw_only=True):
     parts: tuple[str, ...] = ()
     package: str = ""
     drive: Drive | None = None
+    crate: str = ""
+    commands: tuple[tuple[str, str], ...] = ()
 
 
 class Suite(Noun, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def share_dir() -> Path:
-    """Return the folder that holds ``native/``, ``studies/`` and ``packages``.
+    """Return the folder that holds ``native/``, ``crates/``, ``studies/`` and ``packages``.
 
     That is ``swapstone/share`` in an installed package, and the repository's top in a checkout.
     """

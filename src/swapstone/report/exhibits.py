@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from swapstone.model import Analysis
-from swapstone.report import latency, server, swap, throughput
+from swapstone.report import latency, netstack, server, swap, throughput
 from swapstone.report.context import ReportContext
 from swapstone.report.csv_parts import comma_separated, plain
 from swapstone.report.exhibit import Exhibit
@@ -21,6 +21,7 @@ MAKERS: tuple[Callable[[ReportContext, Analysis], tuple[Exhibit, ...]], ...] = (
     throughput.make,
     swap.make,
     server.make,
+    netstack.make,
 )
 """One for each kind of experiment; each returns nothing for an analysis of another kind."""
 

@@ -19,6 +19,7 @@ from swapstone.build import (
     EMPTY_SUITE,
     Built,
     allocator_tools,
+    build_crate,
     build_empty,
     build_layouts,
     build_packaged,
@@ -31,6 +32,7 @@ from swapstone.build import (
     loader_version,
     packaged_recipe,
     provide,
+    require_crate,
     require_tools,
 )
 from swapstone.build.parts import architecture_of
@@ -80,6 +82,7 @@ def check_levels(experiment: Experiment, target: Target) -> None:
         UserError: something is wrong with the user's own program.
     """
     check_own(experiment, target)
+    _check_crates(experiment, target)
     _check_machine(experiment, target)
     _check_servers(experiment, target)
     for choice in experiment.factors if target.needs_build else ():
@@ -107,6 +110,25 @@ def _check_servers(experiment: Experiment, target: Target) -> None:
             f"{servers[0]} is a server, and the machines of the target {target.name} have no program that drives it.",
             "Leave --target out: servers are driven on this machine.",
         )
+
+
+def _check_crates(experiment: Experiment, target: Target) -> None:
+    """Refuse what is built by cargo where it can't be built or run.
+
+    Raises:
+        UnavailableError: another target than this machine, or something is missing here; or the programs were to be relinked.
+    """
+    crates = [name for (_, name), work in workloads_of(experiment).items() if work.crate]
+    if not crates:
+        return
+    if target.boots or not target.needs_build:
+        raise UnavailableError(
+            f"{crates[0]} is built by cargo for this machine, and not for the target {target.name}.",
+            "Measure on --target host.",
+        )
+    if experiment.layouts:
+        raise UnavailableError(f"{crates[0]} is built by cargo, which makes one link only.", "Leave --layouts out.")
+    require_crate()
 
 
 def _check_machine(experiment: Experiment, target: Target) -> None:
@@ -161,7 +183,7 @@ def prepare(
     seeds = plan.layout_seeds(experiment, Copy.FIRST)
     own = OwnPrograms(experiment.own, keep_log, seeds=seeds, rebuild=rebuild) if experiment.own else None
     # Programs that an image brings need no compiler, and no C library to compile for.
-    builds = target.needs_build and (own is not None or not all(work.tool for work in workloads.values()))
+    builds = target.needs_build and (own is not None or not all(work.tool or work.crate for work in workloads.values()))
     make = functools.partial(provide, tell=tell) if builds else _as_it_is
     recipes, impossible = _recipes(
         variants.values(), base_recipe(experiment.architecture), target, own, tell=tell, make=make
@@ -183,7 +205,7 @@ def prepare(
                 )
                 if own is not None
                 else _with_layouts(
-                    experiment, _program(suite, workload, variant, recipe, target), workload, variant, target
+                    experiment, _program(suite, workload, variant, recipe, target, tell=tell), workload, variant, target
                 )
             )
         except UserError as error:
@@ -281,7 +303,11 @@ def _refuse_incomparable(
 def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, str], int]) -> Manifest:
     """Write down what an experiment is made of."""
     programs = [program for program in prepared.programs.values() if program.artifact]
-    recipes = {program.recipe for program in programs if program.artifact and program.artifact.command}
+    recipes = {
+        program.recipe
+        for program in programs
+        if program.artifact and program.artifact.command and program.recipe.command
+    }
     compilers = sorted({recipe.command for recipe in recipes})
     tools = [(" ".join((Path(name).name, *rest)), compiler_version((name, *rest))) for name, *rest in compilers]
     # The C library as its loader names itself: the one that a dynamic program of the same recipe is started by, and the one that a
@@ -302,7 +328,9 @@ def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, s
     )
 
 
-def _program(suite: str, workload: Workload, variant: Variant, recipe: Recipe, target: Target) -> Program:
+def _program(
+    suite: str, workload: Workload, variant: Variant, recipe: Recipe, target: Target, *, tell: Callable[[str], None]
+) -> Program:
     if workload.tool:
         return Program(workload.tool, recipe, None, target.inspect(workload.tool))
     if not target.needs_build:
@@ -311,6 +339,11 @@ def _program(suite: str, workload: Workload, variant: Variant, recipe: Recipe, t
         return Program(path, recipe, None, target.inspect(path), driver=f"/fake/{driver}" if driver else "")
     if workload.drive is not None:
         return _server(suite, workload, variant, recipe, target)
+    if workload.crate:
+        if variant.copy is Copy.RELINKED:
+            raise UnavailableError("It is built by cargo and can't be relinked.")
+        built = build_crate(workload, tell)
+        return Program(target.put(built.path), recipe, _artifact(suite, workload, variant, built), built.facts)
     built = build_workload(workload, recipe, relinked=variant.copy is Copy.RELINKED)
     return Program(target.put(built.path), recipe, _artifact(suite, workload, variant, built), built.facts)
 

@@ -142,12 +142,13 @@ def judge(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
 
 
 def _judge_figures(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
-    """Decide what an answer amounts to whose program says figures, and nothing of itself."""
+    """Decide what an answer amounts to whose program says figures, and nothing of itself but what it saw."""
     try:
         figures = read_figures(asked.workload, answer.stdout)
     except WireError as error:
         return Verdictless(Status.FAILED, f"what it printed can't be read: {error.message}")
     evidence = evidence_of(answer, asked.program, asked.variant, inspect)
+    evidence = msgspec.structs.replace(evidence, seen=figures.seen)
     observed = observed_levels(evidence, asked.variant)
     if wrong := wrong_level(observed, asked.variant) or load_missing(asked.load, evidence):
         return Verdictless(Status.REFUSED, wrong, observed=observed)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from swapstone.model import OWN_SUITE, Experiment, Suite, UserError, Workload, unknown
-from swapstone.workloads import latency, libc, libc_extra, server, swap, throughput
+from swapstone.workloads import latency, libc, libc_extra, netstack, server, swap, throughput
 from swapstone.workloads.figures import Figures, read_figures
 from swapstone.workloads.loads import LOADS, find_load
 from swapstone.workloads.own import METRIC_EXAMPLE, own_names, own_samples, own_workload, parse_metric, undirected
@@ -33,7 +33,15 @@ __all__ = [
     "workloads_of",
 ]
 
-SUITES: tuple[Suite, ...] = (libc.SUITE, libc_extra.SUITE, latency.SUITE, throughput.SUITE, swap.SUITE, server.SUITE)
+SUITES: tuple[Suite, ...] = (
+    libc.SUITE,
+    libc_extra.SUITE,
+    latency.SUITE,
+    throughput.SUITE,
+    swap.SUITE,
+    server.SUITE,
+    *netstack.SUITES,
+)
 """Every suite. A new one is a module here, and one name in this tuple."""
 
 

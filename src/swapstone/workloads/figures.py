@@ -18,25 +18,27 @@ class Figures(Noun, frozen=True, kw_only=True):
         samples: of the workload's metrics, in their order; one that it did not measure is left out.
         histogram: as `Run.histogram`.
         series: as `Run.series`.
+        seen: as `swapstone.factors.Evidence.seen`.
     """
 
     samples: tuple[Sample, ...]
     histogram: tuple[tuple[int, int], ...] = ()
     series: tuple[Sample, ...] = ()
+    seen: tuple[tuple[str, str], ...] = ()
 
 
 def read_named_figures(workload: Workload, output: bytes) -> Figures:
     """Read named figures and series (docs/wire.md, section 4): exactly those that are the workload's metrics.
 
     Args:
-        workload: says which; the program's own name is that of its source.
+        workload: says which; the program's own name is that of its source, or the workload's with ``_`` for ``-``.
         output: its standard output.
 
     Raises:
         WireError: it is not whole, another program's, or lacks a figure or has one too many.
     """
     said = decode_named_figures(output)
-    own = workload.source.partition(".")[0] or workload.name
+    own = workload.source.partition(".")[0] or workload.name.replace("-", "_")
     if said.name != own:
         raise WireError(f"The program speaks as {said.name!r}, not as {own!r}.")
     values = dict(said.figures)
@@ -47,6 +49,7 @@ def read_named_figures(workload: Workload, output: bytes) -> Figures:
     return Figures(
         samples=tuple(Sample(metric=name, values=(value,)) for name, value in measured if value is not None),
         series=tuple(Sample(metric=name, values=values) for name, values in said.series),
+        seen=said.seen,
     )
 
 

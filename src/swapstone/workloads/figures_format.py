@@ -11,6 +11,7 @@ MAX_LINE_BYTES = 1 << 16
 
 _HEADER = b"swapstone-figures 1"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
+_SEEN = re.compile(r"[!-~]{1,64}(?: [!-~]{1,64}){0,7}", re.ASCII)
 _NUMBER = re.compile(r"(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,9})?", re.ASCII)
 _END = re.compile(rb"end ([1-9][0-9]{0,8}) ([0-9a-f]{8})", re.ASCII)
 
@@ -22,11 +23,13 @@ class NamedFigures(Noun, frozen=True, kw_only=True):
         name: its own.
         figures: pairs (name, value), in its order; None for what it could not measure.
         series: pairs (name, values), in its order.
+        seen: pairs (name, text), what it saw of the process that it measured, in its order.
     """
 
     name: str
     figures: tuple[tuple[str, float | None], ...]
     series: tuple[tuple[str, tuple[float, ...]], ...]
+    seen: tuple[tuple[str, str], ...] = ()
 
 
 def decode_named_figures(output: bytes) -> NamedFigures:
@@ -45,7 +48,8 @@ def decode_named_figures(output: bytes) -> NamedFigures:
     figures: list[tuple[str, float | None]] = []
     series: list[tuple[str, tuple[float, ...]]] = []
     seen: set[str] = set()
-    for number, line in enumerate(lines[2:], start=3):
+    sights = _sights(lines)
+    for number, line in enumerate(lines[2 + len(sights) :], start=3 + len(sights)):
         word, *rest = line.split(" ")
         if word not in {"figure", "series"} or len(rest) < 2 or not _NAME.fullmatch(rest[0]):
             raise _fault(number, f"{line[:60]!r} is neither a figure nor a series.")
@@ -60,12 +64,13 @@ def decode_named_figures(output: bytes) -> NamedFigures:
             figures.append((rest[0], None if rest[1] == "-" else _number(number, rest[1])))
     if len({len(values) for _, values in series}) > 1:
         raise WireError("The series that the program printed are not equally long.")
-    return NamedFigures(name=name, figures=tuple(figures), series=tuple(series))
+    return NamedFigures(name=name, figures=tuple(figures), series=tuple(series), seen=sights)
 
 
 def encode_named_figures(said: NamedFigures) -> bytes:
     """Return what a program prints that says this; numbers are written with as many decimals as they need, up to nine."""
     lines = [_HEADER.decode(), f"name {said.name}"]
+    lines += [f"seen {name} {text}" for name, text in said.seen]
     lines += [f"figure {name} {'-' if value is None else _written(value)}" for name, value in said.figures]
     lines += [
         f"series {name} {len(values)}" + "".join(f" {_written(v)}" for v in values) for name, values in said.series
@@ -99,6 +104,22 @@ def _checked(output: bytes) -> list[str]:
         return [line.decode("ascii") for line in lines[:-1]]
     except UnicodeDecodeError as error:
         raise WireError("What the program printed is not ASCII.") from error
+
+
+def _sights(lines: list[str]) -> tuple[tuple[str, str], ...]:
+    """Return what the lines after the program's name say that it saw."""
+    sights: dict[str, str] = {}
+    for number, line in enumerate(lines[2:], start=3):
+        word, _, rest = line.partition(" ")
+        if word != "seen":
+            break
+        name, _, text = rest.partition(" ")
+        if not _NAME.fullmatch(name) or not _SEEN.fullmatch(text):
+            raise _fault(number, f"{line[:60]!r} does not say what was seen.")
+        if name in sights:
+            raise _fault(number, f"{name} was seen a second time.")
+        sights[name] = text
+    return tuple(sights.items())
 
 
 def _series(number: int, rest: list[str]) -> tuple[float, ...]:

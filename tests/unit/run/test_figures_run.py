@@ -53,3 +53,16 @@ def test_another_algorithm_than_was_asked_for_is_refused() -> None:
     found = judge(msgspec.structs.replace(ANSWER, machine=machine), ASKED, lambda _: None)
     assert found.status is Status.REFUSED
     assert "swap=zram:lz4 was asked for, but zram:lzo-rle was in force" in found.reason
+
+
+def test_what_the_program_saw_of_the_server_decides_its_stack() -> None:
+    work = find_workload("netstack", "udp-in")
+    figures = tuple((metric.name, float(number)) for number, metric in enumerate(work.metrics))
+    for tap, sockets, status in (("tap0", "none", Status.OK), ("none", "udp:80", Status.REFUSED)):
+        seen = (("tap", tap), ("kernel_sockets", sockets), ("stack", "lwip 2.2.1"))
+        said = encode_named_figures(NamedFigures(name="udp_in", figures=figures, series=(), seen=seen))
+        answer = AgentAnswer(id="t", stdout=said, how=Ended.EXITED, code=0)
+        program = Program("/programs/p/prog", BASE_RECIPE, None, None)
+        found = judge(answer, Asked(work, Variant(levels=(("netstack", "lwip"),)), program, ""), lambda _: None)
+        assert found.status is status, found.reason
+    assert "netstack=lwip was asked for, but lwip on the kernel's sockets was in force" in found.reason

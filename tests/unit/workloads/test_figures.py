@@ -5,6 +5,7 @@ import subprocess
 import zlib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from swapstone.build import BASE_RECIPE, build_workload, provide
@@ -41,6 +42,34 @@ WHOLE = sealed(LINES)
 def test_what_is_written_is_read_and_what_is_read_is_written() -> None:
     assert decode_named_figures(WHOLE) == SAID
     assert encode_named_figures(SAID) == WHOLE
+
+
+def test_what_was_seen_stands_before_the_figures_and_is_handed_on() -> None:
+    lines = LINES.replace("figure touch_time", "seen tap tap0\nseen stack lwip 2.2.1\nfigure touch_time", 1)
+    said = msgspec.structs.replace(SAID, seen=(("tap", "tap0"), ("stack", "lwip 2.2.1")))
+    assert decode_named_figures(sealed(lines)) == said
+    assert encode_named_figures(said) == sealed(lines)
+    assert read_figures(WORK, sealed(lines)).seen == said.seen
+    assert read_figures(WORK, WHOLE).seen == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("seen tap", "does not say what was seen"),
+        ("seen Tap tap0", "does not say what was seen"),
+        ("seen tap  tap0", "does not say what was seen"),
+        ("seen tap tap0 ", "does not say what was seen"),
+        ("seen tap ta\tp0", "does not say what was seen"),
+        ("seen stack 1 2 3 4 5 6 7 8 9", "does not say what was seen"),
+        ("seen stack lwip", "stack was seen a second time"),
+        ("figure more 1\nseen tap tap0", "neither a figure nor a series"),
+    ],
+)
+def test_what_was_seen_is_read_strictly(line: str, words: str) -> None:
+    lines = LINES.replace("figure touch_time", f"seen stack lwip\n{line}\nfigure touch_time", 1)
+    with pytest.raises(WireError, match=re.escape(words)):
+        decode_named_figures(sealed(lines))
 
 
 def test_every_truncation_is_an_error() -> None:

@@ -1,3 +1,4 @@
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +13,8 @@ from swapstone.workloads import SUITES, find_suite, find_workload, find_workload
 
 SOURCES = share_dir() / "native" / "workloads"
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "workloads.md").read_text()
-EVERY = [workload for suite in SUITES for workload in suite.workloads if not workload.tool]
+CRATES = [workload for suite in SUITES for workload in suite.workloads if workload.crate]
+EVERY = [workload for suite in SUITES for workload in suite.workloads if not workload.tool and not workload.crate]
 TOOLS = [workload for suite in SUITES for workload in suite.workloads if workload.tool]
 PUBLISHED = [
     "b_malloc_sparse",
@@ -71,6 +73,26 @@ def test_names_are_unique_and_so_are_programs() -> None:
 def test_tools_are_for_machines_of_their_own_and_say_which_metric_leads() -> None:
     assert [tool.name for tool in TOOLS if tool.machine is None or tool.source or not tool.tool.startswith("/")] == []
     assert [tool.name for tool in TOOLS if sum(metric.leads for metric in tool.metrics) != 1] == []
+
+
+def test_programs_of_crates_say_which_metric_leads_and_have_no_source() -> None:
+    assert {workload.crate.partition(":")[0] for workload in CRATES} == {"netstack-bench"}
+    for workload in CRATES:
+        assert (workload.source, workload.tool, workload.machine, workload.reading) == ("", "", None, Reading.FIGURES)
+        assert sum(metric.leads for metric in workload.metrics) == 1
+        assert workload.arguments == ("trial", "--work", workload.name)
+
+
+def test_works_of_netstack_do_what_their_lines_say() -> None:
+    source = (share_dir() / "crates" / "netstack-bench" / "src" / "trial" / "works.rs").read_text()
+    amounts = re.findall(r'name: "([a-z-]+)",.*?amount: ([0-9_]+),', source, re.DOTALL)
+    assert [name for name, _ in amounts] == [workload.name for workload in CRATES]
+    says = {workload.name: workload.describes for workload in CRATES}
+    for name, amount in amounts:
+        number = int(amount.replace("_", ""))
+        text = f"{number // 10**6} MB" if name.startswith("bulk") else str(number)
+        said = says["counts-plain"] if name == "counts-tuned" else says[name]
+        assert re.search(rf"\b{text}\b", said), name
 
 
 def test_every_header_is_used() -> None:
@@ -168,7 +190,7 @@ def test_a_pattern_that_matches_in_another_suite_names_that_suite() -> None:
     assert caught.value.hint == "Suite libc-extra has it: add `--suite libc-extra`."
 
 
-@pytest.mark.parametrize("workload", EVERY, ids=lambda workload: workload.name)
+@pytest.mark.parametrize("workload", [*EVERY, *CRATES], ids=lambda workload: workload.name)
 def test_the_documentation_says_what_it_does_and_what_judges_it(workload: Workload) -> None:
     rows = [line for line in DOCUMENT.splitlines() if line.startswith("| ") and f"`{workload.name}`" in line]
     assert len(rows) == 1

@@ -1,0 +1,66 @@
+//! The lines that swapstone reads: docs/wire.md, section 4.
+
+use std::fmt::Write;
+
+/// A figure's name and its value; `None` where it could not be measured.
+pub type Figure = (&'static str, Option<f64>);
+
+/// The whole output of a program that says what it saw, and figures.
+pub fn encode(name: &str, seen: &[(&'static str, String)], figures: &[Figure]) -> String {
+    let mut text = format!("swapstone-figures 1\nname {name}\n");
+    for (what, how) in seen {
+        let _ = writeln!(text, "seen {what} {how}");
+    }
+    for (figure, value) in figures {
+        let _ = match value {
+            Some(value) => writeln!(text, "figure {figure} {value:.3}"),
+            None => writeln!(text, "figure {figure} -"),
+        };
+    }
+    let lines = text.lines().count();
+    let _ = write!(text, "end {lines}");
+    let sum = crc32(text.as_bytes());
+    let _ = writeln!(text, " {sum:08x}");
+    text
+}
+
+/// The CRC-32 of ISO 3309, as zlib has it.
+fn crc32(bytes: &[u8]) -> u32 {
+    let mut sum = u32::MAX;
+    for byte in bytes {
+        sum ^= u32::from(*byte);
+        for _ in 0..8 {
+            sum = if sum & 1 == 1 {
+                (sum >> 1) ^ 0xedb8_8320
+            } else {
+                sum >> 1
+            };
+        }
+    }
+    !sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_the_usual_one() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    }
+
+    #[test]
+    fn lines_are_counted_and_summed() {
+        let text = encode(
+            "work",
+            &[("tap", "tap0".into())],
+            &[("rate", Some(1.5)), ("lost", None)],
+        );
+        let (before, sum) = text.trim_end().rsplit_once(' ').unwrap();
+        assert_eq!(
+            before,
+            "swapstone-figures 1\nname work\nseen tap tap0\nfigure rate 1.500\nfigure lost -\nend 5"
+        );
+        assert_eq!(sum, format!("{:08x}", crc32(before.as_bytes())));
+    }
+}

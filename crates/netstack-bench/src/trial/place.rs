@@ -1,0 +1,240 @@
+//! Where a trial takes place: network namespaces of its own, a TAP or a pair of veth, a server, and a client.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, setns, unshare};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use super::works::{Client, Work};
+
+/// How long a client may take, in seconds.
+pub const LONGEST_S: u64 = 40;
+
+const CLIENT: &str = "10.9.0.1";
+pub const SERVER: &str = "10.9.0.2";
+pub const PORT: u16 = 80;
+const TAP: &str = "tap0";
+/// Where programs are looked for: swapstone starts trials with less.
+const PATH: &str = "/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
+/// The longest name of a stack: the environment is equally large for each.
+const LONGEST_NAME: usize = 7;
+
+/// A process that does not outlive its owner.
+struct Owned(Child);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A server that is ready, and the place in which a client reaches it.
+pub struct Place {
+    server: Owned,
+    said: BufReader<ChildStdout>,
+    client_cpu: Option<usize>,
+}
+
+impl Place {
+    /// Make it: the server runs on `stack` and is ready, and its address is known to the client's kernel.
+    pub fn make(stack: &str, work: &Work) -> Result<Self, Box<dyn Error>> {
+        let wired = stack != "kernel";
+        let all = cpus()?;
+        let pair = (all.len() > 1).then(|| (all[0], all[1]));
+        new_namespace()?;
+        if wired {
+            let offload = !work.server.contains(&"--no-offload");
+            let mut tap = vec!["tuntap", "add", "dev", TAP, "mode", "tap"];
+            tap.extend(offload.then_some("vnet_hdr"));
+            ip(&tap)?;
+            up(TAP, CLIENT)?;
+        }
+        pin(pair.map(|pair| pair.0))?;
+        let (server, said) = serve(stack, work, wired)?;
+        if !wired {
+            let home = File::open("/proc/thread-self/ns/net")?;
+            new_namespace()?;
+            let here = File::open("/proc/thread-self/ns/net")?;
+            let id = server.0.id().to_string();
+            ip(&[
+                "link", "add", "name", "v0", "type", "veth", "peer", "name", "v1", "netns", &id,
+            ])?;
+            up("v0", CLIENT)?;
+            setns(&home, CloneFlags::CLONE_NEWNET)?;
+            up("v1", SERVER)?;
+            setns(&here, CloneFlags::CLONE_NEWNET)?;
+        }
+        acquaint()?;
+        Ok(Self {
+            server,
+            said,
+            client_cpu: pair.map(|pair| pair.1),
+        })
+    }
+
+    /// The server's process.
+    pub fn server_id(&self) -> u32 {
+        self.server.0.id()
+    }
+
+    /// Run the client; returns what it printed, and whether it ended in time.
+    pub fn client(&mut self, work: &Work) -> Result<(String, bool), Box<dyn Error>> {
+        pin(self.client_cpu)?;
+        let mut command = match work.client {
+            Client::Own(arguments) => {
+                let mut command = Command::new("/proc/self/exe");
+                command.args(["--stack", "kernel", "--connect"]);
+                command.arg(format!("{SERVER}:{PORT}")).args(arguments);
+                command
+            }
+            Client::Ab(arguments) => {
+                let mut command = Command::new("ab");
+                command.args(arguments).arg(format!("http://{SERVER}/"));
+                command
+            }
+        };
+        let child = command
+            .env_clear()
+            .env("PATH", PATH)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| match work.client {
+                Client::Own(_) => format!("the client can't be started: {error}"),
+                Client::Ab(_) => {
+                    format!("ab can't be started: {error}; Debian's apache2-utils has it")
+                }
+            })?;
+        let mut child = Owned(child);
+        let end = Instant::now() + Duration::from_secs(LONGEST_S);
+        let in_time = loop {
+            if child.0.try_wait()?.is_some() {
+                break true;
+            }
+            if Instant::now() > end {
+                child.0.kill()?;
+                break false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let mut text = String::new();
+        if let Some(mut out) = child.0.stdout.take() {
+            out.read_to_string(&mut text)?;
+        }
+        Ok((text, in_time))
+    }
+
+    /// Tell the server to end; returns its last line.
+    pub fn stop(&mut self) -> Result<Value, Box<dyn Error>> {
+        let id = i32::try_from(self.server.0.id())?;
+        kill(Pid::from_raw(id), Signal::SIGTERM)?;
+        let mut text = String::new();
+        self.said.read_to_string(&mut text)?;
+        let status = self.server.0.wait()?;
+        let last = text.lines().next_back().unwrap_or_default();
+        match serde_json::from_str(last) {
+            Ok(value) if status.success() => Ok(value),
+            _ => Err(format!("the server ended in disorder: {status}").into()),
+        }
+    }
+}
+
+fn serve(
+    stack: &str,
+    work: &Work,
+    wired: bool,
+) -> Result<(Owned, BufReader<ChildStdout>), Box<dyn Error>> {
+    let mut command = Command::new("/proc/self/exe");
+    command.args(["--stack", stack, "--listen", &format!("0.0.0.0:{PORT}")]);
+    if wired {
+        command.args(["--tap", TAP, "--address", &format!("{SERVER}/24")]);
+    }
+    let padding = LONGEST_NAME.saturating_sub(stack.len());
+    let child = command
+        .args(work.server)
+        .env_clear()
+        .env("PADDING", "x".repeat(padding))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut server = Owned(child);
+    let out = server.0.stdout.take().ok_or("the server has no output")?;
+    let mut said = BufReader::new(out);
+    let mut line = String::new();
+    said.read_line(&mut line)?;
+    let ready: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
+    if ready["event"] != "ready" {
+        let _ = server.0.wait();
+        return Err(format!("the server on {stack} did not get ready").into());
+    }
+    Ok((server, said))
+}
+
+fn new_namespace() -> Result<(), Box<dyn Error>> {
+    unshare(CloneFlags::CLONE_NEWNET)
+        .map_err(|error| format!("no network namespace can be made: {error}"))?;
+    ip(&["link", "set", "lo", "up"])
+}
+
+fn up(link: &str, address: &str) -> Result<(), Box<dyn Error>> {
+    ip(&["address", "add", &format!("{address}/24"), "dev", link])?;
+    ip(&["link", "set", link, "up"])
+}
+
+fn ip(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
+    let done = Command::new("ip")
+        .args(arguments)
+        .env("PATH", PATH)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("ip can't be started: {error}; Debian's iproute2 has it"))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    Err(format!("ip {}: {}", arguments.join(" "), said.trim()).into())
+}
+
+/// The processors on which this process may run, in order.
+fn cpus() -> nix::Result<Vec<usize>> {
+    let set = sched_getaffinity(Pid::from_raw(0))?;
+    Ok((0..CpuSet::count())
+        .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
+        .collect())
+}
+
+/// Stay on a processor, and have those stay there that are started from now on.
+fn pin(cpu: Option<usize>) -> nix::Result<()> {
+    let Some(cpu) = cpu else { return Ok(()) };
+    let mut set = CpuSet::new();
+    set.set(cpu)?;
+    sched_setaffinity(Pid::from_raw(0), &set)
+}
+
+/// Have the kernel learn the server's link address, so that no datagram of the measurement waits for it.
+fn acquaint() -> Result<(), Box<dyn Error>> {
+    let socket = UdpSocket::bind((CLIENT, 0))?;
+    let end = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < end {
+        // Port 9 discards; nobody is there, and an error that comes back is as good.
+        let _ = socket.send_to(&[0], (SERVER, 9));
+        std::thread::sleep(Duration::from_millis(5));
+        let table = std::fs::read_to_string("/proc/thread-self/net/arp")?;
+        let known = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words.first() == Some(&SERVER) && words.get(2) == Some(&"0x2") // ATF_COM: complete
+        };
+        if table.lines().any(known) {
+            return Ok(());
+        }
+    }
+    Err("the server's stack does not answer ARP".into())
+}

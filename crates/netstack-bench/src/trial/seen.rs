@@ -1,0 +1,129 @@
+//! What is seen of the server from outside: the device that it has open, and the sockets on which it listens.
+
+use std::collections::HashSet;
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// Look at a process: which TAP it has open, which of the kernel's sockets it listens on, and in whose namespace.
+///
+/// # Errors
+///
+/// It can't be looked at: it is gone, for instance.
+pub fn of(process: u32) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+    let folder = format!("/proc/{process}");
+    let failed = |error| format!("the server can't be looked at: {error}");
+    let (mut taps, mut sockets) = (Vec::new(), HashSet::new());
+    for entry in fs::read_dir(Path::new(&folder).join("fd")).map_err(failed)? {
+        let entry = entry?;
+        let target = fs::read_link(entry.path()).map_err(failed)?;
+        let target = target.to_string_lossy();
+        if target == "/dev/net/tun" {
+            let number = entry.file_name();
+            let info = fs::read_to_string(Path::new(&folder).join("fdinfo").join(number))?;
+            taps.push(interface(&info).unwrap_or("unnamed").to_owned());
+        } else if let Some(inode) = number_in(&target) {
+            sockets.insert(inode);
+        }
+    }
+    let mut listening = Vec::new();
+    // TCP listens in the state 0A, and UDP has no other state than 07 before it is connected: net/tcp_states.h.
+    for (table, state) in [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")] {
+        let text = fs::read_to_string(format!("{folder}/net/{table}")).unwrap_or_default();
+        let ports = ports(&text, state, &sockets);
+        listening.extend(ports.into_iter().map(|port| format!("{table}:{port}")));
+    }
+    Ok(vec![
+        ("tap", or_none(taps)),
+        ("kernel_sockets", or_none(listening)),
+    ])
+}
+
+/// What the server's stack says that it is: its name and version.
+pub fn named(served: &Value) -> String {
+    let of = |field| {
+        served["capabilities"][field]
+            .as_str()
+            .unwrap_or("unnamed")
+            .replace(char::is_whitespace, "_")
+    };
+    format!("{} {}", of("name"), of("version"))
+}
+
+fn or_none(mut found: Vec<String>) -> String {
+    found.sort();
+    found.dedup(); // one file may be open twice
+    if found.is_empty() {
+        "none".into()
+    } else {
+        found.join(",")
+    }
+}
+
+fn interface(info: &str) -> Option<&str> {
+    info.lines()
+        .find_map(|line| line.strip_prefix("iff:"))
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+}
+
+/// The number of `socket:[NUMBER]`.
+fn number_in(target: &str) -> Option<u64> {
+    let number = target.strip_prefix("socket:[")?.strip_suffix(']')?;
+    number.parse().ok()
+}
+
+/// The local ports of those rows of a table of /proc/net whose state is this one and whose socket is one of these.
+fn ports(table: &str, state: &str, sockets: &HashSet<u64>) -> Vec<u16> {
+    let row = |line: &str| -> Option<u16> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let inode: u64 = words.get(9)?.parse().ok()?;
+        if words.get(3) != Some(&state) || !sockets.contains(&inode) {
+            return None;
+        }
+        u16::from_str_radix(words.get(1)?.rsplit_once(':')?.1, 16).ok()
+    };
+    table.lines().skip(1).filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    const TABLE: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0000000000000000 100 0 0 10 0
+   1: 00000000:0051 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4712 1 0000000000000000 100 0 0 10 0
+   2: 0200090A:0050 0100090A:A000 01 00000000:00000000 00:00000000 00000000     0        0 4713 1 0000000000000000 100 0 0 10 0
+";
+
+    #[test]
+    fn only_a_listening_socket_of_the_process_counts() {
+        let of = |state, inodes: &[u64]| ports(TABLE, state, &inodes.iter().copied().collect());
+        assert_eq!(of("0A", &[4711, 4713]), [80]);
+        assert_eq!(of("0A", &[4713]), [] as [u16; 0]);
+        assert_eq!(of("01", &[4713]), [80]);
+        assert_eq!(of("0A", &[]), [] as [u16; 0]);
+    }
+
+    #[test]
+    fn this_process_is_seen() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let seen = of(std::process::id()).unwrap();
+        assert_eq!(seen[0], ("tap", "none".to_owned()));
+        let listed: Vec<&str> = seen[1].1.split(',').collect();
+        assert!(listed.contains(&format!("tcp:{port}").as_str()), "{seen:?}");
+        assert!(of(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn a_tap_is_named_by_its_interface() {
+        assert_eq!(interface("pos:\t0\nflags:\t02\niff:\ttap0\n"), Some("tap0"));
+        assert_eq!(interface("pos:\t0\niff:\n"), None);
+        assert_eq!(number_in("socket:[123]"), Some(123));
+        assert_eq!(number_in("pipe:[123]"), None);
+    }
+}

@@ -1,0 +1,403 @@
+//! What is measured: pairs of a server and a client, and what their words amount to.
+
+use std::error::Error;
+
+use serde_json::Value;
+
+use super::figures::Figure;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// This program, over the kernel's sockets, in a role with arguments.
+    Own(&'static [&'static str]),
+    /// ab, with arguments before the address.
+    Ab(&'static [&'static str]),
+}
+
+/// How the words become figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Requests,
+    Ab,
+    BulkIn,
+    BulkOut,
+    Datagrams,
+    Counts,
+}
+
+/// One pair, and how much it does: that of each is fixed.
+#[derive(Debug)]
+pub struct Work {
+    pub name: &'static str,
+    pub server: &'static [&'static str],
+    pub client: Client,
+    amount: u64,
+    kind: Kind,
+}
+
+pub const WORKS: [Work; 9] = [
+    Work {
+        name: "http-keepalive",
+        server: &["http"],
+        client: Client::Own(&["http-client", "-c", "100", "-n", "40000"]),
+        amount: 40_000,
+        kind: Kind::Requests,
+    },
+    Work {
+        name: "http-churn",
+        server: &["http"],
+        client: Client::Own(&[
+            "http-client",
+            "--close",
+            "server",
+            "-c",
+            "100",
+            "-n",
+            "10000",
+        ]),
+        amount: 10_000,
+        kind: Kind::Requests,
+    },
+    Work {
+        name: "ab",
+        server: &["http"],
+        client: Client::Ab(&["-q", "-s", "20", "-c", "100", "-n", "10000", "-e", CSV]),
+        amount: 10_000,
+        kind: Kind::Ab,
+    },
+    Work {
+        name: "bulk-in",
+        server: &["sink"],
+        client: Client::Own(&["source", "--bytes", "500000000"]),
+        amount: 500_000_000,
+        kind: Kind::BulkIn,
+    },
+    Work {
+        name: "bulk-out",
+        server: &["--bytes", "500000000", "source"],
+        client: Client::Own(&["sink"]),
+        amount: 500_000_000,
+        kind: Kind::BulkOut,
+    },
+    Work {
+        name: "udp-in",
+        server: &["udp-sink"],
+        client: Client::Own(&["udp-blast", "-n", "200000"]),
+        amount: 200_000,
+        kind: Kind::Datagrams,
+    },
+    Work {
+        name: "round-trip",
+        server: &["echo"],
+        client: Client::Own(&["ping", "-n", "20000"]),
+        amount: 20_000,
+        kind: Kind::Requests,
+    },
+    Work {
+        name: "counts-plain",
+        server: &[
+            "--receive",
+            "copy",
+            "--send",
+            "copy",
+            "--no-offload",
+            "http",
+        ],
+        client: Client::Own(ONE_BY_ONE),
+        amount: 2_000,
+        kind: Kind::Counts,
+    },
+    Work {
+        name: "counts-tuned",
+        server: &["http"],
+        client: Client::Own(ONE_BY_ONE),
+        amount: 2_000,
+        kind: Kind::Counts,
+    },
+];
+
+/// ab's file of percentiles, in the folder in which it is started.
+const CSV: &str = "ab.csv";
+
+/// A connection for each request, and one at a time: then no two requests share a frame, a buffer or a wake-up by chance.
+const ONE_BY_ONE: &[&str] = &["http-client", "--close", "server", "-c", "1", "-n", "2000"];
+
+/// Find a work by its name.
+pub fn find(name: &str) -> Result<&'static Work, String> {
+    let names = || WORKS.map(|work| work.name).join(", ");
+    WORKS
+        .iter()
+        .find(|work| work.name == name)
+        .ok_or_else(|| format!("there is no work {name}; there are {}", names()))
+}
+
+/// Turn what the client printed and the server's last line into figures.
+///
+/// # Errors
+///
+/// Something was lost, or they say something else than they should.
+pub fn read(work: &Work, client: &str, server: &Value) -> Result<Vec<Figure>, Box<dyn Error>> {
+    if work.kind == Kind::Ab {
+        let table = std::fs::read_to_string(CSV).unwrap_or_default();
+        let _ = std::fs::remove_file(CSV);
+        return Ok(of_ab(work, client, &table, server)?);
+    }
+    let last = client.lines().next_back().unwrap_or_default();
+    let client: Value = serde_json::from_str(last)
+        .map_err(|_| format!("the client ended with {last:?} instead of its figures"))?;
+    Ok(of_own(work, &client, server)?)
+}
+
+fn of_own(work: &Work, client: &Value, server: &Value) -> Result<Vec<Figure>, String> {
+    for (side, said) in [("client", client), ("server", server)] {
+        let failed = number(said, "failed")?;
+        if failed > 0.0 {
+            let why = said["first_failure"].as_str().unwrap_or("it says not why");
+            return Err(format!("{failed} requests failed at the {side}: {why}"));
+        }
+    }
+    let whole = |done: f64, what: &str| {
+        if done == work.amount as f64 {
+            Ok(())
+        } else {
+            Err(format!("{done} of {} {what} were done", work.amount))
+        }
+    };
+    let requests = number(client, "requests")?;
+    let mut figures = Vec::new();
+    match work.kind {
+        Kind::Requests | Kind::Counts => whole(requests, "requests")?,
+        Kind::Datagrams => whole(requests, "datagrams")?,
+        Kind::BulkIn => whole(number(server, "bytes_in")?, "bytes")?,
+        Kind::BulkOut => whole(number(client, "bytes_in")?, "bytes")?,
+        Kind::Ab => {}
+    }
+    match work.kind {
+        Kind::Requests | Kind::Ab => {
+            figures.push(("rate", rate(requests, client)?));
+            let latency = &client["latency_us"];
+            for (figure, field) in [
+                ("p50", "p50"),
+                ("p99", "p99"),
+                ("p99_9", "p99.9"),
+                ("p99_99", "p99.99"),
+                ("max", "max"),
+            ] {
+                figures.push((figure, Some(number(latency, field)? * 1e3)));
+            }
+            figures.extend(processor(server, requests)?);
+        }
+        Kind::BulkIn | Kind::BulkOut => {
+            let receiver = if work.kind == Kind::BulkIn {
+                server
+            } else {
+                client
+            };
+            let bytes = number(receiver, "bytes_in")?;
+            figures.push(("rate", rate(bytes, receiver)?));
+            figures.extend(processor(server, bytes / 1e6)?);
+        }
+        Kind::Datagrams => {
+            let received = number(server, "requests")?;
+            figures.push(("rate", rate(received, server)?));
+            figures.push(("lost", Some(requests - received)));
+            figures.extend(processor(server, received)?);
+        }
+        Kind::Counts => figures.extend(counted(&server["counts"], requests)?),
+    }
+    Ok(figures)
+}
+
+fn of_ab(work: &Work, text: &str, table: &str, server: &Value) -> Result<Vec<Figure>, String> {
+    let field = |name: &str| -> Option<f64> {
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        line[name.len()..].split_whitespace().next()?.parse().ok()
+    };
+    let gave_up = || {
+        let last = text.lines().rfind(|line| !line.trim().is_empty());
+        format!("ab gave up: {}", last.unwrap_or("it printed nothing"))
+    };
+    let completed = field("Complete requests:").ok_or_else(gave_up)?;
+    let failed =
+        field("Failed requests:").unwrap_or(0.0) + field("Non-2xx responses:").unwrap_or(0.0);
+    if failed > 0.0 || completed != work.amount as f64 {
+        return Err(format!(
+            "of ab's {} requests {completed} were completed, of which {failed} failed",
+            work.amount
+        ));
+    }
+    let percentile = |percent: &str| -> Result<Option<f64>, String> {
+        let row = table.lines().find_map(|line| {
+            let (share, time) = line.split_once(',')?;
+            (share == percent).then(|| time.trim().parse::<f64>().ok())?
+        });
+        row.map(|ms| Some(ms * 1e6))
+            .ok_or_else(|| format!("ab's percentiles lack {percent} %"))
+    };
+    let mut figures = vec![
+        ("rate", field("Requests per second:")),
+        ("p50", percentile("50")?),
+        ("p99", percentile("99")?),
+        ("max", percentile("100")?),
+    ];
+    figures.extend(processor(server, completed)?);
+    Ok(figures)
+}
+
+/// The server's processor time in nanoseconds for each request, or for whatever there were so many of.
+fn processor(server: &Value, amount: f64) -> Result<[Figure; 3], String> {
+    let (user, system) = (number(server, "user_s")?, number(server, "system_s")?);
+    let each = |seconds: f64| (amount > 0.0).then(|| seconds.max(0.0) * 1e9 / amount);
+    Ok([
+        ("cpu", each(user + system)),
+        ("user_cpu", each(user)),
+        ("system_cpu", each(system)),
+    ])
+}
+
+fn counted(counts: &Value, requests: f64) -> Result<Vec<Figure>, String> {
+    if counts.is_null() {
+        return Err("this build does not count; it needs the feature count".into());
+    }
+    let of = |what: &str, field: &str| -> Result<Option<f64>, String> {
+        Ok(Some(number(&counts[what], field)? / requests))
+    };
+    Ok(vec![
+        ("copies", of("copies", "calls")?),
+        ("copied", of("copies", "bytes")?),
+        ("heap_calls", of("heap", "calls")?),
+        ("heap_bytes", of("heap", "bytes")?),
+        ("store_calls", of("lwip", "calls")?),
+        ("store_bytes", of("lwip", "bytes")?),
+    ])
+}
+
+fn rate(amount: f64, side: &Value) -> Result<Option<f64>, String> {
+    let seconds = number(side, "active_s")?;
+    Ok((seconds > 0.0).then(|| amount / seconds))
+}
+
+fn number(of: &Value, field: &str) -> Result<f64, String> {
+    of[field]
+        .as_f64()
+        .ok_or_else(|| format!("a side does not say {field}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn sides() -> (Value, Value) {
+        let latency = json!({"p50": 10.0, "p99": 20.0, "p99.9": 30.0, "p99.99": 40.0, "max": 50.0});
+        let client = json!({
+            "requests": 20_000, "failed": 0, "active_s": 2.0, "latency_us": latency, "bytes_in": 500_000_000,
+        });
+        let server = json!({
+            "requests": 150_000, "failed": 0, "active_s": 0.5, "user_s": 0.02, "system_s": 0.06, "bytes_in": 499_999_999,
+        });
+        (client, server)
+    }
+
+    #[test]
+    fn requests_have_a_rate_latencies_and_processor_time() {
+        let (client, server) = sides();
+        let found = of_own(find("round-trip").unwrap(), &client, &server).unwrap();
+        let expected = [
+            ("rate", 10_000.0),
+            ("p50", 10_000.0),
+            ("p99", 20_000.0),
+            ("p99_9", 30_000.0),
+            ("p99_99", 40_000.0),
+            ("max", 50_000.0),
+            ("cpu", 4_000.0),
+            ("user_cpu", 1_000.0),
+            ("system_cpu", 3_000.0),
+        ];
+        assert_eq!(found.len(), expected.len());
+        for ((name, value), (as_named, wanted)) in found.iter().zip(expected) {
+            assert_eq!(*name, as_named);
+            assert!((value.unwrap() - wanted).abs() < 1e-6, "{name}");
+        }
+    }
+
+    #[test]
+    fn whatever_is_lost_is_no_figure() {
+        let (mut client, mut server) = sides();
+        let said = |work, client: &Value, server: &Value| {
+            of_own(find(work).unwrap(), client, server).unwrap_err()
+        };
+        assert_eq!(
+            said("http-churn", &client, &server),
+            "20000 of 10000 requests were done"
+        );
+        assert_eq!(
+            said("bulk-in", &client, &server),
+            "499999999 of 500000000 bytes were done"
+        );
+        client["failed"] = json!(3);
+        client["first_failure"] = json!("reset");
+        assert_eq!(
+            said("round-trip", &client, &server),
+            "3 requests failed at the client: reset"
+        );
+        client["failed"] = json!(0);
+        server["failed"] = json!(1);
+        assert_eq!(
+            said("round-trip", &client, &server),
+            "1 requests failed at the server: it says not why"
+        );
+    }
+
+    #[test]
+    fn datagrams_that_did_not_arrive_are_counted() {
+        let (mut client, server) = sides();
+        client["requests"] = json!(200_000);
+        let found = of_own(find("udp-in").unwrap(), &client, &server).unwrap();
+        assert_eq!(
+            found[..2],
+            [("rate", Some(300_000.0)), ("lost", Some(50_000.0))]
+        );
+    }
+
+    #[test]
+    fn a_build_that_does_not_count_says_so() {
+        assert!(
+            counted(&Value::Null, 1.0)
+                .unwrap_err()
+                .contains("feature count")
+        );
+        let tally = json!({"calls": 30, "bytes": 500});
+        let counts = json!({"copies": tally, "heap": tally, "lwip": tally});
+        let found = counted(&counts, 10.0).unwrap();
+        assert_eq!(found[..2], [("copies", Some(3.0)), ("copied", Some(50.0))]);
+    }
+
+    #[test]
+    fn ab_is_read_and_what_it_lost_is_no_figure() {
+        let work = find("ab").unwrap();
+        let text = "Complete requests:      10000\nFailed requests:        0\nRequests per second:    5000.50 [#/sec] (mean)\n";
+        let table = "Percentage served,Time in ms\n0,0.1\n50,1.5\n99,2.5\n100,9.25\n";
+        let (_, server) = sides();
+        let found = of_ab(work, text, table, &server).unwrap();
+        assert_eq!(
+            found[..4],
+            [
+                ("rate", Some(5000.5)),
+                ("p50", Some(1.5e6)),
+                ("p99", Some(2.5e6)),
+                ("max", Some(9.25e6))
+            ]
+        );
+        let lost = text.replace("requests:        0", "requests:        2");
+        assert_eq!(
+            of_ab(work, &lost, table, &server).unwrap_err(),
+            "of ab's 10000 requests 10000 were completed, of which 2 failed"
+        );
+        assert_eq!(
+            of_ab(work, "apr_poll: timeout\n", table, &server).unwrap_err(),
+            "ab gave up: apr_poll: timeout"
+        );
+    }
+}

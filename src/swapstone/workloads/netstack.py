@@ -1,0 +1,154 @@
+"""Suites `netstack` and `netstack-counts`: a server on a network stack, and a client on the kernel's. docs/netstack.md defines the figures.
+
+Each trial is one program, ``netstack-bench trial`` (crates/netstack-bench/src/trial), which makes network namespaces of its own and fixes
+how much is done: the amounts here are for reading only, and a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from swapstone.model import Cpus, Direction, Metric, Quantity, Reading, Suite, Workload
+
+CRATE = "netstack-bench"
+COUNTING = f"{CRATE}:count"
+"""The same program with the feature that counts copies and allocations."""
+
+_TIMEOUT_MS = 60_000  # above the 40 s after which a trial gives its client up
+
+
+def _metric(
+    name: str, unit: str, quantity: Quantity, better: Direction, meaning: str, *, leads: bool = False
+) -> Metric:
+    return Metric(name=name, unit=unit, quantity=quantity, better=better, meaning=meaning, leads=leads)
+
+
+def _rate(unit: str, meaning: str) -> Metric:
+    return _metric("rate", unit, Quantity.RATE, Direction.HIGHER, meaning, leads=True)
+
+
+def _latency(name: str, meaning: str) -> Metric:
+    return _metric(name, "ns", Quantity.TIME, Direction.LOWER, meaning)
+
+
+def _processor(each: str) -> tuple[Metric, ...]:
+    return (
+        _metric("cpu", "ns", Quantity.TIME, Direction.LOWER, f"processor time of the server's process for {each}"),
+        _metric(
+            "user_cpu",
+            "ns",
+            Quantity.TIME,
+            Direction.LOWER,
+            "of that, in user mode: program and, but for the kernel's, stack",
+        ),
+        _metric(
+            "system_cpu",
+            "ns",
+            Quantity.TIME,
+            Direction.LOWER,
+            "of that, in the kernel; a write to a TAP runs the client's receive path there",
+        ),
+    )
+
+
+_P50 = _latency("p50", "half of all requests took at most so long, seen by the client")
+_P99 = _latency("p99", "99 % of all requests took at most so long")
+_MAX = _latency("max", "the longest request")
+_REQUESTS = _rate("1/s", "requests a second, seen by the client")
+_ANSWERED: tuple[Metric, ...] = (
+    _REQUESTS,
+    _P50,
+    _P99,
+    _latency("p99_9", "99.9 % of all requests took at most so long"),
+    _latency("p99_99", "99.99 % of all requests took at most so long"),
+    _MAX,
+    *_processor("each request"),
+)
+_OF_AB: tuple[Metric, ...] = (_REQUESTS, _P50, _P99, _MAX, *_processor("each request"))
+_BULK: tuple[Metric, ...] = (
+    _rate("B/s", "bytes that the application received a second, headers left out"),
+    *_processor("10^6 bytes"),
+)
+_DATAGRAMS: tuple[Metric, ...] = (
+    _rate("1/s", "datagrams a second that the server received"),
+    _metric("lost", "1", Quantity.EVENTS, Direction.LOWER, "datagrams of the trial that were sent and never received"),
+    *_processor("each datagram received"),
+)
+
+
+def _count(name: str, unit: str, meaning: str, *, leads: bool = False) -> Metric:
+    return _metric(name, unit, Quantity.EVENTS, Direction.LOWER, f"{meaning}, for each request", leads=leads)
+
+
+_COUNTS: tuple[Metric, ...] = (
+    _count("copies", "1", "calls of memcpy and memmove in the server's process", leads=True),
+    _count("copied", "B", "bytes that those copied"),
+    _count("heap_calls", "1", "allocations from the heap by Rust code"),
+    _count("heap_bytes", "B", "bytes of those"),
+    _count("store_calls", "1", "allocations by lwIP, from its own store; 0 for others"),
+    _count("store_bytes", "B", "bytes of those"),
+)
+
+
+def _work(
+    name: str,
+    describes: str,
+    metrics: tuple[Metric, ...],
+    *,
+    crate: str = CRATE,
+    commands: tuple[tuple[str, str], ...] = (),
+) -> Workload:
+    return Workload(
+        name=name,
+        arguments=("trial", "--work", name),
+        describes=describes,
+        metrics=metrics,
+        cpus=Cpus.ALL,  # it pins server and client itself, each to one of its own
+        waits=True,
+        timeout_ms=_TIMEOUT_MS,
+        max_passes=1,
+        reading=Reading.FIGURES,
+        crate=crate,
+        commands=commands,
+    )
+
+
+SUITE = Suite(
+    name="netstack",
+    describes="a server on a network stack: requests, bulk data, datagrams, round trips, and what they cost it",
+    workloads=(
+        _work("http-keepalive", "40000 HTTP requests on 100 connections that are kept", _ANSWERED),
+        _work(
+            "http-churn", "10000 HTTP requests, 100 at once, a connection for each, which the server closes", _ANSWERED
+        ),
+        _work(
+            "ab",
+            "10000 HTTP requests by ab, 100 at once, a connection for each",
+            _OF_AB,
+            commands=(("ab", "apache2-utils"),),
+        ),
+        _work("bulk-in", "500 MB on one connection into the server", _BULK),
+        _work("bulk-out", "500 MB on one connection out of the server", _BULK),
+        _work("udp-in", "200000 datagrams of 64 bytes into the server, as fast as they can be sent", _DATAGRAMS),
+        _work("round-trip", "64 bytes there and back on one connection, 20000 times", _ANSWERED),
+    ),
+)
+
+COUNTS = Suite(
+    name="netstack-counts",
+    describes="copies and allocations of an HTTP server on a network stack, counted",
+    workloads=(
+        _work(
+            "counts-plain",
+            "2000 HTTP requests one after another, a connection for each; bytes are copied in and out, nothing is offloaded",
+            _COUNTS,
+            crate=COUNTING,
+        ),
+        _work(
+            "counts-tuned",
+            "the same with borrowed receive, shared send and offload, as in suite netstack",
+            _COUNTS,
+            crate=COUNTING,
+        ),
+    ),
+)
+
+SUITES = (SUITE, COUNTS)

@@ -1,0 +1,92 @@
+"""`netstack=`: real stacks under a real server, from the command line to the record."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from swapstone.build import build_crate, crate_trouble
+from swapstone.cli.compare import _usual_suites
+from swapstone.cli.studies import load_study
+from swapstone.factors import parse_choice
+from swapstone.workloads import find_workload
+from tests.e2e.cli import runs_of, swapstone
+
+UNAVAILABLE = crate_trouble()
+LEVELS = ("kernel", "lwip", "smoltcp")
+
+
+def test_the_factor_has_a_suite_of_its_own() -> None:
+    choice = parse_choice("netstack=kernel,lwip,smoltcp")
+    assert _usual_suites((choice,), ()) == ("netstack",)
+    assert _usual_suites((choice,), ("ab",)) == ("netstack",)
+
+
+def test_the_study_has_the_pages_two_stacks_and_takes_a_quarter_of_an_hour() -> None:
+    study = load_study("lwip-vs-smoltcp")
+    assert study.published == "lwip-vs-smoltcp"
+    assert study.factor[0].levels == ("lwip", "smoltcp", "kernel")
+    assert [part.name for part in study.part] == ["speed", "counts"]
+    assert study.budget_ns == 15 * 60 * 10**9
+
+
+def test_it_is_refused_where_programs_of_crates_do_not_run(tmp_path: Path) -> None:
+    result = swapstone(tmp_path, "compare", "netstack=kernel,lwip", "--target", "vm", expect=2)
+    assert "is built by cargo for this machine, and not for the target vm" in result.stderr
+
+
+@pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
+def test_layouts_can_not_be_made_of_it(tmp_path: Path) -> None:
+    result = swapstone(tmp_path, "compare", "netstack=kernel,lwip", "--layouts", "2", expect=2)
+    assert "cargo, which makes one link only" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
+def test_three_stacks_are_measured_and_each_is_seen(tmp_path: Path) -> None:
+    build_crate(find_workload("netstack", "round-trip"))  # the first time, that takes longer than a command may here
+    before = _links()
+    record = tmp_path / "r"
+    works = ["http-churn", "round-trip", "udp-in", *(["ab"] if shutil.which("ab") else [])]
+    only = [word for work in works for word in ("--only", work)]
+    asked = (f"netstack={','.join(LEVELS)}", *only, "--blocks", "1", "--seed", "3")
+    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    runs = {
+        (run["trial"]["workload"], run["trial"]["variant"]): run
+        for run in runs_of(record)
+        if run["trial"]["block"] == 1
+    }
+    assert set(runs) == {(work, f"netstack={level}") for work in works for level in LEVELS}
+    for (work, variant), run in runs.items():
+        assert (run["status"], run["reason"]) == ("ok", ""), (work, variant)
+        assert f"netstack={dict(run['observed'])['netstack']}" == variant
+        figures = {sample["metric"]: sample["values"][0] for sample in run["samples"]}
+        assert figures["rate"] > 0
+        assert figures["cpu"] == pytest.approx(figures["user_cpu"] + figures["system_cpu"], abs=0.01)
+        if work == "udp-in":
+            assert 0 <= figures["lost"] < 200_000
+        elif work != "ab":
+            assert figures["p50"] <= figures["p99"] <= figures["p99_9"] <= figures["p99_99"] <= figures["max"]
+    assert _links() == before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
+def test_work_that_runs_on_no_stack_is_refused(tmp_path: Path) -> None:
+    record = tmp_path / "r"
+    asked = ("netstack=kernel,lwip", "--only", "b_string_strlen", "--blocks", "1")
+    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    runs = runs_of(record)
+    assert runs and {run["status"] for run in runs} == {"refused"}
+    assert all("what was in force could not be observed" in run["reason"] for run in runs)
+
+
+def _links() -> list[str]:
+    """Return the network devices of this namespace: a trial leaves none behind."""
+    assert os.geteuid() == 0
+    said = subprocess.run(("ip", "-brief", "link"), capture_output=True, text=True, check=True).stdout
+    return [line.split()[0] for line in said.splitlines()]

@@ -1,0 +1,116 @@
+"""The table of copies and allocations: medians of ours, and the page's figures divided by its requests."""
+
+from __future__ import annotations
+
+import msgspec
+from tests.unit.builders import experiment
+
+from swapstone.model import (
+    Analysis,
+    Comparison,
+    Direction,
+    FactorLevels,
+    Metric,
+    Noise,
+    Quantity,
+    Scale,
+    Verdict,
+)
+from swapstone.report.context import ReportContext
+from swapstone.report.exhibits import MAKERS
+from swapstone.report.netstack import make
+
+QUIET = Noise(cpu_pressure_percent=None, cpu_pressure_max_percent=None, steal_percent=None, load1=None, busy=False)
+
+
+def counted(
+    work: str,
+    metric: str,
+    lwip: float,
+    smoltcp: float,
+    *,
+    verdict: Verdict = Verdict.BETTER,
+    suite: str = "netstack-counts",
+) -> Comparison:
+    return Comparison(
+        suite=suite,
+        workload=work,
+        load="idle",
+        metric=Metric(name=metric, unit="1", quantity=Quantity.EVENTS, better=Direction.LOWER, meaning=metric),
+        baseline="netstack=lwip",
+        candidate="netstack=smoltcp",
+        baseline_values=(lwip, lwip, 2 * lwip),
+        candidate_values=(smoltcp, smoltcp / 2, smoltcp),
+        scale=Scale.RATIO,
+        effect=None,
+        low=None,
+        high=None,
+        confidence=0.95,
+        p_value=None,
+        smallest_visible=None,
+        exact=False,
+        verdict=verdict,
+    )
+
+
+def analysis(*comparisons: Comparison) -> Analysis:
+    return Analysis(
+        comparisons=comparisons,
+        indices=(),
+        nulls=(),
+        noise=QUIET,
+        caveats=(),
+        failures=(),
+        blocks=3,
+        runs=12,
+        correction="none",
+    )
+
+
+FOUND = analysis(
+    counted("counts-tuned", "copies", 22.0, 15.0),
+    counted("counts-tuned", "heap_calls", 0.25, 2.0),
+    counted("counts-tuned", "store_calls", 9.0, 0.0),
+    counted("counts-tuned", "heap_bytes", 100.0, 450.0),
+    counted("counts-plain", "copies", 24.0, 16.0, verdict=Verdict.INVALID),
+)
+CONTEXT = ReportContext(
+    experiment=experiment(factors=(FactorLevels(factor="netstack", levels=("lwip", "smoltcp")),)),
+    record_id="id",
+    record_path="path",
+)
+
+
+def test_it_is_made_of_counts_alone() -> None:
+    assert make in MAKERS
+    assert make(CONTEXT, analysis(counted("ab", "copies", 1.0, 2.0, suite="netstack"))) == ()
+
+
+def test_ours_are_medians_and_allocations_are_summed() -> None:
+    (exhibit,) = make(CONTEXT, FOUND)
+    assert exhibit.rows == (
+        ("here", "lwip, tuned", "22", "", "9.25", ""),
+        ("here", "smoltcp, tuned", "15", "", "2", ""),
+    )
+    assert exhibit.data[0] == {
+        "measured": "here",
+        "program": "lwip, tuned",
+        "copies": 22.0,
+        "copied_bytes": None,
+        "allocations": 9.25,
+        "allocated_bytes": None,
+    }
+    assert len(exhibit.notes) == 1
+
+
+def test_the_pages_figures_are_divided_by_its_requests() -> None:
+    (exhibit,) = make(msgspec.structs.replace(CONTEXT, published="lwip-vs-smoltcp"), FOUND)
+    page = {row[1]: row[2:] for row in exhibit.rows if row[0] == "the page"}
+    assert page == {
+        "lwip": ("19", "1149", "13", "263730"),
+        "smoltcp": ("14", "2181", "8", "271000"),
+        "lwip zero-copy rx": ("14", "776", "", ""),
+        "lwip pools": ("", "", "8.01", "263489"),
+        "lwip pools + preallocated queues": ("", "", "8.01", "263473"),
+    }
+    assert "divided by its requests" in exhibit.notes[1]
