@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ The link, both directions alike:
   --bandwidth BITS/S (default 1000000000)  --delay-us US (one way, default 5000)  --loss-ppm N  --reorder-ppm N
   --reorder-by-us US (how long such a frame is held up, default 1000)  --queue FRAMES (default 1000)
   --mtu BYTES (default 1500)  --seed N  --no-digest
+  --capture FILE         write all frames there (pcap)
 Limits of both stacks:
   --receive-buffer BYTES  --send-buffer BYTES (default 2097152 each)  --packet-memory BYTES  --tcp-sockets N
 ";
@@ -66,6 +68,7 @@ pub struct Options {
     pub mtu: usize,
     pub seed: u64,
     pub digest: bool,
+    pub capture: Option<PathBuf>,
     pub limits: Limits,
 }
 
@@ -93,6 +96,7 @@ impl Default for Options {
             mtu: 1500,
             seed: 1,
             digest: true,
+            capture: None,
             limits: Limits {
                 tcp_sockets: 64,
                 receive_buffer: 2 << 20,
@@ -180,6 +184,7 @@ fn set(options: &mut Options, name: &str, value: &str) -> Result<(), Box<dyn Err
         "reorder-ppm" => path.reorder_ppm = value.parse()?,
         "reorder-by-us" => path.reorder_by = Duration::from_micros(value.parse()?),
         "queue" => path.queue.frames = positive(value)?,
+        "capture" => options.capture = Some(value.into()),
         "mtu" => options.mtu = positive(value)?,
         "seed" => options.seed = value.parse()?,
         "receive-buffer" => limits.receive_buffer = positive(value)?,
@@ -230,7 +235,10 @@ mod tests {
             ("--stack lwip --peer smoltcp", "kind of work"),
             ("--stack lwip out", "--peer"),
             ("--stack lwip --peer smoltcp sideways", "sideways"),
-            ("--stack lwip --peer smoltcp out --colour red", "--colour red"),
+            (
+                "--stack lwip --peer smoltcp out --colour red",
+                "--colour red",
+            ),
             ("--stack lwip --peer smoltcp out --mtu 0", "at least 1"),
         ] {
             let error = parsed(words).unwrap_err();

@@ -1,6 +1,8 @@
 //! One run.
 
 use std::error::Error;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
@@ -73,6 +75,10 @@ fn over<A: Stack + 'static, B: Stack + 'static>(
     link.detach(0);
     link.detach(1);
     link.set_paths(options.path);
+    if let Some(path) = &options.capture {
+        let mut file = BufWriter::new(File::create(path)?);
+        link.capture(move |bytes| file.write_all(bytes).expect("the capture's file has room"));
+    }
     let progress = Rc::default();
     let at = |address: [u8; 4]| SocketAddr::new(IpAddr::from(address), PORT);
     let began = link.now();
