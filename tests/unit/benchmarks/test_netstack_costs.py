@@ -115,6 +115,7 @@ def test_perfs_samples_and_where_they_were() -> None:
         ("_int_malloc", "./malloc/./malloc/malloc.c", "allocator"),
         ("lw_rust_malloc", "", "allocator"),
         ("tcp_input", "out/83/lwip-2.2.1/src/core/tcp_in.c", "stack"),
+        ("tcp_receive", "", "stack"),
         ("smoltcp::socket::tcp::Socket::dispatch", "", "stack"),
         ("<netstack_lwip::Lwip<D> as netstack::stack::Stack>::poll", "crates/netstack-lwip/src/lib.rs", "sockets"),
         ("lw_tcp_input", "netstack-lwip-sys/c/index.c", "sockets"),
