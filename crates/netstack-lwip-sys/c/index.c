@@ -14,7 +14,7 @@
 #include "lwip/stats.h"
 #include <string.h>
 
-enum { SELF, BACK, CHAIN, MARK, HOME };
+enum { SELF, BACK, CHAIN, MARK, HOME, RECOVER };
 
 #define PCB(pointer) ((struct tcp_pcb *)(pointer))
 #define BACK_OF(pcb) ((pcb)->ext_args[BACK].data)
@@ -247,12 +247,69 @@ static void unhide(void) {
     hidden = NULL;
 }
 
+/* Whether a segment tells of data that arrived behind a hole (SACK, RFC 2018). */
+static int tells_of_holes(const struct tcp_hdr *header, u16_t size) {
+    const u8_t *option = (const u8_t *)(header + 1);
+    const u8_t *end = (const u8_t *)header + LWIP_MIN(TCPH_HDRLEN_BYTES(header), size);
+    while (option < end && *option != LWIP_TCP_OPT_EOL) {
+        if (*option == LWIP_TCP_OPT_NOP) {
+            option++;
+            continue;
+        }
+        if (end - option < 2 || option[1] < 2) {
+            return 0;
+        }
+        if (*option == 5) {
+            return 1;
+        }
+        option += option[1];
+    }
+    return 0;
+}
+
+/* What was so before an acknowledgement came. */
+struct earlier {
+    int fast;  /* a lost segment was sent again without waiting for the time-out */
+    int holes; /* the acknowledgement tells of holes */
+    tcpwnd_size_t window;
+    u32_t acknowledged;
+    s16_t waited;
+};
+
+/* NewReno (RFC 6582), which lwIP lacks: an acknowledgement that ends less than was under way when the loss
+ * was seen says that the next segment is lost too. It is sent again at once; lwIP would leave fast recovery
+ * and wait for the time-out, which is many round trips. A peer with SACK must also tell of a hole, for
+ * otherwise frames had only changed their order. The time-out runs on meanwhile, so that many losses, one in
+ * each round trip, don't take longer than it would. */
+static void recover(struct tcp_pcb *pcb, const struct earlier *earlier) {
+    u32_t end = (u32_t)(uintptr_t)pcb->ext_args[RECOVER].data;
+    u32_t acked = pcb->lastack - earlier->acknowledged;
+    tcpwnd_size_t left = earlier->window > acked ? (tcpwnd_size_t)(earlier->window - acked) : 0;
+    if (!earlier->fast) {
+        if (pcb->flags & TF_INFR) {
+            pcb->ext_args[RECOVER].data = (void *)(uintptr_t)pcb->snd_nxt;
+        }
+        return;
+    }
+    if ((pcb->flags & (TF_INFR | TF_RTO)) || pcb->unacked == NULL || !TCP_SEQ_LT(pcb->lastack, end) ||
+        ((pcb->flags & TF_SACK) && !earlier->holes) || tcp_rexmit(pcb) != ERR_OK) {
+        return;
+    }
+    tcp_set_flags(pcb, TF_INFR);
+    pcb->rtime = earlier->waited;
+    pcb->dupacks = 3; /* those that come count on */
+    /* What has left the network may be sent, and no more. */
+    pcb->cwnd = LWIP_MAX((tcpwnd_size_t)(left + pcb->mss), (tcpwnd_size_t)(2 * pcb->mss));
+    tcp_output(pcb);
+}
+
 /* What ip4.c and ip6.c call in place of tcp_input(): they are compiled with that name changed. */
 void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     const struct tcp_hdr *header = p->payload;
     struct tcp_pcb *pcb;
     enum tcp_state before;
     u8_t flags;
+    struct earlier earlier;
 
     if (p->len < TCP_HLEN) {
         tcp_input(p, inp); /* which counts and drops it */
@@ -319,8 +376,16 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
         tcp_set_flags(pcb, TF_ACK_DELAY);
     }
     before = pcb->state;
+    earlier.fast = (pcb->flags & TF_INFR) != 0;
+    earlier.holes = earlier.fast && tells_of_holes(header, p->len);
+    earlier.window = pcb->cwnd;
+    earlier.acknowledged = pcb->lastack;
+    earlier.waited = pcb->rtime;
     current = pcb;
     tcp_input(p, inp);
+    if (current != NULL && before >= ESTABLISHED && current->state >= ESTABLISHED) {
+        recover(current, &earlier);
+    }
     if (current != NULL && before < ESTABLISHED && current->state >= ESTABLISHED) {
         u32_t wire = lw_wire_mss(current); /* RFC 6928: ten segments to begin with; lwIP has three */
         u32_t first = LWIP_MIN(10 * wire, LWIP_MAX(2 * wire, 14600));

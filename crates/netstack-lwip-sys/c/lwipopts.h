@@ -51,8 +51,9 @@ void lw_rust_free(void *memory);
 #define LWIP_DNS 0 /* netstack has a resolver of its own */
 #define LWIP_DHCP 0
 #define LWIP_IGMP 0
-#define LWIP_IPV6_MLD 0 /* we join no groups but the solicited-node ones, which need no report on one link   \
-                         */
+#define LWIP_IPV6_MLD                                                                                        \
+    0 /* we join no groups but the solicited-node ones, which need no report on one link                     \
+       */
 #define IP_FORWARD 0
 #define IP_REASSEMBLY 1
 #define IP_FRAG 1
@@ -72,7 +73,7 @@ void lw_rust_free(void *memory);
 #define LWIP_ND6_TCP_REACHABILITY_HINTS 1
 #define LWIP_ND6_ALLOW_RA_UPDATES 1
 #define ARP_TABLE_SIZE 64
-#define ARP_QUEUEING 1 /* more than one packet may wait for an address to be resolved */
+#define ARP_QUEUEING 1    /* more than one packet may wait for an address to be resolved */
 #define ARP_QUEUE_LEN 128 /* a host may begin a hundred connections before we know its address */
 #define ETH_PAD_SIZE 0
 #define LWIP_CHECKSUM_ON_COPY 0 /* payload is mostly sent from where it is; the device sums it if it can */
@@ -102,17 +103,20 @@ extern uint8_t lw_receive_scale;
 #endif
 #define LWIP_DISABLE_TCP_SANITY_CHECKS 1 /* they compare constants */
 #define LWIP_WND_SCALE 1
-#define TCP_MSS 61440 /* no limit of our own: the MTU makes the announced one, the peer's option the other   \
-                       */
+#define TCP_MSS                                                                                              \
+    61440 /* no limit of our own: the MTU makes the announced one, the peer's option the other               \
+           */
 #define TCP_CALCULATE_EFF_SEND_MSS 1
 #define TCP_OVERSIZE 1460 /* small writes share one packet; TCP_MSS would be far too much */
 #define TCP_QUEUE_OOSEQ 1
 #define TCP_OOSEQ_MAX_BYTES(pcb) lw_receive_buffer
 #define TCP_OOSEQ_MAX_PBUFS(pcb) 256 /* what is out of order holds the device's buffers: bounded */
-#define LWIP_TCP_SACK_OUT 1 /* tell the peer what is missing; lwIP makes no use of what the peer tells */
+#define LWIP_TCP_SACK_OUT                                                                                    \
+    1 /* tell the peer what is missing; lwIP makes no use of what the peer tells, index.c little */
 #define LWIP_TCP_MAX_SACK_NUM 4
-#define LWIP_TCP_TIMESTAMPS 0 /* they would cost 12 bytes a segment, and lwIP does not use them to measure   \
-                               */
+#define LWIP_TCP_TIMESTAMPS                                                                                  \
+    0 /* they would cost 12 bytes a segment, and lwIP does not use them to measure                           \
+       */
 #define LWIP_TCP_KEEPALIVE 1
 #define TCP_LISTEN_BACKLOG                                                                                   \
     0 /* lwIP's counts to 255 and does not count what is complete; lw_tcp_input() asks ours */
@@ -124,7 +128,7 @@ extern uint8_t lw_receive_scale;
     12 /* one SYN a second, for lwIP does not wait longer each time; a connect is given up after 13 s */
 #define TCP_MAXRTX 12
 #define TCP_MSL 30000UL             /* TIME_WAIT for a minute */
-#define LWIP_TCP_PCB_NUM_EXT_ARGS 5 /* links of the index, see index.c */
+#define LWIP_TCP_PCB_NUM_EXT_ARGS 6 /* links of the index and where a recovery ends, see index.c */
 
 /* ---- Counting ---- */
 #define LWIP_STATS 1

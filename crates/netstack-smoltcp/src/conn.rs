@@ -337,6 +337,12 @@ impl<D: Device> Smoltcp<D> {
                 conn.take_segment(offered, most);
             }
         }
+        // smoltcp does not count an end as part of a segment: one whose data it has already, it would only acknowledge.
+        let end = segment.seq.wrapping_add(segment.payload as u32);
+        if segment.flags & FIN != 0 && segment.payload > 0 && end == conn.expected {
+            let size = wire::drop_payload(&mut frame.bytes, segment.at, segment.payload);
+            frame.bytes.narrow(0..size);
+        }
         let before = conn.socket.look().recv_queue();
         conn.heard = self.now;
         if matches!(conn.phase, Phase::Open(_)) && !conn.orphan {

@@ -357,6 +357,27 @@ pub(crate) fn lower_mss(frame: &mut [u8], tcp: usize, most: u16) -> Option<u16> 
     Some(offered.min(most))
 }
 
+/// Take a segment's payload away, so that only what comes after it is left: its end. Checksums are no longer right.
+///
+/// `length` is the payload's. Returns how long the frame is now.
+pub(crate) fn drop_payload(frame: &mut [u8], tcp: usize, length: usize) -> usize {
+    let size = tcp + 4 * usize::from(frame[tcp + 12] >> 4);
+    let seq = u32::from_be_bytes([
+        frame[tcp + 4],
+        frame[tcp + 5],
+        frame[tcp + 6],
+        frame[tcp + 7],
+    ]);
+    frame[tcp + 4..tcp + 8].copy_from_slice(&seq.wrapping_add(length as u32).to_be_bytes());
+    // IPv4 says how long the packet is, IPv6 what comes after its header.
+    let (place, before) = match frame[ETHERNET_HEADER] >> 4 {
+        4 => (ETHERNET_HEADER + 2, ETHERNET_HEADER),
+        _ => (ETHERNET_HEADER + 4, ETHERNET_HEADER + 40),
+    };
+    frame[place..place + 2].copy_from_slice(&((size - before) as u16).to_be_bytes());
+    size
+}
+
 /// A TCP or UDP header in a frame of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transport {

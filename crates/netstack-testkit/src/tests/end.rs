@@ -34,6 +34,10 @@ pub(super) const TESTS: &[Test] = &[
         request_with_end,
     ),
     Test::both(
+        "close: an end that comes with data a second time is an end",
+        end_with_old_data,
+    ),
+    Test::both(
         "close: a socket that is dropped delivers what it has sent",
         drop_delivers,
     ),
@@ -196,6 +200,31 @@ fn request_with_end(context: &Context) {
     assert_eq!(socket.send(b"answer"), Ok(6));
     drop(socket);
     assert_eq!(world.take(&mut conn, 6), b"answer");
+}
+
+/// The segment with the end arrives before one that was lost: its data is kept, and its end may be forgotten. A sender that sends
+/// segments again as they were must still come to its end.
+fn end_with_old_data(context: &Context) {
+    let mut world = context.world();
+    let listener = world.listen(80, 4);
+    let (mut conn, socket) = world.connect(&listener, 4000);
+    let first = conn.segment(ACK | PSH, b"lost once");
+    conn.seq = conn.seq.wrapping_add(first.span());
+    let last = conn.segment(ACK | PSH | FIN, b"and the end");
+    world.send_tcp(last.clone());
+    world.run(Duration::from_millis(20));
+    world.send_tcp(first);
+    conn.seq = conn.seq.wrapping_add(last.span());
+    let data_end = conn.seq.wrapping_sub(1);
+    world.expect_of(&conn, "an ACK of the data", |tcp| {
+        tcp.ack == data_end || tcp.ack == conn.seq
+    });
+    world.send_tcp(last);
+    world.expect_of(&conn, "an ACK of the end", |tcp| tcp.ack == conn.seq);
+    assert_eq!(
+        drained(&socket),
+        (b"lost onceand the end".to_vec(), Some(Ok(())))
+    );
 }
 
 fn drop_delivers(context: &Context) {

@@ -1,0 +1,309 @@
+"""Where network stacks spend their instructions and their time.
+
+Instructions: one stack on a link in memory with a virtual clock, under callgrind, which counts only what the measured stack's side does.
+Every run is done twice and must give the same sum. The figures don't depend on the machine's load, but a little on its C library, which
+picks its copying loops by the processor.
+Time (--perf): samples of the server under wrk over a TAP in a network namespace, in user and system. A write to a TAP runs the client's
+receive path inside the server's system call. Without frame pointers the user part of those stacks may be cut; its innermost function is
+right. Folded stacks of all are written to --out; flame graphs too where this copy of swapstone can draw them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import netstack_lab
+from benchmarks.netstack import build as build_bench
+from benchmarks.netstack import no_rust
+from benchmarks.netstack_lab import SERVER, Lab, UnavailableError
+from benchmarks.netstack_link import build
+from benchmarks.netstack_profile import (
+    TABLE,
+    Classes,
+    Cost,
+    folded,
+    functions,
+    read_callgrind,
+    read_perf,
+    split,
+    total_of_callgrind,
+)
+from benchmarks.netstack_tables import number, table
+
+STACKS = ("lwip", "smoltcp")
+SUBJECT = "netstack_virtual_subject"
+_DEPTH = 24
+_TIMEOUT_S = 900.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What a stack does under callgrind.
+
+    Attributes:
+        name: in tables.
+        unit: what its cost is divided by.
+        arguments: of netstack-virtual, given how many units there are.
+    """
+
+    name: str
+    unit: str
+    arguments: Callable[[int], tuple[str, ...]]
+
+
+WORKS = (
+    Work("bulk out", "byte", lambda size: ("--bytes", str(size), "out")),
+    Work("bulk in", "byte", lambda size: ("--bytes", str(size), "in")),
+    Work("small requests", "request", lambda count: ("-n", str(count), "requests")),
+)
+
+
+def callgrind(binary: Path, arguments: Sequence[str], stack: str, folder: Path) -> list[Cost]:
+    """Count a run's instructions, twice.
+
+    Args:
+        binary: netstack-virtual.
+        arguments: of the work.
+        stack: the measured one; its peer is smoltcp.
+        folder: for callgrind's output.
+
+    Raises:
+        RuntimeError: callgrind failed, its sum is not that of its lines, or the second run differs from the first.
+    """
+    found: list[list[Cost]] = []
+    for turn in range(2):
+        out = folder / f"callgrind.{turn}"
+        command = (
+            *("valgrind", "--tool=callgrind", f"--toggle-collect={SUBJECT}", f"--separate-callers={_DEPTH}"),
+            *(f"--callgrind-out-file={out}", str(binary), "--stack", stack, "--peer", "smoltcp"),
+            *("--no-check", "--no-digest", *arguments),
+        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S)
+        if done.returncode != 0:
+            raise RuntimeError(f"{stack}: {done.stderr.strip()[-1000:]}")
+        if not json.loads(done.stdout)["whole"]:
+            raise RuntimeError(f"{stack}: the run under callgrind did not end")
+        text = out.read_text(encoding="utf-8", errors="replace")
+        costs = list(read_callgrind(text.splitlines()))
+        total = sum(cost.weight for cost in costs)
+        if total == 0 or total != total_of_callgrind(text):
+            raise RuntimeError(
+                f"{stack}: the lines make {total} instructions, callgrind says {total_of_callgrind(text)}"
+            )
+        found.append(costs)
+    first, second = (sum(cost.weight for cost in costs) for costs in found)
+    if first != second:
+        raise RuntimeError(f"{stack}: {first} instructions, then {second}")
+    return found[0]
+
+
+def perf(stack: str, binary: Path, seconds: int, folder: Path) -> list[tuple[Cost, bool]]:
+    """Sample a server over a TAP under wrk.
+
+    Args:
+        stack: its stack.
+        binary: netstack-bench.
+        seconds: how long wrk runs.
+        folder: for perf's output.
+
+    Returns:
+        The samples, and whether each was in the kernel.
+
+    Raises:
+        UnavailableError: it can't be done here; the text says why.
+    """
+    data = folder / "perf.data"
+    wrapper = folder / "recorded"
+    wrapper.write_text(f'#!/bin/sh\nexec perf record -q -F 499 -g -e cpu-clock -o "{data}" -- "{binary}" "$@"\n')
+    wrapper.chmod(0o755)
+    results: list[str] = []
+    with Lab(stack, offload=True) as lab, lab.serving(wrapper, ("http",), results):
+        said, in_time = lab.run(("wrk", "-t1", "-c64", f"-d{seconds}s", f"http://{SERVER}/"), seconds + 60.0)
+    if not in_time or "Requests/sec" not in said:
+        raise UnavailableError(f"wrk said: {said.strip()[-300:]}")
+    done = subprocess.run(
+        ("perf", "script", "-F", "ip,sym,dso", "-i", str(data)), capture_output=True, text=True, check=False
+    )
+    samples = list(read_perf(done.stdout.splitlines()))
+    if not samples:
+        raise UnavailableError(f"perf has no samples: {done.stderr.strip()[-300:]}")
+    return samples
+
+
+def in_kernel(costs: Sequence[Cost], classes: Classes) -> dict[str, int]:
+    """Split samples of the kernel: its copies and checksums by themselves, all else is the system call's."""
+    found = dict.fromkeys(classes.names(), 0)
+    for cost in costs:
+        name = classes.of(Cost(cost.stack[-1:], "", 1))
+        found[name if name in {"copy", "checksum"} else "system call"] += cost.weight
+    return found
+
+
+def flame(title: str, costs: Sequence[Cost], unit: str) -> str | None:
+    """Return a flame graph's page; None if this copy of swapstone draws none.
+
+    Args:
+        title: its heading.
+        costs: what it shows.
+        unit: of the weights.
+    """
+    try:
+        drawer = importlib.import_module("swapstone.report.flame")
+        explain = importlib.import_module("swapstone.explain")
+        model = importlib.import_module("swapstone.model")
+    except ImportError:
+        return None
+    names = sorted({name for cost in costs for name in cost.stack})
+    place = {name: number for number, name in enumerate(names)}
+    merged: dict[tuple[int, ...], int] = {}
+    for cost in costs:
+        key = tuple(place[name] for name in cost.stack)
+        merged[key] = merged.get(key, 0) + cost.weight
+    profile = model.Profile(
+        kind="on-cpu",
+        unit=unit,
+        operations=1.0,
+        frames=tuple(model.Frame(symbol=name, object=model.OWN_OBJECT) for name in names),
+        stacks=tuple(model.Stack(frames=key, weight=float(weight)) for key, weight in sorted(merged.items()) if weight),
+    )
+    return str(drawer.page(title, profile, None, explain.Classes([])))
+
+
+def _keep(out: Path | None, name: str, costs: Sequence[Cost]) -> None:
+    if out is None:
+        return
+    base = name.replace(" ", "-")
+    (out / f"{base}.folded").write_text(folded(costs))
+    page = flame(f"Network stacks: {name}", costs, "1")
+    if page is not None:
+        (out / f"{base}.html").write_text(page)
+
+
+def tables(found: Sequence[dict[str, Any]], names: Sequence[str]) -> str:
+    """Return a table of instructions for each kind of work: a line for each stack, a column for each class."""
+    parts = []
+    for work in dict.fromkeys(one["work"] for one in found):
+        mine = [one for one in found if one["work"] == work]
+        used = [name for name in names if any(one["split"][name] for one in mine)]
+        rows = [
+            [
+                one["stack"],
+                str(one["instructions"]),
+                number(one["instructions"] / one["units"]),
+                *(number(one["split"][name] / one["units"]) for name in used),
+            ]
+            for one in mine
+        ]
+        unit = mine[0]["unit"]
+        parts.append(f"Instructions a {unit}, {work}\n\n" + table(["", "in all", f"a {unit}", *used], rows))
+    return "\n\n".join(parts)
+
+
+def shares(found: Sequence[dict[str, Any]], names: Sequence[str]) -> str:
+    """Return the table of samples: user and system, and the share of each class in per cent."""
+    used = [name for name in names if any(one["split"][name] for one in found)]
+    rows = []
+    for one in found:
+        whole = one["samples"]
+        cells = [f"{100 * part / whole:.0f} %" for part in (one["user"], whole - one["user"])]
+        rows.append([one["stack"], str(whole), *cells, *(f"{100 * one['split'][name] / whole:.0f} %" for name in used)])
+    return table(["", "samples", "user", "system", *used], rows)
+
+
+def _count(asked: argparse.Namespace, classes: Classes) -> list[dict[str, Any]]:
+    binary = build()
+    found = []
+    for work in WORKS:
+        units = asked.bytes if work.unit == "byte" else asked.requests
+        for stack in STACKS:
+            print(f"{work.name} on {stack}", file=sys.stderr)
+            with tempfile.TemporaryDirectory() as folder:
+                costs = callgrind(binary, work.arguments(units), stack, Path(folder))
+            _keep(asked.out, f"{work.name} {stack}", costs)
+            found.append(
+                {
+                    **{"work": work.name, "stack": stack, "unit": work.unit, "units": units},
+                    "instructions": sum(cost.weight for cost in costs),
+                    "split": split(costs, classes),
+                    "functions": functions(costs, classes)[:40],
+                }
+            )
+    return found
+
+
+def _sample(asked: argparse.Namespace, classes: Classes) -> list[dict[str, Any]]:
+    tools = [tool for tool in ("perf", "wrk") if shutil.which(tool) is None]
+    reason = f"there is no {tools[0]}" if tools else netstack_lab.why_not(STACKS)
+    if reason is not None:
+        raise UnavailableError(reason)
+    netstack_lab.sweep()
+    binary = build_bench(count=False)
+    found = []
+    for stack in STACKS:
+        print(f"wrk on {stack}", file=sys.stderr)
+        with tempfile.TemporaryDirectory() as folder:
+            samples = perf(stack, binary, asked.seconds, Path(folder))
+        costs = [cost for cost, _ in samples]
+        _keep(asked.out, f"wrk {stack}", costs)
+        kernel = in_kernel([cost for cost, inside in samples if inside], classes)
+        user = split([cost for cost, inside in samples if not inside], classes)
+        found.append(
+            {
+                "stack": stack,
+                "samples": len(samples),
+                "user": sum(user.values()),
+                "split": {name: user[name] + kernel[name] for name in user},
+            }
+        )
+    return found
+
+
+def main() -> int:
+    """Build, run, print."""
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/netstack-costs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--bytes", type=int, default=2_000_000, help="of bulk (default 2000000)")
+    parser.add_argument("--requests", type=int, default=1000, help="default 1000")
+    parser.add_argument("--perf", action="store_true", help="also sample servers over a TAP; it needs root")
+    parser.add_argument("--seconds", type=int, default=5, help="of each of those (default 5)")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="write folded stacks and flame graphs there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    asked = parser.parse_args()
+    reason = no_rust() or (None if shutil.which("valgrind") else "there is no valgrind; Debian's valgrind has it")
+    if reason is not None:
+        print(f"unavailable: {reason}", file=sys.stderr)
+        return 3
+    if asked.out is not None:
+        asked.out.mkdir(parents=True, exist_ok=True)
+    classes = Classes(TABLE.read_text())
+    found = _count(asked, classes)
+    print(tables(found, classes.names()))
+    sampled: list[dict[str, Any]] = []
+    status = 0
+    if asked.perf:
+        try:
+            sampled = _sample(asked, classes)
+            print("\nTime of the server under wrk over a TAP, by samples\n\n" + shares(sampled, classes.names()))
+        except UnavailableError as error:
+            print(f"unavailable: {error}", file=sys.stderr)
+            status = 3
+    if asked.out is not None and not list(asked.out.glob("*.html")):
+        print("\nFlame graphs are unavailable: this copy of swapstone draws none. The folded stacks are written.")
+    if asked.json is not None:
+        asked.json.write_text(json.dumps({"instructions": found, "samples": sampled}, indent=1) + "\n")
+    return status
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,207 @@
+"""Goodput over a link in memory: against loss, delay and reordering, exact and the same on every machine.
+
+One stack sends to another over 1 Gbit/s with 10 ms of round trip. Time is virtual and all chance comes from a seed, so a run gives the
+same frames again, and the machine's load does not matter. What differs is the luck of the seeds: the median over them, the lowest and
+the highest. Loss and reordering strike both directions alike, data and acknowledgements.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from benchmarks.netstack import CRATES, no_rust
+from benchmarks.netstack_tables import number, table
+
+PAIRS = (("lwip", "smoltcp"), ("smoltcp", "lwip"), ("smoltcp", "smoltcp"))
+_RUN_S = 600.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """What the link does to frames.
+
+    Attributes:
+        series: which table it belongs to.
+        label: its column there.
+        options: of netstack-virtual.
+    """
+
+    series: str
+    label: str
+    options: tuple[str, ...] = ()
+
+
+CONDITIONS = (
+    Condition("loss", "0 %"),
+    Condition("loss", "0.1 %", ("--loss-ppm", "1000")),
+    Condition("loss", "1 %", ("--loss-ppm", "10000")),
+    Condition("loss", "3 %", ("--loss-ppm", "30000")),
+    Condition("delay", "1 ms", ("--delay-us", "500")),
+    Condition("delay", "10 ms"),
+    Condition("delay", "50 ms", ("--delay-us", "25000")),
+    Condition("reordering", "0 %"),
+    Condition("reordering", "1 %", ("--reorder-ppm", "10000")),
+    Condition("reordering", "5 %", ("--reorder-ppm", "50000")),
+)
+TITLES = {
+    "loss": "loss, 10 ms of round trip",
+    "delay": "round trip, no loss",
+    "reordering": "frames held up by 1 ms, 10 ms of round trip, no loss",
+}
+
+
+class FailedError(Exception):
+    """A run came to nothing; its text says why."""
+
+
+def build() -> Path:
+    """Build netstack-virtual, and return it.
+
+    Raises:
+        SystemExit: it does not build.
+    """
+    print("Building netstack-virtual", file=sys.stderr)
+    command = ("cargo", "build", "--release", "--locked", "--package", "netstack-virtual")
+    done = subprocess.run(command, cwd=CRATES, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"netstack-virtual does not build:\n{done.stderr[-4000:]}")
+    return CRATES / "target" / "release" / "netstack-virtual"
+
+
+def run(binary: Path, arguments: Sequence[str]) -> dict[str, Any]:
+    """Do one run.
+
+    Args:
+        binary: netstack-virtual.
+        arguments: its own.
+
+    Returns:
+        What it printed.
+
+    Raises:
+        FailedError: it failed, or its connection did.
+    """
+    done = subprocess.run(
+        (str(binary), *arguments), capture_output=True, text=True, check=False, timeout=_RUN_S, stdin=subprocess.DEVNULL
+    )
+    if done.returncode != 0:
+        raise FailedError(done.stderr.strip() or f"it ended with {done.returncode}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    if found["failed"] is not None:
+        raise FailedError(found["failed"])
+    return found
+
+
+def goodput(
+    binary: Path, pairs: Sequence[tuple[str, str]], conditions: Sequence[Condition], seeds: int, size: int
+) -> list[dict[str, Any]]:
+    """Do a run of each pair, condition and seed.
+
+    Args:
+        binary: netstack-virtual.
+        pairs: sender and receiver.
+        conditions: of the link.
+        seeds: how many, from 1.
+        size: bytes that are sent.
+
+    Returns:
+        One entry for each, with `sender`, `receiver`, `series`, `label`, `seed`, and what the run printed or `error`.
+    """
+    wanted = [
+        (sender, receiver, condition, seed)
+        for sender, receiver in pairs
+        for condition in conditions
+        for seed in range(1, seeds + 1)
+    ]
+
+    def one(what: tuple[str, str, Condition, int]) -> dict[str, Any]:
+        sender, receiver, condition, seed = what
+        names = {"sender": sender, "receiver": receiver, "series": condition.series, "label": condition.label}
+        arguments = ("--stack", sender, "--peer", receiver, "--seed", str(seed), "--bytes", str(size))
+        try:
+            return {**names, "seed": seed, "error": None, **run(binary, (*arguments, *condition.options, "out"))}
+        except FailedError as error:
+            return {**names, "seed": seed, "error": str(error)}
+
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        return list(pool.map(one, wanted))
+
+
+def cell(runs: Sequence[dict[str, Any]]) -> tuple[str, str]:
+    """Return what stands for runs of one condition: goodput in Mbit/s, and segments sent again.
+
+    The median over the seeds, with the lowest and highest where they differ; and how many runs failed or did not end.
+    """
+    whole = [one for one in runs if one["error"] is None and one["whole"]]
+    if not whole:
+        return "none ended", "-"
+    bad = len(runs) - len(whole)
+    words = []
+    for values in ([one["goodput_mbit"] for one in whole], [one["stack"]["retransmitted"] for one in whole]):
+        middle, low, high = statistics.median(values), min(values), max(values)
+        words.append(number(middle) if low == high else f"{number(middle)} ({number(low)} to {number(high)})")
+    return (words[0] + (f", {bad} did not end" if bad else ""), words[1])
+
+
+def tables(runs: Sequence[dict[str, Any]]) -> str:
+    """Return the tables of goodput and of what was sent again, one pair for each series."""
+    parts = []
+    for series in dict.fromkeys(one["series"] for one in runs):
+        of_series = [one for one in runs if one["series"] == series]
+        labels = list(dict.fromkeys(one["label"] for one in of_series))
+        rates, again = [], []
+        for pair in dict.fromkeys((one["sender"], one["receiver"]) for one in of_series):
+            mine = [one for one in of_series if (one["sender"], one["receiver"]) == pair]
+            cells = [cell([one for one in mine if one["label"] == label]) for label in labels]
+            rates.append([" to ".join(pair), *(first for first, _ in cells)])
+            again.append([" to ".join(pair), *(second for _, second in cells)])
+        title = TITLES[series]
+        parts += [f"Goodput, Mbit/s, against {title}", table(["", *labels], rates)]
+        parts += [f"Segments sent again, against {title}", table(["", *labels], again)]
+    return "\n\n".join(parts)
+
+
+def main() -> int:
+    """Build, run, print."""
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/netstack-link", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=20, help="how many (default 20)")
+    parser.add_argument("--bytes", type=int, default=10_000_000, help="sent in each run (default 10000000)")
+    parser.add_argument("--quick", action="store_true", help="two seeds and a megabyte, to see that it works")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all runs there")
+    asked = parser.parse_args()
+    seeds, size = (2, 1_000_000) if asked.quick else (asked.seeds, asked.bytes)
+    if seeds < 1 or size < 1:
+        parser.error("it takes at least one seed and one byte")
+    reason = no_rust()
+    if reason is not None:
+        print(f"unavailable: {reason}", file=sys.stderr)
+        return 3
+    runs = goodput(build(), PAIRS, CONDITIONS, seeds, size)
+    if asked.json is not None:
+        asked.json.write_text(
+            json.dumps({"seeds": seeds, "bytes": size, "runs": runs}, indent=1, sort_keys=True) + "\n"
+        )
+    print(f"{size} bytes at 1 Gbit/s, {seeds} seeds: the median (lowest to highest)\n")
+    print(tables(runs))
+    failed = [one for one in runs if one["error"] is not None]
+    for one in failed:
+        print(
+            f"{one['sender']} to {one['receiver']}, {one['label']}, seed {one['seed']}: {one['error']}", file=sys.stderr
+        )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

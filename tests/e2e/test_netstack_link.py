@@ -1,0 +1,57 @@
+"""The deterministic link: the same command twice gives the same bytes, and the same instructions."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from benchmarks.netstack import no_rust
+from benchmarks.netstack_costs import SUBJECT, WORKS, callgrind
+from benchmarks.netstack_link import PAIRS, build
+from benchmarks.netstack_profile import TABLE, Classes, split
+
+
+@pytest.fixture(scope="module")
+def binary() -> Path:
+    reason = no_rust()
+    if reason:
+        pytest.skip(f"unavailable: {reason}")
+    return build()
+
+
+def said(binary: Path, *arguments: str) -> str:
+    command = (str(binary), "--bytes", "500000", "--loss-ppm", "10000", "--reorder-ppm", "10000", *arguments, "out")
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sender", "receiver"), PAIRS)
+def test_the_same_command_twice_gives_the_same_bytes(binary: Path, sender: str, receiver: str) -> None:
+    first = said(binary, "--stack", sender, "--peer", receiver)
+    found = json.loads(first)
+    assert (found["whole"], found["failed"], found["done"]) == (True, None, 500_000)
+    assert len(found["digest"]) == 16
+    assert found["stack"]["retransmitted"] > 0
+    assert said(binary, "--stack", sender, "--peer", receiver) == first
+    other = json.loads(said(binary, "--stack", sender, "--peer", receiver, "--seed", "2"))
+    assert other["digest"] != found["digest"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", ["lwip", "smoltcp"])
+def test_instructions_are_the_same_twice_and_are_the_stacks_own(binary: Path, stack: str, tmp_path: Path) -> None:
+    if shutil.which("valgrind") is None:
+        pytest.skip("unavailable: there is no valgrind")
+    # It raises an error if the two sums differ.
+    costs = callgrind(binary, WORKS[0].arguments(100_000), stack, tmp_path)
+    assert all(SUBJECT in cost.stack or len(cost.stack) >= 20 for cost in costs if cost.weight > 1000)
+    found = split(costs, Classes(TABLE.read_text()))
+    assert found["stack"] > 0
+    assert found["other"] < sum(found.values()) / 100
+    foreign = "smoltcp::socket" if stack == "lwip" else "tcp_input"
+    assert not [cost for cost in costs if any(foreign in name for name in cost.stack)]

@@ -1,0 +1,178 @@
+"""Goodput and costs of network stacks: callgrind's and perf's output are read, functions classified, tables drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from benchmarks.netstack_costs import in_kernel, shares, tables
+from benchmarks.netstack_link import CONDITIONS, TITLES, cell
+from benchmarks.netstack_link import tables as goodput_tables
+from benchmarks.netstack_profile import (
+    OTHER,
+    TABLE,
+    Classes,
+    Cost,
+    folded,
+    functions,
+    read_callgrind,
+    read_perf,
+    split,
+    total_of_callgrind,
+)
+
+CALLGRIND = """# callgrind format
+positions: line
+events: Ir
+summary: 161
+
+ob=(1) /bin/program
+fl=(1) src/main.rs
+fn=(1) main
+10 5
++1 6
+cfi=(2) src/work.rs
+cfn=(2) work'main
+calls=3 20
+* 150
+fi=(2)
+-3 7
+fe=(1)
+12 1
+
+fl=(2)
+fn=(2)
+20 100
+* 2
+cfi=(3) string.c
+cfn=(3) memcpy'work'main
+calls=1 1
++2 40
+
+fl=(3)
+fn=(3)
+1 40
+
+fn=(4) again'2'work'main
+0x5 8
+
+totals: 169
+"""
+
+PERF = """
+\t          401136 memcpy+0x10 (/lib/libc.so.6)
+\t          401200 netstack_bench::http::serve (/bin/netstack-bench)
+
+\tffffffff8100 tun_get_user ([kernel.kallsyms])
+\tffffffff8101 do_syscall_64 ([kernel.kallsyms])
+\t          401300 [unknown] (/bin/netstack-bench)
+"""
+
+
+def classes() -> Classes:
+    return Classes(TABLE.read_text())
+
+
+def test_callgrinds_own_costs_with_their_callers_and_files() -> None:
+    assert list(read_callgrind(CALLGRIND.splitlines())) == [
+        Cost(("main",), "src/main.rs", 5),
+        Cost(("main",), "src/main.rs", 6),
+        Cost(("main",), "src/work.rs", 7),
+        Cost(("main",), "src/main.rs", 1),
+        Cost(("main", "work"), "src/work.rs", 100),
+        Cost(("main", "work"), "src/work.rs", 2),
+        Cost(("main", "work", "memcpy"), "string.c", 40),
+        Cost(("main", "work", "again"), "string.c", 8),
+    ]
+    assert total_of_callgrind(CALLGRIND) == 169
+    assert sum(cost.weight for cost in read_callgrind(CALLGRIND.splitlines())) == 169
+
+
+def test_a_file_of_callgrind_that_was_cut_has_no_total() -> None:
+    assert total_of_callgrind(CALLGRIND[:200]) is None
+
+
+def test_folded_stacks_add_up() -> None:
+    assert folded(read_callgrind(CALLGRIND.splitlines())) == (
+        "main 19\nmain;work 102\nmain;work;again 8\nmain;work;memcpy 40\n"
+    )
+
+
+def test_perfs_samples_and_where_they_were() -> None:
+    assert list(read_perf(PERF.splitlines())) == [
+        (Cost(("netstack_bench::http::serve", "memcpy"), "", 1), False),
+        (Cost(("[unknown]", "do_syscall_64", "tun_get_user"), "", 1), True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "file", "expected"),
+    [
+        ("lwip_standard_chksum", "lwip-2.2.1/src/core/inet_chksum.c", "checksum"),
+        ("netstack_smoltcp::wire::Transport::fill_checksum", "", "checksum"),
+        ("netstack_smoltcp::wire::Above::intact", "", "checksum"),
+        ("__memcpy_avx_unaligned_erms", "", "copy"),
+        ("_int_malloc", "./malloc/./malloc/malloc.c", "allocator"),
+        ("lw_rust_malloc", "", "allocator"),
+        ("tcp_input", "out/83/lwip-2.2.1/src/core/tcp_in.c", "stack"),
+        ("tcp_receive", "", "stack"),
+        ("smoltcp::socket::tcp::Socket::dispatch", "", "stack"),
+        ("<netstack_lwip::Lwip<D> as netstack::stack::Stack>::poll", "crates/netstack-lwip/src/lib.rs", "sockets"),
+        ("lw_tcp_input", "netstack-lwip-sys/c/index.c", "sockets"),
+        ("<netstack_link::link::Port as netstack::device::Device>::transmit", "", "link or driver"),
+        ("netstack_virtual::program::Side<S,P>::act", "netstack-virtual/src/program.rs", "application"),
+        ("entry_SYSCALL_64_after_hwframe", "", "system call"),
+        ("something_else", "elsewhere.c", OTHER),
+    ],
+)
+def test_what_a_functions_work_is(function: str, file: str, expected: str) -> None:
+    assert classes().of(Cost((function,), file, 1)) == expected
+
+
+def test_what_fits_no_rule_is_its_callers() -> None:
+    inner = Cost(("lw_tcp_input", "core::slice::sort"), "library/core/src/slice/mod.rs", 1)
+    assert classes().of(inner) == "sockets"
+
+
+def test_the_devices_copy_is_the_devices() -> None:
+    assert classes().of(Cost(("netstack_link::link::Port::send", "__memcpy_avx"), "", 1)) == "link or driver"
+    assert classes().of(Cost(("smoltcp::storage::RingBuffer", "__memcpy_avx"), "", 1)) == "copy"
+
+
+def test_a_split_loses_nothing() -> None:
+    costs = [Cost(("memcpy",), "", 3), Cost(("tcp_input",), "lwip-2.2.1/src/core/tcp_in.c", 4), Cost(("x",), "", 5)]
+    found = split(costs, classes())
+    assert {name: weight for name, weight in found.items() if weight} == {"copy": 3, "stack": 4, OTHER: 5}
+    assert functions(costs, classes())[0] == ("x", OTHER, 5)
+    kernel = in_kernel(costs, classes())
+    assert {name: weight for name, weight in kernel.items() if weight} == {"copy": 3, "system call": 9}
+
+
+def test_tables_of_costs() -> None:
+    names = ["copy", "stack", "unused"]
+    one = {"work": "bulk out", "stack": "lwip", "unit": "byte", "units": 100, "instructions": 450}
+    text = tables([{**one, "split": {"copy": 200, "stack": 250, "unused": 0}}], names)
+    assert text.splitlines()[-1].split() == ["|", "lwip", "|", "450", "|", "4.5", "|", "2", "|", "2.5", "|"]
+    assert "unused" not in text
+    sampled = {"stack": "lwip", "samples": 200, "user": 50, "split": {"copy": 150, "stack": 50, "unused": 0}}
+    words = shares([sampled], names).splitlines()[-1]
+    assert [cell.strip() for cell in words.split("|")[1:-1]] == ["lwip", "200", "25 %", "75 %", "75 %", "25 %"]
+
+
+def ran(rate: float, again: int, **more: Any) -> dict[str, Any]:
+    common = {"sender": "lwip", "receiver": "smoltcp", "series": "loss", "label": "1 %", "error": None, "whole": True}
+    return {**common, "goodput_mbit": rate, "stack": {"retransmitted": again}, **more}
+
+
+def test_a_cell_has_the_median_and_the_range_and_what_failed() -> None:
+    assert cell([ran(5.0, 7), ran(5.0, 7)]) == ("5", "7")
+    runs = [ran(4.0, 1), ran(5.0, 2), ran(9.0, 3), ran(0.0, 0, whole=False), ran(0.0, 0, error="reset")]
+    assert cell(runs) == ("5 (4 to 9), 2 did not end", "2 (1 to 3)")
+    assert cell(runs[3:]) == ("none ended", "-")
+
+
+def test_tables_of_goodput_have_a_line_for_each_pair() -> None:
+    text = goodput_tables([ran(5.0, 7), ran(6.0, 8, sender="smoltcp")])
+    assert "| lwip to smoltcp    |   5 |" in text
+    assert "| smoltcp to smoltcp |   6 |" in text
+    assert {condition.series for condition in CONDITIONS} == set(TITLES)
