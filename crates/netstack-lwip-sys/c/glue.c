@@ -48,9 +48,9 @@ static void sip_round(u64_t v[4]) {
 }
 
 static u64_t sip(const u64_t *words, size_t count) {
-    u64_t key[2], v[4];
+    const u64_t *key = settings.key;
+    u64_t v[4];
     size_t at;
-    memcpy(key, settings.key, sizeof key);
     v[0] = key[0] ^ 0x736f6d6570736575u;
     v[1] = key[1] ^ 0x646f72616e646f6du;
     v[2] = key[0] ^ 0x6c7967656e657261u;
@@ -114,10 +114,10 @@ void lw_to_ip(ip_addr_t *to, const struct lw_address *from) {
     memset(to, 0, sizeof *to);
     if (from->kind == 4) {
         IP_SET_TYPE_VAL(*to, IPADDR_TYPE_V4);
-        memcpy(&ip_2_ip4(to)->addr, from->bytes, 4);
+        ip_2_ip4(to)->addr = from->words[0];
     } else {
         IP_SET_TYPE_VAL(*to, from->kind == 6 ? IPADDR_TYPE_V6 : IPADDR_TYPE_ANY);
-        memcpy(ip_2_ip6(to)->addr, from->bytes, 16);
+        memcpy(ip_2_ip6(to)->addr, from->words, 16);
     }
 }
 
@@ -128,10 +128,10 @@ void lw_from_ip(struct lw_address *to, const ip_addr_t *from) {
     }
     if (IP_IS_V6(from)) {
         to->kind = 6;
-        memcpy(to->bytes, ip_2_ip6(from)->addr, 16);
+        memcpy(to->words, ip_2_ip6(from)->addr, 16);
     } else {
         to->kind = 4;
-        memcpy(to->bytes, &ip_2_ip4(from)->addr, 4);
+        to->words[0] = ip_2_ip4(from)->addr;
     }
 }
 
@@ -555,7 +555,7 @@ u32_t sys_now(void) {
  * connections. */
 void lw_timer(int which) {
     if (which == 0) {
-        tcp_tmr();
+        lw_tcp_tick();
     } else {
         etharp_tmr();
         ip_reass_tmr();
@@ -603,7 +603,7 @@ int lw_start(const struct lw_settings *from) {
     lw_to_ip(&v4, &settings.v4);
     lw_to_ip(&mask, &settings.mask_v4);
     lw_to_ip(&gateway, &settings.gateway_v4);
-    memcpy(gateway_v6.addr, settings.gateway_v6.bytes, 16);
+    memcpy(gateway_v6.addr, settings.gateway_v6.words, 16);
     if (netif_add(&lw_netif, ip_2_ip4(&v4), ip_2_ip4(&mask), ip_2_ip4(&gateway), NULL, begin, ip_input) ==
         NULL) {
         return 0;

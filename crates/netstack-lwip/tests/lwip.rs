@@ -309,6 +309,91 @@ fn among_ten_thousand_connections_each_is_found_at_once() {
 }
 
 #[test]
+fn an_answer_and_the_end_leave_in_one_frame_and_at_the_latest_with_the_next_poll() {
+    let _alone = alone();
+    let mut hand = Hand::new(&config(SUBJECT));
+    let listener = hand.listen(80, 4);
+    let mut sizes = Vec::new();
+    for (port, close) in [(5000, true), (5001, false)] {
+        hand.wire.borrow_mut().sent.clear();
+        hand.segment(port, 80, 1000, 0, SYN, &[]);
+        let first = hand.sequence() + 1;
+        hand.segment(port, 80, 1001, first, ACK, b"request");
+        let (id, _) = hand.stack.tcp_accept(listener).unwrap();
+        assert_eq!(hand.stack.tcp_receive(id, &mut |seen| seen.len()), Ok(7));
+        assert_eq!(hand.stack.tcp_send(id, &[b"ans"]), Ok(3));
+        assert_eq!(hand.stack.tcp_send(id, &[b"wer"]), Ok(3));
+        assert_eq!(hand.wire.borrow().sent.len(), 1, "the SYN's answer only");
+        if close {
+            hand.stack.tcp_close(id);
+        } else {
+            assert_eq!(hand.stack.deadline(hand.now), Some(hand.now));
+            hand.stack.poll(hand.now);
+            assert_ne!(hand.stack.deadline(hand.now), Some(hand.now));
+        }
+        let wire = hand.wire.borrow();
+        sizes.push(wire.sent[1..].iter().map(Vec::len).collect::<Vec<_>>());
+        let last = wire.sent.last().unwrap();
+        assert_eq!(last[47] & FIN != 0, close);
+        assert_eq!(&last[54..60], b"answer");
+    }
+    assert_eq!(sizes, [[60], [60]]);
+}
+
+/// Ten thousand connections, or fewer, of which one has a request in each millisecond.
+fn requests_among(connections: u16) -> (Duration, u64) {
+    let mut config = config(SUBJECT);
+    config.limits.tcp_sockets = 10_001;
+    let mut hand = Hand::new(&config);
+    let listener = hand.listen(80, 4);
+    let mut all = Vec::new();
+    for port in 0..connections {
+        hand.segment(10_000 + port, 80, 1000, 0, SYN, &[]);
+        let first = hand.sequence() + 1;
+        hand.segment(10_000 + port, 80, 1001, first, ACK, &[]);
+        all.push((hand.stack.tcp_accept(listener).unwrap().0, 1001, first));
+        hand.wire.borrow_mut().sent.clear();
+    }
+    hand.now = hand.now + Duration::from_secs(1);
+    hand.stack.poll(hand.now);
+    let (begun, before) = (
+        std::time::Instant::now(),
+        hand.stack.counts().timers_visited,
+    );
+    for step in 0..20_000 {
+        let at = step * 7919 % all.len();
+        let (id, theirs, ours) = all[at];
+        let port = 10_000 + at as u16;
+        hand.segment(port, 80, theirs, ours, ACK, b"request");
+        assert_eq!(hand.stack.tcp_receive(id, &mut |seen| seen.len()), Ok(7));
+        assert_eq!(hand.stack.tcp_send(id, &[b"answer"]), Ok(6));
+        hand.stack.poll(hand.now);
+        hand.segment(port, 80, theirs + 7, ours + 6, ACK, &[]);
+        all[at] = (id, theirs + 7, ours + 6);
+        hand.wire.borrow_mut().sent.clear();
+        hand.now = hand.now + Duration::from_millis(1);
+    }
+    (begun.elapsed(), hand.stack.counts().timers_visited - before)
+}
+
+#[test]
+fn timers_visit_only_connections_that_wait_for_something() {
+    let _alone = alone();
+    let (few, visited_few) = requests_among(100);
+    let (many, visited_many) = requests_among(10_000);
+    println!("{few:?} among 100, {many:?} among 10 000; visited {visited_few} and {visited_many}");
+    // In 20 s there are 400 ticks, with the 50 connections that were used since the last one.
+    assert!(
+        visited_few > 400 && visited_few <= 400 * 101,
+        "{visited_few}"
+    );
+    assert!(
+        visited_many > 400 && visited_many <= 400 * 101,
+        "{visited_many}"
+    );
+}
+
+#[test]
 fn time_wait_and_memory_stay_bounded() {
     let _alone = alone();
     let mut config = config(SUBJECT);
