@@ -366,6 +366,51 @@ static u16_t check_flags(int verified) {
     return flags;
 }
 
+/* Whether the options of an IPv6 header end where it ends. */
+static int options_fit(const u8_t *header, size_t size) {
+    size_t at = 2;
+    while (at < size) {
+        if (header[at] == 0) { /* Pad1, which has no length */
+            at++;
+        } else if (at + 1 < size) {
+            at += 2u + header[at + 1];
+        } else {
+            return 0;
+        }
+    }
+    return at == size;
+}
+
+/*
+ * Whether all headers before the transport's are there. lwIP looks at an extension header and at options
+ * before it asks. Of a packet in fragments they must be in the first one (RFC 7112), so that none is met when
+ * the packet is put together.
+ */
+static int extensions_fit(const u8_t *packet, size_t length) {
+    size_t at = IP6_HLEN, end = LWIP_MIN(length, (size_t)IP6_HLEN + (packet[4] << 8 | packet[5]));
+    u8_t next = packet[6];
+    while (next == IP6_NEXTH_HOPBYHOP || next == IP6_NEXTH_DESTOPTS || next == IP6_NEXTH_ROUTING ||
+           next == IP6_NEXTH_FRAGMENT) {
+        size_t size = 8;
+        if (end - at < size) {
+            return 0;
+        }
+        if (next == IP6_NEXTH_FRAGMENT) {
+            if (packet[at + 2] != 0 || (packet[at + 3] & 0xf8) != 0) {
+                return 1; /* not the first fragment */
+            }
+        } else {
+            size += 8u * packet[at + 1];
+            if (end - at < size || (next != IP6_NEXTH_ROUTING && !options_fit(packet + at, size))) {
+                return 0;
+            }
+        }
+        next = packet[at];
+        at += size;
+    }
+    return 1;
+}
+
 /*
  * Give lwIP a frame. `received` is a struct lw_received if the memory stays the device's until
  * lw_rust_received_free() is called with it, or null if the bytes are to be copied. Returns false if there
@@ -380,7 +425,8 @@ int lw_input(void *received, u8_t *bytes, size_t size, int verified) {
     size_t length = size - SIZEOF_ETH_HDR;
     /* lwIP looks at all of a header before it asks whether it is there. */
     size_t least = type == ETHTYPE_IPV6 ? IP6_HLEN : type == ETHTYPE_ARP ? SIZEOF_ETHARP_HDR : IP_HLEN;
-    int cut = length > 0xffff || length < least;
+    int cut = length > 0xffff || length < least ||
+              (type == ETHTYPE_IPV6 && !extensions_fit(bytes + SIZEOF_ETH_HDR, length));
     struct pbuf *p;
     int group = bytes[0] & 1, for_all = memcmp(bytes, everybody, 6) == 0;
     LINK_STATS_INC(link.recv);

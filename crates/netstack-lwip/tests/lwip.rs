@@ -460,6 +460,60 @@ fn frames_that_end_inside_their_header_are_counted_and_never_read() {
 }
 
 #[test]
+fn extension_headers_of_ipv6_that_end_too_early_are_counted_and_never_read() {
+    let _alone = alone();
+    let mut hand = Hand::new(&config(SUBJECT));
+    let mut packet = |next: u8, rest: &[u8]| {
+        let mut frame = vec![
+            2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x86, 0xdd, 0x60, 0, 0, 0,
+        ];
+        frame.extend((rest.len() as u16).to_be_bytes());
+        frame.extend([
+            next, 64, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2,
+        ]);
+        // Its link-local address.
+        frame.extend([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 1]);
+        frame.extend(rest);
+        let before = hand.stack.statistics().malformed;
+        hand.give(&frame, Checksum::Unknown);
+        hand.stack.statistics().malformed - before
+    };
+    let none = 59;
+    for kind in [0, 60, 43, 44] {
+        for length in 0..8 {
+            assert_eq!(
+                packet(kind, &[none; 8][..length]),
+                1,
+                "{kind}, {length} bytes"
+            );
+        }
+    }
+    for kind in [0, 60] {
+        assert_eq!(packet(kind, &[none, 0, 1, 4, 0, 0, 0, 0]), 0);
+        assert_eq!(
+            packet(kind, &[none, 1, 1, 4, 0, 0, 0, 0]),
+            1,
+            "16 bytes of 8"
+        );
+        assert_eq!(packet(kind, &[none, 0, 1, 3, 0, 0, 0, 1]), 1, "no length");
+        assert_eq!(
+            packet(kind, &[none, 0, 1, 5, 0, 0, 0, 0]),
+            1,
+            "a byte too long"
+        );
+        // In the first of several fragments, and behind it.
+        let first = |more: &[u8]| [&[kind, 0, 0, 1, 0, 0, 0, 9], more].concat();
+        assert_eq!(packet(44, &first(&[none, 0, 1, 4, 0, 0, 0, 0])), 0);
+        assert_eq!(packet(44, &first(&[])), 1);
+        assert_eq!(
+            packet(44, &[kind, 0, 0, 8, 0, 0, 0, 9, 1]),
+            0,
+            "a later fragment"
+        );
+    }
+}
+
+#[test]
 fn two_hundred_thousand_frames_of_nonsense() {
     let _alone = alone();
     let mut config = config(SUBJECT);
