@@ -326,6 +326,30 @@ static void unhide(void) {
     hidden = NULL;
 }
 
+/* Whether the last option is only its kind: lwIP reads its length behind the header. */
+static int options_cut(const struct pbuf *p, u16_t end) {
+    u16_t at = TCP_HLEN;
+    while (at < end) {
+        u8_t kind = pbuf_get_at(p, at), size;
+        if (kind == LWIP_TCP_OPT_EOL) {
+            return 0;
+        }
+        if (kind == LWIP_TCP_OPT_NOP) {
+            at++;
+            continue;
+        }
+        if (at + 1 >= end) {
+            return 1;
+        }
+        size = pbuf_get_at(p, (u16_t)(at + 1));
+        if (size < 2) {
+            return 0; /* where lwIP stops, too */
+        }
+        at = (u16_t)(at + size);
+    }
+    return 0;
+}
+
 /* What ip4.c and ip6.c call in place of tcp_input(): they are compiled with that name changed. */
 void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     const struct tcp_hdr *header = p->payload;
@@ -335,6 +359,11 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
 
     if (p->len < TCP_HLEN) {
         tcp_input(p, inp); /* which counts and drops it */
+        return;
+    }
+    if (options_cut(p, TCPH_HDRLEN_BYTES(header))) {
+        lw_counts.malformed++;
+        pbuf_free(p);
         return;
     }
     flags = TCPH_FLAGS(header);

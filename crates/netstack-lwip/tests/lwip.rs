@@ -514,6 +514,24 @@ fn extension_headers_of_ipv6_that_end_too_early_are_counted_and_never_read() {
 }
 
 #[test]
+fn an_option_of_tcp_without_its_length_is_counted_and_never_read_on() {
+    let _alone = alone();
+    let mut hand = Hand::new(&config(SUBJECT));
+    hand.listen(80, 4);
+    for (options, malformed) in [([1, 1, 1, 2], 1), ([1, 1, 1, 1], 0), ([0, 0, 0, 2], 0)] {
+        let mut frame = hand::tcp(5000, 80, 1000, 0, SYN, &options);
+        frame[46] = 0x60;
+        let before = hand.stack.statistics().malformed;
+        hand.give(&frame, Checksum::Verified);
+        assert_eq!(
+            hand.stack.statistics().malformed - before,
+            malformed,
+            "{options:?}"
+        );
+    }
+}
+
+#[test]
 fn two_hundred_thousand_frames_of_nonsense() {
     let _alone = alone();
     let mut config = config(SUBJECT);
