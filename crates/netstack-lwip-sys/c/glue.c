@@ -48,9 +48,9 @@ static void sip_round(u64_t v[4]) {
 }
 
 static u64_t sip(const u64_t *words, size_t count) {
-    u64_t key[2], v[4];
+    const u64_t *key = settings.key;
+    u64_t v[4];
     size_t at;
-    memcpy(key, settings.key, sizeof key);
     v[0] = key[0] ^ 0x736f6d6570736575u;
     v[1] = key[1] ^ 0x646f72616e646f6du;
     v[2] = key[0] ^ 0x6c7967656e657261u;
@@ -114,10 +114,10 @@ void lw_to_ip(ip_addr_t *to, const struct lw_address *from) {
     memset(to, 0, sizeof *to);
     if (from->kind == 4) {
         IP_SET_TYPE_VAL(*to, IPADDR_TYPE_V4);
-        memcpy(&ip_2_ip4(to)->addr, from->bytes, 4);
+        ip_2_ip4(to)->addr = from->words[0];
     } else {
         IP_SET_TYPE_VAL(*to, from->kind == 6 ? IPADDR_TYPE_V6 : IPADDR_TYPE_ANY);
-        memcpy(ip_2_ip6(to)->addr, from->bytes, 16);
+        memcpy(ip_2_ip6(to)->addr, from->words, 16);
     }
 }
 
@@ -128,10 +128,10 @@ void lw_from_ip(struct lw_address *to, const ip_addr_t *from) {
     }
     if (IP_IS_V6(from)) {
         to->kind = 6;
-        memcpy(to->bytes, ip_2_ip6(from)->addr, 16);
+        memcpy(to->words, ip_2_ip6(from)->addr, 16);
     } else {
         to->kind = 4;
-        memcpy(to->bytes, &ip_2_ip4(from)->addr, 4);
+        to->words[0] = ip_2_ip4(from)->addr;
     }
 }
 
@@ -366,6 +366,51 @@ static u16_t check_flags(int verified) {
     return flags;
 }
 
+/* Whether the options of an IPv6 header end where it ends. */
+static int options_fit(const u8_t *header, size_t size) {
+    size_t at = 2;
+    while (at < size) {
+        if (header[at] == 0) { /* Pad1, which has no length */
+            at++;
+        } else if (at + 1 < size) {
+            at += 2u + header[at + 1];
+        } else {
+            return 0;
+        }
+    }
+    return at == size;
+}
+
+/*
+ * Whether all headers before the transport's are there. lwIP looks at an extension header and at options
+ * before it asks. Of a packet in fragments they must be in the first one (RFC 7112), so that none is met when
+ * the packet is put together.
+ */
+static int extensions_fit(const u8_t *packet, size_t length) {
+    size_t at = IP6_HLEN, end = LWIP_MIN(length, (size_t)IP6_HLEN + (packet[4] << 8 | packet[5]));
+    u8_t next = packet[6];
+    while (next == IP6_NEXTH_HOPBYHOP || next == IP6_NEXTH_DESTOPTS || next == IP6_NEXTH_ROUTING ||
+           next == IP6_NEXTH_FRAGMENT) {
+        size_t size = 8;
+        if (end - at < size) {
+            return 0;
+        }
+        if (next == IP6_NEXTH_FRAGMENT) {
+            if (packet[at + 2] != 0 || (packet[at + 3] & 0xf8) != 0) {
+                return 1; /* not the first fragment */
+            }
+        } else {
+            size += 8u * packet[at + 1];
+            if (end - at < size || (next != IP6_NEXTH_ROUTING && !options_fit(packet + at, size))) {
+                return 0;
+            }
+        }
+        next = packet[at];
+        at += size;
+    }
+    return 1;
+}
+
 /*
  * Give lwIP a frame. `received` is a struct lw_received if the memory stays the device's until
  * lw_rust_received_free() is called with it, or null if the bytes are to be copied. Returns false if there
@@ -380,7 +425,8 @@ int lw_input(void *received, u8_t *bytes, size_t size, int verified) {
     size_t length = size - SIZEOF_ETH_HDR;
     /* lwIP looks at all of a header before it asks whether it is there. */
     size_t least = type == ETHTYPE_IPV6 ? IP6_HLEN : type == ETHTYPE_ARP ? SIZEOF_ETHARP_HDR : IP_HLEN;
-    int cut = length > 0xffff || length < least;
+    int cut = length > 0xffff || length < least ||
+              (type == ETHTYPE_IPV6 && !extensions_fit(bytes + SIZEOF_ETH_HDR, length));
     struct pbuf *p;
     int group = bytes[0] & 1, for_all = memcmp(bytes, everybody, 6) == 0;
     LINK_STATS_INC(link.recv);
@@ -555,7 +601,7 @@ u32_t sys_now(void) {
  * connections. */
 void lw_timer(int which) {
     if (which == 0) {
-        tcp_tmr();
+        lw_tcp_tick();
     } else {
         etharp_tmr();
         ip_reass_tmr();
@@ -603,7 +649,7 @@ int lw_start(const struct lw_settings *from) {
     lw_to_ip(&v4, &settings.v4);
     lw_to_ip(&mask, &settings.mask_v4);
     lw_to_ip(&gateway, &settings.gateway_v4);
-    memcpy(gateway_v6.addr, settings.gateway_v6.bytes, 16);
+    memcpy(gateway_v6.addr, settings.gateway_v6.words, 16);
     if (netif_add(&lw_netif, ip_2_ip4(&v4), ip_2_ip4(&mask), ip_2_ip4(&gateway), NULL, begin, ip_input) ==
         NULL) {
         return 0;

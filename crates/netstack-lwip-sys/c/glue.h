@@ -11,7 +11,7 @@
 
 /* An address as Rust has it. */
 struct lw_address {
-    u8_t bytes[16]; /* an IPv4 address is in the first four */
+    u32_t words[4]; /* in network order; an IPv4 address is the first */
     u8_t kind;      /* 4, 6, or 0 for any of both kinds */
 };
 
@@ -33,7 +33,7 @@ struct lw_settings {
     u16_t mtu;
     u16_t segments; /* the largest IP packet that the device cuts up; 0 if it cuts none */
     u32_t receive_buffer, send_buffer;
-    u8_t key[32];
+    u64_t key[4];
     struct lw_address v4, mask_v4, gateway_v4, gateway_v6; /* kind 0 if there is none */
     void *table;
     size_t buckets; /* a power of two */
@@ -48,6 +48,7 @@ struct lw_counts {
     u64_t no_room, malformed, retransmitted;
     u64_t out_of_parts;
     size_t active, waiting;
+    u64_t timers_visited; /* connections that a tick of the timers has looked at */
 };
 extern struct lw_counts lw_counts;
 
@@ -58,6 +59,8 @@ struct tcp_pcb *lw_find(const ip_addr_t *local, u16_t local_port, const ip_addr_
 uintptr_t lw_mark(struct tcp_pcb *pcb);
 void lw_set_mark(struct tcp_pcb *pcb, uintptr_t mark);
 void lw_limit_waiting(size_t most);
+void lw_wake(struct tcp_pcb *pcb);
+void lw_tcp_tick(void);
 
 /* tcp.c */
 void lw_tcp_stop(void);

@@ -27,6 +27,7 @@ static struct tcp_pcb **table;
 static size_t table_mask;
 static struct tcp_pcb *current; /* the one whose segment is at work; null when it is freed meanwhile */
 static struct tcp_pcb *hidden;  /* the active ones, while they can't be meant */
+static struct tcp_pcb *idle; /* from here to the end of the active ones' list no timer has anything to do */
 
 static size_t bucket(const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote, u16_t remote_port) {
     return (size_t)lw_tuple_hash(0, local, local_port, remote, remote_port) & table_mask;
@@ -62,7 +63,7 @@ void lw_index_start(void *memory, size_t buckets) {
     table = memory;
     table_mask = buckets - 1;
     memset(&lw_counts, 0, sizeof lw_counts);
-    current = hidden = NULL;
+    current = hidden = idle = NULL;
 }
 
 uintptr_t lw_mark(struct tcp_pcb *pcb) {
@@ -107,6 +108,9 @@ void lw_listed(struct tcp_pcb **list, struct tcp_pcb *pcb) {
 static void unindex(struct tcp_pcb *pcb) {
     struct tcp_pcb **list = HOME_OF(pcb);
     HOME_OF(pcb) = NULL;
+    if (pcb == idle) {
+        idle = pcb->next;
+    }
     if (list == &tcp_active_pcbs || list == &tcp_tw_pcbs) {
         struct tcp_pcb *before = NULL;
         struct tcp_pcb **first =
@@ -153,6 +157,9 @@ void lw_unlisted(struct tcp_pcb **list, struct tcp_pcb *pcb) {
 static void to_front(struct tcp_pcb *pcb) {
     struct tcp_pcb **list = HOME_OF(pcb);
     struct tcp_pcb *back = BACK_OF(pcb);
+    if (pcb == idle) {
+        idle = pcb->next;
+    }
     if (back == NULL) {
         return;
     }
@@ -164,6 +171,78 @@ static void to_front(struct tcp_pcb *pcb) {
     BACK_OF(pcb->next) = pcb;
     BACK_OF(pcb) = NULL;
     *list = pcb;
+}
+
+/* Something is about to happen to a connection that timers may have to follow up. */
+void lw_wake(struct tcp_pcb *pcb) {
+    if (HOME_OF(pcb) == &tcp_active_pcbs) {
+        to_front(pcb);
+    }
+}
+
+/* Whether neither of lwIP's timers would do anything to it until something else does. */
+static int is_idle(const struct tcp_pcb *pcb) {
+    return (pcb->state == ESTABLISHED || pcb->state == CLOSE_WAIT) && pcb->unsent == NULL &&
+           pcb->unacked == NULL && pcb->ooseq == NULL && pcb->refused_data == NULL &&
+           pcb->persist_backoff == 0 && pcb->poll == NULL && !ip_get_option(pcb, SOF_KEEPALIVE) &&
+           !(pcb->flags & (TF_ACK_DELAY | TF_ACK_NOW | TF_CLOSEPEND | TF_FIN | TF_NAGLEMEMERR));
+}
+
+/*
+ * lwIP's timers, which walk all connections, see those only that wait for something. Those that do not are at
+ * the end of the list, which is cut off meanwhile; lw_wake() and each segment take one out of there.
+ * TIME_WAIT is looked through each second, which is often enough for a minute.
+ */
+void lw_tcp_tick(void) {
+    static u8_t turn;
+    struct tcp_pcb *waiting = tcp_tw_pcbs, *rest = idle, *pcb, *last = NULL, *next;
+    if (rest != NULL) {
+        struct tcp_pcb *back = BACK_OF(rest);
+        if (back == NULL) {
+            tcp_active_pcbs = NULL;
+        } else {
+            back->next = NULL;
+        }
+        BACK_OF(rest) = NULL;
+    }
+    if (++turn % (1000 / TCP_TMR_INTERVAL) >= 2) { /* the slow timer is each second call */
+        tcp_tw_pcbs = NULL;
+    }
+    tcp_tmr();
+    if (tcp_tw_pcbs == NULL && turn % (1000 / TCP_TMR_INTERVAL) >= 2) {
+        tcp_tw_pcbs = waiting;
+    }
+    for (pcb = tcp_active_pcbs; pcb != NULL; pcb = next) {
+        next = pcb->next;
+        lw_counts.timers_visited++;
+        if (!is_idle(pcb)) {
+            last = pcb;
+            continue;
+        }
+        if (last == NULL) {
+            tcp_active_pcbs = next;
+        } else {
+            last->next = next;
+        }
+        if (next != NULL) {
+            BACK_OF(next) = last;
+        }
+        pcb->next = rest;
+        if (rest != NULL) {
+            BACK_OF(rest) = pcb;
+        }
+        BACK_OF(pcb) = NULL;
+        rest = pcb;
+    }
+    idle = rest;
+    if (last == NULL) {
+        tcp_active_pcbs = rest;
+    } else {
+        last->next = rest;
+    }
+    if (rest != NULL) {
+        BACK_OF(rest) = last;
+    }
 }
 
 struct tcp_pcb *lw_find(const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote,
@@ -267,6 +346,30 @@ static int tells_of_holes(const struct tcp_hdr *header, u16_t size) {
     return 0;
 }
 
+/* Whether the last option is only its kind: lwIP reads its length behind the header. */
+static int options_cut(const struct pbuf *p, u16_t end) {
+    u16_t at = TCP_HLEN;
+    while (at < end) {
+        u8_t kind = pbuf_get_at(p, at), size;
+        if (kind == LWIP_TCP_OPT_EOL) {
+            return 0;
+        }
+        if (kind == LWIP_TCP_OPT_NOP) {
+            at++;
+            continue;
+        }
+        if (at + 1 >= end) {
+            return 1;
+        }
+        size = pbuf_get_at(p, (u16_t)(at + 1));
+        if (size < 2) {
+            return 0; /* where lwIP stops, too */
+        }
+        at = (u16_t)(at + size);
+    }
+    return 0;
+}
+
 /* What was so before an acknowledgement came. */
 struct earlier {
     int fast;  /* a lost segment was sent again without waiting for the time-out */
@@ -313,6 +416,11 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
 
     if (p->len < TCP_HLEN) {
         tcp_input(p, inp); /* which counts and drops it */
+        return;
+    }
+    if (options_cut(p, TCPH_HDRLEN_BYTES(header))) {
+        lw_counts.malformed++;
+        pbuf_free(p);
         return;
     }
     flags = TCPH_FLAGS(header);

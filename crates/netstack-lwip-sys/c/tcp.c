@@ -170,6 +170,7 @@ size_t lw_tcp_write(struct tcp_pcb *pcb, const void *bytes, size_t size, int cop
     size_t fits = LWIP_MIN(LWIP_MIN(size, tcp_sndbuf(pcb)), 0xffff);
     u8_t flags = (u8_t)((copy ? TCP_WRITE_FLAG_COPY : 0) | (more || fits < size ? TCP_WRITE_FLAG_MORE : 0));
     int tries;
+    lw_wake(pcb);
     for (tries = 0; tries < 4 && fits > 0; tries++, fits /= 4) {
         err_t error = tcp_write(pcb, bytes, (u16_t)fits, flags);
         if (error == ERR_OK) {
@@ -186,6 +187,7 @@ size_t lw_tcp_write(struct tcp_pcb *pcb, const void *bytes, size_t size, int cop
  * that the device cuts up. */
 void lw_tcp_output(struct tcp_pcb *pcb) {
     int held = !(pcb->flags & TF_NODELAY) && pcb->unsent != NULL && pcb->unsent->len >= lw_wire_mss(pcb);
+    lw_wake(pcb);
     if (held) {
         tcp_set_flags(pcb, TF_NODELAY);
     }
@@ -200,6 +202,7 @@ size_t lw_tcp_room(const struct tcp_pcb *pcb) {
 }
 
 void lw_tcp_consumed(struct tcp_pcb *pcb, size_t size) {
+    lw_wake(pcb);
     while (size > 0 && pcb->state != TIME_WAIT) {
         u16_t some = (u16_t)LWIP_MIN(size, 0xffff);
         tcp_recved(pcb, some);
@@ -208,11 +211,13 @@ void lw_tcp_consumed(struct tcp_pcb *pcb, size_t size) {
 }
 
 int lw_tcp_end(struct tcp_pcb *pcb) {
+    lw_wake(pcb);
     return tcp_shutdown(pcb, 0, 1);
 }
 
 /* Close in order: the control block lives on without an owner, and tells Rust when it is gone. */
 void lw_tcp_close(struct tcp_pcb *pcb) {
+    lw_wake(pcb);
     pcb->tmr = tcp_ticks; /* lwIP counts the times of its closing states from the last segment received, which
                              may be long ago */
     tcp_recv(pcb, on_received);
@@ -247,6 +252,7 @@ void lw_tcp_nodelay(struct tcp_pcb *pcb, int on) {
 }
 
 void lw_tcp_keep_alive(struct tcp_pcb *pcb, u32_t after_ms) {
+    lw_wake(pcb);
     if (after_ms == 0) {
         ip_reset_option(pcb, SOF_KEEPALIVE);
     } else {

@@ -25,7 +25,8 @@ pub struct Pbuf {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Address {
-    bytes: [u8; 16],
+    /// In network order.
+    words: [u32; 4],
     pub kind: u8,
 }
 
@@ -40,10 +41,15 @@ impl Address {
 
     /// The address; `None` if there is none.
     pub fn get(&self) -> Option<IpAddr> {
-        let b = &self.bytes;
+        let words = self.words.map(u32::from_be);
         match self.kind {
-            4 => Some(Ipv4Addr::new(b[0], b[1], b[2], b[3]).into()),
-            6 => Some(Ipv6Addr::from(self.bytes).into()),
+            4 => Some(Ipv4Addr::from_bits(words[0]).into()),
+            6 => {
+                let bits = words
+                    .into_iter()
+                    .fold(0, |bits, word| bits << 32 | u128::from(word));
+                Some(Ipv6Addr::from_bits(bits).into())
+            }
             _ => None,
         }
     }
@@ -51,14 +57,13 @@ impl Address {
 
 impl From<IpAddr> for Address {
     fn from(address: IpAddr) -> Self {
-        let mut bytes = [0; 16];
         match address {
-            IpAddr::V4(v4) => {
-                bytes[..4].copy_from_slice(&v4.octets());
-                Self { bytes, kind: 4 }
-            }
+            IpAddr::V4(v4) => Self {
+                words: [v4.to_bits().to_be(), 0, 0, 0],
+                kind: 4,
+            },
             IpAddr::V6(v6) => Self {
-                bytes: v6.octets(),
+                words: [96, 64, 32, 0].map(|shift| ((v6.to_bits() >> shift) as u32).to_be()),
                 kind: 6,
             },
         }
@@ -93,7 +98,7 @@ pub struct Settings {
     pub segments: u16,
     pub receive_buffer: u32,
     pub send_buffer: u32,
-    pub key: [u8; 32],
+    pub key: [u64; 4],
     pub v4: Address,
     pub mask_v4: Address,
     pub gateway_v4: Address,
@@ -111,6 +116,7 @@ pub struct Counts {
     pub out_of_parts: u64,
     pub active: usize,
     pub waiting: usize,
+    pub timers_visited: u64,
 }
 
 unsafe extern "C" {

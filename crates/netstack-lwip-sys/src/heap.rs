@@ -221,9 +221,12 @@ mod tests {
         assert!(heap.refused);
         // SAFETY: it is from this heap.
         unsafe { heap.put(first) };
-        assert_eq!(heap.take(600), first);
+        let again = heap.take(600);
+        assert!(!again.is_null());
+        // For the sanitizer's sake its build uses no block twice.
+        assert!(again == first || cfg!(feature = "address-sanitizer"));
         // SAFETY: it is from this heap.
-        unsafe { heap.put(first) };
+        unsafe { heap.put(again) };
         // What is free in one class makes room for another.
         let other = heap.take(100);
         assert!(!other.is_null());

@@ -122,6 +122,8 @@ pub struct Counts {
     pub held: usize,
     /// Segments whose connection or listener was the first that lwIP looked at.
     pub found_first: u64,
+    /// Connections that a tick of TCP's timers has looked at, counted each time.
+    pub timers_visited: u64,
 }
 
 /// A socket that something has changed for.
@@ -173,7 +175,9 @@ impl Core {
             segments: device.segments.min(60_000) as u16,
             receive_buffer: limits.receive_buffer.clamp(2048, 1 << 30) as u32,
             send_buffer: limits.send_buffer.clamp(2048, 1 << 30) as u32,
-            key: settings.seed,
+            key: core::array::from_fn(|word| {
+                u64::from_ne_bytes(core::array::from_fn(|at| settings.seed[8 * word + at]))
+            }),
             v4: of(settings.v4.map(|(address, _)| address.into())),
             mask_v4: of(settings.v4.map(|(_, prefix)| {
                 let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
@@ -406,6 +410,7 @@ impl Core {
                 memory_taken,
                 held: state.nodes.in_use,
                 found_first: ffi::lw_found_first(),
+                timers_visited: ffi::lw_counts.timers_visited,
             }
         }
     }

@@ -97,12 +97,21 @@ impl Slot {
         self.waiting.clear();
         self.received.clear();
         self.shared.clear();
-        let fresh = Self::new();
-        let old = core::mem::replace(self, fresh);
-        self.waiting = old.waiting;
-        self.received = old.received;
-        self.shared = old.shared;
-        self.changed = old.changed;
+        // Field by field: a slot is large, and moving a new one in would be two copies of it for each connection.
+        self.pcb = ptr::null_mut();
+        self.backlog = 0;
+        self.half_open = 0;
+        self.parent = None;
+        self.names = None;
+        self.bytes = 0;
+        self.written = 0;
+        self.acknowledged = 0;
+        self.connected = false;
+        self.ended = false;
+        self.time_wait = false;
+        self.failure = None;
+        self.discard = false;
+        self.deadline = Instant::ZERO;
         self.role = role;
     }
 }

@@ -124,6 +124,8 @@ pub struct Lwip<D> {
     events: VecDeque<u32>,
     /// Sockets that lacked memory or the device's room, not their own.
     starved: VecDeque<u32>,
+    /// TCP sockets that have written since the last poll, each once.
+    unsent: VecDeque<u32>,
     scratch: Vec<u8>,
 }
 
@@ -195,6 +197,7 @@ impl<D: Device> Lwip<D> {
             now: Instant::ZERO,
             events: VecDeque::with_capacity(tcp.len() + udp.len()),
             starved: VecDeque::new(),
+            unsent: VecDeque::with_capacity(tcp.len()),
             tcp,
             udp,
             bound: BTreeMap::new(),
@@ -348,8 +351,9 @@ impl<D: Device> Stack for Lwip<D> {
     fn poll(&mut self, now: Instant) -> bool {
         self.now = now;
         let held_most = self.limits.packet_memory / 2 / self.frame_cost;
+        self.core.enter(&mut self.device).set_now(now);
+        self.send_queued();
         let mut active = self.core.enter(&mut self.device);
-        active.set_now(now);
         let mut frames = 0;
         while frames < BATCH {
             let Some(frame) = active.receive() else { break };
@@ -367,6 +371,9 @@ impl<D: Device> Stack for Lwip<D> {
     }
 
     fn deadline(&mut self, now: Instant) -> Option<Instant> {
+        if !self.unsent.is_empty() {
+            return Some(now);
+        }
         Some(self.core.deadline(now))
     }
 

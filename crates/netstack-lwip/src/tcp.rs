@@ -30,6 +30,8 @@ pub(crate) struct Tcp {
     pub(crate) open: bool,
     pub(crate) announced: bool,
     pub(crate) starving: bool,
+    /// Whether the next poll has to send what is queued.
+    pub(crate) unsent: bool,
     pub(crate) read_closed: bool,
     pub(crate) local: Option<SocketAddr>,
     pub(crate) peer: Option<SocketAddr>,
@@ -49,6 +51,7 @@ impl Tcp {
             open: true,
             announced: self.announced,
             starving: self.starving,
+            unsent: self.unsent,
             generation: self.generation.wrapping_add(1),
             ..Self::default()
         };
@@ -311,9 +314,6 @@ impl<D: Device> Lwip<D> {
                 rest = &rest[written..];
             }
         }
-        if sent > 0 {
-            active.output(id.index);
-        }
         drop(active);
         self.queued(id, sent, room)
     }
@@ -341,15 +341,27 @@ impl<D: Device> Lwip<D> {
             }
             sent += written;
         }
-        if sent > 0 {
-            active.output(id.index);
-        }
         drop(active);
         self.queued(id, sent, room)
     }
 
+    /// Send what was queued since the last poll.
+    pub(crate) fn send_queued(&mut self) {
+        while let Some(index) = self.unsent.pop_front() {
+            let socket = &mut self.tcp[index as usize];
+            socket.unsent = false;
+            if socket.open && matches!(socket.role, Role::Connected | Role::Connecting) {
+                self.active().output(index);
+            }
+        }
+    }
+
     fn queued(&mut self, id: SocketId, sent: usize, room: usize) -> Result<usize, SendError> {
         if sent > 0 {
+            // It leaves with the next poll: what is written until then shares its segments, and so does the end if it is closed.
+            if !core::mem::replace(&mut self.tcp[id.index as usize].unsent, true) {
+                self.unsent.push_back(id.index);
+            }
             return Ok(sent);
         }
         if room > 0 {
