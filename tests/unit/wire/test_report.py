@@ -80,13 +80,12 @@ def test_a_changed_byte_is_an_error_or_another_valid_report(report: WorkloadRepo
 
 @light
 @given(st.binary(max_size=300))
-def test_noise_is_an_error(noise: bytes) -> None:
-    with pytest.raises(WireError):
-        decode_workload_report(noise)
-    with contextlib.suppress(WireError):
-        # Noise can hit upon the one short report there is: an error of a few letters. Never upon a number.
-        read = decode_workload_report(b"swapstone-workload 2\n" + noise)
-        assert read.error and not read.passes and read.memory is None
+def test_noise_is_never_a_number(noise: bytes) -> None:
+    # It can hit upon the one short report there is, an error of a few letters: what looks for examples knows our words.
+    for data in (noise, b"swapstone-workload 2\n" + noise):
+        with contextlib.suppress(WireError):
+            read = decode_workload_report(data)
+            assert read.error and not read.passes and read.memory is None
 
 
 @pytest.mark.parametrize(
