@@ -37,13 +37,13 @@ static void wait_for_signal(int signal_fd, int worker, int64_t wait_ns) {
             port_kill(worker, PORT_SIG_TERM);
 }
 
-static _Noreturn void keep(int worker) {
-    int status = KILLED, null = port_open_null(), signal_fd = port_hold_signals();
+static _Noreturn void keep(int worker, int signal_fd) {
+    int status = KILLED, null = port_open_null();
     bool ended = false;
 
     for (int fd = 0; fd <= 2 && null >= 0; fd++) /* the agent's ends of its pipes are the worker's alone */
         port_replace_fd(null, fd);
-    for (;;) { /* looks before it waits: the worker may have ended before signals were held */
+    for (;;) {
         reap(worker, &ended, &status);
         if (ended)
             break;
@@ -59,12 +59,14 @@ static _Noreturn void keep(int worker) {
 
 int split_from_keeper(void) {
     int keeper = port_self(), result = port_adopt_orphans();
+    int signal_fd = port_hold_signals(); /* before the worker can say that it is there */
     int worker = result < 0 ? result : port_fork();
 
     if (worker > 0)
-        keep(worker);
+        keep(worker, signal_fd);
     if (worker < 0)
         return worker;
+    port_close(signal_fd); /* the keeper's; the worker holds signals itself */
     result = port_follow_parent(PORT_SIG_TERM);
     if (port_parent() != keeper) /* it died before that */
         port_exit(KILLED);
