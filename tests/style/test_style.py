@@ -70,3 +70,14 @@ def test_no_python_file_is_two_rooms() -> None:
         assert len(path.read_text().splitlines()) <= 500, (
             f"{path.relative_to(TOP)} has over 500 lines: split it by what it does"
         )
+
+
+def test_every_test_file_is_collected(request: pytest.FixtureRequest) -> None:
+    passed_over = [pattern for pattern in request.config.getini("norecursedirs") if not pattern.startswith((".", "__"))]
+    assert not passed_over, "a folder of tests whose name is like this would not be run"
+    stray = [
+        path
+        for path in (TOP / "tests").rglob("*.py")
+        if "def test_" in path.read_text() and not path.match("test_*.py")
+    ]
+    assert not stray, "pytest looks into test_*.py only"

@@ -180,7 +180,7 @@ def test_an_allocator_is_built_once_and_linked_or_preloaded(
     assert told == ["building mimalloc 2.0.9 for glibc, this once"]
     (shared,) = dynamic.preload
     assert dynamic.ldflags == BASE_RECIPE.ldflags and static.preload == ()
-    assert static.ldflags == (*BASE_RECIPE.ldflags, shared.removesuffix(".so") + ".o")
+    assert static.ldflags == (*BASE_RECIPE.ldflags, "-static", shared.removesuffix(".so") + ".o")
     found = read_facts(Path(shared))
     assert found is not None and found.exports == ("malloc",)
     assert "x.c" in (Path(shared).parent / "build.log").read_text()
