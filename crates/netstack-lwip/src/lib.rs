@@ -320,7 +320,7 @@ impl<D: Device> Stack for Lwip<D> {
             version: Core::version(),
             zero_copy_receive: true,
             zero_copy_send: true,
-            congestion_control: "reno",
+            congestion_control: "newreno",
             selective_acknowledgements: true,
             many_instances: false,
             keep_alive: true,
