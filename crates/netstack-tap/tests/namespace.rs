@@ -52,6 +52,21 @@ fn bridged(left: bool, right: bool) -> (Tap, Tap) {
     (left, right)
 }
 
+/// How many frames the kernel has handed to a TAP's owner, multicast ones of its own among them.
+fn handed_over(name: &str) -> u64 {
+    let table = std::fs::read_to_string("/proc/thread-self/net/dev").unwrap();
+    let row = table
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
+    // Eight columns of what the interface received, then packets sent is the second of the other eight.
+    row.unwrap()
+        .split_whitespace()
+        .nth(9)
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
 /// Receive as many frames as are expected, for a few seconds at most.
 fn frames(tap: &mut Tap, count: usize) -> Vec<Frame> {
     let mut platform = TapPlatform::new(tap).unwrap();
@@ -252,7 +267,13 @@ fn held_frames_are_bounded_and_the_rest_is_dropped_and_counted() {
     let held = frames(&mut taps[1], 35);
     assert!(held.iter().all(|frame| *frame.bytes == *whole));
     assert!(taps[1].receive().is_none());
-    assert_eq!(taps[1].counters().dropped_in, 15);
+    // Of 50; and the kernel may have sent a multicast frame of its own, which was dropped too if it came late.
+    let others = handed_over("right") - 50;
+    let dropped = taps[1].counters().dropped_in;
+    assert!(
+        (15..=15 + others).contains(&dropped),
+        "{dropped} dropped, {others} of others"
+    );
     drop(held);
     let frame = Outgoing {
         parts: &[&whole],
