@@ -76,6 +76,29 @@ def test_three_stacks_are_measured_and_each_is_seen(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
+def test_what_smoltcp_copies_for_a_request(tmp_path: Path) -> None:
+    build_crate(find_workload("netstack-counts", "counts-tuned"))
+    record = tmp_path / "r"
+    asked = ("netstack=lwip,smoltcp", "--suite", "netstack-counts", "--blocks", "1", "--seed", "3")
+    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    found = {
+        run["trial"]["workload"]: {sample["metric"]: sample["values"][0] for sample in run["samples"]}
+        for run in runs_of(record)
+        if (run["trial"]["block"], run["trial"]["variant"]) == (1, "netstack=smoltcp")
+    }
+    request, answer = 56, 424
+    # The request into the ring, the answer into it and out of it; and three calls of no bytes, see docs/netstack.md.
+    calls, copied = 6, request + 2 * answer
+    # What the server does once is in it, divided by 2000 requests.
+    for work, more, bytes_more in (("counts-tuned", 0, 0), ("counts-plain", 1, request)):
+        figures = found[work]
+        assert calls + more <= figures["copies"] < calls + more + 0.05, work
+        assert copied + bytes_more <= figures["copied"] < copied + bytes_more + 8, work
+        assert figures["heap_calls"] < 0.1, work
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
 def test_work_that_runs_on_no_stack_is_refused(tmp_path: Path) -> None:
     record = tmp_path / "r"
     asked = ("netstack=kernel,lwip", "--only", "b_string_strlen", "--blocks", "1")

@@ -1,6 +1,6 @@
 //! The life of a TCP connection, from its first segment to its last.
 
-use core::net::SocketAddr;
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use netstack::device::{Device, Frame};
@@ -9,7 +9,7 @@ use smoltcp::socket::tcp::State;
 
 use crate::keys::{Key, Realm, seed_for};
 use crate::port::{Port, Sent};
-use crate::slots::{Conn, Failure, Kind, Options, Phase, TcpSet, duration};
+use crate::slots::{Conn, DEFAULT_SEGMENT, Failure, Kind, Options, Phase, duration};
 use crate::stack::{Smoltcp, micros};
 use crate::wire::{self, ACK, FIN, RST, SYN, Segment, Unreachable};
 
@@ -24,50 +24,12 @@ pub(crate) const PROBES: u32 = 5;
 
 /// What marks a place in [`crate::waiting::Waiting`] in the table.
 pub(crate) const WAITING: u32 = 1 << 31;
-/// What a peer takes that doesn't say (RFC 9293, 3.7.1), and what smoltcp takes a smaller one for.
-const DEFAULT_SEGMENT: u16 = 536;
+/// What smoltcp takes a smaller one for.
 const LEAST_SEGMENT: u16 = 48;
 /// How far beyond the last one the sequence numbers of a connection start that takes another's place.
 const BEYOND: u32 = 0x1_0000;
 
 impl Conn {
-    pub(crate) fn new(
-        socket: TcpSet,
-        local: SocketAddr,
-        remote: SocketAddr,
-        phase: Phase,
-        now: Instant,
-    ) -> Self {
-        Self {
-            socket,
-            local,
-            remote,
-            key: Key::connection(local, remote),
-            phase,
-            came_about: false,
-            told: false,
-            failure: None,
-            shut_read: false,
-            shut_write: false,
-            aborting: false,
-            orphan: false,
-            state: State::Closed,
-            options: Options::default(),
-            bound: None,
-            isn: 0,
-            segment: DEFAULT_SEGMENT,
-            highest: 0,
-            acknowledged: (0, 0),
-            expected: 0,
-            probing: false,
-            question_at: Instant::ZERO,
-            give_up: None,
-            linger_until: None,
-            heard: now,
-            undelivered: 0,
-        }
-    }
-
     /// Remember what was sent; whether it was sent before.
     fn note(&mut self, sent: Sent) -> bool {
         let wire::Answer { flags, seq, .. } = sent.fields;
@@ -248,15 +210,12 @@ impl<D: Device> Smoltcp<D> {
         self.answer(frame, segment, answer);
     }
 
-    /// A socket with its buffers, for a new connection.
-    pub(crate) fn tcp_set(&mut self, options: Options) -> TcpSet {
+    /// A connection with its buffers: one that is over, or a new one.
+    pub(crate) fn spare_conn(&mut self) -> Box<Conn> {
         let limits = &self.limits;
-        let mut set = self
-            .spare_tcp
+        self.spare_tcp
             .pop()
-            .unwrap_or_else(|| TcpSet::new(limits.receive_buffer, limits.send_buffer));
-        set.renew(options);
-        set
+            .unwrap_or_else(|| Conn::new(limits.receive_buffer, limits.send_buffer))
     }
 
     /// The initial sequence number of a connection; `floor` is the last number of one that it takes the place of.
@@ -287,15 +246,17 @@ impl<D: Device> Smoltcp<D> {
         }
         let most = self.output.largest_segment(segment.local.is_ipv6());
         let offered = wire::lower_mss(&mut frame.bytes, segment.at, most);
-        let socket = self.tcp_set(Options::default());
+        let mut conn = self.spare_conn();
+        let path = (segment.local, segment.remote);
         let phase = Phase::Handshaking(listening);
-        let mut conn = Conn::new(socket, segment.local, segment.remote, phase, self.now);
+        conn.renew(path, phase, Options::default(), self.now);
         conn.take_segment(offered, most);
         conn.isn = self.sequence(&conn.key, after.map(|(_, floor)| floor));
         conn.highest = conn.isn;
         conn.expected = segment.seq.wrapping_add(1);
         let endpoint: smoltcp::wire::IpListenEndpoint = segment.local.into();
         let listens = conn.socket.tcp().listen(endpoint).is_ok();
+        conn.socket.await_nobody(&mut self.clock, micros(self.now));
         // An interface of its own for this one segment: it draws the sequence number that was chosen.
         let mut opener = self.opener(seed_for(conn.isn));
         let mut port = Port {
@@ -307,7 +268,7 @@ impl<D: Device> Smoltcp<D> {
         conn.state = conn.socket.look().state();
         if !listens || conn.state != State::SynReceived {
             self.statistics.malformed += 1;
-            self.spare_tcp.push(conn.socket);
+            self.spare_tcp.push(conn);
             return;
         }
         if let Some((place, _)) = after {
@@ -625,7 +586,7 @@ impl<D: Device> Smoltcp<D> {
         }
         self.statistics.tcp_sockets -= 1;
         self.statistics.orphans -= u64::from(conn.orphan);
-        self.spare_tcp.push(conn.socket);
+        self.spare_tcp.push(conn);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The table of sockets, and what is known of each.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,7 +8,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use netstack::{Instant, Readiness, SocketId};
-use smoltcp::iface::{SocketHandle, SocketSet};
+use smoltcp::iface::{Interface, SocketHandle, SocketSet};
 use smoltcp::socket::{tcp, udp};
 use smoltcp::storage::PacketMetadata;
 
@@ -69,17 +70,48 @@ impl TcpSet {
         Self { set, handle }
     }
 
-    /// Make it as good as new, without giving its buffers away.
-    pub(crate) fn renew(&mut self, options: Options) {
-        // What smoltcp remembers of the neighbour lies beside the socket, and goes when it is taken out.
-        if let smoltcp::socket::Socket::Tcp(mut socket) = self.set.remove(self.handle) {
-            socket.abort();
-            socket.set_congestion_control(CONGESTION_CONTROL);
-            socket.set_timeout(None);
-            socket.set_nagle_enabled(!options.nodelay);
-            socket.set_keep_alive(options.keep_alive.map(duration));
+    /// Make it ready to listen or to connect, where it is: it is a thousand bytes long.
+    fn renew(&mut self, options: Options) {
+        let socket = self.tcp();
+        socket.abort();
+        socket.set_congestion_control(CONGESTION_CONTROL);
+        socket.set_timeout(None);
+        socket.set_nagle_enabled(!options.nodelay);
+        socket.set_keep_alive(options.keep_alive.map(duration));
+    }
+
+    /// Forget the neighbour that the last connection waited for, once this one listens or connects.
+    ///
+    /// What smoltcp remembers of it lies beside the socket and goes only when that is taken out. So that this is rare, `clock`, which
+    /// knows no neighbour, is asked: such a socket listens and connects later, any other one at once or never.
+    pub(crate) fn await_nobody(&mut self, clock: &mut Interface, now: smoltcp::time::Instant) {
+        if clock.poll_at(now, &self.set).is_none_or(|at| at <= now) {
+            return;
+        }
+        if let smoltcp::socket::Socket::Tcp(socket) = self.set.remove(self.handle) {
             self.handle = self.set.add(socket);
         }
+    }
+
+    /// Put bytes into the send buffer; returns how many there was room for.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> usize {
+        let (socket, mut written) = (self.tcp(), 0);
+        while written < bytes.len() {
+            // Room is in one piece or two. (smoltcp's `send_slice` copies twice each time, nothing if one was enough.)
+            let left = &bytes[written..];
+            let taken = socket.send(|room| {
+                let size = room.len().min(left.len());
+                if size > 0 {
+                    room[..size].copy_from_slice(&left[..size]);
+                }
+                (size, size)
+            });
+            match taken {
+                Ok(size @ 1..) => written += size,
+                _ => break,
+            }
+        }
+        written
     }
 
     pub(crate) fn tcp(&mut self) -> &mut tcp::Socket<'static> {
@@ -95,6 +127,9 @@ impl TcpSet {
 const CONGESTION_CONTROL: tcp::CongestionControl = tcp::CongestionControl::Cubic;
 #[cfg(not(feature = "std"))]
 const CONGESTION_CONTROL: tcp::CongestionControl = tcp::CongestionControl::Reno;
+
+/// What a peer takes that doesn't say (RFC 9293, 3.7.1).
+pub(crate) const DEFAULT_SEGMENT: u16 = 536;
 
 /// As smoltcp counts time.
 pub(crate) fn duration(duration: Duration) -> smoltcp::time::Duration {
@@ -148,6 +183,97 @@ pub(crate) struct Conn {
     pub(crate) undelivered: usize,
 }
 
+impl Conn {
+    /// A connection to nobody, with its buffers: [`Conn::renew`] makes it one to somebody.
+    pub(crate) fn new(receive: usize, send: usize) -> Box<Self> {
+        let nowhere = SocketAddr::from(([0; 4], 0));
+        Box::new(Self {
+            socket: TcpSet::new(receive, send),
+            local: nowhere,
+            remote: nowhere,
+            key: Key::connection(nowhere, nowhere),
+            phase: Phase::Over,
+            came_about: false,
+            told: false,
+            failure: None,
+            shut_read: false,
+            shut_write: false,
+            aborting: false,
+            orphan: false,
+            state: tcp::State::Closed,
+            options: Options::default(),
+            bound: None,
+            isn: 0,
+            segment: DEFAULT_SEGMENT,
+            highest: 0,
+            acknowledged: (0, 0),
+            expected: 0,
+            probing: false,
+            question_at: Instant::ZERO,
+            give_up: None,
+            linger_until: None,
+            heard: Instant::ZERO,
+            undelivered: 0,
+        })
+    }
+
+    /// Make it a new connection, where it is and with the buffers that it has.
+    pub(crate) fn renew(
+        &mut self,
+        path: (SocketAddr, SocketAddr),
+        phase: Phase,
+        options: Options,
+        now: Instant,
+    ) {
+        // Field by field, and each is named: written as one value it would be made elsewhere and copied.
+        let Self {
+            socket,
+            local,
+            remote,
+            key,
+            phase: its_phase,
+            came_about,
+            told,
+            failure,
+            shut_read,
+            shut_write,
+            aborting,
+            orphan,
+            state,
+            options: its_options,
+            bound,
+            isn,
+            segment,
+            highest,
+            acknowledged,
+            expected,
+            probing,
+            question_at,
+            give_up,
+            linger_until,
+            heard,
+            undelivered,
+        } = self;
+        socket.renew(options);
+        (*local, *remote) = path;
+        *key = Key::connection(path.0, path.1);
+        (*its_phase, *its_options) = (phase, options);
+        (*came_about, *told, *aborting, *orphan) = (false, false, false, false);
+        (*shut_read, *shut_write) = (false, false);
+        *failure = None;
+        *state = tcp::State::Closed;
+        *bound = None;
+        (*isn, *highest, *expected) = (0, 0, 0);
+        *segment = DEFAULT_SEGMENT;
+        *acknowledged = (0, 0);
+        *probing = options.keep_alive.is_some();
+        *question_at = Instant::ZERO;
+        (*give_up, *linger_until) = (None, None);
+        *heard = now;
+        *undelivered = 0;
+    }
+}
+
 /// A UDP socket.
 #[derive(Debug)]
 pub(crate) struct Udp {
@@ -198,7 +324,7 @@ impl UdpSet {
     }
 }
 
-/// What is in a place of the table.
+/// What is in a place of the table. It is moved for each connection, so what is large lies elsewhere.
 #[derive(Debug)]
 pub(crate) enum Kind {
     Free,
@@ -209,9 +335,12 @@ pub(crate) enum Kind {
         options: Options,
     },
     Listener(Listener, Key),
-    Conn(Conn),
-    Udp(Udp),
+    Conn(Box<Conn>),
+    Udp(Box<Udp>),
 }
+
+// What is larger is no longer moved by plain instructions, but by a call.
+const _: () = assert!(size_of::<Kind>() <= 128);
 
 /// A place in the table.
 #[derive(Debug)]

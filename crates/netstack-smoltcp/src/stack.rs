@@ -1,5 +1,6 @@
 //! The stack: what comes in finds its socket here, and each socket is polled when it has something to do.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::fmt;
@@ -13,7 +14,7 @@ use smoltcp::wire::{EthernetAddress, HardwareAddress as SmoltcpAddress, IpCidr, 
 
 use crate::keys::{Key, Realm, Secrets, Table};
 use crate::port::{Output, Port, Sink};
-use crate::slots::{Kind, Slots, TcpSet, UdpSet};
+use crate::slots::{Conn, Kind, Slots, Udp};
 use crate::timers::Timers;
 use crate::waiting::Waiting;
 use crate::wire;
@@ -68,7 +69,7 @@ pub struct Smoltcp<D> {
     pub(crate) output: Output,
     pub(crate) iface: Interface,
     /// Knows nothing but the time, and is asked when a socket has something to do: the other one mixes its own deadlines in.
-    clock: Interface,
+    pub(crate) clock: Interface,
     /// Where datagrams go that nobody can be found for.
     pub(crate) drain: Interface,
     pub(crate) sink: Sink,
@@ -86,8 +87,16 @@ pub struct Smoltcp<D> {
     dirty: VecDeque<u32>,
     pub(crate) awaiting: Vec<u32>,
     pub(crate) events: VecDeque<u32>,
-    pub(crate) spare_tcp: Vec<TcpSet>,
-    pub(crate) spare_udp: Vec<UdpSet>,
+    #[expect(
+        clippy::vec_box,
+        reason = "a place of the table takes the box, and nothing is moved"
+    )]
+    pub(crate) spare_tcp: Vec<Box<Conn>>,
+    #[expect(
+        clippy::vec_box,
+        reason = "a place of the table takes the box, and nothing is moved"
+    )]
+    pub(crate) spare_udp: Vec<Box<Udp>>,
     pub(crate) statistics: Statistics,
 }
 

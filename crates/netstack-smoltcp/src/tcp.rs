@@ -14,7 +14,7 @@ use smoltcp::socket::tcp::State;
 use crate::conn::WAITING;
 use crate::keys::{Key, PORTS, Realm, seed_for};
 use crate::slots::{Conn, Failure, Kind, Listener, Options, Phase, duration};
-use crate::stack::Smoltcp;
+use crate::stack::{Smoltcp, micros};
 
 /// Free ports that are looked for before one is taken whose last connection is in TIME-WAIT.
 const PROBED: usize = 64;
@@ -167,12 +167,10 @@ impl<D: Device> Smoltcp<D> {
             floor = Some(self.waiting.get(place).seq);
             self.forget(place);
         }
-        let socket = self.tcp_set(options);
+        let mut conn = self.spare_conn();
         let phase = Phase::Connecting;
-        let mut conn = Conn::new(socket, choice.local, peer, phase, self.now);
+        conn.renew((choice.local, peer), phase, options, self.now);
         conn.bound = bound;
-        conn.options = options;
-        conn.probing = options.keep_alive.is_some();
         conn.isn = self.sequence(&conn.key, floor);
         conn.highest = conn.isn;
         conn.segment = self.output.largest_segment(peer.is_ipv6());
@@ -183,9 +181,10 @@ impl<D: Device> Smoltcp<D> {
             .tcp()
             .connect(opener.context(), peer, choice.local);
         if begun.is_err() {
-            self.spare_tcp.push(conn.socket);
+            self.spare_tcp.push(conn);
             return Err(ConnectError::Unreachable);
         }
+        conn.socket.await_nobody(&mut self.clock, micros(self.now));
         conn.state = State::SynSent;
         self.table.insert(conn.key, index);
         let slot = self.slots.at(index);
@@ -260,8 +259,7 @@ impl<D: Device> Smoltcp<D> {
         }
         let mut sent = 0;
         for part in parts {
-            // It can't fail: the connection is open, and this half was not shut.
-            let taken = conn.socket.tcp().send_slice(part).unwrap_or(0);
+            let taken = conn.socket.write(part);
             sent += taken;
             if taken < part.len() {
                 break;

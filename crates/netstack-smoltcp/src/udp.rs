@@ -1,5 +1,6 @@
 //! UDP sockets.
 
+use alloc::boxed::Box;
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
@@ -20,6 +21,27 @@ use crate::wire::Datagram;
 const DISCOVERY: Duration = Duration::from_secs(3);
 
 impl Udp {
+    /// Hold so many datagrams each way, of at most `size` bytes.
+    fn new(datagrams: usize, size: usize) -> Box<Self> {
+        Box::new(Self {
+            socket: UdpSet::new(datagrams, size),
+            local: None,
+            bound: None,
+            peer: None,
+            received: 0,
+            unsent: 0,
+            give_up: None,
+        })
+    }
+
+    /// Make it as good as new.
+    fn renew(&mut self) {
+        self.socket.renew();
+        (self.local, self.bound, self.peer) = (None, None, None);
+        (self.received, self.unsent) = (0, 0);
+        self.give_up = None;
+    }
+
     pub(crate) fn readiness(&self, most: usize) -> Readiness {
         let mut ready = Readiness::NONE;
         if self.received > 0 {
@@ -60,21 +82,12 @@ impl<D: Device> Smoltcp<D> {
         }
         let size = self.largest_datagram(false);
         let datagrams = self.limits.datagrams;
-        let mut socket = self
+        let mut udp = self
             .spare_udp
             .pop()
-            .unwrap_or_else(|| UdpSet::new(datagrams, size));
-        socket.renew();
+            .unwrap_or_else(|| Udp::new(datagrams, size));
+        udp.renew();
         self.statistics.udp_sockets += 1;
-        let udp = Udp {
-            socket,
-            local: None,
-            bound: None,
-            peer: None,
-            received: 0,
-            unsent: 0,
-            give_up: None,
-        };
         let index = self.slots.add(Kind::Udp(udp), true);
         Ok(self.slots.id(index))
     }
@@ -221,7 +234,7 @@ impl<D: Device> Smoltcp<D> {
                 self.table.remove(&bound);
             }
             self.statistics.udp_sockets -= 1;
-            self.spare_udp.push(udp.socket);
+            self.spare_udp.push(udp);
         }
     }
 

@@ -551,3 +551,27 @@ fn all_addresses_of_a_kind_are_listened_on() {
     assert!(again.local_addr().unwrap().port() >= 49152);
     assert_eq!(again.bind(at("10.0.0.2:0")), Err(BindError::NotNew));
 }
+
+/// Connect to nobody's address, and give up while the neighbour is asked for.
+fn wait_for_nobody(host: &Host) {
+    let lost = host.tcp().unwrap();
+    lost.set_nonblocking(true);
+    let _ = lost.connect(at("10.0.0.9:80"));
+    host.poll();
+}
+
+#[test]
+fn a_connection_does_not_wait_for_the_neighbor_of_the_one_before() {
+    let world = world();
+    // Both know each other from now on.
+    drop(world.pair());
+    world.millis(100);
+    wait_for_nobody(&world.client);
+    wait_for_nobody(&world.server);
+    let start = world.link.now();
+    let (client, server) = world.pair();
+    server.send(b"hello").unwrap();
+    world.millis(5);
+    assert_eq!(drain(&client).0, b"hello");
+    assert!(world.link.now() < start + Duration::from_millis(50));
+}
