@@ -185,6 +185,42 @@ def test_everything_is_kept_beside_the_record(tmp_path: Path) -> None:
     assert swapstone(tmp_path, "verify", str(tmp_path / "r")).returncode == 0
 
 
+MEMORY = ("exc_page_fault", "munmap", "mmap", "do_mem_abort", "el0_da")
+
+
+def memory_share(folder: Path) -> float:
+    """Return the share of an off-CPU profile's time below a page fault, mmap or munmap, of all in which there was a request to answer."""
+    whole = at_memory = 0
+    for line in (folder / "off-cpu-candidate.folded").read_text().splitlines():
+        stack, _, weight = line.rpartition(" ")
+        if "do_epoll_wait" in stack and "processor taken" not in stack:
+            continue
+        whole += int(weight)
+        at_memory += int(weight) * any(name in stack for name in MEMORY)
+    return at_memory / max(1, whole)
+
+
+@pytest.mark.slow
+@needs_perf
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="needs wrk: apt-get install wrk")
+def test_the_off_cpu_graph_of_a_server_names_mapping_for_musls_malloc_and_not_for_mimalloc(tmp_path: Path) -> None:
+    record = tmp_path / "r"
+    asked = ("libc=glibc,musl", "allocator=default,mimalloc", "--suite", "server", "--only", "http(c=10,t=cores)")
+    swapstone(tmp_path, "compare", *asked, "--blocks", "1", "--out", str(record))
+    shares = {}
+    for allocator in ("default", "mimalloc"):
+        versus = f"libc=musl,allocator={allocator}"
+        row = ("requests", "--only", "http(c=10,t=cores)", "--versus", versus, *QUICK)
+        found = explained(tmp_path, *row)
+        assert {run["instrument"] for run in found["runs"]} == {"reference", "on-cpu", "off-cpu"}, found["missing"]
+        (folder,) = (record / "explain").glob(f"*{allocator}-*")
+        shares[allocator] = memory_share(folder)
+        assert {line["cause"] for line in found["explanation"]["ledger"]["lines"]} >= {"waiting", "own code"}
+    print(shares)
+    assert shares["default"] > 0.1
+    assert shares["mimalloc"] < shares["default"] / 5
+
+
 def check_speedscope(scope: dict[str, Any]) -> None:
     """Check what speedscope's own importer requires of a sampled profile."""
     assert scope["$schema"] == SCHEMA

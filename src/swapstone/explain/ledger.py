@@ -5,12 +5,45 @@ from __future__ import annotations
 import collections
 
 from swapstone.explain.classes import LOCKS, READY, UNNAMED, WAITING, Classes
-from swapstone.model import Frame, Instrumented, Ledger, LedgerLine, Passing, Profile, Reference, Seen
+from swapstone.model import (
+    KERNEL,
+    KERNEL_LOCKS,
+    Frame,
+    Instrumented,
+    Ledger,
+    LedgerLine,
+    Passing,
+    Profile,
+    Reference,
+    Seen,
+)
 
 Parts = dict[tuple[str, str], float]
 """Shares or times by (class, detail)."""
 
 WALL = "wall"
+
+_OF_MEMORY = (
+    *(
+        "lock_mm_and_find_vma",
+        "__vm_munmap",
+        "vm_mmap_pgoff",
+        "do_madvise",
+        "madvise",
+        "do_mprotect",
+        "__do_sys_mremap",
+    ),
+    *(
+        "__do_sys_brk",
+        "__x64_sys_brk",
+        "__arm64_sys_brk",
+        "do_page_fault",
+        "do_user_addr_fault",
+        "exc_page_fault",
+        "exit_mmap",
+    ),
+)
+"""How the names of the kernel's functions begin that take the lock of a process's address space (mmap_lock), or those of its parts."""
 
 
 def shares(profile: Profile, classes: Classes) -> Parts:
@@ -28,6 +61,10 @@ def wait_class(frames: list[Frame], classes: Classes) -> tuple[str, str]:
     name, detail = classes.of(frames)
     if name == LOCKS:
         return LOCKS, detail
+    kernel = [frame.symbol for frame in frames if frame.object == KERNEL]
+    if any(symbol.startswith(KERNEL_LOCKS) for symbol in kernel):
+        whose = "address space" if any(symbol.startswith(_OF_MEMORY) for symbol in kernel) else "kernel"
+        return LOCKS, f"of the {whose}, in {detail or name}"
     if not frames:
         return UNNAMED, "waiting"
     return WAITING, f"in {detail or name}"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from swapstone.explain import explain, load_classes
-from swapstone.explain.ledger import ledger
+from swapstone.explain.ledger import ledger, wait_class
 from swapstone.explain.reasons import counts_of
 from swapstone.model import (
     KERNEL,
@@ -100,6 +100,36 @@ def test_elapsed_time_is_split_into_running_and_waiting() -> None:
     assert found.difference == 2100.0
     assert sum(line.difference for line in found.lines) + found.residual == pytest.approx(found.difference)
     assert (found.lines[0].cause, found.lines[0].detail) == ("system calls", "munmap")
+
+
+@pytest.mark.parametrize(
+    ("symbols", "expected"),
+    [
+        (
+            ("__x64_sys_munmap", "__vm_munmap", "rwsem_down_write_slowpath"),
+            ("locks", "of the address space, in munmap"),
+        ),
+        (
+            ("vm_mmap_pgoff", "down_write_killable", "rwsem_down_write_slowpath"),
+            ("locks", "of the address space, in mmap"),
+        ),
+        (
+            ("asm_exc_page_fault", "exc_page_fault", "lock_mm_and_find_vma", "rwsem_down_read_slowpath"),
+            ("locks", "of the address space, in page faults"),
+        ),
+        (
+            ("__x64_sys_write", "ext4_file_write_iter", "rwsem_down_write_slowpath"),
+            ("locks", "of the kernel, in write"),
+        ),
+        (("__x64_sys_epoll_pwait", "do_epoll_wait", "schedule"), ("waiting", "in epoll_wait")),
+        (("__x64_sys_epoll_wait", "do_epoll_wait", "schedule"), ("waiting", "in epoll_wait")),
+        (("asm_exc_page_fault", "exc_page_fault", "folio_wait_bit_common"), ("waiting", "in page faults")),
+        (("__x64_sys_futex", "futex_wait"), ("locks", "futex")),
+    ],
+)
+def test_what_a_wait_was_for(symbols: tuple[str, ...], expected: tuple[str, str]) -> None:
+    frames = [Frame(symbol=name, object=KERNEL) for name in ("do_syscall_64", *symbols)]
+    assert wait_class(frames, CLASSES) == expected
 
 
 def test_with_several_threads_the_recording_divides_the_time() -> None:
