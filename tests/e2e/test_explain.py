@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -183,6 +185,26 @@ def test_everything_is_kept_beside_the_record(tmp_path: Path) -> None:
     assert "syscalls-difference.html" in again.stdout
     assert (folder / "seen.json").stat().st_mtime_ns == stamp  # nothing was run a second time
     assert swapstone(tmp_path, "verify", str(tmp_path / "r")).returncode == 0
+    check_reports(tmp_path / "r", found["explanation"]["paragraph"])
+
+
+def check_reports(record: Path, paragraph: str) -> None:
+    """Check that the record's own reports show what was explained, and link to what is there; and no longer when runs were added."""
+    shown = swapstone(record.parent, "show", str(record)).stdout
+    assert "Why: " in shown and " ".join(paragraph.split()) in " ".join(shown.split())
+    for page in (record / "report.html", record.parent / "elsewhere" / "page.html"):
+        page.parent.mkdir(exist_ok=True)
+        swapstone(record.parent, "report", str(record), "--html", "--out", str(page))
+        links = [unquote(link) for link in re.findall(r'<a href="([^"#]+)"', page.read_text())]
+        assert [Path(link).name for link in links][:2] == ["explanation.html", "on-cpu-difference.html"]
+        assert all((page.parent / link).is_file() for link in links)
+    (folder,) = (record / "explain").iterdir()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(
+        json.dumps({**manifest, "chain": "0" * 64})
+    )  # as of another state of the record
+    shown = swapstone(record.parent, "show", str(record)).stdout
+    assert "Why: " not in shown and f"why it differs swapstone explain {record}" in shown
 
 
 MEMORY = ("exc_page_fault", "munmap", "mmap", "do_mem_abort", "el0_da")
@@ -217,8 +239,9 @@ def test_the_off_cpu_graph_of_a_server_names_mapping_for_musls_malloc_and_not_fo
         shares[allocator] = memory_share(folder)
         assert {line["cause"] for line in found["explanation"]["ledger"]["lines"]} >= {"waiting", "own code"}
     print(shares)
-    assert shares["default"] > 0.1
-    assert shares["mimalloc"] < shares["default"] / 5
+    # On two processors the driver takes most of the time that the server is off them: the rest is small, but there.
+    assert shares["default"] > 0.005
+    assert shares["mimalloc"] < shares["default"] / 10
 
 
 def check_speedscope(scope: dict[str, Any]) -> None:
