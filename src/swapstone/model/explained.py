@@ -230,7 +230,8 @@ class Ledger(Noun, frozen=True, kw_only=True):
         metric: ``wall`` or ``cpu``.
         baseline, candidate: ns in one operation, as the record has them.
         lines: of all classes, the largest difference first.
-        residual: ns of the difference that no line names: stacks without a name, and time that no profile saw.
+        residual: ns of the difference that no line names: stacks without a name, and what was not repeated.
+        drift: of the residual, what was not repeated: the difference that the record has, less that of the runs made now.
         notes: what limits it.
     """
 
@@ -239,6 +240,7 @@ class Ledger(Noun, frozen=True, kw_only=True):
     candidate: float
     lines: tuple[LedgerLine, ...]
     residual: float
+    drift: float = 0.0
     notes: tuple[str, ...] = ()
 
     @property

@@ -87,6 +87,8 @@ def ledger_rows(ledger: Ledger) -> Rows:
             )
         )
     rows.append(row("residual: without a name, or not repeated", None, None, ledger.residual))
+    rows.append(row("  of it without a name", None, None, ledger.residual - ledger.drift))
+    rows.append(row("  of it the record's runs less those now", None, None, ledger.drift))
     rows.append(row(f"whole ({ledger.metric})", ledger.baseline, ledger.candidate, ledger.difference))
     return rows
 

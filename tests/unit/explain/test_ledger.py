@@ -45,13 +45,16 @@ def run(instrument: str, variant: str, **given: object) -> Instrumented:
     return Instrumented(instrument=instrument, variant=variant, **{**plain, **given})  # type: ignore[arg-type]
 
 
-def passing(waits: dict[tuple[Frame, ...], float], running: float, ready: float = 0.0, threads: int = 1) -> Passing:
+def passing(
+    waits: dict[tuple[Frame, ...], float], running: float, ready: float = 0.0, threads: int = 1, cpu: float = 0.0
+) -> Passing:
     return Passing(
         wall_ns=1000.0,
         running_ns=running,
         ready_ns=ready,
         waits=profile("off-cpu", waits),
         most_threads=threads,
+        cpu_ns=cpu,
     )
 
 
@@ -97,6 +100,7 @@ def test_elapsed_time_is_split_into_running_and_waiting() -> None:
         assert lines[key] == pytest.approx(pair)
     # 200 ns of functions without a name, and 100 ns that the record has beyond the runs now
     assert found.residual == pytest.approx(300.0)
+    assert found.drift == pytest.approx(100.0)
     assert found.difference == 2100.0
     assert sum(line.difference for line in found.lines) + found.residual == pytest.approx(found.difference)
     assert (found.lines[0].cause, found.lines[0].detail) == ("system calls", "munmap")
@@ -148,6 +152,26 @@ def test_with_several_threads_the_recording_divides_the_time() -> None:
     assert lines["locks"] == pytest.approx((0.0, 10.0))
     assert found.residual == pytest.approx(0.0)
     assert explain(both, CLASSES).findings[0].cause == "locks"
+
+
+def test_an_instrument_that_stretches_the_running_time_does_not_stretch_the_ledgers() -> None:
+    # Two threads: without an instrument 30 ns of processor time in 20 ns; under it 1200 in 1000, of which 800 are elapsed time too.
+    runs = (
+        run("on-cpu", BASE, profile=profile("on-cpu", {OWN: 1.0})),
+        run("on-cpu", CANDIDATE, profile=profile("on-cpu", {OWN: 2.0, FREE: 1.0})),
+        run("off-cpu", BASE, passing=passing({}, 1000.0, threads=2, cpu=2000.0)),
+        run("off-cpu", CANDIDATE, passing=passing({LOCK: 150.0, SLEEP: 50.0}, 800.0, threads=2, cpu=1600.0)),
+    )
+    both = seen(*runs, base=reference(BASE, 10.0, 10.0, 20.0), candidate=reference(CANDIDATE, 26.0, 20.0, 24.0))
+    found = ledger(both, CLASSES)
+    assert found is not None
+    lines = {line.cause: (line.baseline, line.candidate) for line in found.lines}
+    # 24 ns of processor time, half of it one thread's alone: 12 ns running, 8 ns not, each split once
+    assert lines["own code"] == pytest.approx((10.0, 8.0))
+    assert lines["allocator"] == pytest.approx((0.0, 4.0))
+    assert lines["locks"] == pytest.approx((0.0, 6.0))
+    assert lines["waiting"] == pytest.approx((0.0, 2.0))
+    assert (found.residual, found.drift) == pytest.approx((6.0, 6.0))
 
 
 def test_processor_time_is_split_by_the_profile_alone() -> None:
