@@ -1,7 +1,7 @@
-"""Write the lock of the allocators' sources anew, from what this machine's package managers offer today.
+"""Write a lock of sources anew, from what this machine's package managers offer today: the allocators', or with --lock the servers'.
 
 Figures made before and after are of different versions. Build and run everything once before the new lock is committed:
-``./test --slow -k allocator``.
+``./test --slow -k allocator``, or ``./test --slow -k servers``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from swapstone.model.share import cache_dir, share_dir
 
 
 def main(arguments: list[str]) -> int:
-    """Renew the allocators that are named."""
+    """Renew the sources that are named."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="allocators to renew; all of them if left out")
-    names = parser.parse_args(arguments).names
-    path = share_dir() / LOCK
+    parser.add_argument("names", nargs="*", help="what to renew; all that the lock names if left out")
+    parser.add_argument("--lock", default=LOCK, help="which lock, in the checkout (default: %(default)s)")
+    asked = parser.parse_args(arguments)
+    names, path = asked.names, share_dir() / asked.lock
     lock = read_lock(path)
+    if unknown := [name for name in names if name not in lock]:
+        parser.error(f"{asked.lock} has no {unknown[0]}; it has {', '.join(lock)}")
     for name in names or lock:
         source = lock[name]
         lock[name] = (_newest_crate if source.kind == "crate" else _newest_archive)(source)

@@ -5,8 +5,9 @@
  *
  * Each request takes SMALL objects of 16 to 527 bytes and one buffer of LARGE bytes, writes to every page of
  * it, and gives all back. HTTP/1.1 with kept connections on 127.0.0.1. With one thread it makes none; with
- * more, each has its own set of connections, and they share the listening socket. Ends at SIGTERM with status
- * 0.
+ * more, each has its own set of connections. The first thread accepts them and gives one to each thread in
+ * turn: threads that share a listening socket may leave all connections to one of them. Ends at SIGTERM with
+ * status 0.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -26,7 +27,8 @@
 enum { MOST_SMALL = 4096, MOST_LARGE = 64 << 20, MOST_THREADS = 1024, PAGE = 4096, HEAD = 4096, EVENTS = 64 };
 
 static int listener;
-static long small_count, large_bytes;
+static long small_count, large_bytes, threads;
+static int epolls[MOST_THREADS]; /* of each thread; made before there are threads */
 
 struct connection {
     int fd;
@@ -108,10 +110,12 @@ static bool serve(struct connection *connection) {
     }
 }
 
-static void take_connection(int epoll) {
+/* Accepts a connection and gives it to the thread whose turn it is. Called by the first thread alone. */
+static void take_connection(void) {
+    static long turn;
     int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
     if (fd < 0)
-        return; /* another thread was faster, or the client is gone */
+        return; /* the client is gone */
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     struct connection *connection = malloc(sizeof *connection);
     if (!connection)
@@ -119,16 +123,14 @@ static void take_connection(int epoll) {
     connection->fd = fd;
     connection->used = 0;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
-    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) != 0)
+    if (epoll_ctl(epolls[turn++ % threads], EPOLL_CTL_ADD, fd, &event) != 0)
         give_up("epoll_ctl");
 }
 
-static void *work(void *unused) {
-    struct epoll_event events[EVENTS], first = {.events = EPOLLIN | EPOLLEXCLUSIVE, .data.ptr = NULL};
-    int epoll = epoll_create1(EPOLL_CLOEXEC);
+static void *work(void *mine) {
+    struct epoll_event events[EVENTS];
+    int epoll = *(int *)mine;
 
-    if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, listener, &first) != 0)
-        give_up("epoll");
     for (;;) {
         int count = epoll_wait(epoll, events, EVENTS, -1);
         if (count < 0 && errno != EINTR)
@@ -136,14 +138,14 @@ static void *work(void *unused) {
         for (int i = 0; i < count; i++) {
             struct connection *connection = events[i].data.ptr;
             if (!connection) {
-                take_connection(epoll);
+                take_connection();
             } else if (!serve(connection)) {
                 close(connection->fd);
                 free(connection);
             }
         }
     }
-    return unused;
+    return NULL;
 }
 
 static void end(int signal) {
@@ -170,23 +172,31 @@ int main(int count, char **arguments) {
         return 2;
     }
     address.sin_port = htons((unsigned short)number(arguments[1], 1, 65535));
-    long threads = number(arguments[2], 0, MOST_THREADS);
+    threads = number(arguments[2], 0, MOST_THREADS);
     small_count = number(arguments[3], 0, MOST_SMALL);
     large_bytes = number(arguments[4], 1, MOST_LARGE);
     if (threads == 0)
         threads = sysconf(_SC_NPROCESSORS_ONLN);
+    if (threads > MOST_THREADS)
+        threads = MOST_THREADS;
     signal(SIGTERM, end);
     signal(SIGPIPE, SIG_IGN);
     listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         bind(listener, (struct sockaddr *)&address, sizeof address) != 0 || listen(listener, 1024) != 0)
         give_up(arguments[1]);
+    for (long i = 0; i < threads; i++)
+        if ((epolls[i] = epoll_create1(EPOLL_CLOEXEC)) < 0)
+            give_up("epoll_create1");
+    struct epoll_event first = {.events = EPOLLIN, .data.ptr = NULL};
+    if (epoll_ctl(epolls[0], EPOLL_CTL_ADD, listener, &first) != 0)
+        give_up("epoll_ctl");
     for (long i = 1; i < threads; i++) {
         pthread_t thread;
-        errno = pthread_create(&thread, NULL, work, NULL);
+        errno = pthread_create(&thread, NULL, work, &epolls[i]);
         if (errno)
             give_up("pthread_create");
     }
-    work(NULL);
+    work(&epolls[0]);
     return 1;
 }

@@ -155,6 +155,11 @@ def test_doctor_reports_and_exits_well(tmp_path: Path) -> None:
 def test_the_doctor_names_a_missing_compiler(tmp_path: Path) -> None:
     text = swapstone(tmp_path, "doctor", PATH="/nonexistent").stdout
     assert "libc=musl is unavailable" in text and "sudo apt-get install musl-tools" in text
+    assert (
+        "driver wrk" in text
+        and "sudo apt-get install wrk" in text
+        and "explain has no profile of processor time" in text
+    )
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))

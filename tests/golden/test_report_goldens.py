@@ -9,11 +9,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.golden import crossed, latency, servers, synthetic
 
 from swapstone import published
 from swapstone.report import export, html, markdown, pages, text
+from swapstone.report.context import Why
 from swapstone.report.text import Selection
 
 HERE = Path(__file__).parent / "report"
@@ -21,6 +23,32 @@ CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
 CROSSED_CONTEXT, CROSSED = crossed.context(), crossed.analysis()
 LATENCY_CONTEXT, LATENCY = latency.context(), latency.analysis()
 SERVERS_CONTEXT, SERVERS = servers.context(), servers.analysis()
+
+WHY = Why(
+    title="b_malloc_big1, wall: libc=musl against libc=glibc",
+    paragraph="b_malloc_big1 takes 4.1 ms of elapsed time an operation with musl, against 1.2 ms with glibc. That is consistent with this: "
+    "62 % of it, musl takes page faults: 2000 minor faults in an operation, against 3. Without a name: 4 % of the difference.",
+    evidence=(
+        (
+            "page faults, 62 % of the difference",
+            ("page faults: 1.8 ms in an operation, against 2 us", "2000 minor faults <b>"),
+        ),
+        ("system calls, 34 % of the difference", ("system calls munmap: 990 us in an operation, against 0 ns",)),
+    ),
+    ledger=(
+        ("time of an operation in", "baseline", "candidate", "difference", "share"),
+        ("page faults", "2 us", "1.8 ms", "+1.8 ms", "62 %"),
+        ("system calls munmap", "0 ns", "990 us", "+990 us", "34 %"),
+        ("residual: without a name, or not repeated", "", "", "+110 us", "4 %"),
+        ("whole (wall)", "1.2 ms", "4.1 ms", "+2.9 ms", "100 %"),
+    ),
+    pages=(
+        ("explain/b_malloc_big1-1/explanation.html", "all of it"),
+        ("explain/b_malloc_big1-1/on-cpu-difference.html", "flame graph on-cpu"),
+    ),
+)
+EXPLAINED = msgspec.structs.replace(CONTEXT, reasons=(WHY,), explain="swapstone explain records/r")
+UNEXPLAINED = msgspec.structs.replace(EXPLAINED, reasons=())
 
 GOLDENS: dict[str, Callable[[], str]] = {
     "text-80.txt": lambda: text.render(CONTEXT, ANALYSIS, width=80),
@@ -53,6 +81,11 @@ GOLDENS: dict[str, Callable[[], str]] = {
     "servers-120.txt": lambda: text.render(SERVERS_CONTEXT, SERVERS, width=120),
     "servers-80-unpublished.txt": lambda: text.render(servers.context(published=""), SERVERS, width=80),
     "servers-exhibits.csv": lambda: export.EXPORTS["exhibits"](SERVERS_CONTEXT, SERVERS),
+    "why-80.txt": lambda: text.render(EXPLAINED, ANALYSIS, width=80),
+    "why.md": lambda: markdown.render(EXPLAINED, ANALYSIS),
+    "why.html": lambda: html.render(EXPLAINED, ANALYSIS),
+    "why-not-yet-80.txt": lambda: text.render(UNEXPLAINED, ANALYSIS, width=80),
+    "why-not-yet.md": lambda: markdown.render(UNEXPLAINED, ANALYSIS),
     "published-check-100.txt": lambda: pages.render(published.check(), width=100),
 }
 
@@ -66,6 +99,13 @@ def test_golden(name: str) -> None:
         path.write_bytes(made.encode())
     assert path.is_file(), f"{path.name} is missing; ./test --update-goldens writes it"
     assert made.encode() == path.read_bytes(), f"{path.name} differs; ./test --update-goldens accepts it"
+
+
+def test_a_page_without_reasons_tells_the_command_and_one_that_can_have_none_is_silent() -> None:
+    assert "No row has been explained yet: <code>swapstone explain records/r</code>" in html.render(
+        UNEXPLAINED, ANALYSIS
+    )
+    assert "<h2>Why</h2>" not in html.render(CONTEXT, ANALYSIS)
 
 
 def test_there_are_no_stray_goldens() -> None:

@@ -58,7 +58,7 @@ def packaged_recipe(variant: Variant) -> Recipe:
 @functools.cache
 def _builder(package: str, program: str, command: str) -> OwnBuilder:
     source = read_lock(share_dir() / LOCK)[package]
-    archive = fetch(source)
+    archive = fetch(source, LOCK)
     home = cache_dir() / "sources" / f"unpacked-{source.sha256[:16]}"
     with locked(home.parent / "lock"):
         if not home.is_dir():

@@ -59,11 +59,20 @@ def read_lock(path: Path | None = None) -> dict[str, Source]:
     try:
         return msgspec.convert(tomllib.loads(path.read_text("utf-8")), dict[str, Source])
     except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise UserError(f"{path} can't be read: {error}.", "`tools/lock-allocators` writes it anew.") from error
+        raise UserError(f"{path} can't be read: {error}.", f"`{tool_for(path)}` writes it anew.") from error
 
 
-def fetch(source: Source) -> Path:
+def tool_for(lock: str | Path) -> str:
+    """Return the command of a checkout that writes a lock anew, by the lock's file name."""
+    return f"tools/lock-{Path(lock).stem}"
+
+
+def fetch(source: Source, lock: str = LOCK) -> Path:
     """Return an archive whose digest is the lock's: from the cache, or else fetched.
+
+    Args:
+        source: which.
+        lock: the file that names it, for what is said if it can't be had.
 
     Raises:
         UnavailableError: it can't be fetched here; says why.
@@ -73,10 +82,14 @@ def fetch(source: Source) -> Path:
     kept = home / f"{source.sha256[:16]}-{source.file}"
     with locked(home / "lock"), tempfile.TemporaryDirectory(dir=home, prefix=".fetching-") as work:
         if not kept.is_file():
-            fetched = (_from_crates if source.kind == "crate" else _from_archive)(source, home, Path(work))
-            _check_digest(fetched, source)
+            fetched = (
+                _from_crates(source, home, Path(work))
+                if source.kind == "crate"
+                else _from_archive(source, home, Path(work), lock)
+            )
+            _check_digest(fetched, source, lock)
             fetched.replace(kept)
-    _check_digest(kept, source)
+    _check_digest(kept, source, lock)
     return kept
 
 
@@ -111,11 +124,11 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _check_digest(path: Path, source: Source) -> None:
+def _check_digest(path: Path, source: Source, lock: str) -> None:
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != source.sha256:
         raise UserError(
-            f"{path} is not the {source.file} that {LOCK} names: its SHA-256 is {found}, not {source.sha256}.",
+            f"{path} is not the {source.file} that {lock} names: its SHA-256 is {found}, not {source.sha256}.",
             "Remove it and try again. Don't use it.",
         )
 
@@ -171,7 +184,7 @@ def _from_crates(source: Source, home: Path, work: Path) -> Path:
     return found
 
 
-def _from_archive(source: Source, home: Path, work: Path) -> Path:
+def _from_archive(source: Source, home: Path, work: Path, lock: str) -> Path:
     """Let apt-get fetch the upstream archive of a source package: of whichever version of the package holds the locked one."""
     apt = Apt(home / "apt")
     version, others, said = apt.version_with(source), apt.versions(source.package), ""
@@ -188,7 +201,7 @@ def _from_archive(source: Source, home: Path, work: Path) -> Path:
     if others and version is None:
         raise UnavailableError(
             f"This machine's package archive has not the sources {source.file}, but {source.package} {', '.join(others)}.",
-            f"In a checkout, `tools/lock-allocators` puts what the archive has into {LOCK}: figures are then of another version.",
+            f"In a checkout, `{tool_for(lock)}` puts what the archive has into {lock}: figures are then of another version.",
         )
     raise UnavailableError(f"apt-get can't fetch the sources {source.file}: {said}", _ONCE)
 

@@ -9,6 +9,7 @@ import click
 
 from swapstone.build import built_for, compiler_version, crate_trouble
 from swapstone.cli.emulators import emulator_findings, kvm_finding
+from swapstone.cli.tracers import driver_findings, instrument_findings
 from swapstone.factors import FACTORS, Level
 from swapstone.model import UserError
 from swapstone.targets import open_target
@@ -29,7 +30,11 @@ def doctor_command(as_json: bool) -> None:
     Example:
       swapstone doctor
     """
-    able, noise = [*_levels(), *_agent(), *emulator_findings(), kvm_finding(), _network()], list(examine())
+    able = [
+        *(*_levels(), *_agent(), *emulator_findings(), kvm_finding(), _network()),
+        *(*driver_findings(), *instrument_findings()),
+    ]
+    noise = list(examine())
     if as_json:
         click.echo(json.dumps({"can": _plain(able), "noise": _plain(noise)}, indent=1))
         return

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 
@@ -16,11 +18,24 @@ from swapstone.explain.ledger import run_of
 from swapstone.model import Explanation, Noun, Place, Profile, Seen, UserError
 from swapstone.record import RecordView
 from swapstone.report import explained, flame
+from swapstone.report.context import Why
 
 FOLDER = "explain"
 SEEN, MANIFEST = "seen.json", "manifest.json"
 KINDS = ("on-cpu", "off-cpu", "allocations", "syscalls")
 SIDES = ("baseline", "candidate")
+EXPLANATION = "explanation.json"
+PAGES = (
+    ("explanation.html", "all of it"),
+    *((f"{kind}-difference.html", f"flame graph {kind}") for kind in KINDS),
+)
+"""What a report links to, and in what words."""
+
+
+class _Written(msgspec.Struct):
+    """Of `EXPLANATION`, what a report shows; the rest is in it too."""
+
+    explanation: Explanation
 
 
 class KeptRun(Noun, frozen=True, kw_only=True):
@@ -79,6 +94,29 @@ def read(folder: Path, view: RecordView) -> Seen | None:
         return None
 
 
+def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[Why, ...]:
+    """Return what was said of the rows of a record that were explained, in the order of their folders' names.
+
+    Evidence of an earlier state of the record is left out.
+
+    Args:
+        view: the record.
+        beside: the folder of the report that links to the pages; None for paths as the record's is given.
+    """
+    found = []
+    for folder in sorted(path for path in (view.path / FOLDER).glob("*") if path.is_dir()):
+        if read(folder, view) is None:
+            continue
+        try:
+            kept = msgspec.json.decode((folder / EXPLANATION).read_bytes(), type=_Written)
+        except (OSError, msgspec.DecodeError):
+            continue
+        base = str(folder) if beside is None else quote(os.path.relpath(folder.resolve(), beside.resolve()))
+        pages = [(f"{base}/{name}", words) for name, words in PAGES if (folder / name).is_file()]
+        found.append(explained.why(kept.explanation, pages))
+    return tuple(found)
+
+
 def keep(folder: Path, view: RecordView, seen: Seen) -> None:
     """Write the evidence down.
 
@@ -129,7 +167,7 @@ def write(folder: Path, seen: Seen, explanation: Explanation, classes: Classes) 
 
 
 def _files(seen: Seen, explanation: Explanation, classes: Classes) -> Iterator[tuple[str, str]]:
-    yield "explanation.json", explained.to_json(seen, explanation)
+    yield EXPLANATION, explained.to_json(seen, explanation)
     yield "explanation.md", explained.markdown(seen, explanation)
     pages = []
     for kind in KINDS:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from pathlib import Path
 
 import click
 
 from swapstone import __version__
+from swapstone.cli import explainkept
 from swapstone.cli.machines import CLOCK_NOTE, VIRTUAL
 from swapstone.cli.own import command_line, notes_of
 from swapstone.cli.serving import server_notes
@@ -21,8 +23,13 @@ from swapstone.report.context import ReportContext
 PIPED_WIDTH = 120
 
 
-def context_of(view: RecordView) -> ReportContext:
-    """Return what a report prints beside the comparisons."""
+def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
+    """Return what a report prints beside the comparisons.
+
+    Args:
+        view: the record.
+        beside: the folder of the report, if it is a page that links to what lies beside the record.
+    """
     times = [run.started_unix_ns for run in view.runs if run.started_unix_ns]
     ends = [run.started_unix_ns + run.elapsed_ns for run in view.runs if run.started_unix_ns]
     manifest = view.manifest
@@ -42,6 +49,8 @@ def context_of(view: RecordView) -> ReportContext:
             *((CLOCK_NOTE,) if view.experiment.clock == VIRTUAL else ()),
         ),
         version=__version__,
+        reasons=explainkept.reasons_of(view, beside),
+        explain=f"swapstone explain {shlex.quote(str(view.path))}" if view.experiment.target == "host" else "",
     )
 
 

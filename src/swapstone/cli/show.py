@@ -58,8 +58,9 @@ def report_command(record: str, kind: str, out: str | None) -> None:
     """
     view = load(find_record(record))
     render = html.render if kind == "html" else markdown.render
-    content = render(context_of(view), analyse_record(view))
     target = out or (str(view.path / "report.html") if kind == "html" else "-")
+    beside = Path(target).parent if target != "-" else None
+    content = render(context_of(view, beside), analyse_record(view))
     _deliver(content, target)
 
 

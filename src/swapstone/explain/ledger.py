@@ -5,12 +5,45 @@ from __future__ import annotations
 import collections
 
 from swapstone.explain.classes import LOCKS, READY, UNNAMED, WAITING, Classes
-from swapstone.model import Frame, Instrumented, Ledger, LedgerLine, Passing, Profile, Reference, Seen
+from swapstone.model import (
+    KERNEL,
+    KERNEL_LOCKS,
+    Frame,
+    Instrumented,
+    Ledger,
+    LedgerLine,
+    Passing,
+    Profile,
+    Reference,
+    Seen,
+)
 
 Parts = dict[tuple[str, str], float]
 """Shares or times by (class, detail)."""
 
 WALL = "wall"
+
+_OF_MEMORY = (
+    *(
+        "lock_mm_and_find_vma",
+        "__vm_munmap",
+        "vm_mmap_pgoff",
+        "do_madvise",
+        "madvise",
+        "do_mprotect",
+        "__do_sys_mremap",
+    ),
+    *(
+        "__do_sys_brk",
+        "__x64_sys_brk",
+        "__arm64_sys_brk",
+        "do_page_fault",
+        "do_user_addr_fault",
+        "exc_page_fault",
+        "exit_mmap",
+    ),
+)
+"""How the names of the kernel's functions begin that take the lock of a process's address space (mmap_lock), or those of its parts."""
 
 
 def shares(profile: Profile, classes: Classes) -> Parts:
@@ -28,6 +61,10 @@ def wait_class(frames: list[Frame], classes: Classes) -> tuple[str, str]:
     name, detail = classes.of(frames)
     if name == LOCKS:
         return LOCKS, detail
+    kernel = [frame.symbol for frame in frames if frame.object == KERNEL]
+    if any(symbol.startswith(KERNEL_LOCKS) for symbol in kernel):
+        whose = "address space" if any(symbol.startswith(_OF_MEMORY) for symbol in kernel) else "kernel"
+        return LOCKS, f"of the {whose}, in {detail or name}"
     if not frames:
         return UNNAMED, "waiting"
     return WAITING, f"in {detail or name}"
@@ -69,12 +106,14 @@ def ledger(seen: Seen, classes: Classes) -> Ledger | None:
     ]
     lines.sort(key=lambda line: (-abs(line.difference), line.cause, line.detail))
     named = sum(line.difference for line in lines)
+    now = [dict(reference.metrics).get(seen.ledger_metric, 0.0) for reference in seen.references]
     return Ledger(
         metric=seen.ledger_metric,
         baseline=before,
         candidate=after,
         lines=tuple(lines),
         residual=after - before - named,
+        drift=(after - before) - (now[1] - now[0]),
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -113,8 +152,9 @@ def _side(seen: Seen, reference: Reference, classes: Classes, notes: list[str]) 
 def _passed(reference: Reference, passing: Passing | None, classes: Classes, notes: list[str]) -> Parts:
     """Return how the elapsed time passed: shares of running, of each kind of wait, and of waiting for a processor."""
     metrics = dict(reference.metrics)
-    cpu_share = min(1.0, metrics.get("cpu", 0.0) / metrics["wall"]) if metrics.get("wall") else 1.0
+    cpu_share = metrics.get("cpu", 0.0) / metrics["wall"] if metrics.get("wall") else 1.0
     if passing is None or not passing.wall_ns:
+        cpu_share = min(1.0, cpu_share)
         notes.append("what it waited for is not known: there is no off-CPU profile")
         return {("", "running"): cpu_share, (WAITING, "for what is not known"): 1.0 - cpu_share}
     waits: collections.Counter[tuple[str, str]] = collections.Counter()
@@ -124,10 +164,14 @@ def _passed(reference: Reference, passing: Passing | None, classes: Classes, not
     waits[READY, ""] += passing.ready_ns  # type: ignore[assignment]
     off = sum(waits.values())
     if passing.most_threads > 1:
-        # Threads at once: processor time may exceed the elapsed time, so the split of the elapsed time is that of the recording.
-        whole = passing.running_ns + off
         notes.append("several threads had work at once: each moment is divided among them, as the off-CPU runs show it")
+    if passing.most_threads > 1 and not passing.cpu_ns:  # evidence that was kept before processor time was
+        whole = passing.running_ns + off
         return {("", "running"): passing.running_ns / whole, **{key: value / whole for key, value in waits.items()}}
+    # Processor time is that of the runs without an instrument, which perf does not stretch; only how much of it was one thread's alone, and
+    # so elapsed time too, is the recording's. What is left of the elapsed time was spent off the processor, and is split once.
+    alone = passing.running_ns / passing.cpu_ns if passing.cpu_ns else 1.0
+    running = min(1.0, cpu_share * alone)
     if not off:
-        return {("", "running"): cpu_share, (UNNAMED, "waiting"): 1.0 - cpu_share}
-    return {("", "running"): cpu_share, **{key: value / off * (1.0 - cpu_share) for key, value in waits.items()}}
+        return {("", "running"): running, (UNNAMED, "waiting"): 1.0 - running}
+    return {("", "running"): running, **{key: value / off * (1.0 - running) for key, value in waits.items()}}

@@ -206,14 +206,16 @@ def _evidence(
 
 def _relevant(cause: str, lines: list[LedgerLine], counts: tuple[Count, ...]) -> list[Count]:
     """Return the counts that bear on a cause, those that differ most first."""
-    named = {line.detail.removeprefix("in ") for line in lines}
+    named = {line.detail.rpartition("in ")[2] for line in lines}
     wanted: dict[str, Callable[[Count], bool]] = {
-        SYSTEM_CALLS: lambda count: count.group == "system calls" and count.name in named,
+        SYSTEM_CALLS: lambda count: count.group == "system calls" and _call(count) in named,
         WAITING: lambda count: (
-            (count.group == "system calls" and count.name in named) or count.name == "voluntary switches"
+            (count.group == "system calls" and _call(count) in named) or count.name == "voluntary switches"
         ),
         LOCKS: lambda count: (
-            (count.group == "system calls" and count.name.startswith("futex")) or count.name == "voluntary switches"
+            (count.group == "system calls" and (count.name.startswith("futex") or _call(count) in named))
+            or (count.name == "minor faults" and FAULTS in named)
+            or count.name == "voluntary switches"
         ),
         FAULTS: lambda count: count.group == "faults",
         ALLOCATOR: lambda count: count.group == "allocations",
@@ -225,6 +227,11 @@ def _relevant(cause: str, lines: list[LedgerLine], counts: tuple[Count, ...]) ->
     wants = wanted.get(cause)
     found = [count for count in counts if wants and wants(count) and (count.baseline or count.candidate)]
     return sorted(found, key=lambda count: -abs((count.candidate or 0.0) - (count.baseline or 0.0)))[:MOST_NAMES]
+
+
+def _call(count: Count) -> str:
+    """Return the name of a system call as the table of classes has it: epoll_wait and epoll_pwait are one."""
+    return count.name.replace("epoll_pwait", "epoll_wait")
 
 
 def _count_words(count: Count, pair: _Pair) -> str:

@@ -82,6 +82,42 @@ def tracing_wrapper() -> tuple[str, ...] | Barrier:
     )
 
 
+@functools.cache
+def uprobe_barrier() -> Barrier | None:
+    """Say why calls of malloc and memcpy can't be counted by probes here; None where they can."""
+    missing = perf_barrier()
+    if missing:
+        return missing
+    wrapper = tracing_wrapper()
+    if isinstance(wrapper, Barrier):
+        return wrapper
+    said = _run((*wrapper, "test", "-w", f"{TRACING}/uprobe_events"))
+    if said is not None and said.returncode == 0:
+        return None
+    return Barrier(
+        "this kernel, or this user, has no probes of user code", "root, and a kernel with CONFIG_UPROBE_EVENTS=y"
+    )
+
+
+def kernel_names_barrier(symbols: Path = Path("/proc/kallsyms")) -> Barrier | None:
+    """Say why the kernel's functions have no names in stacks; None where they have. Hidden addresses are shown as zeros.
+
+    Args:
+        symbols: the kernel's list of its symbols.
+    """
+    try:
+        with symbols.open() as opened:
+            shown = any(int(line.split()[0], 16) for line, _ in zip(opened, range(50), strict=False))
+    except (OSError, ValueError, IndexError):
+        shown = False
+    if shown:
+        return None
+    return Barrier(
+        "the kernel hides its addresses, so what a thread waits for in it has no name",
+        "sudo sysctl kernel.kptr_restrict=0; or root",
+    )
+
+
 def _read(path: str) -> str:
     try:
         return Path(path).read_text().strip()

@@ -81,7 +81,7 @@ def acquire(
     pair: Sequence[Asked],
     tell: Callable[[str], None],
     *,
-    references: int = 5,
+    references: int = 8,
     only: Sequence[str] = tuple(INSTRUMENTS),
 ) -> Seen:
     """Run both variants under all instruments.
@@ -92,7 +92,8 @@ def acquire(
         ledger_metric: the time that will be split.
         pair: baseline, then candidate.
         tell: called with a line before each step.
-        references: how many runs of each without an instrument, the two taking turns.
+        references: how many runs of each without an instrument, the two taking turns; half of them before the instruments, half after,
+            so that a machine that changes meanwhile doesn't favour either.
         only: names of the instruments to use.
 
     Returns:
@@ -102,10 +103,8 @@ def acquire(
         UserError: a variant can't be run at all.
     """
     runs: list[list[Plain]] = [[], []]
-    for number in range(references):
-        tell(f"running both without an instrument, {number + 1} of {references}")
-        for side, asked in enumerate(pair):
-            runs[side].append(_plain(asked, number))
+    before = range((references + 1) // 2)
+    _run_plain(pair, runs, before, references, tell)
     medians = [_medians(each) for each in runs]
     found: list[Instrumented] = []
     missing: list[Missing] = []
@@ -120,6 +119,8 @@ def acquire(
             missing.append(Missing(instrument=name, reason=error.message, mend=error.hint))
         except UserError as error:
             missing.append(Missing(instrument=name, reason=f"it failed: {error.message}", mend=error.hint))
+    _run_plain(pair, runs, range(len(before), references), references, tell)
+    medians = [_medians(each) for each in runs]
     found = [*(_counters(asked, known) for asked, known in zip(pair, medians, strict=True)), *found]
     sides = [
         Reference(
@@ -140,6 +141,15 @@ def acquire(
         runs=tuple(found),
         missing=tuple(missing),
     )
+
+
+def _run_plain(
+    pair: Sequence[Asked], runs: list[list[Plain]], numbers: range, of: int, tell: Callable[[str], None]
+) -> None:
+    for number in numbers:
+        tell(f"running both without an instrument, {number + 1} of {of}")
+        for side, asked in enumerate(pair):
+            runs[side].append(_plain(asked, number))
 
 
 def _plain(asked: Asked, number: int) -> Plain:

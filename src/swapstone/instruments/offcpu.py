@@ -9,19 +9,22 @@ from swapstone.instruments.namer import Namer
 from swapstone.instruments.perf import Recording, lost_note, record
 from swapstone.instruments.script import Event
 from swapstone.instruments.stacks import Adder
-from swapstone.instruments.subject import Subject
-from swapstone.model import KERNEL, Frame, Instrumented, Passing
+from swapstone.instruments.subject import Region, Subject
+from swapstone.model import KERNEL, KERNEL_LOCKS, Frame, Instrumented, Passing
 
 NAME = "off-cpu"
 WORK_NS = 0.6e9
 STACK_BYTES = 2048
+MOST_SWITCHES_S = 5000
+"""A server whose threads leave their processors more often in a second is looked at without unwinding its own code: a copy of 2 KiB of
+stack for each switch takes more of a small machine than the server does, and its driver then waits in vain."""
+
 _EVENT = "context-switches"
 _NOTE = (
     "time off the processor includes the wait for one after the wake-up; a moment is divided among the threads that run, are ready, or"
     " wait for a lock that another holds; other waits count only while no thread does any of these"
 )
 _LOCK_CALLS = ("futex", "futex_wait", "futex_waitv", "futex_lock_pi")
-_KERNEL_LOCKS = ("rwsem_down_", "__mutex_lock", "down_read", "down_write", "rt_mutex")
 _PEACEFUL = (
     "pthread_join",
     "pthread_clockjoin",
@@ -31,7 +34,12 @@ _PEACEFUL = (
     "cond_clockwait",
     "sem_wait",
     "barrier",
+    "futex_abstimed_wait",  # glibc's innermost function of all these, where no caller was taken
 )
+TAKEN = Frame(symbol="processor taken", object=KERNEL)
+"""The innermost frame of a thread that could have gone on: it shows what it was at, as off-CPU graphs of other tools do."""
+
+_LOCKING = ("mutex_lock", "rwlock", "lll_lock")
 
 
 @dataclasses.dataclass
@@ -66,14 +74,16 @@ def contends(stack: tuple[Frame, ...], *, main_of_several: bool) -> bool:
         main_of_several: whether it is the first thread of a process that has others.
     """
     kernel = [frame.symbol for frame in stack if frame.object == KERNEL]
-    if any(name.startswith(_KERNEL_LOCKS) for name in kernel):
+    if any(name.startswith(KERNEL_LOCKS) for name in kernel):
         return True
     if not any(name.rpartition("_sys_")[2] in _LOCK_CALLS for name in kernel):
         return False
     user = [frame.symbol for frame in stack if frame.object != KERNEL]
+    if any(name == "__lock" or part in name for name in user for part in _LOCKING):
+        return True
     if any(part in name for name in user for part in _PEACEFUL):
         return False
-    return not main_of_several or any("mutex_lock" in name or "lll_lock" in name or name == "__lock" for name in user)
+    return not main_of_several
 
 
 class Timeline:
@@ -82,6 +92,10 @@ class Timeline:
     Args:
         recording: with samples of context switches and the switches themselves.
         namer: names its stacks.
+
+    Attributes:
+        waits: stacks of threads that waited for something, with their share of the time.
+        off: the same, and stacks of threads whose processor was taken, each below `TAKEN`.
     """
 
     def __init__(self, recording: Recording, namer: Namer) -> None:
@@ -91,7 +105,9 @@ class Timeline:
         self._leaving: dict[int, tuple[Frame, ...]] = {}
         self._amounts = {"run": 0.0, "ready": 0.0}
         self._most = 0
+        self._cpu_ns = 0.0
         self.waits = Adder()
+        self.off = Adder()
 
     def passing(self, operations: float, notes: tuple[str, ...]) -> Passing:
         """Return how the time passed."""
@@ -107,19 +123,24 @@ class Timeline:
             ready_ns=self._amounts["ready"],
             waits=self.waits.profile(NAME, "ns", operations, notes),
             most_threads=self._most,
+            cpu_ns=self._cpu_ns,
         )
 
     def _divide(self, length_ns: int) -> None:
         if not length_ns or not self._threads:
             return
+        self._cpu_ns += length_ns * sum(thread.doing == "run" for thread in self._threads.values())
         working = [thread for thread in self._threads.values() if thread.counts]
         self._most = max(self._most, len(working))
         working = working or list(self._threads.values())
         for thread in working:
             if thread.doing == "wait":
                 self.waits.add(thread.stack, length_ns / len(working))
+                self.off.add(thread.stack, length_ns / len(working))
             else:
                 self._amounts[thread.doing] += length_ns / len(working)
+                if thread.doing == "ready":
+                    self.off.add((*thread.stack, TAKEN), length_ns / len(working))
 
     def _take(self, event: Event) -> None:
         if event.tid == self._recording.windows.pid or event.tid <= 0:
@@ -133,7 +154,7 @@ class Timeline:
         elif event.what == "in":
             self._threads[event.tid] = _Thread(event.pid, "run")
         elif event.what == "taken":
-            self._threads[event.tid] = _Thread(event.pid, "ready")
+            self._threads[event.tid] = _Thread(event.pid, "ready", self._leaving.pop(event.tid, ()))
         elif event.what == "out":
             stack = self._leaving.pop(event.tid, ())
             several = any(tid != event.pid and one.pid == event.pid for tid, one in self._threads.items())
@@ -141,6 +162,28 @@ class Timeline:
             self._threads[event.tid] = _Thread(event.pid, "wait", stack, held)
         elif event.what == "exec":
             self._threads[event.tid] = _Thread(event.pid, "run")
+
+
+def stacks_of(subject: Subject, known: Known) -> tuple[str, tuple[str, ...]]:
+    """Choose how stacks are taken: by DWARF, or for a server that switches often only the kernel's and the innermost function.
+
+    Args:
+        subject: what is looked at.
+        known: how often it switches without an instrument.
+
+    Returns:
+        perf's terms for the event, and what a reader must know of it.
+    """
+    if subject.region is Region.DRIVEN:
+        often = [known.metrics[name] for name in ("nvcsw", "nivcsw") if name in known.metrics]
+        rate = sum(often) * 1e9 / known.wall_ns if often and known.wall_ns else None
+        if rate is None or rate > MOST_SWITCHES_S:
+            how_often = "an unknown number of times" if rate is None else f"{rate:.0f} times"
+            return "call-graph=fp", (
+                f"its threads leave their processors {how_often} in a second: stacks have the kernel's functions and the innermost"
+                " of the server's, but not its callers",
+            )
+    return f"call-graph=dwarf,stack-size={STACK_BYTES}", ()
 
 
 def measure(subject: Subject, known: Known) -> Instrumented:
@@ -151,10 +194,11 @@ def measure(subject: Subject, known: Known) -> Instrumented:
         UserError: the run failed.
     """
     subject = known.passes_for(subject, WORK_NS)
-    terms = f"period=1,call-graph=dwarf,stack-size={STACK_BYTES},name={_EVENT}"
-    options = ("-e", f"{_EVENT}/{terms}/", "--switch-events", "-m", "4096")
+    terms, limits = stacks_of(subject, known)
+    options = ("-e", f"{_EVENT}/period=1,{terms},name={_EVENT}/", "--switch-events", "-m", "4096")
     recording = record(subject, options, known.folder)
-    notes = (_NOTE, *lost_note(recording, [_EVENT]))
-    passing = Timeline(recording, Namer(subject)).passing(operations_in(recording, subject), notes)
-    profile = passing.waits if passing.waits.stacks else None
+    notes = (_NOTE, *limits, *lost_note(recording, [_EVENT]))
+    operations, timeline = operations_in(recording, subject), Timeline(recording, Namer(subject))
+    passing = timeline.passing(operations, notes)
+    profile = timeline.off.profile(NAME, "ns", operations, notes) if timeline.off.total else None
     return result(NAME, subject, known, recording, profile=profile, passing=passing, notes=notes)

@@ -36,6 +36,7 @@ from swapstone.model.experiment import (
 )
 from swapstone.model.explained import (
     KERNEL,
+    KERNEL_LOCKS,
     OWN_OBJECT,
     Amount,
     Count,
@@ -74,6 +75,7 @@ from swapstone.model.serving import Drive
 __all__ = [
     "IDLE",
     "KERNEL",
+    "KERNEL_LOCKS",
     "OWN_OBJECT",
     "OWN_SUITE",
     "USUAL_MEMORY_BYTES",

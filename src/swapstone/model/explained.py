@@ -11,6 +11,18 @@ OWN_OBJECT = "[program]"
 """The object of a frame in the program itself."""
 
 
+KERNEL_LOCKS = (
+    "rwsem_down_",
+    "__mutex_lock",
+    "down_read",
+    "down_write",
+    "rt_mutex",
+    "__vma_start_write",
+    "__vma_enter_locked",
+)
+"""How the names of the kernel's functions begin in which a thread waits for a lock of the kernel's own that another holds."""
+
+
 class Frame(Noun, frozen=True, kw_only=True):
     """One function of a stack.
 
@@ -64,6 +76,7 @@ class Passing(Noun, frozen=True, kw_only=True):
         ready_ns: of that, the share of threads whose processor was taken away.
         waits: the rest, by stack: what threads waited for.
         most_threads: the most threads that had work at the same time.
+        cpu_ns: processor time of all threads in those regions; 0 where it was not kept.
     """
 
     wall_ns: float
@@ -71,6 +84,7 @@ class Passing(Noun, frozen=True, kw_only=True):
     ready_ns: float
     waits: Profile
     most_threads: int
+    cpu_ns: float = 0.0
 
 
 class Amount(Noun, frozen=True, kw_only=True):
@@ -216,7 +230,8 @@ class Ledger(Noun, frozen=True, kw_only=True):
         metric: ``wall`` or ``cpu``.
         baseline, candidate: ns in one operation, as the record has them.
         lines: of all classes, the largest difference first.
-        residual: ns of the difference that no line names: stacks without a name, and time that no profile saw.
+        residual: ns of the difference that no line names: stacks without a name, and what was not repeated.
+        drift: of the residual, what was not repeated: the difference that the record has, less that of the runs made now.
         notes: what limits it.
     """
 
@@ -225,6 +240,7 @@ class Ledger(Noun, frozen=True, kw_only=True):
     candidate: float
     lines: tuple[LedgerLine, ...]
     residual: float
+    drift: float = 0.0
     notes: tuple[str, ...] = ()
 
     @property

@@ -5,6 +5,24 @@ from __future__ import annotations
 from swapstone.model import Experiment, Noun
 
 
+class Why(Noun, frozen=True, kw_only=True):
+    """What was said of a row by `swapstone explain`, ready to be printed.
+
+    Attributes:
+        title: the row.
+        paragraph: what its difference is consistent with.
+        evidence: pairs (cause, what it rests on).
+        ledger: head, lines, residual and whole, each as cells; empty where no time could be split.
+        pages: pairs (where, what) of what lies beside it: the explanation and its flame graphs.
+    """
+
+    title: str
+    paragraph: str
+    evidence: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    ledger: tuple[tuple[str, ...], ...] = ()
+    pages: tuple[tuple[str, str], ...] = ()
+
+
 class ReportContext(Noun, frozen=True, kw_only=True):
     """Everything that a report prints and that no comparison holds.
 
@@ -18,6 +36,8 @@ class ReportContext(Noun, frozen=True, kw_only=True):
         published: name of the published study to print beside the results, or empty.
         notes: sentences for the reader, printed with the caveats.
         version: of swapstone.
+        reasons: of the rows that were explained.
+        explain: the command that explains one; empty where none can be.
     """
 
     experiment: Experiment
@@ -30,3 +50,5 @@ class ReportContext(Noun, frozen=True, kw_only=True):
     published: str = ""
     notes: tuple[str, ...] = ()
     version: str = ""
+    reasons: tuple[Why, ...] = ()
+    explain: str = ""

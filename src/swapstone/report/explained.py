@@ -9,7 +9,8 @@ import msgspec
 
 from swapstone.explain.ledger import run_of
 from swapstone.explain.reasons import amount, distance, duration, percent, short
-from swapstone.model import Count, Explanation, Instrumented, Ledger, Seen
+from swapstone.model import Count, Explanation, Finding, Instrumented, Ledger, Seen
+from swapstone.report.context import Why
 from swapstone.report.html import template
 from swapstone.report.markdown_parts import plain as escaped
 from swapstone.report.markdown_parts import table as markdown_table
@@ -86,6 +87,8 @@ def ledger_rows(ledger: Ledger) -> Rows:
             )
         )
     rows.append(row("residual: without a name, or not repeated", None, None, ledger.residual))
+    rows.append(row("  of it without a name", None, None, ledger.residual - ledger.drift))
+    rows.append(row("  of it the record's runs less those now", None, None, ledger.drift))
     rows.append(row(f"whole ({ledger.metric})", ledger.baseline, ledger.candidate, ledger.difference))
     return rows
 
@@ -112,6 +115,28 @@ COUNT_HEAD = ("group", "in one operation", "baseline", "candidate", "ratio")
 LEDGER_HEAD = ("time of an operation in", "baseline", "candidate", "difference", "share")
 FUNCTION_HEAD = ("side", "function", "instructions")
 INSTRUMENT_HEAD = ("instrument", "variant", "operations", "time / without", "tool")
+
+
+def why(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> Why:
+    """Return an explanation as a record's own report shows it.
+
+    Args:
+        explanation: of a row.
+        pages: pairs (where, what) of what lies beside it.
+    """
+    place = explanation.place
+    return Why(
+        title=f"{place.workload}, {place.metric}: {place.candidate} against {place.baseline}",
+        paragraph=explanation.paragraph,
+        evidence=tuple((_heading(finding), finding.evidence) for finding in explanation.findings),
+        ledger=(LEDGER_HEAD, *ledger_rows(explanation.ledger)) if explanation.ledger else (),
+        pages=tuple(pages),
+    )
+
+
+def _heading(finding: Finding) -> str:
+    share = "" if finding.share is None else f", {percent(finding.share)} of the difference"
+    return f"{finding.cause}{share}"
 
 
 def title(seen: Seen) -> str:

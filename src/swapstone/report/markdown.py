@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from swapstone.model import Analysis, Verdict
-from swapstone.report import crossed, crossed_markdown, exhibits, exhibits_markdown, sentences, view, words
+from swapstone.report import crossed, crossed_markdown, exhibits, exhibits_markdown, sentences, view, why, words
 from swapstone.report.context import ReportContext
 from swapstone.report.markdown_parts import code, details, plain, table
 from swapstone.report.view import Grid, Row, Section
@@ -148,6 +148,7 @@ def render(context: ReportContext, analysis: Analysis) -> str:
             lines += details(_folded(section), _section(section))
         else:
             lines += _section(section)
+    lines += why.markdown_lines(context)
     if context.facts:
         lines += ["", "## Environment"]
         lines += table(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from swapstone.model import Analysis, Comparison, Noun
-from swapstone.report import columns, crossed, crossed_text, exhibits, exhibits_text, marks, sentences, view, words
+from swapstone.report import columns, crossed, crossed_text, exhibits, exhibits_text, marks, sentences, view, why, words
 from swapstone.report.columns import Cell, Paint
 from swapstone.report.context import ReportContext
 from swapstone.report.exhibit import Exhibit
@@ -277,6 +277,8 @@ def _where_next(context: ReportContext, selection: Selection) -> list[str]:
     if not selection.every:
         lines.append(f"  every metric   swapstone show {path} --all")
     lines.append(f"  as a page      swapstone report {path} --html")
+    if context.explain:
+        lines.append(f"  why it differs {words.safe(context.explain)}")
     if context.rerun:
         lines.append(f"  once more      {words.safe(context.rerun)}")
     return lines
@@ -302,7 +304,7 @@ def render(
         ascii_only: whether to keep to ASCII.
 
     Returns:
-        The text, ending in a newline. No line is longer than `width`, but for the last ones, which hold commands to copy.
+        The text, ending in a newline. No line is longer than `width`, but for commands to copy and names of files.
     """
     width = max(_LEAST, width)
     selection = selection or Selection()
@@ -322,6 +324,8 @@ def render(
         lines += _section(section, width, paint, selection)
     if crossing or (any(section.grids for section in found) and not (selection.every or selection.metrics)):
         lines += ["", *(paint(line, "dim") for line in columns.wrap(marks.LEGEND, width))]
+    if not selection.metrics:
+        lines += why.text_lines(context, width, paint)
     lines += _closing(context, analysis, found, width, paint, short=short)
     lines += _where_next(context, selection)
     return "\n".join(map(paint.final, lines)) + "\n"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
+import os
 import tarfile
 from pathlib import Path
 
@@ -58,10 +60,12 @@ def test_every_level_that_is_built_has_a_locked_archive() -> None:
 
 
 def test_a_lock_that_is_none_is_explained(tmp_path: Path) -> None:
-    (tmp_path / "lock.toml").write_text('[mimalloc]\nversion = "1"\n')
-    with pytest.raises(UserError, match="can't be read") as caught:
-        read_lock(tmp_path / "lock.toml")
-    assert "tools/lock-allocators" in caught.value.hint
+    for name in ("allocators", "servers"):
+        (tmp_path / f"{name}.toml").write_text('[mimalloc]\nversion = "1"\n')
+        with pytest.raises(UserError, match="can't be read") as caught:
+            read_lock(tmp_path / f"{name}.toml")
+        assert caught.value.hint == f"`tools/lock-{name}` writes it anew."
+        assert os.access(share_dir() / "tools" / f"lock-{name}", os.X_OK), "the hint names a command that is there"
 
 
 def test_the_default_changes_nothing() -> None:
@@ -123,7 +127,45 @@ def test_an_archive_that_is_gone_says_what_there_is(
         UnavailableError, match=r"has not the sources pack_1\.0\.orig\.tar\.gz, but pack 2\.0-1"
     ) as caught:
         fetch(archive[1])
-    assert "tools/lock-allocators" in caught.value.hint
+    assert "`tools/lock-allocators` puts what the archive has into native/allocators.toml" in caught.value.hint
+    with pytest.raises(UnavailableError) as caught:
+        fetch(archive[1], "native/servers.toml")
+    assert "`tools/lock-servers` puts what the archive has into native/servers.toml" in caught.value.hint
+
+
+def test_a_lock_is_written_anew_with_what_the_archive_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "native").mkdir()
+    lock = tmp_path / "native" / "servers.toml"
+    lock.write_text(
+        "# why\n\n"
+        + "".join(
+            f'[{name}]\nversion = "1.0"\nkind = "debian"\npackage = "{name}"\nfile = "x"\nsha256 = "y"\n\n'
+            for name in ("pack", "other")
+        )
+    )
+    (tmp_path / "said").write_text(SHOWSRC.format("2.0-1", "a" * 64, "b" * 64))
+    stand_in(tmp_path / "bin", "apt-cache", f"cat {tmp_path}/said", monkeypatch)
+    stand_in(tmp_path / "bin", "apt-get", "exit 0", monkeypatch)
+    spec = importlib.util.spec_from_file_location("lock_allocators", share_dir() / "tools" / "lock_allocators.py")
+    assert spec is not None and spec.loader is not None
+    lock_allocators = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(lock_allocators)
+    monkeypatch.setattr(lock_allocators, "share_dir", lambda: tmp_path)
+    assert lock_allocators.main(["--lock", "native/servers.toml", "pack"]) == 0
+    assert "pack: 1.0 -> 2.0" in capsys.readouterr().err
+    assert lock.read_text().startswith("# why\n")
+    found = read_lock(lock)
+    assert (found["pack"].version, found["pack"].file, found["pack"].sha256) == (
+        "2.0",
+        "pack_1.0.orig.tar.gz",
+        "a" * 64,
+    )
+    assert found["other"].version == "1.0"
+    with pytest.raises(SystemExit):
+        lock_allocators.main(["--lock", "native/servers.toml", "nothing"])
+    assert "native/servers.toml has no nothing; it has pack, other" in capsys.readouterr().err
 
 
 def test_without_a_network_the_reason_is_the_package_managers(

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from swapstone.explain import explain, load_classes
-from swapstone.explain.ledger import ledger
+from swapstone.explain.ledger import ledger, wait_class
 from swapstone.explain.reasons import counts_of
 from swapstone.model import (
     KERNEL,
@@ -45,13 +45,16 @@ def run(instrument: str, variant: str, **given: object) -> Instrumented:
     return Instrumented(instrument=instrument, variant=variant, **{**plain, **given})  # type: ignore[arg-type]
 
 
-def passing(waits: dict[tuple[Frame, ...], float], running: float, ready: float = 0.0, threads: int = 1) -> Passing:
+def passing(
+    waits: dict[tuple[Frame, ...], float], running: float, ready: float = 0.0, threads: int = 1, cpu: float = 0.0
+) -> Passing:
     return Passing(
         wall_ns=1000.0,
         running_ns=running,
         ready_ns=ready,
         waits=profile("off-cpu", waits),
         most_threads=threads,
+        cpu_ns=cpu,
     )
 
 
@@ -97,9 +100,40 @@ def test_elapsed_time_is_split_into_running_and_waiting() -> None:
         assert lines[key] == pytest.approx(pair)
     # 200 ns of functions without a name, and 100 ns that the record has beyond the runs now
     assert found.residual == pytest.approx(300.0)
+    assert found.drift == pytest.approx(100.0)
     assert found.difference == 2100.0
     assert sum(line.difference for line in found.lines) + found.residual == pytest.approx(found.difference)
     assert (found.lines[0].cause, found.lines[0].detail) == ("system calls", "munmap")
+
+
+@pytest.mark.parametrize(
+    ("symbols", "expected"),
+    [
+        (
+            ("__x64_sys_munmap", "__vm_munmap", "rwsem_down_write_slowpath"),
+            ("locks", "of the address space, in munmap"),
+        ),
+        (
+            ("vm_mmap_pgoff", "down_write_killable", "rwsem_down_write_slowpath"),
+            ("locks", "of the address space, in mmap"),
+        ),
+        (
+            ("asm_exc_page_fault", "exc_page_fault", "lock_mm_and_find_vma", "rwsem_down_read_slowpath"),
+            ("locks", "of the address space, in page faults"),
+        ),
+        (
+            ("__x64_sys_write", "ext4_file_write_iter", "rwsem_down_write_slowpath"),
+            ("locks", "of the kernel, in write"),
+        ),
+        (("__x64_sys_epoll_pwait", "do_epoll_wait", "schedule"), ("waiting", "in epoll_wait")),
+        (("__x64_sys_epoll_wait", "do_epoll_wait", "schedule"), ("waiting", "in epoll_wait")),
+        (("asm_exc_page_fault", "exc_page_fault", "folio_wait_bit_common"), ("waiting", "in page faults")),
+        (("__x64_sys_futex", "futex_wait"), ("locks", "futex")),
+    ],
+)
+def test_what_a_wait_was_for(symbols: tuple[str, ...], expected: tuple[str, str]) -> None:
+    frames = [Frame(symbol=name, object=KERNEL) for name in ("do_syscall_64", *symbols)]
+    assert wait_class(frames, CLASSES) == expected
 
 
 def test_with_several_threads_the_recording_divides_the_time() -> None:
@@ -118,6 +152,26 @@ def test_with_several_threads_the_recording_divides_the_time() -> None:
     assert lines["locks"] == pytest.approx((0.0, 10.0))
     assert found.residual == pytest.approx(0.0)
     assert explain(both, CLASSES).findings[0].cause == "locks"
+
+
+def test_an_instrument_that_stretches_the_running_time_does_not_stretch_the_ledgers() -> None:
+    # Two threads: without an instrument 30 ns of processor time in 20 ns; under it 1200 in 1000, of which 800 are elapsed time too.
+    runs = (
+        run("on-cpu", BASE, profile=profile("on-cpu", {OWN: 1.0})),
+        run("on-cpu", CANDIDATE, profile=profile("on-cpu", {OWN: 2.0, FREE: 1.0})),
+        run("off-cpu", BASE, passing=passing({}, 1000.0, threads=2, cpu=2000.0)),
+        run("off-cpu", CANDIDATE, passing=passing({LOCK: 150.0, SLEEP: 50.0}, 800.0, threads=2, cpu=1600.0)),
+    )
+    both = seen(*runs, base=reference(BASE, 10.0, 10.0, 20.0), candidate=reference(CANDIDATE, 26.0, 20.0, 24.0))
+    found = ledger(both, CLASSES)
+    assert found is not None
+    lines = {line.cause: (line.baseline, line.candidate) for line in found.lines}
+    # 24 ns of processor time, half of it one thread's alone: 12 ns running, 8 ns not, each split once
+    assert lines["own code"] == pytest.approx((10.0, 8.0))
+    assert lines["allocator"] == pytest.approx((0.0, 4.0))
+    assert lines["locks"] == pytest.approx((0.0, 6.0))
+    assert lines["waiting"] == pytest.approx((0.0, 2.0))
+    assert (found.residual, found.drift) == pytest.approx((6.0, 6.0))
 
 
 def test_processor_time_is_split_by_the_profile_alone() -> None:

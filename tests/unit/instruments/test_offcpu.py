@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from swapstone.instruments.base import Known
+from swapstone.instruments.driven import patient
 from swapstone.instruments.namer import Namer
-from swapstone.instruments.offcpu import Timeline, contends
+from swapstone.instruments.offcpu import TAKEN, Timeline, contends, stacks_of
 from swapstone.instruments.perf import Recording
 from swapstone.instruments.region import Windows
 from swapstone.instruments.script import Event
@@ -33,6 +37,10 @@ FUTEX = ("do_syscall_64[k]", "__x64_sys_futex[k]", "schedule[k]")
         (("pthread_join", *FUTEX), True, False),
         (("__pthread_clockjoin_ex", *FUTEX), False, False),
         (("pthread_cond_wait", *FUTEX), False, False),
+        # without the callers' names: glibc's innermost function of a lock, and of conditions, joins and semaphores
+        (("__lll_lock_wait", *FUTEX), True, True),
+        (("__futex_abstimed_wait_common", *FUTEX), False, False),
+        (("pthread_rwlock_wrlock", "__futex_abstimed_wait_common", *FUTEX), True, True),
         (FUTEX, True, False),  # a main thread that has others, and code without a name: it waits for them
         (FUTEX, False, True),
         (("munmap", "__x64_sys_munmap[k]", "rwsem_down_write_slowpath[k]"), True, True),
@@ -43,11 +51,17 @@ def test_which_waits_are_for_locks(frames: tuple[str, ...], main: bool, expected
     assert contends(stack(*frames), main_of_several=main) is expected
 
 
-def _passing(*events: Event) -> Passing:
-    request = TrialRequest(id="x", arguments=("/nowhere/prog",), cwd="/", timeout_ms=1)
-    subject = Subject("v", request, Region.PROGRAM)
+REQUEST = TrialRequest(id="x", arguments=("/nowhere/prog",), cwd="/", timeout_ms=1)
+
+
+def _timeline(*events: Event) -> Timeline:
+    subject = Subject("v", REQUEST, Region.PROGRAM)
     recording = Recording(list(events), Windows(((0, 1000),)), Ended(b"", "", 0, 1), 0, "")
-    return Timeline(recording, Namer(subject)).passing(1.0, ())
+    return Timeline(recording, Namer(subject))
+
+
+def _passing(*events: Event) -> Passing:
+    return _timeline(*events).passing(1.0, ())
 
 
 def _at(time_ns: int, what: str, tid: int = 1, *names: str) -> Event:
@@ -88,6 +102,7 @@ def test_a_contended_lock_takes_its_share_though_another_thread_runs() -> None:
     assert found.waits.stacks[0].weight == 100
     assert found.running_ns == 100 + 100 + 100 + 599
     assert found.most_threads == 2
+    assert found.cpu_ns == 999 + 200  # both threads', whether they share a moment or not
 
 
 def test_a_thread_that_only_waits_for_others_takes_no_share() -> None:
@@ -102,3 +117,50 @@ def test_a_thread_that_only_waits_for_others_takes_no_share() -> None:
         _at(1000, "exit"),
     )
     assert (found.running_ns, found.waits.stacks[0].weight) == (10 + 890 + 49, 50)
+
+
+def test_the_graph_shows_what_a_thread_was_at_when_its_processor_was_taken() -> None:
+    timeline = _timeline(
+        _at(1, "exec"),
+        _at(101, "context-switches", 1, "handle", "asm_exc_page_fault[k]", "schedule[k]"),
+        _at(101, "taken"),
+        _at(401, "in"),
+        _at(1000, "exit"),
+    )
+    passing = timeline.passing(1.0, ())
+    assert (passing.ready_ns, passing.waits.stacks) == (300, ())  # it waited for nothing
+    profile = timeline.off.profile("off-cpu", "ns", 1.0)
+    (stack_,) = profile.stacks
+    assert stack_.weight == 300
+    names = [profile.frames[number].symbol for number in stack_.frames]
+    assert names == ["handle", "asm_exc_page_fault", "schedule", TAKEN.symbol]
+
+
+@pytest.mark.parametrize(
+    ("region", "metrics", "expected"),
+    [
+        (Region.DRIVEN, {"wall": 1e5, "nvcsw": 0.2, "nivcsw": 0.2}, "call-graph=dwarf"),  # 4000 a second
+        (Region.DRIVEN, {"wall": 1e5, "nvcsw": 0.2, "nivcsw": 0.4}, "call-graph=fp"),  # 6000 a second
+        (Region.DRIVEN, {"wall": 1e5}, "call-graph=fp"),  # a thread for each connection: nobody counted
+        (Region.PASSES, {"wall": 1e5, "nvcsw": 9.0, "nivcsw": 9.0}, "call-graph=dwarf"),
+    ],
+)
+def test_a_server_that_switches_often_is_looked_at_without_unwinding(
+    region: Region, metrics: dict[str, float], expected: str
+) -> None:
+    terms, notes = stacks_of(Subject("v", REQUEST, region), Known(metrics, (), (), Path()))
+    assert terms.startswith(expected)
+    assert any("not its callers" in note for note in notes) == (expected == "call-graph=fp")
+
+
+def test_drivers_wait_for_answers_as_long_as_an_instrument_may_hold_them_up() -> None:
+    assert patient(("/usr/bin/wrk", "-c", "1", "http://x/")) == (
+        "/usr/bin/wrk",
+        "--timeout",
+        "600s",
+        "-c",
+        "1",
+        "http://x/",
+    )
+    assert patient(("ab", "-n", "5", "http://x/")) == ("ab", "-s", "600", "-n", "5", "http://x/")
+    assert patient(("./mine", "x")) == ("./mine", "x")

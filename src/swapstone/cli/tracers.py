@@ -1,0 +1,120 @@
+"""What the doctor says of the drivers of servers, and of the instruments of `swapstone explain`."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+
+from swapstone.instruments import able
+from swapstone.instruments.able import Barrier
+from swapstone.targets.health import Finding, State
+from swapstone.workloads.drivers import DRIVERS
+
+_VERSIONS = {"wrk": "-v", "ab": "-V"}
+"""The drivers that must be installed, and what each is asked its version with."""
+
+
+def driver_findings() -> list[Finding]:
+    """Say of each driver that must be installed whether it is, with its version."""
+    return [_driver(name) for name in _VERSIONS]
+
+
+def _driver(name: str) -> Finding:
+    if shutil.which(name) is None:
+        return Finding(
+            name=f"driver {name}",
+            state=State.MISSING,
+            found="missing",
+            meaning=f"servers can't be driven by {name}",
+            mend=f"sudo apt-get install {DRIVERS[name].package}",
+        )
+    said = subprocess.run(
+        [name, _VERSIONS[name]], capture_output=True, text=True, errors="replace", timeout=30, check=False
+    )
+    line = (said.stdout + said.stderr).strip().partition("\n")[0]  # wrk says it and exits with 1
+    return Finding(
+        name=f"driver {name}", state=State.GOOD, found=line.partition(" Copyright")[0] or "it tells no version"
+    )
+
+
+Probe = Callable[[], Barrier | None]
+
+
+def _tracepoints() -> Barrier | None:
+    barrier = able.perf_barrier()
+    found = able.tracing_wrapper()
+    return barrier or (found if isinstance(found, Barrier) else None)
+
+
+def _strace() -> Barrier | None:
+    return able.tool_barrier("strace", "strace")
+
+
+def _valgrind() -> Barrier | None:
+    return able.tool_barrier("valgrind", "valgrind")
+
+
+WITHOUT = {
+    "on-cpu": "explain has no profile of processor time and no ledger",
+    "off-cpu": "explain can't say what threads waited for",
+    "allocations": "explain counts no allocations and no copies",
+    "instructions": "explain counts no instructions",
+}
+"""What is lost without an instrument."""
+
+
+def instrument_findings(
+    *,
+    perf: Probe = able.perf_barrier,
+    names: Probe = able.kernel_names_barrier,
+    tracepoints: Probe = _tracepoints,
+    strace: Probe = _strace,
+    probes: Probe = able.uprobe_barrier,
+    valgrind: Probe = _valgrind,
+) -> Iterator[Finding]:
+    """Say of each instrument of `swapstone explain` whether it works here, or what would allow it.
+
+    Args:
+        perf: whether perf takes stacks.
+        names: whether the kernel's functions have names in them.
+        tracepoints: whether perf counts system calls.
+        strace: whether strace is there.
+        probes: whether calls of malloc can be counted.
+        valgrind: whether callgrind is there.
+    """
+    refused = perf()
+    for instrument in ("on-cpu", "off-cpu"):
+        yield _finding(
+            instrument, refused, f"{able.version_of('perf')}; needs no tracepoints, no hardware counters, no bpftrace"
+        )
+    hidden = names()
+    if hidden is not None:
+        yield _finding("kernel's names", hidden, "", meaning=hidden.reason)
+    else:
+        yield _finding("kernel's names", None, "shown in stacks")
+    traced, stopped = tracepoints(), strace()
+    if traced is None:
+        yield _finding("syscalls", None, "counted by tracepoints")
+    elif stopped is None:
+        yield Finding(
+            name="explain syscalls",
+            state=State.NOISY,
+            found="strace",
+            meaning=f"counted by strace, which stops threads at each call, and not of servers: {traced.reason}",
+            mend=traced.mend,
+        )
+    else:
+        yield _finding(
+            "syscalls", traced, "", meaning=f"explain counts no system calls: {traced.reason}; {stopped.reason}"
+        )
+    yield _finding("allocations", probes(), "counted by probes on malloc and memcpy")
+    yield _finding("instructions", valgrind(), f"{able.version_of('valgrind')}, callgrind; not for servers")
+
+
+def _finding(instrument: str, barrier: Barrier | None, found: str, meaning: str = "") -> Finding:
+    name = f"explain {instrument}"
+    if barrier is None:
+        return Finding(name=name, state=State.GOOD, found=found)
+    said = meaning or f"{WITHOUT[instrument]}: {barrier.reason}"
+    return Finding(name=name, state=State.MISSING, found="unavailable", meaning=said, mend=barrier.mend)
