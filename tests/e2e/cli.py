@@ -44,23 +44,21 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "swapstone", *arguments]
 
 
-def swapstone(
-    records: Path, *arguments: str, expect: int = 0, cold: bool = False, **changes: str
-) -> subprocess.CompletedProcess[str]:
+def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -> subprocess.CompletedProcess[str]:
     """Run it to its end and check its exit status.
 
     It is a process of its own, but most of a start is imports, so it is a fork of one that has made them: see `tests.e2e.forking`.
+    What must come out as it did in another process is started from nothing, as `./swapstone` does: forks of one process share the seed
+    of Python's hashes, and would hide an order that depends on it.
 
     Args:
         records: where its records are; it is also its working directory.
         arguments: of the command line.
         expect: the exit status.
-        cold: start it from nothing, as `./swapstone` does. What must come out as it did in another process always is: forks of one
-            process share the seed of Python's hashes, and would hide an order that depends on it.
         changes: variables of its environment.
     """
     asked, of_the_interpreter = environment(records, **changes), ("PYTHON", "LC_", "LANG", "OPENBLAS", "OMP")
-    fresh = cold or AS_BEFORE.intersection(arguments) or any(name.startswith(of_the_interpreter) for name in changes)
+    fresh = AS_BEFORE.intersection(arguments) or any(name.startswith(of_the_interpreter) for name in changes)
     result = (_started if fresh else _forked)(records, list(arguments), asked)
     assert result.returncode == expect, f"status {result.returncode}\n{result.stdout}\n{result.stderr}"
     assert "Traceback" not in result.stderr
