@@ -18,7 +18,7 @@ from typing import Any
 TOP = Path(__file__).parents[2]
 
 TIMEOUT_S = 240
-AS_BEFORE = frozenset({"rerun", "verify", "--resume"})
+FRESH = frozenset({"rerun", "verify", "--resume", "--help"})
 
 FAKE = """
 seed = 3
@@ -49,7 +49,7 @@ def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -
 
     It is a process of its own, but most of a start is imports, so it is a fork of one that has made them: see `tests.e2e.forking`.
     What must come out as it did in another process is started from nothing, as `./swapstone` does: forks of one process share the seed
-    of Python's hashes, and would hide an order that depends on it.
+    of Python's hashes, and would hide an order that depends on it. So is each command's help: its module must import what it needs.
 
     Args:
         records: where its records are; it is also its working directory.
@@ -58,7 +58,7 @@ def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -
         changes: variables of its environment.
     """
     asked, of_the_interpreter = environment(records, **changes), ("PYTHON", "LC_", "LANG", "OPENBLAS", "OMP")
-    fresh = AS_BEFORE.intersection(arguments) or any(name.startswith(of_the_interpreter) for name in changes)
+    fresh = FRESH.intersection(arguments) or any(name.startswith(of_the_interpreter) for name in changes)
     result = (_started if fresh else _forked)(records, list(arguments), asked)
     assert result.returncode == expect, f"status {result.returncode}\n{result.stdout}\n{result.stderr}"
     assert "Traceback" not in result.stderr
