@@ -58,7 +58,8 @@ def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -
         changes: variables of its environment.
     """
     asked, of_the_interpreter = environment(records, **changes), ("PYTHON", "LC_", "LANG", "OPENBLAS", "OMP")
-    fresh = FRESH.intersection(arguments) or any(name.startswith(of_the_interpreter) for name in changes)
+    fresh = expect == 0 and not FRESH.isdisjoint(arguments)  # where it is refused, nothing has come out
+    fresh = fresh or any(name.startswith(of_the_interpreter) for name in changes)
     result = (_started if fresh else _forked)(records, list(arguments), asked)
     assert result.returncode == expect, f"status {result.returncode}\n{result.stdout}\n{result.stderr}"
     assert "Traceback" not in result.stderr
