@@ -28,10 +28,11 @@ from typing import Any
 from benchmarks import netstack_lab, netstack_tables
 from benchmarks.netstack_workloads import CHAIN, FULL, QUICK, SWEEP, TUNED, WORKLOADS, Size, measure
 
-CRATES = Path(__file__).parents[1] / "crates"
+from swapstone.build import build_package
+from swapstone.model import UserError
+
 STACKS = ("kernel", "lwip", "smoltcp")
 _RUST = (1, 91)
-_COUNT_FLAGS = "-fno-builtin-memcpy -fno-builtin-memmove"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -161,18 +162,10 @@ def build(*, count: bool) -> Path:
         SystemExit: it does not build.
     """
     print("Building netstack-bench" + (", counting" if count else ""), file=sys.stderr)
-    environment = dict(os.environ)
-    target = CRATES / "target"
-    command = ["cargo", "build", "--release", "--locked", "--package", "netstack-bench"]
-    if count:
-        target = target / "count"
-        command += ["--features", "count"]
-        environment["CFLAGS"] = f"{environment.get('CFLAGS', '')} {_COUNT_FLAGS}".strip()
-    command += ["--target-dir", str(target)]
-    done = subprocess.run(command, cwd=CRATES, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"netstack-bench does not build:\n{done.stderr[-4000:]}")
-    return target / "release" / "netstack-bench"
+    try:
+        return build_package("netstack-bench", "count" if count else "").path
+    except UserError as error:
+        raise SystemExit(error.message) from error
 
 
 def _run_all(cells: Sequence[Cell], binary: Path, size: Size, runs: list[dict[str, Any]]) -> None:

@@ -19,8 +19,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benchmarks.netstack import CRATES, no_rust
+from benchmarks.netstack import no_rust
 from benchmarks.netstack_tables import number, table
+
+from swapstone.build import build_package
+from swapstone.model import UserError
 
 PAIRS = (("lwip", "smoltcp"), ("smoltcp", "lwip"), ("smoltcp", "smoltcp"))
 _RUN_S = 600.0
@@ -71,11 +74,10 @@ def build() -> Path:
         SystemExit: it does not build.
     """
     print("Building netstack-virtual", file=sys.stderr)
-    command = ("cargo", "build", "--release", "--locked", "--package", "netstack-virtual")
-    done = subprocess.run(command, cwd=CRATES, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"netstack-virtual does not build:\n{done.stderr[-4000:]}")
-    return CRATES / "target" / "release" / "netstack-virtual"
+    try:
+        return build_package("netstack-virtual").path
+    except UserError as error:
+        raise SystemExit(error.message) from error
 
 
 def run(binary: Path, arguments: Sequence[str]) -> dict[str, Any]:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import array
+import atexit
+import functools
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 TOP = Path(__file__).parents[2]
+
+TIMEOUT_S = 240
+FRESH = frozenset({"rerun", "verify", "--resume", "--help"})
 
 FAKE = """
 seed = 3
@@ -36,19 +45,73 @@ def command(*arguments: str) -> list[str]:
 
 
 def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -> subprocess.CompletedProcess[str]:
-    """Run it to its end and check its exit status."""
-    result = subprocess.run(
-        command(*arguments),
-        env=environment(records, **changes),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        cwd=records,
-    )
+    """Run it to its end and check its exit status.
+
+    It is a process of its own, but most of a start is imports, so it is a fork of one that has made them: see `tests.e2e.forking`.
+    What must come out as it did in another process is started from nothing, as `./swapstone` does: forks of one process share the seed
+    of Python's hashes, and would hide an order that depends on it. So is each command's help: its module must import what it needs.
+
+    Args:
+        records: where its records are; it is also its working directory.
+        arguments: of the command line.
+        expect: the exit status.
+        changes: variables of its environment.
+    """
+    asked, of_the_interpreter = environment(records, **changes), ("PYTHON", "LC_", "LANG", "OPENBLAS", "OMP")
+    fresh = expect == 0 and not FRESH.isdisjoint(arguments)  # where it is refused, nothing has come out
+    fresh = fresh or any(name.startswith(of_the_interpreter) for name in changes)
+    result = (_started if fresh else _forked)(records, list(arguments), asked)
     assert result.returncode == expect, f"status {result.returncode}\n{result.stdout}\n{result.stderr}"
     assert "Traceback" not in result.stderr
     return result
+
+
+def _started(folder: Path, arguments: list[str], asked: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments), env=asked, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=folder
+    )
+
+
+def _forked(folder: Path, arguments: list[str], asked: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    channel = _server()
+    request = json.dumps({"arguments": arguments, "environment": asked, "folder": str(folder)}).encode()
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        files = array.array("i", [out.fileno(), err.fileno()])
+        channel.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+        process = int(channel.recv(64))
+        try:
+            status = int(channel.recv(64))
+        except TimeoutError:
+            os.kill(process, signal.SIGKILL)
+            channel.recv(64)
+            raise
+        out.seek(0)
+        err.seek(0)
+        # As text=True reads a pipe.
+        stdout, stderr = (file.read().decode().replace("\r\n", "\n").replace("\r", "\n") for file in (out, err))
+    return subprocess.CompletedProcess(command(*arguments), status, stdout, stderr)
+
+
+@functools.cache
+def _server() -> socket.socket:
+    """Start the process that forks for this one, and return the way to it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-P", TOP / "tests" / "e2e" / "forking.py", str(theirs.fileno())],
+            env=environment(Path("/nonexistent")),
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    ours.settimeout(TIMEOUT_S)
+    return ours
 
 
 def fake(folder: Path, extra: str = "") -> str:

@@ -16,7 +16,7 @@ import pytest
 from swapstone.record import load
 from tests.e2e.cli import command, environment, fake, runs_of, swapstone
 
-EXPERIMENT = ("compare", "libc=glibc,musl", "--only", "b_malloc_*", "--seed", "11", "--blocks", "20")
+EXPERIMENT = ("compare", "libc=glibc,musl", "--only", "b_malloc_*", "--seed", "11", "--blocks", "10")
 
 
 def _started(records: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -87,14 +87,14 @@ def test_control_c_prints_the_verdicts_so_far_and_how_to_resume(tmp_path: Path) 
     whole = _whole(tmp_path, target)
     record = tmp_path / "stopped"
     process = _started(tmp_path, *EXPERIMENT, "--target", target, "--out", str(record))
-    _wait_for_lines(process, record, 200)
+    _wait_for_lines(process, record, 100)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "b_malloc_tiny1" in out and "worse" in out
     assert f"swapstone compare --resume {record}" in err
     assert "Traceback" not in err
-    assert 200 <= _lines(record) < len(whole)
+    assert 100 <= _lines(record) < len(whole)
     assert "interrupted" in swapstone(tmp_path, "show", str(record)).stdout
     swapstone(tmp_path, "compare", "--resume", str(record))
     assert runs_of(record) == whole

@@ -1,7 +1,7 @@
 """From a variant and a workload to a program, addressed by the digest of everything that went into it."""
 
 from swapstone.build.allocators import allocator_tools, built_for
-from swapstone.build.crates import build_crate, crate_trouble, require_crate
+from swapstone.build.crates import build_crate, build_package, crate_trouble, require_crate
 from swapstone.build.layouts import environment_padding, wrapped
 from swapstone.build.native import (
     BASE_RECIPE,
@@ -38,6 +38,7 @@ __all__ = [
     "build_crate",
     "build_empty",
     "build_layouts",
+    "build_package",
     "build_packaged",
     "build_whole",
     "build_workload",

@@ -82,11 +82,21 @@ def build_crate(workload: Workload, tell: Callable[[str], None] = lambda _: None
         if shutil.which(command) is None:
             raise UnavailableError(f"There is no {command}.", f"Install it: sudo apt-get install {package}")
     package, _, feature = workload.crate.partition(":")
-    return _built(package, feature, tell)
+    return build_package(package, feature, tell)
 
 
 @functools.cache
-def _built(package: str, feature: str, tell: Callable[[str], None]) -> Built:
+def build_package(package: str, feature: str = "", tell: Callable[[str], None] = lambda _: None) -> Built:
+    """Build the program of a package of the workspace, or take it from the cache. All who need one share what cargo has compiled.
+
+    Args:
+        package: its name.
+        feature: what it is built with besides its defaults; ``count`` also makes every copy in C a call. Empty for none.
+        tell: called with a line for the user before something takes its time.
+
+    Raises:
+        UserError: it doesn't build; the message ends with what cargo said.
+    """
     sources = tree_digest(share_dir() / "crates")
     more = ("--features", feature) if feature else ()
     command = ("cargo", "build", "--release", "--locked", "--package", package, *more)
@@ -113,13 +123,20 @@ def tree_digest(folder: Path) -> str:
         folder: of the workspace.
     """
     digest = hashlib.sha256()
-    parts = sorted(entry for entry in folder.iterdir() if entry.name != "target" and not entry.name.startswith("."))
-    files = [path for entry in parts for path in ([entry] if entry.is_file() else sorted(entry.rglob("*")))]
-    for path in files:
-        if path.is_file():
-            content = hashlib.sha256(path.read_bytes()).hexdigest()
-            digest.update(f"{path.relative_to(folder)}\0{content}\n".encode())
+    for path in _sources(folder):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(folder)}\0{content}\n".encode())
     return digest.hexdigest()
+
+
+def _sources(folder: Path, depth: int = 0) -> list[Path]:
+    """Return the files under a workspace. A crate that stands outside the workspace has a ``target`` of its own."""
+    found = []
+    for entry in sorted(folder.iterdir()):
+        if (entry.name == "target" and depth < 2) or (entry.name.startswith(".") and depth == 0):
+            continue
+        found += _sources(entry, depth + 1) if entry.is_dir() else [entry] if entry.is_file() else []
+    return found
 
 
 def _build(home: Path, command: tuple[str, ...], package: str, flags: str, target: Path) -> None:

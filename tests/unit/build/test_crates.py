@@ -65,6 +65,8 @@ def test_every_source_and_its_place_decide_and_what_cargo_made_does_not(tmp_path
     first = crates.tree_digest(tmp_path)
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "made").write_text("c")
+    (tmp_path / "one" / "target").mkdir()  # of a crate that is built by itself
+    (tmp_path / "one" / "target" / "made").write_text("c")
     assert crates.tree_digest(tmp_path) == first
     (tmp_path / "one" / "src" / "lib.rs").write_text("B")
     second = crates.tree_digest(tmp_path)

@@ -1,0 +1,79 @@
+"""Serves the command line's tests: imports the program once, and runs each command in a fork of itself, in a process of its own.
+
+Started by `tests.e2e.cli` with the number of a socket. A request is JSON (arguments, environment, folder), and with it come the files
+that are to be standard output and standard error. The answers are the process's number and then its exit status.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from typing import NoReturn
+
+LATE = ("duckdb", "jinja2", "numpy.random")  # which the program imports when it needs them
+LONGEST_REQUEST_BYTES = 1 << 18
+
+
+def serve(channel: socket.socket) -> None:
+    """Answer requests until the other side has gone."""
+    from swapstone.cli.main import COMMANDS, main
+
+    for module, _ in COMMANDS.values():
+        importlib.import_module(f"swapstone.cli.{module}")
+    for module in LATE:
+        importlib.import_module(module)
+    gc.freeze()  # a fork that collects garbage would copy all of this
+    while True:
+        request, files, _, _ = socket.recv_fds(channel, LONGEST_REQUEST_BYTES, 2)
+        if not request:
+            return
+        child = os.fork()
+        if child == 0:
+            channel.close()
+            _become(json.loads(request), *files)
+            try:
+                main()
+            except SystemExit as end:
+                _end(end.code)
+            os.abort()  # the program always exits by itself
+        for file in files:
+            os.close(file)
+        channel.send(str(child).encode())
+        _, status = os.waitpid(child, 0)
+        channel.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _become(asked: dict[str, object], out: int, err: int) -> None:
+    """Take over what a process of its own would have been started with."""
+    for number, file in enumerate((out, err), start=1):
+        os.dup2(file, number)
+        os.close(file)
+    assert isinstance(asked["environment"], dict)
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    os.chdir(str(asked["folder"]))
+    assert isinstance(asked["arguments"], list)
+    sys.argv = ["swapstone", *asked["arguments"]]
+
+
+def _end(status: object) -> NoReturn:
+    """Wait for what an interpreter waits for, and leave out that it takes itself apart: that took longer than most commands."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    assert isinstance(status, int)
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    serve(socket.socket(fileno=int(sys.argv[1])))
+    os._exit(0)  # DuckDB's bindings complain of what was kept from the collector

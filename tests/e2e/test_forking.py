@@ -1,0 +1,44 @@
+"""The commands of most tests are forks of a process that has made the imports: they come out as if each had been started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import cli
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [(["list", "factors"], 0), (["compare", "libc=glibc"], 2), (["list", "factor"], 2), (["show", "last"], 2)],
+)
+def test_it_says_the_same_and_ends_the_same(tmp_path: Path, arguments: list[str], status: int) -> None:
+    asked = cli.environment(tmp_path)
+    started, forked = cli._started(tmp_path, arguments, asked), cli._forked(tmp_path, arguments, asked)
+    assert started.stdout or started.stderr
+    assert (forked.returncode, forked.stdout, forked.stderr) == (status, started.stdout, started.stderr)
+    assert started.returncode == status
+
+
+def test_it_has_the_environment_and_the_folder_of_its_request_and_of_no_other(tmp_path: Path) -> None:
+    (tmp_path / "here" / "there").mkdir(parents=True)
+    for folder, variable in ((tmp_path, "one"), (tmp_path / "here", "two")):
+        asked = {**cli.environment(tmp_path), "SWAPSTONE_RECORDS": variable}
+        said = cli._forked(
+            folder, ["compare", "libc=glibc,musl", "--only", "b_string_strlen", "--target", "fake:no.toml"], asked
+        )
+        assert (said.returncode, "no.toml" in said.stderr) == (2, True)
+        cli.fake(folder)
+        target = ["--target", "fake:fake.toml", "--blocks", "1"]
+        made = cli._forked(folder, ["compare", "libc=glibc,musl", "--only", "b_string_strlen", *target], asked)
+        assert made.returncode == 0, made.stderr
+        assert len(list((folder / variable).glob("*/seal.json"))) == 1
+
+
+def test_what_would_hide_behind_a_fork_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "_server", lambda: pytest.fail("it was forked"))
+    assert "--resume" in cli.swapstone(tmp_path, "compare", "--help").stdout
+    with pytest.raises(AssertionError, match="status 2"):  # there is no record: but it was started
+        cli.swapstone(tmp_path, "verify", "last")
+    cli.swapstone(tmp_path, "list", "suites", PYTHONHASHSEED="1")
