@@ -175,6 +175,7 @@ impl Stack for Kernel {
             many_instances: true,
             keep_alive: true,
             ipv6: fs::exists("/proc/net/if_inet6").unwrap_or(false),
+            segmentation_offload: false, // it has no `Device`; what the kernel's own can do is the kernel's business
         }
     }
 

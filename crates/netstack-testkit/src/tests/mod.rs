@@ -7,10 +7,12 @@ mod connect;
 mod data;
 mod datagrams;
 mod end;
+mod exhausted;
 mod hosts;
 mod limits;
 mod malformed;
 mod names;
+mod offload;
 mod scale;
 mod streams;
 
@@ -25,6 +27,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
         checksums::TESTS,
         malformed::TESTS,
         limits::TESTS,
+        exhausted::TESTS,
+        offload::TESTS,
         streams::TESTS,
         names::TESTS,
         scale::TESTS,
