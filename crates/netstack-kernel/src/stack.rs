@@ -131,6 +131,10 @@ impl Kernel {
         }
     }
 
+    fn peer_of(&self, id: SocketId, udp: bool) -> Option<SocketAddr> {
+        self.table.get(id).filter(|socket| socket.udp == udp)?.peer
+    }
+
     fn name_of(&self, id: SocketId, udp: bool) -> Option<SocketAddr> {
         let socket = self.table.get(id).filter(|socket| socket.udp == udp)?;
         let name = rustix::net::getsockname(socket.descriptor.as_ref()?).ok()?;
@@ -275,7 +279,7 @@ impl Stack for Kernel {
     }
 
     fn tcp_peer(&self, id: SocketId) -> Option<SocketAddr> {
-        self.table.get(id)?.peer
+        self.peer_of(id, false)
     }
 
     fn tcp_close(&mut self, id: SocketId) {
@@ -317,7 +321,7 @@ impl Stack for Kernel {
     }
 
     fn udp_peer(&self, id: SocketId) -> Option<SocketAddr> {
-        self.table.get(id)?.peer
+        self.peer_of(id, true)
     }
 
     fn udp_close(&mut self, id: SocketId) {

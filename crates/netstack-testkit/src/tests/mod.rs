@@ -15,6 +15,7 @@ mod names;
 mod offload;
 mod scale;
 mod streams;
+mod waiting;
 
 /// All tests, in the table's order.
 pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
@@ -29,6 +30,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
         limits::TESTS,
         exhausted::TESTS,
         offload::TESTS,
+        waiting::TESTS,
         streams::TESTS,
         names::TESTS,
         scale::TESTS,
