@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::error::Error;
 use core::net::SocketAddr;
 
-use netstack::error::AcceptError;
+use netstack::error::{AcceptError, Limit, ListenError, Resource};
 use netstack::{Net, SocketId, Stack, TcpSocket};
 
 /// Values by socket: found in constant time, and gone with their socket.
@@ -75,7 +75,7 @@ pub struct Listener<S: Stack> {
 }
 
 impl<S: Stack> Listener<S> {
-    /// Listen, with room for `backlog` connections that wait; those that are accepted get `nodelay`.
+    /// Listen, with room for `backlog` connections that wait, or as many as there can be; those that are accepted get `nodelay`.
     ///
     /// # Errors
     ///
@@ -89,7 +89,13 @@ impl<S: Stack> Listener<S> {
         let socket = net.tcp()?;
         socket.set_nonblocking(true);
         socket.bind(listen)?;
-        socket.listen(backlog)?;
+        match socket.listen(backlog) {
+            Err(ListenError::Limit(Limit {
+                of: Resource::Backlog,
+                most,
+            })) => socket.listen(most)?,
+            outcome => outcome?,
+        }
         Ok(Self {
             socket,
             nodelay,

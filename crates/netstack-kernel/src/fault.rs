@@ -28,12 +28,23 @@ fn ports() -> usize {
     }
 }
 
-/// A port that the user has no right to counts as in use.
-pub fn bind(error: Errno) -> BindError {
+/// Connections that the kernel lets wait at one listening socket.
+pub fn backlog() -> usize {
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn");
+    most.ok()
+        .and_then(|most| most.trim().parse().ok())
+        .unwrap_or(usize::MAX) // then the kernel decides by itself
+}
+
+/// A port that the user has no right to counts as in use. `port` is what was asked for, `sockets` is how many there are.
+pub fn bind(error: Errno, port: u16, sockets: Limit) -> BindError {
     match error {
         Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT => BindError::NotLocal,
         Errno::INVAL => BindError::NotNew,
         Errno::AGAIN => BindError::Limit(limit(Resource::Ports, ports())),
+        // Of any port that is free, so none is.
+        Errno::ADDRINUSE if port == 0 => BindError::Limit(limit(Resource::Ports, ports())),
+        Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => BindError::Limit(sockets),
         _ => BindError::InUse,
     }
 }

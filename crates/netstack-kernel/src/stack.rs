@@ -131,6 +131,10 @@ impl Kernel {
         }
     }
 
+    fn peer_of(&self, id: SocketId, udp: bool) -> Option<SocketAddr> {
+        self.table.get(id).filter(|socket| socket.udp == udp)?.peer
+    }
+
     fn name_of(&self, id: SocketId, udp: bool) -> Option<SocketAddr> {
         let socket = self.table.get(id).filter(|socket| socket.udp == udp)?;
         let name = rustix::net::getsockname(socket.descriptor.as_ref()?).ok()?;
@@ -175,6 +179,7 @@ impl Stack for Kernel {
             many_instances: true,
             keep_alive: true,
             ipv6: fs::exists("/proc/net/if_inet6").unwrap_or(false),
+            segmentation_offload: false, // it has no `Device`; what the kernel's own can do is the kernel's business
         }
     }
 
@@ -274,7 +279,7 @@ impl Stack for Kernel {
     }
 
     fn tcp_peer(&self, id: SocketId) -> Option<SocketAddr> {
-        self.table.get(id)?.peer
+        self.peer_of(id, false)
     }
 
     fn tcp_close(&mut self, id: SocketId) {
@@ -316,7 +321,7 @@ impl Stack for Kernel {
     }
 
     fn udp_peer(&self, id: SocketId) -> Option<SocketAddr> {
-        self.table.get(id)?.peer
+        self.peer_of(id, true)
     }
 
     fn udp_close(&mut self, id: SocketId) {

@@ -42,16 +42,18 @@ impl Kernel {
         if socket.phase != Phase::New || socket.descriptor.is_some() {
             return Err(BindError::NotNew);
         }
-        self.make(id, address.is_ipv6()).map_err(fault::bind)?;
+        let limit = self.as_many_as_there_are();
+        let fault = |error| fault::bind(error, address.port(), limit);
+        self.make(id, address.is_ipv6()).map_err(fault)?;
         let socket = of(&mut self.table, id, false).ok_or(BindError::NotNew)?;
         let descriptor = socket.descriptor.as_ref().ok_or(BindError::NotNew)?;
         if address.is_ipv6() {
             let only = !address::is_everything(&address);
-            sockopt::set_ipv6_v6only(descriptor, only).map_err(fault::bind)?;
+            sockopt::set_ipv6_v6only(descriptor, only).map_err(fault)?;
         }
         if let Err(error) = rustix::net::bind(descriptor, &address) {
             socket.descriptor = None; // it may be bound to something else
-            return Err(fault::bind(error));
+            return Err(fault(error));
         }
         Ok(())
     }
@@ -62,6 +64,12 @@ impl Kernel {
             return Err(ListenError::NotNew);
         }
         let descriptor = socket.descriptor.as_ref().ok_or(ListenError::NotBound)?;
+        // The kernel would cut it down and say nothing.
+        let most = fault::backlog();
+        if backlog > most {
+            let of = Resource::Backlog;
+            return Err(ListenError::Limit(Limit { of, most }));
+        }
         let backlog = i32::try_from(backlog.max(1)).unwrap_or(i32::MAX);
         rustix::net::listen(descriptor, backlog).map_err(fault::listen)?;
         socket.phase = Phase::Listening;
@@ -131,7 +139,8 @@ impl Kernel {
             Phase::Failed(error) => return Err(error),
             Phase::Connected | Phase::Listening => return Err(ConnectError::NotNew),
         };
-        if first && socket.descriptor.is_none() {
+        let unbound = socket.descriptor.is_none();
+        if first && unbound {
             self.make(id, peer.is_ipv6())
                 .map_err(|error| fault::connect(error, sockets))?;
         }
@@ -146,6 +155,13 @@ impl Kernel {
             Ok(()) | Err(Errno::ISCONN) => Ok(()),
             Err(error) => Err(fault::connect(error, sockets)),
         };
+        if let (true, Err(ConnectError::Limit(_))) = (first, outcome) {
+            // Nothing has begun: it can be tried again when there is room.
+            if unbound {
+                socket.descriptor = None;
+            }
+            return outcome;
+        }
         socket.phase = match outcome {
             Ok(()) => Phase::Connected,
             Err(ConnectError::WouldBlock) => Phase::Connecting(peer),

@@ -16,16 +16,16 @@ impl Kernel {
         if socket.descriptor.is_some() {
             return Err(BindError::NotNew);
         }
-        let descriptor = self
-            .create(true, address.is_ipv6())
-            .map_err(|_| BindError::Limit(self.datagram_limit()))?;
+        let limit = self.datagram_limit();
+        let fault = |error| fault::bind(error, address.port(), limit);
+        let descriptor = self.create(true, address.is_ipv6()).map_err(fault)?;
         if address.is_ipv6() {
             let only = !address::is_everything(&address);
-            sockopt::set_ipv6_v6only(&descriptor, only).map_err(fault::bind)?;
+            sockopt::set_ipv6_v6only(&descriptor, only).map_err(fault)?;
         }
-        rustix::net::bind(&descriptor, &address).map_err(fault::bind)?;
+        rustix::net::bind(&descriptor, &address).map_err(fault)?;
         self.watch(id, &descriptor)
-            .map_err(|_| BindError::Limit(self.datagram_limit()))?;
+            .map_err(|_| BindError::Limit(limit))?;
         if let Some(socket) = of(&mut self.table, id, true) {
             socket.descriptor = Some(descriptor);
             socket.ipv6 = address.is_ipv6();
@@ -57,16 +57,18 @@ impl Kernel {
         if let Some(peer) = peer {
             self.have_port(id, peer)?;
         }
+        let limit = self.datagram_limit();
         let socket = of(&mut self.table, id, true).ok_or(BindError::NotNew)?;
+        let fault = |error| fault::bind(error, 0, limit);
         let Some(descriptor) = &socket.descriptor else {
             return Ok(()); // it hears from nobody, so from nobody in particular
         };
         match peer {
             Some(peer) => {
                 rustix::net::connect(descriptor, &address::mapped(peer, socket.ipv6))
-                    .map_err(fault::bind)?;
+                    .map_err(fault)?;
             }
-            None => rustix::net::connect_unspec(descriptor).map_err(fault::bind)?,
+            None => rustix::net::connect_unspec(descriptor).map_err(fault)?,
         }
         socket.peer = peer;
         Ok(())

@@ -325,6 +325,7 @@ impl<D: Device> Stack for Lwip<D> {
             many_instances: false,
             keep_alive: true,
             ipv6: true,
+            segmentation_offload: true,
         }
     }
 

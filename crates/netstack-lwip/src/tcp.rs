@@ -150,6 +150,12 @@ impl<D: Device> Lwip<D> {
             return Err(ListenError::NotNew);
         }
         let local = socket.local.ok_or(ListenError::NotBound)?;
+        if backlog > self.limits.tcp_sockets {
+            return Err(ListenError::Limit(Limit {
+                of: Resource::Backlog,
+                most: self.limits.tcp_sockets,
+            }));
+        }
         if !self.active().listen(id.index, local, backlog.max(1)) {
             return Err(ListenError::Limit(self.no_memory()));
         }

@@ -31,6 +31,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     many_instances: true,
     keep_alive: true,
     ipv6: true,
+    segmentation_offload: true,
 };
 
 impl<D: Device> Stack for Smoltcp<D> {

@@ -77,6 +77,11 @@ impl<D: Device> Smoltcp<D> {
                 bound: Some(bound),
                 ..
             } => {
+                let most = self.limits.tcp_sockets;
+                if backlog > most {
+                    let of = Resource::Backlog;
+                    return Err(ListenError::Limit(Limit { of, most }));
+                }
                 let listener = Listener {
                     local,
                     backlog: backlog.max(1),

@@ -448,6 +448,30 @@ mod unit {
     }
 
     #[test]
+    fn the_documents_table_names_tests_that_exist() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/netstack-tests.md");
+        let Ok(text) = std::fs::read_to_string(path) else {
+            eprintln!("skipped: the document is not here");
+            return;
+        };
+        let mut named = 0;
+        for row in text.lines().filter(|line| line.starts_with('|')) {
+            let last = row.trim_end_matches(" |").rsplit("| ").next();
+            let name = last.unwrap_or_default().trim_matches('`');
+            if let Some(area) = name.strip_suffix('*') {
+                let of = tests::all().filter(|test| test.name.starts_with(area));
+                assert!(area.ends_with(':') && of.count() > 0, "no area {area}");
+            } else if name.contains(": ") && !name.starts_with("limits.rs") {
+                assert!(tests::named(name).is_some(), "no test {name}");
+            } else {
+                continue;
+            }
+            named += 1;
+        }
+        assert!(named > 50, "{named} names were found");
+    }
+
+    #[test]
     fn text_is_quoted() {
         assert_eq!(quoted("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
     }

@@ -10,7 +10,7 @@ use netstack_link::{Actor, Link, Options, Path};
 
 use crate::backend::{self, PEER};
 use crate::context::{Context, Family};
-use crate::watched::{Watched, WatchedPort};
+use crate::watched::{Seen, Watched, WatchedPort};
 use crate::world::{PEER_MAC, PEER_V4, PEER_V6, SUBJECT_MAC, SUBJECT_V4, SUBJECT_V6};
 
 /// Two stacks on a link. Whoever a program blocks on, the other side's program goes on as an [`Actor`].
@@ -22,6 +22,8 @@ pub struct Pair {
     pub subject: Net<Watched>,
     /// The other, on port 1.
     pub other: Net<Watched>,
+    /// What the device of the stack under test has seen.
+    pub seen: Rc<RefCell<Seen>>,
     family: Family,
 }
 
@@ -33,15 +35,21 @@ impl Context {
 
     /// As [`Context::pair`], with a configuration of the stack under test; the other gets the same limits.
     pub fn pair_with(&self, config: &Config, path: Path) -> Pair {
+        self.pair_on(config, path, Options::default())
+    }
+
+    /// As [`Context::pair_with`], on a link with these options but for its seed and room.
+    pub fn pair_on(&self, config: &Config, path: Path, options: Options) -> Pair {
         let Some(peer) = backend::named(PEER) else {
             self.unavailable("there is no stack to play the peer");
         };
         let link = Link::new(Options {
             seed: u64::from(self.seed),
-            frames: 65_536,
-            ..Options::default()
+            frames: if options.segments > 0 { 4096 } else { 65_536 },
+            ..options
         });
         let here = WatchedPort::new(link.port(SUBJECT_MAC));
+        let seen = here.seen();
         let there = WatchedPort::new(link.port(PEER_MAC));
         let addresses = [Cidr::new(PEER_V4.into(), 24), Cidr::new(PEER_V6.into(), 64)];
         let mut others = Config::new(&addresses, [self.seed.wrapping_add(100); 32]);
@@ -54,6 +62,7 @@ impl Context {
             subject: Net::new(Watched::new(subject, true), link.time(0)),
             other: Net::new(Watched::new(other, false), link.time(1)),
             link,
+            seen,
             family: self.family,
         };
         pair.link.attach(0, pair.subject.clone());

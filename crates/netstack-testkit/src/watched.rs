@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 use std::rc::Rc;
 
-use netstack::device::{Device, DeviceLimits, Frame, Full, Outgoing};
+use netstack::device::{Device, DeviceLimits, Frame, Full, Outgoing, Segmentation};
 use netstack::error::{
     AcceptError, BindError, ConnectError, ListenError, OpenError, RecvError, SendError,
     SocketError, UdpRecvError, UdpSendError,
@@ -32,8 +32,10 @@ pub struct Seen {
     pub sent_from_shared: usize,
     /// Frames that left with a partial checksum.
     pub partial: usize,
-    /// Frames that left to be cut by others.
-    pub segmented: usize,
+    /// Frames that left to be cut by others: how, and how many bytes each had.
+    pub segmented: Vec<(Segmentation, usize)>,
+    /// The largest of the frames that left as they were, in bytes.
+    pub largest: usize,
 }
 
 impl Seen {
@@ -62,7 +64,8 @@ impl WatchedPort {
             shared: 0..0,
             sent_from_shared: 0,
             partial: 0,
-            segmented: 0,
+            segmented: Vec::new(),
+            largest: 0,
         };
         Self {
             port,
@@ -101,7 +104,13 @@ impl Device for WatchedPort {
             }
         }
         seen.partial += usize::from(frame.partial.is_some());
-        seen.segmented += usize::from(frame.segmentation.is_some());
+        match frame.segmentation {
+            Some(how) => {
+                let _outside = memory::enter(false);
+                seen.segmented.push((how, frame.len()));
+            }
+            None => seen.largest = seen.largest.max(frame.len()),
+        }
         Ok(())
     }
 

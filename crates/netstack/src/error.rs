@@ -35,7 +35,7 @@ impl fmt::Display for Limit {
             Resource::UdpSockets => ("UDP sockets", "Limits::udp_sockets"),
             Resource::Backlog => (
                 "connections that wait to be accepted",
-                "the backlog given to listen",
+                "the stack's own, Limits::tcp_sockets or the kernel's somaxconn",
             ),
             Resource::Ports => ("local ports to this peer", "the range 49152 to 65535"),
             Resource::PacketMemory => ("bytes of packet memory", "Limits::packet_memory"),

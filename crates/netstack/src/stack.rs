@@ -115,6 +115,8 @@ pub struct Capabilities {
     pub keep_alive: bool,
     /// IPv6.
     pub ipv6: bool,
+    /// Whether it leaves TCP segments larger than the MTU to a device that cuts them up ([`crate::device::DeviceLimits::segments`]).
+    pub segmentation_offload: bool,
 }
 
 /// One socket of a stack. It is never used again for another socket.
@@ -265,11 +267,12 @@ pub trait Stack {
 
     /// Wait for connections: up to `backlog` of them are completed before they are accepted (at least one).
     ///
-    /// A connection that there is no room for is not refused: its SYN is dropped, and the peer tries again.
+    /// A connection that there is no room for is not refused: its SYN is dropped, which [`Statistics::no_room`] counts, and the peer
+    /// tries again.
     ///
     /// # Errors
     ///
-    /// The socket has no port, is not new, or the port is taken.
+    /// The socket has no port, is not new, the port is taken, or more are to wait than there can be.
     fn tcp_listen(&mut self, id: SocketId, backlog: usize) -> Result<(), ListenError>;
 
     /// Take the connection that has waited longest, and its peer's address.

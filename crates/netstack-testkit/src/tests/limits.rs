@@ -118,7 +118,7 @@ fn no_socket_for_syn(context: &Context) {
     let mut config = context.config();
     config.limits.tcp_sockets = 2;
     let mut world = context.world_with(&config, Options::default());
-    let listener = world.listen(80, 4);
+    let listener = world.listen(80, 2);
     let (mut first, socket) = world.connect(&listener, 5000);
     let mut conn = Conn::new(5001, 80);
     let again = conn.clone();

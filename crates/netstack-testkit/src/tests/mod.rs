@@ -7,12 +7,15 @@ mod connect;
 mod data;
 mod datagrams;
 mod end;
+mod exhausted;
 mod hosts;
 mod limits;
 mod malformed;
 mod names;
+mod offload;
 mod scale;
 mod streams;
+mod waiting;
 
 /// All tests, in the table's order.
 pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
@@ -25,6 +28,9 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
         checksums::TESTS,
         malformed::TESTS,
         limits::TESTS,
+        exhausted::TESTS,
+        offload::TESTS,
+        waiting::TESTS,
         streams::TESTS,
         names::TESTS,
         scale::TESTS,

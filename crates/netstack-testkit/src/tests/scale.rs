@@ -135,7 +135,8 @@ fn scene(context: &Context, sockets: usize, clients: usize) -> Scene {
     let stack = (context.backend.make)(device, &config);
     let stack = stack.unwrap_or_else(|reason| context.unavailable(&reason));
     let net = Net::new(Watched::new(stack, true), link.time(0));
-    let server = Server::new(&net, (SUBJECT_V4, 80).into(), 1024, Four::default);
+    let backlog = sockets.min(1024);
+    let server = Server::new(&net, (SUBJECT_V4, 80).into(), backlog, Four::default);
     let served = server.served();
     link.attach(0, server);
     Scene {

@@ -66,7 +66,7 @@ fn bad() -> Path {
     }
 }
 
-fn connect(pair: &Pair, port: u16) -> TcpSocket<Watched> {
+pub(super) fn connect(pair: &Pair, port: u16) -> TcpSocket<Watched> {
     let socket = pair.subject.tcp().unwrap();
     socket.set_timeout(Some(Duration::from_secs(600)));
     socket.connect(pair.at_other(port)).unwrap();
@@ -74,7 +74,7 @@ fn connect(pair: &Pair, port: u16) -> TcpSocket<Watched> {
 }
 
 /// Send all and read it back, a little of each at a time; return what came.
-fn round_trip(socket: &TcpSocket<Watched>, all: &[u8], ahead: usize) -> Vec<u8> {
+pub(super) fn round_trip(socket: &TcpSocket<Watched>, all: &[u8], ahead: usize) -> Vec<u8> {
     let mut got = Vec::new();
     let mut sent = 0;
     while got.len() < all.len() {
