@@ -135,16 +135,17 @@ fn a_wait_ends_in_time() {
     let net = net();
     let [listener, client, _serving] = trio(&net);
     let (udp, _) = bound(&net);
-    let short = Some(Duration::from_millis(30));
-    (listener.set_timeout(short), client.set_timeout(short));
-    udp.set_timeout(short);
+    let short = Duration::from_millis(30);
+    listener.set_timeout(Some(short));
+    client.set_timeout(Some(short));
+    udp.set_timeout(Some(short));
     let begun = net.now();
     assert_eq!(listener.accept().unwrap_err(), AcceptError::TimedOut);
     assert_eq!(client.recv(&mut [0; 4]), Err(RecvError::TimedOut));
     assert_eq!(client.peek(&mut [0; 4]), Err(RecvError::TimedOut));
     assert_eq!(udp.recv_from(&mut [0; 4]), Err(UdpRecvError::TimedOut));
     assert_eq!(udp.peek_from(&mut [0; 4]), Err(UdpRecvError::TimedOut));
-    assert!(net.now() - begun >= 5 * short.unwrap());
+    assert!(net.now() - begun >= 5 * short);
     listener.set_nonblocking(true);
     assert_eq!(listener.accept().unwrap_err(), AcceptError::WouldBlock);
 }
