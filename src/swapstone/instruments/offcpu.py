@@ -35,6 +35,7 @@ _PEACEFUL = (
     "sem_wait",
     "barrier",
     "futex_abstimed_wait",  # glibc's innermost function of all these, where no caller was taken
+    "__syscall_cp_asm",  # musl's, as they can be cancelled; its mutexes and rwlocks wait with cancellation off, elsewhere
 )
 TAKEN = Frame(symbol="processor taken", object=KERNEL)
 """The innermost frame of a thread that could have gone on: it shows what it was at, as off-CPU graphs of other tools do."""
@@ -67,7 +68,8 @@ def contends(stack: tuple[Frame, ...], *, main_of_several: bool) -> bool:
     """Say whether a thread that left its processor with this stack waits for a lock that another thread holds.
 
     A futex is what locks wait on, but joins, conditions and semaphores too: where the caller has no name (musl's code has no unwind
-    tables), a process's first thread is taken to wait for its others, and any other thread for a lock.
+    tables) and the innermost function doesn't tell, a process's first thread is taken to wait for its others, and any other thread for
+    a lock.
 
     Args:
         stack: the outermost frame first.

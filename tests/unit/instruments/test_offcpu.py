@@ -43,6 +43,10 @@ FUTEX = ("do_syscall_64[k]", "__x64_sys_futex[k]", "schedule[k]")
         (("pthread_rwlock_wrlock", "__futex_abstimed_wait_common", *FUTEX), True, True),
         (FUTEX, True, False),  # a main thread that has others, and code without a name: it waits for them
         (FUTEX, False, True),
+        # musl's innermost functions: of what can be cancelled (a pool that waits for work), and of a mutex
+        (("__syscall_cp_asm", *FUTEX), False, False),
+        (("__syscall_cp_c", *FUTEX), False, True),
+        (("__lock", *FUTEX), True, True),
         (("munmap", "__x64_sys_munmap[k]", "rwsem_down_write_slowpath[k]"), True, True),
         (("nanosleep", "__x64_sys_clock_nanosleep[k]", "schedule[k]"), False, False),
     ],
