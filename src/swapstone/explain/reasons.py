@@ -321,7 +321,7 @@ def _mapping(seen: Seen, pair: _Pair) -> str:
         return ""
     faults = [value(variant, "faults", "minor faults") for variant in (slow, fast)]
     return (
-        f"The counts fit an allocator that maps and unmaps each buffer of 131072 bytes or more: {amount(large)} such buffers, "
+        f"The counts fit an allocator that maps and unmaps each buffer of 131072 bytes or more: {amount(large)} of them, "
         f"{amount(maps)} mmap, {amount(unmaps)} munmap and {amount(faults[0])} page faults in an operation with {short(slow)}, "
         f"against {amount(others)} mmap and {amount(faults[1])} page faults with {short(fast)}."
     )
