@@ -22,7 +22,7 @@ stack for each switch takes more of a small machine than the server does, and it
 _EVENT = "context-switches"
 _NOTE = (
     "time off the processor includes the wait for one after the wake-up; a moment is divided among the threads that run, are ready, or"
-    " wait for a lock that another holds; other waits count only while no thread does any of these"
+    " wait for a lock that another holds; while no thread does any of these it goes to the wait that ends first"
 )
 _LOCK_CALLS = ("futex", "futex_wait", "futex_waitv", "futex_lock_pi")
 _PEACEFUL = (
@@ -108,6 +108,7 @@ class Timeline:
         self._amounts = {"run": 0.0, "ready": 0.0}
         self._most = 0
         self._cpu_ns = 0.0
+        self._idle_ns = 0.0
         self.waits = Adder()
         self.off = Adder()
 
@@ -119,6 +120,7 @@ class Timeline:
                 self._divide(self._recording.windows.overlap_ns(before, event.time_ns))
             before = event.time_ns
             self._take(event)
+        self._charge_idle([thread for thread in self._threads.values() if thread.doing == "wait"])
         return Passing(
             wall_ns=float(self._recording.windows.total_ns),
             running_ns=self._amounts["run"],
@@ -134,15 +136,27 @@ class Timeline:
         self._cpu_ns += length_ns * sum(thread.doing == "run" for thread in self._threads.values())
         working = [thread for thread in self._threads.values() if thread.counts]
         self._most = max(self._most, len(working))
-        working = working or list(self._threads.values())
+        if not working:
+            self._idle_ns += length_ns
         for thread in working:
             if thread.doing == "wait":
-                self.waits.add(thread.stack, length_ns / len(working))
-                self.off.add(thread.stack, length_ns / len(working))
+                self._charge(thread, length_ns / len(working))
             else:
                 self._amounts[thread.doing] += length_ns / len(working)
                 if thread.doing == "ready":
                     self.off.add((*thread.stack, TAKEN), length_ns / len(working))
+
+    def _charge(self, thread: _Thread, length_ns: float) -> None:
+        self.waits.add(thread.stack, length_ns)
+        self.off.add(thread.stack, length_ns)
+
+    def _charge_idle(self, threads: list[_Thread]) -> None:
+        """Charge the time in which nobody had work: to the thread that ended it, or to all alike where none has."""
+        if not threads or not self._idle_ns:
+            return
+        for thread in threads:
+            self._charge(thread, self._idle_ns / len(threads))
+        self._idle_ns = 0.0
 
     def _take(self, event: Event) -> None:
         if event.tid == self._recording.windows.pid or event.tid <= 0:
@@ -154,6 +168,8 @@ class Timeline:
         elif event.what.startswith(_EVENT):
             self._leaving[event.tid] = self._namer.stack(event)
         elif event.what == "in":
+            if event.tid in self._threads and self._threads[event.tid].doing == "wait":
+                self._charge_idle([self._threads[event.tid]])
             self._threads[event.tid] = _Thread(event.pid, "run")
         elif event.what == "taken":
             self._threads[event.tid] = _Thread(event.pid, "ready", self._leaving.pop(event.tid, ()))

@@ -123,6 +123,24 @@ def test_a_thread_that_only_waits_for_others_takes_no_share() -> None:
     assert (found.running_ns, found.waits.stacks[0].weight) == (10 + 890 + 49, 50)
 
 
+def test_an_idle_moment_goes_to_the_wait_that_ends_it_and_none_to_a_pool_that_sleeps_on() -> None:
+    found = _passing(
+        _at(1, "exec"),
+        _at(1, "fork", 2),
+        _at(1, "in", 2),
+        _at(11, "context-switches", 2, "__x64_sys_clock_nanosleep[k]", "schedule[k]"),
+        _at(11, "out", 2),
+        _at(101, "context-switches", 1, "__x64_sys_epoll_wait[k]", "schedule[k]"),
+        _at(101, "out", 1),
+        _at(501, "in", 1),
+        _at(801, "context-switches", 1, "__x64_sys_read[k]", "schedule[k]"),
+        _at(801, "out", 1),
+        _at(1000, "exit", 3),  # the recording ends while both wait: alike to both
+    )
+    weights = {found.waits.frames[one.frames[-2]].symbol: one.weight for one in found.waits.stacks}
+    assert weights == {"__x64_sys_epoll_wait": 400, "__x64_sys_read": 99.5, "__x64_sys_clock_nanosleep": 99.5}
+
+
 def test_the_graph_shows_what_a_thread_was_at_when_its_processor_was_taken() -> None:
     timeline = _timeline(
         _at(1, "exec"),

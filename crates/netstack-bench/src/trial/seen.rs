@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::error::Error;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde_json::Value;
@@ -18,7 +19,12 @@ pub fn of(process: u32) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
     let (mut taps, mut sockets) = (Vec::new(), HashSet::new());
     for entry in fs::read_dir(Path::new(&folder).join("fd")).map_err(failed)? {
         let entry = entry?;
-        let target = fs::read_link(entry.path()).map_err(failed)?;
+        let target = match fs::read_link(entry.path()) {
+            Ok(target) => target,
+            // Closed meanwhile, as connections are: neither a TAP nor a listening socket, which stay.
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(failed(error).into()),
+        };
         let target = target.to_string_lossy();
         if target == "/dev/net/tun" {
             let number = entry.file_name();
