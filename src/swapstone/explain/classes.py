@@ -69,6 +69,9 @@ class Classes:
         """
         kernel = [frame for frame in stack if frame.object == KERNEL]
         found = self._of_kernel(kernel)
+        if found and found[0][0] == SYSTEM_CALLS and any(name == FAULTS for name, _ in found):
+            # The kernel touches a caller's page that is not there: the call only happens to be the first to touch it.
+            return FAULTS, f"in {found[0][1]}"
         if found:
             return self._named(found[0], stack)
         if kernel:
