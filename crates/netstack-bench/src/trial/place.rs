@@ -220,12 +220,15 @@ fn pin(cpu: Option<usize>) -> nix::Result<()> {
 }
 
 /// Have the kernel learn the server's link address, so that no datagram of the measurement waits for it.
+///
+/// One datagram is sent: the kernel asks three times, a second apart, and hands over all that waited, which the server would answer
+/// one by one. The server's counts have begun by then.
 fn acquaint() -> Result<(), Box<dyn Error>> {
     let socket = UdpSocket::bind((CLIENT, 0))?;
     let end = Instant::now() + Duration::from_secs(5);
+    // Port 9 discards; nobody is there, and an error that comes back is as good.
+    socket.send_to(&[0], (SERVER, 9))?;
     while Instant::now() < end {
-        // Port 9 discards; nobody is there, and an error that comes back is as good.
-        let _ = socket.send_to(&[0], (SERVER, 9));
         std::thread::sleep(Duration::from_millis(5));
         let table = std::fs::read_to_string("/proc/thread-self/net/arp")?;
         let known = |line: &str| {
