@@ -113,7 +113,30 @@ def read(data: Path) -> list[Event]:
         events = list(script.events(process.stdout))
     if process.returncode != 0:
         raise UserError(f"perf script ended with status {process.returncode}.")
-    return sorted(events, key=lambda event: event.time_ns)
+    return once(sorted(events, key=lambda event: event.time_ns))
+
+
+def once(events: Sequence[Event]) -> list[Event]:
+    """Drop records that are there twice.
+
+    Of a long recording perf now and then gives a few records a second time (of 300,000, up to 22 were seen), the same to the ns.
+    A thread does nothing twice in one ns.
+
+    Args:
+        events: ascending by time.
+
+    Returns:
+        Each of them once, in the same order.
+    """
+    kept: list[Event] = []
+    now: set[Event] = set()
+    for event in events:
+        if kept and event.time_ns != kept[-1].time_ns:
+            now.clear()
+        if event not in now or event.what == "lost":
+            kept.append(event)
+        now.add(event)
+    return kept
 
 
 def lost_note(recording: Recording, of: Iterable[str]) -> tuple[str, ...]:

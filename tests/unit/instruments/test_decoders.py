@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swapstone.instruments.instructions import tally
+from swapstone.instruments.perf import once
 from swapstone.instruments.region import Windows, passes, windows
 from swapstone.instruments.script import Event, Mapped, events, mapped
 from swapstone.instruments.subject import Region
@@ -55,6 +56,13 @@ def test_a_script_is_decoded() -> None:
 
 def _event(what: str, time_ns: int, pid: int = 7, trace: str = "") -> Event:
     return Event(what, "prog", pid, pid, time_ns, trace)
+
+
+def test_what_perf_gives_twice_is_there_once() -> None:
+    call, other = _event("a", 5, trace="NR 110"), _event("a", 5, pid=8, trace="NR 110")
+    later, lost = _event("a", 6, trace="NR 110"), _event("lost", 6, trace="3")
+    assert once([call, other, call, other, later, lost, later, lost]) == [call, other, later, lost, lost]
+    assert once([]) == []
 
 
 def test_passes_are_between_the_second_and_the_third_mark_of_each_process() -> None:
