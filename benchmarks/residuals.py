@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
     """Measure and print; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("causes", nargs="*", metavar="CAUSE", help=f"which: {', '.join(PLANTED)}; all if left out")
-    parser.add_argument("--blocks", type=int, default=12, help="of each record (default: %(default)s)")
+    parser.add_argument("--blocks", type=int, default=24, help="of each record (default: %(default)s)")
     parser.add_argument("--limit", type=float, default=LIMIT, help="for the residual's share (default: %(default)s)")
     asked = parser.parse_args(arguments)
     if wrong := [cause for cause in asked.causes if cause not in PLANTED]:

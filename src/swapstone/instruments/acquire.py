@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -36,6 +37,12 @@ INSTRUMENTS: dict[str, Measure] = {
 
 REFERENCE = "reference"
 """Runs without any instrument."""
+
+FEWEST, MOST = 8, 24
+"""How many of those there are of each variant."""
+
+ENOUGH_S = 16.0
+"""More than the fewest are made as long as all take no longer than this."""
 
 _COUNTERS = {
     "minflt": "minor faults",
@@ -81,7 +88,6 @@ def acquire(
     pair: Sequence[Asked],
     tell: Callable[[str], None],
     *,
-    references: int = 8,
     only: Sequence[str] = tuple(INSTRUMENTS),
 ) -> Seen:
     """Run both variants under all instruments.
@@ -92,9 +98,10 @@ def acquire(
         ledger_metric: the time that will be split.
         pair: baseline, then candidate.
         tell: called with a line before each step.
-        references: how many runs of each without an instrument, the two taking turns; half of them before the instruments, half after,
-            so that a machine that changes meanwhile doesn't favour either.
         only: names of the instruments to use.
+
+    Both run without an instrument, too, taking turns: half of the runs before the instruments, half after, so that a machine that
+    changes meanwhile doesn't favour either. Short ones run more often.
 
     Returns:
         What was seen. An instrument that can't be used, or fails on one of the two, is among `Seen.missing`.
@@ -103,8 +110,10 @@ def acquire(
         UserError: a variant can't be run at all.
     """
     runs: list[list[Plain]] = [[], []]
-    before = range((references + 1) // 2)
-    _run_plain(pair, runs, before, references, tell)
+    start = time.monotonic()
+    _run_plain(pair, runs, range(FEWEST // 2), FEWEST, tell)
+    references = references_for((time.monotonic() - start) / (FEWEST // 2))
+    _run_plain(pair, runs, range(FEWEST // 2, references // 2), references, tell)
     medians = [_medians(each) for each in runs]
     found: list[Instrumented] = []
     missing: list[Missing] = []
@@ -119,7 +128,7 @@ def acquire(
             missing.append(Missing(instrument=name, reason=error.message, mend=error.hint))
         except UserError as error:
             missing.append(Missing(instrument=name, reason=f"it failed: {error.message}", mend=error.hint))
-    _run_plain(pair, runs, range(len(before), references), references, tell)
+    _run_plain(pair, runs, range(references // 2, references), references, tell)
     medians = [_medians(each) for each in runs]
     found = [*(_counters(asked, known) for asked, known in zip(pair, medians, strict=True)), *found]
     sides = [
@@ -141,6 +150,15 @@ def acquire(
         runs=tuple(found),
         missing=tuple(missing),
     )
+
+
+def references_for(seconds: float) -> int:
+    """Return how many runs without an instrument each variant gets: an even number.
+
+    Args:
+        seconds: what one of both takes together.
+    """
+    return max(FEWEST, min(MOST, 2 * int(ENOUGH_S / seconds / 2)))
 
 
 def _run_plain(

@@ -1,0 +1,12 @@
+"""Running both variants of a row without and with instruments."""
+
+from __future__ import annotations
+
+import pytest
+
+from swapstone.instruments.acquire import ENOUGH_S, FEWEST, MOST, references_for
+
+
+@pytest.mark.parametrize(("seconds", "runs"), [(1e-4, MOST), (ENOUGH_S / 11, 10), (1.0, 16), (30.0, FEWEST)])
+def test_short_runs_are_made_more_often(seconds: float, runs: int) -> None:
+    assert references_for(seconds) == runs
