@@ -17,15 +17,17 @@ from pathlib import Path
 from swapstone.instruments import able
 from swapstone.instruments.base import Known, operations_in, result
 from swapstone.instruments.namer import UNKNOWN, Namer
-from swapstone.instruments.perf import Recording, lost_note, need, record
+from swapstone.instruments.perf import Recording, TooLargeError, lost_note, need, record
 from swapstone.instruments.script import Event, mapped
 from swapstone.instruments.stacks import Adder
 from swapstone.instruments.subject import Subject
 from swapstone.instruments.symbols import Table
-from swapstone.model import Amount, Frame, Instrumented, UnavailableError
+from swapstone.model import Amount, Frame, Instrumented, UnavailableError, UserError
 
 NAME = "allocations"
 WORK_NS = 0.1e9
+MOST_BYTES, LIMIT_BYTES = 64 << 20, 1 << 30
+"""What perf may write before fewer passes are made, and then at most: some 500,000 calls, which take 10 s to read, and 16 times that."""
 _ARGUMENTS = {"x86_64": ("%di", "%si", "%dx", "+0(%sp)"), "aarch64": ("%x0", "%x1", "%x2", "%x30")}
 """Where a processor's calling convention puts the first three arguments, and where the caller is found at a function's entry."""
 
@@ -137,8 +139,23 @@ def measure(subject: Subject, known: Known) -> Instrumented:
     chosen = probes(subject, known, namer)
     group = f"swapstone_{os.getpid()}"
     before = (*wrapper, "sh", "-c", _SCRIPT, group, "\n".join(probe.definition(group, registers) for probe in chosen))
-    options = [part for probe in chosen for part in ("-e", f"{group}:{probe.event}")]
-    recording = record(subject, (*options, "-m", "16384"), known.folder, tracepoints=True, before=before)
+    events = [part for probe in chosen for part in ("-e", f"{group}:{probe.event}")]
+
+    def recorded(one: Subject, most_bytes: int) -> Recording:
+        options = (*events, "-m", "16384")
+        return record(one, options, known.folder, tracepoints=True, before=before, most_bytes=most_bytes)
+
+    try:
+        recording = recorded(subject, MOST_BYTES)
+    except TooLargeError as error:
+        # Some programs do little else than what is watched. One pass is enough to count; a program without passes is whole.
+        subject = known.passes_for(subject, WORK_NS / error.times / 2)
+        try:
+            recording = recorded(subject, LIMIT_BYTES)
+        except TooLargeError as again:
+            raise UserError(
+                f"so many of its calls are watched that perf wrote {again.times * LIMIT_BYTES / 2**30:.1f} GiB"
+            ) from again
     by_event = {f"{group}:{probe.event}": probe for probe in chosen}
     return _counted(subject, known, namer, recording, by_event)
 

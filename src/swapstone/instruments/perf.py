@@ -19,6 +19,18 @@ _DATA = "perf.data"
 _SCRIPT_S = 600
 
 
+class TooLargeError(Exception):
+    """A recording that would take too long to read.
+
+    Attributes:
+        times: how much larger it is than it may be.
+    """
+
+    def __init__(self, times: float) -> None:
+        super().__init__(f"{times:.1f} times too large")
+        self.times = times
+
+
 @dataclasses.dataclass(frozen=True)
 class Recording:
     """What perf recorded of a run.
@@ -55,7 +67,13 @@ def need(*, tracepoints: bool) -> tuple[str, ...]:
 
 
 def record(
-    subject: Subject, options: Sequence[str], folder: Path, *, tracepoints: bool = False, before: Sequence[str] = ()
+    subject: Subject,
+    options: Sequence[str],
+    folder: Path,
+    *,
+    tracepoints: bool = False,
+    before: Sequence[str] = (),
+    most_bytes: int | None = None,
 ) -> Recording:
     """Record a run.
 
@@ -65,8 +83,10 @@ def record(
         folder: scratch.
         tracepoints: whether one of the events is a tracepoint.
         before: what to start perf through instead of what `need` says.
+        most_bytes: that are read.
 
     Raises:
+        TooLargeError: perf wrote more than that.
         UnavailableError: it can't be done here.
         UserError: the program, or perf, failed.
     """
@@ -84,8 +104,12 @@ def record(
     if (ended.status != 0 and ended.driven is None) or not data.is_file():
         said = ended.stderr.strip().splitlines()[-1:] or ["nothing"]
         raise UserError(f"perf record ended with status {ended.status}; its last words: {said[0][:200]}")
-    events = read(data)
-    data.unlink()
+    try:
+        if most_bytes is not None and (size := data.stat().st_size) > most_bytes:
+            raise TooLargeError(size / most_bytes)
+        events = read(data)
+    finally:
+        data.unlink()
     name = Path(subject.program).name[:COMM_BYTES]
     where = (
         Windows(((ended.driven.start_ns, ended.driven.end_ns),))
