@@ -42,6 +42,13 @@ _ALLOCATING: dict[str, tuple[int, ...]] = {
 """Which arguments of each function, multiplied, are the size that is asked for."""
 
 _COPYING = re.compile(r"^(?:__)?(memcpy|memmove|mempcpy|memset)(?:_(?!chk)(?:[a-z0-9_]+))?$")
+_VECTOR = {0x62: 4, 0xC5: 2, 0xC4: 3}
+"""What vector instructions begin with, in 64-bit mode, and how long that is: Intel's manual, volume 2, 2.3 and 2.7."""
+
+_SPREADS = frozenset({0x6E, 0x78, 0x79, 0x7A, 0x7B, 0x7C})
+"""Opcodes of vmovd and vpbroadcast, which have no immediate operand."""
+
+_LONG_ENOUGH = 32
 _FIELD = re.compile(r"(\w+)=(0x[0-9a-f]+|\d+)")
 _MOST_COPIES = 60
 LARGEST = 1 << 40
@@ -90,12 +97,43 @@ def probes(subject: Subject, known: Known, namer: Namer) -> list[Probe]:
     found: list[Probe] = []
     for function in (*_ALLOCATING, "free"):
         place = _first(tables, function)
-        if place is not None:
+        if place is not None and (offset := _safe(*place)) is not None:
             kind = "free" if function == "free" else "allocation"
-            found.append(Probe(f"f{len(found)}", function, kind, *place, _ALLOCATING.get(function, ())))
+            found.append(Probe(f"f{len(found)}", function, kind, place[0], offset, _ALLOCATING.get(function, ())))
     if not any(probe.function == "malloc" for probe in found):
         raise UnavailableError("No mapped file has a symbol malloc", "don't strip the program, or link it dynamically")
     return found + _copies(tables, len(found))
+
+
+def breakpoint_after_vectors(code: bytes) -> int | None:
+    """Return how far into a function of x86-64 a breakpoint may be put without breaking it.
+
+    Linux takes the opcode of a vector instruction (VEX, EVEX) for the instruction that has this opcode without a prefix. AVX-512's memset
+    begins with vpbroadcastb, whose opcode is that of a conditional jump; it was seen to be emulated as one, and the program crashed. What
+    only spreads a byte over a vector register leaves the arguments where they are, so the breakpoint comes after it.
+
+    Args:
+        code: the function's first bytes, some 30.
+
+    Returns:
+        Bytes from the function's start; None if it begins with another vector instruction.
+    """
+    at = 0
+    while (length := _VECTOR.get(code[at])) is not None:
+        if len(code) < at + length + 2 or code[at + length] not in _SPREADS or code[at + length + 1] >> 6 != 3:
+            return None
+        at += length + 2
+    return at
+
+
+def _safe(path: str, offset: int) -> int | None:
+    """Return where in a file a breakpoint on the function at an offset may be put."""
+    if os.uname().machine != "x86_64":
+        return offset
+    with Path(path).open("rb") as file:
+        file.seek(offset)
+        after = breakpoint_after_vectors(file.read(_LONG_ENOUGH))
+    return None if after is None else offset + after
 
 
 def _first(tables: Mapping[str, Table], function: str) -> tuple[str, int] | None:
@@ -117,7 +155,8 @@ def _copies(tables: Mapping[str, Table], count: int) -> list[Probe]:
             if hit and not symbol.resolver and (path, offset) not in seen and len(found) < _MOST_COPIES:
                 seen.add((path, offset))
                 kind = "set" if hit[1] == "memset" else "copy"
-                found.append(Probe(f"f{count + len(found)}", hit[1], kind, path, offset, (2,)))
+                if (safe := _safe(path, offset)) is not None:
+                    found.append(Probe(f"f{count + len(found)}", hit[1], kind, path, safe, (2,)))
     return found
 
 
