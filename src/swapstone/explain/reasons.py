@@ -71,10 +71,12 @@ def counts_of(seen: Seen) -> tuple[Count, ...]:
     """
     sides: list[dict[tuple[str, str], float]] = []
     groups: list[set[str]] = []
+    gives = {(run.instrument, a.group) for run in seen.runs for a in run.amounts}
     for reference in seen.references:
         runs = [run for run in seen.runs if run.variant == reference.variant]
         sides.append({(a.group, a.name): a.value for run in runs for a in run.amounts})
-        groups.append({a.group for run in runs for a in run.amounts})
+        used = {run.instrument for run in runs}
+        groups.append({group for instrument, group in gives if instrument in used})  # what counted nothing counted none
     found = []
     for group, name in dict.fromkeys([*sides[0], *sides[1]]):
         values = [

@@ -240,6 +240,16 @@ def test_counts_are_sorted_by_their_ratio_and_absence_is_no_zero() -> None:
     assert found == [("b", 100.0, 0.0), ("a", 10.0, 11.0), ("free", 5.0, None)]
 
 
+def test_an_instrument_that_ran_and_counted_nothing_counted_none() -> None:
+    both = seen(
+        run("syscalls", BASE),
+        run("syscalls", CANDIDATE, amounts=(Amount(group="system calls", name="mmap", value=7.0),)),
+        base=reference(BASE, 1.0, 1.0, 1.0),
+        candidate=reference(CANDIDATE, 2.0, 2.0, 2.0),
+    )
+    assert [(count.name, count.baseline, count.candidate) for count in counts_of(both)] == [("mmap", 0.0, 7.0)]
+
+
 def test_large_buffers_that_are_mapped_one_by_one_are_told() -> None:
     def counts(variant: str, maps: float, faults: float) -> tuple[Instrumented, ...]:
         calls = tuple(Amount(group="system calls", name=name, value=maps) for name in ("mmap", "munmap"))
