@@ -124,6 +124,7 @@ fn capabilities(can: &Capabilities) -> Value {
         "version": can.version,
         "zero_copy_receive": can.zero_copy_receive,
         "zero_copy_send": can.zero_copy_send,
+        "send_in_place": can.send_in_place,
         "congestion_control": can.congestion_control,
         "selective_acknowledgements": can.selective_acknowledgements,
         "keep_alive": can.keep_alive,

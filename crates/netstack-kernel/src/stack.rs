@@ -174,6 +174,7 @@ impl Stack for Kernel {
             version: fact(&RELEASE, "/proc/sys/kernel/osrelease"),
             zero_copy_receive: false,
             zero_copy_send: false,
+            send_in_place: false,
             congestion_control: fact(&CONTROL, "/proc/sys/net/ipv4/tcp_congestion_control"),
             selective_acknowledgements: fact(&SACK, "/proc/sys/net/ipv4/tcp_sack") == "1",
             many_instances: true,

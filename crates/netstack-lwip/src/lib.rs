@@ -320,6 +320,7 @@ impl<D: Device> Stack for Lwip<D> {
             version: Core::version(),
             zero_copy_receive: true,
             zero_copy_send: true,
+            send_in_place: false,
             congestion_control: "newreno",
             selective_acknowledgements: true,
             many_instances: false,

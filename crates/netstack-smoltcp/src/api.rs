@@ -22,6 +22,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     version: "0.14.0",
     zero_copy_receive: false,
     zero_copy_send: false,
+    send_in_place: true,
     congestion_control: if cfg!(feature = "std") {
         "cubic"
     } else {
@@ -98,6 +99,15 @@ impl<D: Device> Stack for Smoltcp<D> {
 
     fn tcp_send(&mut self, id: SocketId, parts: &[&[u8]]) -> Result<usize, SendError> {
         self.send(id, parts)
+    }
+
+    fn tcp_send_with(
+        &mut self,
+        id: SocketId,
+        most: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> usize,
+    ) -> Result<usize, SendError> {
+        self.send_with(id, most, fill)
     }
 
     fn tcp_receive(

@@ -114,6 +114,24 @@ impl TcpSet {
         written
     }
 
+    /// Show room in the send buffer, at most so much; returns how many bytes were written there, or None if it is full.
+    pub(crate) fn fill(
+        &mut self,
+        most: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> usize,
+    ) -> Option<usize> {
+        let filled = self.tcp().send(|room| {
+            let size = room.len().min(most);
+            if size == 0 {
+                return (0, None);
+            }
+            let filled = fill(&mut room[..size]);
+            assert!(filled <= size, "more was written than there was room for");
+            (filled, Some(filled))
+        });
+        filled.unwrap_or(None)
+    }
+
     pub(crate) fn tcp(&mut self) -> &mut tcp::Socket<'static> {
         self.set.get_mut(self.handle)
     }

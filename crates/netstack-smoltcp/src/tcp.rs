@@ -248,20 +248,23 @@ impl<D: Device> Smoltcp<D> {
         }
     }
 
-    pub(crate) fn send(&mut self, id: SocketId, parts: &[&[u8]]) -> Result<usize, SendError> {
+    /// The connection on which something can be sent, once there is room.
+    fn sendable(&mut self, id: SocketId) -> Result<&mut Conn, SendError> {
         let conn = self.connection(id).ok_or(SendError::NotConnected)?;
         match (conn.phase, conn.failure) {
-            (Phase::Over, Some(Failure::Reset)) => return Err(SendError::Reset),
-            (Phase::Over, Some(Failure::TimedOut)) if conn.came_about => {
-                return Err(SendError::TimedOut);
-            }
-            (Phase::Over, Some(_)) => return Err(SendError::NotConnected),
-            (Phase::Over, None) => return Err(SendError::Closed),
-            _ if conn.shut_write => return Err(SendError::Closed),
-            (Phase::Open(_), _) if conn.aborting => return Err(SendError::TimedOut),
-            (Phase::Open(_), _) => {}
-            _ => return Err(SendError::WouldBlock),
+            (Phase::Over, Some(Failure::Reset)) => Err(SendError::Reset),
+            (Phase::Over, Some(Failure::TimedOut)) if conn.came_about => Err(SendError::TimedOut),
+            (Phase::Over, Some(_)) => Err(SendError::NotConnected),
+            (Phase::Over, None) => Err(SendError::Closed),
+            _ if conn.shut_write => Err(SendError::Closed),
+            (Phase::Open(_), _) if conn.aborting => Err(SendError::TimedOut),
+            (Phase::Open(_), _) => Ok(conn),
+            _ => Err(SendError::WouldBlock),
         }
+    }
+
+    pub(crate) fn send(&mut self, id: SocketId, parts: &[&[u8]]) -> Result<usize, SendError> {
+        let conn = self.sendable(id)?;
         let mut sent = 0;
         for part in parts {
             let taken = conn.socket.write(part);
@@ -270,16 +273,34 @@ impl<D: Device> Smoltcp<D> {
                 break;
             }
         }
-        conn.undelivered += sent;
-        let index = id.index;
-        if sent > 0 {
-            self.touch(index);
-        } else if parts.iter().any(|part| !part.is_empty()) {
-            self.seen(index);
-            return Err(SendError::WouldBlock);
+        let full = sent == 0 && parts.iter().any(|part| !part.is_empty());
+        self.queued(id, sent, full)
+    }
+
+    pub(crate) fn send_with(
+        &mut self,
+        id: SocketId,
+        most: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> usize,
+    ) -> Result<usize, SendError> {
+        let conn = self.sendable(id)?;
+        let sent = conn.socket.fill(most, fill);
+        self.queued(id, sent.unwrap_or(0), sent.is_none() && most > 0)
+    }
+
+    fn queued(&mut self, id: SocketId, sent: usize, full: bool) -> Result<usize, SendError> {
+        if let Some(conn) = self.connection(id) {
+            conn.undelivered += sent;
         }
-        self.seen(index);
-        Ok(sent)
+        if sent > 0 {
+            self.touch(id.index);
+        }
+        self.seen(id.index);
+        if full {
+            Err(SendError::WouldBlock)
+        } else {
+            Ok(sent)
+        }
     }
 
     pub(crate) fn receive(

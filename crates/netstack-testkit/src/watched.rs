@@ -211,6 +211,19 @@ impl Stack for Watched {
         })
     }
 
+    fn tcp_send_with(
+        &mut self,
+        id: SocketId,
+        most: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> usize,
+    ) -> Result<usize, SendError> {
+        let _inside = memory::enter(self.under_test);
+        self.inner.tcp_send_with(id, most, &mut |room| {
+            let _outside = memory::enter(false);
+            fill(room)
+        })
+    }
+
     delegate! {
         fn poll(&mut self, now: Instant) -> bool;
         fn deadline(&mut self, now: Instant) -> Option<Instant>;

@@ -54,6 +54,29 @@
 //! }
 //! ```
 //!
+//! A server that makes its data where they are sent from, which is their only place with a stack that can ([`Capabilities::send_in_place`]):
+//!
+//! ```
+//! # use core::net::SocketAddr;
+//! # use netstack::{Net, Stack};
+//! fn numbers<S: Stack>(net: &Net<S>, address: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
+//!     let listener = net.tcp()?;
+//!     listener.bind(address)?;
+//!     listener.listen(16)?;
+//!     let (socket, _peer) = listener.accept()?;
+//!     let mut next = 0;
+//!     while next < 1 << 20 {
+//!         next += socket.send_with((1 << 20) - next, |room| {
+//!             for (number, byte) in room.iter_mut().enumerate() {
+//!                 *byte = (next + number) as u8;
+//!             }
+//!             room.len()
+//!         })?;
+//!     }
+//!     Ok(())
+//! }
+//! ```
+//!
 //! An event loop over any number of sockets:
 //!
 //! ```

@@ -105,6 +105,8 @@ pub struct Capabilities {
     pub zero_copy_receive: bool,
     /// Whether [`Stack::tcp_send_shared`] sends from the caller's memory.
     pub zero_copy_send: bool,
+    /// Whether [`Stack::tcp_send_with`] shows the very memory from which it is sent, and sent again.
+    pub send_in_place: bool,
     /// Congestion control, by its usual name; `none` if there is none.
     pub congestion_control: &'static str,
     /// Selective acknowledgements (RFC 2018).
@@ -218,6 +220,9 @@ pub struct Statistics {
     pub udp_sockets: u64,
 }
 
+/// Room on our own stack for what a caller writes, where the network stack shows none of its memory: a full segment of Ethernet.
+const PIECE: usize = 1460;
+
 /// A network stack: sockets of TCP and UDP over one device.
 ///
 /// Nothing blocks and nothing asks a clock. All work is done inside [`Stack::poll`] or the call that asks for it, on the caller's thread.
@@ -312,6 +317,36 @@ pub trait Stack {
         range: Range<usize>,
     ) -> Result<usize, SendError> {
         self.tcp_send(id, &[&bytes[range]])
+    }
+
+    /// Have `fill` write what is sent: it gets room for at most `most` bytes, as much as lies in one piece, and returns to how many of its
+    /// first bytes it wrote. Return how many of those were taken; what was not has to be written again.
+    ///
+    /// A stack whose [`Capabilities::send_in_place`] is set shows its send buffer, so that a caller that makes its data needs no memory of
+    /// its own for them, and no copy. Others show memory of their own, and may find only then that nothing can be sent. `fill` is not
+    /// called for 0 bytes, nor where it is known before that nothing can be sent.
+    ///
+    /// # Errors
+    ///
+    /// As of `tcp_send`.
+    ///
+    /// # Panics
+    ///
+    /// If `fill` returns more than it had room for.
+    fn tcp_send_with(
+        &mut self,
+        id: SocketId,
+        most: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> usize,
+    ) -> Result<usize, SendError> {
+        let mut piece = [0; PIECE];
+        self.tcp_send(id, &[])?;
+        if most == 0 {
+            return Ok(0);
+        }
+        let room = &mut piece[..most.min(PIECE)];
+        let filled = fill(room);
+        self.tcp_send(id, &[&room[..filled]])
     }
 
     /// Show what has arrived, as much as lies in one piece, and take as many bytes of it as `look` returns; return that number.

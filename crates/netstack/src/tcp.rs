@@ -148,6 +148,31 @@ impl<S: Stack> TcpSocket<S> {
         )
     }
 
+    /// Have `fill` write what is sent: it gets room for at most `most` bytes and returns to how many of its first bytes it wrote.
+    ///
+    /// Returns how many of those were taken; `fill` has to write what was not again. With a stack that shows its send buffer
+    /// ([`crate::Capabilities::send_in_place`]) data that are made here are copied nowhere else.
+    ///
+    /// # Errors
+    ///
+    /// As of [`TcpSocket::send`].
+    ///
+    /// # Panics
+    ///
+    /// If `fill` returns more than it had room for, or uses the stack.
+    pub fn send_with(
+        &self,
+        most: usize,
+        mut fill: impl FnMut(&mut [u8]) -> usize,
+    ) -> Result<usize, SendError> {
+        self.net.wait(
+            self.patience.get(),
+            SendError::WouldBlock,
+            SendError::TimedOut,
+            |stack| stack.tcp_send_with(self.id, most, &mut fill),
+        )
+    }
+
     /// Send all bytes, however often that means waiting.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use netstack::error::{RecvError, SendError};
-use netstack::{Readiness, Shared};
+use netstack::{Readiness, Shared, Shutdown};
 
 use crate::conn::{Conn, Socket, drained, received};
 use crate::context::{Context, Test};
@@ -39,6 +39,8 @@ pub(super) const TESTS: &[Test] = &[
     ),
     Test::both("send: several pieces are one stream", vectored),
     Test::both("send: shared memory is sent as it is", shared),
+    Test::both("send: the caller writes where it is sent from, if the stack says so", in_place),
+    Test::both("send: what the caller writes into a small buffer is one stream", written_in_pieces),
     Test::both(
         "send: a full buffer would block and is no error",
         would_block,
@@ -274,6 +276,61 @@ fn shared(context: &Context) {
     // Once all is acknowledged the stack lets go of it.
     world.run(Duration::from_secs(1));
     assert_eq!(std::rc::Rc::strong_count(&memory), 1);
+}
+
+fn in_place(context: &Context) {
+    let mut world = context.world();
+    let (mut conn, socket) = connection(&mut world);
+    let mut rooms = Vec::new();
+    for word in [b"one, ", b"two, "] {
+        let sent = socket.send_with(100, |room| {
+            rooms.push(room.as_ptr() as usize);
+            assert!((5..=100).contains(&room.len()), "{} bytes of room", room.len());
+            room[..5].copy_from_slice(word);
+            5
+        });
+        assert_eq!(sent, Ok(5));
+    }
+    assert_eq!(socket.send(b"three"), Ok(5));
+    assert_eq!(world.take(&mut conn, 15), b"one, two, three");
+    let claims = world
+        .net
+        .with(|stack| netstack::Stack::capabilities(stack))
+        .send_in_place;
+    // What is written the second time lies behind what waits to be sent: no copy of it was made.
+    assert_eq!(rooms[1] == rooms[0] + 5, claims, "the capabilities tell");
+    assert_eq!(socket.send_with(10, |_| 0), Ok(0));
+    assert_eq!(socket.send_with(0, |_| panic!("it is for 0 bytes")), Ok(0));
+    socket.shutdown(Shutdown::Write).unwrap();
+    let closed = socket.send_with(10, |_| panic!("nothing can be sent"));
+    assert_eq!(closed, Err(SendError::Closed));
+}
+
+fn written_in_pieces(context: &Context) {
+    let mut world = context.world();
+    let (mut conn, socket) = connection(&mut world);
+    let all = pattern(300_000);
+    let (mut sent, mut full, mut arrived) = (0, 0, Vec::new());
+    while sent < all.len() {
+        let left = &all[sent..];
+        match socket.send_with(left.len().min(777), |room| {
+            room.copy_from_slice(&left[..room.len()]);
+            room.len()
+        }) {
+            Ok(0) => panic!("nothing was taken, and no error"),
+            Ok(count) => sent += count,
+            Err(error) => {
+                assert_eq!(error, SendError::WouldBlock);
+                full += 1;
+                let waiting = sent - arrived.len();
+                arrived.extend(world.take(&mut conn, waiting));
+            }
+        }
+    }
+    let waiting = sent - arrived.len();
+    arrived.extend(world.take(&mut conn, waiting));
+    assert!(full > 0, "the buffer was never full");
+    assert!(arrived == all, "what arrived is not what was written");
 }
 
 /// Send until there is no room; return how much was taken.
