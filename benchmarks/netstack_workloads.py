@@ -21,6 +21,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "+ shared send": ("--no-offload",),
     "tuned (+ offload)": (),
     "+ buffers of 256 KiB": ("--receive-buffer", "262144", "--send-buffer", "262144"),
+    "+ buffers of 1 MiB": ("--receive-buffer", "1048576", "--send-buffer", "1048576"),
     "8 TCP sockets": ("--tcp-sockets", "8"),
     "32 TCP sockets": ("--tcp-sockets", "32"),
     "128 TCP sockets": ("--tcp-sockets", "128"),
@@ -28,7 +29,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 """Options of the server by name. Of those with a plus each has what those before it have."""
 TUNED = "tuned (+ offload)"
 """What netstack-bench does if it is told nothing."""
-CHAIN = ("plain", "borrowed receive", "+ shared send", TUNED, "+ buffers of 256 KiB")
+CHAIN = ("plain", "borrowed receive", "+ shared send", TUNED, "+ buffers of 256 KiB", "+ buffers of 1 MiB")
 SWEEP = ("8 TCP sockets", "32 TCP sockets", "128 TCP sockets")
 
 

@@ -39,8 +39,14 @@ pub(super) const TESTS: &[Test] = &[
     ),
     Test::both("send: several pieces are one stream", vectored),
     Test::both("send: shared memory is sent as it is", shared),
-    Test::both("send: the caller writes where it is sent from, if the stack says so", in_place),
-    Test::both("send: what the caller writes into a small buffer is one stream", written_in_pieces),
+    Test::both(
+        "send: the caller writes where it is sent from, if the stack says so",
+        in_place,
+    ),
+    Test::both(
+        "send: what the caller writes into a small buffer is one stream",
+        written_in_pieces,
+    ),
     Test::both(
         "send: a full buffer would block and is no error",
         would_block,
@@ -285,7 +291,11 @@ fn in_place(context: &Context) {
     for word in [b"one, ", b"two, "] {
         let sent = socket.send_with(100, |room| {
             rooms.push(room.as_ptr() as usize);
-            assert!((5..=100).contains(&room.len()), "{} bytes of room", room.len());
+            assert!(
+                (5..=100).contains(&room.len()),
+                "{} bytes of room",
+                room.len()
+            );
             room[..5].copy_from_slice(word);
             5
         });
