@@ -3,6 +3,7 @@
 #ifndef LW_HOOKS_H
 #define LW_HOOKS_H
 
+#include "lwip/err.h"
 #include "lwip/ip_addr.h"
 
 struct netif;
@@ -35,6 +36,12 @@ struct tcp_hdr;
 void lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u16_t size);
 #define LWIP_HOOK_TCP_OUT_ADD_TCPOPTS(p, header, pcb, options)                                               \
     (lw_segment_out((pcb), (header), (p)->tot_len), (options))
+
+/* An MSS counts in a SYN alone (RFC 9293, 3.7.1), but lwIP takes one over from any segment, and then stumbles
+ * over what it had queued. */
+err_t lw_segment_in(struct tcp_hdr *header, u16_t length, u16_t first, u8_t *rest);
+#define LWIP_HOOK_TCP_INPACKET_PCB(pcb, header, length, first, rest, p)                                      \
+    lw_segment_in((header), (length), (first), (rest))
 
 const ip6_addr_t *lw_gateway_v6(void);
 #define LWIP_HOOK_ND6_GET_GW(netif, destination) lw_gateway_v6()

@@ -89,6 +89,8 @@ impl Conn {
         let limit = match state {
             State::SynSent | State::SynReceived => Some(HANDSHAKE),
             State::FinWait2 if self.orphan => Some(ORPHAN),
+            // Its last acknowledgement is still to be sent, for which a neighbour's address may lack.
+            State::TimeWait => Some(ORPHAN),
             _ if self.owes() => Some(if self.orphan { ORPHAN } else { DELIVERY }),
             _ => None,
         };
@@ -445,6 +447,8 @@ impl<D: Device> Smoltcp<D> {
         let open = matches!(conn.phase, Phase::Open(_));
         if past(conn.linger_until) && conn.owes() {
             self.abort(index);
+        } else if past(conn.give_up) && conn.state == State::TimeWait {
+            self.wait_a_time(index);
         } else if silent && !conn.probing {
             conn.probing = true;
             let each = conn.options.keep_alive.map(duration);

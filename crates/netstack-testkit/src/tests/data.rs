@@ -53,6 +53,10 @@ pub(super) const TESTS: &[Test] = &[
     ),
     Test::both("send: a blocking send waits for room", blocks_for_room),
     Test::both("send: the peer's window is never exceeded", peers_window),
+    Test::both(
+        "send: a segment size counts in a SYN alone",
+        late_segment_size,
+    ),
     Test::both("send: a closed window is probed", window_probe),
     Test::both(
         "send: segments are no larger than the peer takes",
@@ -282,6 +286,25 @@ fn shared(context: &Context) {
     // Once all is acknowledged the stack lets go of it.
     world.run(Duration::from_secs(1));
     assert_eq!(std::rc::Rc::strong_count(&memory), 1);
+}
+
+fn late_segment_size(context: &Context) {
+    let mut world = context.world();
+    let (mut conn, socket) = connection(&mut world);
+    // Some bytes wait in a segment that was made for 1000 when a size of 100 comes, behind and before other options.
+    assert_eq!(socket.send(b"waits"), Ok(5));
+    for options in [[2, 4, 0, 100, 1, 1, 1, 1], [1, 2, 4, 0, 100, 1, 1, 0]] {
+        let mut segment = conn.segment(ACK, b"");
+        segment.options = options.into();
+        world.send_tcp(segment);
+        world.run(Duration::from_millis(5));
+        assert_eq!(socket.send(b"more"), Ok(4));
+    }
+    world.take(&mut conn, 13);
+    assert_eq!(socket.send(&pattern(1000)), Ok(1000));
+    world.expect_of(&conn, "a segment of the SYN's size", |tcp| {
+        tcp.payload.len() > 900
+    });
 }
 
 fn in_place(context: &Context) {

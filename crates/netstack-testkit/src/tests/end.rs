@@ -1,5 +1,6 @@
 //! How connections end: halves, resets, sockets that are given up.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use netstack::error::{RecvError, SendError, SocketError};
@@ -8,7 +9,8 @@ use netstack::{Readiness, Shutdown};
 use super::data::{connection, pattern};
 use crate::conn::{drained, received};
 use crate::context::{Context, Test};
-use crate::wire::{ACK, FIN, PSH, RST, SYN};
+use crate::wire::{ACK, Arp, Body, FIN, PSH, Packet, RST, SYN};
+use crate::world::SUBJECT_V4;
 
 pub(super) const TESTS: &[Test] = &[
     Test::both(
@@ -48,6 +50,10 @@ pub(super) const TESTS: &[Test] = &[
     Test::both(
         "close: an orphan of a silent peer does not live for ever",
         orphan_ends,
+    ),
+    Test::both(
+        "close: a last acknowledgement that finds no way holds no socket for ever",
+        last_word_unsent,
     ),
     Test::both(
         "close: a closed connection's FIN without answer ends",
@@ -275,6 +281,39 @@ fn orphan_ends(context: &Context) {
     let listener = world.listen(80, 4);
     let (_conn, socket) = world.connect(&listener, 5000);
     assert_eq!(socket.send(b"anybody?"), Ok(8));
+    drop((socket, listener));
+    world.run(Duration::from_secs(3600));
+    let after = world.statistics();
+    assert_eq!((after.tcp_sockets, after.orphans), (before, 0));
+}
+
+fn last_word_unsent(context: &Context) {
+    let mut world = context.world();
+    let before = world.statistics().tcp_sockets;
+    let listener = world.listen(80, 4);
+    let (mut conn, socket) = world.connect(&listener, 5000);
+    socket.shutdown(Shutdown::Write).unwrap();
+    let fin = world.expect_of(&conn, "a FIN", |tcp| tcp.has(FIN));
+    conn.ack = fin.seq.wrapping_add(1);
+    world.send(&mut conn, ACK, b"");
+    // The peer's link address is forgotten over time, or for so many others; and nobody tells it again.
+    world.run(Duration::from_secs(1200));
+    world.resolves = false;
+    for host in 3..250 {
+        let question = Packet {
+            to: [0xff; 6],
+            from: [2, 0, 0, 0, 1, host],
+            body: Body::Arp(Arp {
+                operation: 1,
+                sender: ([2, 0, 0, 0, 1, host], Ipv4Addr::new(10, 0, 0, host)),
+                target: ([0; 6], SUBJECT_V4),
+            }),
+        };
+        world.inject(&question.bytes());
+        world.run(Duration::from_millis(3));
+    }
+    world.send(&mut conn, FIN | ACK, b"");
+    world.run(Duration::from_millis(5));
     drop((socket, listener));
     world.run(Duration::from_secs(3600));
     let after = world.statistics();
