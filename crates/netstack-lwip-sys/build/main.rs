@@ -7,7 +7,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 /// lwIP's files that need nothing special, below `src/core`.
-const PLAIN: [&str; 23] = [
+const PLAIN: [&str; 22] = [
     "def.c",
     "inet_chksum.c",
     "ip.c",
@@ -26,7 +26,6 @@ const PLAIN: [&str; 23] = [
     "ipv4/ip4_addr.c",
     "ipv4/ip4_frag.c",
     "ipv6/ethip6.c",
-    "ipv6/icmp6.c",
     "ipv6/ip6_addr.c",
     "ipv6/ip6_frag.c",
     "ipv6/nd6.c",
@@ -34,7 +33,7 @@ const PLAIN: [&str; 23] = [
 ];
 
 /// Files that see other names: which, and why, is in the C files that define those.
-const SPECIAL: [(&str, &[(&str, &str)]); 4] = [
+const SPECIAL: [(&str, &[(&str, &str)]); 5] = [
     ("init.c", &[("LW_CONSTANTS", "1")]),
     ("tcp_out.c", &[("LW_TCP_OUT", "1")]),
     (
@@ -53,9 +52,10 @@ const SPECIAL: [(&str, &[(&str, &str)]); 4] = [
             ("ip6_frag", "lw_ip6_frag"),
         ],
     ),
+    ("ipv6/icmp6.c", &[("nd6_input", "lw_nd6_input")]),
 ];
 
-const OURS: [&str; 3] = ["glue.c", "index.c", "tcp.c"];
+const OURS: [&str; 5] = ["checks.c", "glue.c", "hash.c", "index.c", "tcp.c"];
 
 fn main() {
     if let Err(message) = build() {

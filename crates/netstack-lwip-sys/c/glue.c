@@ -24,89 +24,8 @@ struct netif lw_netif;
 
 static struct lw_settings settings;
 static ip6_addr_t gateway_v6;
-static u64_t random_state;
 
 _Static_assert(sizeof(struct lw_received) <= 64, "src/received.rs keeps 64 bytes for it");
-
-/* ---- Keyed hashing: SipHash-2-4 (Aumasson and Bernstein, 2012) of one tuple of addresses and ports ---- */
-
-static u64_t rotate(u64_t value, int bits) {
-    return (value << bits) | (value >> (64 - bits));
-}
-
-static void sip_round(u64_t v[4]) {
-    v[0] += v[1];
-    v[1] = rotate(v[1], 13) ^ v[0];
-    v[0] = rotate(v[0], 32);
-    v[2] += v[3];
-    v[3] = rotate(v[3], 16) ^ v[2];
-    v[0] += v[3];
-    v[3] = rotate(v[3], 21) ^ v[0];
-    v[2] += v[1];
-    v[1] = rotate(v[1], 17) ^ v[2];
-    v[2] = rotate(v[2], 32);
-}
-
-static u64_t sip(const u64_t *words, size_t count) {
-    const u64_t *key = settings.key;
-    u64_t v[4];
-    size_t at;
-    v[0] = key[0] ^ 0x736f6d6570736575u;
-    v[1] = key[1] ^ 0x646f72616e646f6du;
-    v[2] = key[0] ^ 0x6c7967656e657261u;
-    v[3] = key[1] ^ 0x7465646279746573u;
-    for (at = 0; at <= count; at++) {
-        u64_t word = at < count ? words[at] : (u64_t)(count * 8) << 56;
-        v[3] ^= word;
-        sip_round(v);
-        sip_round(v);
-        v[0] ^= word;
-    }
-    v[2] ^= 0xff;
-    for (at = 0; at < 4; at++) {
-        sip_round(v);
-    }
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
-
-static size_t address_words(u64_t *to, const ip_addr_t *from) {
-    if (IP_IS_V6(from)) {
-        const u32_t *words = ip_2_ip6(from)->addr;
-        to[0] = (u64_t)words[0] << 32 | words[1];
-        to[1] = (u64_t)words[2] << 32 | words[3];
-        return 2;
-    }
-    to[0] = ip4_addr_get_u32(ip_2_ip4(from));
-    return 1;
-}
-
-u64_t lw_tuple_hash(u8_t what, const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote,
-                    u16_t remote_port) {
-    u64_t words[5];
-    size_t count = address_words(words, local);
-    count += address_words(words + count, remote);
-    words[count++] = (u64_t)what << 32 | (u32_t)local_port << 16 | remote_port;
-    return sip(words, count);
-}
-
-/* RFC 6528: a clock of 4 us steps, and a secret of each tuple. */
-u32_t lw_first_sequence_number(const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote,
-                               u16_t remote_port) {
-    return (u32_t)lw_tuple_hash(1, local, local_port, remote, remote_port) + (u32_t)(lw_rust_micros() / 4);
-}
-
-/* Where the search for a local port begins (RFC 6056, algorithm 3). */
-u32_t lw_first_port(const struct lw_address *local, const struct lw_address *remote, u16_t port) {
-    ip_addr_t one, other;
-    lw_to_ip(&one, local);
-    lw_to_ip(&other, remote);
-    return (u32_t)lw_tuple_hash(2, &one, 0, &other, port);
-}
-
-u32_t lw_random(void) {
-    u64_t words[2] = {3, random_state++};
-    return (u32_t)sip(words, 2);
-}
 
 /* ---- Addresses ---- */
 
@@ -366,51 +285,6 @@ static u16_t check_flags(int verified) {
     return flags;
 }
 
-/* Whether the options of an IPv6 header end where it ends. */
-static int options_fit(const u8_t *header, size_t size) {
-    size_t at = 2;
-    while (at < size) {
-        if (header[at] == 0) { /* Pad1, which has no length */
-            at++;
-        } else if (at + 1 < size) {
-            at += 2u + header[at + 1];
-        } else {
-            return 0;
-        }
-    }
-    return at == size;
-}
-
-/*
- * Whether all headers before the transport's are there. lwIP looks at an extension header and at options
- * before it asks. Of a packet in fragments they must be in the first one (RFC 7112), so that none is met when
- * the packet is put together.
- */
-static int extensions_fit(const u8_t *packet, size_t length) {
-    size_t at = IP6_HLEN, end = LWIP_MIN(length, (size_t)IP6_HLEN + (packet[4] << 8 | packet[5]));
-    u8_t next = packet[6];
-    while (next == IP6_NEXTH_HOPBYHOP || next == IP6_NEXTH_DESTOPTS || next == IP6_NEXTH_ROUTING ||
-           next == IP6_NEXTH_FRAGMENT) {
-        size_t size = 8;
-        if (end - at < size) {
-            return 0;
-        }
-        if (next == IP6_NEXTH_FRAGMENT) {
-            if (packet[at + 2] != 0 || (packet[at + 3] & 0xf8) != 0) {
-                return 1; /* not the first fragment */
-            }
-        } else {
-            size += 8u * packet[at + 1];
-            if (end - at < size || (next != IP6_NEXTH_ROUTING && !options_fit(packet + at, size))) {
-                return 0;
-            }
-        }
-        next = packet[at];
-        at += size;
-    }
-    return 1;
-}
-
 /*
  * Give lwIP a frame. `received` is a struct lw_received if the memory stays the device's until
  * lw_rust_received_free() is called with it, or null if the bytes are to be copied. Returns false if there
@@ -426,7 +300,7 @@ int lw_input(void *received, u8_t *bytes, size_t size, int verified) {
     /* lwIP looks at all of a header before it asks whether it is there. */
     size_t least = type == ETHTYPE_IPV6 ? IP6_HLEN : type == ETHTYPE_ARP ? SIZEOF_ETHARP_HDR : IP_HLEN;
     int cut = length > 0xffff || length < least ||
-              (type == ETHTYPE_IPV6 && !extensions_fit(bytes + SIZEOF_ETH_HDR, length));
+              (type == ETHTYPE_IPV6 && !lw_extensions_fit(bytes + SIZEOF_ETH_HDR, length));
     struct pbuf *p;
     int group = bytes[0] & 1, for_all = memcmp(bytes, everybody, 6) == 0;
     LINK_STATS_INC(link.recv);
@@ -465,19 +339,6 @@ int lw_input(void *received, u8_t *bytes, size_t size, int verified) {
     }
     NETIF_SET_CHECKSUM_CTRL(&lw_netif, check_flags(0));
     return 1;
-}
-
-/* What ip4.c and ip6.c call in place of udp_input(), which believes any length and any absent checksum. */
-void lw_udp_input(struct pbuf *p, struct netif *inp) {
-    const struct udp_hdr *header = p->payload;
-    u16_t length = p->len < UDP_HLEN ? 0 : lwip_ntohs(header->len);
-    if (length < UDP_HLEN || length > p->tot_len || (header->chksum == 0 && ip_current_is_v6())) {
-        lw_counts.malformed++;
-        pbuf_free(p);
-        return;
-    }
-    pbuf_realloc(p, length);
-    udp_input(p, inp);
 }
 
 const u8_t *lw_pbuf_bytes(const struct pbuf *p, size_t *size) {
@@ -633,7 +494,7 @@ int lw_start(const struct lw_settings *from) {
     static int begun;
     ip_addr_t v4, mask, gateway;
     settings = *from;
-    random_state = 0;
+    lw_hash_start(settings.key);
     lw_receive_buffer = settings.receive_buffer;
     lw_send_buffer = settings.send_buffer;
     lw_send_queue = (u16_t)LWIP_MIN(LWIP_MAX(64, settings.send_buffer / 128), 0xfff0);

@@ -67,14 +67,20 @@ void lw_tcp_stop(void);
 u32_t lw_wire_mss(struct tcp_pcb *pcb);
 void lw_half_open(struct tcp_pcb *pcb);
 
+/* hash.c */
+void lw_hash_start(const u64_t from[4]);
+u64_t lw_tuple_hash(u8_t what, const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote,
+                    u16_t remote_port);
+
+/* checks.c */
+int lw_extensions_fit(const u8_t *packet, size_t length);
+
 /* glue.c */
 extern struct netif lw_netif;
 void lw_to_ip(ip_addr_t *to, const struct lw_address *from);
 void lw_from_ip(struct lw_address *to, const ip_addr_t *from);
 u16_t lw_segments(void);
 struct pbuf *lw_pbuf_advance(struct pbuf *p, size_t size);
-u64_t lw_tuple_hash(u8_t what, const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote,
-                    u16_t remote_port);
 
 /* Rust */
 void lw_rust_gone(uintptr_t token);

@@ -85,6 +85,7 @@ extern crate std;
 
 mod api;
 mod conn;
+mod discovery;
 mod keys;
 mod port;
 mod slots;

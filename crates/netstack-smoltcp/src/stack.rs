@@ -12,6 +12,7 @@ use smoltcp::iface::{self, Interface, Route, SocketSet};
 use smoltcp::time::Instant as Micros;
 use smoltcp::wire::{EthernetAddress, HardwareAddress as SmoltcpAddress, IpCidr, Ipv6Cidr};
 
+use crate::discovery;
 use crate::keys::{Key, Realm, Secrets, Table};
 use crate::port::{Output, Port, Sink};
 use crate::slots::{Conn, Kind, Slots, Udp};
@@ -420,7 +421,20 @@ impl<D: Device> Smoltcp<D> {
                 }
                 self.awaiting.clear();
             }
+            wire::Kind::Claim(address) => self.defend(address),
             wire::Kind::Other => self.ingest_nobody(&frame.bytes),
+        }
+    }
+
+    /// Tell whoever wants an address that is ours, which smoltcp would answer to nobody.
+    fn defend(&mut self, address: core::net::Ipv6Addr) {
+        let wanted = IpAddr::V6(address);
+        if self.addresses.iter().any(|own| own.address == wanted) {
+            let hardware = self.hardware;
+            let length = discovery::DEFENCE_FRAME;
+            self.output.emit(&mut self.device, length, |frame| {
+                discovery::defend(frame, address, hardware);
+            });
         }
     }
 

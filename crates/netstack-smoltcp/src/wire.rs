@@ -4,6 +4,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use netstack::device::{Checksum, ETHERNET_HEADER, HardwareAddress};
 
+use crate::discovery;
+
 /// TCP's flags, as in the header.
 pub(crate) const FIN: u8 = 1;
 pub(crate) const SYN: u8 = 2;
@@ -13,7 +15,7 @@ pub(crate) const ACK: u8 = 16;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const IPV4_HEADER: usize = 20;
-const IPV6_HEADER: usize = 40;
+pub(crate) const IPV6_HEADER: usize = 40;
 const TCP_HEADER: usize = 20;
 
 /// A TCP segment that arrived whole.
@@ -60,6 +62,8 @@ pub(crate) enum Kind {
     Unreachable(Unreachable),
     /// ARP or neighbour discovery.
     Neighbor,
+    /// Somebody who has no address wants this one.
+    Claim(Ipv6Addr),
     Other,
 }
 
@@ -82,7 +86,7 @@ fn v6(bytes: &[u8], at: usize) -> IpAddr {
 }
 
 /// The one's complement sum of RFC 1071 over `bytes`, added to `sum`, not folded: in the machine's byte order.
-fn sum(bytes: &[u8], mut sum: u64) -> u64 {
+pub(crate) fn sum(bytes: &[u8], mut sum: u64) -> u64 {
     let mut words = bytes.chunks_exact(4);
     for word in &mut words {
         sum += u64::from(u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
@@ -97,7 +101,7 @@ fn sum(bytes: &[u8], mut sum: u64) -> u64 {
 }
 
 /// Fold a sum to 16 bits, in network byte order.
-fn fold(mut sum: u64) -> u16 {
+pub(crate) fn fold(mut sum: u64) -> u16 {
     while sum >> 16 != 0 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -105,7 +109,7 @@ fn fold(mut sum: u64) -> u16 {
 }
 
 /// The sum of the pseudo-header of `ip`, a whole IP header, with `length` bytes of `protocol` after it.
-fn pseudo(ip: &[u8], protocol: u8, length: usize) -> u64 {
+pub(crate) fn pseudo(ip: &[u8], protocol: u8, length: usize) -> u64 {
     let length = (length as u32).to_be_bytes();
     let tail = [
         length[0], length[1], length[2], length[3], 0, 0, 0, protocol,
@@ -311,7 +315,15 @@ impl Above<'_> {
             return Kind::Malformed;
         }
         if (133..=137).contains(&bytes[0]) {
-            return Kind::Neighbor;
+            let nobody = self.remote.is_unspecified();
+            if !discovery::fits(bytes, nobody) {
+                return Kind::Malformed;
+            }
+            let hops = self.frame[self.ip + 7];
+            return match discovery::wanted(bytes, hops) {
+                Some(address) if nobody => Kind::Claim(address),
+                _ => Kind::Neighbor,
+            };
         }
         if bytes[0] != 1 || bytes.len() < 8 + IPV6_HEADER + 8 || bytes[8 + 6] != TCP {
             return Kind::Other;

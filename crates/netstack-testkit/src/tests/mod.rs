@@ -6,6 +6,7 @@ mod checksums;
 mod connect;
 mod data;
 mod datagrams;
+mod discovery;
 mod end;
 mod exhausted;
 mod hosts;
@@ -25,6 +26,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
         end::TESTS,
         datagrams::TESTS,
         hosts::TESTS,
+        discovery::TESTS,
         checksums::TESTS,
         malformed::TESTS,
         limits::TESTS,

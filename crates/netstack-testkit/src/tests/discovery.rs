@@ -1,0 +1,229 @@
+//! Neighbour discovery that lies, or comes from those who have no say in it (RFC 4861), and the path's MTU (RFC 8201).
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::Duration;
+
+use crate::context::{Context, Test};
+use crate::wire::{Body, Icmp, Ip, Mac, Packet, Transport, Udp};
+use crate::world::{PEER_MAC, PEER_V6, SUBJECT_MAC, SUBJECT_V6, World};
+
+pub(super) const TESTS: &[Test] = &[
+    Test::v6(
+        "discovery: an option of no length, or cut short, is dropped and counted",
+        no_length,
+    ),
+    Test::v6(
+        "discovery: the link's address is taken from its own option alone",
+        among_options,
+    ),
+    Test::v6(
+        "discovery: a solicitation from nobody that says where nobody lives is dropped",
+        from_nobody,
+    ),
+    Test::v6("discovery: it is not done in fragments", in_fragments),
+    Test::v6(
+        "discovery: a redirect counts from the router alone",
+        redirected,
+    ),
+    Test::v6(
+        "discovery: a path's MTU that cannot be is not believed",
+        impossible_mtu,
+    ),
+];
+
+const SOLICITATION: u8 = 135;
+const ADVERTISEMENT: u8 = 136;
+/// Where nobody is.
+const ELSEWHERE: Mac = [2, 0, 0, 0, 0, 0x66];
+
+/// A message about `target`, with these options.
+fn message(kind: u8, flags: u8, target: Ipv6Addr, options: &[&[u8]]) -> Packet {
+    let mut body = vec![flags, 0, 0, 0];
+    body.extend(target.octets());
+    body.extend(options.concat());
+    Packet {
+        to: SUBJECT_MAC,
+        from: PEER_MAC,
+        body: Body::Ip(Ip {
+            source: PEER_V6.into(),
+            destination: SUBJECT_V6.into(),
+            hops: 255,
+            transport: Transport::Icmp(Icmp {
+                kind,
+                code: 0,
+                body,
+            }),
+        }),
+    }
+}
+
+fn option(kind: u8, length: u8, address: Mac) -> Vec<u8> {
+    [&[kind, length], &address[..]].concat()
+}
+
+/// The Ethernet addresses that advertisements were sent to in a second.
+fn answers(world: &mut World) -> Vec<Mac> {
+    world.run(Duration::from_secs(1));
+    let sent = world.inbox.drain(..);
+    sent.filter(|packet| packet.icmp().is_some_and(|icmp| icmp.kind == ADVERTISEMENT))
+        .map(|packet| packet.to)
+        .collect()
+}
+
+/// Where a datagram for the peer goes.
+fn way(world: &mut World) -> Mac {
+    world.run(Duration::from_millis(10));
+    let socket = world.net.udp().expect("a socket");
+    socket
+        .send_to(b"which way?", world.at_peer(9))
+        .expect("a datagram");
+    world.expect("a datagram", |packet| packet.udp().map(|_| packet.to))
+}
+
+fn no_length(context: &Context) {
+    let mut world = context.world();
+    assert_eq!(way(&mut world), PEER_MAC);
+    world.resolves = false;
+    let before = world.statistics().malformed;
+    let lies: [(u8, &[u8]); 4] = [
+        (0, &ELSEWHERE),
+        (0, &[]),
+        (2, &ELSEWHERE),
+        (1, &ELSEWHERE[..4]),
+    ];
+    for (length, rest) in lies {
+        let one = [&[1, length], rest].concat();
+        world.inject(&message(SOLICITATION, 0, SUBJECT_V6, &[&one]).bytes());
+        let other = [&[2, length], rest].concat();
+        for flags in [0x20, 0x60] {
+            world.inject(&message(ADVERTISEMENT, flags, PEER_V6, &[&other]).bytes());
+        }
+        assert_eq!(answers(&mut world), [] as [Mac; 0], "length {length}");
+        assert_eq!(way(&mut world), PEER_MAC, "length {length}");
+    }
+    assert_eq!(world.statistics().malformed - before, 12);
+}
+
+fn among_options(context: &Context) {
+    let mut world = context.world();
+    world.resolves = false;
+    // A nonce (RFC 3971) is as long as an address.
+    let (nonce, own) = (option(14, 1, ELSEWHERE), option(1, 1, PEER_MAC));
+    world.inject(&message(SOLICITATION, 0, SUBJECT_V6, &[&nonce, &own]).bytes());
+    assert_eq!(answers(&mut world), [PEER_MAC]);
+    let moved = option(2, 1, ELSEWHERE);
+    world.inject(&message(ADVERTISEMENT, 0x20, PEER_V6, &[&nonce]).bytes());
+    assert_eq!(way(&mut world), PEER_MAC, "it says nothing of the link");
+    let unknown = option(14, 1, [2, 0, 0, 0, 0, 0x77]);
+    world.inject(&message(ADVERTISEMENT, 0x60, PEER_V6, &[&unknown, &moved]).bytes());
+    assert_eq!(way(&mut world), ELSEWHERE, "the peer has moved");
+}
+
+fn from_nobody(context: &Context) {
+    let mut world = context.world();
+    world.resolves = false;
+    let ask = |options: &[&[u8]]| {
+        let mut packet = message(SOLICITATION, 0, SUBJECT_V6, options);
+        let Body::Ip(ip) = &mut packet.body else {
+            unreachable!("it was made so")
+        };
+        ip.source = Ipv6Addr::UNSPECIFIED.into();
+        let last = SUBJECT_V6.octets();
+        let group = format!(
+            "ff02::1:ff{:02x}:{:02x}{:02x}",
+            last[13], last[14], last[15]
+        );
+        ip.destination = IpAddr::V6(group.parse().expect("an address"));
+        packet.to = [0x33, 0x33, 0xff, last[13], last[14], last[15]];
+        packet.bytes()
+    };
+    world.inject(&ask(&[&option(1, 1, ELSEWHERE)]));
+    assert_eq!(answers(&mut world), [] as [Mac; 0]);
+    // Without it, it is somebody who wants the address.
+    world.inject(&ask(&[]));
+    assert_eq!(answers(&mut world), [[0x33, 0x33, 0, 0, 0, 1]]);
+}
+
+fn in_fragments(context: &Context) {
+    let mut world = context.world();
+    assert_eq!(way(&mut world), PEER_MAC);
+    let moved = option(2, 1, ELSEWHERE);
+    let nonce = option(14, 1, ELSEWHERE);
+    let whole = message(ADVERTISEMENT, 0x20, PEER_V6, &[&moved, &nonce]).bytes();
+    // The first of two has all that counts.
+    let parts = [(0_u16, true, &whole[54..86]), (32, false, &whole[86..])];
+    for (offset, more, bytes) in parts {
+        let mut body = vec![58, 0];
+        body.extend((offset | u16::from(more)).to_be_bytes());
+        body.extend([0, 0, 0, 7]);
+        body.extend(bytes);
+        let mut fragment = world.packet(Transport::Other(44, body));
+        if let Body::Ip(ip) = &mut fragment.body {
+            ip.hops = 255;
+        }
+        world.inject(&fragment.bytes());
+    }
+    assert_eq!(way(&mut world), PEER_MAC);
+    // In one piece it is.
+    world.inject(&whole);
+    assert_eq!(way(&mut world), ELSEWHERE);
+}
+
+fn redirected(context: &Context) {
+    let mut world = context.world();
+    assert_eq!(way(&mut world), PEER_MAC);
+    let stranger = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x66);
+    let moved = option(2, 1, ELSEWHERE);
+    let mut packet = message(137, 0, stranger, &[&PEER_V6.octets(), &moved]);
+    if let Body::Ip(ip) = &mut packet.body {
+        ip.source = stranger.into();
+    }
+    world.inject(&packet.bytes());
+    assert_eq!(way(&mut world), PEER_MAC);
+}
+
+fn impossible_mtu(context: &Context) {
+    let mut world = context.world();
+    let socket = world.net.udp().expect("a socket");
+    let quoted = |world: &World| {
+        let mut packet = world.packet(Transport::Udp(Udp {
+            source: 9,
+            destination: 9,
+            payload: vec![0; 64],
+        }));
+        if let Body::Ip(ip) = &mut packet.body {
+            std::mem::swap(&mut ip.source, &mut ip.destination);
+        }
+        packet.bytes()[14..].to_vec()
+    };
+    way(&mut world);
+    for mtu in [0, 1, 40, 47, 48, 55, 56, 1279, 1501, 9000, 0xffff_ffff_u32] {
+        let mut body = mtu.to_be_bytes().to_vec();
+        body.extend(quoted(&world));
+        let frame = world.frame(Transport::Icmp(Icmp {
+            kind: 2,
+            code: 0,
+            body,
+        }));
+        world.inject(&frame);
+        world.run(Duration::from_millis(10));
+        world.inbox.clear();
+        // What fits is sent whole, and what does not in pieces that fit, or not at all.
+        socket
+            .send_to(&[7; 1400], world.at_peer(9))
+            .expect("it fits");
+        let size = world.expect("a datagram", |packet| {
+            packet.udp().map(|udp| udp.payload.len())
+        });
+        assert_eq!(size, 1400, "after an MTU of {mtu}");
+        let large = socket.send_to(&[7; 3000], world.at_peer(9));
+        world.run(Duration::from_millis(10));
+        for packet in world.inbox.drain(..) {
+            let size = packet.bytes().len() - 14;
+            assert!(
+                size <= 1500,
+                "{size} bytes after an MTU of {mtu}, {large:?}"
+            );
+        }
+    }
+}
