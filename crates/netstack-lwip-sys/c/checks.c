@@ -4,6 +4,7 @@
 #include "lwip/icmp6.h"
 #include "lwip/nd6.h"
 #include "lwip/priv/nd6_priv.h"
+#include "lwip/priv/tcp_priv.h"
 #include "lwip/prot/ip6.h"
 #include "lwip/prot/nd6.h"
 #include "lwip/udp.h"
@@ -69,6 +70,66 @@ void lw_udp_input(struct pbuf *p, struct netif *inp) {
     }
     pbuf_realloc(p, length);
     udp_input(p, inp);
+}
+
+/* ---- TCP ---- */
+
+/* An MSS counts in a SYN alone (RFC 9293, 3.7.1), but lwIP takes one over from any segment, and then stumbles
+ * over what it had queued. So it is taken out of the options of a segment without SYN. They lie in two
+ * places: the first bytes behind the header, the rest where lwIP found them. What is malformed is left to
+ * lwIP. */
+void lw_segment_size_out(struct tcp_hdr *header, u16_t length, u16_t first, u8_t *rest) {
+    u8_t *options = (u8_t *)header + TCP_HLEN;
+    u16_t at = 0;
+    if (TCPH_FLAGS(header) & TCP_SYN) {
+        return;
+    }
+#define OPTION(number) (*((number) < first ? &options[number] : &rest[(number)-first]))
+    while (at < length && OPTION(at) != LWIP_TCP_OPT_EOL) {
+        u16_t size = 1, number;
+        if (OPTION(at) != LWIP_TCP_OPT_NOP) {
+            size = at + 1 < length ? OPTION(at + 1) : 0;
+            if (size < 2 || at + size > length) {
+                break;
+            }
+        }
+        if (OPTION(at) == LWIP_TCP_OPT_MSS) {
+            for (number = at; number < at + size; number++) {
+                OPTION(number) = LWIP_TCP_OPT_NOP;
+            }
+        }
+        at += size;
+    }
+#undef OPTION
+}
+
+/*
+ * Cut off what lies beyond the window, or beyond the end that was told already; returns what is left of
+ * `length`, the segment's share of the numbers. lwIP does so where a segment is in order or comes after
+ * others that are not, but not for the first of them, and stumbles over it when the hole is filled.
+ */
+u16_t lw_into_window(const struct tcp_pcb *pcb, struct tcp_hdr *header, struct pbuf *p, u16_t length) {
+    const struct tcp_seg *early;
+    u32_t edge, room;
+    if (pcb->state < SYN_RCVD || pcb->state > FIN_WAIT_2 || (TCPH_FLAGS(header) & (TCP_SYN | TCP_RST))) {
+        return length;
+    }
+    edge = pcb->rcv_nxt + pcb->rcv_wnd;
+    for (early = pcb->ooseq; early != NULL; early = early->next) {
+        u32_t end = early->tcphdr->seqno + early->len;
+        if ((TCPH_FLAGS(early->tcphdr) & TCP_FIN) && TCP_SEQ_GT(header->seqno + p->tot_len, end)) {
+            edge = end;
+        }
+    }
+    room = edge - header->seqno;
+    if (!TCP_SEQ_GT(edge, header->seqno) || length <= room) {
+        return length; /* lwIP refuses it whole, or it fits */
+    }
+    TCPH_UNSET_FLAG(header, TCP_FIN);
+    if (p->tot_len > room) {
+        pbuf_realloc(p, (u16_t)room);
+    }
+    return p->tot_len;
 }
 
 /* ---- Neighbour discovery, and the path's MTU ---- */

@@ -37,11 +37,14 @@ void lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u16
 #define LWIP_HOOK_TCP_OUT_ADD_TCPOPTS(p, header, pcb, options)                                               \
     (lw_segment_out((pcb), (header), (p)->tot_len), (options))
 
-/* An MSS counts in a SYN alone (RFC 9293, 3.7.1), but lwIP takes one over from any segment, and then stumbles
- * over what it had queued. */
-err_t lw_segment_in(struct tcp_hdr *header, u16_t length, u16_t first, u8_t *rest);
+/* Looked at before lwIP believes it: checks.c says why. tcplen is a variable of tcp_in.c, what the segment
+ * takes of the numbers. */
+struct pbuf;
+void lw_segment_size_out(struct tcp_hdr *header, u16_t length, u16_t first, u8_t *rest);
+u16_t lw_into_window(const struct tcp_pcb *pcb, struct tcp_hdr *header, struct pbuf *p, u16_t length);
 #define LWIP_HOOK_TCP_INPACKET_PCB(pcb, header, length, first, rest, p)                                      \
-    lw_segment_in((header), (length), (first), (rest))
+    (lw_segment_size_out((header), (length), (first), (rest)),                                               \
+     tcplen = lw_into_window((pcb), (header), (p), tcplen), ERR_OK)
 
 const ip6_addr_t *lw_gateway_v6(void);
 #define LWIP_HOOK_ND6_GET_GW(netif, destination) lw_gateway_v6()

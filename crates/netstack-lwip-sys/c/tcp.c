@@ -22,34 +22,6 @@ void lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u16
     }
 }
 
-/* Take the MSS out of the options of a segment without SYN. They lie in two places: the first bytes behind
- * the header, the rest where lwIP found them. What is malformed is left to lwIP. */
-err_t lw_segment_in(struct tcp_hdr *header, u16_t length, u16_t first, u8_t *rest) {
-    u8_t *options = (u8_t *)header + TCP_HLEN;
-    u16_t at = 0;
-    if (TCPH_FLAGS(header) & TCP_SYN) {
-        return ERR_OK;
-    }
-#define OPTION(number) (*((number) < first ? &options[number] : &rest[(number)-first]))
-    while (at < length && OPTION(at) != LWIP_TCP_OPT_EOL) {
-        u16_t size = 1, number;
-        if (OPTION(at) != LWIP_TCP_OPT_NOP) {
-            size = at + 1 < length ? OPTION(at + 1) : 0;
-            if (size < 2 || at + size > length) {
-                break;
-            }
-        }
-        if (OPTION(at) == LWIP_TCP_OPT_MSS) {
-            for (number = at; number < at + size; number++) {
-                OPTION(number) = LWIP_TCP_OPT_NOP;
-            }
-        }
-        at += size;
-    }
-#undef OPTION
-    return ERR_OK;
-}
-
 /* Let lwIP make segments of up to sixteen times the size that the device then cuts them to. */
 static void enlarge_segments(struct tcp_pcb *pcb) {
     u32_t wire = pcb->mss, most = lw_segments();

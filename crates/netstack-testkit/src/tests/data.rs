@@ -26,14 +26,6 @@ pub(super) const TESTS: &[Test] = &[
         overlapping,
     ),
     Test::both(
-        "receive: a full buffer closes the window, reading opens it",
-        window_closes,
-    ),
-    Test::both(
-        "receive: data beyond the window is not taken",
-        beyond_window,
-    ),
-    Test::both(
         "receive: data of a stranger's numbers is not taken",
         blind_data,
     ),
@@ -197,47 +189,6 @@ fn overlapping(context: &Context) {
         tcp.ack == first + 8
     });
     assert_eq!(drained(&socket).0, b"12345678");
-}
-
-fn window_closes(context: &Context) {
-    let mut config = context.config();
-    config.limits.receive_buffer = 8192;
-    let mut world = context.world_with(&config, netstack_link::Options::default());
-    let (mut conn, socket) = connection(&mut world);
-    let all = pattern(40_000);
-    let mut given = 0;
-    // Give what fits, as long as there is a window.
-    loop {
-        let part = &all[given..given + 1000];
-        world.send(&mut conn, ACK | PSH, part);
-        let answer = world.expect_of(&conn, "an acknowledgement", |_| true);
-        given += answer.ack.wrapping_sub(conn.seq.wrapping_sub(1000)) as usize;
-        conn.seq = answer.ack;
-        if answer.window < 1000 {
-            break;
-        }
-        assert!(given < 30_000, "the window never closes");
-    }
-    context.note(format!("{given} bytes fit in a buffer of 8192"));
-    assert!((4096..=16384).contains(&given), "{given}");
-    world.inbox.clear();
-    let (got, _) = drained(&socket);
-    assert_eq!(got, all[..given]);
-    // The peer must learn that there is room again.
-    world.expect_of(&conn, "a window update", |tcp| tcp.window >= 1000);
-    world.give(&mut conn, b"more");
-    assert_eq!(received(&socket), Some(Ok(b"more".to_vec())));
-}
-
-fn beyond_window(context: &Context) {
-    let mut world = context.world();
-    let (mut conn, socket) = connection(&mut world);
-    let first = conn.seq;
-    conn.seq = first.wrapping_add(1 << 20);
-    world.send(&mut conn, ACK | PSH, b"far away");
-    let answer = world.expect_of(&conn, "an acknowledgement of nothing new", |_| true);
-    assert_eq!((answer.flags, answer.ack), (ACK, first));
-    assert_eq!(received(&socket), None);
 }
 
 fn blind_data(context: &Context) {

@@ -17,12 +17,14 @@ mod offload;
 mod scale;
 mod streams;
 mod waiting;
+mod window;
 
 /// All tests, in the table's order.
 pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
     let lists = [
         connect::TESTS,
         data::TESTS,
+        window::TESTS,
         end::TESTS,
         datagrams::TESTS,
         hosts::TESTS,
