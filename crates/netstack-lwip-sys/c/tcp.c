@@ -174,6 +174,12 @@ size_t lw_tcp_write(struct tcp_pcb *pcb, const void *bytes, size_t size, int cop
     for (tries = 0; tries < 4 && fits > 0; tries++, fits /= 4) {
         err_t error = tcp_write(pcb, bytes, (u16_t)fits, flags);
         if (error == ERR_OK) {
+            /* Segments are of half the largest window that the peer has offered, or of the whole size while
+               it is 0 or 1. Larger ones that wait break an assertion when it opens a little, so that is none.
+             */
+            if (pcb->snd_wnd_max < 2) {
+                pcb->snd_wnd_max = 2 * (tcpwnd_size_t)pcb->mss;
+            }
             return fits;
         }
         if (error != ERR_MEM) {

@@ -51,6 +51,10 @@ pub(super) const TESTS: &[Test] = &[
     ),
     Test::both("send: a closed window is probed", window_probe),
     Test::both(
+        "send: a window that was closed from the start may open a little",
+        window_opens_a_little,
+    ),
+    Test::both(
         "send: segments are no larger than the peer takes",
         segment_size,
     ),
@@ -404,6 +408,36 @@ fn window_probe(context: &Context) {
     world.send(&mut conn, ACK, b"");
     let data = world.expect_of(&conn, "data", |tcp| tcp.payload.len() > 1);
     assert_eq!((data.seq, data.payload.as_slice()), (base, &b"waiting"[..]));
+}
+
+fn window_opens_a_little(context: &Context) {
+    let mut world = context.world();
+    let listener = world.listen(80, 4);
+    let mut conn = Conn::new(5000, 80);
+    conn.window = 0;
+    world.send_syn(&mut conn);
+    world.finish_handshake(&mut conn);
+    let (socket, _) = world.accept(&listener);
+    let all = pattern(300);
+    assert_eq!(socket.send(&all[..100]), Ok(100));
+    conn.window = 20;
+    world.send(&mut conn, ACK, b"");
+    world.run(Duration::from_millis(10));
+    assert_eq!(socket.send(&all[100..]), Ok(200));
+    // The peer takes what comes, in whatever pieces, and has room for 20 bytes each time.
+    let mut got = Vec::<u8>::new();
+    let base = conn.ack;
+    while got.len() < all.len() {
+        let data = world.expect_of(&conn, "data", |tcp| !tcp.payload.is_empty());
+        let end = data.seq.wrapping_sub(base) as usize + data.payload.len();
+        assert!(end <= got.len() + 20, "{end} after {}", got.len());
+        if data.seq == conn.ack {
+            got.extend(&data.payload);
+            conn.ack = data.seq.wrapping_add(data.payload.len() as u32);
+        }
+        world.send(&mut conn, ACK, b"");
+    }
+    assert_eq!(got, all);
 }
 
 fn segment_size(context: &Context) {
