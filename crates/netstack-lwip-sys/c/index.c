@@ -491,6 +491,10 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     earlier.waited = pcb->rtime;
     current = pcb;
     tcp_input(p, inp);
+    if (current != NULL && current->unsent == NULL) {
+        /* a probe has taken the last byte; lwIP stumbles over nothing to probe with */
+        current->persist_backoff = 0;
+    }
     if (current != NULL && before >= ESTABLISHED && current->state >= ESTABLISHED) {
         recover(current, &earlier);
     }

@@ -51,6 +51,10 @@ pub(super) const TESTS: &[Test] = &[
     ),
     Test::both("send: a closed window is probed", window_probe),
     Test::both(
+        "send: a probe of a closed window may take the last byte",
+        last_byte_by_probe,
+    ),
+    Test::both(
         "send: a window that was closed from the start may open a little",
         window_opens_a_little,
     ),
@@ -408,6 +412,29 @@ fn window_probe(context: &Context) {
     world.send(&mut conn, ACK, b"");
     let data = world.expect_of(&conn, "data", |tcp| tcp.payload.len() > 1);
     assert_eq!((data.seq, data.payload.as_slice()), (base, &b"waiting"[..]));
+}
+
+fn last_byte_by_probe(context: &Context) {
+    let mut world = context.world();
+    let (mut conn, socket) = connection(&mut world);
+    conn.window = 0;
+    world.send(&mut conn, ACK, b"x");
+    world.run(Duration::from_millis(500));
+    world.inbox.clear();
+    let base = conn.ack;
+    assert_eq!(socket.send(b"1"), Ok(1));
+    // The peer has room for the probe's byte after all, and for no more. A stack that probes without data keeps it.
+    let probe = world.expect_of(&conn, "a probe", |_| true);
+    conn.ack = base.wrapping_add(probe.payload.len() as u32);
+    world.send(&mut conn, ACK, b"");
+    world.run(Duration::from_secs(60));
+    assert_eq!(socket.send(b"23"), Ok(2));
+    world.run(Duration::from_secs(60));
+    world.inbox.clear();
+    conn.window = 1000;
+    world.send(&mut conn, ACK, b"");
+    let rest = 3 - probe.payload.len();
+    assert_eq!(world.take(&mut conn, rest), b"123"[3 - rest..]);
 }
 
 fn window_opens_a_little(context: &Context) {
