@@ -275,7 +275,8 @@ impl<S: Stack> Scene<S> {
             }
             (1, Some(id), _) => self.close(id),
             (2, Some(id), _) => {
-                let parts = [&block[..size], &block[..size / 2], &block[..size]];
+                let last = if size % 2 == 0 { size } else { 0 };
+                let parts = [&block[..size], &block[..size / 2], &block[..last]];
                 if let Ok(sent) = self.stack.tcp_send(id, &parts) {
                     assert!(sent <= 2 * size + size / 2);
                 }
