@@ -83,6 +83,28 @@ pub(super) fn connection(world: &mut World) -> (Conn, Socket) {
     world.connect(&listener, 5000)
 }
 
+/// A connection that the peer began with this window.
+fn connection_with(world: &mut World, window: u16) -> (Conn, Socket) {
+    let listener = world.listen(80, 4);
+    let mut conn = Conn::new(5000, 80);
+    conn.window = window;
+    world.send_syn(&mut conn);
+    world.finish_handshake(&mut conn);
+    let (socket, _) = world.accept(&listener);
+    world.inbox.clear();
+    (conn, socket)
+}
+
+/// A connection whose peer has closed its window.
+fn closed_window(world: &mut World) -> (Conn, Socket) {
+    let (mut conn, socket) = connection(world);
+    conn.window = 0;
+    world.send(&mut conn, ACK, b"x");
+    world.run(Duration::from_millis(500));
+    world.inbox.clear();
+    (conn, socket)
+}
+
 /// Bytes that differ from place to place.
 pub(super) fn pattern(count: usize) -> Vec<u8> {
     (0..count as u32)
@@ -373,14 +395,8 @@ fn blocks_for_room(context: &Context) {
 
 fn peers_window(context: &Context) {
     let mut world = context.world();
-    let listener = world.listen(80, 4);
     // From the start: a peer should not shrink its window.
-    let mut conn = Conn::new(5000, 80);
-    conn.window = 2500;
-    world.send_syn(&mut conn);
-    world.finish_handshake(&mut conn);
-    let (socket, _) = world.accept(&listener);
-    world.inbox.clear();
+    let (conn, socket) = connection_with(&mut world, 2500);
     let base = conn.ack;
     fill(&socket, &pattern(50_000));
     world.run(Duration::from_secs(20));
@@ -396,11 +412,7 @@ fn peers_window(context: &Context) {
 
 fn window_probe(context: &Context) {
     let mut world = context.world();
-    let (mut conn, socket) = connection(&mut world);
-    conn.window = 0;
-    world.send(&mut conn, ACK, b"x");
-    world.run(Duration::from_millis(500));
-    world.inbox.clear();
+    let (mut conn, socket) = closed_window(&mut world);
     assert_eq!(socket.send(b"waiting"), Ok(7));
     let base = conn.ack;
     // Whether the probe is a byte of data or none, the peer answers it, and at last says that there is room.
@@ -416,11 +428,7 @@ fn window_probe(context: &Context) {
 
 fn last_byte_by_probe(context: &Context) {
     let mut world = context.world();
-    let (mut conn, socket) = connection(&mut world);
-    conn.window = 0;
-    world.send(&mut conn, ACK, b"x");
-    world.run(Duration::from_millis(500));
-    world.inbox.clear();
+    let (mut conn, socket) = closed_window(&mut world);
     let base = conn.ack;
     assert_eq!(socket.send(b"1"), Ok(1));
     // The peer has room for the probe's byte after all, and for no more. A stack that probes without data keeps it.
@@ -439,12 +447,7 @@ fn last_byte_by_probe(context: &Context) {
 
 fn window_opens_a_little(context: &Context) {
     let mut world = context.world();
-    let listener = world.listen(80, 4);
-    let mut conn = Conn::new(5000, 80);
-    conn.window = 0;
-    world.send_syn(&mut conn);
-    world.finish_handshake(&mut conn);
-    let (socket, _) = world.accept(&listener);
+    let (mut conn, socket) = connection_with(&mut world, 0);
     let all = pattern(300);
     assert_eq!(socket.send(&all[..100]), Ok(100));
     conn.window = 20;

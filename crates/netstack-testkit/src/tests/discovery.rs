@@ -1,8 +1,9 @@
 //! Neighbour discovery that lies, or comes from those who have no say in it (RFC 4861), and the path's MTU (RFC 8201).
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use super::hosts::{advertisement, slaac_world};
 use crate::context::{Context, Test};
 use crate::wire::{Body, Icmp, Ip, Mac, Packet, Transport, Udp};
 use crate::world::{PEER_MAC, PEER_V6, SUBJECT_MAC, SUBJECT_V6, World};
@@ -25,14 +26,18 @@ pub(super) const TESTS: &[Test] = &[
         "discovery: a redirect counts from the router alone",
         redirected,
     ),
+    Test::v6("discovery: the router's redirect is followed", followed),
     Test::v6(
         "discovery: a path's MTU that cannot be is not believed",
         impossible_mtu,
     ),
+    Test::v6("discovery: a path's MTU that can be is believed", path_mtu),
 ];
 
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
+/// Who is no router.
+const STRANGER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x66);
 /// Where nobody is.
 const ELSEWHERE: Mac = [2, 0, 0, 0, 0, 0x66];
 
@@ -72,11 +77,15 @@ fn answers(world: &mut World) -> Vec<Mac> {
 
 /// Where a datagram for the peer goes.
 fn way(world: &mut World) -> Mac {
+    let peer = world.at_peer(9);
+    way_to(world, peer)
+}
+
+/// Where a datagram for somebody goes.
+fn way_to(world: &mut World, whom: SocketAddr) -> Mac {
     world.run(Duration::from_millis(10));
     let socket = world.net.udp().expect("a socket");
-    socket
-        .send_to(b"which way?", world.at_peer(9))
-        .expect("a datagram");
+    socket.send_to(b"which way?", whom).expect("a datagram");
     world.expect("a datagram", |packet| packet.udp().map(|_| packet.to))
 }
 
@@ -144,6 +153,23 @@ fn from_nobody(context: &Context) {
     assert_eq!(answers(&mut world), [[0x33, 0x33, 0, 0, 0, 1]]);
 }
 
+/// Send what a frame has behind its IPv6 header in two fragments, the first with so many bytes.
+fn in_two(world: &mut World, whole: &[u8], first: u16) {
+    let (protocol, hops) = (whole[20], whole[21]);
+    let (one, other) = whole[54..].split_at(usize::from(first));
+    for (offset, more, bytes) in [(0, true, one), (first, false, other)] {
+        let mut body = vec![protocol, 0];
+        body.extend((offset | u16::from(more)).to_be_bytes());
+        body.extend([0, 0, 0, 7]);
+        body.extend(bytes);
+        let mut fragment = world.packet(Transport::Other(44, body));
+        if let Body::Ip(ip) = &mut fragment.body {
+            ip.hops = hops;
+        }
+        world.inject(&fragment.bytes());
+    }
+}
+
 fn in_fragments(context: &Context) {
     let mut world = context.world();
     assert_eq!(way(&mut world), PEER_MAC);
@@ -151,64 +177,118 @@ fn in_fragments(context: &Context) {
     let nonce = option(14, 1, ELSEWHERE);
     let whole = message(ADVERTISEMENT, 0x20, PEER_V6, &[&moved, &nonce]).bytes();
     // The first of two has all that counts.
-    let parts = [(0_u16, true, &whole[54..86]), (32, false, &whole[86..])];
-    for (offset, more, bytes) in parts {
-        let mut body = vec![58, 0];
-        body.extend((offset | u16::from(more)).to_be_bytes());
-        body.extend([0, 0, 0, 7]);
-        body.extend(bytes);
-        let mut fragment = world.packet(Transport::Other(44, body));
-        if let Body::Ip(ip) = &mut fragment.body {
-            ip.hops = 255;
-        }
-        world.inject(&fragment.bytes());
-    }
+    in_two(&mut world, &whole, 32);
     assert_eq!(way(&mut world), PEER_MAC);
     // In one piece it is.
     world.inject(&whole);
     assert_eq!(way(&mut world), ELSEWHERE);
 }
 
+/// What tells that there is a better way to `whom`, by a stranger.
+fn redirect(from: Ipv6Addr, whom: Ipv6Addr) -> Packet {
+    let moved = option(2, 1, ELSEWHERE);
+    let mut packet = message(137, 0, STRANGER, &[&whom.octets(), &moved]);
+    if let Body::Ip(ip) = &mut packet.body {
+        ip.source = from.into();
+    }
+    packet
+}
+
 fn redirected(context: &Context) {
     let mut world = context.world();
     assert_eq!(way(&mut world), PEER_MAC);
-    let stranger = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x66);
-    let moved = option(2, 1, ELSEWHERE);
-    let mut packet = message(137, 0, stranger, &[&PEER_V6.octets(), &moved]);
-    if let Body::Ip(ip) = &mut packet.body {
-        ip.source = stranger.into();
-    }
-    world.inject(&packet.bytes());
+    world.inject(&redirect(STRANGER, PEER_V6).bytes());
     assert_eq!(way(&mut world), PEER_MAC);
+}
+
+fn followed(context: &Context) {
+    if context.backend.name == "smoltcp" {
+        context.unavailable("smoltcp looks at no redirect");
+    }
+    let mut world = slaac_world(context);
+    let router = advertisement(3600, 255);
+    world.inject(&router.bytes());
+    world.run(Duration::from_secs(5));
+    let far = Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1);
+    let whom = SocketAddr::new(far.into(), 9);
+    assert_eq!(way_to(&mut world, whom), PEER_MAC);
+    world.inject(&redirect(STRANGER, far).bytes());
+    assert_eq!(way_to(&mut world, whom), PEER_MAC, "a stranger's");
+    let Some(IpAddr::V6(from)) = router.ip().map(|ip| ip.source) else {
+        unreachable!("it was made so")
+    };
+    world.inject(&redirect(from, far).bytes());
+    assert_eq!(way_to(&mut world, whom), ELSEWHERE);
+}
+
+/// The peer's answer to a datagram of the subject's: it is too big for a path with this MTU.
+fn too_big(world: &World, mtu: u32) -> Vec<u8> {
+    let mut quoted = world.packet(Transport::Udp(Udp {
+        source: 9,
+        destination: 9,
+        payload: vec![0; 64],
+    }));
+    if let Body::Ip(ip) = &mut quoted.body {
+        std::mem::swap(&mut ip.source, &mut ip.destination);
+    }
+    let mut body = mtu.to_be_bytes().to_vec();
+    body.extend(&quoted.bytes()[14..]);
+    world.frame(Transport::Icmp(Icmp {
+        kind: 2,
+        code: 0,
+        body,
+    }))
+}
+
+fn path_mtu(context: &Context) {
+    if context.backend.name == "smoltcp" {
+        context.unavailable("smoltcp has no discovery of a path's MTU");
+    }
+    let mut world = context.world();
+    way(&mut world);
+    let frame = too_big(&world, 1300);
+    world.inject(&frame);
+    world.run(Duration::from_millis(10));
+    let socket = world.net.udp().expect("a socket");
+    socket
+        .send_to(&[7; 1400], world.at_peer(9))
+        .expect("it fits");
+    world.run(Duration::from_millis(10));
+    let sent = world.inbox.drain(..);
+    let sizes: Vec<usize> = sent.map(|packet| packet.bytes().len() - 14).collect();
+    assert_eq!(sizes.len(), 2, "{sizes:?}");
+    assert!(sizes.iter().all(|&size| size <= 1300), "{sizes:?}");
+}
+
+/// In how many pieces a question of 2800 bytes in two fragments is answered; none, if the stack puts no fragments together.
+fn in_pieces(world: &mut World) -> usize {
+    let question = world.frame(Transport::Icmp(Icmp {
+        kind: 128,
+        code: 0,
+        body: vec![7; 2800],
+    }));
+    in_two(world, &question, 1400);
+    world.run(Duration::from_millis(10));
+    let sent = world.inbox.drain(..);
+    sent.map(|packet| {
+        let size = packet.bytes().len() - 14;
+        assert!(size <= 1500, "{size} bytes");
+    })
+    .count()
 }
 
 fn impossible_mtu(context: &Context) {
     let mut world = context.world();
     let socket = world.net.udp().expect("a socket");
-    let quoted = |world: &World| {
-        let mut packet = world.packet(Transport::Udp(Udp {
-            source: 9,
-            destination: 9,
-            payload: vec![0; 64],
-        }));
-        if let Body::Ip(ip) = &mut packet.body {
-            std::mem::swap(&mut ip.source, &mut ip.destination);
-        }
-        packet.bytes()[14..].to_vec()
-    };
     way(&mut world);
+    let pieces = in_pieces(&mut world);
+    context.note(format!("{pieces} pieces of an answer of 2800 bytes"));
     for mtu in [0, 1, 40, 47, 48, 55, 56, 1279, 1501, 9000, 0xffff_ffff_u32] {
-        let mut body = mtu.to_be_bytes().to_vec();
-        body.extend(quoted(&world));
-        let frame = world.frame(Transport::Icmp(Icmp {
-            kind: 2,
-            code: 0,
-            body,
-        }));
+        let frame = too_big(&world, mtu);
         world.inject(&frame);
         world.run(Duration::from_millis(10));
         world.inbox.clear();
-        // What fits is sent whole, and what does not in pieces that fit, or not at all.
+        // What fits is sent whole.
         socket
             .send_to(&[7; 1400], world.at_peer(9))
             .expect("it fits");
@@ -216,14 +296,6 @@ fn impossible_mtu(context: &Context) {
             packet.udp().map(|udp| udp.payload.len())
         });
         assert_eq!(size, 1400, "after an MTU of {mtu}");
-        let large = socket.send_to(&[7; 3000], world.at_peer(9));
-        world.run(Duration::from_millis(10));
-        for packet in world.inbox.drain(..) {
-            let size = packet.bytes().len() - 14;
-            assert!(
-                size <= 1500,
-                "{size} bytes after an MTU of {mtu}, {large:?}"
-            );
-        }
+        assert_eq!(in_pieces(&mut world), pieces, "after an MTU of {mtu}");
     }
 }

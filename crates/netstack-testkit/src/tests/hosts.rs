@@ -262,7 +262,7 @@ fn gateway(context: &Context) {
 }
 
 /// A router advertisement for 2001:db8:1::/64 that is valid for so many seconds.
-fn advertisement(seconds: u32, hops: u8) -> Packet {
+pub(super) fn advertisement(seconds: u32, hops: u8) -> Packet {
     let mut body = vec![64, 0, 0x07, 0x08, 0, 0, 0, 0, 0, 0, 0, 0];
     // The router's Ethernet address.
     body.extend([1, 1]);
@@ -298,7 +298,7 @@ fn advertised(world: &World) -> Option<Cidr> {
     })
 }
 
-fn slaac_world(context: &Context) -> World {
+pub(super) fn slaac_world(context: &Context) -> World {
     let mut config = context.config();
     config.slaac = true;
     context.world_with(&config, Options::default())
