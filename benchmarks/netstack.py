@@ -28,7 +28,7 @@ from typing import Any
 from benchmarks import netstack_lab, netstack_tables
 from benchmarks.netstack_workloads import CHAIN, FULL, QUICK, SWEEP, TUNED, WORKLOADS, Size, measure
 
-from swapstone.build import build_package
+from swapstone.artifacts import build_package
 from swapstone.model import UserError
 
 STACKS = ("kernel", "lwip", "smoltcp")

@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks.netstack import no_rust
 from benchmarks.netstack_tables import number, table
 
-from swapstone.build import build_package
+from swapstone.artifacts import build_package
 from swapstone.model import UserError
 
 PAIRS = (("lwip", "smoltcp"), ("smoltcp", "lwip"), ("smoltcp", "smoltcp"))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.build.sources import LOCK, Apt, Source, read_lock
+from swapstone.artifacts.sources import LOCK, Apt, Source, read_lock
 from swapstone.model.share import cache_dir, share_dir
 
 

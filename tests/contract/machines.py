@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.build.images import ImageRequest, build_image
-from swapstone.build.kernels import read_kernel
-from swapstone.build.parts import architecture_of
+from swapstone.artifacts.images import ImageRequest, build_image
+from swapstone.artifacts.kernels import read_kernel
+from swapstone.artifacts.parts import architecture_of
 from swapstone.factors import read_facts
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.cpio import archive, file, folder

@@ -11,12 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.build import cpio
-from swapstone.build.assembly import Overlay
-from swapstone.build.certificate import certify
-from swapstone.build.images import BuiltImage, ImageRequest, build_image
-from swapstone.build.packages import package_file, read_lock
-from swapstone.build.parts import architecture_of
+from swapstone.artifacts import cpio
+from swapstone.artifacts.assembly import Overlay
+from swapstone.artifacts.certificate import certify
+from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
+from swapstone.artifacts.packages import package_file, read_lock
+from swapstone.artifacts.parts import architecture_of
 from swapstone.cli.image import boot_arguments
 from swapstone.model import UnavailableError, UserError
 from tests.e2e.cli import command, environment, swapstone

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.build import build_crate, crate_trouble
+from swapstone.artifacts import build_crate, crate_trouble
 from swapstone.cli.compare import _usual_suites
 from swapstone.cli.studies import load_study
 from swapstone.factors import parse_choice

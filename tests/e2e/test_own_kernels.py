@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.build.images import MODULES_BESIDE
-from swapstone.build.packages import Contents, fetch, package_file, read_lock
+from swapstone.artifacts.images import MODULES_BESIDE
+from swapstone.artifacts.packages import Contents, fetch, package_file, read_lock
 from tests.e2e.cli import runs_of, swapstone
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.build.images import ImageRequest, build_image
+from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.factors import Recipe
 from swapstone.model import IDLE, Workload
 from swapstone.run.setting import setting_for

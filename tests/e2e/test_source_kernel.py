@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.build.packages import read_lock
-from swapstone.build.source_kernel import build_source_kernel
+from swapstone.artifacts.packages import read_lock
+from swapstone.artifacts.source_kernel import build_source_kernel
 from tests.e2e.cli import runs_of, swapstone
 
 

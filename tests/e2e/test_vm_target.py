@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.build.images import BuiltImage, Image
+from swapstone.artifacts.images import BuiltImage, Image
 from swapstone.cli import machines
 from swapstone.cli.flow import Wish, parse_factors, resolve
 from swapstone.cli.machines import clock_of

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import msgspec
 
 from swapstone import plan, workloads
-from swapstone.build import EMPTY_PROGRAMS, EMPTY_SUITE, SIZE_METRICS
+from swapstone.artifacts import EMPTY_PROGRAMS, EMPTY_SUITE, SIZE_METRICS
 from swapstone.compare import SizeValues, analyse
 from swapstone.model import Analysis, Caveat, CaveatKind, Experiment, Workload
 from swapstone.record import RecordView

@@ -7,7 +7,7 @@ import shutil
 
 import click
 
-from swapstone.build import built_for, compiler_version, crate_trouble
+from swapstone.artifacts import built_for, compiler_version, crate_trouble
 from swapstone.cli.emulators import emulator_findings, kvm_finding
 from swapstone.cli.tracers import driver_findings, instrument_findings
 from swapstone.factors import FACTORS, Level

@@ -6,10 +6,10 @@ import os
 import shutil
 from pathlib import Path
 
-from swapstone.build.image_cache import kept_images
-from swapstone.build.images import BuiltImage, Image
-from swapstone.build.packages import read_lock
-from swapstone.build.parts import ARCHITECTURES
+from swapstone.artifacts.image_cache import kept_images
+from swapstone.artifacts.images import BuiltImage, Image
+from swapstone.artifacts.packages import read_lock
+from swapstone.artifacts.parts import ARCHITECTURES
 from swapstone.cli.machines import parts_of
 from swapstone.model import UserError
 from swapstone.targets.health import Finding, State

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from swapstone.build.parts import architecture_of
+from swapstone.artifacts.parts import architecture_of
 from swapstone.cli.analysing import analyse_record, verdicts_digest
 from swapstone.cli.budget import check_budget
 from swapstone.cli.live import display

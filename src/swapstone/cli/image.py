@@ -13,14 +13,14 @@ from pathlib import Path
 
 import click
 
-from swapstone.build import cpio
-from swapstone.build.assembly import Overlay
-from swapstone.build.image_cache import Kept, collect, kept_images
-from swapstone.build.images import BuiltImage, ImageRequest, build_image
-from swapstone.build.packages import lock_path, read_lock, write_lock
-from swapstone.build.parts import ARCHITECTURES, KERNELS, MODULES, Architecture, architecture_of
-from swapstone.build.renewal import renew
-from swapstone.build.source_kernel import SOURCE, build_source_kernel, configurations
+from swapstone.artifacts import cpio
+from swapstone.artifacts.assembly import Overlay
+from swapstone.artifacts.image_cache import Kept, collect, kept_images
+from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
+from swapstone.artifacts.packages import lock_path, read_lock, write_lock
+from swapstone.artifacts.parts import ARCHITECTURES, KERNELS, MODULES, Architecture, architecture_of
+from swapstone.artifacts.renewal import renew
+from swapstone.artifacts.source_kernel import SOURCE, build_source_kernel, configurations
 from swapstone.cli.tables import plain, table
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.share import share_dir

@@ -6,11 +6,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from swapstone.build.assembly import KERNEL_PART
-from swapstone.build.certificate import certify
-from swapstone.build.images import BuiltImage, ImageRequest, build_image
-from swapstone.build.parts import ARCHITECTURES, Architecture, architecture_of
-from swapstone.build.toolchain import compiler_command
+from swapstone.artifacts.assembly import KERNEL_PART
+from swapstone.artifacts.certificate import certify
+from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
+from swapstone.artifacts.parts import ARCHITECTURES, Architecture, architecture_of
+from swapstone.artifacts.toolchain import compiler_command
 from swapstone.factors import SWAP, Stage, find_factor
 from swapstone.model import IDLE, Experiment, FactorLevels, MachineNeeds, UnavailableError, UserError, Workload
 from swapstone.run.prepare import base_recipe

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from swapstone.build import Amount, count_sources
+from swapstone.artifacts import Amount, count_sources
 from swapstone.cli.options import Chain, parse_duration_ns
 from swapstone.cli.serving import SERVER_EXAMPLE, drives, server_words
 from swapstone.cli.tables import plain

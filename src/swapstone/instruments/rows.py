@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable
 from pathlib import Path
 
-from swapstone.build import build_whole
+from swapstone.artifacts import build_whole
 from swapstone.instruments.acquire import Asked, Plain
 from swapstone.instruments.subject import Region, Subject
 from swapstone.model import IDLE, Comparison, Experiment, Reading, Sample, Status, UnavailableError, UserError, Variant

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from swapstone.build import OWN_RECIPE, OwnBuilder, environment_padding, own_sizes, placeholders, sha256_of, wrapped
+from swapstone.artifacts import OWN_RECIPE, OwnBuilder, environment_padding, own_sizes, placeholders, sha256_of, wrapped
 from swapstone.factors import Evidence, Recipe, Stage, find_factor, read_facts
 from swapstone.factors.libc import LIBC
 from swapstone.model import (

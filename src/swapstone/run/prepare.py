@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone import plan
-from swapstone.build import (
+from swapstone.artifacts import (
     BASE_RECIPE,
     EMPTY_AS_VARIED,
     EMPTY_PROGRAMS,
@@ -35,7 +35,7 @@ from swapstone.build import (
     require_crate,
     require_tools,
 )
-from swapstone.build.parts import architecture_of
+from swapstone.artifacts.parts import architecture_of
 from swapstone.factors import Recipe, Stage, find_factor, find_level, recipe_of
 from swapstone.model import IDLE, Copy, Experiment, UnavailableError, UserError, Variant, Workload
 from swapstone.record import Artifact, Manifest

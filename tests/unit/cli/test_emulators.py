@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.build.image_cache import Kept
-from swapstone.build.images import Image
+from swapstone.artifacts.image_cache import Kept
+from swapstone.artifacts.images import Image
 from swapstone.cli import emulators
 from swapstone.cli.emulators import kvm_finding
 from swapstone.model.cpio import archive, folder

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.build.certificate import ImageFile
-from swapstone.build.images import BuiltImage, Image, ImageRequest
+from swapstone.artifacts.certificate import ImageFile
+from swapstone.artifacts.images import BuiltImage, Image, ImageRequest
 from swapstone.cli import machines
 from swapstone.cli.machines import open_machine, parse_modules
 from swapstone.model import Certificate, FactorLevels, UserError

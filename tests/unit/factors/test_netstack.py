@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.build import BASE_RECIPE
+from swapstone.artifacts import BASE_RECIPE
 from swapstone.factors import Evidence
 from swapstone.factors.netstack import NETSTACK, VARIABLE
 

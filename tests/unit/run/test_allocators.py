@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.build import BASE_RECIPE, build_workload, provide
-from swapstone.build.allocators import EXCLUDED
-from swapstone.build.sources import fetch, read_lock, unpack
+from swapstone.artifacts import BASE_RECIPE, build_workload, provide
+from swapstone.artifacts.allocators import EXCLUDED
+from swapstone.artifacts.sources import fetch, read_lock, unpack
 from swapstone.factors import Recipe
 from swapstone.model import Status, UnavailableError, Variant
 from swapstone.run.prepare import _equally_large

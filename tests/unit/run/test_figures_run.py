@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from swapstone.build import BASE_RECIPE
+from swapstone.artifacts import BASE_RECIPE
 from swapstone.model import Sample, Status, Variant
 from swapstone.run.program import Program
 from swapstone.run.trial import Asked, judge, request_for

@@ -6,7 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from swapstone.build import BASE_RECIPE, provide
+from swapstone.artifacts import BASE_RECIPE, provide
 from swapstone.factors import Recipe, recipe_of
 from swapstone.model import Variant
 from swapstone.model.share import share_dir

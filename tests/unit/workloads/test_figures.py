@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.build import BASE_RECIPE, build_workload, provide
+from swapstone.artifacts import BASE_RECIPE, build_workload, provide
 from swapstone.model import Sample, WireError, Workload
 from swapstone.workloads import find_suite, find_workload, read_figures
 from swapstone.workloads.figures_format import NamedFigures, decode_named_figures, encode_named_figures

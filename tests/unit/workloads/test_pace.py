@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.build import find_driver
+from swapstone.artifacts import find_driver
 from swapstone.model import Drive
 from swapstone.workloads.drivers import read_pace
 

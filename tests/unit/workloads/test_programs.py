@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.build import EMPTY_PROGRAMS, build_empty, build_workload
+from swapstone.artifacts import EMPTY_PROGRAMS, build_empty, build_workload
 from swapstone.model import Reading, Workload
 from swapstone.workloads import SUITES, find_workload
 from tests.unit.workloads.programs import LEVELS, REPORT, SOURCES, Programs, recipe_for, run

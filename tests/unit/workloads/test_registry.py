@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.build.parts import part_of
+from swapstone.artifacts.parts import part_of
 from swapstone.model import Cpus, Reading, UserError, Workload
 from swapstone.model.share import share_dir
 from swapstone.report.throughput import ROWS

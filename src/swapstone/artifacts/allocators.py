@@ -1,0 +1,408 @@
+"""Allocators: each built once for each C library, from sources of one version, into one object for both ways of linking."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import os
+import platform
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from swapstone.artifacts.objects import check_fits
+from swapstone.artifacts.sources import Source, fetch, locked, read_lock, unpack
+from swapstone.artifacts.tools import compiler_identity
+from swapstone.factors import Recipe
+from swapstone.factors.allocator import DEFAULT
+from swapstone.model import UnavailableError
+from swapstone.model.share import cache_dir
+
+SHARED = "allocator.so"
+OBJECT = "allocator.o"
+LOG = "build.log"
+BUILD_TIMEOUT_S = 1200
+
+Command = tuple[str, ...]
+Tell = Callable[[str], None]
+"""Called with one line for the user."""
+
+# (C compiler, C++ compiler) by C library. They are the same whatever compiles the programs: the allocator is held still meanwhile.
+_COMPILERS: dict[str, tuple[Command, Command]] = {
+    "glibc": (("cc",), ("g++",)),
+    "musl": (("musl-gcc",), ("env", "REALGCC=g++", "musl-gcc")),
+}
+
+EXCLUDED: dict[tuple[str, str], str] = {
+    (
+        "tcmalloc",
+        "musl",
+    ): "gperftools needs the C++ standard library, and there is none for musl here (its build ends with "
+    "`fatal error: string: No such file or directory`)",
+}
+"""(allocator, C library) that can't be, and why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How an allocator is built.
+
+    ``{source}`` stands for the folder of its sources, ``{jobs}`` for the number of processors, ``{kernel}`` for a folder with the
+    kernel's headers alone.
+
+    Attributes:
+        steps: one after the other; the commands of a step run side by side. They leave the objects named in `objects`.
+        objects: what the allocator consists of: object files, and archives that are taken whole.
+        files: pairs (path, text) that are there before the first step.
+        shared: options for linking the shared object.
+        static: libraries that a static program needs after the allocator.
+    """
+
+    steps: tuple[tuple[Command, ...], ...]
+    objects: tuple[str, ...]
+    files: tuple[tuple[str, str], ...] = ()
+    shared: Command = ("-pthread",)
+    static: Command = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+    """A built allocator.
+
+    Attributes:
+        shared: to be preloaded.
+        object: to be linked into static programs.
+        static: libraries that must follow it there.
+        version: of the sources.
+    """
+
+    shared: Path
+    object: Path
+    static: Command
+    version: str
+
+
+# No fortified functions: musl has none, and whether glibc's compiler asks for them unasked depends on the distribution.
+# Nor the path of the folder in which it is built: two builds must give the same bytes.
+_COMMON = ("-DNDEBUG", "-fPIC", "-U_FORTIFY_SOURCE", "-pthread", "-ffile-prefix-map={source}=source")
+
+
+def _mimalloc(cc: Command, _cxx: Command) -> Plan:
+    flags = ("-std=gnu11", "-O3", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fno-builtin-malloc")
+    defines = ("-DMI_MALLOC_OVERRIDE=1", "-DMI_SHARED_LIB", "-DMI_SHARED_LIB_EXPORT", "-I{source}/include")
+    one = (*cc, *flags, *_COMMON, *defines, "-c", "{source}/src/static.c", "-o", "mimalloc.o")
+    return Plan(steps=((one,),), objects=("mimalloc.o",))
+
+
+def _jemalloc(cc: Command, _cxx: Command) -> Plan:
+    options = ("--disable-cxx", "--with-jemalloc-prefix=", "CPPFLAGS=-U_FORTIFY_SOURCE", "EXTRA_CFLAGS=-g0")
+    configure = ("{source}/configure", f"CC={' '.join(cc)}", *options)
+    archive = "lib/libjemalloc_pic.a"
+    return Plan(
+        steps=((configure,), (("make", "-j{jobs}", archive),)),
+        objects=(archive,),
+        shared=("-pthread", "-lm"),
+        static=("-lm",),
+    )
+
+
+# The sources of libtcmalloc_minimal, and what its configure script finds on Linux with glibc.
+_TCMALLOC_SOURCES = (
+    *("common", "internal_logging", "system-alloc", "memfs_malloc", "central_freelist", "page_heap", "sampler", "span"),
+    *(
+        "stack_trace_table",
+        "static_vars",
+        "symbolize",
+        "thread_cache",
+        "malloc_hook",
+        "malloc_extension",
+        "maybe_threads",
+    ),
+    *(
+        "base/spinlock",
+        "base/spinlock_internal",
+        "base/atomicops-internals-x86",
+        "base/logging",
+        "base/sysinfo",
+        "tcmalloc",
+    ),
+)
+_TCMALLOC_HAS = (
+    *(
+        "DECL_MEMALIGN",
+        "DECL_POSIX_MEMALIGN",
+        "DECL_PVALLOC",
+        "DECL_VALLOC",
+        "FCNTL_H",
+        "FEATURES_H",
+        "FORK",
+        "INTTYPES_H",
+    ),
+    *(
+        "MALLOC_H",
+        "MMAP",
+        "POLL_H",
+        "PTHREAD",
+        "SBRK",
+        "SCHED_H",
+        "STDINT_H",
+        "STRUCT_MALLINFO",
+        "SYS_CDEFS_H",
+        "SYS_SOCKET_H",
+    ),
+    *("SYS_SYSCALL_H", "SYS_TYPES_H", "SYS_WAIT_H", "TLS", "UNISTD_H", "__ATTRIBUTE__", "__ENVIRON"),
+)
+_TCMALLOC_CONFIG = (
+    "#define GPERFTOOLS_CONFIG_H_\n"
+    + "".join(f"#define HAVE_{name} 1\n" for name in _TCMALLOC_HAS)
+    + '#define HAVE_DECL_CFREE 0\n#define PERFTOOLS_DLL_DECL\n#define PACKAGE_STRING "gperftools"\n'
+    + "#define __STDC_FORMAT_MACROS 1\n"
+)
+_TCMALLOC_HEADER = (  # fills in the header that the configure script would write
+    *("sed", "-e", "s/@TC_VERSION_M[AI][JN]OR@/0/g; s/@TC_VERSION_PATCH@//g; s/@ac_cv_have_[a-z_]*@/1/g"),
+    *("-e", "wgperftools/tcmalloc.h", "-n", "{source}/src/gperftools/tcmalloc.h.in"),
+)
+
+
+def _tcmalloc(cc: Command, cxx: Command) -> Plan:
+    flags = ("-std=gnu++17", "-O2", "-fsized-deallocation", "-w")
+    defines = ("-DNO_FRAME_POINTER", "-DNO_TCMALLOC_SAMPLES", "-DNO_HEAP_CHECK", "-I.", "-I{source}/src")
+    objects = tuple(f"{name.replace('/', '-')}.o" for name in _TCMALLOC_SOURCES)
+    plain = (*cc, "-O2", *_COMMON, "-I.", "-I{source}/src", "-c", "{source}/src/base/dynamic_annotations.c")
+    compiles = tuple(
+        (*cxx, *flags, *_COMMON, *defines, "-c", f"{{source}}/src/{name}.cc", "-o", target)
+        for name, target in zip(_TCMALLOC_SOURCES, objects, strict=True)
+    )
+    return Plan(
+        steps=((_TCMALLOC_HEADER,), ((*plain, "-o", "annotations.o"), *compiles)),
+        objects=(*objects, "annotations.o"),
+        files=(("config.h", _TCMALLOC_CONFIG), ("gperftools/tcmalloc.h", "")),
+        # The C++ library is taken in and hidden: a program in C would otherwise map it for the allocator's sake alone.
+        shared=(
+            "-pthread",
+            "-static-libgcc",
+            "-Wl,--exclude-libs,ALL",
+            "-Wl,-Bstatic",
+            "-lstdc++",
+            "-Wl,-Bdynamic",
+            "-lm",
+        ),
+        static=("-lstdc++", "-lm"),
+    )
+
+
+def _snmalloc(_cc: Command, cxx: Command) -> Plan:
+    flags = ("-std=c++20", "-O3", "-fno-exceptions", "-fno-rtti", "-ftls-model=initial-exec", "-fvisibility=hidden")
+    wide = ("-mcx16",) if platform.machine() == "x86_64" else ()
+    defines = (
+        *(
+            "-DSNMALLOC_USE_SELF_VENDORED_STL=1",
+            "-DSNMALLOC_PLATFORM_HAS_GETENTROPY=1",
+            "-DSNMALLOC_USE_PTHREAD_DESTRUCTORS=1",
+        ),
+        *("-DSNMALLOC_USE_WAIT_ON_ADDRESS=1", "-DSNMALLOC_HAS_LINUX_FUTEX_H=1"),
+        *(
+            '-DSNMALLOC_EXPORT=__attribute__((visibility("default")))',
+            "-I{source}/upstream/src",
+            "-idirafter",
+            "{kernel}",
+        ),
+    )
+    source = "{source}/upstream/src/snmalloc/override/malloc.cc"
+    return Plan(
+        steps=(((*cxx, *flags, *wide, *_COMMON, *defines, "-c", source, "-o", "snmalloc.o"),),), objects=("snmalloc.o",)
+    )
+
+
+_PLANS: dict[str, Callable[[Command, Command], Plan]] = {
+    "mimalloc": _mimalloc,
+    "jemalloc": _jemalloc,
+    "tcmalloc": _tcmalloc,
+    "snmalloc": _snmalloc,
+}
+
+
+def with_allocator(recipe: Recipe, tell: Tell) -> Recipe:
+    """Make a recipe's allocator available for its C library and way of linking.
+
+    Args:
+        recipe: its `libc` decides for which C library; for a program that isn't built, `program_libc` says which that is.
+        tell: called when something is built.
+
+    Returns:
+        The recipe with the object in `preload`, or in `ldflags` where the program is linked statically.
+
+    Raises:
+        UnavailableError: the two don't go together, or the allocator can't be built here; says why.
+        UserError: the user's own object doesn't fit.
+    """
+    if recipe.allocator == DEFAULT:
+        return recipe
+    if "/" in recipe.allocator:
+        check_fits(recipe)
+        return msgspec.structs.replace(recipe, preload=(*recipe.preload, recipe.allocator))
+    made = build_allocator(recipe.allocator, recipe.libc, tell)
+    if recipe.linking == "static":
+        # An object is always linked in, so its malloc is there before the C library's archive is searched for one.
+        return msgspec.structs.replace(recipe, ldflags=(*recipe.ldflags, str(made.object), *made.static))
+    return msgspec.structs.replace(recipe, preload=(*recipe.preload, str(_loadable(made.shared))))
+
+
+def _loadable(path: Path) -> Path:
+    """Return a path as the kernel names it; the loader must be able to read it in a list.
+
+    Raises:
+        UnavailableError: it holds what parts the entries of that list.
+    """
+    resolved = path.resolve()
+    if re.search(r"[\s:]", str(resolved)):
+        raise UnavailableError(
+            f"{resolved} can't be preloaded: blanks and colons part the loader's list.",
+            "Set XDG_CACHE_HOME to another folder.",
+        )
+    return resolved
+
+
+def build_allocator(name: str, libc: str, tell: Tell) -> Made:
+    """Build an allocator for a C library, or take it from an earlier time.
+
+    Raises:
+        UnavailableError: it can't be built; says why.
+    """
+    if (name, libc) in EXCLUDED:
+        raise UnavailableError(f"{name} can't be built for {libc}: {EXCLUDED[name, libc]}.")
+    if name not in _PLANS or libc not in _COMPILERS:
+        raise UnavailableError(f"There is no way to build {name} for {libc}.")
+    source, plan, home = _address(name, libc)
+    if not (home / SHARED).is_file():
+        with locked(cache_dir() / "allocators" / f"{name}-{libc}.lock"):
+            if not (home / SHARED).is_file():
+                _build(f"{name} {source.version} for {libc}", source, plan, home, tell)
+    return Made(home / SHARED, home / OBJECT, plan.static, source.version)
+
+
+def built_for(name: str) -> tuple[str, ...]:
+    """Return the C libraries for which an allocator is built already."""
+    return tuple(
+        libc for libc in _COMPILERS if (name, libc) not in EXCLUDED and (_address(name, libc)[2] / SHARED).is_file()
+    )
+
+
+def allocator_tools(recipes: Iterable[Recipe]) -> tuple[tuple[str, str], ...]:
+    """Return pairs (name, version and digest) of the allocators that recipes hold, for the manifest."""
+    found: dict[str, str] = {}
+    for recipe in recipes:
+        if recipe.allocator == DEFAULT:
+            continue
+        if "/" in recipe.allocator:
+            found[f"allocator {recipe.allocator}"] = f"SHA-256 {_sha256(Path(recipe.allocator))}"
+            continue
+        source, _, home = _address(recipe.allocator, recipe.libc)
+        name = OBJECT if recipe.linking == "static" else SHARED
+        digest = f"SHA-256 {_sha256(home / name)}, sources {source.file}"
+        found[f"allocator {recipe.allocator} ({recipe.libc}, {recipe.linking})"] = f"{source.version}, {digest}"
+    return tuple(sorted(found.items()))
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@functools.cache
+def _lock() -> dict[str, Source]:
+    return read_lock()
+
+
+def _address(name: str, libc: str) -> tuple[Source, Plan, Path]:
+    """Return an allocator's sources, plan, and the folder that is named by the digest of all that goes into it."""
+    source, compilers = _lock()[name], _COMPILERS[libc]
+    plan = _PLANS[name](*compilers)
+    parts = (name, source.sha256, libc, platform.machine(), repr(plan), *map(compiler_identity, compilers))
+    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+    return source, plan, cache_dir() / "allocators" / digest
+
+
+def _build(what: str, source: Source, plan: Plan, home: Path, tell: Tell) -> None:
+    """Build in a folder beside the final one and move it there whole."""
+    tell(f"building {what}, this once")
+    archive = fetch(source)
+    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
+        work = Path(temporary)
+        done = work / "done"
+        done.mkdir()
+        for name, text in plan.files:
+            (work / name).parent.mkdir(exist_ok=True)
+            (work / name).write_text(text)
+        (work / "kernel").mkdir()
+        _link_kernel_headers(work / "kernel")
+        (work / "source").mkdir()
+        places = {
+            "{source}": str(unpack(archive, work / "source")),
+            "{jobs}": str(len(os.sched_getaffinity(0))),
+            "{kernel}": str(work / "kernel"),
+        }
+        cc = ("musl-gcc",) if "for musl" in what else ("cc",)
+        whole = (*cc, "-nostdlib", "-r", "-o", f"done/{OBJECT}", "-Wl,--whole-archive", *plan.objects)
+        shared = (*cc, "-shared", "-Wl,-z,defs", "-o", f"done/{SHARED}", f"done/{OBJECT}", *plan.shared)
+        with (done / LOG).open("wb") as log:
+            for step in (*plan.steps, (whole,), (shared,)):
+                commands = [tuple(_filled(word, places) for word in command) for command in step]
+                with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+                    results = list(pool.map(functools.partial(_run, cwd=work), commands))
+                for command, (status, said) in zip(commands, results, strict=True):
+                    log.write(f"$ {' '.join(command)}\n".encode() + said)
+                    if status != 0:
+                        log.flush()
+                        raise _failed(what, command, said, work, home)
+        if not home.exists():
+            done.rename(home)
+
+
+def _filled(word: str, places: dict[str, str]) -> str:
+    return functools.reduce(lambda text, place: text.replace(*place), places.items(), word)
+
+
+def _run(command: Sequence[str], cwd: Path) -> tuple[int, bytes]:
+    """Run one command; return its status and all that it said."""
+    try:
+        result = subprocess.run(
+            command,
+            cwd=cwd,
+            env={**os.environ, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=BUILD_TIMEOUT_S,
+            check=False,
+        )
+    except OSError as error:
+        return 127, f"{command[0]}: {error.strerror}\n".encode()
+    except subprocess.TimeoutExpired:
+        return 124, f"{command[0]} took more than {BUILD_TIMEOUT_S} s\n".encode()
+    return result.returncode, result.stdout
+
+
+def _failed(what: str, command: Sequence[str], said: bytes, work: Path, home: Path) -> UnavailableError:
+    """Keep the log of a build that failed, and say why it did."""
+    kept = home.with_suffix(".failed.log")
+    (work / "done" / LOG).replace(kept)
+    lines = re.sub(rf"{re.escape(str(work))}/(source/[^/]+/)?", "", said.decode(errors="replace")).strip().splitlines()
+    telling = [line for line in lines if "error" in line.lower()] or lines or ["it said nothing"]
+    return UnavailableError(f"{what} can't be built: {command[0]}: {telling[0].strip()}", f"The whole log: {kept}")
+
+
+def _link_kernel_headers(folder: Path) -> None:
+    """Gather the kernel's headers, which C libraries without a distribution of their own don't bring, away from those of glibc."""
+    asked = subprocess.run(
+        ["cc", "-E", "-"], input=b"#include <linux/futex.h>\n", capture_output=True, timeout=60, check=False
+    )
+    for name in ("linux", "asm", "asm-generic"):
+        found = re.search(rf'^# \d+ "((?:/[^/"]+)+?/{name})/', asked.stdout.decode(errors="replace"), re.MULTILINE)
+        if found:
+            (folder / name).symlink_to(found[1])

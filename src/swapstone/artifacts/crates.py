@@ -1,0 +1,171 @@
+"""Building our own crates with cargo, and what their trials need of this machine."""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from swapstone.artifacts.native import PROGRAM, Built
+from swapstone.artifacts.tools import first_line
+from swapstone.factors import read_facts
+from swapstone.model import UnavailableError, UserError, Workload
+from swapstone.model.share import cache_dir, share_dir
+
+_RUST = (1, 91)  # crates/netstack-bench/Cargo.toml
+_BUILD_TIMEOUT_S = 3600
+_COUNT = "count"
+_COUNT_FLAGS = (
+    "-fno-builtin-memcpy -fno-builtin-memmove"  # so that in C, too, every copy is a call; see src/count.rs there
+)
+
+
+def crate_trouble(root: Path = Path("/")) -> tuple[str, str] | None:
+    """Say why no trial of a crate can be made here, and what to do; None if one can.
+
+    Args:
+        root: where ``dev/net/tun`` is looked for.
+    """
+    if os.geteuid() != 0:
+        return "The trial makes network namespaces, which needs root.", "Start swapstone as root."
+    if not (root / "dev/net/tun").exists():
+        return "There is no /dev/net/tun, so there can be no TAP.", "Load it: modprobe tun"
+    if _ip() is None:
+        return "There is no ip, with which network devices are made.", "Install it: sudo apt-get install iproute2"
+    for command in ("cargo", "rustc"):
+        if shutil.which(command) is None:
+            return f"There is no {command} to build the network stacks with.", _newer()
+    said = first_line(["rustc", "--version"])
+    found = re.match(r"rustc ([0-9]+)\.([0-9]+)", said)
+    if found is None or (int(found[1]), int(found[2])) < _RUST:
+        return f"The network stacks need Rust {_RUST[0]}.{_RUST[1]} or newer, and this is {said}.", _newer()
+    return None
+
+
+def _newer() -> str:
+    return f"Install Rust {_RUST[0]}.{_RUST[1]} or newer, with rustup for instance."
+
+
+def _ip() -> str | None:
+    return shutil.which("ip") or shutil.which("ip", path="/usr/sbin:/sbin")
+
+
+def require_crate() -> None:
+    """Check that trials of a crate can be made here.
+
+    Raises:
+        UnavailableError: something is missing; says what.
+    """
+    if trouble := crate_trouble():
+        raise UnavailableError(*trouble)
+
+
+def build_crate(workload: Workload, tell: Callable[[str], None] = lambda _: None) -> Built:
+    """Build a workload's crate, or take it from the cache.
+
+    Args:
+        workload: names it.
+        tell: called with a line for the user before something takes its time.
+
+    Raises:
+        UnavailableError: a command that the program starts is not here.
+        UserError: it doesn't build; the message ends with what cargo said.
+    """
+    for command, package in workload.commands:
+        if shutil.which(command) is None:
+            raise UnavailableError(f"There is no {command}.", f"Install it: sudo apt-get install {package}")
+    package, _, feature = workload.crate.partition(":")
+    return build_package(package, feature, tell)
+
+
+@functools.cache
+def build_package(package: str, feature: str = "", tell: Callable[[str], None] = lambda _: None) -> Built:
+    """Build the program of a package of the workspace, or take it from the cache. All who need one share what cargo has compiled.
+
+    Args:
+        package: its name.
+        feature: what it is built with besides its defaults; ``count`` also makes every copy in C a call. Empty for none.
+        tell: called with a line for the user before something takes its time.
+
+    Raises:
+        UserError: it doesn't build; the message ends with what cargo said.
+    """
+    sources = tree_digest(share_dir() / "crates")
+    more = ("--features", feature) if feature else ()
+    command = ("cargo", "build", "--release", "--locked", "--package", package, *more)
+    shown = f"{' '.join(command)}, by {first_line(['rustc', '--version'])}"
+    flags = " ".join(filter(None, (os.environ.get("CFLAGS", ""), _COUNT_FLAGS if feature == _COUNT else "")))
+    decides = (shown, sources, f"CFLAGS={flags}", *(f"{name}={os.environ.get(name, '')}" for name in _DECIDING))
+    home = cache_dir() / "crates" / hashlib.sha256("\n".join(decides).encode()).hexdigest()[:32]
+    program = home / PROGRAM
+    if not program.is_file():
+        tell(f"{package} is built by cargo{', counting' if feature else ''}: this takes some minutes the first time")
+        _build(home, command, package, flags, cache_dir() / "crates" / f"target-{feature or 'plain'}")
+    digest = hashlib.sha256(program.read_bytes()).hexdigest()
+    # Its size says nothing of a stack: all of them are in the one program.
+    return Built(program, digest, shown, (("crates", sources),), (), read_facts(program))
+
+
+_DECIDING = ("RUSTFLAGS", "CC", "LWIP_DIR")
+
+
+def tree_digest(folder: Path) -> str:
+    """Return a digest of all files of a workspace, with their paths; what cargo made is left out.
+
+    Args:
+        folder: of the workspace.
+    """
+    digest = hashlib.sha256()
+    for path in _sources(folder):
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{path.relative_to(folder)}\0{content}\n".encode())
+    return digest.hexdigest()
+
+
+def _sources(folder: Path, depth: int = 0) -> list[Path]:
+    """Return the files under a workspace. A crate that stands outside the workspace has a ``target`` of its own."""
+    found = []
+    for entry in sorted(folder.iterdir()):
+        if (entry.name == "target" and depth < 2) or (entry.name.startswith(".") and depth == 0):
+            continue
+        found += _sources(entry, depth + 1) if entry.is_dir() else [entry] if entry.is_file() else []
+    return found
+
+
+def _build(home: Path, command: tuple[str, ...], package: str, flags: str, target: Path) -> None:
+    """Build in a folder that is kept for the next time, and put the program in its place whole."""
+    target.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "CFLAGS": flags, "CARGO_TARGET_DIR": str(target)}
+    with (target / ".swapstone-lock").open("w") as lock:
+        # Cargo locks its folder while it builds; the program must also stay until it is copied.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            done = subprocess.run(
+                command,
+                cwd=share_dir() / "crates",
+                env=environment,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_BUILD_TIMEOUT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise UserError(f"cargo did not build {package} within {_BUILD_TIMEOUT_S} s.") from error
+        if done.returncode != 0:
+            raise UserError(
+                f"{package} does not build:\n{done.stderr.strip()[-2000:]}", "`swapstone doctor` says more."
+            )
+        with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
+            whole = Path(temporary) / "whole"
+            whole.mkdir()
+            shutil.copy2(target / "release" / package, whole / PROGRAM)
+            if not home.exists():
+                whole.rename(home)

@@ -1,0 +1,325 @@
+"""Building our own C workloads."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone.artifacts import layouts
+from swapstone.artifacts.sizes import sizes_of
+from swapstone.artifacts.toolchain import linked_dynamically, strip_command
+from swapstone.artifacts.tools import compiler_identity, loader_version
+from swapstone.factors import RECORDED, TELLING_SYMBOLS, ProgramFacts, Recipe, read_facts
+from swapstone.model import Reading, UnavailableError, UserError, Workload
+from swapstone.model.share import cache_dir, share_dir
+
+BASE_RECIPE = Recipe(
+    # -fno-builtin keeps calls of the C library calls; the rest is what a distribution's package would be built with, less
+    # the hardening that only one of two C libraries implements.
+    cflags=("-std=gnu11", "-O2", "-fno-builtin", "-U_FORTIFY_SOURCE", "-Wall", "-Wextra", "-Werror"),
+    ldflags=("-pthread",),
+    environment=(("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("TMPDIR", "/tmp")),  # noqa: S108 - the program's, not ours
+)
+
+PROGRAM = "prog"
+FACTS = "facts.json"
+KEPT = "program, facts with entry"
+"""What the folder of a built program holds: part of its address, so that a later version doesn't take what an earlier one built."""
+BUILD_TIMEOUT_S = 120
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """A built program.
+
+    Attributes:
+        path: the program, in the cache; equally long for every program.
+        sha256: of the file.
+        command: how it was built, with folders left out.
+        sources: pairs (file name, SHA-256).
+        sizes: pairs (name, bytes), as `swapstone.artifacts.sizes_of` gives them, of the stripped program.
+        facts: what its file said before it was stripped; None where it can't be read.
+        folder: the copy in which a program of the user's own was built; else None.
+    """
+
+    path: Path
+    sha256: str
+    command: str
+    sources: tuple[tuple[str, str], ...]
+    sizes: tuple[tuple[str, int], ...]
+    facts: ProgramFacts | None = None
+    folder: Path | None = None
+
+
+def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False) -> Built:
+    """Build one workload, or take it from the cache.
+
+    Args:
+        workload: names the source.
+        recipe: compiler and flags, the levels applied and provided.
+        relinked: link the same objects in another order and with another offset: the same code at other addresses.
+
+    Raises:
+        UnavailableError: the compiler is not there, or the workload loads shared objects and the program would be static.
+        UserError: it doesn't compile; the message ends with what the compiler said.
+    """
+    return _build(_job(workload, recipe, relinked=relinked))
+
+
+def build_whole(workload: Workload, recipe: Recipe, folder: Path, *, like: str) -> Path | None:
+    """Build a workload once more and keep its symbols: names for the addresses of the stripped program, which alone is run.
+
+    Args:
+        workload: names the source.
+        recipe: compiler and flags, as the program was built with.
+        folder: where it goes; made.
+        like: path of the stripped program.
+
+    Returns:
+        The file with symbols; None where stripping it does not give the same bytes as the program has, or where it doesn't build.
+    """
+    try:
+        job = _job(workload, recipe, relinked=False)
+        folder.mkdir(parents=True, exist_ok=True)
+        whole, stripped = folder / "whole", folder / "stripped"
+        run_compiler(
+            [*recipe.command, *recipe.cflags, *_objects(job, folder), "-o", str(whole), *recipe.ldflags, *job.libraries]
+        )
+        run_compiler(
+            [strip_command(recipe), "--strip-all", f"--remove-section={RECORDED}", "-o", str(stripped), str(whole)]
+        )
+        return whole if stripped.read_bytes() == Path(like).read_bytes() else None
+    except (UserError, OSError):
+        return None
+
+
+def build_layouts(workload: Workload, recipe: Recipe, seeds: Sequence[str]) -> tuple[Built, ...]:
+    """Build several links of one workload: the same code with its functions and objects in other orders, at other offsets.
+
+    Args:
+        workload: names the source.
+        recipe: compiler and flags, the levels applied and provided.
+        seeds: one for each link; equal ones give equal programs.
+
+    Returns:
+        One program for each seed. They are compiled once, with every function in a section of its own.
+
+    Raises:
+        UnavailableError: the compiler is not there.
+        UserError: it doesn't compile; the message ends with what the compiler said.
+    """
+    job = _job(workload, layouts.with_sections(recipe), relinked=False)
+    with tempfile.TemporaryDirectory(prefix="swapstone-objects-") as objects:
+        return tuple(_build(dataclasses.replace(job, layout=seed, objects=Path(objects))) for seed in seeds)
+
+
+def _job(workload: Workload, recipe: Recipe, *, relinked: bool) -> Job:
+    if workload.companions and recipe.linking == "static":
+        raise UnavailableError("It loads shared objects while it runs, which a static program can't do.")
+    folder = share_dir() / "native" / "workloads"
+    harness = (folder / "harness.c",) if workload.reading is Reading.REPORT else ()
+    sources = (folder / workload.source, *harness)
+    headers = tuple(sorted(folder.glob("*.h")))
+    companions = tuple(folder / name for name in workload.companions)
+    return Job(sources, headers, companions, recipe, workload.libraries, relinked)
+
+
+EMPTY_SUITE = "size"
+EMPTY_AS_VARIED = Workload(name="empty", source="empty.c", describes="a program that does nothing", metrics=())
+"""Linked as its variant is: for experiments in which that is varied."""
+
+EMPTY_PROGRAMS: tuple[Workload, ...] = (
+    Workload(name="empty (dynamic)", source="empty.c", describes="a program that does nothing", metrics=()),
+    Workload(
+        name="empty (static)",
+        source="empty.c",
+        describes="the same, linked statically",
+        metrics=(),
+        libraries=("-static",),
+    ),
+    EMPTY_AS_VARIED,
+)
+"""Built for their size alone: what the C library itself puts into every program."""
+
+
+def build_empty(program: Workload, recipe: Recipe) -> Built:
+    """Build one of `EMPTY_PROGRAMS`.
+
+    Raises:
+        UnavailableError: the compiler is not there.
+        UserError: it can't be linked, e.g. because there is no static library.
+    """
+    source = share_dir() / "native" / "workloads" / program.source
+    return _build(Job((source,), (), (), recipe, program.libraries, relinked=False))
+
+
+def c_library_version(recipe: Recipe) -> tuple[str, str] | None:
+    """Ask the loader of the C library that a recipe links with for its version; a static program has none to ask.
+
+    Args:
+        recipe: provided.
+
+    Returns:
+        The loader's path and what it says; None when no dynamic program can be linked.
+    """
+    with contextlib.suppress(UserError):
+        return loader_version(build_empty(EMPTY_PROGRAMS[0], linked_dynamically(recipe)).path)
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """All that decides a program: C sources, the headers they may include, shared objects beside it, flags.
+
+    `layout` is the seed of a shuffled link, empty for one as it comes; `objects` a folder in which objects are kept from one such
+    link to the next.
+    """
+
+    sources: tuple[Path, ...]
+    headers: tuple[Path, ...]
+    companions: tuple[Path, ...]
+    recipe: Recipe
+    libraries: tuple[str, ...]
+    relinked: bool
+    layout: str = ""
+    objects: Path | None = None
+
+
+def _build(job: Job) -> Built:
+    recipe = job.recipe
+    if shutil.which(recipe.command[0]) is None:
+        raise UnavailableError(
+            f"The compiler {recipe.command[0]!r} is not installed.", "`swapstone doctor` says what is missing."
+        )
+    digests = tuple((path.name, _sha256(path)) for path in (*job.sources, *job.headers, *job.companions))
+    shown = [
+        Path(recipe.command[0]).name,
+        *recipe.command[1:],
+        *recipe.cflags,
+        *(path.name for path in job.sources),
+        *recipe.ldflags,
+        *job.libraries,
+    ]
+    command = " ".join(shown) + (" (relinked)" if job.relinked else "")
+    command += f" (layout {job.layout})" if job.layout else ""
+    facts = " ".join(sorted(TELLING_SYMBOLS))  # what is written down of a program beside it
+    parts = (KEPT, command, compiler_identity(recipe.command), facts, *(f"{name} {digest}" for name, digest in digests))
+    address = "\n".join(parts)
+    home = cache_dir() / "programs" / hashlib.sha256(address.encode()).hexdigest()[:32]
+    program = home / PROGRAM
+    if not program.is_file():
+        _compile(home, job)
+    return Built(program, _sha256(program), command, digests, sizes_of(program), _facts_of(program))
+
+
+def _compile(home: Path, job: Job) -> None:
+    """Compile and link in a folder beside the final one and move it there whole, so that a crash leaves no half program."""
+    recipe = job.recipe
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
+        work = Path(temporary)
+        objects = _objects(job, job.objects or work)
+        if job.layout:
+            objects = layouts.shuffled(
+                objects, work, job.layout, lambda arguments: run_compiler([*recipe.command, *arguments])
+            )
+        elif job.relinked:
+            objects = [*_padding(work, recipe), *reversed(objects)]
+        done = work / "done"
+        done.mkdir()
+        whole = work / "whole"
+        run_compiler([*recipe.command, *recipe.cflags, *objects, "-o", str(whole), *recipe.ldflags, *job.libraries])
+        facts = read_facts(whole)
+        if facts is not None:
+            (done / FACTS).write_bytes(msgspec.structs.replace(facts, path="").encoded())
+        # Symbols and recorded command lines don't run, and a file's size on disk should not depend on them.
+        run_compiler(
+            [
+                strip_command(recipe),
+                "--strip-all",
+                f"--remove-section={RECORDED}",
+                "-o",
+                str(done / PROGRAM),
+                str(whole),
+            ]
+        )
+        for source in job.companions:
+            shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / f"{source.stem}.so"))
+            run_compiler([*recipe.command, *recipe.cflags, *shared, *recipe.ldflags])
+        try:
+            done.rename(home)
+        except OSError:
+            if not (home / PROGRAM).is_file():  # else another process built the same program at the same time
+                raise
+
+
+def _objects(job: Job, folder: Path) -> list[str]:
+    """Compile every source that the folder holds no object of."""
+    objects = []
+    for source in job.sources:
+        target = folder / f"{source.stem}.o"
+        if not target.exists():
+            flags = (*job.recipe.cflags, "-I", str(source.parent))
+            run_compiler([*job.recipe.command, *flags, "-c", str(source), "-o", str(target)])
+        objects.append(str(target))
+    return objects
+
+
+def _facts_of(program: Path) -> ProgramFacts | None:
+    """Return what a built program's file said before it was stripped."""
+    written = program.with_name(FACTS)
+    if not written.is_file():
+        return None
+    facts = msgspec.json.decode(written.read_bytes(), type=ProgramFacts)
+    return msgspec.structs.replace(facts, path=str(program.resolve()))  # as the kernel names it among the mapped files
+
+
+def _padding(work: Path, recipe: Recipe) -> list[str]:
+    """Make an object that nothing calls: it moves the code and data behind it by an amount that isn't a multiple of a cache line."""
+    source = work / "padding.c"
+    source.write_text(
+        "__attribute__((used)) static int pad(int x) { return x * 3 + 1; }\n"
+        "__attribute__((used)) static const char text[1240] = {1};\n"
+        "__attribute__((used)) static char data[88] = {1};\n"
+    )
+    target = work / "padding.o"
+    run_compiler([*recipe.command, *recipe.cflags, "-Wno-unused", "-c", str(source), "-o", str(target)])
+    return [str(target)]
+
+
+def run_compiler(command: list[str]) -> None:
+    """Run a compiler or linker.
+
+    Raises:
+        UnavailableError: it can't be run.
+        UserError: it failed; the message ends with what it said.
+    """
+    try:
+        result = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=BUILD_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"The compiler did not finish within {BUILD_TIMEOUT_S} s: {' '.join(command)}") from error
+    except OSError as error:
+        raise UnavailableError(f"The compiler {command[0]!r} can't be run: {error.strerror}.") from error
+    if result.returncode != 0:
+        said = (result.stderr or result.stdout).strip()[-2000:]
+        raise UserError(f"Building failed: {' '.join(command)}\n{said}", "`swapstone doctor` says what is missing.")
+
+
+@functools.cache
+def _sha256_at(path: Path, _mtime_ns: int) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    return _sha256_at(path, path.stat().st_mtime_ns)

@@ -1,0 +1,165 @@
+"""Kernel modules of our own, built for a packaged kernel with the headers that its distribution packages for it.
+
+Nothing is installed: the headers are unpacked into a temporary folder, and what is built of them is kept by the digest of all that went in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from swapstone.artifacts.apt import writing
+from swapstone.artifacts.modules import Module, Modules
+from swapstone.artifacts.packages import Lock, Package, Progress, fetch, package_file
+from swapstone.artifacts.parts import ARCHITECTURES, Architecture
+from swapstone.artifacts.tools import compiler_version
+from swapstone.model import UnavailableError, UserError
+from swapstone.model.share import cache_dir, share_dir
+
+OWN_MODULES: tuple[str, ...] = ("planted",)
+"""Modules that we wrote: each is ``native/NAME/NAME.c``."""
+
+BUILD_TIMEOUT_S = 300
+_TRIPLETS = {"amd64": "x86_64-linux-gnu-", "arm64": "aarch64-linux-gnu-", "armhf": "arm-linux-gnueabihf-"}
+_BUILT_WITH = re.compile(rb"^CONFIG_GCC_VERSION=(\d+)$", re.MULTILINE)
+_KBUILD = "linux-kbuild-"
+_FLAGS = ("KCFLAGS=-g0",)  # what a debugger wants of a module names the folder that it was built in
+_KEY_DIGITS = 32
+
+
+def build_module(name: str, architecture: Architecture, kernel: str, lock: Lock, progress: Progress) -> Module:
+    """Build a module of our own for a packaged kernel, or take it from the cache.
+
+    Args:
+        name: one of `OWN_MODULES`.
+        architecture: of the machine that loads it; this machine's compiler for it is used.
+        kernel: ``generic`` or ``rt``.
+        lock: names the packages of the kernel's headers.
+        progress: told of downloads and of the build.
+
+    Raises:
+        UnavailableError: the lock names no headers of this kernel, or there is no compiler or no make for it.
+        UserError: the headers can't be fetched or are damaged, or the module doesn't compile.
+    """
+    source = share_dir() / "native" / name / f"{name}.c"
+    packages = _header_packages(name, architecture, kernel, lock)
+    prefix = _TRIPLETS.get(architecture.debian, "")
+    given = (source.read_text(), Path(__file__).read_text(), *(package.sha256 for package in packages))
+    described = "\0".join((*given, *(f"{tool} {compiler_version((tool,))}" for tool in _compilers(prefix))))
+    home = cache_dir() / "modules" / hashlib.sha256(described.encode()).hexdigest()[:_KEY_DIGITS]
+    file = home / f"{name}.ko"
+    if not file.is_file():
+        for one in {package.architecture for package in packages}:
+            fetch([package for package in packages if package.architecture == one], progress)
+        progress(f"building the module {name} for the kernel {kernel} for {architecture.name}")
+        with writing(home.parent), tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as work:
+            _build(source, packages, prefix, Path(work))
+            _move(Path(work) / "done", home)
+    with contextlib.suppress(OSError):  # a cache that can only be read is good enough
+        os.utime(home)  # `swapstone image gc` goes by the last use
+    (module,) = Modules([file.name], lambda _: file.read_bytes()).load_order([name])
+    return module
+
+
+def _compilers(prefix: str) -> tuple[str, ...]:
+    """Return every command that may be the compiler, so that another version of one of them has another address."""
+    found = {
+        Path(path).name: None
+        for folder in os.get_exec_path()
+        for path in sorted(Path(folder).glob(f"{prefix}gcc-[0-9]*"))
+    }
+    return tuple(name for name in found if re.fullmatch(rf"{prefix}gcc-\d+", name))
+
+
+def _header_packages(name: str, architecture: Architecture, kernel: str, lock: Lock) -> tuple[Package, ...]:
+    """Return the packages of a kernel's headers: its own, and the programs of its build for this machine's processor."""
+    here = next((known.debian for known in ARCHITECTURES if known.machine == os.uname().machine), "")
+    found = [package for package in lock.of(architecture.debian) if kernel in package.headers]
+    needed = {package.name for package in found if package.name.startswith(_KBUILD)}
+    found = [package for package in found if package.name not in needed]
+    programs = [package for package in lock.packages if package.architecture == here and package.name in needed]
+    if not found or not programs:
+        raise UnavailableError(
+            f"The module {name} is unavailable for the kernel {kernel} for {architecture.name}: the lock names no package of its headers"
+            f"{'' if not found else ' whose programs run here'}.",
+            "`swapstone image lock` renews the lock from what the archive has.",
+        )
+    return (*found, *programs)
+
+
+def _build(source: Path, packages: Sequence[Package], prefix: str, work: Path) -> None:
+    """Unpack the headers, and build the module from a copy of its source."""
+    tree, copy = work / "tree", work / "copy"
+    for package in packages:
+        _run(["dpkg-deb", "-x", str(package_file(package.sha256)), str(tree)], "unpacking the kernel's headers")
+    top = next((found.parent for found in sorted(tree.glob("usr/src/*/Module.symvers"))), None)
+    if top is None:
+        raise UserError(
+            "The packages of the kernel's headers hold no Module.symvers.", "`swapstone image lock` renews the lock."
+        )
+    makefile = top / "Makefile"  # it includes the common one by the path that it would be installed at
+    makefile.write_text(makefile.read_text().replace("include /usr/src/", f"include {tree}/usr/src/"))
+    copy.mkdir()
+    shutil.copy(source, copy)
+    (copy / "Kbuild").write_text(f"obj-m := {source.stem}.o\n")
+    compiler = _compiler(prefix, top / ".config")
+    tools = [f"CC={compiler}", f"CROSS_COMPILE={prefix}"]
+    _run(["make", "-C", str(top), f"M={copy}", *tools, *_FLAGS, "modules"], f"building the module {source.stem}")
+    built = copy / f"{source.stem}.ko"
+    _run([f"{prefix}strip", "--strip-debug", str(built)], f"building the module {source.stem}")
+    (work / "done").mkdir()
+    built.rename(work / "done" / built.name)
+
+
+def _compiler(prefix: str, config: Path) -> str:
+    """Return the compiler of the major version that built the kernel.
+
+    Raises:
+        UnavailableError: it isn't installed.
+    """
+    version = _BUILT_WITH.search(config.read_bytes())
+    major = int(version[1]) // 10000 if version else 0
+    command = f"{prefix}gcc-{major}"
+    if shutil.which(command) is None:
+        raise UnavailableError(
+            f"A module for this kernel needs {command}, the compiler that built the kernel; it is not installed.",
+            f"Install it: sudo apt-get install gcc-{major}{'-' + prefix.strip('-') if prefix else ''}",
+        )
+    return command
+
+
+def _run(command: list[str], what: str) -> None:
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", "TMPDIR": tempfile.gettempdir()}
+    try:
+        result = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=BUILD_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"{what[0].upper()}{what[1:]} did not finish within {BUILD_TIMEOUT_S} s.") from error
+    except OSError as error:
+        raise UnavailableError(f"{command[0]} can't be run: {error.strerror}.", f"It is needed for {what}.") from error
+    if result.returncode != 0:
+        said = (result.stderr or result.stdout).strip()[-1500:]
+        raise UserError(f"{what[0].upper()}{what[1:]} failed: {said or 'no reason given'}")
+
+
+def _move(done: Path, home: Path) -> None:
+    try:
+        done.rename(home)
+    except OSError:
+        if not home.is_dir():  # else another process built the same module at the same time
+            raise

@@ -1,0 +1,232 @@
+"""Renewing the lock: which packages images need, asked of the archive as it is today."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone.artifacts.apt import Apt, Offer, oldest, writing
+from swapstone.artifacts.needs import needs_of, soname_of
+from swapstone.artifacts.packages import (
+    LOCK_VERSION,
+    Contents,
+    Lock,
+    Package,
+    Progress,
+    fetch,
+    package_file,
+    sha256_of,
+)
+from swapstone.artifacts.parts import PARTS, Architecture
+from swapstone.artifacts.source_kernel import PATCHES, TOOL, TREE
+from swapstone.model import UserError
+
+_OBJECT_FOLDERS = ("lib/", "lib64/")
+_WITH_HEADERS = ("linux-headers-", "linux-kbuild-")
+_BUILD_TOOLS = ("flex", "bison", "m4", "libsigsegv2", "libelf-dev", "libelf1")
+"""What a kernel's build needs beside a compiler, and what these need."""
+
+_HEADER_PACKAGES = 3
+"""The kernel's own headers, those that it shares with others of its version, and the programs of its build."""
+
+
+def renew(architectures: Sequence[Architecture], old: Lock | None, progress: Progress) -> Lock:
+    """Resolve what images need, download it and write down what it was.
+
+    Args:
+        architectures: those that are renewed.
+        old: the lock whose other architectures are kept.
+        progress: told what is being done.
+
+    Returns:
+        The new lock. An architecture that the archive hasn't is in its `unavailable`, with the reason.
+
+    Raises:
+        UserError: the archive can't be asked, or a part that it should have is missing.
+    """
+    renewed = {architecture.debian for architecture in architectures}
+    packages = [package for package in (old.packages if old else ()) if package.architecture not in renewed]
+    unavailable = {
+        name: why for name, why in (old.unavailable if old else {}).items() if name.partition("/")[0] not in renewed
+    }
+    for architecture in architectures:
+        found, absent = _Renewal(architecture, progress).run()
+        packages += found
+        unavailable |= absent
+    return Lock(version=LOCK_VERSION, packages=tuple(sorted(packages, key=_order)), unavailable=unavailable)
+
+
+class _Renewal:
+    """The renewal of one architecture."""
+
+    def __init__(self, architecture: Architecture, progress: Progress) -> None:
+        self._architecture = architecture
+        self._progress = progress
+        self._apt = Apt(architecture.debian)
+        self._offers: dict[str, Offer] = {}
+
+    def run(self) -> tuple[list[Package], dict[str, str]]:
+        name = self._architecture.debian
+        self._progress(f"fetching the lists of packages for {name}")
+        with self._apt.alone():
+            trouble = self._apt.update()
+        if trouble:
+            self._progress(f"some lists for {name} could not be fetched: {trouble}")
+        if not self._apt.offers(PARTS[0].package):
+            return [], {name: f"the archive of this machine has no packages for {name}"}
+        kernels, unavailable = self._kernels()
+        headers = self._headers(kernels)
+        source = self._source(kernels)
+        with (
+            writing(package_file("").parent) as home,
+            tempfile.TemporaryDirectory(dir=home, prefix=".reading-") as work,
+        ):
+            programs = self._programs(Path(work))
+        fetch(kernels, self._progress)
+        return [*kernels, *headers, *source, *programs], unavailable
+
+    def _offer(self, name: str) -> Offer | None:
+        offers = self._apt.offers(name)
+        return oldest(offers) if offers else None
+
+    def _package(
+        self, offer: Offer, kernel: str = "", needs: Iterable[str] = (), objects: dict[str, str] | None = None
+    ) -> Package:
+        return Package(
+            architecture=self._architecture.debian,
+            name=offer.name,
+            version=offer.version,
+            sha256=offer.sha256,
+            size_bytes=offer.size_bytes,
+            kernel=kernel,
+            needs=tuple(sorted(needs)),
+            objects=objects or {},
+        )
+
+    def _kernels(self) -> tuple[list[Package], dict[str, str]]:
+        found, unavailable = [], {}
+        for kernel, meta in self._architecture.kernels.items():
+            named = self._offer(meta)
+            images = [name for name in (named.depends if named else ()) if name.startswith("linux-image-")]
+            offer = self._offer(images[0]) if images else None
+            if offer is None:
+                unavailable[f"{self._architecture.debian}/{kernel}"] = f"the archive of this machine has no {meta}"
+            else:
+                found.append(self._package(offer, kernel=kernel))
+        return found, unavailable
+
+    def _headers(self, kernels: Sequence[Package]) -> list[Package]:
+        """Find what a module for each kernel is built with, in the kernel's own version; nothing where the archive lacks some of it."""
+        found: dict[str, Offer] = {}
+        used: dict[str, list[str]] = {}
+        for kernel in kernels:
+            offers = self._same_version(kernel.name.replace("linux-image-", "linux-headers-", 1), kernel.version)
+            for name in offers[0].depends if offers else ():
+                if name.startswith(_WITH_HEADERS):
+                    offers += self._same_version(name, kernel.version)
+            if len(offers) != _HEADER_PACKAGES:
+                self._progress(f"the archive has not all headers of {kernel.name} {kernel.version}")
+                continue
+            for offer in offers:
+                found[offer.name] = offer
+                used.setdefault(offer.name, []).append(kernel.kernel)
+        return [
+            msgspec.structs.replace(self._package(offer), headers=tuple(used[name])) for name, offer in found.items()
+        ]
+
+    def _source(self, kernels: Sequence[Package]) -> list[Package]:
+        """Find what a kernel is built from; nothing where it isn't built, or where the archive lacks some of it."""
+        generic = next((kernel for kernel in kernels if kernel.kernel == "generic"), None)
+        meta = self._offer("linux-source")
+        if generic is None or meta is None or self._architecture.name != "x86_64":
+            return []
+        trees = self._same_version(meta.depends[0], generic.version)
+        tools = [offer for offer in map(self._offer, _BUILD_TOOLS) if offer is not None]
+        if not trees or len(tools) != len(_BUILD_TOOLS):
+            self._progress(f"the archive has not all that a kernel {generic.version} is built from")
+            return []
+        found = [msgspec.structs.replace(self._package(offer), source=TOOL) for offer in tools]
+        found.append(msgspec.structs.replace(self._package(trees[0]), source=TREE))
+        try:
+            with self._apt.alone():
+                changes = self._apt.source_changes("linux", generic.version)
+        except UserError as error:
+            self._progress(f"there are no PREEMPT_RT patches: {error.message}")
+            return found
+        found.append(
+            Package(
+                architecture=self._architecture.debian,
+                name="linux",
+                version=generic.version,
+                sha256=sha256_of(changes),
+                size_bytes=changes.stat().st_size,
+                source=PATCHES,
+            )
+        )
+        return found
+
+    def _same_version(self, name: str, version: str) -> list[Offer]:
+        return [offer for offer in self._apt.offers(name) if offer.version == version][:1]
+
+    def _programs(self, work: Path) -> list[Package]:
+        """Follow the programs' needs from package to package, as far as shared objects are really named."""
+        used: dict[str, dict[str, str]] = {part.package: {} for part in PARTS}
+        needs: dict[str, set[str]] = {part.package: set(part.objects) for part in PARTS}
+        for part in PARTS:
+            with self._open(part.package, work) as contents:
+                for pattern in part.files:
+                    content, _ = contents.read(contents.find(pattern))
+                    needs[part.package].update(needs_of(pattern, content).names())
+        wanted = [(package, soname) for package, sonames in needs.items() for soname in sorted(sonames)]
+        seen: set[str] = set()
+        while wanted:
+            package, soname = wanted.pop(0)
+            if soname in seen:
+                continue
+            seen.add(soname)
+            holder, path, content = self._holder(package, soname, work)
+            used.setdefault(holder, {})[soname] = path
+            asked = needs_of(path, content).names()
+            needs.setdefault(holder, set()).update(asked)
+            wanted += [(holder, name) for name in asked]
+        return [self._package(self._offers[name], "", needs[name], used[name]) for name in used]
+
+    def _holder(self, package: str, soname: str, work: Path) -> tuple[str, str, bytes]:
+        """Find the package that holds a shared object: the one that asks, or one that it depends on directly."""
+        self._progress(f"looking for {soname}, which {package} needs")
+        for name in (package, *self._offers[package].depends):
+            if self._offer(name) is None:
+                continue  # a virtual package
+            with self._open(name, work) as contents:
+                path = _object_path(contents.names(), soname)
+                resolved = contents.resolve(path) if path else None
+                if path and resolved:
+                    content, _ = contents.read(resolved)
+                    if soname_of(content) in {soname, ""}:
+                        return name, path, content
+        raise UserError(f"No package that {package} depends on holds {soname}, for {self._architecture.debian}.")
+
+    def _open(self, name: str, work: Path) -> Contents:
+        offer = self._offers.get(name) or self._offer(name)
+        if offer is None:
+            raise UserError(f"The archive of this machine has no {name} for {self._architecture.debian}.")
+        self._offers[name] = offer
+        fetch([self._package(offer)], lambda _: None)
+        return Contents(package_file(offer.sha256), work)
+
+
+def _object_path(names: Iterable[str], soname: str) -> str | None:
+    """Return where the loader would find a shared object: in lib or in lib/<triplet>, not in a program's own folder."""
+    found = [
+        name
+        for name in names
+        if name.startswith(_OBJECT_FOLDERS) and name.count("/") <= 2 and name.endswith(f"/{soname}")
+    ]
+    return min(found, key=len, default=None)
+
+
+def _order(package: Package) -> tuple[str, str]:
+    return package.architecture, package.name

@@ -1,0 +1,114 @@
+"""Servers that others wrote, built from pinned sources for each C library; and drivers of servers, which are of no variant."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+
+from swapstone.artifacts.native import Built, run_compiler
+from swapstone.artifacts.own import OWN_RECIPE, OwnBuilder
+from swapstone.artifacts.provide import provide
+from swapstone.artifacts.sources import fetch, locked, read_lock, unpack
+from swapstone.artifacts.tools import compiler_identity
+from swapstone.factors import Recipe, recipe_of
+from swapstone.model import Drive, OwnProgram, UnavailableError, Variant
+from swapstone.model.share import cache_dir, share_dir
+from swapstone.workloads.drivers import DRIVERS, PACE
+
+LOCK = "native/servers.toml"
+
+_MAKES: dict[str, tuple[str, str]] = {
+    "redis": (
+        "src/redis-server",
+        # Its own choice of an allocator is off: what serves malloc is the factor's. No LTO, no systemd: as few things as can be differ.
+        "make -C src -j{jobs} redis-server MALLOC=libc USE_SYSTEMD=no OPTIMIZATION= CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}",
+    ),
+}
+"""By name in the lock: the program that a build leaves, and the command."""
+
+_DRIVERS_OF_SERVERS = {"redis-benchmark": ("redis", "src/redis-benchmark")}
+"""Drivers that come with a server's sources."""
+
+_PACE_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
+
+
+def build_packaged(package: str, variant: Variant) -> Built:
+    """Build a server that others wrote for a variant, or take it from the cache.
+
+    Args:
+        package: its name in the lock.
+        variant: whose levels are applied.
+
+    Raises:
+        UnavailableError: the sources can't be fetched, or there is no compiler.
+        UserError: it doesn't build; the message ends with what the build said.
+    """
+    program, command = _MAKES[package]
+    return _builder(package, program, command).build(provide(recipe_of(variant, OWN_RECIPE)), lambda _: "")
+
+
+def packaged_recipe(variant: Variant) -> Recipe:
+    """Return the recipe with which `build_packaged` builds: what the program is started with comes from it too."""
+    return provide(recipe_of(variant, OWN_RECIPE))
+
+
+@functools.cache
+def _builder(package: str, program: str, command: str) -> OwnBuilder:
+    source = read_lock(share_dir() / LOCK)[package]
+    archive = fetch(source, LOCK)
+    home = cache_dir() / "sources" / f"unpacked-{source.sha256[:16]}"
+    with locked(home.parent / "lock"):
+        if not home.is_dir():
+            with tempfile.TemporaryDirectory(dir=home.parent, prefix=".unpacking-") as work:
+                unpack(archive, Path(work)).rename(home)
+    own = OwnProgram(name=package, arguments=(program,), source=str(home), build=command)
+    return OwnBuilder(own)
+
+
+def find_driver(drive: Drive) -> Path:
+    """Return the program that drives a server: one of ours is built once, another must be installed.
+
+    Raises:
+        UnavailableError: it is not there; says what to install.
+        UserError: ours can't be built.
+    """
+    name = drive.command[0]
+    if name == PACE:
+        return _build_pace()
+    if "/" in name:
+        return Path(name)
+    if found := shutil.which(name):
+        return Path(found).resolve()
+    if name in _DRIVERS_OF_SERVERS:
+        package, program = _DRIVERS_OF_SERVERS[name]
+        command = _MAKES[package][1].replace("redis-server", name)
+        return _builder(package, program, command).build(provide(OWN_RECIPE), lambda _: "").path
+    known = DRIVERS.get(name)
+    raise UnavailableError(
+        f"The driver {name} is not installed.",
+        f"On Debian: sudo apt-get install {known.package}" if known and known.package else "Name it by its path.",
+    )
+
+
+def driver_identity(path: str) -> tuple[str, str]:
+    """Return what the manifest says of a driver: its name and the SHA-256 of its file."""
+    return (f"driver {Path(path).name}", f"sha256 {hashlib.sha256(Path(path).read_bytes()).hexdigest()}")
+
+
+def _build_pace() -> Path:
+    source = share_dir() / "native" / "driver" / "pace.c"
+    header = share_dir() / "native" / "workloads" / "figures.h"
+    command = provide(OWN_RECIPE).command
+    parts = (source.read_text(), header.read_text(), *_PACE_FLAGS, compiler_identity(command))
+    home = cache_dir() / "drivers" / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    program = home / PACE
+    if not program.is_file():
+        home.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=home, prefix=".building-") as work:
+            made = Path(work) / PACE
+            run_compiler([*command, *_PACE_FLAGS, "-o", str(made), str(source)])
+            made.replace(program)
+    return program

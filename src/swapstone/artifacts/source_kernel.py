@@ -1,0 +1,266 @@
+"""Kernels built from the distribution's source package, with or without its PREEMPT_RT patches, from a small configuration.
+
+This takes long and much room (some 3 GB while it lasts). A build that is interrupted goes on where it was; one that is done is kept by the
+digest of the source, the patches, the configuration and the compiler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from swapstone.artifacts.apt import Apt, locked, writing
+from swapstone.artifacts.packages import Lock, Package, Progress, fetch, package_file, sha256_of
+from swapstone.artifacts.tools import compiler_version
+from swapstone.model import UnavailableError, UserError
+from swapstone.model.share import cache_dir, share_dir
+
+SOURCE = "source"
+TREE, PATCHES, TOOL = "tree", "patches", "tool"
+"""What a package of the lock is for: the kernel's source, its PREEMPT_RT patches, or a program that the build needs."""
+
+_ARCHITECTURE = "amd64"
+_NEEDED = ("gcc", "make", "bc", "perl", "xz", "tar", "patch")
+_RT = re.compile(r"^CONFIG_PREEMPT_RT=y$", re.MULTILINE)
+_OBJECT = re.compile(r"\s+(?:CC|AS|LD|AR|VDSO|HOSTCC)\s")
+_USUAL_OBJECTS = 1500
+"""About so many steps has a build of one of our configurations: an estimate, for the time that is left only."""
+
+_TELL_S = 10.0
+_LAST_LINES = 12
+_KEY_DIGITS = 32
+
+
+def configurations() -> tuple[str, ...]:
+    """Return the names of the configurations that Swapstone brings, besides what all of them have."""
+    return tuple(sorted(path.stem for path in _folder().glob("*.config") if path.stem != "base"))
+
+
+def build_source_kernel(config: str, lock: Lock, progress: Progress) -> Path:
+    """Build a kernel for x86_64, or take it from the cache.
+
+    Args:
+        config: one of `configurations`, or the path of a fragment of the user's own: it is added to what all of them have. With
+            ``CONFIG_PREEMPT_RT=y`` in it the PREEMPT_RT patches are applied.
+        lock: names the packages.
+        progress: told what is being done, and how long it may still take.
+
+    Returns:
+        The kernel. The list of what is built into it is beside it, where an image looks for a kernel's modules.
+
+    Raises:
+        UnavailableError: the lock names no source, or a program is missing.
+        UserError: the configuration can't be read or can't be had, a package is gone, or the build failed.
+    """
+    if os.uname().machine != "x86_64":
+        raise UnavailableError("Kernels are built from source for x86_64, on x86_64 only.")
+    missing = [name for name in _NEEDED if shutil.which(name) is None]
+    if missing:
+        raise UnavailableError(
+            f"A kernel can't be built: {', '.join(missing)} not installed.",
+            "Install what is missing: sudo apt-get install gcc make bc perl xz-utils patch",
+        )
+    wanted = (_folder() / "base.config").read_text() + _fragment(config)
+    packages = [package for package in lock.packages if package.architecture == _ARCHITECTURE and package.source]
+    if not any(package.source == TREE for package in packages):
+        raise UnavailableError("The lock names no source of a kernel.", "`swapstone image lock` renews the lock.")
+    if not _RT.search(wanted):
+        packages = [package for package in packages if package.source != PATCHES]
+    elif not any(package.source == PATCHES for package in packages):
+        raise UnavailableError("The lock names no PREEMPT_RT patches.", "`swapstone image lock` renews the lock.")
+    given = (wanted, compiler_version(("gcc",)), *(f"{package.source} {package.sha256}" for package in packages))
+    key = hashlib.sha256("\0".join(given).encode()).hexdigest()[:_KEY_DIGITS]
+    home = cache_dir() / "kernels" / key
+    with writing(home.parent), locked(home.parent / "lock"):
+        if not home.is_dir():
+            _fetch(packages, progress)
+            work = home.parent / f".building-{key}"
+            work.mkdir(exist_ok=True)
+            _Build(work, packages, progress).run(wanted)
+            (work / "done").rename(home)
+            shutil.rmtree(work)
+    os.utime(home)  # `swapstone image gc` goes by the last use
+    return home / "vmlinux"
+
+
+def _folder() -> Path:
+    return share_dir() / "native" / "kernels"
+
+
+def _fragment(config: str) -> str:
+    if config in configurations():
+        return (_folder() / f"{config}.config").read_text()
+    try:
+        return Path(config).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise UserError(
+            f"The configuration {config} can't be read: {why}.",
+            f"Name one of {', '.join(configurations())}, or a file of your own with lines such as CONFIG_HZ_1000=y.",
+        ) from error
+
+
+def _fetch(packages: Sequence[Package], progress: Progress) -> None:
+    fetch([package for package in packages if package.source != PATCHES], progress)
+    for package in packages:
+        kept = package_file(package.sha256)
+        if package.source == PATCHES and not (kept.is_file() and sha256_of(kept) == package.sha256):
+            progress(f"downloading the PREEMPT_RT patches of {package.name} {package.version}")
+            _fetch_patches(package, kept)
+
+
+def _fetch_patches(package: Package, kept: Path) -> None:
+    apt = Apt(package.architecture)
+    with apt.alone(), writing(kept.parent):
+        found = apt.source_changes(package.name, package.version)
+        if sha256_of(found) != package.sha256:
+            raise UserError(
+                f"The changes to {package.name} {package.version} have SHA-256 {sha256_of(found)}; the lock says {package.sha256}.",
+                "The archive replaced the file, or the lock is wrong: `swapstone image lock` renews it.",
+            )
+        shutil.move(found, kept)
+
+
+class _Build:
+    """One build, in a folder that stays until it is done."""
+
+    def __init__(self, work: Path, packages: Sequence[Package], progress: Progress) -> None:
+        self._work, self._packages, self._progress = work, packages, progress
+        self._tree, self._out, self._tools = work / "tree", work / "out", work / "tools"
+
+    def run(self, wanted: str) -> None:
+        if not (self._work / "unpacked").is_file():
+            self._unpack()
+            (self._work / "unpacked").touch()
+        self._out.mkdir(exist_ok=True)
+        asked = self._work / "all.config"
+        asked.write_text(wanted)
+        if not (self._out / ".config").is_file():
+            self._run(["make", *self._where(), f"KCONFIG_ALLCONFIG={asked}", "allnoconfig"], "configuring the kernel")
+        self._check(wanted)
+        self._make()
+        done = self._work / "done"
+        built_in = done / "vmlinux.modules" / "modules.builtin"
+        built_in.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(self._out / "modules.builtin", built_in)
+        shutil.copy(self._out / ".config", done / "config")
+        shutil.copy(self._out / "vmlinux", done / "vmlinux")
+
+    def _unpack(self) -> None:
+        for name in (self._tree, self._tools):
+            shutil.rmtree(name, ignore_errors=True)
+            name.mkdir()
+        self._progress("unpacking the kernel's source")
+        for package in self._packages:
+            if package.source != PATCHES:
+                self._run(["dpkg-deb", "-x", str(package_file(package.sha256)), str(self._tools)], "unpacking")
+        archive = next(iter(sorted(self._tools.glob("usr/src/linux-source-*.tar.xz"))), None)
+        if archive is None:
+            raise UserError("The package of the kernel's source holds no linux-source-*.tar.xz.")
+        self._run(["tar", "-xJf", str(archive), "-C", str(self._tree), "--strip-components=1"], "unpacking")
+        archive.unlink()
+        for package in self._packages:
+            if package.source == PATCHES:
+                self._patch(package_file(package.sha256))
+
+    def _patch(self, archive: Path) -> None:
+        self._run(["tar", "-xJf", str(archive), "-C", str(self._tools), "debian/patches-rt"], "unpacking the patches")
+        folder = self._tools / "debian" / "patches-rt"
+        names = [
+            line.split()[0] for line in (folder / "series").read_text().splitlines() if line.strip() and line[0] != "#"
+        ]
+        self._progress(f"applying {len(names)} patches for PREEMPT_RT")
+        for name in names:
+            self._run(["patch", "-d", str(self._tree), "-s", "-f", "-p1", "-i", str(folder / name)], f"applying {name}")
+
+    def _where(self) -> tuple[str, ...]:
+        return ("-C", str(self._tree), f"O={self._out}", "ARCH=x86_64")
+
+    def _environment(self) -> dict[str, str]:
+        tools = self._tools / "usr"
+        libraries = str(tools / "lib" / "x86_64-linux-gnu")
+        return {
+            "PATH": f"{tools / 'bin'}:{os.environ.get('PATH', os.defpath)}",
+            "LD_LIBRARY_PATH": libraries,
+            "LIBRARY_PATH": libraries,
+            "C_INCLUDE_PATH": str(tools / "include"),
+            "BISON_PKGDATADIR": str(tools / "share" / "bison"),
+            "M4": str(tools / "bin" / "m4"),
+            "LC_ALL": "C",
+            # What a kernel says of its build is the same whoever built it, and when.
+            "KBUILD_BUILD_TIMESTAMP": "1980-01-01",
+            "KBUILD_BUILD_USER": "swapstone",
+            "KBUILD_BUILD_HOST": "swapstone",
+        }
+
+    def _check(self, wanted: str) -> None:
+        """Refuse to build what is not what was asked: a setting whose requirements aren't met is dropped without a word."""
+        got = set((self._out / ".config").read_text().splitlines())
+        last = dict(line.split("=", 1) for line in wanted.splitlines() if line.startswith("CONFIG_") and "=" in line)
+        lost = [f"{name}={value}" for name, value in last.items() if value != "n" and f"{name}={value}" not in got]
+        lost += [f"{name}=n" for name, value in last.items() if value == "n" and {f"{name}=y", f"{name}=m"} & got]
+        if lost:
+            (self._out / ".config").unlink()
+            raise UserError(
+                f"The kernel's configuration can't have {', '.join(lost)}.",
+                "Something that it depends on is missing, or needs it.",
+            )
+
+    def _make(self) -> None:
+        """Build, and say every few seconds how far it is."""
+        jobs = len(os.sched_getaffinity(0))
+        command = ["make", *self._where(), f"-j{jobs}", "vmlinux"]
+        log, done, start, told = self._work / "log", 0, time.monotonic(), 0.0
+        last: deque[str] = deque(maxlen=_LAST_LINES)
+        with (
+            log.open("a") as kept,
+            subprocess.Popen(
+                command,
+                env=self._environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            ) as process,
+        ):
+            assert process.stdout is not None
+            for line in process.stdout:
+                kept.write(line)
+                last.append(line.rstrip())
+                done += bool(_OBJECT.match(line))
+                now = time.monotonic()
+                if now - told > _TELL_S:
+                    told = now
+                    os.utime(self._work)  # it is at work: `swapstone image gc` leaves it alone
+                    self._progress(_how_far(done, now - start))
+        if process.returncode != 0:
+            raise UserError(f"Building the kernel failed; the whole log is {log}:\n" + "\n".join(last))
+
+    def _run(self, command: list[str], what: str) -> None:
+        result = subprocess.run(
+            command,
+            env=self._environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if result.returncode != 0:
+            said = (result.stderr or result.stdout).strip()[-1500:]
+            raise UserError(f"{what[0].upper()}{what[1:]} failed: {said or 'no reason given'}")
+
+
+def _how_far(done: int, elapsed_s: float) -> str:
+    text = f"building the kernel: {done} of about {_USUAL_OBJECTS} steps, {elapsed_s / 60:.0f} min"
+    if 50 <= done < _USUAL_OBJECTS:
+        text += f", about {elapsed_s * (_USUAL_OBJECTS - done) / done / 60:.0f} min left"
+    return text

@@ -1,0 +1,24 @@
+"""What the tests of images share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.artifacts.archive import Archive
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "swapstone"
+
+
+@pytest.fixture
+def archive(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
+    """A package archive of the test's own, which apt-get asks instead of the machine's."""
+    made = Archive(tmp_path / "archive")
+    monkeypatch.setenv("APT_CONFIG", str(made.folder / "apt.conf"))
+    return made

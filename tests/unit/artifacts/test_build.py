@@ -1,0 +1,101 @@
+"""Programs are addressed by what went into them, relinked copies differ in layout alone, and tools name themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swapstone.artifacts import (
+    BASE_RECIPE,
+    EMPTY_PROGRAMS,
+    build_empty,
+    build_workload,
+    loader_version,
+    provide,
+    require_tools,
+    sizes_of,
+)
+from swapstone.factors import Level, recipe_of
+from swapstone.model import UnavailableError, UserError, Variant, Workload
+from swapstone.workloads import find_workload
+
+GLIBC, MUSL = (provide(recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE)) for level in ("glibc", "musl"))
+STRLEN = find_workload("libc", "b_string_strlen")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_equal_input_is_built_once_and_other_input_elsewhere() -> None:
+    first = build_workload(STRLEN, GLIBC)
+    stamp = first.path.stat().st_mtime_ns
+    assert build_workload(STRLEN, GLIBC) == first
+    assert first.path.stat().st_mtime_ns == stamp
+    others = [
+        build_workload(STRLEN, MUSL),
+        build_workload(STRLEN, GLIBC, relinked=True),
+        build_workload(STRLEN, msgspec.structs.replace(GLIBC, cflags=(*GLIBC.cflags, "-O3"))),
+    ]
+    paths = {first.path, *(built.path for built in others)}
+    assert len(paths) == 4
+    assert len({len(str(path)) for path in paths}) == 1  # the stack must not move with a variant's name
+
+
+def test_a_relinked_program_is_the_same_code_at_other_addresses() -> None:
+    first, again = build_workload(STRLEN, GLIBC), build_workload(STRLEN, GLIBC, relinked=True)
+    assert first.sha256 != again.sha256
+    assert dict(again.sizes)["text"] > dict(first.sizes)["text"]
+    assert first.sources == again.sources
+
+
+def test_the_manifest_knows_every_source() -> None:
+    names = {name for name, _ in build_workload(STRLEN, GLIBC).sources}
+    assert {"b_string_strlen.c", "harness.c", "harness.h"} <= names
+
+
+def test_a_program_that_does_not_compile_is_a_user_error_with_the_compilers_words() -> None:
+    broken = msgspec.structs.replace(GLIBC, cflags=(*GLIBC.cflags, "-DWORKLOAD=nonsense"))
+    with pytest.raises(UserError, match="Building failed") as caught:
+        build_workload(STRLEN, broken)
+    assert "b_string_strlen.c" in caught.value.message
+
+
+def test_a_missing_compiler_is_unavailable() -> None:
+    with pytest.raises(UnavailableError, match="'no-such-cc' is not installed"):
+        build_workload(STRLEN, msgspec.structs.replace(GLIBC, command=("no-such-cc",)))
+    with pytest.raises(UnavailableError, match="libc=odd needs the command 'no-such-cc'"):
+        require_tools("libc", Level(name="odd", describes="x", needs=("no-such-cc",), package="odd-tools"))
+
+
+def test_companions_are_built_beside_the_program() -> None:
+    built = build_workload(find_workload("libc-extra", "dlopen"), MUSL)
+    assert (built.path.parent / "object.so").is_file()
+
+
+@pytest.mark.parametrize(("recipe", "sign"), [(GLIBC, "GLIBC"), (MUSL, "musl libc")])
+def test_the_loader_names_the_c_library_and_its_version(recipe: object, sign: str) -> None:
+    found = loader_version(build_workload(STRLEN, recipe).path)  # type: ignore[arg-type] # parametrize knows no types
+    assert found is not None
+    assert sign in found[1] and any(character.isdigit() for character in found[1])
+
+
+def test_static_programs_have_no_loader_and_are_larger(tmp_path: Path) -> None:
+    def built(program: Workload) -> dict[str, int]:
+        made = build_empty(program, GLIBC)
+        assert (loader_version(made.path) is None) == ("static" in program.name)
+        return dict(made.sizes)
+
+    dynamic, static, _ = map(built, EMPTY_PROGRAMS)
+    assert static["file"] > 10 * dynamic["file"]
+    assert static["text"] + static["data"] <= static["file"]
+
+
+def test_sizes_of_something_else_is_a_user_error(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"#!/bin/sh\n")
+    with pytest.raises(UserError, match="not an ELF program"):
+        sizes_of(path)

@@ -1,0 +1,84 @@
+"""Two images may differ in what was swapped, and in nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from swapstone.artifacts.certificate import ImageFile, certify
+from swapstone.model import UserError
+
+
+def file(content: str, part: str, mode: int = 0o100644) -> ImageFile:
+    return ImageFile(sha256=content, mode=mode, part=part)
+
+
+BASELINE = {
+    "kernel": file("k1", "kernel"),
+    "lib/modules/a.ko": file("a1", "kernel"),
+    "lib/modules/old.ko": file("o1", "kernel"),
+    "bin/busybox": file("b", "busybox-static", 0o100755),
+    "init": file("i", "agent"),
+}
+CANDIDATE = {
+    **{path: found for path, found in BASELINE.items() if path != "lib/modules/old.ko"},
+    "kernel": file("k2", "kernel"),
+    "lib/modules/a.ko": file("a2", "kernel"),
+    "lib/modules/new.ko": file("n2", "kernel"),
+}
+
+
+def test_a_kernel_brings_its_modules() -> None:
+    certificate = certify(BASELINE, CANDIDATE, ["kernel"])
+    assert certificate.differing == (
+        ("kernel", "kernel"),
+        ("lib/modules/a.ko", "kernel"),
+        ("lib/modules/new.ko", "kernel"),
+        ("lib/modules/old.ko", "kernel"),
+    )
+    assert (certificate.same, certificate.parts) == (2, ("kernel",))
+
+
+def test_it_says_itself_in_words() -> None:
+    certificate = certify(BASELINE, CANDIDATE, ["kernel"], ("generic", "rt"))
+    assert certificate.in_words() == "generic and rt: 4 files differ, all of the kernel; 2 are the same"
+    one = certify(BASELINE, BASELINE | {"kernel": file("k2", "kernel")}, ["kernel"], ("a", "b"))
+    assert one.in_words() == "a and b: 1 file differs, and is of the kernel; 4 are the same"
+    assert certify(BASELINE, BASELINE, [], ("a", "b")).in_words() == "a and b: no file differs; 5 are the same"
+
+
+def test_equal_images_have_an_empty_list() -> None:
+    certificate = certify(BASELINE, BASELINE, [])
+    assert (certificate.differing, certificate.same) == ((), 5)
+
+
+@pytest.mark.parametrize(
+    ("path", "planted", "said"),
+    [
+        ("bin/busybox", file("B", "busybox-static", 0o100755), r"bin/busybox \(busybox-static: other content\)"),
+        ("bin/busybox", file("b", "busybox-static"), r"bin/busybox \(busybox-static: mode 100755 and 100644\)"),
+        (
+            "bin/busybox",
+            file("b", "kernel", 0o100755),
+            r"bin/busybox \(busybox-static and kernel: from different parts\)",
+        ),
+        ("bin/extra", file("e", "console"), r"bin/extra \(console: only in the candidate\)"),
+        ("init", None, r"init \(agent: only in the baseline\)"),
+    ],
+)
+def test_a_planted_difference_refuses_the_comparison(path: str, planted: ImageFile | None, said: str) -> None:
+    candidate = {name: found for name, found in CANDIDATE.items() if name != path}
+    candidate |= {path: planted} if planted else {}
+    with pytest.raises(UserError, match=f"differ in more than kernel: {said}") as caught:
+        certify(BASELINE, candidate, ["kernel"])
+    assert "same lock" in caught.value.hint
+
+
+def test_without_a_swap_nothing_may_differ() -> None:
+    with pytest.raises(UserError, match="differ in more than nothing: kernel"):
+        certify(BASELINE, CANDIDATE, [])
+
+
+def test_a_long_list_is_cut() -> None:
+    many = {f"file{number:02}": file("x", "odd") for number in range(14)}
+    with pytest.raises(UserError, match=r"file09 .* and 4 more"):
+        certify(BASELINE, BASELINE | many, ["kernel"])

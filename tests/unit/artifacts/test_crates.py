@@ -1,0 +1,83 @@
+"""Crates: what is missing is named, and every source decides the program."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from swapstone.artifacts import build_crate, crate_trouble, crates, require_crate
+from swapstone.model import UnavailableError
+from swapstone.workloads import find_workload
+
+
+@pytest.fixture
+def able(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine that has everything."""
+    (tmp_path / "dev" / "net").mkdir(parents=True)
+    (tmp_path / "dev" / "net" / "tun").touch()
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: f"/usr/bin/{name}")
+    monkeypatch.setattr(crates, "first_line", lambda command: "rustc 1.91.0 (abc 2025-10-28)")
+    return tmp_path
+
+
+def said(root: Path) -> str:
+    trouble = crate_trouble(root)
+    assert trouble is not None
+    assert trouble[1]
+    return trouble[0]
+
+
+def test_each_thing_that_is_missing_is_named(able: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert crate_trouble(able) is None
+    assert said(able / "dev") == "There is no /dev/net/tun, so there can be no TAP."
+    for old in ("rustc 1.90.1 (x)", "rustc 0.99.0", "unknown"):
+        monkeypatch.setattr(crates, "first_line", lambda command, old=old: old)
+        assert said(able) == f"The network stacks need Rust 1.91 or newer, and this is {old}."
+    monkeypatch.setattr(crates, "first_line", lambda command: "rustc 2.0.0")
+    assert crate_trouble(able) is None
+    for absent, words in (("cargo", "There is no cargo"), ("rustc", "There is no rustc"), ("ip", "There is no ip,")):
+        monkeypatch.setattr(shutil, "which", lambda name, path=None, absent=absent: None if name == absent else name)
+        assert said(able).startswith(words)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert said(able) == "The trial makes network namespaces, which needs root."
+    with pytest.raises(UnavailableError, match="needs root"):
+        require_crate()
+
+
+def test_a_workload_without_its_client_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
+    with pytest.raises(UnavailableError) as caught:
+        build_crate(find_workload("netstack", "ab"))
+    assert (caught.value.message, caught.value.hint) == (
+        "There is no ab.",
+        "Install it: sudo apt-get install apache2-utils",
+    )
+
+
+def test_every_source_and_its_place_decide_and_what_cargo_made_does_not(tmp_path: Path) -> None:
+    (tmp_path / "one" / "src").mkdir(parents=True)
+    (tmp_path / "Cargo.toml").write_text("a")
+    (tmp_path / "one" / "src" / "lib.rs").write_text("b")
+    first = crates.tree_digest(tmp_path)
+    (tmp_path / "target").mkdir()
+    (tmp_path / "target" / "made").write_text("c")
+    (tmp_path / "one" / "target").mkdir()  # of a crate that is built by itself
+    (tmp_path / "one" / "target" / "made").write_text("c")
+    assert crates.tree_digest(tmp_path) == first
+    (tmp_path / "one" / "src" / "lib.rs").write_text("B")
+    second = crates.tree_digest(tmp_path)
+    (tmp_path / "one" / "src" / "lib.rs").rename(tmp_path / "one" / "src" / "bib.rs")
+    third = crates.tree_digest(tmp_path)
+    (tmp_path / "Cargo.toml").write_text("A")
+    assert len({first, second, third, crates.tree_digest(tmp_path)}) == 4
+
+
+def test_every_crate_of_the_workspace_travels_with_an_installed_package() -> None:
+    top = Path(__file__).parents[3]
+    text = (top / "pyproject.toml").read_text()
+    for folder in (top / "crates").glob("*/Cargo.toml"):
+        assert f'"crates/{folder.parent.name}" = "swapstone/share/crates/{folder.parent.name}"' in text

@@ -1,0 +1,104 @@
+"""Programs for another architecture: which there is a compiler for, and what is said where there is none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swapstone.artifacts import BASE_RECIPE, build_workload, loader_version, provide
+from swapstone.artifacts.toolchain import compiler_command, strip_command
+from swapstone.factors import Evidence, Recipe, find_factor, read_facts
+from swapstone.model import UnavailableError
+from swapstone.run.prepare import base_recipe
+from swapstone.workloads import find_workload
+
+HERE = os.uname().machine
+AARCH64 = Recipe(architecture="aarch64")
+HEADERS = Path("/usr/aarch64-linux-gnu/include/stdio.h")
+
+
+def with_compiler(folder: Path, status: int, patch: pytest.MonkeyPatch) -> str:
+    """Put a compiler on PATH that finds every header, or none."""
+    command = folder / "aarch64-linux-gnu-gcc"
+    command.write_text(f"#!/bin/sh\nexit {status}\n")
+    command.chmod(0o755)
+    patch.setenv("PATH", str(folder))
+    return str(command)
+
+
+def test_a_compiler_with_a_c_library_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = with_compiler(tmp_path, 0, monkeypatch)
+    assert compiler_command(AARCH64) == (command,)
+    assert compiler_command(msgspec.structs.replace(AARCH64, compiler="gcc")) == (command,)
+    assert strip_command(AARCH64) == "aarch64-linux-gnu-strip"
+    assert strip_command(Recipe()) == "strip"
+
+
+def test_without_headers_or_compiler_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_compiler(tmp_path, 1, monkeypatch)
+    with pytest.raises(UnavailableError, match="its headers are not installed") as caught:
+        compiler_command(AARCH64)
+    assert caught.value.hint == "Install them: sudo apt-get install libc6-dev-arm64-cross"
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    with pytest.raises(
+        UnavailableError, match="Compiling for aarch64 needs the command 'aarch64-linux-gnu-gcc'"
+    ) as caught:
+        compiler_command(AARCH64)
+    assert caught.value.hint == "Install it: sudo apt-get install gcc-aarch64-linux-gnu"
+
+
+@pytest.mark.parametrize(
+    ("recipe", "words"),
+    [
+        (Recipe(architecture="riscv64"), "Nothing here compiles programs for riscv64."),
+        (
+            Recipe(architecture="aarch64", libc="musl"),
+            "Nothing here compiles for musl on aarch64: there is gcc for glibc.",
+        ),
+        (
+            Recipe(architecture="aarch64", compiler="clang"),
+            "Nothing here compiles for glibc on aarch64 with clang: there is gcc for glibc.",
+        ),
+        (
+            Recipe(architecture="aarch64", allocator="mimalloc"),
+            "Allocators are built for this machine's processor only, not for aarch64.",
+        ),
+    ],
+)
+def test_what_there_is_not_is_unavailable(recipe: Recipe, words: str) -> None:
+    with pytest.raises(UnavailableError) as caught:
+        provide(recipe)
+    assert caught.value.message == words
+
+
+def test_an_experiment_s_recipe_names_another_architecture_only() -> None:
+    other, name = ("aarch64", "arm64") if HERE != "aarch64" else ("x86_64", "x86_64")
+    assert base_recipe(name).architecture == other
+    assert base_recipe("") == BASE_RECIPE
+    assert base_recipe("arm64" if HERE == "aarch64" else HERE) == BASE_RECIPE
+
+
+@pytest.mark.skipif(HERE != "x86_64", reason="the compiler is a foreign one on x86_64")
+def test_a_foreign_program_can_be_read_and_its_loader_is_not_asked(tmp_path: Path) -> None:
+    (tmp_path / "p.c").write_text("int _start(void) { return 0; }\n")
+    loader = "-Wl,--dynamic-linker=/lib/ld-linux-aarch64.so.1"
+    flags = ("-nostdlib", "-pie", "-fPIE", loader, "-o", "p", "p.c")
+    subprocess.run(["aarch64-linux-gnu-gcc", *flags], cwd=tmp_path, check=True, timeout=60)
+    facts = read_facts(tmp_path / "p")
+    assert facts is not None
+    assert (facts.machine, facts.interp) == ("EM_AARCH64", "/lib/ld-linux-aarch64.so.1")
+    assert loader_version(tmp_path / "p") is None
+
+
+@pytest.mark.skipif(HERE != "x86_64" or not HEADERS.exists(), reason="libc6-dev-arm64-cross is not installed")
+def test_a_workload_is_built_for_it_and_shows_its_c_library() -> None:
+    recipe = provide(msgspec.structs.replace(BASE_RECIPE, architecture="aarch64"))
+    built = build_workload(find_workload("throughput", "syscall"), recipe)
+    assert built.facts is not None
+    assert built.facts.machine == "EM_AARCH64"
+    libc = find_factor("libc")
+    assert libc.observe(Evidence(interp=built.facts.interp, objects=(), program=built.facts)) == "glibc"
