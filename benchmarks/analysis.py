@@ -62,7 +62,7 @@ def experiment_and_runs() -> tuple[Experiment, dict[str, Workload], list[Run]]:
         confidence=0.95,
         seed=1,
     )
-    workloads = {name: Workload(name=name, source="", describes="", metrics=METRICS) for name in names}
+    workloads = {name: Workload(name=name, source="", description="", metrics=METRICS) for name in names}
     values = random.lognormal(10, 0.1, (50, 2, 1000, 10))
     runs = [
         Run(

@@ -52,8 +52,8 @@ class Nothing:
     """
 
     stage = Stage.COMPILE
-    describes = "nothing"
-    levels: tuple[Level, ...] = (Level(name="a", describes="nothing"), Level(name="b", describes="nothing"))
+    description = "nothing"
+    levels: tuple[Level, ...] = (Level(name="a", description="nothing"), Level(name="b", description="nothing"))
 
     def __init__(self, name: str, *options: str) -> None:
         self.name = name

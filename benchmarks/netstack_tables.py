@@ -111,7 +111,7 @@ def results(runs: Sequence[Run]) -> str:
             )
             reasons = dict.fromkeys(f"{run['status']}: {run['reason']}" for run in these if run["status"] != "ok")
             notes += [f"- {_label(stack, setting)}: {reason}" for reason in reasons]
-        parts.append("\n".join([f"{workload.name}: {workload.describes}", "", table(["", *columns], lines), *notes]))
+        parts.append("\n".join([f"{workload.name}: {workload.description}", "", table(["", *columns], lines), *notes]))
     return "\n\n".join(parts)
 
 

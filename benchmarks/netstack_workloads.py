@@ -60,7 +60,7 @@ class Workload:
 
     Attributes:
         unit: of its rate.
-        describes: one line for the tables.
+        description: one line for the tables.
         server: arguments of netstack-bench.
         client: makes the command, from our binary, the size and a folder for files.
         read: makes the result from what the client printed, in time or not, what the server's last line says, the size and the folder.
@@ -69,7 +69,7 @@ class Workload:
 
     name: str
     unit: str
-    describes: str
+    description: str
     server: tuple[str, ...]
     client: Callable[[Path, Size, Path], list[str]]
     read: Callable[[str, Mapping[str, Any], Size, Path], dict[str, Any]]

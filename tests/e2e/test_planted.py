@@ -26,7 +26,7 @@ ASKED = TrialRequest(
     cwd="/scratch",
     timeout_ms=60_000,
 )
-WORKLOAD = Workload(name="cyclictest", source="", describes="", metrics=())
+WORKLOAD = Workload(name="cyclictest", source="", description="", metrics=())
 
 
 def _target(architecture: str, machine: str, kernels: tuple[str, ...]) -> VmTarget:

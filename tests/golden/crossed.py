@@ -68,7 +68,7 @@ def analysis() -> Analysis:
     asked = experiment()
     variants = {variant.label: variant for variant in plan.variants(asked)}
     metrics = (synthetic.WALL, synthetic.CPU, synthetic.RES, synthetic.MINFLT)
-    workloads = {row[0]: Workload(name=row[0], source="x.c", describes="x", metrics=metrics) for row in WORKLOADS}
+    workloads = {row[0]: Workload(name=row[0], source="x.c", description="x", metrics=metrics) for row in WORKLOADS}
     runs = []
     for block in range(BLOCKS + 1):
         drift = random.Random(block).gauss(0, 0.05)

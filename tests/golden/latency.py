@@ -89,7 +89,7 @@ def run(trial: Trial) -> Run:
 def analysis() -> Analysis:
     """Return what its runs let one say."""
     asked = experiment()
-    workload = Workload(name="cyclictest", source="", describes="wake-ups", metrics=METRICS)
+    workload = Workload(name="cyclictest", source="", description="wake-ups", metrics=METRICS)
     groups = plan.groups(asked)
     runs = [run(trial) for block in range(BLOCKS + 1) for trial in plan.block(asked, block, groups)]
     return analyse(asked, plan.variants(asked), {"cyclictest": workload}, runs)

@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from swapstone.model import Noun, UnavailableError, UserError
+from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.share import cache_dir
 
 APT_TIMEOUT_S = 1800
@@ -26,7 +26,7 @@ _UNKNOWN = re.compile(
 )
 
 
-class Offer(Noun, frozen=True, kw_only=True):
+class Offer(FrozenStruct, frozen=True, kw_only=True):
     """A version of a package that an archive has.
 
     Attributes:

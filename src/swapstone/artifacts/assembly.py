@@ -13,7 +13,7 @@ from swapstone.artifacts.modules import Module
 from swapstone.artifacts.needs import needs_of
 from swapstone.artifacts.packages import Contents, Package, package_file, plain_path
 from swapstone.artifacts.parts import Part
-from swapstone.model import Noun, UserError
+from swapstone.model import FrozenStruct, UserError
 
 KERNEL_PART = "kernel"
 BASE_PART = "base"
@@ -23,7 +23,7 @@ MODULE_ORDER = "modules"
 """The image's list of its modules: a path a line, in the order in which they must be loaded. A guest's first process reads it there."""
 
 
-class Overlay(Noun, frozen=True, kw_only=True):
+class Overlay(FrozenStruct, frozen=True, kw_only=True):
     """Files that a caller puts into an image, such as the agent and the programs that are measured.
 
     Attributes:

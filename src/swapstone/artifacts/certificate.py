@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from swapstone.model import Certificate, Noun, UserError
+from swapstone.model import Certificate, FrozenStruct, UserError
 
 _SHOWN = 10
 
 
-class ImageFile(Noun, frozen=True, kw_only=True):
+class ImageFile(FrozenStruct, frozen=True, kw_only=True):
     """One file of an image.
 
     Attributes:

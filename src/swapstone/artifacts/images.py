@@ -24,7 +24,7 @@ from swapstone.artifacts.modules import Module, Modules
 from swapstone.artifacts.own_modules import build_module
 from swapstone.artifacts.packages import Contents, Lock, Package, Progress, fetch, package_file, read_lock, sha256_of
 from swapstone.artifacts.parts import KERNELS, PARTS, Architecture, Part, architecture_of, part_of
-from swapstone.model import Noun, UnavailableError, UserError
+from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.share import cache_dir
 
 _KERNEL, _INITRD, _IMAGE, _SEAL = "kernel", "initrd", "image.json", "seal"
@@ -35,7 +35,7 @@ MODULES_BESIDE = ".modules"
 """A kernel of the user's own has its modules in the folder beside it that is called as it is, with this at the end."""
 
 
-class ImageRequest(Noun, frozen=True, kw_only=True):
+class ImageRequest(FrozenStruct, frozen=True, kw_only=True):
     """What an image shall be made of.
 
     Attributes:
@@ -59,7 +59,7 @@ class ImageRequest(Noun, frozen=True, kw_only=True):
     overlays: tuple[Overlay, ...] = ()
 
 
-class Image(Noun, frozen=True, kw_only=True):
+class Image(FrozenStruct, frozen=True, kw_only=True):
     """What an image is made of; its digest names it.
 
     Attributes:

@@ -17,7 +17,7 @@ from pathlib import Path
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
-from swapstone.model import Noun, UserError
+from swapstone.model import FrozenStruct, UserError
 
 _X86_SIGNATURE = (0x202, b"HdrS")  # Documentation/arch/x86/boot.rst
 _ARM64_SIGNATURE = (0x38, b"ARM\x64")  # Documentation/arch/arm64/booting.rst
@@ -30,7 +30,7 @@ _LONGEST_BANNER = 512
 _XEN_PVH_NOTE = 18  # XEN_ELFNOTE_PHYS32_ENTRY
 
 
-class Kernel(Noun, frozen=True, kw_only=True):
+class Kernel(FrozenStruct, frozen=True, kw_only=True):
     """A kernel that a machine can start.
 
     Attributes:

@@ -17,13 +17,13 @@ from collections.abc import Callable, Iterable, Sequence
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
-from swapstone.model import Noun, UserError
+from swapstone.model import FrozenStruct, UserError
 
 _MODULE = re.compile(r"(?P<name>[^/]+)\.ko(?P<compressed>\.(?:xz|gz|zst))?\Z")
 _BUILT_IN = "modules.builtin"
 
 
-class Module(Noun, frozen=True, kw_only=True):
+class Module(FrozenStruct, frozen=True, kw_only=True):
     """A module as it is loaded.
 
     Attributes:

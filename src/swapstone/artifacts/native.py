@@ -134,15 +134,15 @@ def _job(workload: Workload, recipe: Recipe, *, relinked: bool) -> Job:
 
 
 EMPTY_SUITE = "size"
-EMPTY_AS_VARIED = Workload(name="empty", source="empty.c", describes="a program that does nothing", metrics=())
+EMPTY_AS_VARIED = Workload(name="empty", source="empty.c", description="a program that does nothing", metrics=())
 """Linked as its variant is: for experiments in which that is varied."""
 
 EMPTY_PROGRAMS: tuple[Workload, ...] = (
-    Workload(name="empty (dynamic)", source="empty.c", describes="a program that does nothing", metrics=()),
+    Workload(name="empty (dynamic)", source="empty.c", description="a program that does nothing", metrics=()),
     Workload(
         name="empty (static)",
         source="empty.c",
-        describes="the same, linked statically",
+        description="the same, linked statically",
         metrics=(),
         libraries=("-static",),
     ),

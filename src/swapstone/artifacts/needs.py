@@ -10,12 +10,12 @@ from elftools.elf.dynamic import DynamicSection, DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.segments import InterpSegment
 
-from swapstone.model import Noun, UserError
+from swapstone.model import FrozenStruct, UserError
 
 _NEEDED, _SONAME = "needed", "soname"  # pyelftools adds these attributes by the tag's kind, unknown to its type stubs
 
 
-class Needs(Noun, frozen=True, kw_only=True):
+class Needs(FrozenStruct, frozen=True, kw_only=True):
     """What a program or shared object asks the loader for.
 
     Attributes:

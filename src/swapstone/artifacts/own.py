@@ -22,7 +22,7 @@ from swapstone.artifacts.sizes import sizes_of
 from swapstone.artifacts.tools import compiler_identity
 from swapstone.artifacts.tree import copy_sources, digest_tree, sha256_of
 from swapstone.factors import Recipe, read_facts
-from swapstone.model import Noun, OwnProgram, UnavailableError, UserError
+from swapstone.model import FrozenStruct, OwnProgram, UnavailableError, UserError
 from swapstone.model.share import cache_dir
 
 OWN_RECIPE = Recipe(
@@ -40,7 +40,7 @@ KeepLog = Callable[[bytes], str]
 """Keeps a build's log and returns where."""
 
 
-class Made(Noun, frozen=True, kw_only=True):
+class Made(FrozenStruct, frozen=True, kw_only=True):
     """What a finished build is remembered by.
 
     Attributes:

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts.apt import Apt, GoneError, writing
-from swapstone.model import Noun, UnavailableError, UserError
+from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.share import cache_dir, share_dir
 
 LOCK_VERSION = 1
@@ -26,7 +26,7 @@ Progress = Callable[[str], None]
 """Told what is being done, a line at a time."""
 
 
-class Package(Noun, frozen=True, kw_only=True):
+class Package(FrozenStruct, frozen=True, kw_only=True):
     """One package of the lock.
 
     Attributes:
@@ -54,7 +54,7 @@ class Package(Noun, frozen=True, kw_only=True):
     objects: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class Lock(Noun, frozen=True, kw_only=True):
+class Lock(FrozenStruct, frozen=True, kw_only=True):
     """Which packages images are made of.
 
     Attributes:

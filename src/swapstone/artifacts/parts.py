@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from swapstone.model import Noun, unknown
+from swapstone.model import FrozenStruct, unknown
 
 MODULES: tuple[str, ...] = ("configfs", "qemu_fw_cfg", "null_blk", "lz4", "zstd", "zram", "ext4")
 """What a measurement in a virtual machine needs of the kernel's modules."""
 
 
-class Architecture(Noun, frozen=True, kw_only=True):
+class Architecture(FrozenStruct, frozen=True, kw_only=True):
     """A kind of machine that images are made for.
 
     Attributes:
@@ -89,7 +89,7 @@ KERNELS: dict[str, tuple[str, str]] = {
 """Levels of the kernel, each with the packaged kernel that it is and what is added to the kernel's command line."""
 
 
-class Part(Noun, frozen=True, kw_only=True):
+class Part(FrozenStruct, frozen=True, kw_only=True):
     """Something that an image can have besides its kernel.
 
     Attributes:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.model import Noun, UnavailableError, UserError
+from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.share import cache_dir, share_dir
 
 LOCK = "native/allocators.toml"
@@ -28,7 +28,7 @@ _FETCH_TIMEOUT_S = 600
 _ONCE = "A network is needed once; what was fetched is kept."
 
 
-class Source(Noun, frozen=True, kw_only=True):
+class Source(FrozenStruct, frozen=True, kw_only=True):
     """One archive of sources.
 
     Attributes:

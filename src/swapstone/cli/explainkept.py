@@ -15,7 +15,7 @@ import msgspec
 from swapstone import __version__
 from swapstone.explain import Classes, folded, folded_difference, speedscope
 from swapstone.explain.ledger import run_of
-from swapstone.model import Explanation, Noun, Place, Profile, Seen, UserError
+from swapstone.model import Explanation, FrozenStruct, Place, Profile, Seen, UserError
 from swapstone.record import RecordView
 from swapstone.report import explained, flame
 from swapstone.report.context import Why
@@ -38,7 +38,7 @@ class _Written(msgspec.Struct):
     explanation: Explanation
 
 
-class KeptRun(Noun, frozen=True, kw_only=True):
+class KeptRun(FrozenStruct, frozen=True, kw_only=True):
     """One run under an instrument, as the manifest lists it."""
 
     instrument: str
@@ -49,7 +49,7 @@ class KeptRun(Noun, frozen=True, kw_only=True):
     overhead: float | None
 
 
-class KeptManifest(Noun, frozen=True, kw_only=True):
+class KeptManifest(FrozenStruct, frozen=True, kw_only=True):
     """What was run, and with what, to explain a row. None of these runs is among the record's trials.
 
     Attributes:

@@ -21,13 +21,13 @@ Rows = tuple[list[str], list[list[object]]]
 
 def _factors() -> Rows:
     head = ["factor", "stage", "levels", "what it is"]
-    return head, [[f.name, f.stage.value, ",".join(level.name for level in f.levels), f.describes] for f in FACTORS]
+    return head, [[f.name, f.stage.value, ",".join(level.name for level in f.levels), f.description] for f in FACTORS]
 
 
 def _levels() -> Rows:
     head = ["factor", "level", "needs", "package", "what it is"]
     return head, [
-        [factor.name, level.name, " ".join(level.needs), level.package, level.describes]
+        [factor.name, level.name, " ".join(level.needs), level.package, level.description]
         for factor in FACTORS
         for level in factor.levels
     ]
@@ -36,7 +36,7 @@ def _levels() -> Rows:
 def _workloads() -> Rows:
     head = ["suite", "workload", "processors", "what one pass does"]
     return head, [
-        [suite.name, workload.name, workload.cpus.value, workload.describes]
+        [suite.name, workload.name, workload.cpus.value, workload.description]
         for suite in SUITES
         for workload in suite.workloads
     ]
@@ -44,13 +44,13 @@ def _workloads() -> Rows:
 
 def _loads() -> Rows:
     return ["load", "what it is", "what runs meanwhile"], [
-        [load.name, load.describes, "; ".join(load.beside)] for load in LOADS
+        [load.name, load.description, "; ".join(load.beside)] for load in LOADS
     ]
 
 
 def _suites() -> Rows:
     return ["suite", "workloads", "what it is"], [
-        [suite.name, len(suite.workloads), suite.describes] for suite in SUITES
+        [suite.name, len(suite.workloads), suite.description] for suite in SUITES
     ]
 
 

@@ -16,7 +16,7 @@ from swapstone.artifacts import Amount, count_sources
 from swapstone.cli.options import Chain, parse_duration_ns
 from swapstone.cli.serving import SERVER_EXAMPLE, drives, server_words
 from swapstone.cli.tables import plain
-from swapstone.model import Cpus, Drive, Experiment, FactorLevels, Noun, OwnProgram, PrintedNumber, UserError
+from swapstone.model import Cpus, Drive, Experiment, FactorLevels, FrozenStruct, OwnProgram, PrintedNumber, UserError
 from swapstone.workloads import METRIC_EXAMPLE, parse_metric, undirected
 
 HUGE_BYTES = 1 << 30
@@ -66,7 +66,7 @@ running_options = Chain(
 )
 
 
-class Typed(Noun, frozen=True, kw_only=True):
+class Typed(FrozenStruct, frozen=True, kw_only=True):
     """What a user typed of a program of their own; texts as `--help` describes them.
 
     Attributes:

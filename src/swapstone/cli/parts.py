@@ -26,7 +26,7 @@ from swapstone.cli.options import parse_duration_ns
 from swapstone.cli.printing import PIPED_WIDTH, context_of
 from swapstone.cli.studies import Study, StudyPart
 from swapstone.cli.tables import plain
-from swapstone.model import Experiment, Noun, RecordError, UserError, unknown
+from swapstone.model import Experiment, FrozenStruct, RecordError, UserError, unknown
 from swapstone.record import load
 from swapstone.report import html
 from swapstone.report.study import PartSummary, StudyIndex, summary, to_html, to_json, to_markdown, to_text
@@ -39,7 +39,7 @@ _MADE_FIRST = {"lock", "raw", "experiment.json"}
 """What a record's folder holds before it is one."""
 
 
-class StudyRun(Noun, frozen=True, kw_only=True):
+class StudyRun(FrozenStruct, frozen=True, kw_only=True):
     """A study as it was asked for: `study.json` in its folder, so that it can be gone on with.
 
     Attributes:

@@ -9,20 +9,20 @@ from pathlib import Path
 import msgspec
 
 from swapstone.cli.options import parse_duration_ns, parse_ratio
-from swapstone.model import IDLE, Noun, UserError, unknown
+from swapstone.model import IDLE, FrozenStruct, UserError, unknown
 from swapstone.model.share import share_dir
 
 _PART_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 
 
-class StudyFactor(Noun, frozen=True, kw_only=True):
+class StudyFactor(FrozenStruct, frozen=True, kw_only=True):
     """A factor of a study: its name and levels, the baseline first."""
 
     name: str
     levels: tuple[str, ...]
 
 
-class StudyPart(Noun, frozen=True, kw_only=True):
+class StudyPart(FrozenStruct, frozen=True, kw_only=True):
     """One of several experiments of a study: a record of its own.
 
     Attributes:
@@ -50,7 +50,7 @@ class StudyPart(Noun, frozen=True, kw_only=True):
     blocks: int = 0
 
 
-class Study(Noun, frozen=True, kw_only=True):
+class Study(FrozenStruct, frozen=True, kw_only=True):
     """What we ship: one experiment, or several that belong together.
 
     Attributes:

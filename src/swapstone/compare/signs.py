@@ -5,7 +5,18 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 
-from swapstone.model import Analysis, Comparison, Cpus, Experiment, Noun, Quantity, Scale, UserError, Verdict, Workload
+from swapstone.model import (
+    Analysis,
+    Comparison,
+    Cpus,
+    Experiment,
+    FrozenStruct,
+    Quantity,
+    Scale,
+    UserError,
+    Verdict,
+    Workload,
+)
 
 _SIGNED = (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED)
 
@@ -18,7 +29,7 @@ class Sameness(enum.Enum):
     NOT_COMPARABLE = "not comparable"
 
 
-class SignRow(Noun, frozen=True, kw_only=True):
+class SignRow(FrozenStruct, frozen=True, kw_only=True):
     """One workload, as both records see it.
 
     Attributes:
@@ -40,7 +51,7 @@ class SignRow(Noun, frozen=True, kw_only=True):
     opposite: bool = False
 
 
-class Spread(Noun, frozen=True, kw_only=True):
+class Spread(FrozenStruct, frozen=True, kw_only=True):
     """How far a record's repeated runs lie apart, in the comparisons of its rows.
 
     Attributes:
@@ -57,7 +68,7 @@ class Spread(Noun, frozen=True, kw_only=True):
     where: str
 
 
-class Signs(Noun, frozen=True, kw_only=True):
+class Signs(FrozenStruct, frozen=True, kw_only=True):
     """The table of signs.
 
     Attributes:

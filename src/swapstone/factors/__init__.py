@@ -60,7 +60,7 @@ def find_level(factor: Factor, name: str) -> Level:
         UserError: there is none; names the nearest.
     """
     if factor is PROGRAM:
-        return Level(name=name, describes="a program that the user named")
+        return Level(name=name, description="a program that the user named")
     if "/" in name and isinstance(factor, TakesPaths):
         return factor.level_of_path(name)
     for level in factor.levels:

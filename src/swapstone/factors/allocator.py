@@ -30,32 +30,32 @@ class Allocator:
 
     name = "allocator"
     stage = Stage.LAUNCH
-    describes = (
+    description = (
         "what serves malloc: preloaded, or linked into a static program; a path of a shared object is a level too"
     )
     levels: tuple[Level, ...] = (
-        Level(name=DEFAULT, describes="the C library's own"),
+        Level(name=DEFAULT, description="the C library's own"),
         Level(
             name="mimalloc",
-            describes="built once from Debian's source package",
+            description="built once from Debian's source package",
             needs=("cc", "apt-get"),
             package="gcc libc6-dev apt",
         ),
         Level(
             name="jemalloc",
-            describes="built once from Debian's source package",
+            description="built once from Debian's source package",
             needs=("make", "cc", "apt-get"),
             package="make gcc libc6-dev apt",
         ),
         Level(
             name="tcmalloc",
-            describes="gperftools' tcmalloc_minimal, built once from Debian's source package; not on musl",
+            description="gperftools' tcmalloc_minimal, built once from Debian's source package; not on musl",
             needs=("g++", "apt-get"),
             package="g++ apt",
         ),
         Level(
             name="snmalloc",
-            describes="built once from the sources in the crate snmalloc-sys",
+            description="built once from the sources in the crate snmalloc-sys",
             needs=("g++", "cargo"),
             package="g++ cargo",
         ),
@@ -81,7 +81,7 @@ class Allocator:
             )
         facts = read_facts(path)
         _check_object(path, facts)
-        return Level(name=str(path), describes="a shared object of the user's")
+        return Level(name=str(path), description="a shared object of the user's")
 
     def observe(self, evidence: Evidence) -> str | None:
         """Name the allocator in which the process's malloc lies.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Protocol, runtime_checkable
 
-from swapstone.model import Noun
+from swapstone.model import FrozenStruct
 
 
 class Stage(enum.Enum):
@@ -17,23 +17,23 @@ class Stage(enum.Enum):
     LAUNCH = "launch"
 
 
-class Level(Noun, frozen=True, kw_only=True):
+class Level(FrozenStruct, frozen=True, kw_only=True):
     """One value of a factor.
 
     Attributes:
         name: as users type it.
-        describes: one line.
+        description: one line.
         needs: commands that must be on PATH for it.
         package: the Debian package that brings them.
     """
 
     name: str
-    describes: str
+    description: str
     needs: tuple[str, ...] = ()
     package: str = ""
 
 
-class Recipe(Noun, frozen=True, kw_only=True):
+class Recipe(FrozenStruct, frozen=True, kw_only=True):
     """Everything that decides how a program is built and started. Factors turn one recipe into another.
 
     Factors say by name what they want (`libc`, `compiler`, `linking`, `allocator`), in any order; when all have spoken,
@@ -73,7 +73,7 @@ class Recipe(Noun, frozen=True, kw_only=True):
     architecture: str = ""
 
 
-class ProgramFacts(Noun, frozen=True, kw_only=True):
+class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
     """What the file of a program or of a shared object says of how it was made.
 
     Attributes:
@@ -111,7 +111,7 @@ class ProgramFacts(Noun, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
 
 
-class Evidence(Noun, frozen=True, kw_only=True):
+class Evidence(FrozenStruct, frozen=True, kw_only=True):
     """What was seen of the process that was measured.
 
     Attributes:
@@ -162,7 +162,7 @@ class Factor(Protocol):
     Attributes:
         name: as users type it.
         stage: where it acts.
-        describes: one line for ``list factors``.
+        description: one line for ``list factors``.
         levels: in the order of ``list levels``.
 
     It may have an attribute ``unseen`` besides: what the user can do when the evidence does not tell the level.
@@ -170,7 +170,7 @@ class Factor(Protocol):
 
     name: str
     stage: Stage
-    describes: str
+    description: str
     levels: tuple[Level, ...]
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:

@@ -18,14 +18,17 @@ class Compiler:
 
     name = "compiler"
     stage = Stage.COMPILE
-    describes = "the C compiler"
+    description = "the C compiler"
     unseen = (
         "Its file names no compiler: don't remove the section .comment, and pass on the flags that the build is given."
     )
     levels: tuple[Level, ...] = (
-        Level(name="gcc", describes="the GNU C compiler", needs=("gcc",), package="gcc"),
+        Level(name="gcc", description="the GNU C compiler", needs=("gcc",), package="gcc"),
         Level(
-            name="clang", describes="LLVM's C compiler, with gcc's start-up objects", needs=("clang",), package="clang"
+            name="clang",
+            description="LLVM's C compiler, with gcc's start-up objects",
+            needs=("clang",),
+            package="clang",
         ),
     )
 

@@ -22,17 +22,17 @@ class Kernel:
 
     name = "kernel"
     stage = Stage.BOOT
-    describes = "the machine's kernel, and how far it can be preempted"
+    description = "the machine's kernel, and how far it can be preempted"
     unseen = (
         "The guest did not say enough of its kernel: a mode is read in /sys/kernel/debug/sched/preempt, which needs debugfs; a kernel of "
         "your own must name itself in its file as it does when it runs."
     )
     levels: tuple[Level, ...] = (
-        Level(name="generic", describes="the distribution's usual kernel, in the mode that it was built for"),
-        Level(name="rt", describes="the distribution's kernel with PREEMPT_RT"),
-        Level(name="none", describes="the usual one, preempted only where it returns to a program (preempt=none)"),
-        Level(name="voluntary", describes="the usual one, preempted also where it offers to be (preempt=voluntary)"),
-        Level(name="full", describes="the usual one, preempted wherever no lock is held (preempt=full)"),
+        Level(name="generic", description="the distribution's usual kernel, in the mode that it was built for"),
+        Level(name="rt", description="the distribution's kernel with PREEMPT_RT"),
+        Level(name="none", description="the usual one, preempted only where it returns to a program (preempt=none)"),
+        Level(name="voluntary", description="the usual one, preempted also where it offers to be (preempt=voluntary)"),
+        Level(name="full", description="the usual one, preempted wherever no lock is held (preempt=full)"),
     )
 
     def level_of_path(self, text: str) -> Level:
@@ -47,7 +47,7 @@ class Kernel:
                 f"There is no kernel {text}.",
                 "It is the file that a kernel's build leaves, such as arch/x86/boot/bzImage.",
             )
-        return Level(name=str(path.resolve()), describes="a kernel that the user named")
+        return Level(name=str(path.resolve()), description="a kernel that the user named")
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Name the level in the recipe."""

@@ -29,15 +29,15 @@ class Libc:
 
     name = "libc"
     stage = Stage.COMPILE
-    describes = "the C library"
+    description = "the C library"
     unseen = (
         "A static program that is stripped may show no sign of its C library: build it without -s, and don't strip it."
     )
     levels: tuple[Level, ...] = (
-        Level(name="glibc", describes="the GNU C library", needs=("cc",), package="gcc libc6-dev"),
+        Level(name="glibc", description="the GNU C library", needs=("cc",), package="gcc libc6-dev"),
         Level(
             name="musl",
-            describes="musl, by musl-gcc or a clang told where it is",
+            description="musl, by musl-gcc or a clang told where it is",
             needs=("musl-gcc",),
             package="musl-tools",
         ),

@@ -12,10 +12,10 @@ class Linking:
 
     name = "linking"
     stage = Stage.LINK
-    describes = "how libraries are linked"
+    description = "how libraries are linked"
     levels: tuple[Level, ...] = (
-        Level(name="dynamic", describes="the loader maps them at the start"),
-        Level(name="static", describes="they are in the program's file (-static)"),
+        Level(name="dynamic", description="the loader maps them at the start"),
+        Level(name="static", description="they are in the program's file (-static)"),
     )
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:

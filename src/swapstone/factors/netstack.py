@@ -20,17 +20,19 @@ class Netstack:
 
     name = "netstack"
     stage = Stage.LAUNCH
-    describes = "the network stack that a server runs on"
+    description = "the network stack that a server runs on"
     unseen = "Only workloads of the suites netstack and netstack-counts run on a stack: add `--suite netstack`."
     levels: tuple[Level, ...] = (
         Level(
             name=KERNEL,
-            describes="Linux's own sockets, over a pair of veth",
+            description="Linux's own sockets, over a pair of veth",
             needs=_NEEDS,
             package=_PACKAGES,
         ),
-        Level(name="lwip", describes="lwIP in the server's process, over a TAP", needs=_NEEDS, package=_PACKAGES),
-        Level(name="smoltcp", describes="smoltcp in the server's process, over a TAP", needs=_NEEDS, package=_PACKAGES),
+        Level(name="lwip", description="lwIP in the server's process, over a TAP", needs=_NEEDS, package=_PACKAGES),
+        Level(
+            name="smoltcp", description="smoltcp in the server's process, over a TAP", needs=_NEEDS, package=_PACKAGES
+        ),
     )
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:

@@ -18,15 +18,15 @@ class Optimization:
 
     name = "optimization"
     stage = Stage.COMPILE
-    describes = "the compiler's -O switch"
+    description = "the compiler's -O switch"
     unseen = "Nothing in its file says how it was compiled: a build that ignores CFLAGS leaves out -frecord-gcc-switches too."
     levels: tuple[Level, ...] = (
-        Level(name="O0", describes="nothing is optimized"),
-        Level(name="O1", describes="what costs little compile time"),
-        Level(name="O2", describes="what most distributions build with"),
-        Level(name="O3", describes="more inlining, unrolling and vectors than O2"),
-        Level(name="Os", describes="for size"),
-        Level(name="Og", describes="what doesn't disturb debugging"),
+        Level(name="O0", description="nothing is optimized"),
+        Level(name="O1", description="what costs little compile time"),
+        Level(name="O2", description="what most distributions build with"),
+        Level(name="O3", description="more inlining, unrolling and vectors than O2"),
+        Level(name="Os", description="for size"),
+        Level(name="Og", description="what doesn't disturb debugging"),
     )
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:

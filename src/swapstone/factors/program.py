@@ -10,7 +10,7 @@ class Program:
 
     name = "program"
     stage = Stage.LAUNCH
-    describes = "programs of your own, as they are: --program NAME=PATH"
+    description = "programs of your own, as they are: --program NAME=PATH"
     levels: tuple[Level, ...] = ()
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:  # noqa: ARG002 - the path is the experiment's, not the recipe's

@@ -32,16 +32,16 @@ class Swap:
 
     name = "swap"
     stage = Stage.BOOT
-    describes = "where the machine swaps to"
+    description = "where the machine swaps to"
     unseen = "The guest names no device that it swaps to in /proc/swaps."
     levels: tuple[Level, ...] = (
         Level(
             name="flash",
-            describes=f"a slow block device, {FLASH_RATE} MiB/s in the guest's time; flash:N for another rate",
+            description=f"a slow block device, {FLASH_RATE} MiB/s in the guest's time; flash:N for another rate",
         ),
-        Level(name="zram:lzo-rle", describes="memory compressed with lzo-rle"),
-        Level(name="zram:lz4", describes="memory compressed with lz4"),
-        Level(name="zram:zstd", describes="memory compressed with zstd"),
+        Level(name="zram:lzo-rle", description="memory compressed with lzo-rle"),
+        Level(name="zram:lz4", description="memory compressed with lz4"),
+        Level(name="zram:zstd", description="memory compressed with zstd"),
     )
 
     machine = MachineNeeds(parts=("busybox",), modules=("configfs", "null_blk", "lz4", "zstd", "zram"))
@@ -57,13 +57,13 @@ class Swap:
         if found is None:
             return None
         if found["algorithm"]:
-            return Level(name=text, describes=f"memory compressed with {found['algorithm']}, if the kernel has it")
+            return Level(name=text, description=f"memory compressed with {found['algorithm']}, if the kernel has it")
         rate = int(found["rate"] or FLASH_RATE)
         if rate > _MOST_RATE:
             raise UserError(
                 f"A flash of {rate} MiB/s is faster than can be limited.", f"The most is flash:{_MOST_RATE}."
             )
-        return Level(name=_flash(rate), describes=f"a slow block device, {rate} MiB/s in the guest's time")
+        return Level(name=_flash(rate), description=f"a slow block device, {rate} MiB/s in the guest's time")
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Name the level in the recipe."""

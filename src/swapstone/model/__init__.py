@@ -20,7 +20,7 @@ from swapstone.model.analysis import (
     Verdict,
     WorkloadPrecision,
 )
-from swapstone.model.base import Noun
+from swapstone.model.base import FrozenStruct
 from swapstone.model.certificate import Certificate
 from swapstone.model.errors import RecordError, UnavailableError, UserError, WireError, unknown
 from swapstone.model.experiment import (
@@ -98,6 +98,7 @@ __all__ = [
     "Failure",
     "Finding",
     "Frame",
+    "FrozenStruct",
     "Index",
     "Instrumented",
     "Interaction",
@@ -112,7 +113,6 @@ __all__ = [
     "Metric",
     "Missing",
     "Noise",
-    "Noun",
     "NullResult",
     "OwnProgram",
     "Passing",

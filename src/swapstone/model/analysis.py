@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from swapstone.model.base import Noun
+from swapstone.model.base import FrozenStruct
 from swapstone.model.measure import Metric
 
 
@@ -53,7 +53,7 @@ class CaveatKind(enum.Enum):
     DAMAGED_RECORD = "damaged-record"
 
 
-class Caveat(Noun, frozen=True, kw_only=True):
+class Caveat(FrozenStruct, frozen=True, kw_only=True):
     """A reason for distrust, with what would mend it."""
 
     kind: CaveatKind
@@ -61,7 +61,7 @@ class Caveat(Noun, frozen=True, kw_only=True):
     hint: str = ""
 
 
-class Comparison(Noun, frozen=True, kw_only=True):
+class Comparison(FrozenStruct, frozen=True, kw_only=True):
     """Baseline against candidate on one metric of one workload under one load.
 
     Attributes:
@@ -105,7 +105,7 @@ class Comparison(Noun, frozen=True, kw_only=True):
     preferred: bool = False
 
 
-class Index(Noun, frozen=True, kw_only=True):
+class Index(FrozenStruct, frozen=True, kw_only=True):
     """Geometric mean over a suite's workloads of candidate / baseline.
 
     Attributes:
@@ -131,7 +131,7 @@ class Index(Noun, frozen=True, kw_only=True):
     layouts: bool = False
 
 
-class LayoutSpread(Noun, frozen=True, kw_only=True):
+class LayoutSpread(FrozenStruct, frozen=True, kw_only=True):
     """How far pairs of links differ: the same two codes, with functions and data in another order, at other addresses.
 
     Attributes:
@@ -165,7 +165,7 @@ class LayoutSpread(Noun, frozen=True, kw_only=True):
     deviation: float | None
 
 
-class LevelChange(Noun, frozen=True, kw_only=True):
+class LevelChange(FrozenStruct, frozen=True, kw_only=True):
     """One factor going from its baseline level to another."""
 
     factor: str
@@ -178,7 +178,7 @@ class LevelChange(Noun, frozen=True, kw_only=True):
         return f"{self.factor}={self.level}"
 
 
-class FactorEffect(Noun, frozen=True, kw_only=True):
+class FactorEffect(FrozenStruct, frozen=True, kw_only=True):
     """What one level of a factor does against the factor's baseline level, where factors are crossed.
 
     With nothing held it is the main effect: in each block, the mean over the combinations of the other factors' levels. With levels of
@@ -226,7 +226,7 @@ class FactorEffect(Noun, frozen=True, kw_only=True):
     depends_on: tuple[str, ...] = ()
 
 
-class Interaction(Noun, frozen=True, kw_only=True):
+class Interaction(FrozenStruct, frozen=True, kw_only=True):
     """How the effect of one factor's level changes with another factor's level: a ratio of two ratios, or a difference of differences.
 
     Attributes:
@@ -269,7 +269,7 @@ class Interaction(Noun, frozen=True, kw_only=True):
     preferred: bool = False
 
 
-class NullResult(Noun, frozen=True, kw_only=True):
+class NullResult(FrozenStruct, frozen=True, kw_only=True):
     """How often a variant "differs" from itself: the false alarms of this very experiment.
 
     Attributes:
@@ -287,7 +287,7 @@ class NullResult(Noun, frozen=True, kw_only=True):
     index: tuple[Index, ...]
 
 
-class Noise(Noun, frozen=True, kw_only=True):
+class Noise(FrozenStruct, frozen=True, kw_only=True):
     """How busy the machine was around the trials: medians and maxima over runs.
 
     Attributes:
@@ -305,7 +305,7 @@ class Noise(Noun, frozen=True, kw_only=True):
     busy: bool
 
 
-class Latency(Noun, frozen=True, kw_only=True):
+class Latency(FrozenStruct, frozen=True, kw_only=True):
     """What one variant's wake-up latencies were under one load, over all draws: one draw's maximum is not *the* maximum.
 
     Attributes:
@@ -327,7 +327,7 @@ class Latency(Noun, frozen=True, kw_only=True):
     percentiles: tuple[tuple[float, float], ...]
 
 
-class Course(Noun, frozen=True, kw_only=True):
+class Course(FrozenStruct, frozen=True, kw_only=True):
     """What was read again and again in the runs of one variant, each series in the first block that has it.
 
     Attributes:
@@ -343,7 +343,7 @@ class Course(Noun, frozen=True, kw_only=True):
     series: tuple[tuple[str, tuple[float, ...]], ...]
 
 
-class WorkloadPrecision(Noun, frozen=True, kw_only=True):
+class WorkloadPrecision(FrozenStruct, frozen=True, kw_only=True):
     """How far a workload has come towards an answer, while its experiment runs.
 
     Attributes:
@@ -362,7 +362,7 @@ class WorkloadPrecision(Noun, frozen=True, kw_only=True):
     lost: str = ""
 
 
-class Failure(Noun, frozen=True, kw_only=True):
+class Failure(FrozenStruct, frozen=True, kw_only=True):
     """A trial without numbers, for the report's list."""
 
     key: str
@@ -370,7 +370,7 @@ class Failure(Noun, frozen=True, kw_only=True):
     reason: str
 
 
-class Analysis(Noun, frozen=True, kw_only=True):
+class Analysis(FrozenStruct, frozen=True, kw_only=True):
     """All that an experiment's runs let one say.
 
     Attributes:

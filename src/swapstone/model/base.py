@@ -9,7 +9,7 @@ import msgspec
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-class Noun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class FrozenStruct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A value of the model: immutable, hashable, and the same bytes for the same content."""
 
     def encoded(self) -> bytes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from swapstone.model.base import Noun
+from swapstone.model.base import FrozenStruct
 
 
-class Certificate(Noun, frozen=True, kw_only=True):
+class Certificate(FrozenStruct, frozen=True, kw_only=True):
     """What was found when two images were laid side by side.
 
     Attributes:

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from swapstone.model.base import Noun
+from swapstone.model.base import FrozenStruct
 from swapstone.model.errors import UserError
 
 _MAGIC = b"070701"
@@ -23,7 +23,7 @@ _UNKNOWN = (b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18", b"\x89LZO", b"BZh", b"\x5d
 """First bytes of archives that a kernel can unpack and this can't: zstd, lz4, lzo, bzip2, lzma."""
 
 
-class Entry(Noun, frozen=True, kw_only=True):
+class Entry(FrozenStruct, frozen=True, kw_only=True):
     """One file, folder, link or device. Owner, group and times are 0.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from swapstone.model.base import Noun
+from swapstone.model.base import FrozenStruct
 from swapstone.model.measure import Cpus, Metric
 from swapstone.model.serving import Drive
 
@@ -17,7 +17,7 @@ class Copy(enum.Enum):
     RELINKED = "relinked"
 
 
-class Variant(Noun, frozen=True, kw_only=True):
+class Variant(FrozenStruct, frozen=True, kw_only=True):
     """One level per factor.
 
     Attributes:
@@ -43,14 +43,14 @@ class Variant(Noun, frozen=True, kw_only=True):
         return dict(self.levels)[factor]
 
 
-class FactorLevels(Noun, frozen=True, kw_only=True):
+class FactorLevels(FrozenStruct, frozen=True, kw_only=True):
     """A factor with the levels the user wants compared, the baseline first."""
 
     factor: str
     levels: tuple[str, ...]
 
 
-class PrintedNumber(Noun, frozen=True, kw_only=True):
+class PrintedNumber(FrozenStruct, frozen=True, kw_only=True):
     """A number that a program of the user's prints, and how to find it.
 
     Attributes:
@@ -66,7 +66,7 @@ OWN_SUITE = "own"
 """The suite of a program of the user's own."""
 
 
-class OwnProgram(Noun, frozen=True, kw_only=True):
+class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
     """A program of the user's own, to be measured instead of our workloads. Commands are run by ``/bin/sh -c``.
 
     Attributes:
@@ -118,7 +118,7 @@ class OwnProgram(Noun, frozen=True, kw_only=True):
         return (self.programs[0][1], *self.arguments) if self.programs else self.arguments
 
 
-class Experiment(Noun, frozen=True, kw_only=True):
+class Experiment(FrozenStruct, frozen=True, kw_only=True):
     """What the user asks, resolved: nothing in it is a pattern, a default or a path to look up.
 
     Attributes:
@@ -179,7 +179,7 @@ def layout_of(block: int, layouts: int) -> int:
     return max(0, block - 1) % layouts
 
 
-class Trial(Noun, frozen=True, kw_only=True):
+class Trial(FrozenStruct, frozen=True, kw_only=True):
     """One run to make: the unit of the experiment.
 
     Attributes:

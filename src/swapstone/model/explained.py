@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swapstone.model.base import Noun
+from swapstone.model.base import FrozenStruct
 
 KERNEL = "[kernel]"
 """The object of a frame in the kernel."""
@@ -23,7 +23,7 @@ KERNEL_LOCKS = (
 """How the names of the kernel's functions begin in which a thread waits for a lock of the kernel's own that another holds."""
 
 
-class Frame(Noun, frozen=True, kw_only=True):
+class Frame(FrozenStruct, frozen=True, kw_only=True):
     """One function of a stack.
 
     Attributes:
@@ -35,7 +35,7 @@ class Frame(Noun, frozen=True, kw_only=True):
     object: str
 
 
-class Stack(Noun, frozen=True, kw_only=True):
+class Stack(FrozenStruct, frozen=True, kw_only=True):
     """A call stack and how much was seen with it.
 
     Attributes:
@@ -47,7 +47,7 @@ class Stack(Noun, frozen=True, kw_only=True):
     weight: float
 
 
-class Profile(Noun, frozen=True, kw_only=True):
+class Profile(FrozenStruct, frozen=True, kw_only=True):
     """Stacks of one variant with weights.
 
     Attributes:
@@ -67,7 +67,7 @@ class Profile(Noun, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Passing(Noun, frozen=True, kw_only=True):
+class Passing(FrozenStruct, frozen=True, kw_only=True):
     """How the time of one variant's runs passed, thread by thread: each moment is divided among the threads that had work.
 
     Attributes:
@@ -87,7 +87,7 @@ class Passing(Noun, frozen=True, kw_only=True):
     cpu_ns: float = 0.0
 
 
-class Amount(Noun, frozen=True, kw_only=True):
+class Amount(FrozenStruct, frozen=True, kw_only=True):
     """How often or how much of something in one operation.
 
     Attributes:
@@ -101,7 +101,7 @@ class Amount(Noun, frozen=True, kw_only=True):
     value: float
 
 
-class Instrumented(Noun, frozen=True, kw_only=True):
+class Instrumented(FrozenStruct, frozen=True, kw_only=True):
     """Runs of one variant under one instrument.
 
     Attributes:
@@ -127,7 +127,7 @@ class Instrumented(Noun, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Missing(Noun, frozen=True, kw_only=True):
+class Missing(FrozenStruct, frozen=True, kw_only=True):
     """An instrument that gave nothing here.
 
     Attributes:
@@ -141,7 +141,7 @@ class Missing(Noun, frozen=True, kw_only=True):
     mend: str = ""
 
 
-class Place(Noun, frozen=True, kw_only=True):
+class Place(FrozenStruct, frozen=True, kw_only=True):
     """Which row of a record is explained."""
 
     suite: str
@@ -152,7 +152,7 @@ class Place(Noun, frozen=True, kw_only=True):
     candidate: str
 
 
-class Reference(Noun, frozen=True, kw_only=True):
+class Reference(FrozenStruct, frozen=True, kw_only=True):
     """One variant without any instrument.
 
     Attributes:
@@ -172,7 +172,7 @@ class Reference(Noun, frozen=True, kw_only=True):
     runs: int
 
 
-class Seen(Noun, frozen=True, kw_only=True):
+class Seen(FrozenStruct, frozen=True, kw_only=True):
     """All that was seen of a row: what `explain` keeps beside the record, and computes everything else from.
 
     Attributes:
@@ -194,7 +194,7 @@ class Seen(Noun, frozen=True, kw_only=True):
     differs: bool = True
 
 
-class Count(Noun, frozen=True, kw_only=True):
+class Count(FrozenStruct, frozen=True, kw_only=True):
     """An `Amount` of both variants, side by side; None where an instrument gave nothing for one of them."""
 
     group: str
@@ -203,7 +203,7 @@ class Count(Noun, frozen=True, kw_only=True):
     candidate: float | None
 
 
-class LedgerLine(Noun, frozen=True, kw_only=True):
+class LedgerLine(FrozenStruct, frozen=True, kw_only=True):
     """One class's part of the time of an operation.
 
     Attributes:
@@ -223,7 +223,7 @@ class LedgerLine(Noun, frozen=True, kw_only=True):
         return self.candidate - self.baseline
 
 
-class Ledger(Noun, frozen=True, kw_only=True):
+class Ledger(FrozenStruct, frozen=True, kw_only=True):
     """A row's difference in time, split.
 
     Attributes:
@@ -249,7 +249,7 @@ class Ledger(Noun, frozen=True, kw_only=True):
         return self.candidate - self.baseline
 
 
-class Finding(Noun, frozen=True, kw_only=True):
+class Finding(FrozenStruct, frozen=True, kw_only=True):
     """A reason that the evidence is consistent with.
 
     Attributes:
@@ -265,7 +265,7 @@ class Finding(Noun, frozen=True, kw_only=True):
     evidence: tuple[str, ...]
 
 
-class Explanation(Noun, frozen=True, kw_only=True):
+class Explanation(FrozenStruct, frozen=True, kw_only=True):
     """All that is said of a row.
 
     Attributes:

@@ -6,7 +6,7 @@ import enum
 
 import msgspec
 
-from swapstone.model.base import Noun
+from swapstone.model.base import FrozenStruct
 from swapstone.model.serving import Drive
 
 
@@ -28,7 +28,7 @@ class Quantity(enum.Enum):
     RATE = "rate"
 
 
-class Metric(Noun, frozen=True, kw_only=True):
+class Metric(FrozenStruct, frozen=True, kw_only=True):
     """One measured number of a run.
 
     Attributes:
@@ -68,7 +68,7 @@ USUAL_MEMORY_BYTES = 256 << 20
 """Of a virtual machine that needs no more than another."""
 
 
-class MachineNeeds(Noun, frozen=True, kw_only=True):
+class MachineNeeds(FrozenStruct, frozen=True, kw_only=True):
     """What a virtual machine must have for a workload or a load.
 
     Attributes:
@@ -87,14 +87,14 @@ class MachineNeeds(Noun, frozen=True, kw_only=True):
     prepare: tuple[str, ...] = ()
 
 
-class Workload(Noun, frozen=True, kw_only=True):
+class Workload(FrozenStruct, frozen=True, kw_only=True):
     """Fixed work with parameters and metrics.
 
     Attributes:
         name: as reports print it, e.g. ``b_string_strstr(abcd)``.
         source: file under ``native/workloads/`` that holds it, e.g. ``b_string_strstr.c``.
         arguments: parameters passed to the program after the number of passes.
-        describes: one line: what one pass does.
+        description: one line: what one pass does.
         metrics: what each run of it gives.
         cpus: whether it is pinned to one processor.
         waits: true where the work sleeps, blocks or crosses processes, so that wall time is the verdict and CPU time isn't.
@@ -119,7 +119,7 @@ class Workload(Noun, frozen=True, kw_only=True):
     name: str
     source: str = ""
     arguments: tuple[str, ...] = ()
-    describes: str
+    description: str
     metrics: tuple[Metric, ...]
     cpus: Cpus = Cpus.ONE
     waits: bool = False
@@ -137,15 +137,15 @@ class Workload(Noun, frozen=True, kw_only=True):
     commands: tuple[tuple[str, str], ...] = ()
 
 
-class Suite(Noun, frozen=True, kw_only=True):
+class Suite(FrozenStruct, frozen=True, kw_only=True):
     """A named list of workloads that share one index."""
 
     name: str
-    describes: str
+    description: str
     workloads: tuple[Workload, ...]
 
 
-class LoadSign(Noun, frozen=True, kw_only=True):
+class LoadSign(FrozenStruct, frozen=True, kw_only=True):
     """What a machine's counters show while a load is in force: one number of a file that is read before and after a measurement.
 
     Attributes:
@@ -186,12 +186,12 @@ OTHERS_SECONDS = LoadSign(
 """The time in programs, in seconds, less the trial's own. It leaves out the kernel's, which a trial may set to work behind its back."""
 
 
-class Load(Noun, frozen=True, kw_only=True):
+class Load(FrozenStruct, frozen=True, kw_only=True):
     """What else the machine does during a measurement.
 
     Attributes:
         name: as users type it.
-        describes: one line.
+        description: one line.
         beside: shell commands that run in the machine meanwhile; one that ends before the measurement does spoils the run.
         settle_ms: how long they run before it begins.
         machine: what they need, and what is done before they start.
@@ -199,7 +199,7 @@ class Load(Noun, frozen=True, kw_only=True):
     """
 
     name: str
-    describes: str
+    description: str
     beside: tuple[str, ...] = ()
     settle_ms: int = 0
     machine: MachineNeeds = MachineNeeds()
@@ -208,6 +208,6 @@ class Load(Noun, frozen=True, kw_only=True):
 
 IDLE = Load(
     name="idle",
-    describes="nothing but the trial",
+    description="nothing but the trial",
     signs=(msgspec.structs.replace(OTHERS_SECONDS, most=0.1),),
 )

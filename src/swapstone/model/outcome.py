@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from swapstone.model.base import Noun
+from swapstone.model.base import FrozenStruct
 from swapstone.model.experiment import Trial
 
 
@@ -20,7 +20,7 @@ class Status(enum.Enum):
     UNAVAILABLE = "unavailable"
 
 
-class Sample(Noun, frozen=True, kw_only=True):
+class Sample(FrozenStruct, frozen=True, kw_only=True):
     """The values of one metric in one run, in the metric's unit, in order of measurement.
 
     They are not independent of each other: `swapstone.stats.run_value` reduces them to one number before anything is compared.
@@ -30,7 +30,7 @@ class Sample(Noun, frozen=True, kw_only=True):
     values: tuple[float, ...]
 
 
-class Run(Noun, frozen=True, kw_only=True):
+class Run(FrozenStruct, frozen=True, kw_only=True):
     """The outcome of one trial.
 
     Attributes:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from swapstone.model.base import Noun
+from swapstone.model.base import FrozenStruct
 
 PORT = "{port}"
 CONNECTIONS = "{connections}"
 
 
-class Drive(Noun, frozen=True, kw_only=True):
+class Drive(FrozenStruct, frozen=True, kw_only=True):
     """How a server is driven.
 
     Attributes:

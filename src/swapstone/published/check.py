@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from swapstone.model import Noun
+from swapstone.model import FrozenStruct
 from swapstone.published.claims import Claim, Outcome, claims
 from swapstone.published.data import figures
 from swapstone.published.recompute import Recomputed, recomputed
 
 
-class Disagreement(Noun, frozen=True, kw_only=True):
+class Disagreement(FrozenStruct, frozen=True, kw_only=True):
     """Words of a page that its own numbers do not bear out.
 
     Attributes:
@@ -25,7 +25,7 @@ class Disagreement(Noun, frozen=True, kw_only=True):
     unsupported: bool
 
 
-class CheckReport(Noun, frozen=True, kw_only=True):
+class CheckReport(FrozenStruct, frozen=True, kw_only=True):
     """What `check` found.
 
     Attributes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from swapstone.model import Noun
+from swapstone.model import FrozenStruct
 from swapstone.published.data import Figure, baselines, derived, facts, figures
 from swapstone.published.recompute import latency_tables
 
@@ -19,14 +19,14 @@ LWIP = "arceos-lwip"
 ZRAM = "zram-and-float"
 
 
-class Outcome(Noun, frozen=True, kw_only=True):
+class Outcome(FrozenStruct, frozen=True, kw_only=True):
     """What the numbers say, and whether they bear the words out (None: the page gives none)."""
 
     numbers: str
     borne_out: bool | None
 
 
-class Claim(Noun, frozen=True, kw_only=True):
+class Claim(FrozenStruct, frozen=True, kw_only=True):
     """Words of a page, where they stand, and how they are judged."""
 
     source: str

@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib import resources
 
-from swapstone.model import Direction, Noun, UserError, unknown
+from swapstone.model import Direction, FrozenStruct, UserError, unknown
 
 FIGURE_COLUMNS = ("study", "source", "platform", "condition", "suite", "metric", "unit", "better", "level", "value")
 BASELINE_COLUMNS = ("metric", "baseline", "unit")
@@ -27,7 +27,7 @@ _ALIASES = {"b_string_strstr(abcd)": ("b_string_strstr(abc)",)}
 _MEMORY = ("virt", "res", "dirty")
 
 
-class Figure(Noun, frozen=True, kw_only=True):
+class Figure(FrozenStruct, frozen=True, kw_only=True):
     """One published number.
 
     Attributes:
@@ -54,7 +54,7 @@ class Figure(Noun, frozen=True, kw_only=True):
     printed: str
 
 
-class Derived(Noun, frozen=True, kw_only=True):
+class Derived(FrozenStruct, frozen=True, kw_only=True):
     """A number that a page computed from others, beside them.
 
     Attributes:
@@ -73,7 +73,7 @@ class Derived(Noun, frozen=True, kw_only=True):
     printed: str
 
 
-class Source(Noun, frozen=True, kw_only=True):
+class Source(FrozenStruct, frozen=True, kw_only=True):
     """A page: its title as printed, the project, its language (BCP 47), date and address if it states them, what else is known."""
 
     name: str
@@ -85,7 +85,7 @@ class Source(Noun, frozen=True, kw_only=True):
     known: str
 
 
-class Study(Noun, frozen=True, kw_only=True):
+class Study(FrozenStruct, frozen=True, kw_only=True):
     """A question that a page answers with figures; `baseline` and `candidate` are its first two levels."""
 
     name: str
@@ -95,7 +95,7 @@ class Study(Noun, frozen=True, kw_only=True):
     candidate: str
 
 
-class PublishedPair(Noun, frozen=True, kw_only=True):
+class PublishedPair(FrozenStruct, frozen=True, kw_only=True):
     """Two published figures of one metric, as a study's baseline and candidate.
 
     Attributes:

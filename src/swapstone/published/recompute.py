@@ -6,7 +6,7 @@ import itertools
 import math
 from decimal import ROUND_HALF_UP, Context, Decimal
 
-from swapstone.model import Noun
+from swapstone.model import FrozenStruct
 from swapstone.published.data import Derived, Figure, baselines, derived, figures
 
 _EXACT = Context(prec=50)
@@ -14,7 +14,7 @@ LATENCY_TABLES = "tables 7 and 8"
 UNIXBENCH_INDEX = "geometric mean of 10 x result / baseline"
 
 
-class Recomputed(Noun, frozen=True, kw_only=True):
+class Recomputed(FrozenStruct, frozen=True, kw_only=True):
     """A derived number, recomputed from the inputs that the same page prints.
 
     Attributes:

@@ -19,7 +19,7 @@ import hashlib
 
 import msgspec
 
-from swapstone.model import Certificate, Noun
+from swapstone.model import Certificate, FrozenStruct
 
 FORMAT = "swapstone-record"
 SCHEMA = 1
@@ -34,7 +34,7 @@ SEAL = "seal.json"
 LOCK = "lock"
 
 
-class Meta(Noun, frozen=True, kw_only=True):
+class Meta(FrozenStruct, frozen=True, kw_only=True):
     """Identity of a record."""
 
     format: str = FORMAT
@@ -44,7 +44,7 @@ class Meta(Noun, frozen=True, kw_only=True):
     swapstone: str
 
 
-class Artifact(Noun, frozen=True, kw_only=True):
+class Artifact(FrozenStruct, frozen=True, kw_only=True):
     """One built program.
 
     Attributes:
@@ -68,7 +68,7 @@ class Artifact(Noun, frozen=True, kw_only=True):
     layout: int = 0
 
 
-class Manifest(Noun, frozen=True, kw_only=True):
+class Manifest(FrozenStruct, frozen=True, kw_only=True):
     """What an experiment was made of.
 
     Attributes:
@@ -86,7 +86,7 @@ class Manifest(Noun, frozen=True, kw_only=True):
     certificates: tuple[Certificate, ...] = ()
 
 
-class Line(Noun, frozen=True, kw_only=True):
+class Line(FrozenStruct, frozen=True, kw_only=True):
     """One line of `runs.jsonl`; the run stays as its bytes, because those are what the chain value vouches for."""
 
     number: int
@@ -95,7 +95,7 @@ class Line(Noun, frozen=True, kw_only=True):
     run: msgspec.Raw
 
 
-class Seal(Noun, frozen=True, kw_only=True):
+class Seal(FrozenStruct, frozen=True, kw_only=True):
     """What a writing session left, so that a later loss is noticed.
 
     Attributes:
@@ -119,7 +119,7 @@ class Seal(Noun, frozen=True, kw_only=True):
     sessions: int
 
 
-class Damage(Noun, frozen=True, kw_only=True):
+class Damage(FrozenStruct, frozen=True, kw_only=True):
     """A place in a record that is not as it was written."""
 
     file: str

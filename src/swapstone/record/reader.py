@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import msgspec
 
-from swapstone.model import Experiment, Noun, RecordError, Run
+from swapstone.model import Experiment, FrozenStruct, RecordError, Run
 from swapstone.record import layout
 
-NounType = TypeVar("NounType", bound=Noun)
+FrozenStructType = TypeVar("FrozenStructType", bound=FrozenStruct)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +170,7 @@ def _load_meta(path: Path) -> layout.Meta:
     return _decode(meta_path, layout.Meta)
 
 
-def _decode(path: Path, kind: type[NounType]) -> NounType:
+def _decode(path: Path, kind: type[FrozenStructType]) -> FrozenStructType:
     try:
         return msgspec.json.decode(_bytes_of(path), type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -179,7 +179,7 @@ def _decode(path: Path, kind: type[NounType]) -> NounType:
         ) from error
 
 
-def _optional(path: Path, kind: type[NounType], damages: list[layout.Damage]) -> NounType | None:
+def _optional(path: Path, kind: type[FrozenStructType], damages: list[layout.Damage]) -> FrozenStructType | None:
     if not path.is_file():
         return None
     try:

@@ -17,7 +17,7 @@ from typing import IO, Self
 import msgspec
 
 import swapstone
-from swapstone.model import Experiment, Noun, RecordError, Run
+from swapstone.model import Experiment, FrozenStruct, RecordError, Run
 from swapstone.record import layout
 from swapstone.record.reader import RecordView, load
 
@@ -224,7 +224,7 @@ def _set_torn_line_aside(runs: Path) -> None:
             handle.truncate(whole)
 
 
-def _write(path: Path, noun: Noun) -> None:
+def _write(path: Path, noun: FrozenStruct) -> None:
     _write_bytes(path, msgspec.json.format(noun.encoded(), indent=1) + b"\n")
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from swapstone.model import Experiment, Noun
+from swapstone.model import Experiment, FrozenStruct
 
 
-class Why(Noun, frozen=True, kw_only=True):
+class Why(FrozenStruct, frozen=True, kw_only=True):
     """What was said of a row by `swapstone explain`, ready to be printed.
 
     Attributes:
@@ -23,7 +23,7 @@ class Why(Noun, frozen=True, kw_only=True):
     pages: tuple[tuple[str, str], ...] = ()
 
 
-class ReportContext(Noun, frozen=True, kw_only=True):
+class ReportContext(FrozenStruct, frozen=True, kw_only=True):
     """Everything that a report prints and that no comparison holds.
 
     Attributes:

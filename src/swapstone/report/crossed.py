@@ -19,11 +19,11 @@ from swapstone.model import (
     Direction,
     FactorEffect,
     Failure,
+    FrozenStruct,
     Index,
     Interaction,
     LevelChange,
     Metric,
-    Noun,
     Presence,
     Quantity,
     Scale,
@@ -41,7 +41,7 @@ INDEX = "index"
 """The name of the line that holds the geometric mean over a table's workloads."""
 
 
-class Matrix(Noun, frozen=True, kw_only=True):
+class Matrix(FrozenStruct, frozen=True, kw_only=True):
     """Each variant against the baseline: a line per workload, a column per variant.
 
     Attributes:
@@ -59,14 +59,14 @@ class Matrix(Noun, frozen=True, kw_only=True):
     indices: tuple[Index | None, ...]
 
 
-class EffectTable(Noun, frozen=True, kw_only=True):
+class EffectTable(FrozenStruct, frozen=True, kw_only=True):
     """Main effects: a line per workload and one for the index, a column per level."""
 
     columns: tuple[LevelChange, ...]
     lines: tuple[tuple[str, tuple[FactorEffect | None, ...]], ...]
 
 
-class InteractionTable(Noun, frozen=True, kw_only=True):
+class InteractionTable(FrozenStruct, frozen=True, kw_only=True):
     """Interactions: a line per workload and one for the index, a column per pair of levels that could be measured on any of them."""
 
     columns: tuple[tuple[LevelChange, LevelChange], ...]
@@ -78,7 +78,7 @@ class InteractionTable(Noun, frozen=True, kw_only=True):
         return tuple(cell for _, cells in self.lines for cell in cells if cell is not None)
 
 
-class CrossedSection(Noun, frozen=True, kw_only=True):
+class CrossedSection(FrozenStruct, frozen=True, kw_only=True):
     """All about one metric of one suite under one load.
 
     Attributes:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from swapstone.model import Noun
+from swapstone.model import FrozenStruct
 
 
-class Exhibit(Noun, frozen=True, kw_only=True):
+class Exhibit(FrozenStruct, frozen=True, kw_only=True):
     """One table, with a drawing where that says more.
 
     Attributes:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from swapstone.model import Analysis, Comparison, Copy, Direction, Metric, Noun, OwnProgram, Verdict
+from swapstone.model import Analysis, Comparison, Copy, Direction, FrozenStruct, Metric, OwnProgram, Verdict
 from swapstone.report import crossed_export, exhibits, view, words
 from swapstone.report.context import ReportContext
 from swapstone.report.csv_parts import comma_separated, plain
@@ -25,7 +25,7 @@ _GO_ALLOWED = "_.-()+,:@#~"
 """What a name in Go's benchmark format may hold besides letters and digits; the rest is written as in an address: ``%2F`` for a slash."""
 
 
-class Side(Noun, frozen=True, kw_only=True):
+class Side(FrozenStruct, frozen=True, kw_only=True):
     """One variant's values of one metric of one workload, once, however many candidates it was compared with."""
 
     suite: str

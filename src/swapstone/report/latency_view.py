@@ -5,14 +5,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable
 
-from swapstone.model import Analysis, Latency, Noun
+from swapstone.model import Analysis, FrozenStruct, Latency
 from swapstone.report.context import ReportContext
 
 IDLE = "idle"
 NS_PER_US = 1000.0
 
 
-class Group(Noun, frozen=True, kw_only=True):
+class Group(FrozenStruct, frozen=True, kw_only=True):
     """The latencies that one workload measured.
 
     Attributes:
@@ -29,7 +29,7 @@ class Group(Noun, frozen=True, kw_only=True):
     found: dict[tuple[str, str], Latency]
 
 
-class Ratios(Noun, frozen=True, kw_only=True):
+class Ratios(FrozenStruct, frozen=True, kw_only=True):
     """A ratio of two maxima over the draws that both sides have: its median, lowest and highest."""
 
     draws: int

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
-from swapstone.model import Comparison, Noun
+from swapstone.model import Comparison, FrozenStruct
 from swapstone.report.view import Row, shown_ratio
 
 _TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0, 4096.0)
 _LEAST = 1.04  # an axis reaches at least so far from 1 on both sides
 
 
-class Axis(Noun, frozen=True, kw_only=True):
+class Axis(FrozenStruct, frozen=True, kw_only=True):
     """A logarithmic axis of ratios.
 
     Attributes:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from swapstone import published
-from swapstone.model import Analysis, Noun, Variant
+from swapstone.model import Analysis, FrozenStruct, Variant
 from swapstone.report import words
 from swapstone.report.context import ReportContext
 from swapstone.report.exhibit import Exhibit
@@ -33,7 +33,7 @@ Place = tuple[str, str, str]
 """(workload, metric, variant)"""
 
 
-class _Row(Noun, frozen=True, kw_only=True):
+class _Row(FrozenStruct, frozen=True, kw_only=True):
     """One variant of one workload: medians over the blocks, None for what was not measured.
 
     Attributes:

@@ -6,7 +6,7 @@ import re
 
 import msgspec
 
-from swapstone.model import Analysis, Noun
+from swapstone.model import Analysis, FrozenStruct
 from swapstone.report import columns, exhibits_markdown, sentences, view, words
 from swapstone.report.columns import Paint
 from swapstone.report.context import ReportContext
@@ -19,7 +19,7 @@ FORMAT = "swapstone-study-index"
 SCHEMA = 1
 
 
-class PartSummary(Noun, frozen=True, kw_only=True):
+class PartSummary(FrozenStruct, frozen=True, kw_only=True):
     """What a part of a study came to.
 
     Attributes:
@@ -43,7 +43,7 @@ class PartSummary(Noun, frozen=True, kw_only=True):
     page: str = ""
 
 
-class StudyIndex(Noun, frozen=True, kw_only=True):
+class StudyIndex(FrozenStruct, frozen=True, kw_only=True):
     """A study and its parts.
 
     Attributes:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from swapstone import published
-from swapstone.model import Analysis, Course, Noun
+from swapstone.model import Analysis, Course, FrozenStruct
 from swapstone.report import words
 from swapstone.report.context import ReportContext
 from swapstone.report.exhibit import Exhibit
@@ -38,7 +38,7 @@ Place = tuple[str, str, str, str]
 """(workload, load, metric, variant)"""
 
 
-class Values(Noun, frozen=True, kw_only=True):
+class Values(FrozenStruct, frozen=True, kw_only=True):
     """What was measured, one number per draw.
 
     Attributes:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from swapstone.model import Analysis, Comparison, Noun
+from swapstone.model import Analysis, Comparison, FrozenStruct
 from swapstone.report import columns, crossed, crossed_text, exhibits, exhibits_text, marks, sentences, view, why, words
 from swapstone.report.columns import Cell, Paint
 from swapstone.report.context import ReportContext
@@ -21,7 +21,7 @@ _VALUE, _WIDE_VALUE = 9, 16  # a column of values is no wider, on a narrow termi
 _WIDE = 116  # from here on the published ratio fits beside ours
 
 
-class Selection(Noun, frozen=True, kw_only=True):
+class Selection(FrozenStruct, frozen=True, kw_only=True):
     """Which rows to print.
 
     Attributes:

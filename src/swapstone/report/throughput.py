@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from swapstone import published
-from swapstone.model import IDLE, Analysis, Noun, Variant, Verdict
+from swapstone.model import IDLE, Analysis, FrozenStruct, Variant, Verdict
 from swapstone.report import words
 from swapstone.report.context import ReportContext
 from swapstone.report.exhibit import Exhibit
@@ -48,7 +48,7 @@ HEAD = (
 )
 
 
-class Table(Noun, frozen=True, kw_only=True):
+class Table(FrozenStruct, frozen=True, kw_only=True):
     """One of the page's tables.
 
     Attributes:
@@ -80,7 +80,7 @@ TABLES = (
 )
 
 
-class Shares(Noun, frozen=True, kw_only=True):
+class Shares(FrozenStruct, frozen=True, kw_only=True):
     """Throughput as a share of the generic kernel's on an idle machine: of rt, and of rt with cyclictest beside; None where unknown."""
 
     rt: float | None
@@ -91,7 +91,7 @@ class Shares(Noun, frozen=True, kw_only=True):
         return self.rt, self.loaded
 
 
-class Row(Noun, frozen=True, kw_only=True):
+class Row(FrozenStruct, frozen=True, kw_only=True):
     """One work.
 
     Attributes:

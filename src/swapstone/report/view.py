@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from swapstone import published
-from swapstone.model import OWN_SUITE, Analysis, Comparison, Metric, Noun, Quantity, Scale, Verdict
+from swapstone.model import OWN_SUITE, Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Verdict
 from swapstone.published import PublishedPair
 from swapstone.report.context import ReportContext
 
@@ -33,7 +33,7 @@ class Agreement(enum.Enum):
     UNDECIDED = "undecided"
 
 
-class Row(Noun, frozen=True, kw_only=True):
+class Row(FrozenStruct, frozen=True, kw_only=True):
     """A comparison with what was published about it."""
 
     comparison: Comparison
@@ -41,7 +41,7 @@ class Row(Noun, frozen=True, kw_only=True):
     agreement: Agreement | None = None
 
 
-class Grid(Noun, frozen=True, kw_only=True):
+class Grid(FrozenStruct, frozen=True, kw_only=True):
     """Comparisons of one quantity: a line per workload, a column per metric."""
 
     title: str
@@ -50,7 +50,7 @@ class Grid(Noun, frozen=True, kw_only=True):
     lines: tuple[tuple[str, tuple[Row | None, ...]], ...]
 
 
-class Section(Noun, frozen=True, kw_only=True):
+class Section(FrozenStruct, frozen=True, kw_only=True):
     """All that was compared in one suite under one load with one candidate.
 
     Attributes:

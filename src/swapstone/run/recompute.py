@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 
-from swapstone.model import Noun, Run, Status
+from swapstone.model import FrozenStruct, Run, Status
 from swapstone.record import layout
 from swapstone.run.prepare import Prepared
 from swapstone.run.setting import setting_for
@@ -14,7 +14,7 @@ from swapstone.targets import Target
 from swapstone.workloads import find_load
 
 
-class Recomputed(Noun, frozen=True, kw_only=True):
+class Recomputed(FrozenStruct, frozen=True, kw_only=True):
     """What came of a trial that was run again.
 
     Attributes:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from swapstone.factors import ProgramFacts, read_facts
-from swapstone.model import Certificate, Noun, UnavailableError, UserError
+from swapstone.model import Certificate, FrozenStruct, UnavailableError, UserError
 from swapstone.wire import AgentAnswer, TrialRequest
 
 
@@ -20,7 +20,7 @@ class SettingError(UserError):
     """The machine could not be made as asked, or did not stay so: the trial has no answer, and the target is whole."""
 
 
-class Setting(Noun, frozen=True, kw_only=True):
+class Setting(FrozenStruct, frozen=True, kw_only=True):
     """What a machine is, and what it does besides the trial; by default what it is and does of itself.
 
     Attributes:
@@ -51,7 +51,7 @@ def require_as_it_is(setting: Setting, name: str) -> None:
         raise UnavailableError(f"The target {name} can't change its kernel, swap or load.", "Measure on --target vm.")
 
 
-class TargetDescription(Noun, frozen=True, kw_only=True):
+class TargetDescription(FrozenStruct, frozen=True, kw_only=True):
     """What a target is. A text is empty, and a number 0, where the target can't tell.
 
     Attributes:

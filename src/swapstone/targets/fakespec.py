@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from swapstone.model import Noun, UserError, unknown
+from swapstone.model import FrozenStruct, UserError, unknown
 from swapstone.targets.base import TargetDescription
 
 FAULTS: dict[str, str] = {
@@ -36,7 +36,7 @@ _Positive = Annotated[int, Meta(ge=1, le=2**53)]
 _Ratio = Annotated[float, Meta(ge=0.0, le=100.0)]
 
 
-class Fault(Noun, frozen=True, kw_only=True):
+class Fault(FrozenStruct, frozen=True, kw_only=True):
     """Something that goes wrong.
 
     Attributes:
@@ -50,7 +50,7 @@ class Fault(Noun, frozen=True, kw_only=True):
     trials: tuple[str, ...] = ()
 
 
-class Behaviour(Noun, frozen=True, kw_only=True):
+class Behaviour(FrozenStruct, frozen=True, kw_only=True):
     """How programs behave: those whose workload and variant both match.
 
     A None is taken from an earlier behaviour that matches, or else from `DEFAULTS`. `wall_ns` has no default.
@@ -98,7 +98,7 @@ class Behaviour(Noun, frozen=True, kw_only=True):
     faults: tuple[Fault, ...] | None = None
 
 
-class Manner(Noun, frozen=True, kw_only=True):
+class Manner(FrozenStruct, frozen=True, kw_only=True):
     """How one program behaves: every attribute of `Behaviour` that counts, resolved. The defaults are those of a quiet machine."""
 
     wall_ns: int
@@ -123,7 +123,7 @@ class Manner(Noun, frozen=True, kw_only=True):
 _MACHINE = TargetDescription(kernel="fake", architecture="fake", cpu="fake", cpus=(0, 1), system="a fake target")
 
 
-class Spec(Noun, frozen=True, kw_only=True):
+class Spec(FrozenStruct, frozen=True, kw_only=True):
     """A fake target's whole file.
 
     Attributes:

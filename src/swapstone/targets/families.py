@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swapstone.model import USUAL_MEMORY_BYTES, Noun, unknown
+from swapstone.model import USUAL_MEMORY_BYTES, FrozenStruct, unknown
 
 CHANNEL_START = 4096
 """Where, in a channel that is memory, the words begin; native/port/machine.c."""
@@ -10,7 +10,7 @@ CHANNEL_START = 4096
 _CHANNEL_BYTES = 16 << 20  # native/port/machine.c
 
 
-class Family(Noun, frozen=True, kw_only=True):
+class Family(FrozenStruct, frozen=True, kw_only=True):
     """What an emulated machine of one architecture is made of.
 
     Attributes:
@@ -76,7 +76,7 @@ FAMILIES: dict[str, Family] = {
 """By what ``uname -m`` says."""
 
 
-class Machine(Noun, frozen=True, kw_only=True):
+class Machine(FrozenStruct, frozen=True, kw_only=True):
     """The machine that is emulated: one processor, and nothing that is not named here.
 
     Attributes:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from swapstone.factors import ProgramFacts, read_facts
-from swapstone.model import Noun, UserError, WireError
+from swapstone.model import FrozenStruct, UserError, WireError
 from swapstone.model.cpio import Entry, archive, device, file, folder, tree
 from swapstone.model.share import share_dir
 from swapstone.wire import AgentAnswer, decode_answers, encode_text
@@ -39,7 +39,7 @@ _FOLDERS = ("proc", "sys", "dev", "tmp", SCRATCH.lstrip("/"))
 _SCRIPTS = "swapstone"
 
 
-class EndedCommand(Noun, frozen=True, kw_only=True):
+class EndedCommand(FrozenStruct, frozen=True, kw_only=True):
     """A command of an order that failed, or ended too early.
 
     Attributes:
@@ -61,7 +61,7 @@ class EndedCommand(Noun, frozen=True, kw_only=True):
         return f"{how}; {f'its last words: {last.strip()[:200]!r}' if last else 'it said nothing'}"
 
 
-class Greeting(Noun, frozen=True, kw_only=True):
+class Greeting(FrozenStruct, frozen=True, kw_only=True):
     """What a guest says of itself.
 
     Attributes:
@@ -102,7 +102,7 @@ def delay_ns(draw: int) -> int:
     return int.from_bytes(hashlib.sha256(f"draw {draw}".encode()).digest()[:8]) % _MAX_DELAY_NS
 
 
-class Surroundings(Noun, frozen=True, kw_only=True):
+class Surroundings(FrozenStruct, frozen=True, kw_only=True):
     """What a guest does around its plan.
 
     Attributes:

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from swapstone.model import Noun
+from swapstone.model import FrozenStruct
 
 
 class State(enum.Enum):
@@ -20,7 +20,7 @@ class State(enum.Enum):
     UNKNOWN = "unknown"  # this machine doesn't say
 
 
-class Finding(Noun, frozen=True, kw_only=True):
+class Finding(FrozenStruct, frozen=True, kw_only=True):
     """One thing that the doctor looked at.
 
     Attributes:

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from swapstone.model import Noun, UnavailableError
+from swapstone.model import FrozenStruct, UnavailableError
 from swapstone.targets.families import CHANNEL_START, Family, Machine
 
 OLDEST = (7, 0)
@@ -48,7 +48,7 @@ _END, _SILENT = b"swapstone-end\n", "it ended without saying why"
 _ENDED_FAILED = 67  # exit status by isa-debug-exit; native/port/machine.c
 
 
-class Emulator(Noun, frozen=True, kw_only=True):
+class Emulator(FrozenStruct, frozen=True, kw_only=True):
     """A QEMU that can do what is asked of it.
 
     Attributes:
@@ -107,7 +107,7 @@ class GuestEnd(enum.Enum):
     EMULATOR = "emulator"  # QEMU could not start, or crashed
 
 
-class GuestRun(Noun, frozen=True, kw_only=True):
+class GuestRun(FrozenStruct, frozen=True, kw_only=True):
     """What came of a machine.
 
     Attributes:

@@ -6,7 +6,7 @@ import enum
 import re
 import zlib
 
-from swapstone.model import Noun, WireError
+from swapstone.model import FrozenStruct, WireError
 from swapstone.wire.text import MAX_NUMBER, Place, encode_bytes, encode_text, show
 
 CHUNK_BYTES = 512
@@ -93,7 +93,7 @@ _CODES: dict[Ended, tuple[int, int]] = {
 }
 
 
-class AgentAnswer(Noun, frozen=True, kw_only=True):
+class AgentAnswer(FrozenStruct, frozen=True, kw_only=True):
     """What an agent saw of one trial.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from swapstone.model import Noun, WireError
+from swapstone.model import FrozenStruct, WireError
 from swapstone.wire.text import MAX_NUMBER, encode_text
 
 MAX_TIMEOUT_MS = 1000 * 86400 * 365
@@ -18,7 +18,7 @@ MAX_LINE_BYTES = 400 << 10
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
-class DriveRequest(Noun, frozen=True, kw_only=True):
+class DriveRequest(FrozenStruct, frozen=True, kw_only=True):
     """How the program of a trial, which is a server, is driven.
 
     Attributes:
@@ -42,7 +42,7 @@ class DriveRequest(Noun, frozen=True, kw_only=True):
     stop_ms: int = 5_000
 
 
-class TrialRequest(Noun, frozen=True, kw_only=True):
+class TrialRequest(FrozenStruct, frozen=True, kw_only=True):
     """One trial as an agent is asked for it.
 
     Attributes:

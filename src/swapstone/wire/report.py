@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swapstone.model import Noun, WireError
+from swapstone.model import FrozenStruct, WireError
 from swapstone.wire.text import MAX_NUMBER, Place, encode_text, show
 
 MAX_PASSES = 10_000_000
@@ -25,7 +25,7 @@ _MEMORY_FIELDS = (
 )
 
 
-class Pass(Noun, frozen=True, kw_only=True):
+class Pass(FrozenStruct, frozen=True, kw_only=True):
     """What one pass of a workload took.
 
     Attributes:
@@ -45,7 +45,7 @@ class Pass(Noun, frozen=True, kw_only=True):
     nivcsw: int
 
 
-class Memory(Noun, frozen=True, kw_only=True):
+class Memory(FrozenStruct, frozen=True, kw_only=True):
     """Anonymous memory at the end of the last pass, without the stack, in bytes: Size, Rss, Private_Dirty of smaps."""
 
     virt_bytes: int
@@ -53,7 +53,7 @@ class Memory(Noun, frozen=True, kw_only=True):
     dirty_bytes: int
 
 
-class WorkloadReport(Noun, frozen=True, kw_only=True):
+class WorkloadReport(FrozenStruct, frozen=True, kw_only=True):
     """What a native workload says of itself.
 
     Attributes:

@@ -6,14 +6,14 @@ import itertools
 
 import msgspec
 
-from swapstone.model import Noun, WireError, percentile
+from swapstone.model import FrozenStruct, WireError, percentile
 
 PERCENTILES = (("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99))
 
 _ROUNDING = 0.0051  # the average is printed with two places
 
 
-class Latencies(Noun, frozen=True, kw_only=True):
+class Latencies(FrozenStruct, frozen=True, kw_only=True):
     """What cyclictest measured.
 
     Attributes:

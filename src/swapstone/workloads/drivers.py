@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from swapstone.model import Noun, UserError, WireError
+from swapstone.model import FrozenStruct, UserError, WireError
 from swapstone.workloads.figures_format import decode_named_figures
 
 NS = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
@@ -18,7 +18,7 @@ PACE = "swapstone-pace"
 _PERCENTILE = re.compile(r"p\d{1,2}(\.\d{1,3})?")
 
 
-class Driven(Noun, frozen=True, kw_only=True):
+class Driven(FrozenStruct, frozen=True, kw_only=True):
     """What a driver says of one run.
 
     Attributes:
@@ -32,7 +32,7 @@ class Driven(Noun, frozen=True, kw_only=True):
     latencies: tuple[tuple[str, float], ...] = ()
 
 
-class Driver(Noun, frozen=True, kw_only=True):
+class Driver(FrozenStruct, frozen=True, kw_only=True):
     """A driver that is known.
 
     Attributes:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from swapstone.model import Noun, Reading, Sample, WireError, Workload
+from swapstone.model import FrozenStruct, Reading, Sample, WireError, Workload
 from swapstone.workloads.cyclictest import decode_cyclictest
 from swapstone.workloads.figures_format import decode_named_figures
 
 _NS_PER_US = 1000.0
 
 
-class Figures(Noun, frozen=True, kw_only=True):
+class Figures(FrozenStruct, frozen=True, kw_only=True):
     """What a tool measured.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 
-from swapstone.model import Noun, WireError
+from swapstone.model import FrozenStruct, WireError
 
 MAX_LINE_BYTES = 1 << 16
 
@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,9})?", re.ASCII)
 _END = re.compile(rb"end ([1-9][0-9]{0,8}) ([0-9a-f]{8})", re.ASCII)
 
 
-class NamedFigures(Noun, frozen=True, kw_only=True):
+class NamedFigures(FrozenStruct, frozen=True, kw_only=True):
     """What a program said.
 
     Attributes:

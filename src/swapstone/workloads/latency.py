@@ -32,7 +32,7 @@ CYCLICTEST = Workload(
     name="cyclictest",
     tool="/bin/sh",
     arguments=("-c", _COMMAND),
-    describes=f"a thread of priority 99 sleeps for {INTERVAL_US} us {CYCLES} times: how late does it wake?",
+    description=f"a thread of priority 99 sleeps for {INTERVAL_US} us {CYCLES} times: how late does it wake?",
     metrics=METRICS,
     waits=True,
     timeout_ms=120_000,
@@ -43,6 +43,6 @@ CYCLICTEST = Workload(
 
 SUITE = Suite(
     name="latency",
-    describes="how late a thread of the highest priority wakes, by the real cyclictest",
+    description="how late a thread of the highest priority wakes, by the real cyclictest",
     workloads=(CYCLICTEST,),
 )

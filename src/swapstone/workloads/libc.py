@@ -13,22 +13,22 @@ MOST_PASSES = 1000
 """Keeps a report well below the output that the agent keeps of a trial: a pass is one line of at most some 60 bytes."""
 
 
-def _work(name: str, describes: str, *, source: str = "", argument: str = "") -> Workload:
+def _work(name: str, description: str, *, source: str = "", argument: str = "") -> Workload:
     return Workload(
         name=name,
         source=source or f"{name}.c",
         arguments=(argument,) if argument else (),
-        describes=describes,
+        description=description,
         metrics=COMPUTING,
         max_passes=MOST_PASSES,
     )
 
 
-def _threads(name: str, describes: str, *, waits: bool = True) -> Workload:
+def _threads(name: str, description: str, *, waits: bool = True) -> Workload:
     return Workload(
         name=name,
         source=f"{name}.c",
-        describes=describes,
+        description=description,
         metrics=WAITING if waits else COMPUTING,
         cpus=Cpus.ALL,
         waits=waits,
@@ -38,18 +38,18 @@ def _threads(name: str, describes: str, *, waits: bool = True) -> Workload:
 
 
 def _strstr(label: str) -> Workload:
-    describes = f"find a needle of pattern {label} 50 times in 10000 copies of it of which only the last is whole"
-    return _work(f"b_string_strstr({label})", describes, source="b_string_strstr.c", argument=label)
+    description = f"find a needle of pattern {label} 50 times in 10000 copies of it of which only the last is whole"
+    return _work(f"b_string_strstr({label})", description, source="b_string_strstr.c", argument=label)
 
 
 def _regex_search(name: str, argument: str, expression: str) -> Workload:
-    describes = f"search 260000 bytes for the expression {expression}"
-    return _work(name, describes, source="b_regex_search.c", argument=argument)
+    description = f"search 260000 bytes for the expression {expression}"
+    return _work(name, description, source="b_regex_search.c", argument=argument)
 
 
 SUITE = Suite(
     name="libc",
-    describes="what the published comparison of glibc with musl measured: malloc, strings, threads, stdio, regex",
+    description="what the published comparison of glibc with musl measured: malloc, strings, threads, stdio, regex",
     workloads=(
         _work("b_malloc_sparse", "take 10000 zeroed blocks of 4000 bytes, give back all but every 150th"),
         _work("b_malloc_bubble", "take 10000 zeroed blocks of 4000 bytes, give back all but the last"),

@@ -10,11 +10,13 @@ _SIZES = (8, 64, 512, 4096, 65536, 1048576)
 _FUNCTIONS = ("exp", "log", "pow", "sin")
 
 
-def _work(name: str, describes: str, *, libraries: tuple[str, ...] = (), companions: tuple[str, ...] = ()) -> Workload:
+def _work(
+    name: str, description: str, *, libraries: tuple[str, ...] = (), companions: tuple[str, ...] = ()
+) -> Workload:
     return Workload(
         name=name,
         source=f"{name}.c",
-        describes=describes,
+        description=description,
         metrics=COMPUTING,
         libraries=libraries,
         companions=companions,
@@ -22,13 +24,13 @@ def _work(name: str, describes: str, *, libraries: tuple[str, ...] = (), compani
     )
 
 
-def _sized(function: str, describes: str) -> tuple[Workload, ...]:
+def _sized(function: str, description: str) -> tuple[Workload, ...]:
     return tuple(
         Workload(
             name=f"{function}({size})",
             source=f"{function}.c",
             arguments=(str(size),),
-            describes=f"{describes} of {size} bytes",
+            description=f"{description} of {size} bytes",
             metrics=COMPUTING,
             max_passes=MOST_PASSES,
         )
@@ -41,18 +43,18 @@ def _math(function: str) -> Workload:
         name=f"math_{function}",
         source="math.c",
         arguments=(function,),
-        describes=f"{function} of 1000 numbers, 100 times over",
+        description=f"{function} of 1000 numbers, 100 times over",
         metrics=COMPUTING,
         libraries=("-lm",),
         max_passes=MOST_PASSES,
     )
 
 
-def _threads(name: str, describes: str) -> Workload:
+def _threads(name: str, description: str) -> Workload:
     return Workload(
         name=name,
         source=f"{name}.c",
-        describes=describes,
+        description=description,
         metrics=WAITING,
         cpus=Cpus.ALL,
         waits=True,
@@ -63,7 +65,7 @@ def _threads(name: str, describes: str) -> Workload:
 
 SUITE = Suite(
     name="libc-extra",
-    describes="beyond the published comparison: blocks of memory, numbers, text, files, objects, threads",
+    description="beyond the published comparison: blocks of memory, numbers, text, files, objects, threads",
     workloads=(
         *_sized("memcpy", "copy a block"),
         *_sized("memmove", "move an overlapping block"),

@@ -24,7 +24,7 @@ LOADS: tuple[Load, ...] = (
     IDLE,
     Load(
         name="cpu",
-        describes="four processes that compute",
+        description="four processes that compute",
         beside=(f"{_STRESS} /tmp --cpu 4 --cpu-method all",),
         settle_ms=300,
         machine=MachineNeeds(parts=("stress-ng",), prepare=(_SHARED_MEMORY,)),
@@ -32,7 +32,7 @@ LOADS: tuple[Load, ...] = (
     ),
     Load(
         name="memory",
-        describes="two processes that map, fill and check memory, one that copies it, and memtester",
+        description="two processes that map, fill and check memory, one that copies it, and memtester",
         beside=(f"{_STRESS} /tmp --vm 2 --vm-bytes 24M --memcpy 1", "exec memtester 8M"),
         settle_ms=300,
         machine=MachineNeeds(parts=("stress-ng", "memtester"), prepare=(_SHARED_MEMORY,)),
@@ -45,7 +45,7 @@ LOADS: tuple[Load, ...] = (
     ),
     Load(
         name="io",
-        describes="two processes that write, read and remove files, and one that mixes accesses, on ext4 on a disk in memory",
+        description="two processes that write, read and remove files, and one that mixes accesses, on ext4 on a disk in memory",
         beside=(f"{_STRESS} /mnt/load --hdd 2 --hdd-bytes 8M --iomix 1 --iomix-bytes 8M",),
         settle_ms=300,
         machine=MachineNeeds(
@@ -57,7 +57,7 @@ LOADS: tuple[Load, ...] = (
     ),
     Load(
         name="network",
-        describes="two streams of TCP over the loopback device",
+        description="two streams of TCP over the loopback device",
         beside=("exec iperf3 -s -B 127.0.0.1", "sleep 0.1; exec iperf3 -c 127.0.0.1 -P 2 -t 86400 -i 0"),
         settle_ms=300,
         machine=MachineNeeds(parts=("iperf3",), prepare=(_SHARED_MEMORY, "ip link set lo up")),
@@ -65,7 +65,7 @@ LOADS: tuple[Load, ...] = (
     ),
     Load(
         name="cyclictest",
-        describes="one thread of the highest priority that wakes each 100 us",
+        description="one thread of the highest priority that wakes each 100 us",
         beside=("exec cyclictest -m -h 100 -q -i 100 -t 1 -p 99",),
         settle_ms=100,
         machine=MachineNeeds(parts=("cyclictest",), prepare=(_SHARED_MEMORY,)),
@@ -85,7 +85,7 @@ LOADS: tuple[Load, ...] = (
     # A positive control: does what is measured find 2 ms?
     Load(
         name="planted",
-        describes="a module of ours that every 100 ms keeps the processor for 2 ms with its interrupts off",
+        description="a module of ours that every 100 ms keeps the processor for 2 ms with its interrupts off",
         machine=MachineNeeds(
             own_modules=("planted",),
             prepare=("busybox insmod /lib/modules/planted.ko every_us=100000 for_us=2000",),

@@ -90,7 +90,7 @@ _COUNTS: tuple[Metric, ...] = (
 
 def _work(
     name: str,
-    describes: str,
+    description: str,
     metrics: tuple[Metric, ...],
     *,
     crate: str = CRATE,
@@ -99,7 +99,7 @@ def _work(
     return Workload(
         name=name,
         arguments=("trial", "--work", name),
-        describes=describes,
+        description=description,
         metrics=metrics,
         cpus=Cpus.ALL,  # it pins server and client itself, each to one of its own
         waits=True,
@@ -113,7 +113,7 @@ def _work(
 
 SUITE = Suite(
     name="netstack",
-    describes="a server on a network stack: requests, bulk data, datagrams, round trips, and what they cost it",
+    description="a server on a network stack: requests, bulk data, datagrams, round trips, and what they cost it",
     workloads=(
         _work("http-keepalive", "40000 HTTP requests on 100 connections that are kept", _ANSWERED),
         _work(
@@ -134,7 +134,7 @@ SUITE = Suite(
 
 COUNTS = Suite(
     name="netstack-counts",
-    describes="copies and allocations of an HTTP server on a network stack, counted",
+    description="copies and allocations of an HTTP server on a network stack, counted",
     workloads=(
         _work(
             "counts-plain",

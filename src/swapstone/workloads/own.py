@@ -112,7 +112,7 @@ def own_workload(experiment: Experiment, name: str = "") -> Workload:
         name=own.name,
         source="",
         arguments=own.arguments,
-        describes=f"the user's own program: {shlex.join(own.command)}",
+        description=f"the user's own program: {shlex.join(own.command)}",
         metrics=(
             *measured,
             *((EXIT_STATUS,) if own.ignore_failure else ()),
@@ -130,7 +130,7 @@ def _server(own: OwnProgram, name: str) -> Workload:
     return Workload(
         name=name or own.name,
         arguments=own.arguments,
-        describes=f"the user's own server: {shlex.join(own.command)}, driven by {shlex.join(drive.command)}",
+        description=f"the user's own server: {shlex.join(own.command)}, driven by {shlex.join(drive.command)}",
         metrics=(*server_metrics(drive), *(number.metric for number in own.numbers)),
         cpus=own.cpus,
         waits=True,

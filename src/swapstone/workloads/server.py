@@ -34,7 +34,7 @@ def _ours(name: str, drive: Drive, *, cores: bool) -> Workload:
         name=name,
         source="server.c",
         arguments=("{port}", "0" if cores else "1", str(SMALL_OBJECTS), str(LARGE_BYTES)),
-        describes=f"an HTTP server, {threads}, {SMALL_OBJECTS} small objects and one of 256 KiB a request; {driven}",
+        description=f"an HTTP server, {threads}, {SMALL_OBJECTS} small objects and one of 256 KiB a request; {driven}",
         metrics=server_metrics(drive),
         cpus=Cpus.ALL if cores else Cpus.ONE,
         waits=True,
@@ -67,7 +67,7 @@ REDIS = Workload(
         *("--port", "{port}", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"),
         *("--daemonize", "no", "--protected-mode", "no"),
     ),
-    describes="redis, built with the C library's malloc; redis-benchmark sets values of 200 kB over 10 connections",
+    description="redis, built with the C library's malloc; redis-benchmark sets values of 200 kB over 10 connections",
     metrics=server_metrics(_REDIS_DRIVE),
     cpus=Cpus.ONE,
     waits=True,
@@ -79,7 +79,7 @@ REDIS = Workload(
 
 SUITE = Suite(
     name="server",
-    describes="HTTP requests to a server that allocates for each, with 1 to 250 connections; and redis with large values",
+    description="HTTP requests to a server that allocates for each, with 1 to 250 connections; and redis with large values",
     workloads=(
         *(_http(connections, cores=False) for connections in CONNECTIONS),
         *(_http(connections, cores=True) for connections in CONNECTIONS),

@@ -78,7 +78,7 @@ def _fill(percent: int) -> Workload:
         name=f"fill ({percent} % random)",
         source="fill.c",
         arguments=(str(percent),),
-        describes=f"take 1 MiB after another, {percent} % of each page random, until the kernel kills the program",
+        description=f"take 1 MiB after another, {percent} % of each page random, until the kernel kills the program",
         metrics=FILL_METRICS,
         waits=True,
         libraries=("-static",),
@@ -95,7 +95,7 @@ def _touch(order: str, hundredths: int) -> Workload:
         name=f"touch ({order}, {hundredths / 100:g})",
         source="touch.c",
         arguments=(order, str(hundredths), str(TOUCHES)),
-        describes=f"write {hundredths / 100:g} times the available memory, then touch {TOUCHES} of its pages {how}",
+        description=f"write {hundredths / 100:g} times the available memory, then touch {TOUCHES} of its pages {how}",
         metrics=TOUCH_METRICS,
         waits=True,
         libraries=("-static",),
@@ -108,7 +108,7 @@ def _touch(order: str, hundredths: int) -> Workload:
 
 SUITE = Suite(
     name="swap",
-    describes="fill memory until the kernel kills the program, and touch what was swapped out",
+    description="fill memory until the kernel kills the program, and touch what was swapped out",
     workloads=(
         *(_fill(percent) for percent in (0, 50, 100)),
         *(_touch(order, hundredths) for order in ("sequential", "random") for hundredths in (125, 150, 200)),

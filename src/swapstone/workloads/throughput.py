@@ -18,7 +18,7 @@ SEVERAL = f" ({TASKS} tasks)"
 
 def _both(
     name: str,
-    describes: str,
+    description: str,
     *,
     argument: str = "",
     waits: bool = False,
@@ -33,7 +33,7 @@ def _both(
             name=name,
             source=source,
             arguments=(f"{prefix}1",),
-            describes=describes,
+            description=description,
             metrics=WAITING if waits else COMPUTING,
             waits=waits,
             libraries=libraries,
@@ -44,7 +44,7 @@ def _both(
             name=f"{name}{SEVERAL}",
             source=source,
             arguments=(f"{prefix}{TASKS}",),
-            describes=f"{describes}: {TASKS} processes, each of which does that",
+            description=f"{description}: {TASKS} processes, each of which does that",
             metrics=WAITING,
             cpus=Cpus.ALL,
             waits=True,
@@ -67,7 +67,7 @@ def _scripts(count: int, what: str) -> tuple[Workload, ...]:
 
 SUITE = Suite(
     name="throughput",
-    describes="what the kernel's services cost, alone and with eight tasks at once: calls, pipes, files, processes",
+    description="what the kernel's services cost, alone and with eight tasks at once: calls, pipes, files, processes",
     workloads=(
         *_both("integer", "compute with integers, records and texts, 60000 rounds"),
         *_both("floating_point", "compute with doubles and mathematical functions, 30000 rounds", libraries=("-lm",)),

@@ -68,7 +68,7 @@ def test_a_missing_compiler_is_unavailable() -> None:
     with pytest.raises(UnavailableError, match="'no-such-cc' is not installed"):
         build_workload(STRLEN, msgspec.structs.replace(GLIBC, command=("no-such-cc",)))
     with pytest.raises(UnavailableError, match="libc=odd needs the command 'no-such-cc'"):
-        require_tools("libc", Level(name="odd", describes="x", needs=("no-such-cc",), package="odd-tools"))
+        require_tools("libc", Level(name="odd", description="x", needs=("no-such-cc",), package="odd-tools"))
 
 
 def test_companions_are_built_beside_the_program() -> None:

@@ -62,7 +62,7 @@ class Bench:
 
     def workload(self, name: str, *names: str, waits: bool = False, cpus: Cpus = Cpus.ONE) -> None:
         self.workloads[name] = Workload(
-            name=name, source="x.c", describes="x", metrics=tuple(METRICS[n] for n in names), waits=waits, cpus=cpus
+            name=name, source="x.c", description="x", metrics=tuple(METRICS[n] for n in names), waits=waits, cpus=cpus
         )
 
     def run(

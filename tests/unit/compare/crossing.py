@@ -75,7 +75,7 @@ def analysed(
 ) -> Analysis:
     """Analyse a crossed experiment of one metric."""
     asked = experiment(factors, workloads, **changes)
-    known = {name: Workload(name=name, source="x.c", describes="x", metrics=(METRICS[metric],)) for name in workloads}
+    known = {name: Workload(name=name, source="x.c", description="x", metrics=(METRICS[metric],)) for name in workloads}
     return analyse(asked, plan.variants(asked), known, runs(asked, value, blocks, metric), sizes=sizes)
 
 

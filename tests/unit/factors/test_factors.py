@@ -47,10 +47,10 @@ def test_applying_a_level_changes_the_c_library_only() -> None:
 
 def test_every_factor_is_complete() -> None:
     for factor in FACTORS:
-        assert factor.describes and len(factor.levels) >= 2
+        assert factor.description and len(factor.levels) >= 2
         assert find_factor(factor.name) is factor
         for level in factor.levels:
-            assert level.describes
+            assert level.description
             factor.apply(level.name, Recipe())
 
 

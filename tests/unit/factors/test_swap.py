@@ -79,7 +79,7 @@ def test_a_level_is_one_command_and_all_have_the_same_flash() -> None:
 
 def test_the_content_of_the_flash_comes_on_top_of_a_machines_memory() -> None:
     def memory(swap: str, needed: int) -> int:
-        work = Workload(name="w", describes="", metrics=(), machine=MachineNeeds(memory_bytes=needed))
+        work = Workload(name="w", description="", metrics=(), machine=MachineNeeds(memory_bytes=needed))
         return setting_for(work, Recipe(swap=swap), IDLE).memory_bytes
 
     assert swap_memory_bytes("") == 0

@@ -30,8 +30,8 @@ class Shade:
 
     name = "shade"
     stage = Stage.COMPILE
-    describes = "for tests"
-    levels = tuple(Level(name=name, describes=name) for name in ("red", "green", "blue"))
+    description = "for tests"
+    levels = tuple(Level(name=name, description=name) for name in ("red", "green", "blue"))
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         return msgspec.structs.replace(
@@ -48,8 +48,8 @@ class Preload:
 
     name = "preload"
     stage = Stage.LAUNCH
-    describes = "for tests"
-    levels = tuple(Level(name=name, describes=name) for name in ("none", "some"))
+    description = "for tests"
+    levels = tuple(Level(name=name, description=name) for name in ("none", "some"))
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         return msgspec.structs.replace(recipe, preload=("/lib/some.so",) if level == "some" else ())

@@ -131,7 +131,7 @@ def test_of_a_short_measurement_only_levels_tell() -> None:
 
 def test_a_level_counts_before_and_after() -> None:
     load = Load(
-        name="l", describes="", signs=(LoadSign(what="pages", file="/f", line="n", field=0, least=2, level=True),)
+        name="l", description="", signs=(LoadSign(what="pages", file="/f", line="n", field=0, least=2, level=True),)
     )
     uptime = tuple((f"{when} /proc/uptime", "1.00 1") for when in ("before", "after"))
 

@@ -178,7 +178,7 @@ def test_what_decides_when_it_is_precise_enough(waits: bool, leading: list[str])
     )
     assert [metric.name for metric in subject.metrics if metric.leads] == [*leading, "r"]
     assert subject.waits == waits
-    assert "/bin/prog 'a b'" in subject.describes
+    assert "/bin/prog 'a b'" in subject.description
 
 
 def test_an_experiment_without_its_program_is_an_error() -> None:

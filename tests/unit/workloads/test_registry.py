@@ -87,7 +87,7 @@ def test_works_of_netstack_do_what_their_lines_say() -> None:
     source = (share_dir() / "crates" / "netstack-bench" / "src" / "trial" / "works.rs").read_text()
     amounts = re.findall(r'name: "([a-z-]+)",.*?amount: ([0-9_]+),', source, re.DOTALL)
     assert [name for name, _ in amounts] == [workload.name for workload in CRATES]
-    says = {workload.name: workload.describes for workload in CRATES}
+    says = {workload.name: workload.description for workload in CRATES}
     for name, amount in amounts:
         number = int(amount.replace("_", ""))
         text = f"{number // 10**6} MB" if name.startswith("bulk") else str(number)
