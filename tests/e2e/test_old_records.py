@@ -1,0 +1,80 @@
+"""Records that version 0.1.0 made still load, verify, and give the figures that 0.1.0 printed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cli import swapstone
+
+RECORDED = Path(__file__).parents[1] / "recorded" / "records-0.1"
+
+# The digest of each record's verdicts, as 0.1.0 wrote it into seal.json.
+VERDICTS = {
+    "crossed": "9e822b28cd12acc50ee7ff8cf936febd8c4eee6b3d63bcc376542ff9b15e830e",
+    "latency": "5f936200d27b8d822bd175000040022875f865185958e9c0f0c24ee5598ff019",
+    "own-program": "3e7de2e2d13b0c9671e7cae7444dcd354180f627be5baeacf9f67ac838d19b70",
+    "servers": "a490866e1e5250ccdd621ea6550391951d7728a90eb453a9f3943abf0a73f3dd",
+}
+WORDS = {"reason"}  # sentences may be rewritten; every other column is data
+
+
+@pytest.fixture(params=sorted(VERDICTS))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def record(name: str, tmp_path: Path) -> Path:
+    with tarfile.open(RECORDED / f"{name}.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path / name
+
+
+def test_it_verifies_with_the_same_verdicts(record: Path, name: str, tmp_path: Path) -> None:
+    assert json.loads((record / "seal.json").read_text())["verdicts"] == VERDICTS[name]
+    assert "the same verdicts" in swapstone(tmp_path, "verify", str(record)).stdout
+
+
+def test_another_verdict_would_be_noticed(tmp_path: Path) -> None:
+    with tarfile.open(RECORDED / "own-program.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    seal = tmp_path / "own-program" / "seal.json"
+    seal.write_text(seal.read_text().replace(VERDICTS["own-program"], VERDICTS["latency"]))
+    swapstone(tmp_path, "verify", str(seal.parent), expect=2)
+
+
+def test_the_exported_figures_are_those_of_the_version_that_made_it(record: Path, name: str, tmp_path: Path) -> None:
+    then = list(csv.DictReader((RECORDED / f"{name}.csv").read_text().splitlines()))
+    now = list(csv.DictReader(io.StringIO(swapstone(tmp_path, "export", str(record), "--format", "csv").stdout)))
+    assert then
+    assert len(now) == len(then)
+    for was, row in zip(then, now, strict=True):
+        for column in was.keys() - WORDS:
+            assert _equal(was[column], row[column]), (column, was, row)
+
+
+def _equal(one: str, other: str) -> bool:
+    try:
+        return math.isclose(float(one), float(other), rel_tol=1e-6)
+    except ValueError:
+        return one == other
+
+
+def test_every_kind_of_report_can_be_made(record: Path, tmp_path: Path) -> None:
+    assert len(swapstone(tmp_path, "show", str(record), "--all").stdout.splitlines()) > 5
+    assert len(swapstone(tmp_path, "report", str(record), "--markdown").stdout) > 1000
+    swapstone(tmp_path, "report", str(record), "--html")
+    assert "<html" in (record / "report.html").read_text()[:1000]
+
+
+def test_the_kept_explanation_is_in_the_report(tmp_path: Path) -> None:
+    with tarfile.open(RECORDED / "own-program.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    assert "page faults" in swapstone(tmp_path, "show", str(tmp_path / "own-program"), "--all").stdout
