@@ -1,0 +1,31 @@
+"""No circle of imports, neither of modules nor of packages; and the tool that finds them finds one."""
+
+from __future__ import annotations
+
+from tools.structure import circles, function_lengths, module_graph, package_graph, sources
+
+
+def test_no_module_and_no_package_imports_itself_through_others() -> None:
+    graph = module_graph(sources(None))
+    assert len(graph) > 100
+    assert circles(graph) == []
+    assert circles(package_graph(graph)) == []
+
+
+def test_a_circle_is_found() -> None:
+    files = {
+        "a/__init__.py": "",
+        "a/one.py": "from swapstone.b import two",
+        "b/__init__.py": "",
+        "b/two.py": "def late():\n    import swapstone.c.three",
+        "c/__init__.py": "",
+        "c/three.py": "from swapstone.a.one import NAME",
+    }
+    graph = module_graph(files)
+    assert graph["swapstone.a.one"] == {"swapstone.b.two"}
+    assert circles(graph) == [["swapstone.a.one", "swapstone.b.two", "swapstone.c.three"]]
+    assert circles(package_graph(graph)) == [["a", "b", "c"]]
+
+
+def test_lengths_count_the_docstring_and_nested_functions() -> None:
+    assert function_lengths(['def f():\n    """Text."""\n    def g():\n        pass\n']) == [2, 4]
