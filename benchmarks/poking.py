@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from swapstone.targets import qemu, snapshot
-from swapstone.targets.qemu import Stopped
+from swapstone.targets.vm import qemu, snapshot
+from swapstone.targets.vm.qemu import Stopped
 
 
 @contextlib.contextmanager

@@ -34,9 +34,9 @@ from swapstone.artifacts.kernels import read_kernel
 from swapstone.artifacts.parts import architecture_of
 from swapstone.model import UserError
 from swapstone.model.cpio import archive, folder
-from swapstone.targets import qemu
-from swapstone.targets.families import Machine
-from swapstone.targets.vm import COMPILERS, Parts, VmTarget, Ways
+from swapstone.targets.vm import qemu
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.target import COMPILERS, VmImage, VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, TrialRequest
 
 _PROGRAM = """
@@ -77,26 +77,28 @@ def main() -> int:
     return 0
 
 
-def _given(kernel: Path, room: Path) -> Parts:
+def _given(kernel: Path, room: Path) -> VmImage:
     """Return a machine of a kernel, with an image that has nothing in it."""
     read = read_kernel(kernel)
     (room / "kernel").write_bytes(read.image)
     (room / "initrd").write_bytes(archive({"etc": folder()}))
-    return Parts(room / "kernel", room / "initrd", Machine(architecture=read.architecture), banner=read.banner)
+    return VmImage(
+        room / "kernel", room / "initrd", EmulatedMachine(architecture=read.architecture), banner=read.banner
+    )
 
 
-def _packaged(name: str) -> Parts:
+def _packaged(name: str) -> VmImage:
     """Return a machine of the packaged kernel, with an image that has busybox in it."""
     built = build_image(ImageRequest(architecture=name, modules=(), parts=("busybox",)), progress=print)
-    machine = Machine(architecture=architecture_of(name).machine)
-    return Parts(built.kernel, built.initrd, machine, banner=built.image.banner)
+    machine = EmulatedMachine(architecture=architecture_of(name).machine)
+    return VmImage(built.kernel, built.initrd, machine, banner=built.image.banner)
 
 
-def _measure(room: Path, parts: Parts, runs: int, trials: int) -> None:
+def _measure(room: Path, parts: VmImage, runs: int, trials: int) -> None:
     short, long, work = (_build(room, parts.machine.architecture, rounds) for rounds in (1, _LONG // 8, _WORK // 8))
     name = parts.banner.removeprefix("Linux version ").partition(" (")[0]
     print(f"{parts.machine.architecture}, Linux {name}, {runs} runs of each, median (lowest to highest)")
-    usual = Ways(cache=room, no_cache=True)
+    usual = VmOptions(cache=room, no_cache=True)
     with _watched_in(room):
         with VmTarget(parts, dataclasses.replace(usual, snapshots=False)) as target:
             _start(target, short, runs, "from nothing")
@@ -133,7 +135,7 @@ def _ask(target: VmTarget, program: Path, block: int = 0) -> AgentAnswer:
     return target.run(TrialRequest(id=f"{block}-0", arguments=(path,), cwd=target.scratch(), timeout_ms=60_000))
 
 
-def _rates(parts: Parts, usual: Ways, programs: tuple[Path, Path], runs: int) -> None:
+def _rates(parts: VmImage, usual: VmOptions, programs: tuple[Path, Path], runs: int) -> None:
     """Print how fast instructions are carried out. Without the exact clock the guest's clock is this host's, and counts none."""
     cold = dataclasses.replace(usual, snapshots=False)
     with VmTarget(parts, cold) as target:
@@ -149,7 +151,7 @@ def _per_second(instructions: float, seconds: float) -> str:
     return f"{instructions / seconds:.3g}" if seconds > 0 else "(unavailable: this host is too busy to tell)"
 
 
-def _speed_up(parts: Parts, usual: Ways, program: Path, trials: int) -> None:
+def _speed_up(parts: VmImage, usual: VmOptions, program: Path, trials: int) -> None:
     took, said = [], []
     for workers in (1, 2):
         with VmTarget(parts, dataclasses.replace(usual, at_once=workers)) as target:

@@ -146,7 +146,7 @@ void port_end_machine(bool failed) {
 
 /* A machine without I/O ports: its devices are registers in memory, seen through /dev/mem. The watchdog
  * (i6300esb) and the channel (ivshmem-plain: memory that is a file of the host) lie on its PCI bus, at the
- * addresses that targets/qemu.py gives them; where they lie in memory, the kernel has decided. */
+ * addresses that targets/vm/qemu.py gives them; where they lie in memory, the kernel has decided. */
 enum {
     OPEN_BOTH_WAYS_AT_ONCE = 02 | 02000000 | 04010000, /* O_RDWR, O_CLOEXEC, O_SYNC: not cached */
     PROTECT_READ_WRITE = 3,
@@ -168,7 +168,7 @@ enum {
     WATCHDOG_KEY_2 = 0x86,
     WATCHDOG_QUICK = 4, /* counts microseconds; its other bits: no interrupt, an action when time is up */
     WATCHDOG_ON = 2,
-    CHANNEL_BYTES = 16 << 20, /* as targets/qemu.py has it */
+    CHANNEL_BYTES = 16 << 20, /* as targets/vm/qemu.py has it */
     CHANNEL_START = 4096,     /* before: how many bytes were written, 8 bytes, the least significant first */
 };
 

@@ -16,9 +16,9 @@ from swapstone.factors import read_facts
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.cpio import archive, file, folder
 from swapstone.model.share import cache_dir
-from swapstone.targets.families import Machine
-from swapstone.targets.qemu import find_emulator
-from swapstone.targets.vm import Parts
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.qemu import find_emulator
+from swapstone.targets.vm.target import VmImage
 
 _DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 _KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}
@@ -27,7 +27,7 @@ _KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}
 def need_emulator(architecture: str = "x86_64") -> None:
     """Skip a test where machines can't be emulated."""
     try:
-        find_emulator(Machine(architecture=architecture))
+        find_emulator(EmulatedMachine(architecture=architecture))
     except UnavailableError as error:
         pytest.skip(error.message)
 
@@ -62,7 +62,7 @@ def _output(*command: str, cwd: str | None = None) -> str:
         pytest.skip(f"no kernel can be fetched: {' '.join(command)}: {error}")
 
 
-def image_parts(architecture: str, kernel: str = "generic") -> Parts:
+def image_parts(architecture: str, kernel: str = "generic") -> VmImage:
     """Return a machine of packages whose only program is busybox; skip the test where there is no emulator or nothing can be fetched."""
     known = architecture_of(architecture)
     need_emulator(known.machine)
@@ -70,7 +70,7 @@ def image_parts(architecture: str, kernel: str = "generic") -> Parts:
         built = build_image(ImageRequest(architecture=architecture, kernel=kernel, modules=(), parts=("busybox",)))
     except UserError as error:
         pytest.skip(f"no image: {error.message}")
-    return Parts(built.kernel, built.initrd, Machine(architecture=known.machine), banner=built.image.banner)
+    return VmImage(built.kernel, built.initrd, EmulatedMachine(architecture=known.machine), banner=built.image.banner)
 
 
 def empty_initrd(path: Path) -> Path:

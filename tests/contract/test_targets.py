@@ -10,7 +10,7 @@ import pytest
 
 from swapstone.model import WireError
 from swapstone.targets import Target, open_target
-from swapstone.targets.vm import Parts, VmTarget, Ways
+from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
 from swapstone.wire import FACTS, Ended, TrialRequest
 from tests.contract.machines import initrd_for, kernel, need_emulator
 from tests.contract.programs import build
@@ -37,7 +37,7 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         need_emulator()
         room = tmp_path_factory.mktemp("vm")
         image = initrd_for(build(room, "empty"), room / "initrd")
-        with VmTarget(Parts(kernel(), image), Ways(cache=room)) as machine:
+        with VmTarget(VmImage(kernel(), image), VmOptions(cache=room)) as machine:
             yield machine
         return
     spec = tmp_path_factory.mktemp("fake") / "spec.toml"

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from swapstone.model.cpio import archive, file, folder
-from swapstone.targets import TargetError, qemu
-from swapstone.targets.families import Machine
-from swapstone.targets.guest import encode_order
-from swapstone.targets.qemu import GuestEnd, Limits, Setup, find_emulator
-from swapstone.targets.vm import Parts, VmTarget, Ways
+from swapstone.targets import TargetError
+from swapstone.targets.vm import qemu
+from swapstone.targets.vm.guest import encode_order
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.qemu import GuestEnd, Limits, Setup, find_emulator
+from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, Ended, TrialRequest, encode_plan_header, encode_request
 from tests.contract.machines import empty_initrd, kernel, need_emulator
 from tests.contract.programs import build
@@ -30,8 +31,8 @@ NAMES = ("works", "empty", "spins", "panics", "floods", "prints", "hoards")
 class Made:
     """A machine with all programs, and others that are the same but for how they are run."""
 
-    parts: Parts
-    ways: Ways
+    parts: VmImage
+    ways: VmOptions
     programs: dict[str, Path]
 
     @contextlib.contextmanager
@@ -60,7 +61,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     room = tmp_path_factory.mktemp("vm")
     (room / "programs").mkdir()
     programs = {name: build(room / "programs", name, "-static") for name in NAMES}
-    return Made(Parts(kernel(), empty_initrd(room / "initrd")), Ways(cache=room), programs)
+    return Made(VmImage(kernel(), empty_initrd(room / "initrd")), VmOptions(cache=room), programs)
 
 
 @contextlib.contextmanager
@@ -108,7 +109,7 @@ def test_draws_differ_and_each_repeats_itself(made: Made) -> None:
 def test_one_byte_of_the_command_line_is_another_run(made: Made) -> None:
     names = []
     for options in ((), ("x",), ("y",)):
-        parts = dataclasses.replace(made.parts, machine=Machine(options=options))
+        parts = dataclasses.replace(made.parts, machine=EmulatedMachine(options=options))
         with VmTarget(parts, made.ways) as target:
             path = target.put(made.programs["empty"])
             asked = TrialRequest(id="0-0", arguments=(path,), cwd=target.scratch(), timeout_ms=1000)

@@ -13,11 +13,12 @@ import pytest
 from benchmarks.poking import poked
 
 from swapstone.model.cpio import archive, folder
-from swapstone.targets import TargetError, qemu
-from swapstone.targets.families import FAMILIES, Machine
-from swapstone.targets.guest import encode_order
-from swapstone.targets.qemu import GuestEnd, Limits, Setup, find_emulator
-from swapstone.targets.vm import Parts, VmTarget, Ways
+from swapstone.targets import TargetError
+from swapstone.targets.vm import qemu
+from swapstone.targets.vm.guest import encode_order
+from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
+from swapstone.targets.vm.qemu import GuestEnd, Limits, Setup, find_emulator
+from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, Ended, TrialRequest, encode_plan_header
 from tests.contract.machines import image_parts, need_emulator
 from tests.contract.test_vm import hog
@@ -32,11 +33,11 @@ SLEEPS = (BUSYBOX, "sh", "-c", f"i=0; while [ $i -lt 200 ]; do {BUSYBOX} usleep 
 
 
 @pytest.fixture(scope="module", params=["x86_64", "arm64"])
-def parts(request: pytest.FixtureRequest) -> Parts:
+def parts(request: pytest.FixtureRequest) -> VmImage:
     return image_parts(request.param)
 
 
-def run(parts: Parts, ways: Ways, arguments: tuple[str, ...], trial: str = "0-0", **asked: int) -> AgentAnswer:
+def run(parts: VmImage, ways: VmOptions, arguments: tuple[str, ...], trial: str = "0-0", **asked: int) -> AgentAnswer:
     with VmTarget(parts, ways) as target:
         return target.run(request(target, arguments, trial, **asked))
 
@@ -47,23 +48,25 @@ def request(target: VmTarget, arguments: tuple[str, ...], trial: str = "0-0", **
 
 
 @pytest.mark.slow
-def test_each_snapshot_goes_on_as_a_machine_that_was_never_saved(parts: Parts, tmp_path: Path) -> None:
-    cold = {acts: run(parts, Ways(cache=tmp_path, no_cache=True, snapshots=False), acts) for acts in (COPIES, HOARDS)}
+def test_each_snapshot_goes_on_as_a_machine_that_was_never_saved(parts: VmImage, tmp_path: Path) -> None:
+    cold = {
+        acts: run(parts, VmOptions(cache=tmp_path, no_cache=True, snapshots=False), acts) for acts in (COPIES, HOARDS)
+    }
     assert cold[COPIES].how is Ended.EXITED
     assert cold[HOARDS].how is Ended.SIGNALED  # by its kernel, which has no more memory
     for number in range(2):
-        ways = Ways(cache=tmp_path / str(number), no_cache=True)
+        ways = VmOptions(cache=tmp_path / str(number), no_cache=True)
         with hog() if number else contextlib.nullcontext():
             assert {acts: run(parts, ways, acts) for acts in cold} == cold
         assert len([path for path in (tmp_path / str(number) / "snapshots").iterdir() if not path.suffix]) == 1
 
 
 @pytest.mark.slow
-def test_machines_side_by_side_are_as_machines_alone(parts: Parts, tmp_path: Path) -> None:
+def test_machines_side_by_side_are_as_machines_alone(parts: VmImage, tmp_path: Path) -> None:
     """Two threads, one target, draws that differ; the machine is saved by the first of them that wants it."""
     said = []
     for at_once in (2, 1):
-        ways = Ways(cache=tmp_path / str(at_once), no_cache=True, at_once=at_once)
+        ways = VmOptions(cache=tmp_path / str(at_once), no_cache=True, at_once=at_once)
         with VmTarget(parts, ways) as target, ThreadPoolExecutor(target.at_once) as pool:
             asked = [request(target, COPIES, f"{block}-0") for block in range(4)]
             said.append(list(pool.map(target.run, asked)))
@@ -78,7 +81,7 @@ def test_a_busy_main_loop_of_the_emulator_changes_nothing(tmp_path: Path) -> Non
     Only on x86_64: QEMU may hang if it is asked while an arm64 machine powers off.
     """
     parts = image_parts("x86_64")
-    ways = Ways(cache=tmp_path, no_cache=True)
+    ways = VmOptions(cache=tmp_path, no_cache=True)
     quiet = run(parts, ways, SLEEPS)
     assert quiet.how is Ended.EXITED
     assert dict(quiet.facts)["wall_ns"] > 200 * 500_000
@@ -88,10 +91,10 @@ def test_a_busy_main_loop_of_the_emulator_changes_nothing(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_long_answers_come_whole(parts: Parts, tmp_path: Path) -> None:
+def test_long_answers_come_whole(parts: VmImage, tmp_path: Path) -> None:
     """Longer than what a machine without I/O ports sees of its channel at a time."""
     prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=50000", "count=5")
-    answer = run(parts, Ways(cache=tmp_path), prints, output_bytes=1 << 20)
+    answer = run(parts, VmOptions(cache=tmp_path), prints, output_bytes=1 << 20)
     assert answer.how is Ended.EXITED
     assert answer.stdout == bytes(250_000)
 
@@ -101,35 +104,35 @@ def test_a_channel_that_is_full_is_a_failed_run(tmp_path: Path) -> None:
     parts = image_parts("arm64")
     prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=65536", "count=100")
     with pytest.raises(TargetError, match="its first process says: can't write what the machine says: error 28"):
-        run(parts, Ways(cache=tmp_path), prints, output_bytes=16 << 20)
+        run(parts, VmOptions(cache=tmp_path), prints, output_bytes=16 << 20)
 
 
 @pytest.mark.slow
-def test_a_panic_is_named(parts: Parts, tmp_path: Path) -> None:
+def test_a_panic_is_named(parts: VmImage, tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="its kernel panicked: sysrq triggered crash") as caught:
-        run(parts, Ways(cache=tmp_path), (BUSYBOX, "sh", "-c", "echo c >/proc/sysrq-trigger"))
+        run(parts, VmOptions(cache=tmp_path), (BUSYBOX, "sh", "-c", "echo c >/proc/sysrq-trigger"))
     assert "Kernel Offset: disabled" in caught.value.hint
 
 
 @pytest.mark.slow
 def test_without_a_console_a_run_goes_on_and_only_its_words_are_lost(
-    parts: Parts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    parts: VmImage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     family = parts.machine.family
     options = tuple("console=tty0" if word.startswith("console=") else word for word in family.options)
-    monkeypatch.setitem(FAMILIES, parts.machine.architecture, msgspec.structs.replace(family, options=options))
-    answer = run(parts, Ways(cache=tmp_path), COPIES)
+    monkeypatch.setitem(MACHINE_MODELS, parts.machine.architecture, msgspec.structs.replace(family, options=options))
+    answer = run(parts, VmOptions(cache=tmp_path), COPIES)
     assert (answer.how, answer.code) == (Ended.EXITED, 0)
     with pytest.raises(TargetError, match="it ended without saying why") as caught:
-        run(dataclasses.replace(parts, modules=("/lib/none.ko",)), Ways(cache=tmp_path), COPIES)
+        run(dataclasses.replace(parts, modules=("/lib/none.ko",)), VmOptions(cache=tmp_path), COPIES)
     assert caught.value.hint == "Its console said nothing."
 
 
 @pytest.mark.slow
-def test_a_machine_with_too_little_memory_fails_with_a_reason(parts: Parts, tmp_path: Path) -> None:
+def test_a_machine_with_too_little_memory_fails_with_a_reason(parts: VmImage, tmp_path: Path) -> None:
     machine = msgspec.structs.replace(parts.machine, memory_bytes=48 << 20)
     with pytest.raises(TargetError, match=r"The virtual machine failed: its? ") as caught:
-        run(dataclasses.replace(parts, machine=machine), Ways(cache=tmp_path, limits=Limits(host_s=200)), COPIES)
+        run(dataclasses.replace(parts, machine=machine), VmOptions(cache=tmp_path, limits=Limits(host_s=200)), COPIES)
     assert "of this machine's time" not in caught.value.message  # it ends by itself
 
 
@@ -154,7 +157,7 @@ def test_a_kernel_that_qemu_can_t_start_is_said(tmp_path: Path, machine: int, te
     (tmp_path / "kernel").write_bytes(elf(machine))
     (tmp_path / "initrd").write_bytes(archive({"etc": folder()}))
     order = encode_order(encode_plan_header() + b"quit\n", draw=0, limit_ms=1000)
-    x86 = Machine()
+    x86 = EmulatedMachine()
     made = qemu.boot(Setup(find_emulator(x86), x86, tmp_path / "kernel", tmp_path / "initrd", order), Limits(host_s=30))
     assert made.how is GuestEnd.EMULATOR
     assert text in made.reason

@@ -12,9 +12,9 @@ from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.factors import Recipe
 from swapstone.model import IDLE, Workload
 from swapstone.run.setting import setting_for
-from swapstone.targets import Setting
-from swapstone.targets.families import Machine
-from swapstone.targets.vm import Parts, VmTarget
+from swapstone.targets import MachineConfig
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.target import VmImage, VmTarget
 from swapstone.wire import AgentAnswer, TrialRequest
 from swapstone.workloads import find_load
 
@@ -42,11 +42,13 @@ def _target(architecture: str, machine: str, kernels: tuple[str, ...]) -> VmTarg
         built = build_image(asked)
         assert "/lib/modules/planted.ko" not in built.image.modules
         assert built.image.files["lib/modules/planted.ko"].part == "kernel"
-        parts[kernel] = Parts(built.kernel, built.initrd, Machine(architecture=machine), banner=built.image.banner)
+        parts[kernel] = VmImage(
+            built.kernel, built.initrd, EmulatedMachine(architecture=machine), banner=built.image.banner
+        )
     return VmTarget(parts)
 
 
-def _setting(kernel: str, load: str) -> Setting:
+def _setting(kernel: str, load: str) -> MachineConfig:
     return setting_for(WORKLOAD, Recipe(kernel=kernel), IDLE if load == IDLE.name else find_load(load))
 
 

@@ -14,7 +14,7 @@ from swapstone.cli import machines
 from swapstone.cli.flow import Wish, parse_factors, resolve
 from swapstone.cli.machines import clock_of
 from swapstone.model import UnavailableError, UserError
-from swapstone.targets.vm import Parts
+from swapstone.targets.vm.target import VmImage
 from tests.e2e.cli import fake, runs_of, swapstone
 
 
@@ -64,13 +64,13 @@ def test_where_kvm_works_each_kernel_runs_by_it(tmp_path: Path, monkeypatch: pyt
         packages=(),
         files={},
     )
-    tried: list[Parts] = []
+    tried: list[VmImage] = []
 
-    def works(parts: Parts) -> str:
+    def works(parts: VmImage) -> str:
         tried.append(parts)
         return ""
 
-    opened: list[dict[str, Parts]] = []
+    opened: list[dict[str, VmImage]] = []
     monkeypatch.setattr(machines, "build_image", lambda asked, progress: BuiltImage(image, tmp_path / asked.kernel))
     monkeypatch.setattr(machines, "kvm_device_trouble", lambda _: "")
     monkeypatch.setattr(machines, "kvm_trouble", works)

@@ -10,13 +10,13 @@ from swapstone.artifacts.image_cache import kept_images
 from swapstone.artifacts.images import BuiltImage, Image
 from swapstone.artifacts.packages import read_lock
 from swapstone.artifacts.parts import ARCHITECTURES
-from swapstone.cli.machines import parts_of
+from swapstone.cli.machines import vm_image_of
 from swapstone.model import UserError
 from swapstone.targets.health import Finding, State
-from swapstone.targets.kvm import KVM_DEVICE, kvm_device_trouble, kvm_trouble
-from swapstone.targets.vm import Ways
+from swapstone.targets.vm.kvm import KVM_DEVICE, kvm_device_trouble, kvm_trouble
+from swapstone.targets.vm.target import VmOptions
 
-_USUAL = Ways()
+_USUAL = VmOptions()
 
 
 def emulator_findings() -> list[Finding]:
@@ -42,7 +42,7 @@ def emulator_findings() -> list[Finding]:
     return findings
 
 
-def kvm_finding(ways: Ways = _USUAL, device: Path = KVM_DEVICE) -> Finding:
+def kvm_finding(ways: VmOptions = _USUAL, device: Path = KVM_DEVICE) -> Finding:
     """Say whether a kernel starts under KVM here, by starting the packaged one; that is done once for each start of this host.
 
     Args:
@@ -60,7 +60,7 @@ def kvm_finding(ways: Ways = _USUAL, device: Path = KVM_DEVICE) -> Finding:
             found = f"{device} opens; whether a kernel starts under it can be tried when there is an image"
             return Finding(name=name, state=State.UNKNOWN, found=found, mend="swapstone image build")
         try:
-            trouble = kvm_trouble(parts_of(BuiltImage(image.image, image.path), architecture), ways, device=device)
+            trouble = kvm_trouble(vm_image_of(BuiltImage(image.image, image.path), architecture), ways, device=device)
         except UserError as error:
             trouble = error.message.rstrip(".")
         if not trouble:

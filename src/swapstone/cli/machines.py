@@ -15,9 +15,9 @@ from swapstone.factors import SWAP, Stage, find_factor
 from swapstone.model import IDLE, Experiment, FactorLevels, MachineNeeds, UnavailableError, UserError, Workload
 from swapstone.run.prepare import base_recipe
 from swapstone.targets import Target, open_target
-from swapstone.targets.families import FAMILIES, Machine
-from swapstone.targets.kvm import by_kvm, kvm_device_trouble, kvm_trouble
-from swapstone.targets.vm import Parts, VmTarget, Ways
+from swapstone.targets.vm.kvm import by_kvm, kvm_device_trouble, kvm_trouble
+from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
+from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
 from swapstone.workloads import find_load, workloads_of
 
 VM = "vm"
@@ -81,7 +81,7 @@ def open_machine(experiment: Experiment, tell: Callable[[str], None], *, no_cach
     if name != VM:
         return open_target(experiment.target)
     architecture = architecture_of(experiment.architecture or _here())
-    if architecture.machine not in FAMILIES:
+    if architecture.machine not in MACHINE_MODELS:
         raise UnavailableError(
             f"Experiments run in virtual machines of {' and '.join(_run_experiments())}, and not of {architecture.name}.",
             f"Where the lock has packages for it, an image can be booted by hand: swapstone image boot --arch {architecture.name}",
@@ -113,12 +113,12 @@ def open_machine(experiment: Experiment, tell: Callable[[str], None], *, no_cach
     certificates = tuple(
         certify(first.image.files, other.image.files, (KERNEL_PART,), (own, level)) for level, other in others
     )
-    parts = {level: parts_of(image, architecture) for level, image in images.items()}
+    parts = {level: vm_image_of(image, architecture) for level, image in images.items()}
     if experiment.clock == WALL:
         for each in parts.values():
             _need_kvm(kvm_trouble(each))
         parts = {level: by_kvm(each) for level, each in parts.items()}
-    return VmTarget(parts, Ways(no_cache=no_cache), certificates)
+    return VmTarget(parts, VmOptions(no_cache=no_cache), certificates)
 
 
 def parse_modules(
@@ -182,7 +182,7 @@ def _need_kvm(trouble: str) -> None:
 
 
 def _run_experiments() -> list[str]:
-    return [known.name for known in ARCHITECTURES if known.machine in FAMILIES]
+    return [known.name for known in ARCHITECTURES if known.machine in MACHINE_MODELS]
 
 
 def _here() -> str:
@@ -221,8 +221,8 @@ def _needs(experiment: Experiment) -> MachineNeeds:
     )
 
 
-def parts_of(built: BuiltImage, architecture: Architecture) -> Parts:
+def vm_image_of(built: BuiltImage, architecture: Architecture) -> VmImage:
     """Return what a virtual machine is made of whose image was built."""
     options = tuple(built.options.split())
-    machine = Machine(architecture=architecture.machine, options=options)
-    return Parts(built.kernel, built.initrd, machine, banner=built.image.banner)
+    machine = EmulatedMachine(architecture=architecture.machine, options=options)
+    return VmImage(built.kernel, built.initrd, machine, banner=built.image.banner)

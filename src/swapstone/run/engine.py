@@ -19,7 +19,7 @@ from swapstone.run.program import Program
 from swapstone.run.serving import as_server
 from swapstone.run.setting import setting_for, side_by_side
 from swapstone.run.trial import Asked, Verdictless, judge, raw_output, request_for, run_of
-from swapstone.targets import SettingError, Target, TargetError
+from swapstone.targets import MachineConfigError, Target, TargetError
 from swapstone.wire import AgentAnswer
 from swapstone.workloads import find_load
 
@@ -88,7 +88,7 @@ class Attempt:
     program: Program
     answer: AgentAnswer | None
     own: OwnOutcome | None
-    error: TargetError | SettingError | None
+    error: TargetError | MachineConfigError | None
     times: Mapping[str, int]
 
 
@@ -234,7 +234,7 @@ class Engine:
         started_unix_ns, start = time.time_ns(), time.monotonic_ns()
         own: OwnOutcome | None = None
         answer: AgentAnswer | None = None
-        error: TargetError | SettingError | None = None
+        error: TargetError | MachineConfigError | None = None
         program = self._prepared.programs[*key, trial.variant].in_block(trial.block)
         identity = f"{trial.block}-{trial.position}"
         try:
@@ -243,7 +243,7 @@ class Engine:
                 own = self._own.make(identity, self._prepared.variants[trial.variant], program, drive)
             else:
                 answer = self._ask(identity, program, key, self._passes[key], trial.load)
-        except (TargetError, SettingError) as broken:
+        except (TargetError, MachineConfigError) as broken:
             error = broken
         times = {"started_unix_ns": started_unix_ns, "elapsed_ns": time.monotonic_ns() - start}
         return Attempt(program, answer, own, error, times)
@@ -262,7 +262,7 @@ class Engine:
             check = self._checks.get(key, "")
             asked = Asked(workload, variant, attempt.program, check, find_load(trial.load))
             outcome, printed = judge(answer, asked, self._target.inspect), raw_output(answer)
-        elif isinstance(attempt.error, SettingError):
+        elif isinstance(attempt.error, MachineConfigError):
             outcome = Verdictless(Status.FAILED, attempt.error.message)
         else:
             assert attempt.error is not None
@@ -273,7 +273,7 @@ class Engine:
         run = run_of(trial, outcome, answer, passes=self._passes[key], times=attempt.times, output=output)
         return run, printed
 
-    def _broken(self, error: TargetError | SettingError) -> Verdictless:
+    def _broken(self, error: TargetError | MachineConfigError) -> Verdictless:
         """Count a target's break.
 
         Raises:

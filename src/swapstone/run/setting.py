@@ -9,13 +9,13 @@ from typing import TypeVar
 
 from swapstone.factors import Recipe, swap_commands, swap_memory_bytes
 from swapstone.model import USUAL_MEMORY_BYTES, Load, MachineNeeds, Workload
-from swapstone.targets import Setting, Target
+from swapstone.targets import MachineConfig, Target
 
 Result = TypeVar("Result")
 Asked = TypeVar("Asked")
 
 
-def setting_for(workload: Workload, recipe: Recipe, load: Load) -> Setting:
+def setting_for(workload: Workload, recipe: Recipe, load: Load) -> MachineConfig:
     """Return what machine a trial runs in: what the workload needs, what the variant's factors say, and the load.
 
     Args:
@@ -26,7 +26,7 @@ def setting_for(workload: Workload, recipe: Recipe, load: Load) -> Setting:
     needs = workload.machine or MachineNeeds()
     beside = swap_memory_bytes(recipe.swap)
     memory_bytes = (needs.memory_bytes or USUAL_MEMORY_BYTES) + beside if beside else needs.memory_bytes
-    return Setting(
+    return MachineConfig(
         kernel=recipe.kernel,
         memory_bytes=memory_bytes,
         prepare=(*needs.prepare, *swap_commands(recipe.swap), *load.machine.prepare),

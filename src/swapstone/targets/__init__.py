@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from swapstone.targets.base import AS_IT_IS, Setting, SettingError, Target, TargetDescription, TargetError
+from swapstone.targets.base import (
+    DEFAULT_MACHINE,
+    MachineConfig,
+    MachineConfigError,
+    Target,
+    TargetDescription,
+    TargetError,
+)
 from swapstone.targets.registry import TARGETS, open_target
 
 __all__ = [
-    "AS_IT_IS",
+    "DEFAULT_MACHINE",
     "TARGETS",
-    "Setting",
-    "SettingError",
+    "MachineConfig",
+    "MachineConfigError",
     "Target",
     "TargetDescription",
     "TargetError",

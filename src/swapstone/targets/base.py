@@ -16,11 +16,11 @@ class TargetError(UserError):
     """The target itself broke: the trial has no answer. The target is as good as new for the next one."""
 
 
-class SettingError(UserError):
+class MachineConfigError(UserError):
     """The machine could not be made as asked, or did not stay so: the trial has no answer, and the target is whole."""
 
 
-class Setting(FrozenStruct, frozen=True, kw_only=True):
+class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
     """What a machine is, and what it does besides the trial; by default what it is and does of itself.
 
     Attributes:
@@ -38,16 +38,16 @@ class Setting(FrozenStruct, frozen=True, kw_only=True):
     settle_ms: int = 0
 
 
-AS_IT_IS = Setting()
+DEFAULT_MACHINE = MachineConfig()
 
 
-def require_as_it_is(setting: Setting, name: str) -> None:
+def require_default_machine(setting: MachineConfig, name: str) -> None:
     """Refuse a setting on a target that can't change its machine.
 
     Raises:
-        UnavailableError: it is another one than `AS_IT_IS`.
+        UnavailableError: it is another one than `DEFAULT_MACHINE`.
     """
-    if setting != AS_IT_IS:
+    if setting != DEFAULT_MACHINE:
         raise UnavailableError(f"The target {name} can't change its kernel, swap or load.", "Measure on --target vm.")
 
 
@@ -115,7 +115,7 @@ class Target(abc.ABC):
         name: as the user wrote it, e.g. ``host``.
         needs_build: whether programs must be built and `put`; if not, `path_of` names them.
         shares_files: whether files of this machine are there under the same paths.
-        boots: whether it makes a machine for each trial, and takes another setting than `AS_IT_IS`.
+        boots: whether it makes a machine for each trial, and takes another setting than `DEFAULT_MACHINE`.
         at_once: how many trials it runs side by side without harm; with more than 1, `run` may be called by as many threads.
     """
 
@@ -180,19 +180,19 @@ class Target(abc.ABC):
         """Return the folder on the target that is each trial's own: empty before every `run`."""
 
     @abc.abstractmethod
-    def run(self, request: TrialRequest, setting: Setting = AS_IT_IS) -> AgentAnswer:
+    def run(self, request: TrialRequest, setting: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         """Run one trial and wait for its end: at most the request's time-out and a slack that the target states.
 
         Args:
             request: what to run; its paths are paths on the target.
-            setting: what machine it runs in; another one than `AS_IT_IS` only where `boots`.
+            setting: what machine it runs in; another one than `DEFAULT_MACHINE` only where `boots`.
 
         Returns:
             What the agent saw. Its id is the request's.
 
         Raises:
             TargetError: the target broke.
-            SettingError: the machine could not be made as asked.
+            MachineConfigError: the machine could not be made as asked.
             WireError: the request can't be carried out as it stands.
         """
 

@@ -2,7 +2,7 @@
 
 It shows what Swapstone would say of such-and-such effects, noise and faults, in seconds and on any machine. Nothing of it is
 short-cut: it speaks as an agent does, byte for byte, with a workload's report inside, and what it said goes through the decoders
-that every target's answers go through. Its file is described in docs/fake-target.md; `fakespec` reads it.
+that every target's answers go through. Its file is described in docs/fake-target.md; `fake_spec` reads it.
 
 All that is random hangs on the file's seed and on the request alone: equal requests get equal answers, in any order, in any
 process. A trial's place in time is read from its identifier, ``BLOCK-POSITION``: drift and wander count blocks.
@@ -24,9 +24,16 @@ import msgspec
 
 from swapstone.factors import ProgramFacts
 from swapstone.model import UserError, WireError
-from swapstone.targets.base import AS_IT_IS, Setting, Target, TargetDescription, TargetError, require_as_it_is
-from swapstone.targets.fakeserver import driven
-from swapstone.targets.fakespec import Manner, Spec, load_spec
+from swapstone.targets.base import (
+    DEFAULT_MACHINE,
+    MachineConfig,
+    Target,
+    TargetDescription,
+    TargetError,
+    require_default_machine,
+)
+from swapstone.targets.fake_server import driven
+from swapstone.targets.fake_spec import Manner, Spec, load_spec
 from swapstone.wire import (
     AgentAnswer,
     AnswerReader,
@@ -120,9 +127,9 @@ class FakeTarget(Target):
         """Return a folder's name; nothing is written."""
         return "/fake/scratch"
 
-    def run(self, request: TrialRequest, setting: Setting = AS_IT_IS) -> AgentAnswer:
+    def run(self, request: TrialRequest, setting: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         """Make an answer up; see `Target.run`. It takes no time, whatever it says it took."""
-        require_as_it_is(setting, self.name)
+        require_default_machine(setting, self.name)
         encode_request(request)  # what an agent would refuse is refused here too
         reader = AnswerReader()
         try:

@@ -38,7 +38,7 @@ class Finding(FrozenStruct, frozen=True, kw_only=True):
     mend: str = ""
 
 
-class Machine:
+class HostFiles:
     """Where the doctor looks. Another root lets a test show it another machine.
 
     Args:
@@ -60,16 +60,16 @@ class Machine:
         return [self.text(str(path.relative_to(self.root))) for path in sorted(self.root.glob(pattern.lstrip("/")))]
 
 
-def examine(machine: Machine | None = None) -> tuple[Finding, ...]:
+def examine(machine: HostFiles | None = None) -> tuple[Finding, ...]:
     """Look at everything that makes timings noisy.
 
     Returns:
         One finding for each thing looked at, in a fixed order.
     """
-    return tuple(check(machine or Machine()) for check in _CHECKS)
+    return tuple(check(machine or HostFiles()) for check in _CHECKS)
 
 
-def _governor(machine: Machine) -> Finding:
+def _governor(machine: HostFiles) -> Finding:
     governors = sorted(set(machine.texts("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")))
     if not governors:
         return Finding(
@@ -89,7 +89,7 @@ def _governor(machine: Machine) -> Finding:
     )
 
 
-def _turbo(machine: Machine) -> Finding:
+def _turbo(machine: HostFiles) -> Finding:
     switches = (
         (
             "/sys/devices/system/cpu/intel_pstate/no_turbo",
@@ -108,7 +108,7 @@ def _turbo(machine: Machine) -> Finding:
     return Finding(name="turbo", state=State.UNKNOWN, found="no switch for it here")
 
 
-def _smt(machine: Machine) -> Finding:
+def _smt(machine: HostFiles) -> Finding:
     active = machine.text("/sys/devices/system/cpu/smt/active")
     if active == "1":
         return Finding(
@@ -123,7 +123,7 @@ def _smt(machine: Machine) -> Finding:
     return Finding(name="SMT", state=State.UNKNOWN, found="this kernel doesn't say")
 
 
-def _pressure(machine: Machine) -> Finding:
+def _pressure(machine: HostFiles) -> Finding:
     line = machine.text("/proc/pressure/cpu").split("\n")[0]
     fields = dict(part.split("=", 1) for part in line.split() if "=" in part)
     if "avg10" not in fields:
@@ -146,7 +146,7 @@ def _pressure(machine: Machine) -> Finding:
     )
 
 
-def _virtual(machine: Machine) -> Finding:
+def _virtual(machine: HostFiles) -> Finding:
     if " hypervisor" not in machine.text("/proc/cpuinfo"):
         return Finding(name="virtual machine", state=State.GOOD, found="none seen")
     maker = machine.text("/sys/class/dmi/id/sys_vendor") or "unnamed hypervisor"
@@ -158,7 +158,7 @@ def _virtual(machine: Machine) -> Finding:
     )
 
 
-def _steal(machine: Machine) -> Finding:
+def _steal(machine: HostFiles) -> Finding:
     fields = machine.text("/proc/stat").split("\n")[0].split()
     if len(fields) < 9:
         return Finding(name="stolen time", state=State.UNKNOWN, found="this kernel doesn't say")
@@ -169,7 +169,7 @@ def _steal(machine: Machine) -> Finding:
     return Finding(name="stolen time", state=state, found=f"{share:.2f} % since boot", meaning=meaning)
 
 
-def _aslr(machine: Machine) -> Finding:
+def _aslr(machine: HostFiles) -> Finding:
     value = machine.text("/proc/sys/kernel/randomize_va_space")
     if value == "2":
         return Finding(
@@ -189,7 +189,7 @@ def _aslr(machine: Machine) -> Finding:
     return Finding(name="ASLR", state=State.UNKNOWN, found="this kernel doesn't say")
 
 
-def _clock(machine: Machine) -> Finding:
+def _clock(machine: HostFiles) -> Finding:
     source = machine.text("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     slow = source in {"hpet", "acpi_pm", "jiffies"}
     return Finding(
@@ -201,7 +201,7 @@ def _clock(machine: Machine) -> Finding:
     )
 
 
-def _swap(machine: Machine) -> Finding:
+def _swap(machine: HostFiles) -> Finding:
     fields = dict(line.split(":", 1) for line in machine.text("/proc/meminfo").splitlines() if ":" in line)
     try:
         used_kib = int(fields["SwapTotal"].split()[0]) - int(fields["SwapFree"].split()[0])
@@ -218,7 +218,7 @@ def _swap(machine: Machine) -> Finding:
     )
 
 
-def _huge_pages(machine: Machine) -> Finding:
+def _huge_pages(machine: HostFiles) -> Finding:
     text = machine.text("/sys/kernel/mm/transparent_hugepage/enabled")
     chosen = text.partition("[")[2].partition("]")[0]
     if chosen == "always":
@@ -232,7 +232,7 @@ def _huge_pages(machine: Machine) -> Finding:
     return Finding(name="huge pages", state=State.GOOD if chosen else State.UNKNOWN, found=chosen or "none here")
 
 
-def _cores(machine: Machine) -> Finding:
+def _cores(machine: HostFiles) -> Finding:
     del machine
     count = len(os.sched_getaffinity(0))
     if count > 1:
@@ -245,7 +245,7 @@ def _cores(machine: Machine) -> Finding:
     )
 
 
-def _disk(machine: Machine) -> Finding:
+def _disk(machine: HostFiles) -> Finding:
     del machine
     free = shutil.disk_usage(Path.cwd()).free
     if free > 1024**3:
@@ -259,7 +259,7 @@ def _disk(machine: Machine) -> Finding:
     )
 
 
-_CHECKS: tuple[Callable[[Machine], Finding], ...] = (
+_CHECKS: tuple[Callable[[HostFiles], Finding], ...] = (
     _cores,
     _virtual,
     _steal,

@@ -13,9 +13,16 @@ from pathlib import Path
 
 from swapstone.model import UserError, WireError
 from swapstone.model.share import cache_dir
-from swapstone.targets.agent import agent_compiler, build_agent
-from swapstone.targets.base import AS_IT_IS, Setting, Target, TargetDescription, TargetError, require_as_it_is
-from swapstone.targets.describe import describe_host
+from swapstone.targets.agent_build import agent_compiler, build_agent
+from swapstone.targets.base import (
+    DEFAULT_MACHINE,
+    MachineConfig,
+    Target,
+    TargetDescription,
+    TargetError,
+    require_default_machine,
+)
+from swapstone.targets.host_description import describe_host
 from swapstone.wire import AgentAnswer, AnswerReader, TrialRequest, encode_plan_header, encode_request
 
 SLACK_S = 30.0
@@ -67,9 +74,9 @@ class HostTarget(Target):
         """Return the folder that is emptied before every trial."""
         return str(self._scratch)
 
-    def run(self, request: TrialRequest, setting: Setting = AS_IT_IS) -> AgentAnswer:
+    def run(self, request: TrialRequest, setting: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         """Run one trial; see `Target.run`."""
-        require_as_it_is(setting, self.name)
+        require_default_machine(setting, self.name)
         asked = encode_request(request)
         self._clear()
         try:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets.agent import build_agent
+from swapstone.targets.agent_build import build_agent
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import UnavailableError, UserError
-from swapstone.targets.agent import agent_sources, build_agent, build_init, guest_sources
+from swapstone.targets.agent_build import agent_sources, build_agent, build_init, guest_sources
 
 ARCH = next(path for path in agent_sources() if path.name == "arch.h").read_text()
 PORT = next(path for path in agent_sources() if path.name == "port.h").parent

@@ -13,7 +13,7 @@ from swapstone.cli import emulators
 from swapstone.cli.emulators import kvm_finding
 from swapstone.model.cpio import archive, folder
 from swapstone.targets.health import State
-from swapstone.targets.vm import Ways
+from swapstone.targets.vm.target import VmOptions
 from tests.unit.targets.machines import emulator, runs
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the images that are made up here are of x86_64")
@@ -56,8 +56,8 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Kept]:
     return found
 
 
-def ways(tmp_path: Path, acts: str = "") -> Ways:
-    return Ways(cache=tmp_path / "cache", emulator=emulator(tmp_path / "q", acts))
+def ways(tmp_path: Path, acts: str = "") -> VmOptions:
+    return VmOptions(cache=tmp_path / "cache", emulator=emulator(tmp_path / "q", acts))
 
 
 def test_a_kernel_that_starts_is_good(tmp_path: Path, device: Path, kept: list[Kept]) -> None:
@@ -93,5 +93,5 @@ def test_without_a_device_or_an_image_nothing_is_started(tmp_path: Path, device:
 
 def test_an_emulator_that_is_too_old_is_the_reason(tmp_path: Path, device: Path, kept: list[Kept]) -> None:
     del kept[0]
-    old = Ways(cache=tmp_path / "cache", emulator=emulator(tmp_path / "q", version="QEMU emulator version 5.2.0"))
+    old = VmOptions(cache=tmp_path / "cache", emulator=emulator(tmp_path / "q", version="QEMU emulator version 5.2.0"))
     assert "is too old: QEMU emulator version 5.2.0" in kvm_finding(old, device).found

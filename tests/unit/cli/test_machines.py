@@ -12,7 +12,7 @@ from swapstone.artifacts.images import BuiltImage, Image, ImageRequest
 from swapstone.cli import machines
 from swapstone.cli.machines import open_machine, parse_modules
 from swapstone.model import Certificate, FactorLevels, UserError
-from swapstone.targets.vm import Parts
+from swapstone.targets.vm.target import VmImage
 from tests.unit import builders
 
 Files = dict[str, ImageFile]
@@ -25,7 +25,7 @@ def _file(content: str, part: str) -> ImageFile:
 class Opened:
     """Stands in for the target: keeps what it was given."""
 
-    def __init__(self, parts: dict[str, Parts], _: object, certificates: tuple[Certificate, ...]) -> None:
+    def __init__(self, parts: dict[str, VmImage], _: object, certificates: tuple[Certificate, ...]) -> None:
         self.parts, self.certificates = parts, certificates
 
 

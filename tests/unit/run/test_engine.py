@@ -14,8 +14,8 @@ from swapstone.model import Experiment, Run
 from swapstone.plan import Group
 from swapstone.record import RecordWriter, load
 from swapstone.run import Engine, Look, SessionEnd, prepare
-from swapstone.targets import Setting
-from swapstone.targets.base import AS_IT_IS
+from swapstone.targets import MachineConfig
+from swapstone.targets.base import DEFAULT_MACHINE
 from swapstone.targets.fake import FakeTarget
 from swapstone.wire import AgentAnswer, TrialRequest
 from tests.unit.builders import experiment
@@ -36,7 +36,7 @@ class Several(FakeTarget):
         self.asked: list[tuple[str, str]] = []
         self.together = threading.Barrier(at_once, timeout=10)
 
-    def run(self, request: TrialRequest, setting: Setting = AS_IT_IS) -> AgentAnswer:
+    def run(self, request: TrialRequest, setting: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         self.asked.append((request.id, threading.current_thread().name))
         if self.at_once > 1 and request.id.startswith("calibrate-") and request.id.endswith("-0"):
             self.together.wait()  # breaks unless both workloads' first calibrations are made at the same time

@@ -10,20 +10,20 @@ import pytest
 from swapstone.factors import Recipe
 from swapstone.model import IDLE, Load, MachineNeeds, Metric, Trial, Workload
 from swapstone.run.setting import setting_for, side_by_side
-from swapstone.targets import AS_IT_IS, Setting
+from swapstone.targets import DEFAULT_MACHINE, MachineConfig
 
 WORK = Workload(name="w", source="w.c", description="works", metrics=tuple[Metric, ...]())
 
 
 def test_a_plain_trial_takes_the_machine_as_it_is() -> None:
-    assert setting_for(WORK, Recipe(), IDLE) == AS_IT_IS
+    assert setting_for(WORK, Recipe(), IDLE) == DEFAULT_MACHINE
 
 
 def test_a_setting_has_what_workload_factors_and_load_ask_for() -> None:
     needs = MachineNeeds(memory_bytes=64 << 20, prepare=("first",))
     load = Load(name="l", description="l", beside=("run",), settle_ms=7, machine=MachineNeeds(prepare=("last",)))
     work = Workload(name="w", source="w.c", description="works", metrics=(), machine=needs)
-    assert setting_for(work, Recipe(kernel="rt", swap="flash"), load) == Setting(
+    assert setting_for(work, Recipe(kernel="rt", swap="flash"), load) == MachineConfig(
         kernel="rt",
         memory_bytes=(64 + 256) << 20,  # the flash's content lies in memory too
         prepare=("first", "/swapstone/swap.sh flash 26 256", "last"),

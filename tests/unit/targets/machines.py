@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from swapstone.targets.families import Machine
-from swapstone.targets.guest import encode_order
-from swapstone.targets.qemu import Setup, find_emulator
+from swapstone.targets.vm.guest import encode_order
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.qemu import Setup, find_emulator
 from swapstone.wire import AgentAnswer, Ended, encode_answer, encode_answer_header, encode_plan_header
 
 SAID = (
@@ -69,8 +69,8 @@ def runs(folder: Path) -> int:
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
-def setup(folder: Path, acts: str, machine: Machine | None = None) -> Setup:
+def setup(folder: Path, acts: str, machine: EmulatedMachine | None = None) -> Setup:
     """Make a setup of an emulator that does something."""
-    machine = machine or Machine()
+    machine = machine or EmulatedMachine()
     order = encode_order(encode_plan_header() + b"quit\n", draw=0, limit_ms=1000)
     return Setup(find_emulator(machine, emulator(folder, acts)), machine, folder / "kernel", folder / "initrd", order)

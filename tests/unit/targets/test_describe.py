@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from swapstone.targets.describe import describe_host
+from swapstone.targets.host_description import describe_host
 
 CPUINFO = """processor\t: 0
 model name\t: Fast CPU 3000

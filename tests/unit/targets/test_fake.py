@@ -14,7 +14,7 @@ from swapstone.factors import Evidence, find_factor
 from swapstone.model import UserError, WireError
 from swapstone.targets import TargetError, open_target
 from swapstone.targets.fake import FakeTarget
-from swapstone.targets.fakespec import FAULTS, Behaviour
+from swapstone.targets.fake_spec import FAULTS, Behaviour
 from swapstone.wire import AgentAnswer, Ended, TrialRequest, WorkloadReport, decode_workload_report
 
 TOP = Path(__file__).parents[3]

@@ -10,10 +10,10 @@ import pytest
 from swapstone.factors import ProgramFacts
 from swapstone.model import UserError, WireError
 from swapstone.model.cpio import file, folder, link, unpack
-from swapstone.targets.guest import (
+from swapstone.targets.vm.guest import (
     MAX_ORDER_BYTES,
     EndedCommand,
-    Surroundings,
+    GuestCommands,
     decode_said,
     delay_ns,
     encode_order,
@@ -39,7 +39,7 @@ def test_an_order_fills_pages() -> None:
 
 
 def test_an_order_says_what_is_done_around_the_plan() -> None:
-    around = Surroundings(prepare=("mount -t ext4 a", "b"), beside=("c 100%",), settle_ms=20)
+    around = GuestCommands(prepare=("mount -t ext4 a", "b"), beside=("c 100%",), settle_ms=20)
     order = encode_order(b"swapstone-plan 1\nquit\n", draw=0, limit_ms=5, around=around)
     assert order.rstrip(b"\n").splitlines()[3:-2] == [
         b"settle-ms 20",

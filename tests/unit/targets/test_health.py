@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets.health import Finding, Machine, State, examine
+from swapstone.targets.health import Finding, HostFiles, State, examine
 
 CPU = "sys/devices/system/cpu"
 
@@ -16,7 +16,7 @@ def _files(root: Path, files: dict[str, str]) -> dict[str, Finding]:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return {finding.name: finding for finding in examine(Machine(root))}
+    return {finding.name: finding for finding in examine(HostFiles(root))}
 
 
 def test_a_machine_that_says_nothing_is_unknown_never_good(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets import kvm
-from swapstone.targets.families import Machine
-from swapstone.targets.kvm import by_kvm, kvm_device_trouble, kvm_trouble
-from swapstone.targets.qemu import Limits
-from swapstone.targets.vm import VmTarget, Ways
+from swapstone.targets.vm import kvm
+from swapstone.targets.vm.kvm import by_kvm, kvm_device_trouble, kvm_trouble
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.qemu import Limits
+from swapstone.targets.vm.target import VmOptions, VmTarget
 from tests.unit.targets.machines import emulator
 from tests.unit.targets.test_vm import Bench, bench, pytestmark
 
@@ -30,7 +30,7 @@ def device(tmp_path: Path) -> Path:
 def trouble(bench: Bench, device: Path, acts: str = GOOD, **limits: float) -> str:
     name = emulator(bench.room / "q", acts.replace("{room}", str(bench.room)))
     parts = dataclasses.replace(bench.parts, banner="Linux version 6.1.0 (someone) #1 SMP")
-    ways = Ways(cache=bench.room / "cache", emulator=name, limits=Limits(host_s=0.001))
+    ways = VmOptions(cache=bench.room / "cache", emulator=name, limits=Limits(host_s=0.001))
     return kvm_trouble(parts, ways, device=device, **limits)
 
 
@@ -93,7 +93,7 @@ def test_another_processor_has_none(device: Path) -> None:
 def test_a_run_on_the_wall_clock_is_made_each_time_alone_and_from_nothing(bench: Bench) -> None:
     exact = bench.name()
     bench.parts = by_kvm(bench.parts)
-    assert bench.parts.machine == Machine(wall=True)
+    assert bench.parts.machine == EmulatedMachine(wall=True)
     assert bench.name() != exact
     with bench.target(snapshots=True, at_once=4) as target:
         assert isinstance(target, VmTarget)

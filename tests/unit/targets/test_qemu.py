@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import UnavailableError, UserError
-from swapstone.targets.families import FAMILIES, Machine
-from swapstone.targets.qemu import Files, GuestEnd, Limits, arguments, boot, find_emulator, judge_end, last_lines
+from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
+from swapstone.targets.vm.qemu import Files, GuestEnd, Limits, arguments, boot, find_emulator, judge_end, last_lines
 from tests.unit.targets.machines import WHOLE, emulator, setup
 
 FILES = Files("K", "I", "O", "CON", "CH")
-PC = FAMILIES["x86_64"]
+PC = MACHINE_MODELS["x86_64"]
 
 
 def after(words: tuple[str, ...], option: str) -> str:
@@ -26,7 +26,7 @@ def after(words: tuple[str, ...], option: str) -> str:
 
 
 def test_a_command_line_holds_what_makes_it_repeat_itself() -> None:
-    words = arguments(Machine(memory_bytes=512 << 20, options=("a=b", "c")), FILES)
+    words = arguments(EmulatedMachine(memory_bytes=512 << 20, options=("a=b", "c")), FILES)
     assert after(words, "-icount") == "shift=0,sleep=off,rr=record,rrfile=/dev/null"
     assert after(words, "-rtc").endswith("clock=vm")
     assert after(words, "-smp") == "1"
@@ -41,31 +41,31 @@ def test_a_command_line_holds_what_makes_it_repeat_itself() -> None:
 
 
 def test_a_machine_that_is_saved_is_another_in_one_option_only() -> None:
-    usual, saving = arguments(Machine(), FILES), arguments(Machine(), FILES, saving=True)
+    usual, saving = arguments(EmulatedMachine(), FILES), arguments(EmulatedMachine(), FILES, saving=True)
     assert [pair for pair in zip(usual, saving, strict=True) if pair[0] != pair[1]] == [
         ("shift=0,sleep=off,rr=record,rrfile=/dev/null", "shift=0,sleep=off")
     ]
-    assert arguments(Machine(wall=True), FILES, saving=True) == arguments(Machine(wall=True), FILES)
+    assert arguments(EmulatedMachine(wall=True), FILES, saving=True) == arguments(EmulatedMachine(wall=True), FILES)
 
 
 def test_a_comma_in_a_path_is_no_option() -> None:
     files = dataclasses.replace(FILES, order="/a,b/order", channel="/a,b/channel")
-    words = arguments(Machine(), files)
+    words = arguments(EmulatedMachine(), files)
     assert after(words, "-fw_cfg").endswith(",file=/a,,b/order")
     assert after(words, "-debugcon") == "file:/a,b/channel"  # all behind the colon is the path
-    words = arguments(Machine(architecture="aarch64"), files)
+    words = arguments(EmulatedMachine(architecture="aarch64"), files)
     assert ",mem-path=/a,,b/channel," in after(words, "-object")
 
 
 def test_every_machine_has_its_command_line() -> None:
-    for architecture, family in FAMILIES.items():
-        words = arguments(Machine(architecture=architecture), FILES)
+    for architecture, family in MACHINE_MODELS.items():
+        words = arguments(EmulatedMachine(architecture=architecture), FILES)
         assert after(words, "-M") == family.machine
         assert f"console={'ttyS0' if architecture == 'x86_64' else 'ttyAMA0'}" in after(words, "-append").split()
         assert "CH" in " ".join(words)
         assert not [word for word in words if "{" in word]
     with pytest.raises(UserError, match="no architecture named 'vax'"):
-        arguments(Machine(architecture="vax"), FILES)
+        arguments(EmulatedMachine(architecture="vax"), FILES)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_an_end_is_understood(status: int, console: str, complaints: str, how: G
 
 
 def test_a_machine_without_a_device_for_it_ends_well_with_its_kernel() -> None:
-    assert judge_end(0, "", "", FAMILIES["aarch64"])[0] is GuestEnd.FINISHED
+    assert judge_end(0, "", "", MACHINE_MODELS["aarch64"])[0] is GuestEnd.FINISHED
 
 
 def test_last_lines_are_the_last_that_say_something() -> None:
@@ -122,7 +122,7 @@ def test_what_a_machine_puts_into_memory_is_kept_as_far_as_it_says(tmp_path: Pat
     for size in (0, 1, len(WHOLE) - 1, len(WHOLE)):
         (tmp_path / "memory").write_bytes(size.to_bytes(8, "little").ljust(4096, b"?") + WHOLE + b"??")
         acts = f'cat {tmp_path}/memory >"$channel"; echo words >"$console"'
-        run = boot(setup(tmp_path / "q", acts, Machine(architecture="aarch64")), Limits())
+        run = boot(setup(tmp_path / "q", acts, EmulatedMachine(architecture="aarch64")), Limits())
         if size == len(WHOLE):
             assert (run.how, run.said) == (GuestEnd.FINISHED, WHOLE)
         else:  # its kernel ends it well in either case
@@ -133,7 +133,9 @@ def test_what_a_machine_puts_into_memory_is_kept_as_far_as_it_says(tmp_path: Pat
 def test_memory_that_says_too_much_ends_the_machine(tmp_path: Path) -> None:
     (tmp_path / "memory").write_bytes((501).to_bytes(8, "little"))
     acts = f'cat {tmp_path}/memory >"$channel"; exec sleep 100'
-    run = boot(setup(tmp_path / "q", acts, Machine(architecture="aarch64")), Limits(channel_bytes=500, host_s=60))
+    run = boot(
+        setup(tmp_path / "q", acts, EmulatedMachine(architecture="aarch64")), Limits(channel_bytes=500, host_s=60)
+    )
     assert (run.how, run.reason) == (GuestEnd.FLOODED, "it wrote more than 500 bytes to its channel")
 
 
@@ -167,7 +169,7 @@ def test_an_emulator_dies_with_its_program(tmp_path: Path) -> None:
     setup(tmp_path / "q", f"echo $$ >{tmp_path}/pid; exec sleep 100")
     code = (
         "import sys; from pathlib import Path; from tests.unit.targets.machines import setup\n"
-        "from swapstone.targets.qemu import Limits, boot\n"
+        "from swapstone.targets.vm.qemu import Limits, boot\n"
         f"boot(setup(Path({str(tmp_path / 'q')!r}), 'echo $$ >{tmp_path}/pid; exec sleep 100'), Limits())\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -191,7 +193,7 @@ def test_an_emulator_dies_with_its_program(tmp_path: Path) -> None:
 
 def test_without_an_emulator_it_says_what_to_install() -> None:
     with pytest.raises(UnavailableError, match="There is no no-such-qemu") as caught:
-        find_emulator(Machine(), "no-such-qemu")
+        find_emulator(EmulatedMachine(), "no-such-qemu")
     assert "apt-get install qemu-system-x86" in caught.value.hint
 
 
@@ -211,18 +213,18 @@ def test_without_an_emulator_it_says_what_to_install() -> None:
 )
 def test_an_emulator_that_can_t_is_unavailable(tmp_path: Path, version: str, probe: str, text: str) -> None:
     with pytest.raises(UnavailableError, match=text):
-        find_emulator(Machine(), emulator(tmp_path / "q", version=version, probe=probe))
+        find_emulator(EmulatedMachine(), emulator(tmp_path / "q", version=version, probe=probe))
 
 
 def test_without_setpriv_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = emulator(tmp_path / "q")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UnavailableError, match="no setpriv"):
-        find_emulator(Machine(), path)
+        find_emulator(EmulatedMachine(), path)
 
 
 def test_another_build_is_another_emulator(tmp_path: Path) -> None:
-    first = find_emulator(Machine(), emulator(tmp_path / "q"))
-    again = find_emulator(Machine(), emulator(tmp_path / "q", said=b"other"))
-    other = find_emulator(Machine(), emulator(tmp_path / "q", acts="exit 0"))
+    first = find_emulator(EmulatedMachine(), emulator(tmp_path / "q"))
+    again = find_emulator(EmulatedMachine(), emulator(tmp_path / "q", said=b"other"))
+    other = find_emulator(EmulatedMachine(), emulator(tmp_path / "q", acts="exit 0"))
     assert first.build == again.build != other.build

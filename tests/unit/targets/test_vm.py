@@ -14,10 +14,11 @@ import pytest
 from swapstone.model import Trial, UserError, WireError
 from swapstone.model.cpio import archive, folder
 from swapstone.run.setting import side_by_side
-from swapstone.targets import Setting, SettingError, TargetError, snapshot
-from swapstone.targets.families import Machine
-from swapstone.targets.qemu import GuestEnd, GuestRun, Limits, Setup
-from swapstone.targets.vm import Parts, VmTarget, Ways
+from swapstone.targets import MachineConfig, MachineConfigError, TargetError
+from swapstone.targets.vm import snapshot
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
+from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, Ended, TrialRequest
 from tests.unit.targets.machines import AFTER, END, SAID, UNPREPARED, WHOLE, emulator, runs
 
@@ -31,7 +32,7 @@ class Bench:
 
     def __init__(self, room: Path) -> None:
         self.room = room
-        self.parts = Parts(room / "kernel", room / "initrd", agent=room / "agent", init=room / "init")
+        self.parts = VmImage(room / "kernel", room / "initrd", agent=room / "agent", init=room / "init")
         for name in ("kernel", "agent", "init"):
             (room / name).write_bytes(name.encode() * 10)
         (room / "initrd").write_bytes(archive({"etc": folder()}))
@@ -44,7 +45,7 @@ class Bench:
 
     def target(self, **ways: object) -> VmTarget:
         name = emulator(self.room / "q", self.acts)
-        made = Ways(cache=self.room / "cache", emulator=name, snapshots=False)
+        made = VmOptions(cache=self.room / "cache", emulator=name, snapshots=False)
         return VmTarget(self.parts, dataclasses.replace(made, **ways))  # type: ignore[arg-type] # one of its fields
 
     def ask(self, target: VmTarget, trial: str = "3-1", timeout_ms: int = 1000) -> TrialRequest:
@@ -110,7 +111,11 @@ def test_every_input_is_in_the_name(bench: Bench) -> None:
     names.append(bench.name())
     bench.parts.initrd.write_bytes(archive({"other": folder()}))
     names.append(bench.name())
-    for machine in (Machine(options=("x",)), Machine(options=("y",)), Machine(memory_bytes=512 << 20)):
+    for machine in (
+        EmulatedMachine(options=("x",)),
+        EmulatedMachine(options=("y",)),
+        EmulatedMachine(memory_bytes=512 << 20),
+    ):
         bench.parts = dataclasses.replace(bench.parts, machine=machine)
         names.append(bench.name())
     bench.parts = dataclasses.replace(bench.parts, modules=("/m.ko",))
@@ -176,8 +181,8 @@ def test_a_machine_that_can_t_be_prepared_is_no_broken_target(bench: Bench) -> N
     said = bench.room / "unprepared"
     said.write_bytes(UNPREPARED)
     bench.acts = f'cat {said} >"$channel"; exit 65'
-    setting = Setting(prepare=("true", "mkswap /dev/zram0"))
-    with bench.target() as target, pytest.raises(SettingError) as caught:
+    setting = MachineConfig(prepare=("true", "mkswap /dev/zram0"))
+    with bench.target() as target, pytest.raises(MachineConfigError) as caught:
         target.run(bench.ask(target), setting)
     assert caught.value.message == (
         "The machine can't be prepared: 'mkswap /dev/zram0' was killed by signal 0; its last words: 'two'."
@@ -191,9 +196,9 @@ def test_a_load_that_ends_too_early_spoils_the_run(bench: Bench) -> None:
     bench.acts = f'cat {said} >"$channel"; exit 65'
     with (
         bench.target() as target,
-        pytest.raises(SettingError, match=r"The load ended too early: 'b' ended with 127; .*not found"),
+        pytest.raises(MachineConfigError, match=r"The load ended too early: 'b' ended with 127; .*not found"),
     ):
-        target.run(bench.ask(target), Setting(beside=("a", "b")))
+        target.run(bench.ask(target), MachineConfig(beside=("a", "b")))
 
 
 def test_a_machine_has_the_kernel_of_its_setting(bench: Bench) -> None:
@@ -204,16 +209,16 @@ def test_a_machine_has_the_kernel_of_its_setting(bench: Bench) -> None:
         "generic": first,
         "rt": dataclasses.replace(first, kernel=other, banner="Linux version 6.1.0-rt (us) #1 SMP"),
     }
-    made = Ways(cache=bench.room / "cache", emulator=emulator(bench.room / "q"), snapshots=False)
+    made = VmOptions(cache=bench.room / "cache", emulator=emulator(bench.room / "q"), snapshots=False)
     with VmTarget(kinds, made) as target:
         asked = bench.ask(target)
-        names = [target.name_of(asked, Setting(kernel=kernel)) for kernel in ("", "generic", "rt")]
+        names = [target.name_of(asked, MachineConfig(kernel=kernel)) for kernel in ("", "generic", "rt")]
         assert names[0] == names[1] != names[2]
-        assert dict(target.run(asked, Setting(kernel="generic")).machine)["booted"] == "generic"
-        assert "booted" not in dict(target.run(asked, Setting(kernel="rt")).machine)  # it says that it is another
+        assert dict(target.run(asked, MachineConfig(kernel="generic")).machine)["booted"] == "generic"
+        assert "booted" not in dict(target.run(asked, MachineConfig(kernel="rt")).machine)  # it says that it is another
         assert dict(target.run(asked).machine)["after /proc/uptime"] == "2.75"
         with pytest.raises(UserError, match="no kernel none"):
-            target.run(asked, Setting(kernel="none"))
+            target.run(asked, MachineConfig(kernel="none"))
         assert {"kernel of generic", "initrd of rt"} < dict(target.tools()).keys()
 
 
@@ -221,11 +226,11 @@ def test_a_setting_is_in_the_name(bench: Bench) -> None:
     with bench.target() as target:
         asked = bench.ask(target)
         settings = [
-            Setting(),
-            Setting(memory_bytes=512 << 20),
-            Setting(prepare=("a",)),
-            Setting(beside=("a",)),
-            Setting(settle_ms=1),
+            MachineConfig(),
+            MachineConfig(memory_bytes=512 << 20),
+            MachineConfig(prepare=("a",)),
+            MachineConfig(beside=("a",)),
+            MachineConfig(settle_ms=1),
         ]
         assert len({target.name_of(asked, setting) for setting in settings}) == len(settings)
 
@@ -404,9 +409,9 @@ def test_an_answer_tells_its_run_s_name_whether_it_was_made_or_known(bench: Benc
     assert bench.runs == 1
     assert made.name == known.name == bench.name() and len(made.name) == 64
     options = bench.parts.machine.options
-    bench.parts = dataclasses.replace(bench.parts, machine=Machine(options=(*options, "a")))
+    bench.parts = dataclasses.replace(bench.parts, machine=EmulatedMachine(options=(*options, "a")))
     first = bench.run().name
-    bench.parts = dataclasses.replace(bench.parts, machine=Machine(options=(*options, "b")))
+    bench.parts = dataclasses.replace(bench.parts, machine=EmulatedMachine(options=(*options, "b")))
     assert len({made.name, first, bench.run().name}) == 3, "one byte of the kernel's command line is another run"
 
 
@@ -422,7 +427,7 @@ def test_a_plan_larger_than_its_window_starts_no_machine(bench: Bench) -> None:
         with pytest.raises(WireError, match="longer than 1 MiB together"):
             target.run(large)
         with pytest.raises(WireError, match="more than a virtual machine can be given"):
-            target.run(asked, Setting(prepare=("x" * (2 << 20),)))
+            target.run(asked, MachineConfig(prepare=("x" * (2 << 20),)))
         assert bench.runs == 0
         assert target.run(asked).how is Ended.EXITED, "and the target is as good as before"
 

@@ -102,7 +102,7 @@ def delay_ns(draw: int) -> int:
     return int.from_bytes(hashlib.sha256(f"draw {draw}".encode()).digest()[:8]) % _MAX_DELAY_NS
 
 
-class Surroundings(FrozenStruct, frozen=True, kw_only=True):
+class GuestCommands(FrozenStruct, frozen=True, kw_only=True):
     """What a guest does around its plan.
 
     Attributes:
@@ -116,10 +116,10 @@ class Surroundings(FrozenStruct, frozen=True, kw_only=True):
     settle_ms: int = 0
 
 
-ALONE = Surroundings()
+NO_COMMANDS = GuestCommands()
 
 
-def encode_order(plan: bytes, *, draw: int, limit_ms: int, around: Surroundings = ALONE) -> bytes:
+def encode_order(plan: bytes, *, draw: int, limit_ms: int, around: GuestCommands = NO_COMMANDS) -> bytes:
     """Return an order, padded to whole pages, so that reading it takes equally long.
 
     Args:

@@ -10,7 +10,7 @@ CHANNEL_START = 4096
 _CHANNEL_BYTES = 16 << 20  # native/port/machine.c
 
 
-class Family(FrozenStruct, frozen=True, kw_only=True):
+class MachineModel(FrozenStruct, frozen=True, kw_only=True):
     """What an emulated machine of one architecture is made of.
 
     Attributes:
@@ -34,8 +34,8 @@ class Family(FrozenStruct, frozen=True, kw_only=True):
     channel_bytes: int = 0
 
 
-FAMILIES: dict[str, Family] = {
-    "x86_64": Family(
+MACHINE_MODELS: dict[str, MachineModel] = {
+    "x86_64": MachineModel(
         program="qemu-system-x86_64",
         machine="pc,i8042=off",
         cpu="qemu64",
@@ -59,7 +59,7 @@ FAMILIES: dict[str, Family] = {
         ),
         ended_well=65,
     ),
-    "aarch64": Family(
+    "aarch64": MachineModel(
         program="qemu-system-aarch64",
         machine="virt",
         cpu="cortex-a72",
@@ -76,11 +76,11 @@ FAMILIES: dict[str, Family] = {
 """By what ``uname -m`` says."""
 
 
-class Machine(FrozenStruct, frozen=True, kw_only=True):
+class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
     """The machine that is emulated: one processor, and nothing that is not named here.
 
     Attributes:
-        architecture: one of `FAMILIES`.
+        architecture: one of `MACHINE_MODELS`.
         memory_bytes: whole MiB.
         options: what is added to the kernel's command line.
         wall: whether it runs by KVM, on the wall clock, and not on the virtual one.
@@ -92,12 +92,12 @@ class Machine(FrozenStruct, frozen=True, kw_only=True):
     wall: bool = False
 
     @property
-    def family(self) -> Family:
+    def family(self) -> MachineModel:
         """What it is made of.
 
         Raises:
             UserError: there is no such architecture.
         """
-        if self.architecture not in FAMILIES:
-            raise unknown("architecture", self.architecture, FAMILIES)
-        return FAMILIES[self.architecture]
+        if self.architecture not in MACHINE_MODELS:
+            raise unknown("architecture", self.architecture, MACHINE_MODELS)
+        return MACHINE_MODELS[self.architecture]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.share import share_dir
-from swapstone.targets.runs import mark_used
+from swapstone.targets.vm.run_cache import mark_used
 
 # No C library: the agent must contain none of the factors that it compares. The rest keeps a compiler from calling one.
 _FLAGS = (

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from swapstone.targets.qemu import Guest, GuestEnd, GuestRun, Limits, Setup, Stopped, boot
+from swapstone.targets.vm.qemu import Guest, GuestEnd, GuestRun, Limits, Setup, Stopped, boot
 
 _LOOK_S = 0.05
 _POLL_S = 0.002

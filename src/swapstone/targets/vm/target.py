@@ -19,13 +19,20 @@ from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import Certificate, UserError, WireError
 from swapstone.model.cpio import Entry, unpack
 from swapstone.model.share import cache_dir
-from swapstone.targets import guest, qemu, snapshot
-from swapstone.targets.agent import build_agent, build_init
-from swapstone.targets.base import AS_IT_IS, Setting, SettingError, Target, TargetDescription, TargetError
-from swapstone.targets.families import Machine
-from swapstone.targets.guest import Surroundings
-from swapstone.targets.qemu import Emulator, GuestEnd, GuestRun, Limits, Setup
-from swapstone.targets.runs import RunCache, digest_of, digest_of_file, mark_used, write_whole
+from swapstone.targets.agent_build import build_agent, build_init
+from swapstone.targets.base import (
+    DEFAULT_MACHINE,
+    MachineConfig,
+    MachineConfigError,
+    Target,
+    TargetDescription,
+    TargetError,
+)
+from swapstone.targets.vm import guest, qemu, snapshot
+from swapstone.targets.vm.guest import GuestCommands
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.qemu import Emulator, GuestEnd, GuestRun, Limits, Setup
+from swapstone.targets.vm.run_cache import RunCache, digest_of, digest_of_file, mark_used, write_whole
 from swapstone.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
 
 SLACK_MS = 60_000
@@ -39,7 +46,7 @@ COMPILERS = {"x86_64": "x86_64-linux-gnu-gcc", "aarch64": "aarch64-linux-gnu-gcc
 
 
 @dataclasses.dataclass(frozen=True)
-class Parts:
+class VmImage:
     """What a virtual machine is made of, besides programs.
 
     Attributes:
@@ -53,7 +60,7 @@ class Parts:
 
     kernel: Path
     initrd: Path
-    machine: Machine = dataclasses.field(default_factory=Machine)
+    machine: EmulatedMachine = dataclasses.field(default_factory=EmulatedMachine)
     modules: tuple[str, ...] = ()
     agent: Path | None = None
     init: Path | None = None
@@ -61,7 +68,7 @@ class Parts:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ways:
+class VmOptions:
     """How runs are made; none of it changes what comes of one, but `draw`.
 
     Attributes:
@@ -91,7 +98,7 @@ class _Kind:
         room: a folder for its image.
     """
 
-    def __init__(self, parts: Parts, room: Path) -> None:
+    def __init__(self, parts: VmImage, room: Path) -> None:
         self.parts = parts
         self.kernel_digest = digest_of_file(parts.kernel)
         try:
@@ -120,7 +127,7 @@ class _Asked:
     """A machine and its order."""
 
     kind: _Kind
-    machine: Machine
+    machine: EmulatedMachine
     order: bytes
 
 
@@ -144,9 +151,12 @@ class VmTarget(Target):
     boots = True
 
     def __init__(
-        self, parts: Parts | Mapping[str, Parts], ways: Ways = Ways(), certificates: tuple[Certificate, ...] = ()
+        self,
+        parts: VmImage | Mapping[str, VmImage],
+        ways: VmOptions = VmOptions(),
+        certificates: tuple[Certificate, ...] = (),
     ) -> None:
-        levels = {"": parts} if isinstance(parts, Parts) else dict(parts)
+        levels = {"": parts} if isinstance(parts, VmImage) else dict(parts)
         first = next(iter(levels.values()))
         self._ways = ways
         self._certificates = certificates
@@ -246,24 +256,24 @@ class VmTarget(Target):
         """Return the folder that is empty in every new machine."""
         return guest.SCRATCH
 
-    def run(self, request: TrialRequest, setting: Setting = AS_IT_IS) -> AgentAnswer:
+    def run(self, request: TrialRequest, setting: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         """Run one trial in a machine of its own, or take an equal one that was run before; see `Target.run`."""
         encode_request(request)  # what an agent would refuse, its name too, is refused here
         asked = self._asked(request, setting)
         name, run = self._made(asked)
         greeting, answers = understood(run)
         if failed := next((ended for ended in greeting.ended if ended.kind == "prepare"), None):
-            raise SettingError(
+            raise MachineConfigError(
                 f"The machine can't be prepared: {setting.prepare[failed.number]!r} {failed.in_words()}."
             )
         if early := next((ended for ended in greeting.ended if ended.kind == "beside"), None):
-            raise SettingError(f"The load ended too early: {setting.beside[early.number]!r} {early.in_words()}.")
+            raise MachineConfigError(f"The load ended too early: {setting.beside[early.number]!r} {early.in_words()}.")
         if len(answers) != 1 or answers[0].id != _TRIAL:
             raise TargetError(f"The guest gave {len(answers)} answers to one question.", run.console)
         booted = (("booted", setting.kernel),) if _is_kernel(greeting, asked.kind.parts.banner) else ()
         return msgspec.structs.replace(answers[0], id=request.id, machine=(*booted, *greeting.pairs()), name=name)
 
-    def make(self, plan: bytes, *, limit_ms: int, draw: int, setting: Setting = AS_IT_IS) -> GuestRun:
+    def make(self, plan: bytes, *, limit_ms: int, draw: int, setting: MachineConfig = DEFAULT_MACHINE) -> GuestRun:
         """Make a run of a whole plan, or take it from an earlier time.
 
         Args:
@@ -281,7 +291,7 @@ class VmTarget(Target):
         """
         return self._made(self._order(plan, limit_ms=limit_ms, draw=draw, setting=setting))[1]
 
-    def name_of(self, request: TrialRequest, setting: Setting = AS_IT_IS) -> str:
+    def name_of(self, request: TrialRequest, setting: MachineConfig = DEFAULT_MACHINE) -> str:
         """Return a trial's digest: of all that it is a function of, 64 hexadecimal digits."""
         return digest_of(self._setup(self._asked(request, setting))[1])
 
@@ -293,18 +303,18 @@ class VmTarget(Target):
         """Remove what it wrote, but for its cache. No machine runs between trials."""
         self._room.cleanup()
 
-    def _asked(self, request: TrialRequest, setting: Setting) -> _Asked:
+    def _asked(self, request: TrialRequest, setting: MachineConfig) -> _Asked:
         plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=_TRIAL)) + _QUIT
         draw = _block(request.id) if self._ways.draw is None else self._ways.draw
         return self._order(plan, limit_ms=request.timeout_ms + SLACK_MS, draw=draw, setting=setting)
 
-    def _order(self, plan: bytes, *, limit_ms: int, draw: int, setting: Setting) -> _Asked:
+    def _order(self, plan: bytes, *, limit_ms: int, draw: int, setting: MachineConfig) -> _Asked:
         kind = self._kinds.get(setting.kernel) if setting.kernel else self._own
         if kind is None:
             raise UserError(
                 f"This target has no kernel {setting.kernel}.", f"It has {', '.join(filter(None, self._kinds))}."
             )
-        around = Surroundings(prepare=setting.prepare, beside=setting.beside, settle_ms=setting.settle_ms)
+        around = GuestCommands(prepare=setting.prepare, beside=setting.beside, settle_ms=setting.settle_ms)
         machine = kind.parts.machine
         if setting.memory_bytes:
             machine = msgspec.structs.replace(machine, memory_bytes=setting.memory_bytes)

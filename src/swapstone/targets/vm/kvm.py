@@ -11,9 +11,9 @@ import msgspec
 
 from swapstone.model import UserError
 from swapstone.model.share import cache_dir
-from swapstone.targets.qemu import GuestEnd, Limits
-from swapstone.targets.runs import digest_of, digest_of_file, write_whole
-from swapstone.targets.vm import Parts, VmTarget, Ways, understood
+from swapstone.targets.vm.qemu import GuestEnd, Limits
+from swapstone.targets.vm.run_cache import digest_of, digest_of_file, write_whole
+from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget, understood
 from swapstone.wire import encode_plan_header
 
 PROBE_S = 15.0
@@ -22,10 +22,10 @@ PROBE_S = 15.0
 KVM_DEVICE = Path("/dev/kvm")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _LIMIT_MS = 5_000
-_USUAL = Ways()
+_USUAL = VmOptions()
 
 
-def by_kvm(parts: Parts) -> Parts:
+def by_kvm(parts: VmImage) -> VmImage:
     """Return the same machine on the wall clock."""
     return dataclasses.replace(parts, machine=msgspec.structs.replace(parts.machine, wall=True))
 
@@ -47,7 +47,9 @@ def kvm_device_trouble(architecture: str, device: Path = KVM_DEVICE) -> str:
         return f"{device} can't be opened: {error.strerror}"
 
 
-def kvm_trouble(parts: Parts, ways: Ways = _USUAL, *, limit_s: float = PROBE_S, device: Path = KVM_DEVICE) -> str:
+def kvm_trouble(
+    parts: VmImage, ways: VmOptions = _USUAL, *, limit_s: float = PROBE_S, device: Path = KVM_DEVICE
+) -> str:
     """Start a machine under KVM, unless that was tried before since this host was started, and say what is wrong with it.
 
     That the device is there says little: it may be a virtual machine's own, under which ordinary kernels don't start.
@@ -76,7 +78,7 @@ def kvm_trouble(parts: Parts, ways: Ways = _USUAL, *, limit_s: float = PROBE_S, 
     return trouble
 
 
-def _key(parts: Parts, emulator: str) -> str:
+def _key(parts: VmImage, emulator: str) -> str:
     """Name an answer: it holds for a kernel and an emulator, as long as this host is not started again."""
     started = _BOOT.read_bytes() if _BOOT.exists() else b""
     return digest_of({"host": started, "emulator": emulator.encode(), "kernel": digest_of_file(parts.kernel)})
@@ -89,7 +91,7 @@ def _known(kept: Path) -> str | None:
         return None
 
 
-def _tried(target: VmTarget, parts: Parts, limit_s: float, device: Path) -> str:
+def _tried(target: VmTarget, parts: VmImage, limit_s: float, device: Path) -> str:
     run = target.make(encode_plan_header() + b"quit\n", limit_ms=_LIMIT_MS, draw=0)
     name = parts.banner.removeprefix("Linux version ").partition(" (")[0] or str(parts.kernel)
     if run.how is GuestEnd.HOST_TIME:

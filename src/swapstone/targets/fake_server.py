@@ -7,7 +7,7 @@ import itertools
 import msgspec
 
 from swapstone.model import UserError
-from swapstone.targets.fakespec import Manner
+from swapstone.targets.fake_spec import Manner
 from swapstone.wire import AgentAnswer, Ended, TrialRequest
 
 _WINDOW_NS = 1_000_000_000

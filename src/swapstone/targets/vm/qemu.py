@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Self
 
 from swapstone.model import FrozenStruct, UnavailableError
-from swapstone.targets.families import CHANNEL_START, Family, Machine
+from swapstone.targets.vm.machine_models import CHANNEL_START, EmulatedMachine, MachineModel
 
 OLDEST = (7, 0)
 """The oldest QEMU whose instruction clock was seen to repeat itself to the byte."""
@@ -78,7 +78,7 @@ class Setup:
     """All that a run is a function of, but for the snapshot that it may start from: that changes nothing."""
 
     emulator: Emulator
-    machine: Machine
+    machine: EmulatedMachine
     kernel: Path
     initrd: Path
     order: bytes
@@ -123,7 +123,7 @@ class GuestRun(FrozenStruct, frozen=True, kw_only=True):
     console: str = ""
 
 
-def arguments(machine: Machine, files: Files, *, saving: bool = False) -> tuple[str, ...]:
+def arguments(machine: EmulatedMachine, files: Files, *, saving: bool = False) -> tuple[str, ...]:
     """Return QEMU's arguments, without those that only say how it is watched.
 
     QEMU moves the clock of an idle machine on from another thread than the one that carries out its instructions, and may do so between
@@ -160,7 +160,7 @@ def arguments(machine: Machine, files: Files, *, saving: bool = False) -> tuple[
     )
 
 
-def find_emulator(machine: Machine, program: str = "") -> Emulator:
+def find_emulator(machine: EmulatedMachine, program: str = "") -> Emulator:
     """Find out whether there is a QEMU that can emulate a machine on the virtual clock.
 
     Args:
@@ -185,7 +185,7 @@ def find_emulator(machine: Machine, program: str = "") -> Emulator:
 
 
 @functools.cache
-def _examine(path: str, family: Family, _stamp: tuple[int, int]) -> Emulator:
+def _examine(path: str, family: MachineModel, _stamp: tuple[int, int]) -> Emulator:
     """Ask an emulator for its version, and let it start an empty machine with all that a run needs."""
     version = (_ask([path, "--version"]).stdout.splitlines() or [""])[0]
     found = re.search(r"version (\d+)\.(\d+)", version)
@@ -382,7 +382,7 @@ def last_lines(text: str) -> str:
     return "\n".join([line.rstrip() for line in text.splitlines() if line.strip()][-_LINES:])
 
 
-def judge_end(status: int, console: str, complaints: str, family: Family) -> tuple[GuestEnd, str]:
+def judge_end(status: int, console: str, complaints: str, family: MachineModel) -> tuple[GuestEnd, str]:
     """Say how a machine ended.
 
     Args:

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.model import UserError
-from swapstone.targets.qemu import GuestRun
+from swapstone.targets.vm.qemu import GuestRun
 
 _SCHEME = b"swapstone-run 1"
 

@@ -1,0 +1,1 @@
+"""Virtual machines that QEMU runs, as a target: docs/virtual-machines.md."""
