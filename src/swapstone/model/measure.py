@@ -95,6 +95,7 @@ class Workload(FrozenStruct, frozen=True, kw_only=True):
         source: file under ``native/workloads/`` that holds it, e.g. ``b_string_strstr.c``.
         arguments: parameters passed to the program after the number of passes.
         description: one line: what one pass does.
+        parameters: pairs (parameter, value) by which it differs from its siblings, e.g. ``("block_bytes", "1024")``: reports group by them.
         metrics: what each run of it gives.
         cpus: whether it is pinned to one processor.
         waits: true where the work sleeps, blocks or crosses processes, so that wall time is the verdict and CPU time isn't.
@@ -120,6 +121,7 @@ class Workload(FrozenStruct, frozen=True, kw_only=True):
     source: str = ""
     arguments: tuple[str, ...] = ()
     description: str
+    parameters: tuple[tuple[str, str], ...] = ()
     metrics: tuple[Metric, ...]
     cpus: Cpus = Cpus.ONE
     waits: bool = False
@@ -135,6 +137,10 @@ class Workload(FrozenStruct, frozen=True, kw_only=True):
     drive: Drive | None = None
     crate: str = ""
     commands: tuple[tuple[str, str], ...] = ()
+
+    def parameter(self, name: str) -> str | None:
+        """Return the value of a parameter, or None if the workload does not have it."""
+        return dict(self.parameters).get(name)
 
 
 class Suite(FrozenStruct, frozen=True, kw_only=True):

@@ -13,11 +13,12 @@ MOST_PASSES = 1000
 """Keeps a report well below the output that the agent keeps of a trial: a pass is one line of at most some 60 bytes."""
 
 
-def _work(name: str, description: str, *, source: str = "", argument: str = "") -> Workload:
+def _work(name: str, description: str, *, source: str = "", argument: str = "", parameter: str = "") -> Workload:
     return Workload(
         name=name,
         source=source or f"{name}.c",
         arguments=(argument,) if argument else (),
+        parameters=((parameter, argument),) if parameter else (),
         description=description,
         metrics=COMPUTING,
         max_passes=MOST_PASSES,
@@ -39,12 +40,14 @@ def _threads(name: str, description: str, *, waits: bool = True) -> Workload:
 
 def _strstr(label: str) -> Workload:
     description = f"find a needle of pattern {label} 50 times in 10000 copies of it of which only the last is whole"
-    return _work(f"b_string_strstr({label})", description, source="b_string_strstr.c", argument=label)
+    return _work(
+        f"b_string_strstr({label})", description, source="b_string_strstr.c", argument=label, parameter="pattern"
+    )
 
 
 def _regex_search(name: str, argument: str, expression: str) -> Workload:
     description = f"search 260000 bytes for the expression {expression}"
-    return _work(name, description, source="b_regex_search.c", argument=argument)
+    return _work(name, description, source="b_regex_search.c", argument=argument, parameter="expression")
 
 
 SUITE = Suite(

@@ -131,6 +131,7 @@ def _server(own: OwnProgram, name: str) -> Workload:
         name=name or own.name,
         arguments=own.arguments,
         description=f"the user's own server: {shlex.join(own.command)}, driven by {shlex.join(drive.command)}",
+        parameters=(("connections", str(drive.connections)),),
         metrics=(*server_metrics(drive), *(number.metric for number in own.numbers)),
         cpus=own.cpus,
         waits=True,

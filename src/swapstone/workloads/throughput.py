@@ -20,19 +20,24 @@ def _both(
     name: str,
     description: str,
     *,
-    argument: str = "",
+    parameter: tuple[str, str] | None = None,
     waits: bool = False,
     libraries: tuple[str, ...] = (),
     parts: tuple[str, ...] = (),
 ) -> tuple[Workload, ...]:
-    """Return a work as a single task, and as several at once, which wait for each other's processors."""
+    """Return a workload as one task, and as `TASKS` tasks at once, which compete for the processors.
+
+    `parameter` is a pair (parameter, value); its value is passed to the program before the number of tasks.
+    """
     source = f"{name.partition('(')[0]}.c"
-    prefix = f"{argument}:" if argument else ""
+    more = (parameter,) if parameter else ()
+    prefix = f"{parameter[1]}:" if parameter else ""
     return (
         Workload(
             name=name,
             source=source,
             arguments=(f"{prefix}1",),
+            parameters=(*more, ("tasks", "1")),
             description=description,
             metrics=WAITING if waits else COMPUTING,
             waits=waits,
@@ -44,6 +49,7 @@ def _both(
             name=f"{name}{SEVERAL}",
             source=source,
             arguments=(f"{prefix}{TASKS}",),
+            parameters=(*more, ("tasks", str(TASKS))),
             description=f"{description}: {TASKS} processes, each of which does that",
             metrics=WAITING,
             cpus=Cpus.ALL,
@@ -56,13 +62,14 @@ def _both(
 
 
 def _copy(size: int, blocks: str) -> tuple[Workload, ...]:
-    return _both(f"file_copy({size})", f"copy a file with blocks of {size} bytes, {blocks}", argument=str(size))
+    description = f"copy a file with blocks of {size} bytes, {blocks}"
+    return _both(f"file_copy({size})", description, parameter=("block_bytes", str(size)))
 
 
 def _scripts(count: int, what: str) -> tuple[Workload, ...]:
     # The shell and its tools come with the machine: a host has them, a virtual machine's image must be given them. The work
     # needs no machine of its own, so `machine` stays empty.
-    return _both(f"shell_scripts({count})", what, argument=str(count), waits=True, parts=("busybox",))
+    return _both(f"shell_scripts({count})", what, parameter=("scripts", str(count)), waits=True, parts=("busybox",))
 
 
 SUITE = Suite(

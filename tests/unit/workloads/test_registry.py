@@ -197,3 +197,42 @@ def test_the_documentation_says_what_it_does_and_what_judges_it(workload: Worklo
     cells = [cell.strip() for cell in rows[0].strip("|").split(" | ")]
     (leading,) = (metric.name for metric in workload.metrics if metric.leads)
     assert cells[-2:] == ["all" if workload.cpus is Cpus.ALL else "1", leading]
+
+
+def test_a_display_name_holds_no_value_that_is_not_a_parameter() -> None:
+    for workload in (*EVERY, *CRATES, *TOOLS):
+        stem, _, bracketed = workload.name.partition("(")
+        if bracketed:
+            assert workload.parameters, workload.name
+        assert len(dict(workload.parameters)) == len(workload.parameters)
+        assert all(name.isidentifier() and value for name, value in workload.parameters), stem
+
+
+@pytest.mark.parametrize(
+    ("suite", "name", "parameters"),
+    [
+        ("libc", "b_string_strstr(abcd)", {"pattern": "abcd"}),
+        ("libc-extra", "memcpy(4096)", {"block_bytes": "4096"}),
+        ("throughput", "file_copy(256)", {"block_bytes": "256", "tasks": "1"}),
+        ("throughput", "file_copy(256) (8 tasks)", {"block_bytes": "256", "tasks": "8"}),
+        ("throughput", "shell_scripts(8)", {"scripts": "8", "tasks": "1"}),
+        ("swap", "fill (50 % random)", {"random_percent": "50"}),
+        ("swap", "touch (sequential, 1.25)", {"order": "sequential", "memory_ratio": "1.25"}),
+        ("server", "http(c=100,t=cores)", {"connections": "100", "threads": "cores"}),
+        ("server", "http(paced)", {"connections": "32", "threads": "1", "requests_per_s": "1000"}),
+        ("server", "redis_set(200kB)", {"connections": "10", "value_bytes": "200000"}),
+    ],
+)
+def test_parameters_are_typed(suite: str, name: str, parameters: dict[str, str]) -> None:
+    workload = find_workload(suite, name)
+    assert dict(workload.parameters) == parameters
+    assert workload.parameter("no_such_parameter") is None
+    assert all(workload.parameter(key) == value for key, value in parameters.items())
+
+
+def test_several_tasks_share_the_other_parameters_with_one_task() -> None:
+    several = [workload for workload in find_suite("throughput").workloads if workload.parameter("tasks") == "8"]
+    assert len(several) * 2 == len(find_suite("throughput").workloads)
+    for workload in several:
+        single = find_workload("throughput", workload.name.removesuffix(throughput.SEVERAL))
+        assert dict(single.parameters) == {**dict(workload.parameters), "tasks": "1"}
