@@ -30,12 +30,12 @@ from benchmarks.false_alarms import DIFFERENT, Tally
 from benchmarks.rules import ALPHA
 
 from swapstone import factors, plan
-from swapstone.cli.analysing import workloads_of
 from swapstone.cli.main import cli
 from swapstone.compare import analyse
 from swapstone.factors import Evidence, Level, Recipe, Stage
 from swapstone.model import Analysis, FactorEffect, Interaction, Presence, Quantity, Run, Scale, Status, UserError
 from swapstone.record import RecordView, load
+from swapstone.session.analysis import workloads_of
 
 WORKLOADS = ("b_malloc_tiny1", "b_string_strlen")
 PLANTED = (0.02, 0.05, 0.10)

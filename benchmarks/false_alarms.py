@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 from benchmarks.rules import ALPHA, OTHERS, OURS, Answer, Floats, Rule, Window
 
-from swapstone.cli.analysing import analyse_record
 from swapstone.model import Analysis, Comparison, Copy, NullResult, Quantity, Scale, Status, UserError, Verdict
 from swapstone.record import load
+from swapstone.session.analysis import analyse_record
 from swapstone.stats import common_level, log_ratios, run_value, wilson
 
 INJECTED = (0.0, 0.01, 0.02, 0.05)

@@ -22,11 +22,11 @@ from pathlib import Path
 from benchmarks.poking import poked
 
 from swapstone.cli.flow import Wish, parse_factors, resolve
-from swapstone.cli.machines import open_machine
 from swapstone.model import Experiment
 from swapstone.run.prepare import prepare
 from swapstone.run.setting import setting_for
 from swapstone.run.trial import raw_output, request_for
+from swapstone.session.machines import open_machine
 from swapstone.targets import Target
 from swapstone.workloads import find_load, workloads_of
 

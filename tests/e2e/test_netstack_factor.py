@@ -11,8 +11,8 @@ import pytest
 
 from swapstone.artifacts import build_crate, crate_trouble
 from swapstone.cli.compare import _usual_suites
-from swapstone.cli.studies import load_study
 from swapstone.factors import parse_choice
+from swapstone.session.study_file import load_study
 from swapstone.workloads import find_workload
 from tests.e2e.cli import runs_of, swapstone
 

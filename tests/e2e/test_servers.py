@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.cli.studies import load_study
+from swapstone.session.study_file import load_study
 from swapstone.workloads import find_workloads
 from tests.e2e.cli import runs_of, swapstone
 

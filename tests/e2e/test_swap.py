@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from swapstone.cli.compare import _usual_suites
-from swapstone.cli.studies import load_study
 from swapstone.factors import parse_choice
+from swapstone.session.study_file import load_study
 from swapstone.workloads import SUITES
 from tests.e2e.cli import runs_of, swapstone
 

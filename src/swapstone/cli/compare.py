@@ -19,7 +19,7 @@ from swapstone.cli.own import (
     running_options,
     tell_of_huge_sources,
 )
-from swapstone.cli.programcommand import ProgramCommand, program_of
+from swapstone.cli.program_command import ProgramCommand, program_of
 from swapstone.cli.serving import serving_options
 from swapstone.model import FactorLevels, UserError
 from swapstone.record import find_record

@@ -8,10 +8,10 @@ import shutil
 import click
 
 from swapstone.artifacts import built_for, compiler_version, crate_trouble
-from swapstone.cli.emulators import emulator_findings, kvm_finding
-from swapstone.cli.tracers import driver_findings, instrument_findings
 from swapstone.factors import FACTORS, Level
 from swapstone.model import UserError
+from swapstone.session.emulator_findings import emulator_findings, kvm_finding
+from swapstone.session.tool_findings import driver_findings, instrument_findings
 from swapstone.targets import open_target
 from swapstone.targets.health import Finding, State, examine
 from swapstone.wire import Ended, TrialRequest

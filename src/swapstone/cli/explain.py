@@ -11,8 +11,6 @@ from pathlib import Path
 import click
 import msgspec
 
-from swapstone.cli import explainkept
-from swapstone.cli.analysing import analyse_record
 from swapstone.cli.tables import plain
 from swapstone.explain import explain as explain_seen
 from swapstone.explain import load_classes
@@ -22,6 +20,8 @@ from swapstone.model import Analysis, Comparison, Missing, Place, Seen, UserErro
 from swapstone.record import RecordView, find_record, load
 from swapstone.report import explained
 from swapstone.run import prepare
+from swapstone.session import explanation_files
+from swapstone.session.analysis import analyse_record
 from swapstone.targets import open_target
 
 LEFT_OUT = "it was left out by --without"
@@ -76,7 +76,7 @@ def explain_command(
     table = load_classes(Path(classes) if classes else None)
     folder, seen = _seen(view, chosen, again=again, without=without)
     explanation = explain_seen(seen, table)
-    written = explainkept.write(folder, seen, explanation, table)
+    written = explanation_files.write(folder, seen, explanation, table)
     if kind == "json":
         click.echo(explained.to_json(seen, explanation), nl=False)
     elif kind == "markdown":
@@ -123,7 +123,7 @@ def profile_command(
     chosen = choose(analyse_record(view), metric, only, versus)
     table = load_classes(Path(classes) if classes else None)
     folder, seen = _seen(view, chosen, again=again, without=())
-    explainkept.write(folder, seen, explain_seen(seen, table), table)
+    explanation_files.write(folder, seen, explain_seen(seen, table), table)
     written = sorted(path for path in folder.iterdir() if path.name.startswith(f"{kind}-"))
     if not written:
         reason = next((each.reason for each in seen.missing if each.instrument == kind), "neither side has any stack")
@@ -190,8 +190,8 @@ def _seen(view: RecordView, row: Comparison, *, again: bool, without: tuple[str,
         baseline=row.baseline,
         candidate=row.candidate,
     )
-    folder = explainkept.folder_of(view, place)
-    kept = None if again or without else explainkept.read(folder, view)
+    folder = explanation_files.folder_of(view, place)
+    kept = None if again or without else explanation_files.read(folder, view)
     if kept is not None and not any(each.reason == LEFT_OUT for each in kept.missing):
         return folder, kept
     check_host(view.experiment, row.load)
@@ -207,7 +207,7 @@ def _seen(view: RecordView, row: Comparison, *, again: bool, without: tuple[str,
         seen = acquire(place, row.metric.unit, ledger_metric(row), pair, _tell, only=only)
     left_out = tuple(Missing(instrument=name, reason=LEFT_OUT) for name in without)
     seen = msgspec.structs.replace(seen, differs=row.verdict in _SAID, missing=(*seen.missing, *left_out))
-    explainkept.keep(folder, view, seen)
+    explanation_files.keep(folder, view, seen)
     return folder, seen
 
 

@@ -13,18 +13,18 @@ import click
 import msgspec
 
 from swapstone.artifacts.parts import architecture_of
-from swapstone.cli.analysing import analyse_record, verdicts_digest
-from swapstone.cli.budget import check_budget
-from swapstone.cli.live import display
-from swapstone.cli.machines import VIRTUAL, VM, clock_of, default_target, open_machine, parse_modules
-from swapstone.cli.options import parse_confidence, parse_duration_ns, parse_ratio
+from swapstone.cli.display import display
 from swapstone.cli.printing import print_table
-from swapstone.cli.referee import PrecisionReferee
 from swapstone.cli.tables import plain
 from swapstone.factors import parse_choice
 from swapstone.model import IDLE, OWN_SUITE, Experiment, FactorLevels, OwnProgram, UserError, Workload
 from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_differences, new_record_path
 from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
+from swapstone.session.analysis import analyse_record, verdicts_digest
+from swapstone.session.budget import check_budget
+from swapstone.session.machines import VIRTUAL, VM, clock_of, default_target, open_machine, parse_modules
+from swapstone.session.precision_stop import PrecisionStop
+from swapstone.session.values import parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.workloads import find_load, find_workloads, own_names
 
 BUDGET_PER_VARIANT_NS = 60_000_000_000
@@ -204,7 +204,7 @@ def start(
                 prepared = prepare(
                     experiment, target, shown.building, shown.note, keep_log=writer.keep_log, rebuild=session.rebuild
                 )
-                referee = PrecisionReferee(experiment, shown.note)
+                referee = PrecisionStop(experiment, shown.note)
                 engine = Engine(experiment, prepared, target, writer, referee=referee, progress=shown, passes=passes)
                 ending = engine.run()
             return _finish(writer, ending, session)
@@ -237,7 +237,7 @@ def go_on(path: Path, budget: str | None, session: Session = Session()) -> int:
                 _same_as_before(view.manifest, manifest_of(prepared, target, passes), path)
             writer.write_experiment(experiment)
             with _sealed_when_it_breaks(writer):
-                referee = PrecisionReferee(experiment, shown.note)
+                referee = PrecisionStop(experiment, shown.note)
                 engine = Engine(
                     experiment,
                     prepared,

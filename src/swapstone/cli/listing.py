@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import click
 
-from swapstone.cli.live import duration
 from swapstone.cli.own import command_line
-from swapstone.cli.studies import load_study, study_names
 from swapstone.cli.tables import table
 from swapstone.factors import FACTORS
 from swapstone.model import RecordError
 from swapstone.record import default_root, list_records, load, record_name
+from swapstone.session.study_file import load_study, study_names
+from swapstone.session.values import format_duration
 from swapstone.workloads import LOADS, SUITES
 
 Rows = tuple[list[str], list[list[object]]]
@@ -57,7 +57,7 @@ def _suites() -> Rows:
 def _studies() -> Rows:
     studies = [(name, load_study(name)) for name in study_names()]
     return ["study", "parts", "budget", "question"], [
-        [name, len(study.part) or 1, duration(study.budget_ns), study.question] for name, study in studies
+        [name, len(study.part) or 1, format_duration(study.budget_ns), study.question] for name, study in studies
     ]
 
 

@@ -2,67 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
 
-from swapstone.model import UserError
-
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
-_UNITS_NS = {"ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000, "": 1_000_000_000}
-
-
-def parse_duration_ns(text: str) -> int:
-    """Read a duration such as ``90s``, ``2m`` or ``1.5h``; a bare number is in seconds.
-
-    Returns:
-        Nanoseconds.
-
-    Raises:
-        UserError: it has another form, or isn't above zero.
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|)\s*", text, re.ASCII)
-    nanoseconds = round(float(match[1]) * _UNITS_NS[match[2]]) if match else 0
-    if nanoseconds <= 0 or nanoseconds > 366 * 24 * _UNITS_NS["h"]:
-        raise UserError(f"{text!r} is not a duration.", "For example: 90s, 2m, 1.5h")
-    return nanoseconds
-
-
-def parse_ratio(text: str, what: str, low: float, high: float) -> float:
-    """Read a share such as ``2%`` or ``0.02``.
-
-    Args:
-        text: what the user typed.
-        what: the option's name, for the error.
-        low: the value must be above this.
-        high: the value must be below this.
-
-    Returns:
-        The share, 1.0 for a hundred per cent.
-
-    Raises:
-        UserError: it is not a number, or outside the limits.
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text, re.ASCII)
-    value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
-    if not low < value < high:
-        raise UserError(
-            f"{text!r} is no value for {what}.", f"It is a share between {low:g} and {high:g}, e.g. 2% or 0.02."
-        )
-    return value
-
-
-def parse_confidence(text: str) -> float:
-    """Read a confidence such as ``95``, ``95%`` or ``0.95``.
-
-    Raises:
-        UserError: it isn't between 50 and 99.99 %.
-    """
-    bare = re.fullmatch(r"\s*\d{2}(\.\d+)?\s*", text, re.ASCII)
-    return parse_ratio(f"{text}%" if bare else text, "--confidence", 0.5, 0.9999)
 
 
 class Chain:

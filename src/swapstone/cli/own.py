@@ -13,10 +13,11 @@ import click
 import msgspec
 
 from swapstone.artifacts import Amount, count_sources
-from swapstone.cli.options import Chain, parse_duration_ns
+from swapstone.cli.options import Chain
 from swapstone.cli.serving import SERVER_EXAMPLE, drives, server_words
 from swapstone.cli.tables import plain
 from swapstone.model import Cpus, Drive, Experiment, FactorLevels, FrozenStruct, OwnProgram, PrintedNumber, UserError
+from swapstone.session.values import parse_duration_ns
 from swapstone.workloads import METRIC_EXAMPLE, parse_metric, undirected
 
 HUGE_BYTES = 1 << 30

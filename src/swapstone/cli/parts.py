@@ -19,17 +19,17 @@ import click
 import msgspec
 
 from swapstone import __version__
-from swapstone.cli.analysing import analyse_record
-from swapstone.cli.budget import check_budget
 from swapstone.cli.flow import EXIT_INTERRUPT, Session, Wish, go_on, parse_factors, resolve, start
-from swapstone.cli.options import parse_duration_ns
 from swapstone.cli.printing import PIPED_WIDTH, context_of
-from swapstone.cli.studies import Study, StudyPart
 from swapstone.cli.tables import plain
 from swapstone.model import Experiment, FrozenStruct, RecordError, UserError, unknown
 from swapstone.record import load
 from swapstone.report import html
 from swapstone.report.study import PartSummary, StudyIndex, summary, to_html, to_json, to_markdown, to_text
+from swapstone.session.analysis import analyse_record
+from swapstone.session.budget import check_budget
+from swapstone.session.study_file import Study, StudyPart
+from swapstone.session.values import parse_duration_ns
 from swapstone.workloads import find_workloads
 
 STUDY = "study.json"

@@ -10,8 +10,6 @@ from pathlib import Path
 import click
 
 from swapstone import __version__
-from swapstone.cli import explainkept
-from swapstone.cli.machines import CLOCK_NOTE, VIRTUAL
 from swapstone.cli.own import command_line, notes_of
 from swapstone.cli.serving import server_notes
 from swapstone.cli.tables import plain
@@ -19,6 +17,8 @@ from swapstone.model import Analysis, Experiment
 from swapstone.record import RecordView
 from swapstone.report import text
 from swapstone.report.context import ReportContext
+from swapstone.session import explanation_files
+from swapstone.session.machines import CLOCK_NOTE, VIRTUAL
 
 PIPED_WIDTH = 120
 
@@ -49,7 +49,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
             *((CLOCK_NOTE,) if view.experiment.clock == VIRTUAL else ()),
         ),
         version=__version__,
-        reasons=explainkept.reasons_of(view, beside),
+        reasons=explanation_files.reasons_of(view, beside),
         explain=f"swapstone explain {shlex.quote(str(view.path))}" if view.experiment.target == "host" else "",
     )
 

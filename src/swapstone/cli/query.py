@@ -187,7 +187,7 @@ def _record_rows() -> list[dict[str, object]]:
 
 
 def _analyses() -> list[tuple[str, Analysis]]:
-    from swapstone.cli.analysing import analyse_record  # noqa: PLC0415 - brings numpy, and only needed here
+    from swapstone.session.analysis import analyse_record  # noqa: PLC0415 - brings numpy, and only needed here
 
     found = []
     for path in list_records():

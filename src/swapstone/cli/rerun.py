@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from swapstone.cli.analysing import analyse_record
 from swapstone.cli.flow import start
 from swapstone.cli.tables import plain, table
 from swapstone.model import Analysis, Comparison, Experiment, Scale, UserError, Verdict
 from swapstone.record import RecordView, find_record, load, manifest_differences, new_record_path
+from swapstone.session.analysis import analyse_record
 
 
 @click.command()

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import click
 
-from swapstone.cli.options import Chain, parse_duration_ns
+from swapstone.cli.options import Chain
 from swapstone.model import Drive, Experiment, UserError
 from swapstone.model.serving import CONNECTIONS, PORT
+from swapstone.session.values import parse_duration_ns
 from swapstone.workloads import workloads_of
 from swapstone.workloads.drivers import DRIVERS, PACE, PATTERN_EXAMPLE, check_reader, is_closed
 from swapstone.workloads.serving import closed_loop_note

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from swapstone.cli.analysing import analyse_record
 from swapstone.cli.printing import context_of, print_table
 from swapstone.model import UserError
 from swapstone.record import find_record, load
 from swapstone.report import export, html, markdown, text
+from swapstone.session.analysis import analyse_record
 
 
 @click.command()

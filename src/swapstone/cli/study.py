@@ -9,9 +9,9 @@ import click
 from swapstone.cli import parts
 from swapstone.cli.flow import Session, Wish, go_on, parse_factors, resolve, start
 from swapstone.cli.options import NO_CACHE
-from swapstone.cli.studies import Study, load_study
 from swapstone.model import UserError
 from swapstone.record import default_root, find_record, new_record_path
+from swapstone.session.study_file import Study, load_study
 
 
 @click.command()

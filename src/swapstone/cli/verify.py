@@ -6,15 +6,15 @@ import secrets
 
 import click
 
-from swapstone.cli.analysing import analyse_record, verdicts_digest
-from swapstone.cli.live import display
-from swapstone.cli.machines import VIRTUAL, open_machine
+from swapstone.cli.display import display
 from swapstone.cli.printing import describe
 from swapstone.cli.tables import plain
 from swapstone.model import UserError
 from swapstone.record import RecordView, check_raw, find_record, load, manifest_differences
 from swapstone.run import manifest_of, prepare
 from swapstone.run.recompute import choose, recompute
+from swapstone.session.analysis import analyse_record, verdicts_digest
+from swapstone.session.machines import VIRTUAL, open_machine
 
 
 @click.command()

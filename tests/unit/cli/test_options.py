@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.cli.live import duration
-from swapstone.cli.options import parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.model import UserError
+from swapstone.session.values import format_duration, parse_confidence, parse_duration_ns, parse_ratio
 
 
 @pytest.mark.parametrize(
@@ -62,4 +61,4 @@ def test_what_is_no_confidence(text: str) -> None:
     [(0, "0 s"), (42, "42 s"), (99.4, "99 s"), (125, "2 min 05 s"), (3599, "59 min 59 s"), (4200, "1 h 10 min")],
 )
 def test_durations_are_said_as_people_say_them(seconds: float, text: str) -> None:
-    assert duration(round(seconds * 1e9)) == text
+    assert format_duration(round(seconds * 1e9)) == text

@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 from swapstone.cli import flow, parts
-from swapstone.cli.studies import Study, decode_study
 from swapstone.model import RecordError, UserError
 from swapstone.record import find_record, list_records, load, record_name
+from swapstone.session.study_file import Study, decode_study
 
 STUDY = b"""
 title = "musl <b>against</b> glibc"

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.cli.live import PlainDisplay
+from swapstone.cli.display import PlainDisplay
 from swapstone.model import Experiment, Run
 from swapstone.plan import Group
 from swapstone.record import RecordWriter, load

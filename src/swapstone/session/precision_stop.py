@@ -1,32 +1,32 @@
-"""Joins precision and stopping into what the engine asks after each block."""
+"""Decides after each block whether an experiment is precise enough to stop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
 from swapstone import plan
-from swapstone.cli.analysing import workloads_of
-from swapstone.cli.budget import block_note
 from swapstone.compare import precision
 from swapstone.model import Experiment, Run, WorkloadPrecision
 from swapstone.plan import Group
 from swapstone.plan.stopping import decide, due, first_block, looks
 from swapstone.run import Look
+from swapstone.session.analysis import workloads_of
+from swapstone.session.budget import block_note
 
 
-class PrecisionReferee:
-    """Stops on precision, on the number of blocks that was asked for, or on the budget; never on significance.
+class PrecisionStop:
+    """Stops on precision, on the requested number of blocks, or on the budget; never on significance.
 
-    It looks with the code that will judge the runs in the end, at the level that their intervals would have now.
+    It computes intervals with the code of the final analysis, at the level that they would have if the experiment ended now.
 
     Args:
-        experiment: what was asked.
-        tell: called with what the user should know once the first block has shown what a block takes.
+        experiment: what is measured.
+        notify: receives a note if the first block shows that the budget is too small.
     """
 
-    def __init__(self, experiment: Experiment, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, experiment: Experiment, notify: Callable[[str], None] = lambda _: None) -> None:
         self._experiment = experiment
-        self._tell = tell
+        self._notify = notify
         self._variants = plan.variants(experiment)
         self._workloads = workloads_of(experiment)
         self._last: Mapping[Group, WorkloadPrecision] = {}
@@ -34,9 +34,9 @@ class PrecisionReferee:
     def __call__(
         self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
     ) -> Look:
-        """Look at the runs of blocks 0 to `block`."""
+        """Decide which groups stay open after `block`, from the runs of all blocks up to it."""
         if block == first_block(self._experiment) and (note := block_note(self._experiment, used_ns)):
-            self._tell(note)
+            self._notify(note)
         if due(block, *looks(self._experiment)):
             self._last = precision(self._experiment, self._variants, self._workloads, runs)
         decision = decide(
@@ -49,5 +49,5 @@ class PrecisionReferee:
         )
         why = decision.stop.value if decision.stop else ""
         if self._experiment.virtual:
-            why = why.replace("blocks", "draws")
+            why = why.replace("blocks", "draws")  # as records of the virtual clock store it
         return Look(decision.still_open, why, decision.remaining_ns, decision.widest)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.cli.tracers import driver_findings, instrument_findings
 from swapstone.instruments.able import Barrier, kernel_names_barrier
+from swapstone.session.tool_findings import driver_findings, instrument_findings
 from swapstone.targets.health import Finding, State
 
 LOCKED = Barrier(

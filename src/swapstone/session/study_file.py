@@ -8,9 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.cli.options import parse_duration_ns, parse_ratio
 from swapstone.model import IDLE, FrozenStruct, UserError, unknown
 from swapstone.model.share import share_dir
+from swapstone.session.values import parse_duration_ns, parse_ratio
 
 _PART_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 

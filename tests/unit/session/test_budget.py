@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.cli.budget import block_note, check_budget
 from swapstone.model import UserError
+from swapstone.session.budget import block_note, check_budget
 from tests.unit.builders import experiment
 
 SECOND_NS = 10**9

@@ -9,9 +9,9 @@ import pytest
 
 from swapstone.artifacts.image_cache import Kept
 from swapstone.artifacts.images import Image
-from swapstone.cli import emulators
-from swapstone.cli.emulators import kvm_finding
 from swapstone.model.cpio import archive, folder
+from swapstone.session import emulator_findings
+from swapstone.session.emulator_findings import kvm_finding
 from swapstone.targets.health import State
 from swapstone.targets.vm.target import VmOptions
 from tests.unit.targets.machines import emulator, runs
@@ -52,7 +52,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Kept]:
         Kept("image", tmp_path, 1, 2.0, None),
         Kept("image", home, 1, 1.0, image()),
     ]
-    monkeypatch.setattr(emulators, "kept_images", lambda: tuple(found))
+    monkeypatch.setattr(emulator_findings, "kept_images", lambda: tuple(found))
     return found
 
 

@@ -14,6 +14,7 @@ from rich.table import Column
 from swapstone.model import IDLE, Experiment, Trial
 from swapstone.plan.stopping import first_look
 from swapstone.run import Look
+from swapstone.session.values import format_duration
 
 PLAIN_EVERY_S = 15.0
 
@@ -89,8 +90,8 @@ class _State:
     def remaining(self) -> str:
         """Say how much longer it will take."""
         if self.look is not None and self.look.remaining_ns is not None:
-            return f"about {duration(self.look.remaining_ns)} left"
-        return f"at most {duration(max(0, self.budget_ns - self.used_ns))} left"
+            return f"about {format_duration(self.look.remaining_ns)} left"
+        return f"at most {format_duration(max(0, self.budget_ns - self.used_ns))} left"
 
     def where(self, trial: Trial, done: int, total: int) -> str:
         """Say which trial it is."""
@@ -199,12 +200,3 @@ class TerminalDisplay:
     def looked(self, look: Look, block: int, used_ns: int) -> None:
         """Remember what the look found."""
         self._state.looked(look, block, used_ns)
-
-
-def duration(nanoseconds: int) -> str:
-    """Return a duration as people say it: ``40 s``, ``2 min 05 s``, ``1 h 10 min``."""
-    seconds = round(nanoseconds / 1e9)
-    if seconds < 100:
-        return f"{seconds} s"
-    minutes, rest = divmod(seconds, 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone.cli.flow import parse_factors
-from swapstone.cli.options import parse_ratio
-from swapstone.cli.studies import decode_study, load_study, studies_dir, study_names
 from swapstone.model import UserError
 from swapstone.published import figures
+from swapstone.session.study_file import decode_study, load_study, studies_dir, study_names
+from swapstone.session.values import parse_ratio
 from swapstone.workloads import find_load, find_suite
 
 HEAD = b'title = "t"\nquestion = "q?"\nfactor = [{ name = "libc", levels = ["glibc", "musl"] }]\n'

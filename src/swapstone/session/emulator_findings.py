@@ -10,8 +10,8 @@ from swapstone.artifacts.image_cache import kept_images
 from swapstone.artifacts.images import BuiltImage, Image
 from swapstone.artifacts.packages import read_lock
 from swapstone.artifacts.parts import ARCHITECTURES
-from swapstone.cli.machines import vm_image_of
 from swapstone.model import UserError
+from swapstone.session.machines import vm_image_of
 from swapstone.targets.health import Finding, State
 from swapstone.targets.vm.kvm import KVM_DEVICE, kvm_device_trouble, kvm_trouble
 from swapstone.targets.vm.target import VmOptions

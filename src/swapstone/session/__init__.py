@@ -1,0 +1,1 @@
+"""Sessions: starting and resuming experiments and studies, and analysing their records. Nothing here prints or exits."""

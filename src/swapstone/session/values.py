@@ -1,0 +1,69 @@
+"""Values that users write as text: durations, shares and confidence levels."""
+
+from __future__ import annotations
+
+import re
+
+from swapstone.model import UserError
+
+_UNITS_NS = {"ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000, "": 1_000_000_000}
+_LONGEST_NS = 366 * 24 * _UNITS_NS["h"]
+
+
+def parse_duration_ns(text: str) -> int:
+    """Parse a duration such as ``90s``, ``2m`` or ``1.5h``. A bare number is in seconds.
+
+    Returns:
+        Nanoseconds.
+
+    Raises:
+        UserError: the text has another form, or the duration is not above zero and below a year.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|)\s*", text, re.ASCII)
+    nanoseconds = round(float(match[1]) * _UNITS_NS[match[2]]) if match else 0
+    if nanoseconds <= 0 or nanoseconds > _LONGEST_NS:
+        raise UserError(f"{text!r} is not a duration.", "For example: 90s, 2m, 1.5h")
+    return nanoseconds
+
+
+def parse_ratio(text: str, what: str, low: float, high: float) -> float:
+    """Parse a share such as ``2%`` or ``0.02``.
+
+    Args:
+        text: the share.
+        what: the name of the option or key, for the error.
+        low: the value must be above this.
+        high: the value must be below this.
+
+    Returns:
+        The share, 1.0 for 100 %.
+
+    Raises:
+        UserError: the text is not a number, or the number is outside the limits.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text, re.ASCII)
+    value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
+    if not low < value < high:
+        raise UserError(
+            f"{text!r} is no value for {what}.", f"It is a share between {low:g} and {high:g}, e.g. 2% or 0.02."
+        )
+    return value
+
+
+def parse_confidence(text: str, what: str = "--confidence") -> float:
+    """Parse a confidence level such as ``95``, ``95%`` or ``0.95``.
+
+    Raises:
+        UserError: the level is not between 50 % and 99.99 %.
+    """
+    bare = re.fullmatch(r"\s*\d{2}(\.\d+)?\s*", text, re.ASCII)
+    return parse_ratio(f"{text}%" if bare else text, what, 0.5, 0.9999)
+
+
+def format_duration(nanoseconds: int) -> str:
+    """Return a duration rounded for reading: ``40 s``, ``2 min 05 s``, ``1 h 10 min``."""
+    seconds = round(nanoseconds / 1e9)
+    if seconds < 100:
+        return f"{seconds} s"
+    minutes, rest = divmod(seconds, 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
