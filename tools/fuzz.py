@@ -28,8 +28,8 @@ from swapstone.model import Run, Sample, Status, Trial, UserError, cpio  # noqa:
 from swapstone.published.data import decode_figures  # noqa: E402
 from swapstone.record.layout import Line, chain_value  # noqa: E402
 from swapstone.record.reader import read_runs  # noqa: E402
-from swapstone.targets.vm.guest import decode_said  # noqa: E402
 from swapstone.session.study_file import decode_study  # noqa: E402 # the path comes first
+from swapstone.targets.vm.guest import decode_said  # noqa: E402
 from swapstone.wire import (  # noqa: E402
     AgentAnswer,
     Ended,

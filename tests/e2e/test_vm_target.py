@@ -12,9 +12,9 @@ import pytest
 from swapstone.artifacts.images import BuiltImage, Image
 from swapstone.cli.flow import Wish, parse_factors, resolve
 from swapstone.model import UnavailableError, UserError
-from swapstone.targets.vm.target import VmImage
 from swapstone.session import machines
 from swapstone.session.machines import clock_of
+from swapstone.targets.vm.target import VmImage
 from tests.e2e.cli import fake, runs_of, swapstone
 
 

@@ -10,9 +10,9 @@ import pytest
 from swapstone.artifacts.certificate import ImageFile
 from swapstone.artifacts.images import BuiltImage, Image, ImageRequest
 from swapstone.model import Certificate, FactorLevels, UserError
-from swapstone.targets.vm.target import VmImage
 from swapstone.session import machines
 from swapstone.session.machines import open_machine, parse_modules
+from swapstone.targets.vm.target import VmImage
 from tests.unit import builders
 
 Files = dict[str, ImageFile]
