@@ -153,7 +153,7 @@ def _some_of(choices: Sequence[str]) -> Callable[[str], list[str]]:
 
 
 def build(*, count: bool) -> Path:
-    """Build netstack-bench, and return it.
+    """Build swapstone-net-bench, and return it.
 
     Args:
         count: whether it counts copies and allocations, which makes it slower.
@@ -161,9 +161,9 @@ def build(*, count: bool) -> Path:
     Raises:
         SystemExit: it does not build.
     """
-    print("Building netstack-bench" + (", counting" if count else ""), file=sys.stderr)
+    print("Building swapstone-net-bench" + (", counting" if count else ""), file=sys.stderr)
     try:
-        return build_package("netstack-bench", "count" if count else "").path
+        return build_package("swapstone-net-bench", "count" if count else "").path
     except UserError as error:
         raise SystemExit(error.message) from error
 

@@ -41,7 +41,7 @@ from benchmarks.netstack_profile import (
 from benchmarks.netstack_tables import number, table
 
 STACKS = ("lwip", "smoltcp")
-SUBJECT = "netstack_virtual_subject"
+SUBJECT = "swapstone_net_virtual_subject"
 _DEPTH = 24
 _TIMEOUT_S = 900.0
 
@@ -53,7 +53,7 @@ class Work:
     Attributes:
         name: in tables.
         unit: what its cost is divided by.
-        arguments: of netstack-virtual, given how many units there are.
+        arguments: of swapstone-net-virtual, given how many units there are.
     """
 
     name: str
@@ -72,7 +72,7 @@ def callgrind(binary: Path, arguments: Sequence[str], stack: str, folder: Path) 
     """Count a run's instructions, twice.
 
     Args:
-        binary: netstack-virtual.
+        binary: swapstone-net-virtual.
         arguments: of the work.
         stack: the measured one; its peer is smoltcp.
         folder: for callgrind's output.
@@ -112,7 +112,7 @@ def perf(stack: str, binary: Path, seconds: int, folder: Path) -> list[tuple[Cos
 
     Args:
         stack: its stack.
-        binary: netstack-bench.
+        binary: swapstone-net-bench.
         seconds: how long wrk runs.
         folder: for perf's output.
 

@@ -1,7 +1,8 @@
-"""The HTTP server of crates/netstack-apps on a machine without an operating system, served to ab.
+"""The HTTP server of crates/swapstone-net-apps on a machine without an operating system, served to ab.
 
-It builds crates/netstack-guest for riscv64, boots it under `qemu-system-riscv64 -M virt -bios none` on a TAP in a network namespace, waits
-until it answers, runs ab, and prints what ab printed. The machine is emulated: its figures are no measure of a stack on real hardware.
+It builds crates/swapstone-net-guest for riscv64 and boots it under `qemu-system-riscv64 -M virt -bios none`, on a TAP in a network
+namespace. It waits until the server answers, runs ab, and prints ab's output. The machine is emulated, so the figures do not describe
+a stack on real hardware.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from benchmarks.netstack_output import UnreadableError, read_ab
 
 STACKS = ("lwip", "smoltcp")
 TARGET = "riscv64gc-unknown-none-elf"
-_GUEST = Path(__file__).parents[1] / "crates" / "netstack-guest"
+_GUEST = Path(__file__).parents[1] / "crates" / "swapstone-net-guest"
 _QEMU = "qemu-system-riscv64"
-_MEMORY = "256M"  # as crates/netstack-guest/virt.ld has it
+_MEMORY = "256M"  # as crates/swapstone-net-guest/virt.ld has it
 _CROSS = "riscv64-linux-gnu-"
 _READY_S = 30.0
 _END_S = 20.0

@@ -16,7 +16,7 @@ from typing import IO
 
 CLIENT = "10.9.0.1"
 SERVER = "10.9.0.2"
-PREFIX = "netstack-bench"
+PREFIX = "swapstone-net-bench"
 TAP = "tap0"
 _READY_S = 10.0
 _END_S = 20.0
@@ -116,7 +116,7 @@ class Lab:
 
     @contextlib.contextmanager
     def serving(self, binary: Path, arguments: Sequence[str], results: list[str]) -> Iterator[None]:
-        """Have netstack-bench run in the server's place; what it printed is appended to `results` at the end.
+        """Have swapstone-net-bench run in the server's place; what it printed is appended to `results` at the end.
 
         Raises:
             UnavailableError: it did not get ready.

@@ -36,7 +36,7 @@ class Condition:
     Attributes:
         series: which table it belongs to.
         label: its column there.
-        options: of netstack-virtual.
+        options: of swapstone-net-virtual.
     """
 
     series: str
@@ -68,14 +68,14 @@ class FailedError(Exception):
 
 
 def build() -> Path:
-    """Build netstack-virtual, and return it.
+    """Build swapstone-net-virtual, and return it.
 
     Raises:
         SystemExit: it does not build.
     """
-    print("Building netstack-virtual", file=sys.stderr)
+    print("Building swapstone-net-virtual", file=sys.stderr)
     try:
-        return build_package("netstack-virtual").path
+        return build_package("swapstone-net-virtual").path
     except UserError as error:
         raise SystemExit(error.message) from error
 
@@ -84,7 +84,7 @@ def run(binary: Path, arguments: Sequence[str]) -> dict[str, Any]:
     """Do one run.
 
     Args:
-        binary: netstack-virtual.
+        binary: swapstone-net-virtual.
         arguments: its own.
 
     Returns:
@@ -110,7 +110,7 @@ def goodput(
     """Do a run of each pair, condition and seed.
 
     Args:
-        binary: netstack-virtual.
+        binary: swapstone-net-virtual.
         pairs: sender and receiver.
         conditions: of the link.
         seeds: how many, from 1.

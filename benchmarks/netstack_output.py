@@ -1,4 +1,4 @@
-"""What ab, wrk and netstack-bench print, read."""
+"""What ab, wrk and swapstone-net-bench print, read."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def read_wrk(text: str) -> dict[str, Any]:
 
 
 def read_own(text: str) -> dict[str, Any]:
-    """Read the last line of netstack-bench.
+    """Read the last line of swapstone-net-bench.
 
     Raises:
         UnreadableError: it did not end in order.

@@ -28,7 +28,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 }
 """Options of the server by name. Of those with a plus each has what those before it have."""
 TUNED = "tuned (+ offload)"
-"""What netstack-bench does if it is told nothing."""
+"""What swapstone-net-bench does if it is told nothing."""
 CHAIN = ("plain", "borrowed receive", "+ shared send", TUNED, "+ buffers of 256 KiB", "+ buffers of 1 MiB")
 SWEEP = ("8 TCP sockets", "32 TCP sockets", "128 TCP sockets")
 
@@ -61,7 +61,7 @@ class Workload:
     Attributes:
         unit: of its rate.
         description: one line for the tables.
-        server: arguments of netstack-bench.
+        server: arguments of swapstone-net-bench.
         client: makes the command, from our binary, the size and a folder for files.
         read: makes the result from what the client printed, in time or not, what the server's last line says, the size and the folder.
         tool: the program that the client is, if it is not ours.

@@ -16,7 +16,7 @@ BACKENDS = {"lwip", "smoltcp"}
 def test_the_crates_tests_pass() -> None:
     able_to_build()
     done = subprocess.run(
-        ["cargo", "test", "--quiet", "--workspace", "--exclude", "netstack-testkit"],
+        ["cargo", "test", "--quiet", "--workspace", "--exclude", "swapstone-net-testkit"],
         cwd=CRATES,
         capture_output=True,
         text=True,
@@ -30,7 +30,7 @@ def test_the_crates_tests_pass() -> None:
 def test_every_stack_passes_the_conformance_suite() -> None:
     able_to_build()
     done = subprocess.run(
-        ["cargo", "run", "--quiet", "--package", "netstack-testkit", "--", "--jobs", "2", "--json"],
+        ["cargo", "run", "--quiet", "--package", "swapstone-net-testkit", "--", "--jobs", "2", "--json"],
         cwd=CRATES,
         capture_output=True,
         text=True,

@@ -19,7 +19,7 @@ from swapstone.factors import read_facts
 from swapstone.model import UnavailableError, UserError, Workload
 from swapstone.model.share import cache_dir, share_dir
 
-_RUST = (1, 91)  # crates/netstack-bench/Cargo.toml
+_RUST = (1, 91)  # crates/swapstone-net-bench/Cargo.toml
 _BUILD_TIMEOUT_S = 3600
 _COUNT = "count"
 _COUNT_FLAGS = (

@@ -1,14 +1,14 @@
 """Suites `netstack` and `netstack-counts`: a server on a network stack, and a client on the kernel's. docs/netstack.md defines the figures.
 
-Each trial is one program, ``netstack-bench trial`` (crates/netstack-bench/src/trial), which makes network namespaces of its own and fixes
-how much is done: the amounts here are for reading only, and a test holds the two together.
+Each trial is one program, ``swapstone-net-bench trial`` (crates/swapstone-net-bench/src/trial). It makes its own network namespaces and
+fixes the amount of work. The amounts below are for the reader; a test compares them with the program's.
 """
 
 from __future__ import annotations
 
 from swapstone.model import Cpus, Direction, Metric, Quantity, Reading, Suite, Workload
 
-CRATE = "netstack-bench"
+CRATE = "swapstone-net-bench"
 COUNTING = f"{CRATE}:count"
 """The same program with the feature that counts copies and allocations."""
 

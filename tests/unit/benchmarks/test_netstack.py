@@ -92,7 +92,7 @@ def test_a_plan_has_everything_once_in_each_block_in_another_order() -> None:
 def test_settings_and_clients_are_complete(tmp_path: Path) -> None:
     assert {*CHAIN, *SWEEP} == set(SETTINGS)
     for workload in WORKLOADS:
-        command = workload.client(Path("/bin/netstack-bench"), QUICK, tmp_path)
+        command = workload.client(Path("/bin/swapstone-net-bench"), QUICK, tmp_path)
         words = {"REQUESTS", "MESSAGES", "SECONDS", "CONNECTIONS"}
         assert not words & set(command), workload.name
         assert all(isinstance(word, str) for word in command)

@@ -61,11 +61,11 @@ totals: 169
 
 PERF = """
 \t          401136 memcpy+0x10 (/lib/libc.so.6)
-\t          401200 netstack_bench::http::serve (/bin/netstack-bench)
+\t          401200 swapstone_net_bench::http::serve (/bin/swapstone-net-bench)
 
 \tffffffff8100 tun_get_user ([kernel.kallsyms])
 \tffffffff8101 do_syscall_64 ([kernel.kallsyms])
-\t          401300 [unknown] (/bin/netstack-bench)
+\t          401300 [unknown] (/bin/swapstone-net-bench)
 """
 
 
@@ -100,7 +100,7 @@ def test_folded_stacks_add_up() -> None:
 
 def test_perfs_samples_and_where_they_were() -> None:
     assert list(read_perf(PERF.splitlines())) == [
-        (Cost(("netstack_bench::http::serve", "memcpy"), "", 1), False),
+        (Cost(("swapstone_net_bench::http::serve", "memcpy"), "", 1), False),
         (Cost(("[unknown]", "do_syscall_64", "tun_get_user"), "", 1), True),
     ]
 
@@ -109,18 +109,22 @@ def test_perfs_samples_and_where_they_were() -> None:
     ("function", "file", "expected"),
     [
         ("lwip_standard_chksum", "lwip-2.2.1/src/core/inet_chksum.c", "checksum"),
-        ("netstack_smoltcp::wire::Transport::fill_checksum", "", "checksum"),
-        ("netstack_smoltcp::wire::Above::intact", "", "checksum"),
+        ("swapstone_net_smoltcp::wire::Transport::fill_checksum", "", "checksum"),
+        ("swapstone_net_smoltcp::wire::Above::intact", "", "checksum"),
         ("__memcpy_avx_unaligned_erms", "", "copy"),
         ("_int_malloc", "./malloc/./malloc/malloc.c", "allocator"),
         ("lw_rust_malloc", "", "allocator"),
         ("tcp_input", "out/83/lwip-2.2.1/src/core/tcp_in.c", "stack"),
         ("tcp_receive", "", "stack"),
         ("smoltcp::socket::tcp::Socket::dispatch", "", "stack"),
-        ("<netstack_lwip::Lwip<D> as netstack::stack::Stack>::poll", "crates/netstack-lwip/src/lib.rs", "sockets"),
-        ("lw_tcp_input", "netstack-lwip-sys/c/index.c", "sockets"),
-        ("<netstack_link::link::Port as netstack::device::Device>::transmit", "", "link or driver"),
-        ("netstack_virtual::program::Side<S,P>::act", "netstack-virtual/src/program.rs", "application"),
+        (
+            "<swapstone_net_lwip::Lwip<D> as swapstone_net::stack::Stack>::poll",
+            "crates/swapstone-net-lwip/src/lib.rs",
+            "sockets",
+        ),
+        ("lw_tcp_input", "swapstone-net-lwip-sys/c/index.c", "sockets"),
+        ("<swapstone_net_link::link::Port as swapstone_net::device::Device>::transmit", "", "link or driver"),
+        ("swapstone_net_virtual::program::Side<S,P>::act", "swapstone-net-virtual/src/program.rs", "application"),
         ("entry_SYSCALL_64_after_hwframe", "", "system call"),
         ("something_else", "elsewhere.c", OTHER),
     ],
@@ -135,7 +139,7 @@ def test_what_fits_no_rule_is_its_callers() -> None:
 
 
 def test_the_devices_copy_is_the_devices() -> None:
-    assert classes().of(Cost(("netstack_link::link::Port::send", "__memcpy_avx"), "", 1)) == "link or driver"
+    assert classes().of(Cost(("swapstone_net_link::link::Port::send", "__memcpy_avx"), "", 1)) == "link or driver"
     assert classes().of(Cost(("smoltcp::storage::RingBuffer", "__memcpy_avx"), "", 1)) == "copy"
 
 

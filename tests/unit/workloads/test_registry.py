@@ -76,7 +76,7 @@ def test_tools_are_for_machines_of_their_own_and_say_which_metric_leads() -> Non
 
 
 def test_programs_of_crates_say_which_metric_leads_and_have_no_source() -> None:
-    assert {workload.crate.partition(":")[0] for workload in CRATES} == {"netstack-bench"}
+    assert {workload.crate.partition(":")[0] for workload in CRATES} == {"swapstone-net-bench"}
     for workload in CRATES:
         assert (workload.source, workload.tool, workload.machine, workload.reading) == ("", "", None, Reading.FIGURES)
         assert sum(metric.leads for metric in workload.metrics) == 1
@@ -84,7 +84,7 @@ def test_programs_of_crates_say_which_metric_leads_and_have_no_source() -> None:
 
 
 def test_works_of_netstack_do_what_their_lines_say() -> None:
-    source = (share_dir() / "crates" / "netstack-bench" / "src" / "trial" / "works.rs").read_text()
+    source = (share_dir() / "crates" / "swapstone-net-bench" / "src" / "trial" / "works.rs").read_text()
     amounts = re.findall(r'name: "([a-z-]+)",.*?amount: ([0-9_]+),', source, re.DOTALL)
     assert [name for name, _ in amounts] == [workload.name for workload in CRATES]
     says = {workload.name: workload.description for workload in CRATES}

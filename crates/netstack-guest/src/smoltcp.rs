@@ -1,5 +1,0 @@
-//! The server over smoltcp.
-#![no_std]
-#![no_main]
-
-netstack_guest::program!(netstack_smoltcp::Smoltcp::new);

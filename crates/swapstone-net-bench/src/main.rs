@@ -1,0 +1,60 @@
+//! The same servers and clients over every stack, and over Linux's own sockets: `swapstone-net-bench --stack kernel http`.
+//!
+//! It prints a line of JSON when it is ready, and one when it ends: by itself, or by SIGINT or SIGTERM. `benchmarks/netstack` runs it.
+//! `swapstone-net-bench trial` runs both sides in namespaces of its own, for swapstone: see trial/mod.rs.
+
+mod app;
+mod count;
+mod latency;
+mod options;
+mod report;
+mod roles;
+mod stacks;
+mod trial;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::options::{Asked, HELP, Options};
+
+fn main() -> ExitCode {
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|word| word == "trial")
+    {
+        return ended(trial::run());
+    }
+    let options = match options::parse() {
+        Ok(Asked::Help) => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Ok(Asked::Run(options)) => options,
+        Err(error) => {
+            eprintln!("swapstone-net-bench: {error}. See --help.");
+            return ExitCode::from(2);
+        }
+    };
+    ended(run(*options))
+}
+
+fn ended(result: Result<(), Box<dyn std::error::Error>>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("swapstone-net-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: Options) -> Result<(), Box<dyn std::error::Error>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    stacks::run(&options, &stop)
+}

@@ -1,0 +1,170 @@
+//! What is printed: lines of JSON.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use serde::Serialize;
+use serde_json::{Value, json};
+use swapstone_net::{Capabilities, Statistics};
+use swapstone_net_apps::{Receive, Send};
+
+use crate::count::{self, Counts};
+use crate::latency::Percentiles;
+use crate::options::Options;
+
+/// What came of a role.
+#[derive(Debug, Default, Serialize)]
+pub struct Outcome {
+    /// Requests answered, messages returned, or datagrams sent or received.
+    pub requests: u64,
+    /// Requests that came to nothing.
+    pub failed: u64,
+    pub connections: u64,
+    /// Bytes of the application, not of headers.
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    /// From the first byte or request to the last, where the role knows both.
+    pub active_s: Option<f64>,
+    pub latency_us: Option<Percentiles>,
+    /// Of datagrams with numbers: how many were lost before the last that arrived.
+    pub lost: Option<u64>,
+    /// What came to nothing first, and why.
+    pub first_failure: Option<String>,
+}
+
+/// Where the measured part begins.
+pub struct Start {
+    time: Instant,
+    usage: Usage,
+    counts: Option<Counts>,
+}
+
+/// Print that it is ready, and return where the measured part begins.
+pub fn begin(options: &Options) -> std::io::Result<Start> {
+    print(&json!({"event": "ready", "stack": options.stack, "role": options.role}))?;
+    Ok(Start {
+        time: Instant::now(),
+        usage: getrusage(UsageWho::RUSAGE_SELF)?,
+        counts: count::now(),
+    })
+}
+
+/// Print what came of it.
+pub fn end(
+    options: &Options,
+    start: &Start,
+    outcome: &Outcome,
+    stack: (Capabilities, Statistics),
+    device: Value,
+) -> std::io::Result<()> {
+    let counts = count::now();
+    let elapsed = start.time.elapsed();
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    let user = seconds(usage.user_time()) - seconds(start.usage.user_time());
+    let system = seconds(usage.system_time()) - seconds(start.usage.system_time());
+    let counts = counts.zip(start.counts).map(|(now, then)| now.since(then));
+    let mut line = json!({
+        "event": "end",
+        "stack": options.stack,
+        "role": options.role,
+        "elapsed_s": elapsed.as_secs_f64(),
+        "user_s": round(user),
+        "system_s": round(system),
+        "peak_memory_bytes": usage.max_rss() * 1024,
+        "settings": settings(options),
+        "capabilities": capabilities(&stack.0),
+        "statistics": statistics(&stack.1),
+        "device": device,
+        "counts": counts,
+    });
+    if let (Value::Object(line), Value::Object(more)) = (&mut line, json!(outcome)) {
+        line.extend(more);
+    }
+    print(&line)
+}
+
+fn print(line: &Value) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
+
+fn seconds(time: nix::sys::time::TimeVal) -> f64 {
+    time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6
+}
+
+/// To the microsecond, which is all that the kernel tells.
+fn round(seconds: f64) -> f64 {
+    (seconds * 1e6).round() / 1e6
+}
+
+fn settings(options: &Options) -> Value {
+    let limits = &options.limits;
+    json!({
+        "receive": match options.receive { Receive::Copy => "copy", Receive::Borrow => "borrow" },
+        "send": match options.send { Send::Copy => "copy", Send::Shared => "shared" },
+        "nodelay": options.nodelay,
+        "offload": options.offload,
+        "mtu": options.mtu,
+        "backlog": options.backlog,
+        "fixed_buffers": options.fixed_buffers,
+        "tcp_sockets": limits.tcp_sockets,
+        "udp_sockets": limits.udp_sockets,
+        "receive_buffer": limits.receive_buffer,
+        "send_buffer": limits.send_buffer,
+        "datagrams": limits.datagrams,
+        "packet_memory": limits.packet_memory,
+    })
+}
+
+fn capabilities(can: &Capabilities) -> Value {
+    json!({
+        "name": can.name,
+        "version": can.version,
+        "zero_copy_receive": can.zero_copy_receive,
+        "zero_copy_send": can.zero_copy_send,
+        "send_in_place": can.send_in_place,
+        "congestion_control": can.congestion_control,
+        "selective_acknowledgements": can.selective_acknowledgements,
+        "keep_alive": can.keep_alive,
+        "ipv6": can.ipv6,
+    })
+}
+
+fn statistics(all: &Statistics) -> Value {
+    json!({
+        "frames_in": all.frames_in,
+        "frames_out": all.frames_out,
+        "bytes_in": all.bytes_in,
+        "bytes_out": all.bytes_out,
+        "malformed": all.malformed,
+        "no_room": all.no_room,
+        "retransmitted": all.retransmitted,
+        "tcp_sockets": all.tcp_sockets,
+        "orphans": all.orphans,
+        "udp_sockets": all.udp_sockets,
+    })
+}
+
+/// From the first event of a kind to the last.
+#[derive(Debug, Default)]
+pub struct Span {
+    first: Option<Instant>,
+    last: Option<Instant>,
+}
+
+impl Span {
+    /// Note one, now.
+    pub fn note(&mut self) {
+        let now = Instant::now();
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+    }
+
+    /// How long it was, in seconds; `None` if there was none.
+    pub fn seconds(&self) -> Option<f64> {
+        let length = |last: Instant| -> Option<Duration> { Some(last - self.first?) };
+        self.last.and_then(length).map(|span| span.as_secs_f64())
+    }
+}

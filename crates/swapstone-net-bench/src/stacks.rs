@@ -1,0 +1,116 @@
+//! The stacks that this build has.
+
+use std::error::Error;
+use std::sync::atomic::AtomicBool;
+
+use serde_json::Value;
+use swapstone_net::{Net, Platform, Stack};
+use swapstone_net_kernel::{Buffers, Kernel};
+
+use crate::options::Options;
+use crate::{app, report, roles};
+
+/// Make the stack that was asked for, and run the role over it.
+pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
+    match options.stack.as_str() {
+        "kernel" => {
+            let buffers = if options.fixed_buffers {
+                Buffers::Limits
+            } else {
+                Buffers::Kernels
+            };
+            let (kernel, platform) = Kernel::new(options.limits, buffers)?;
+            over(kernel, platform, |_| Value::Null, options, stop)
+        }
+        #[cfg(feature = "lwip")]
+        "lwip" => {
+            let (tap, platform) = wired::device(options)?;
+            let stack = swapstone_net_lwip::Lwip::new(tap, &wired::config(options)?)?;
+            over(
+                stack,
+                platform,
+                |stack| wired::counted(stack.device().counters()),
+                options,
+                stop,
+            )
+        }
+        #[cfg(feature = "smoltcp")]
+        "smoltcp" => {
+            let (tap, platform) = wired::device(options)?;
+            let stack = swapstone_net_smoltcp::Smoltcp::new(tap, &wired::config(options)?)?;
+            over(
+                stack,
+                platform,
+                |stack| wired::counted(stack.device().counters()),
+                options,
+                stop,
+            )
+        }
+        other => Err(format!("unavailable: this build has no stack {other}").into()),
+    }
+}
+
+fn over<S: Stack>(
+    stack: S,
+    platform: impl Platform + 'static,
+    device: impl FnOnce(&mut S) -> Value,
+    options: &Options,
+    stop: &AtomicBool,
+) -> Result<(), Box<dyn Error>> {
+    let net = Net::new(stack, platform);
+    let mut app = roles::make(&net, options)?;
+    let start = report::begin(options)?;
+    let outcome = app::run(&net, app.as_mut(), options.time, stop);
+    let (said, device) = net.with(|stack| {
+        let said = (stack.capabilities(), stack.statistics());
+        (said, device(stack))
+    });
+    report::end(options, &start, &outcome, said, device)?;
+    Ok(())
+}
+
+/// What stacks that need a device have in common.
+#[cfg(any(feature = "lwip", feature = "smoltcp"))]
+mod wired {
+    use std::error::Error;
+    use std::io::Read;
+
+    use serde_json::{Value, json};
+    use swapstone_net::Config;
+    use swapstone_net_tap::{Counters, Settings, Tap, TapPlatform};
+
+    use crate::options::Options;
+
+    /// Open the TAP that was named.
+    pub fn device(options: &Options) -> Result<(Tap, TapPlatform), Box<dyn Error>> {
+        let name = options
+            .tap
+            .as_deref()
+            .ok_or("this stack needs a device: --tap and --address")?;
+        let tap = Tap::open(&Settings {
+            mtu: options.mtu,
+            offload: options.offload,
+            frames: options.frames,
+            ..Settings::new(name)
+        })
+        .map_err(|error| format!("the TAP {name}: {error}"))?;
+        let platform = TapPlatform::new(&tap)?;
+        Ok((tap, platform))
+    }
+
+    pub fn config(options: &Options) -> Result<Config, Box<dyn Error>> {
+        let mut seed = [7; 32];
+        if options.random {
+            std::fs::File::open("/dev/urandom")?.read_exact(&mut seed)?;
+        }
+        Ok(Config {
+            gateway_v4: options.gateway,
+            limits: options.limits,
+            ..Config::new(&options.addresses, seed)
+        })
+    }
+
+    pub fn counted(counters: Counters) -> Value {
+        json!({"dropped_in": counters.dropped_in, "refused_out": counters.refused_out})
+    }
+}

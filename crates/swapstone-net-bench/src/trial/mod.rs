@@ -1,0 +1,74 @@
+//! One trial, whole: `swapstone-net-bench trial --stack lwip --work http-churn` makes a network namespace, runs a server on the stack and a
+//! client on the kernel's, and prints the figures as swapstone reads them (docs/wire.md, section 4), with what was seen of the server.
+//!
+//! The namespaces belong to these processes alone, and are gone when they end.
+
+mod figures;
+mod place;
+mod seen;
+mod works;
+
+use std::error::Error;
+use std::io::Write;
+
+use lexopt::prelude::*;
+
+use place::Place;
+
+pub const HELP: &str = "\
+Usage: swapstone-net-bench trial --work WORK [--stack STACK]
+
+It needs root. Without --stack, the environment variable NETSTACK names the stack.
+Works: http-keepalive, http-churn, ab, bulk-in, bulk-out, udp-in, round-trip; in a build that counts: counts-plain, counts-tuned.
+";
+
+/// Run what the command line, less its first word, asks for.
+///
+/// # Errors
+///
+/// Something that it needs is not here, or a request came to nothing: a trial with failed requests has no figures.
+pub fn run() -> Result<(), Box<dyn Error>> {
+    let (mut work, mut stack) = (None, None);
+    let mut parser = lexopt::Parser::from_args(std::env::args_os().skip(2));
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("work") => work = Some(parser.value()?.string()?),
+            Long("stack") => stack = Some(parser.value()?.string()?),
+            Short('h') | Long("help") => {
+                print!("{HELP}");
+                return Ok(());
+            }
+            other => return Err(other.unexpected().into()),
+        }
+    }
+    let work = works::find(&work.ok_or("a trial needs --work")?)?;
+    let stack = match stack {
+        Some(stack) => stack,
+        None => std::env::var("NETSTACK").map_err(|_| "a trial needs --stack, or NETSTACK")?,
+    };
+    let said = measure(work, stack.trim())?;
+    let mut out = std::io::stdout().lock();
+    out.write_all(said.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+fn measure(work: &works::Work, stack: &str) -> Result<String, Box<dyn Error>> {
+    let mut place = Place::make(stack, work)?;
+    let ended = place.client(work);
+    // What is in force is looked at while the server still runs, after its work.
+    let seen = seen::of(place.server_id());
+    let served = place.stop()?;
+    let (client, in_time) = ended?;
+    if !in_time {
+        return Err(format!("the client did not end within {} s", place::LONGEST_S).into());
+    }
+    let measured = works::read(work, &client, &served)?;
+    let mut sight = seen?;
+    sight.push(("stack", seen::named(&served)));
+    Ok(figures::encode(
+        &work.name.replace('-', "_"),
+        &sight,
+        &measured,
+    ))
+}

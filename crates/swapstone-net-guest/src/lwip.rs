@@ -1,0 +1,5 @@
+//! The server over lwip.
+#![no_std]
+#![no_main]
+
+swapstone_net_guest::program!(swapstone_net_lwip::Lwip::new);

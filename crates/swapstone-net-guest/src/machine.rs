@@ -1,0 +1,173 @@
+//! QEMU's `virt` of riscv64: its clock, its interrupts, its devices, and its end.
+
+use core::arch::{asm, global_asm};
+use core::fmt::Write;
+use core::panic::PanicInfo;
+use core::ptr::{self, NonNull};
+
+use swapstone_net::{Instant, Platform};
+use swapstone_net_virtio::VirtioNet;
+use virtio_drivers::device::rng::VirtIORng;
+use virtio_drivers::transport::mmio::{MmioTransport, VirtIOHeader};
+use virtio_drivers::transport::{DeviceType, Transport};
+
+use crate::memory::Flat;
+use crate::uart::Uart;
+
+global_asm!(include_str!("entry.s"));
+
+/// The machine's network card, with 256 buffers each way.
+pub type Card = VirtioNet<Flat, MmioTransport<'static>, 256>;
+
+/// Eight places for virtio devices; the n-th has the interrupt n + 1.
+const VIRTIO: usize = 0x1000_1000;
+const VIRTIO_SIZE: usize = 0x1000;
+const VIRTIO_PLACES: usize = 8;
+/// A virtio device's registers for what it interrupts for, and for having seen that (virtio 1.2, 4.2.2).
+const VIRTIO_INTERRUPTS: usize = 0x60;
+const VIRTIO_SEEN: usize = 0x64;
+/// The interrupt controller (PLIC): priorities, and registers of hart 0's machine mode.
+const PLIC: usize = 0x0c00_0000;
+const PLIC_ENABLED: usize = PLIC + 0x2000;
+const PLIC_THRESHOLD: usize = PLIC + 0x20_0000;
+const PLIC_CLAIM: usize = PLIC_THRESHOLD + 4;
+/// The timer's comparator (CLINT).
+const TIMER: usize = 0x0200_4000;
+/// Ticks of the clock in a microsecond: 10 MHz.
+const TICKS: u64 = 10;
+/// What ends QEMU ("sifive_test"), and what is written there.
+const END: usize = 0x10_0000;
+const PASS: u32 = 0x5555;
+const FAIL: u32 = 0x3333;
+/// `mie`: timer and external interrupts of the machine mode.
+const INTERRUPTS: usize = 1 << 7 | 1 << 11;
+
+fn read(address: usize) -> u32 {
+    // SAFETY: only registers of the machine's memory map above are read.
+    unsafe { ptr::read_volatile(address as *const u32) }
+}
+
+fn write(address: usize, value: u32) {
+    // SAFETY: only registers of the machine's memory map above are written; none of them moves memory.
+    unsafe { ptr::write_volatile(address as *mut u32, value) };
+}
+
+/// End the machine: with QEMU's exit status 0, or 1.
+pub fn end(well: bool) -> ! {
+    write(END, if well { PASS } else { FAIL | 1 << 16 });
+    loop {
+        // SAFETY: it waits for an interrupt, and none is taken.
+        unsafe { asm!("wfi") };
+    }
+}
+
+/// The devices that were found.
+pub struct Devices {
+    /// The network card.
+    pub card: MmioTransport<'static>,
+    /// Where bytes come from that nobody can guess.
+    pub random: MmioTransport<'static>,
+    /// What waits for the card.
+    pub platform: Virt,
+}
+
+/// Look for the devices.
+///
+/// # Safety
+///
+/// To be called once: each device must have one owner.
+pub unsafe fn devices() -> Result<Devices, &'static str> {
+    let (mut card, mut random) = (None, None);
+    for place in 0..VIRTIO_PLACES {
+        let base = VIRTIO + place * VIRTIO_SIZE;
+        let header = NonNull::new(base as *mut VirtIOHeader).ok_or("an address of 0")?;
+        // SAFETY: the machine has the registers of a virtio device at each place.
+        let Ok(found) = (unsafe { MmioTransport::new(header, VIRTIO_SIZE) }) else {
+            continue; // nothing is plugged in here
+        };
+        match found.device_type() {
+            DeviceType::Network => card = Some((found, place)),
+            DeviceType::EntropySource => random = Some(found),
+            _ => {}
+        }
+    }
+    let (card, place) = card.ok_or("there is no virtio-net card")?;
+    Ok(Devices {
+        card,
+        random: random.ok_or("there is no virtio-rng, and ports must not be guessed")?,
+        platform: Virt::new(place),
+    })
+}
+
+/// 32 bytes that nobody can guess.
+pub fn seed(random: MmioTransport<'static>) -> virtio_drivers::Result<[u8; 32]> {
+    let mut source = VirtIORng::<Flat, _>::new(random)?;
+    let mut seed = [0; 32];
+    let mut have = 0;
+    while have < seed.len() {
+        have += source.request_entropy(&mut seed[have..])?;
+    }
+    Ok(seed)
+}
+
+/// The clock, and the wait for the card's interrupt. Interrupts wake the hart up, but are never taken.
+pub struct Virt {
+    card: usize,
+}
+
+impl Virt {
+    fn new(place: usize) -> Self {
+        let source = place + 1;
+        write(PLIC + 4 * source, 1);
+        write(PLIC_ENABLED, 1 << source);
+        write(PLIC_THRESHOLD, 0);
+        // SAFETY: mstatus.MIE is clear, so that this only says what ends a wait.
+        unsafe { asm!("csrw mie, {}", in(reg) INTERRUPTS) };
+        Self {
+            card: VIRTIO + place * VIRTIO_SIZE,
+        }
+    }
+}
+
+/// Microseconds since the machine was started.
+pub fn now() -> Instant {
+    let ticks: u64;
+    // SAFETY: it reads a counter.
+    unsafe { asm!("rdtime {}", out(reg) ticks) };
+    Instant::from_micros(ticks / TICKS)
+}
+
+impl Platform for Virt {
+    fn now(&mut self) -> Instant {
+        now()
+    }
+
+    fn wait(&mut self, until: Option<Instant>) {
+        let end = until.map_or(u64::MAX, |until| until.micros().saturating_mul(TICKS));
+        // SAFETY: the timer's comparator is here; wfi returns at an interrupt, which is not taken.
+        unsafe {
+            ptr::write_volatile(TIMER as *mut u64, end);
+            asm!("wfi");
+        }
+        loop {
+            let source = read(PLIC_CLAIM);
+            if source == 0 {
+                return;
+            }
+            write(self.card + VIRTIO_SEEN, read(self.card + VIRTIO_INTERRUPTS));
+            write(PLIC_CLAIM, source);
+        }
+    }
+}
+
+/// Called by the entry for whatever the hart can't do.
+#[unsafe(no_mangle)]
+extern "C" fn trapped(cause: usize, at: usize, value: usize) -> ! {
+    panic!("a trap: mcause {cause:#x}, mepc {at:#x}, mtval {value:#x}");
+}
+
+#[panic_handler]
+fn panicked(info: &PanicInfo<'_>) -> ! {
+    let _ = writeln!(Uart, "swapstone-net-guest: {info}");
+    end(false);
+}

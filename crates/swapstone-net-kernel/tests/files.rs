@@ -1,0 +1,48 @@
+//! A process has as many files open as it may. It is the only test of its process, whose limit it changes.
+
+use std::fs::File;
+
+use rustix::process::{Resource as Of, Rlimit, getrlimit, setrlimit};
+use swapstone_net::error::{AcceptError, BindError, ConnectError, Limit, Resource, UdpSendError};
+use swapstone_net::{Limits, Net};
+use swapstone_net_kernel::{Buffers, Kernel};
+
+#[test]
+fn without_files_each_call_names_the_sockets_and_works_again_later() {
+    let (kernel, platform) = Kernel::new(Limits::default(), Buffers::Kernels).unwrap();
+    let net = Net::new(kernel, platform);
+    let server = net.tcp().unwrap();
+    server.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    server.listen(4).unwrap();
+    let address = server.local_addr().unwrap();
+    let client = net.tcp().unwrap();
+    client.connect(address).unwrap();
+    let before = getrlimit(Of::Nofile);
+    let current = Some(64);
+    let few = Rlimit { current, ..before };
+    setrlimit(Of::Nofile, few).unwrap();
+    let mut files = Vec::new();
+    while let Ok(file) = File::open("/dev/null") {
+        files.push(file);
+    }
+    let limit = |of, most| Limit { of, most };
+    let tcp = net.tcp().unwrap();
+    let sockets = limit(Resource::TcpSockets, 3);
+    assert_eq!(tcp.connect(address), Err(ConnectError::Limit(sockets)));
+    let any = "127.0.0.1:0".parse().unwrap();
+    assert_eq!(tcp.bind(any), Err(BindError::Limit(sockets)));
+    let accepted = server.accept().map(|_| ());
+    assert_eq!(accepted, Err(AcceptError::Limit(sockets)));
+    let udp = net.udp().unwrap();
+    let datagrams = limit(Resource::UdpSockets, 1);
+    assert_eq!(udp.bind(any), Err(BindError::Limit(datagrams)));
+    assert_eq!(udp.connect(address), Err(BindError::Limit(datagrams)));
+    let sent = udp.send_to(b"x", address);
+    assert_eq!(sent, Err(UdpSendError::Limit(datagrams)));
+    // What failed so has not begun.
+    drop(files);
+    assert_eq!(server.accept().unwrap().1, client.local_addr().unwrap());
+    assert_eq!(tcp.connect(address), Ok(()));
+    assert_eq!(udp.bind(any), Ok(()));
+    setrlimit(Of::Nofile, before).unwrap();
+}

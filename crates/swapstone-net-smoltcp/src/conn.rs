@@ -1,0 +1,599 @@
+//! The life of a TCP connection, from its first segment to its last.
+
+use alloc::boxed::Box;
+use core::time::Duration;
+
+use smoltcp::socket::tcp::State;
+use swapstone_net::device::{Device, Frame};
+use swapstone_net::{Instant, Readiness};
+
+use crate::keys::{Key, Realm, seed_for};
+use crate::port::{Port, Sent};
+use crate::slots::{Conn, DEFAULT_SEGMENT, Failure, Kind, Options, Phase, duration};
+use crate::stack::{Smoltcp, micros};
+use crate::wire::{self, ACK, FIN, RST, SYN, Segment, Unreachable};
+
+/// How long a connection may take to come about, either way: the SYN is sent at 0, 1, 3, 7, 15 and 31 seconds.
+pub(crate) const HANDSHAKE: Duration = Duration::from_secs(60);
+/// How long a peer may acknowledge nothing before the connection is given up (RFC 1122, 4.2.3.5: at least 100 seconds).
+pub(crate) const DELIVERY: Duration = Duration::from_secs(120);
+/// The same where nobody owns the socket any more, and how long a peer may leave its own half open then.
+pub(crate) const ORPHAN: Duration = Duration::from_secs(60);
+/// Keep-alive intervals in which nothing at all is heard before the connection is given up.
+pub(crate) const PROBES: u32 = 5;
+
+/// What marks a place in [`crate::waiting::Waiting`] in the table.
+pub(crate) const WAITING: u32 = 1 << 31;
+/// What smoltcp takes a smaller one for.
+const LEAST_SEGMENT: u16 = 48;
+/// How far beyond the last one the sequence numbers of a connection start that takes another's place.
+const BEYOND: u32 = 0x1_0000;
+
+impl Conn {
+    /// Remember what was sent; whether it was sent before.
+    fn note(&mut self, sent: Sent) -> bool {
+        let wire::Answer { flags, seq, .. } = sent.fields;
+        self.acknowledged = (sent.fields.ack, sent.fields.window);
+        let controls = u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
+        let length = sent.payload as u32 + controls;
+        if length == 0 || flags & RST != 0 {
+            return false;
+        }
+        let end = seq.wrapping_add(length);
+        let again = (seq.wrapping_sub(self.highest) as i32) < 0;
+        if (end.wrapping_sub(self.highest) as i32) > 0 {
+            self.highest = end;
+        }
+        // A keep-alive probe lies before what was sent, and is nothing sent again.
+        let probe = sent.payload == 1 && controls == 0 && end == self.highest;
+        again && !probe
+    }
+
+    /// Whether the peer has ended its half.
+    pub(crate) fn ended(&self) -> bool {
+        matches!(
+            self.state,
+            State::CloseWait | State::LastAck | State::Closing | State::TimeWait
+        )
+    }
+
+    pub(crate) fn readiness(&self) -> Readiness {
+        let socket = self.socket.look();
+        let over = self.phase == Phase::Over;
+        if self.phase == Phase::Connecting {
+            return Readiness::NONE;
+        }
+        let mut ready = Readiness::NONE;
+        if over || self.ended() || self.shut_read || socket.can_recv() {
+            ready |= Readiness::READABLE;
+        }
+        if over || self.shut_write || socket.can_send() {
+            ready |= Readiness::WRITABLE;
+        }
+        if over || (self.shut_write && self.ended()) {
+            ready |= Readiness::CLOSED;
+        }
+        ready
+    }
+
+    /// Whether bytes, or an end, are still to be delivered.
+    fn owes(&self) -> bool {
+        let state = self.socket.look().state();
+        self.socket.look().send_queue() > 0
+            || matches!(state, State::FinWait1 | State::Closing | State::LastAck)
+    }
+
+    /// Set when it is given up, and return when it has to be looked at for that.
+    fn patience(&mut self, now: Instant) -> Option<Instant> {
+        let state = self.socket.look().state();
+        let limit = match state {
+            State::SynSent | State::SynReceived => Some(HANDSHAKE),
+            State::FinWait2 if self.orphan => Some(ORPHAN),
+            // Its last acknowledgement is still to be sent, for which a neighbour's address may lack.
+            State::TimeWait => Some(ORPHAN),
+            _ if self.owes() => Some(if self.orphan { ORPHAN } else { DELIVERY }),
+            _ => None,
+        };
+        match (limit, self.give_up) {
+            (None, _) => self.give_up = None,
+            (Some(limit), None) => self.give_up = Some(now + limit),
+            _ => {}
+        }
+        if !self.owes() {
+            self.linger_until = None;
+        }
+        let silent = self.silent();
+        [self.give_up, self.linger_until, silent]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// When a silent peer has to be asked whether it is there, or given up.
+    fn silent(&self) -> Option<Instant> {
+        let intervals = if self.probing { PROBES } else { 1 };
+        let each = self.options.keep_alive?;
+        matches!(self.phase, Phase::Open(_)).then(|| self.heard + each * intervals)
+    }
+
+    /// What a peer's SYN says of the segments that it takes.
+    fn take_segment(&mut self, offered: Option<u16>, most: u16) {
+        self.segment = match offered {
+            None | Some(0) => DEFAULT_SEGMENT,
+            Some(offered) => offered.max(LEAST_SEGMENT),
+        }
+        .min(most);
+    }
+}
+
+impl<D: Device> Smoltcp<D> {
+    /// A segment: of a connection, of one that is over, or of a new one.
+    pub(crate) fn ingest_tcp(&mut self, frame: Frame, segment: &Segment) {
+        if !self.is_local(segment.local.ip()) {
+            return;
+        }
+        let key = Key::connection(segment.local, segment.remote);
+        let mut after = None;
+        match self.table.get(&key).copied() {
+            Some(place) if place & WAITING != 0 => {
+                let record = *self.waiting.get(place & !WAITING);
+                if !self.reopens(segment, record.ack) {
+                    self.late(&frame.bytes, segment, place & !WAITING);
+                    return;
+                }
+                after = Some((place & !WAITING, record.seq));
+            }
+            Some(index) => return self.ingest_conn(frame, segment, index),
+            None => {}
+        }
+        if segment.flags & (SYN | ACK | RST) == SYN {
+            let listener = self
+                .bound(Realm::TcpPort, segment.local)
+                .find(|index| matches!(self.slots.look(*index).kind, Kind::Listener(..)));
+            if let Some(listener) = listener {
+                return self.open_passively(frame, segment, listener, after);
+            }
+        }
+        // smoltcp would ask for its neighbour first, and forget what it wanted to say.
+        let here = frame.bytes[0] & 1 == 0 && self.source(segment.remote.ip()).is_some();
+        if let Some(reset) = wire::Answer::reset(segment)
+            && here
+            && !segment.remote.ip().is_multicast()
+        {
+            self.answer(&frame.bytes, segment, reset);
+        }
+    }
+
+    /// Whether a reset has to be believed; one that is only near is questioned (RFC 5961, section 3.2).
+    fn believes(&mut self, frame: &[u8], segment: &Segment, index: u32) -> bool {
+        let now = self.now;
+        let Some(conn) = self.slots.conn(index) else {
+            return false;
+        };
+        if !matches!(conn.phase, Phase::Open(_)) || segment.seq == conn.expected {
+            return true;
+        }
+        let room = conn.socket.look().recv_capacity() as u32;
+        let near = segment.seq.wrapping_sub(conn.expected) < room;
+        if near && conn.question_at <= now {
+            conn.question_at = now + Duration::from_secs(1);
+            let question = wire::Answer {
+                flags: ACK,
+                seq: conn.highest,
+                ack: conn.expected,
+                window: conn.acknowledged.1,
+            };
+            self.answer(frame, segment, question);
+        }
+        false
+    }
+
+    /// Whether a SYN starts a connection anew that is in TIME-WAIT (RFC 1122, 4.2.2.13; RFC 6191).
+    fn reopens(&self, segment: &Segment, expected: u32) -> bool {
+        let syn = segment.flags & (SYN | ACK | RST) == SYN;
+        syn && (segment.seq.wrapping_sub(expected) as i32) >= 0
+    }
+
+    /// Answer a segment of a connection that is over.
+    fn late(&mut self, frame: &[u8], segment: &Segment, place: u32) {
+        // A reset is ignored (RFC 1337), and an acknowledgement of nothing new needs no answer.
+        let occupies = segment.payload > 0 || segment.flags & (SYN | FIN) != 0;
+        if segment.flags & RST != 0 || !occupies {
+            return;
+        }
+        self.waiting.refresh(place, self.now);
+        let record = *self.waiting.get(place);
+        let answer = wire::Answer {
+            flags: ACK,
+            seq: record.seq,
+            ack: record.ack,
+            window: u16::MAX,
+        };
+        self.answer(frame, segment, answer);
+    }
+
+    /// A connection with its buffers: one that is over, or a new one.
+    pub(crate) fn spare_conn(&mut self) -> Box<Conn> {
+        let limits = &self.limits;
+        self.spare_tcp
+            .pop()
+            .unwrap_or_else(|| Conn::new(limits.receive_buffer, limits.send_buffer))
+    }
+
+    /// The initial sequence number of a connection; `floor` is the last number of one that it takes the place of.
+    pub(crate) fn sequence(&self, key: &Key, floor: Option<u32>) -> u32 {
+        let sequence = self.secrets.sequence(key, self.now.micros());
+        match floor {
+            Some(floor) if (sequence.wrapping_sub(floor) as i32) <= 0 => {
+                floor.wrapping_add(BEYOND + (sequence & 0xffff))
+            }
+            _ => sequence,
+        }
+    }
+
+    fn open_passively(
+        &mut self,
+        mut frame: Frame,
+        segment: &Segment,
+        listening: u32,
+        after: Option<(u32, u32)>,
+    ) {
+        let full = self.statistics.tcp_sockets >= self.limits.tcp_sockets as u64;
+        let Some(listener) = self.slots.listener(listening) else {
+            return;
+        };
+        if full || listener.half_open + listener.ready.len() >= listener.backlog {
+            self.statistics.no_room += 1;
+            return;
+        }
+        let most = self.output.largest_segment(segment.local.is_ipv6());
+        let offered = wire::lower_mss(&mut frame.bytes, segment.at, most);
+        let mut conn = self.spare_conn();
+        let path = (segment.local, segment.remote);
+        let phase = Phase::Handshaking(listening);
+        conn.renew(path, phase, Options::default(), self.now);
+        conn.take_segment(offered, most);
+        conn.isn = self.sequence(&conn.key, after.map(|(_, floor)| floor));
+        conn.highest = conn.isn;
+        conn.expected = segment.seq.wrapping_add(1);
+        let endpoint: smoltcp::wire::IpListenEndpoint = segment.local.into();
+        let listens = conn.socket.tcp().listen(endpoint).is_ok();
+        conn.socket.await_nobody(&mut self.clock, micros(self.now));
+        // An interface of its own for this one segment: it draws the sequence number that was chosen.
+        let mut opener = self.opener(seed_for(conn.isn));
+        let mut port = Port {
+            device: &mut self.device,
+            output: &mut self.output,
+            frame: Some(&frame.bytes),
+        };
+        opener.poll_ingress_single(micros(self.now), &mut port, &mut conn.socket.set);
+        conn.state = conn.socket.look().state();
+        if !listens || conn.state != State::SynReceived {
+            self.statistics.malformed += 1;
+            self.spare_tcp.push(conn);
+            return;
+        }
+        if let Some((place, _)) = after {
+            self.forget(place);
+        }
+        let key = conn.key;
+        let index = self.slots.add(Kind::Conn(conn), false);
+        self.table.insert(key, index);
+        self.statistics.tcp_sockets += 1;
+        if let Some(listener) = self.slots.listener(listening) {
+            listener.half_open += 1;
+        }
+        self.touch(index);
+    }
+
+    fn ingest_conn(&mut self, mut frame: Frame, segment: &Segment, index: u32) {
+        if segment.flags & RST != 0 && !self.believes(&frame.bytes, segment, index) {
+            return;
+        }
+        let most = self.output.largest_segment(segment.local.is_ipv6());
+        let Some(conn) = self.slots.conn(index) else {
+            return;
+        };
+        if segment.flags & SYN != 0 {
+            let offered = wire::lower_mss(&mut frame.bytes, segment.at, most);
+            if conn.phase == Phase::Connecting {
+                conn.take_segment(offered, most);
+            }
+        }
+        // smoltcp does not count an end as part of a segment: one whose data it has already, it would only acknowledge.
+        let end = segment.seq.wrapping_add(segment.payload as u32);
+        if segment.flags & FIN != 0 && segment.payload > 0 && end == conn.expected {
+            let size = wire::drop_payload(&mut frame.bytes, segment.at, segment.payload);
+            frame.bytes.narrow(0..size);
+        }
+        let before = conn.socket.look().recv_queue();
+        conn.heard = self.now;
+        if matches!(conn.phase, Phase::Open(_)) && !conn.orphan {
+            conn.give_up = None;
+        }
+        self.output.segment = conn.segment;
+        self.output.sent = None;
+        let mut port = Port {
+            device: &mut self.device,
+            output: &mut self.output,
+            frame: Some(&frame.bytes),
+        };
+        self.iface
+            .poll_ingress_single(micros(self.now), &mut port, &mut conn.socket.set);
+        if let Some(sent) = self.output.sent.take() {
+            self.statistics.retransmitted += u64::from(conn.note(sent));
+        }
+        let came = conn.socket.look().recv_queue().saturating_sub(before);
+        conn.expected = conn.expected.wrapping_add(came as u32);
+        let more = came > 0;
+        if more && conn.shut_read {
+            let _ = conn.socket.tcp().recv(|bytes| (bytes.len(), ()));
+        } else if more && conn.orphan {
+            // Nobody will read it (RFC 1122, 4.2.2.13).
+            self.abort(index);
+            return;
+        }
+        if segment.flags & SYN != 0 && conn.phase == Phase::Connecting {
+            conn.expected = segment.seq.wrapping_add(1);
+        }
+        let ended = conn.ended();
+        self.touch(index);
+        if self.settle(index) {
+            self.notify(index, more);
+        }
+        if let Some(conn) = self.slots.conn(index)
+            && conn.ended() != ended
+        {
+            conn.expected = conn.expected.wrapping_add(1);
+        }
+    }
+
+    /// An ICMP message about a connection attempt: believed only if it knows the sequence number.
+    pub(crate) fn unreachable(&mut self, what: &Unreachable) {
+        let key = Key::connection(what.local, what.remote);
+        let Some(index) = self.table.get(&key).copied() else {
+            return;
+        };
+        if let Some(conn) = self.slots.conn(index)
+            && conn.phase == Phase::Connecting
+            && conn.isn == what.seq
+        {
+            let failure = if what.port {
+                Failure::Refused
+            } else {
+                Failure::Unreachable
+            };
+            self.fail(index, failure);
+        }
+    }
+
+    /// Let smoltcp send what it has for a connection.
+    pub(crate) fn egress_tcp(&mut self, index: u32) {
+        let now = self.now.micros();
+        let wanted = self.due(index).is_some_and(|at| at <= now);
+        let Some(conn) = self.slots.conn(index) else {
+            return;
+        };
+        if conn.phase == Phase::Over {
+            return;
+        }
+        self.output.segment = conn.segment;
+        let (mut wrote, mut held) = (false, false);
+        loop {
+            if !self.output.retry(&mut self.device) {
+                held = true;
+                break;
+            }
+            self.output.sent = None;
+            let mut port = Port {
+                device: &mut self.device,
+                output: &mut self.output,
+                frame: None,
+            };
+            self.iface
+                .poll_egress(micros(self.now), &mut port, &mut conn.socket.set);
+            let Some(sent) = self.output.sent.take() else {
+                break;
+            };
+            wrote = true;
+            self.statistics.retransmitted += u64::from(conn.note(sent));
+        }
+        if held {
+            self.touch(index);
+        } else if wanted && !wrote {
+            self.await_neighbor(index);
+        }
+        if !self.settle(index) {
+            return;
+        }
+        let Some(conn) = self.slots.conn(index) else {
+            return;
+        };
+        if conn.aborting && !held {
+            return self.finish(index);
+        }
+        // Until it has acknowledged the end, which it may delay, smoltcp is needed.
+        if conn.state == State::TimeWait && conn.acknowledged.0 == conn.expected {
+            return self.wait_a_time(index);
+        }
+        self.notify(index, false);
+        self.schedule(index);
+    }
+
+    /// Set when a connection has to be looked at again.
+    pub(crate) fn schedule(&mut self, index: u32) {
+        let now = self.now;
+        let Some(conn) = self.slots.conn(index) else {
+            return;
+        };
+        let patience = conn.patience(now).map(Instant::micros);
+        // What was due now and was not sent waits for something; it is tried again soon.
+        let due = self.due(index).map(|at| match at > now.micros() {
+            true => at,
+            false => now.micros() + 1000,
+        });
+        let at = [patience, due].into_iter().flatten().min();
+        self.timers.set(index, at);
+    }
+
+    /// The deadline of a socket has passed.
+    pub(crate) fn expire(&mut self, index: u32) {
+        let now = self.now;
+        let Some(conn) = self.slots.conn(index) else {
+            return self.touch(index);
+        };
+        let past = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let silent = past(conn.silent());
+        let open = matches!(conn.phase, Phase::Open(_));
+        if past(conn.linger_until) && conn.owes() {
+            self.abort(index);
+        } else if past(conn.give_up) && conn.state == State::TimeWait {
+            self.wait_a_time(index);
+        } else if silent && !conn.probing {
+            conn.probing = true;
+            let each = conn.options.keep_alive.map(duration);
+            conn.socket.tcp().set_keep_alive(each);
+            self.touch(index);
+        } else if past(conn.give_up) || silent {
+            if open {
+                conn.failure = Some(Failure::TimedOut);
+                self.abort(index);
+            } else {
+                self.fail(index, Failure::TimedOut);
+            }
+        } else {
+            self.touch(index);
+        }
+    }
+
+    /// Reset a connection; it is over once the reset is sent.
+    pub(crate) fn abort(&mut self, index: u32) {
+        if let Some(conn) = self.slots.conn(index) {
+            conn.aborting = true;
+            conn.socket.tcp().abort();
+            conn.state = State::Closed;
+            self.touch(index);
+        }
+    }
+
+    /// A connection that never was there has failed.
+    fn fail(&mut self, index: u32, failure: Failure) {
+        let Some(conn) = self.slots.conn(index) else {
+            return;
+        };
+        if let Phase::Handshaking(listening) = conn.phase {
+            if let Some(listener) = self.slots.listener(listening) {
+                listener.half_open -= 1;
+            }
+            self.discard(index);
+        } else {
+            conn.failure = Some(failure);
+            self.finish(index);
+        }
+    }
+
+    /// See what smoltcp has made of a connection; whether there is still something to do for it.
+    pub(crate) fn settle(&mut self, index: u32) -> bool {
+        let Some(conn) = self.slots.conn(index) else {
+            return false;
+        };
+        if conn.aborting {
+            return true;
+        }
+        let (before, state) = (conn.state, conn.socket.look().state());
+        let undelivered = conn.socket.look().send_queue();
+        if state != before || undelivered < conn.undelivered {
+            conn.give_up = None;
+        }
+        conn.undelivered = undelivered;
+        if state != State::Closed {
+            conn.state = state;
+        }
+        match (conn.phase, state) {
+            (Phase::Over, _) => return false,
+            (Phase::Connecting | Phase::Handshaking(_), State::Closed | State::Listen) => {
+                self.fail(index, Failure::Refused);
+                return false;
+            }
+            (Phase::Open(_), State::Closed) => {
+                if !matches!(before, State::LastAck | State::TimeWait) {
+                    conn.failure = Some(Failure::Reset);
+                }
+                self.finish(index);
+                return false;
+            }
+            (_, State::SynSent | State::SynReceived) => {}
+            (Phase::Connecting, _) => {
+                conn.phase = Phase::Open(None);
+                conn.came_about = true;
+            }
+            (Phase::Handshaking(listening), _) => {
+                conn.phase = Phase::Open(Some(listening));
+                conn.came_about = true;
+                conn.told = true;
+                if let Some(listener) = self.slots.listener(listening) {
+                    listener.half_open -= 1;
+                    listener.ready.push_back(index);
+                    self.notify(listening, true);
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// A connection has reached TIME-WAIT: only a record of it stays, besides what its owner has not read.
+    fn wait_a_time(&mut self, index: u32) {
+        let Some(conn) = self.slots.conn(index) else {
+            return;
+        };
+        let (key, seq, ack) = (conn.key, conn.highest, conn.expected);
+        self.finish(index);
+        let place = self.waiting.add(key, seq, ack, self.now);
+        self.table.insert(key, place | WAITING);
+        while let Some(oldest) = self.waiting.overdue(self.now) {
+            self.forget(oldest);
+        }
+    }
+
+    /// A connection is over: no segment reaches it any more.
+    pub(crate) fn finish(&mut self, index: u32) {
+        let Some(conn) = self.slots.conn(index) else {
+            return;
+        };
+        conn.phase = Phase::Over;
+        let (key, orphan) = (conn.key, conn.orphan);
+        self.unmap(&key, index);
+        self.timers.set(index, None);
+        if orphan {
+            self.discard(index);
+        } else {
+            self.notify(index, true);
+        }
+    }
+
+    fn unmap(&mut self, key: &Key, index: u32) {
+        if self.table.get(key) == Some(&index) {
+            self.table.remove(key);
+        }
+    }
+
+    /// Take a connection out of the table, and its socket for the next one.
+    pub(crate) fn discard(&mut self, index: u32) {
+        self.timers.set(index, None);
+        let Kind::Conn(conn) = self.slots.remove(index) else {
+            return;
+        };
+        self.unmap(&conn.key, index);
+        if let Some(bound) = conn.bound {
+            self.unmap(&bound, index);
+        }
+        self.statistics.tcp_sockets -= 1;
+        self.statistics.orphans -= u64::from(conn.orphan);
+        self.spare_tcp.push(conn);
+    }
+}
+
+#[cfg(test)]
+#[path = "conn_tests.rs"]
+mod tests;

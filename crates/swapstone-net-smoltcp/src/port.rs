@@ -1,0 +1,359 @@
+//! The device as smoltcp sees it: one frame in at a time, and frames out that are finished here.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::num::NonZeroUsize;
+
+use smoltcp::phy::{self, Checksum, DeviceCapabilities, Medium};
+use smoltcp::time::Instant;
+use swapstone_net::Device;
+use swapstone_net::device::{
+    DeviceLimits, ETHERNET_HEADER, Outgoing, PartialChecksum, Segmentation,
+};
+
+use crate::wire::{self, SYN, Transport};
+
+/// The largest IP packet that IPv4's and IPv6's length fields can tell of.
+const LARGEST_PACKET: usize = 65535;
+
+/// A TCP segment that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) fields: wire::Answer,
+    /// Bytes of payload.
+    pub(crate) payload: usize,
+}
+
+/// How a frame is handed to the device.
+#[derive(Clone, Copy, Debug, Default)]
+struct Offload {
+    partial: Option<PartialChecksum>,
+    segmentation: Option<Segmentation>,
+}
+
+/// Where frames are written, and what came of them.
+#[derive(Debug)]
+pub(crate) struct Output {
+    limits: DeviceLimits,
+    /// The largest IP packet that smoltcp may write: more than the MTU if the device cuts segments up.
+    pub(crate) largest: usize,
+    frame: Vec<u8>,
+    /// Where what is written while `frame` waits for the device goes, to be lost.
+    lost: Vec<u8>,
+    /// A frame that the device had no room for.
+    held: Option<(usize, Offload)>,
+    /// The payload of each segment of the connection that sends now, in bytes.
+    pub(crate) segment: u16,
+    /// What was sent last, if it was TCP.
+    pub(crate) sent: Option<Sent>,
+    pub(crate) frames: u64,
+    pub(crate) bytes: u64,
+    pub(crate) no_room: u64,
+}
+
+impl Output {
+    pub(crate) fn new(limits: DeviceLimits) -> Self {
+        let cuts = limits.finishes_checksums && limits.segments > limits.mtu;
+        let largest = if cuts { limits.segments } else { limits.mtu }.min(LARGEST_PACKET);
+        Self {
+            limits,
+            largest,
+            frame: vec![0; ETHERNET_HEADER + largest],
+            lost: vec![0; ETHERNET_HEADER + largest],
+            held: None,
+            segment: 0,
+            sent: None,
+            frames: 0,
+            bytes: 0,
+            no_room: 0,
+        }
+    }
+
+    /// Whether the device cuts segments up.
+    pub(crate) fn cuts(&self) -> bool {
+        self.largest > self.limits.mtu
+    }
+
+    /// The largest payload of a segment that fits into the MTU.
+    pub(crate) fn largest_segment(&self, v6: bool) -> u16 {
+        let headers = if v6 { 60 } else { 40 };
+        self.limits.mtu.min(LARGEST_PACKET).saturating_sub(headers) as u16
+    }
+
+    /// Whether the device had no room when it was last offered a frame.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// What smoltcp is told of the device.
+    pub(crate) fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ethernet;
+        capabilities.max_transmission_unit = ETHERNET_HEADER + self.largest;
+        // Received checksums are verified before smoltcp sees a frame; those of TCP and UDP are written here too.
+        capabilities.checksum.ipv4 = Checksum::Tx;
+        capabilities.checksum.icmpv4 = Checksum::Tx;
+        capabilities.checksum.icmpv6 = Checksum::Tx;
+        capabilities.checksum.tcp = Checksum::None;
+        capabilities.checksum.udp = Checksum::None;
+        if self.cuts() {
+            let largest = NonZeroUsize::new(ETHERNET_HEADER + self.largest);
+            capabilities.segmentation.tcpv4 = largest;
+            capabilities.segmentation.tcpv6 = largest;
+        }
+        capabilities
+    }
+
+    /// Offer the held frame again; whether none is held any more.
+    pub(crate) fn retry<D: Device>(&mut self, device: &mut D) -> bool {
+        if let Some((length, offload)) = self.held.take() {
+            self.hand_over(device, length, offload);
+        }
+        self.held.is_none()
+    }
+
+    fn hand_over<D: Device>(&mut self, device: &mut D, length: usize, offload: Offload) {
+        let parts = [&self.frame[..length]];
+        let outgoing = Outgoing {
+            parts: &parts,
+            partial: offload.partial,
+            segmentation: offload.segmentation,
+        };
+        match device.transmit(outgoing) {
+            Ok(()) => {
+                self.frames += 1;
+                self.bytes += length as u64;
+            }
+            Err(swapstone_net::device::Full) => self.held = Some((length, offload)),
+        }
+    }
+
+    /// Write a frame with `write`, finish it, and hand it over.
+    pub(crate) fn emit<D: Device, R>(
+        &mut self,
+        device: &mut D,
+        length: usize,
+        write: impl FnOnce(&mut [u8]) -> R,
+    ) -> R {
+        if self.is_held() || length > self.frame.len() {
+            self.no_room += 1;
+            if self.lost.len() < length {
+                self.lost.resize(length, 0);
+            }
+            return write(&mut self.lost[..length]);
+        }
+        // smoltcp leaves some fields as they are and counts on zeros; a header is never longer than this.
+        let headers = length.min(128);
+        self.frame[..headers].fill(0);
+        let result = write(&mut self.frame[..length]);
+        if let Some(offload) = self.finish(length) {
+            self.hand_over(device, length, offload);
+        }
+        result
+    }
+
+    /// Complete checksum and options; `None` if the frame can't be sent.
+    fn finish(&mut self, length: usize) -> Option<Offload> {
+        let too_large = length > ETHERNET_HEADER + self.limits.mtu;
+        let frame = &mut self.frame[..length];
+        let mut offload = Offload::default();
+        let Some(transport) = Transport::of(frame) else {
+            return (!too_large).then_some(offload);
+        };
+        if transport.tcp {
+            let (fields, payload) = transport.segment(frame);
+            self.sent = Some(Sent { fields, payload });
+            if fields.flags & SYN != 0 && self.largest > self.limits.mtu {
+                let headers = if transport.v6 { 60 } else { 40 };
+                let most = self.limits.mtu.saturating_sub(headers) as u16;
+                wire::lower_mss(frame, transport.at, most);
+            }
+        }
+        if too_large && !(transport.tcp && self.segment > 0) {
+            return None;
+        }
+        if self.limits.finishes_checksums {
+            offload.partial = Some(PartialChecksum {
+                start: transport.at as u16,
+                offset: transport.prepare_checksum(frame),
+            });
+        } else {
+            transport.fill_checksum(frame);
+        }
+        if too_large {
+            offload.segmentation = Some(Segmentation {
+                size: self.segment,
+                headers: (transport.at + transport.tcp_header(frame)) as u16,
+                ipv6: transport.v6,
+            });
+        }
+        Some(offload)
+    }
+}
+
+/// The device for one call of smoltcp's.
+pub(crate) struct Port<'a, D> {
+    pub(crate) device: &'a mut D,
+    pub(crate) output: &'a mut Output,
+    pub(crate) frame: Option<&'a [u8]>,
+}
+
+impl<D: Device> phy::Device for Port<'_, D> {
+    type RxToken<'t>
+        = Received<'t>
+    where
+        Self: 't;
+    type TxToken<'t>
+        = Room<'t, D>
+    where
+        Self: 't;
+
+    fn receive(&mut self, _now: Instant) -> Option<(Received<'_>, Room<'_, D>)> {
+        let frame = self.frame.take()?;
+        let room = Room {
+            device: self.device,
+            output: self.output,
+        };
+        Some((Received(frame), room))
+    }
+
+    fn transmit(&mut self, _now: Instant) -> Option<Room<'_, D>> {
+        (!self.output.is_held()).then_some(Room {
+            device: self.device,
+            output: self.output,
+        })
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        self.output.capabilities()
+    }
+}
+
+/// A received frame.
+pub(crate) struct Received<'a>(&'a [u8]);
+
+impl phy::RxToken for Received<'_> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, look: F) -> R {
+        look(self.0)
+    }
+}
+
+/// Room for a frame to send.
+pub(crate) struct Room<'a, D> {
+    device: &'a mut D,
+    output: &'a mut Output,
+}
+
+impl<D: Device> phy::TxToken for Room<'_, D> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
+        self.output.emit(self.device, length, write)
+    }
+}
+
+/// A device that swallows what is sent.
+#[derive(Debug, Default)]
+pub(crate) struct Sink {
+    swallowed: Vec<u8>,
+}
+
+impl phy::Device for Sink {
+    type RxToken<'t> = Received<'t>;
+    type TxToken<'t> = Swallow<'t>;
+
+    fn receive(&mut self, _now: Instant) -> Option<(Received<'_>, Swallow<'_>)> {
+        None
+    }
+
+    fn transmit(&mut self, _now: Instant) -> Option<Swallow<'_>> {
+        Some(Swallow(&mut self.swallowed))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ip;
+        capabilities.max_transmission_unit = LARGEST_PACKET;
+        capabilities
+    }
+}
+
+/// Room that leads nowhere.
+pub(crate) struct Swallow<'a>(&'a mut Vec<u8>);
+
+impl phy::TxToken for Swallow<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
+        self.0.resize(length, 0);
+        write(self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use swapstone_net::device::{Frame, Full};
+
+    #[derive(Default)]
+    struct Recorder {
+        sent: Vec<(usize, Option<PartialChecksum>, Option<Segmentation>)>,
+    }
+
+    impl Device for Recorder {
+        fn limits(&self) -> DeviceLimits {
+            DeviceLimits {
+                address: [2; 6],
+                mtu: 1500,
+                finishes_checksums: true,
+                segments: 60_000,
+                largest_received: 1500,
+            }
+        }
+
+        fn receive(&mut self) -> Option<Frame> {
+            None
+        }
+
+        fn transmit(&mut self, frame: Outgoing<'_>) -> Result<(), Full> {
+            self.sent
+                .push((frame.len(), frame.partial, frame.segmentation));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn large_segments_are_sent_with_how_to_cut_them() {
+        let mut device = Recorder::default();
+        let mut output = Output::new(device.limits());
+        let mut send = |segment: u16, length: usize, v6: bool| {
+            output.segment = segment;
+            output.emit(&mut device, length, |frame| {
+                let tcp = if v6 { 54 } else { 34 };
+                frame[12..15].copy_from_slice(if v6 {
+                    &[0x86, 0xdd, 0x60]
+                } else {
+                    &[8, 0, 0x45]
+                });
+                frame[if v6 { 20 } else { 23 }] = 6;
+                frame[tcp + 12] = 0x50;
+            });
+        };
+        send(1460, 1514, false);
+        send(1400, 10_000, false);
+        send(1440, 10_000, true);
+        // Without a connection there is no telling how to cut it.
+        send(0, 10_000, false);
+        let partial = |start| Some(PartialChecksum { start, offset: 16 });
+        let cut = |size, headers, ipv6| {
+            Some(Segmentation {
+                size,
+                headers,
+                ipv6,
+            })
+        };
+        let expected = [
+            (1514, partial(34), None),
+            (10_000, partial(34), cut(1400, 54, false)),
+            (10_000, partial(54), cut(1440, 74, true)),
+        ];
+        assert_eq!(device.sent, expected);
+    }
+}

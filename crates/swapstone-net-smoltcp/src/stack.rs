@@ -1,0 +1,557 @@
+//! The stack: what comes in finds its socket here, and each socket is polled when it has something to do.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+
+use smoltcp::iface::{self, Interface, Route, SocketSet};
+use smoltcp::time::Instant as Micros;
+use smoltcp::wire::{EthernetAddress, HardwareAddress as SmoltcpAddress, IpCidr, Ipv6Cidr};
+use swapstone_net::device::{Device, Frame, HardwareAddress};
+use swapstone_net::{Cidr, Config, Instant, Limits, Readiness, Statistics};
+
+use crate::discovery;
+use crate::keys::{Key, Realm, Secrets, Table};
+use crate::port::{Output, Port, Sink};
+use crate::slots::{Conn, Kind, Slots, Udp};
+use crate::timers::Timers;
+use crate::waiting::Waiting;
+use crate::wire;
+
+/// Frames that one poll takes at most.
+const BATCH: usize = 64;
+/// Addresses that smoltcp holds (its feature `iface-max-addr-count-8`); one is the link-local one.
+const ADDRESSES: usize = 8;
+/// The smallest MTU that IPv6 allows (RFC 8200, section 5).
+const LEAST_MTU: usize = 1280;
+/// How late timers may be because frames wait.
+const PATIENCE_MICROS: u64 = 10_000;
+/// How long after a device had no room it is tried again.
+const RETRY_MICROS: u64 = 1000;
+
+/// Why a stack can't be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MakeError {
+    /// There are more addresses than it can hold: `Config::addresses` has more than this.
+    TooManyAddresses(usize),
+    /// An address in `Config::addresses` is not one of a host, or the device's is not one of a device.
+    NotUnicast,
+    /// The device's MTU is smaller than this many bytes.
+    SmallMtu(usize),
+    /// `Limits::receive_buffer` is larger than this many bytes, or a buffer is empty.
+    Buffers(usize),
+}
+
+impl fmt::Display for MakeError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooManyAddresses(most) => {
+                write!(out, "Config::addresses has more than {most} addresses")
+            }
+            Self::NotUnicast => out.write_str("an address is not unicast"),
+            Self::SmallMtu(least) => write!(out, "the device's MTU is below {least} bytes"),
+            Self::Buffers(most) => {
+                write!(
+                    out,
+                    "Limits::receive_buffer and send_buffer are not in 1 to {most} bytes"
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for MakeError {}
+
+/// smoltcp as a [`swapstone_net::Stack`] over a [`Device`].
+pub struct Smoltcp<D> {
+    pub(crate) device: D,
+    pub(crate) output: Output,
+    pub(crate) iface: Interface,
+    /// Knows nothing but the time, and is asked when a socket has something to do: the other one mixes its own deadlines in.
+    pub(crate) clock: Interface,
+    /// Where datagrams go that nobody can be found for.
+    pub(crate) drain: Interface,
+    pub(crate) sink: Sink,
+    nobody: SocketSet<'static>,
+    hardware: HardwareAddress,
+    pub(crate) now: Instant,
+    pub(crate) limits: Limits,
+    slaac: bool,
+    pub(crate) addresses: Vec<Cidr>,
+    pub(crate) secrets: Secrets,
+    pub(crate) table: Table,
+    pub(crate) waiting: Waiting,
+    pub(crate) slots: Slots,
+    pub(crate) timers: Timers,
+    dirty: VecDeque<u32>,
+    pub(crate) awaiting: Vec<u32>,
+    pub(crate) events: VecDeque<u32>,
+    #[expect(
+        clippy::vec_box,
+        reason = "a place of the table takes the box, and nothing is moved"
+    )]
+    pub(crate) spare_tcp: Vec<Box<Conn>>,
+    #[expect(
+        clippy::vec_box,
+        reason = "a place of the table takes the box, and nothing is moved"
+    )]
+    pub(crate) spare_udp: Vec<Box<Udp>>,
+    pub(crate) statistics: Statistics,
+}
+
+/// The time, as smoltcp counts it.
+pub(crate) fn micros(now: Instant) -> Micros {
+    Micros::from_micros(i64::try_from(now.micros()).unwrap_or(i64::MAX))
+}
+
+fn plain(cidr: IpCidr) -> Cidr {
+    Cidr {
+        address: cidr.address().into(),
+        prefix: cidr.prefix_len(),
+    }
+}
+
+impl<D: Device> Smoltcp<D> {
+    /// Make a stack over a device. Nothing is sent before the first poll.
+    ///
+    /// # Errors
+    ///
+    /// The configuration asks for what it can't hold.
+    pub fn new(device: D, config: &Config) -> Result<Self, MakeError> {
+        let limits = device.limits();
+        let most = ADDRESSES - 1;
+        if config.addresses.len() > most {
+            return Err(MakeError::TooManyAddresses(most));
+        }
+        let multicast = |address: IpAddr| address.is_multicast() || address.is_unspecified();
+        let broadcast = IpAddr::V4(core::net::Ipv4Addr::BROADCAST);
+        let bad = |cidr: &Cidr| multicast(cidr.address) || cidr.address == broadcast;
+        if config.addresses.iter().any(bad) || limits.address[0] & 1 == 1 {
+            return Err(MakeError::NotUnicast);
+        }
+        if limits.mtu < LEAST_MTU {
+            return Err(MakeError::SmallMtu(LEAST_MTU));
+        }
+        let buffers = 1..=1 << 30;
+        if !buffers.contains(&config.limits.receive_buffer)
+            || !buffers.contains(&config.limits.send_buffer)
+        {
+            return Err(MakeError::Buffers(1 << 30));
+        }
+        let secrets = Secrets::new(&config.seed);
+        let output = Output::new(limits);
+        let mut sink = Sink::default();
+        let mut stack = Self {
+            iface: interface(&output, limits.address, secrets.number(), config.slaac),
+            clock: interface(&output, limits.address, 0, false),
+            drain: Interface::new(
+                iface::Config::new(SmoltcpAddress::Ip),
+                &mut sink,
+                Micros::ZERO,
+            ),
+            device,
+            output,
+            sink,
+            nobody: SocketSet::new(Vec::new()),
+            hardware: limits.address,
+            now: Instant::ZERO,
+            limits: config.limits,
+            slaac: config.slaac,
+            addresses: Vec::with_capacity(ADDRESSES),
+            table: secrets.table(),
+            secrets,
+            waiting: Waiting::new(config.limits.tcp_sockets.max(4096)),
+            slots: Slots::default(),
+            timers: Timers::default(),
+            dirty: VecDeque::new(),
+            awaiting: Vec::new(),
+            events: VecDeque::new(),
+            spare_tcp: Vec::new(),
+            spare_udp: Vec::new(),
+            statistics: Statistics::default(),
+        };
+        stack.configure(config);
+        Ok(stack)
+    }
+
+    fn configure(&mut self, config: &Config) {
+        let ethernet = SmoltcpAddress::Ethernet(EthernetAddress(self.hardware));
+        let prefix = Ipv6Cidr::new(core::net::Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 64);
+        self.iface.update_ip_addrs(|addresses| {
+            let own = config
+                .addresses
+                .iter()
+                .map(|cidr| IpCidr::new(cidr.address.into(), cidr.prefix));
+            let link_local = Ipv6Cidr::from_link_prefix(&prefix, ethernet).map(IpCidr::Ipv6);
+            for cidr in link_local.into_iter().chain(own) {
+                // There is room: their number was compared with it.
+                let _ = addresses.push(cidr);
+            }
+        });
+        // The tables have room for more routes than these.
+        if let Some(gateway) = config.gateway_v4 {
+            let _ = self.iface.routes_mut().add_default_ipv4_route(gateway);
+        }
+        if let Some(gateway) = config.gateway_v6 {
+            let _ = self.iface.routes_mut().add_default_ipv6_route(gateway);
+        }
+        self.drain.routes_mut().update(|routes| {
+            let v4 = Route::new_ipv4_gateway(core::net::Ipv4Addr::new(192, 0, 2, 1));
+            let v6 = Route::new_ipv6_gateway(core::net::Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1));
+            let _ = routes.push(v4);
+            let _ = routes.push(v6);
+        });
+        self.read_addresses();
+    }
+
+    fn read_addresses(&mut self) {
+        self.addresses.clear();
+        self.addresses
+            .extend(self.iface.ip_addrs().iter().copied().map(plain));
+    }
+
+    /// An interface that draws its first sequence number as `seed` makes it, and takes segments for any address.
+    pub(crate) fn opener(&self, seed: u64) -> Interface {
+        let mut opener = interface(&self.output, self.hardware, seed, false);
+        opener.set_any_ip(true);
+        opener
+    }
+
+    /// The device, for whoever drives it.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// The device, for whoever drives it.
+    pub fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
+
+    /// How many connections are in TIME-WAIT. They are no sockets, and hold no buffers.
+    pub fn time_waits(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(crate) fn is_local(&self, address: IpAddr) -> bool {
+        self.addresses.iter().any(|own| own.address == address)
+    }
+
+    /// Whether there is a way to `address`, and from which of our own.
+    pub(crate) fn source(&self, address: IpAddr) -> Option<IpAddr> {
+        if address.is_unspecified() || self.is_local(address) || address.is_loopback() {
+            return None;
+        }
+        let near = |cidr: &IpCidr| cidr.contains_addr(&address.into());
+        let routes = self.iface.routes();
+        let router = match address {
+            IpAddr::V4(_) => routes.get_default_ipv4_route(),
+            IpAddr::V6(_) => routes.get_default_ipv6_route(),
+        };
+        let broadcast = address == IpAddr::V4(core::net::Ipv4Addr::BROADCAST);
+        let direct = address.is_multicast() || broadcast;
+        if !direct && router.is_none() && !self.iface.ip_addrs().iter().any(near) {
+            return None;
+        }
+        self.iface
+            .get_source_address(&address.into())
+            .map(Into::into)
+    }
+
+    /// One more thing to do for a socket.
+    pub(crate) fn touch(&mut self, index: u32) {
+        let slot = self.slots.at(index);
+        if !slot.dirty {
+            slot.dirty = true;
+            self.dirty.push_back(index);
+        }
+    }
+
+    /// A socket that can't send before a neighbour is found.
+    pub(crate) fn await_neighbor(&mut self, index: u32) {
+        let slot = self.slots.at(index);
+        if !slot.awaiting {
+            slot.awaiting = true;
+            self.awaiting.push(index);
+        }
+    }
+
+    /// Put a socket in the queue of events if it is ready for more than before, or if `anyway` and it is ready for anything.
+    pub(crate) fn notify(&mut self, index: u32, anyway: bool) {
+        let ready = self.ready(index);
+        let slot = self.slots.at(index);
+        let more = !slot.seen.contains(ready) || (anyway && !ready.is_empty());
+        slot.seen = ready;
+        if more && slot.owned && !slot.queued {
+            slot.queued = true;
+            self.events.push_back(index);
+        }
+    }
+
+    /// Its owner knows what a socket is ready for.
+    pub(crate) fn seen(&mut self, index: u32) {
+        let ready = self.ready(index);
+        self.slots.at(index).seen = ready;
+    }
+
+    pub(crate) fn ready(&self, index: u32) -> Readiness {
+        match &self.slots.look(index).kind {
+            Kind::Free | Kind::New { .. } => Readiness::NONE,
+            Kind::Listener(listener, _) if listener.ready.is_empty() => Readiness::NONE,
+            Kind::Listener(..) => Readiness::READABLE,
+            Kind::Conn(conn) => conn.readiness(),
+            Kind::Udp(udp) => udp.readiness(self.limits.datagrams),
+        }
+    }
+
+    /// When smoltcp has something to do for a set, in microseconds.
+    pub(crate) fn due(&mut self, index: u32) -> Option<u64> {
+        let set = match &self.slots.look(index).kind {
+            Kind::Conn(conn) => &conn.socket.set,
+            Kind::Udp(udp) => &udp.socket.set,
+            _ => return None,
+        };
+        let at = self.clock.poll_at(micros(self.now), set)?;
+        Some(u64::try_from(at.total_micros()).unwrap_or(0))
+    }
+
+    pub(crate) fn poll_now(&mut self, now: Instant) -> bool {
+        self.now = self.now.max(now);
+        self.maintain();
+        self.output.retry(&mut self.device);
+        let mut taken = 0;
+        while taken < BATCH {
+            let Some(frame) = self.device.receive() else {
+                break;
+            };
+            taken += 1;
+            self.ingest(frame);
+        }
+        while let Some((at, index)) = self.timers.next() {
+            // Frames that still wait may bring what a timer waits for: they come first, for a while.
+            let late = if taken == BATCH { PATIENCE_MICROS } else { 0 };
+            if at.saturating_add(late) > self.now.micros() {
+                break;
+            }
+            self.timers.set(index, None);
+            self.expire(index);
+        }
+        for _ in 0..self.dirty.len() {
+            let Some(index) = self.dirty.pop_front() else {
+                break;
+            };
+            self.slots.at(index).dirty = false;
+            match self.slots.look(index).kind {
+                Kind::Conn(_) => self.egress_tcp(index),
+                Kind::Udp(_) => self.egress_udp(index),
+                _ => {}
+            }
+        }
+        self.device.flush();
+        taken == BATCH || (!self.dirty.is_empty() && !self.output.is_held())
+    }
+
+    fn maintain(&mut self) {
+        while let Some(index) = self.waiting.overdue(self.now) {
+            self.forget(index);
+        }
+        if !self.slaac {
+            return;
+        }
+        let now = micros(self.now);
+        let before = self.iface.slaac_updated_at();
+        self.iface.poll_maintenance(now);
+        if self.iface.slaac_updated_at() != before {
+            self.read_addresses();
+        }
+        let mut port = Port {
+            device: &mut self.device,
+            output: &mut self.output,
+            frame: None,
+        };
+        self.iface.poll_egress(now, &mut port, &mut self.nobody);
+    }
+
+    pub(crate) fn next_deadline(&mut self, now: Instant) -> Option<Instant> {
+        self.now = self.now.max(now);
+        let now = self.now.micros();
+        let timer = self.timers.next().map(|(at, _)| at);
+        let work = match (self.output.is_held(), self.dirty.is_empty()) {
+            (true, _) => Some(now + RETRY_MICROS),
+            (false, false) => Some(now),
+            (false, true) => None,
+        };
+        let router = if self.slaac {
+            self.iface
+                .poll_at(micros(self.now), &self.nobody)
+                .map(|at| u64::try_from(at.total_micros()).unwrap_or(0))
+        } else {
+            None
+        };
+        [timer, work, router]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|at| Instant::from_micros(at.max(now)))
+    }
+
+    /// Find whose a frame is.
+    fn ingest(&mut self, frame: Frame) {
+        self.statistics.frames_in += 1;
+        self.statistics.bytes_in += frame.bytes.len() as u64;
+        let kind = wire::parse(&frame.bytes, frame.checksum);
+        let ours = frame
+            .bytes
+            .first_chunk::<6>()
+            .is_some_and(|to| *to == self.hardware || to[0] & 1 == 1);
+        match kind {
+            wire::Kind::Malformed => self.statistics.malformed += 1,
+            _ if !ours => {}
+            wire::Kind::Fragment => self.statistics.no_room += 1,
+            wire::Kind::Segment(segment) => self.ingest_tcp(frame, &segment),
+            wire::Kind::Datagram(datagram) => self.ingest_udp(&frame, &datagram),
+            wire::Kind::Unreachable(what) => self.unreachable(&what),
+            wire::Kind::Neighbor => {
+                self.ingest_nobody(&frame.bytes);
+                for at in 0..self.awaiting.len() {
+                    let index = self.awaiting[at];
+                    self.slots.at(index).awaiting = false;
+                    self.touch(index);
+                }
+                self.awaiting.clear();
+            }
+            wire::Kind::Claim(address) => self.defend(address),
+            wire::Kind::Other => self.ingest_nobody(&frame.bytes),
+        }
+    }
+
+    /// Tell whoever wants an address that is ours, which smoltcp would answer to nobody.
+    fn defend(&mut self, address: core::net::Ipv6Addr) {
+        let wanted = IpAddr::V6(address);
+        if self.addresses.iter().any(|own| own.address == wanted) {
+            let hardware = self.hardware;
+            let length = discovery::DEFENCE_FRAME;
+            self.output.emit(&mut self.device, length, |frame| {
+                discovery::defend(frame, address, hardware);
+            });
+        }
+    }
+
+    /// Let smoltcp answer what is for no socket.
+    pub(crate) fn ingest_nobody(&mut self, frame: &[u8]) {
+        let mut port = Port {
+            device: &mut self.device,
+            output: &mut self.output,
+            frame: Some(frame),
+        };
+        self.iface
+            .poll_ingress_single(micros(self.now), &mut port, &mut self.nobody);
+    }
+
+    /// Forget a connection in TIME-WAIT.
+    pub(crate) fn forget(&mut self, index: u32) {
+        let record = self.waiting.remove(index);
+        self.table.remove(&record.key);
+    }
+
+    /// Answer a segment with a bare one, to the hardware address that it came from.
+    pub(crate) fn answer(&mut self, frame: &[u8], segment: &wire::Segment, answer: wire::Answer) {
+        let length = wire::answer_length(segment);
+        let hardware = self.hardware;
+        self.output.emit(&mut self.device, length, |reply| {
+            wire::answer(reply, frame, segment, hardware, answer);
+        });
+    }
+
+    /// The socket that is bound to a local address, or to all of its kind.
+    pub(crate) fn bound(&self, realm: Realm, local: SocketAddr) -> impl Iterator<Item = u32> + '_ {
+        let all = |ip: IpAddr| match ip {
+            IpAddr::V4(_) => IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => V6_ALL,
+        };
+        [local.ip(), all(local.ip()), V6_ALL]
+            .into_iter()
+            .filter_map(move |ip| self.table.get(&Key::port(realm, ip, local.port())).copied())
+    }
+
+    /// Whether a port is taken.
+    pub(crate) fn taken(&self, realm: Realm, local: SocketAddr) -> bool {
+        let held = |ip: IpAddr| self.table.contains_key(&Key::port(realm, ip, local.port()));
+        let all = match local.ip() {
+            IpAddr::V4(_) => IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => V6_ALL,
+        };
+        if !local.ip().is_unspecified() {
+            return held(local.ip()) || held(all);
+        }
+        let alike = |own: &&Cidr| own.address.is_ipv4() == local.is_ipv4();
+        held(all)
+            || self
+                .addresses
+                .iter()
+                .filter(alike)
+                .any(|own| held(own.address))
+    }
+
+    /// Take a port for a socket: a free one if the address has 0. `None` if it is taken, or none is free.
+    pub(crate) fn take_port(
+        &mut self,
+        realm: Realm,
+        local: SocketAddr,
+        index: u32,
+    ) -> Option<(SocketAddr, Key)> {
+        let local = if local.port() == 0 {
+            self.secrets
+                .any_port()
+                .map(|port| SocketAddr::new(local.ip(), port))
+                .find(|local| !self.taken(realm, *local))?
+        } else if self.taken(realm, local) {
+            return None;
+        } else {
+            local
+        };
+        let key = Key::port(realm, local.ip(), local.port());
+        self.table.insert(key, index);
+        Some((local, key))
+    }
+}
+
+const V6_ALL: IpAddr = IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED);
+
+fn interface(output: &Output, hardware: HardwareAddress, seed: u64, slaac: bool) -> Interface {
+    let ethernet = SmoltcpAddress::Ethernet(EthernetAddress(hardware));
+    let mut config = iface::Config::new(ethernet);
+    config.random_seed = seed;
+    config.slaac = slaac;
+    Interface::new(config, &mut Told(output), Micros::ZERO)
+}
+
+/// A device that only tells what it can do.
+struct Told<'a>(&'a Output);
+
+impl smoltcp::phy::Device for Told<'_> {
+    type RxToken<'t>
+        = crate::port::Received<'t>
+    where
+        Self: 't;
+    type TxToken<'t>
+        = crate::port::Swallow<'t>
+    where
+        Self: 't;
+
+    fn receive(
+        &mut self,
+        _now: Micros,
+    ) -> Option<(crate::port::Received<'_>, crate::port::Swallow<'_>)> {
+        None
+    }
+
+    fn transmit(&mut self, _now: Micros) -> Option<crate::port::Swallow<'_>> {
+        None
+    }
+
+    fn capabilities(&self) -> smoltcp::phy::DeviceCapabilities {
+        self.0.capabilities()
+    }
+}

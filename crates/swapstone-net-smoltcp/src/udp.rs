@@ -1,0 +1,331 @@
+//! UDP sockets.
+
+use alloc::boxed::Box;
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+
+use smoltcp::iface::PollResult;
+use smoltcp::socket::udp::UdpMetadata;
+use swapstone_net::device::{Device, Frame};
+use swapstone_net::error::{BindError, Limit, OpenError, Resource, UdpRecvError, UdpSendError};
+use swapstone_net::{Readiness, SocketId};
+
+use crate::keys::Realm;
+use crate::port::Port;
+use crate::slots::{Kind, Udp, UdpSet};
+use crate::stack::{Smoltcp, micros};
+use crate::tcp::no_port;
+use crate::wire::Datagram;
+
+/// How long a datagram waits for a neighbour to be found before it is dropped.
+const DISCOVERY: Duration = Duration::from_secs(3);
+
+impl Udp {
+    /// Hold so many datagrams each way, of at most `size` bytes.
+    fn new(datagrams: usize, size: usize) -> Box<Self> {
+        Box::new(Self {
+            socket: UdpSet::new(datagrams, size),
+            local: None,
+            bound: None,
+            peer: None,
+            received: 0,
+            unsent: 0,
+            give_up: None,
+        })
+    }
+
+    /// Make it as good as new.
+    fn renew(&mut self) {
+        self.socket.renew();
+        (self.local, self.bound, self.peer) = (None, None, None);
+        (self.received, self.unsent) = (0, 0);
+        self.give_up = None;
+    }
+
+    pub(crate) fn readiness(&self, most: usize) -> Readiness {
+        let mut ready = Readiness::NONE;
+        if self.received > 0 {
+            ready |= Readiness::READABLE;
+        }
+        if self.unsent < most {
+            ready |= Readiness::WRITABLE;
+        }
+        ready
+    }
+
+    /// Whether it hears from a sender.
+    fn hears(&self, sender: SocketAddr) -> bool {
+        self.peer.is_none_or(|peer| peer == sender)
+    }
+}
+
+impl<D: Device> Smoltcp<D> {
+    fn udp_at(&mut self, index: u32) -> Option<&mut Udp> {
+        match &mut self.slots.at(index).kind {
+            Kind::Udp(udp) => Some(udp),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn udp(&mut self, id: SocketId) -> Option<&mut Udp> {
+        match &mut self.slots.find_mut(id)?.kind {
+            Kind::Udp(udp) => Some(udp),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn open_udp(&mut self) -> Result<SocketId, OpenError> {
+        let most = self.limits.udp_sockets;
+        if self.statistics.udp_sockets >= most as u64 {
+            let of = Resource::UdpSockets;
+            return Err(OpenError::Limit(Limit { of, most }));
+        }
+        let size = self.largest_datagram(false);
+        let datagrams = self.limits.datagrams;
+        let mut udp = self
+            .spare_udp
+            .pop()
+            .unwrap_or_else(|| Udp::new(datagrams, size));
+        udp.renew();
+        self.statistics.udp_sockets += 1;
+        let index = self.slots.add(Kind::Udp(udp), true);
+        Ok(self.slots.id(index))
+    }
+
+    /// The most bytes that a datagram can have: none is cut into fragments.
+    fn largest_datagram(&self, v6: bool) -> usize {
+        let tcp = usize::from(self.output.largest_segment(v6));
+        // A TCP header is 12 bytes longer than UDP's.
+        tcp + 12
+    }
+
+    pub(crate) fn bind_udp(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError> {
+        let bindable = self.bindable(address.ip());
+        match self.udp(id) {
+            Some(udp) if udp.local.is_some() => return Err(BindError::NotNew),
+            Some(_) if !bindable => return Err(BindError::NotLocal),
+            Some(_) => {}
+            None => return Err(BindError::NotNew),
+        }
+        let (local, key) = self
+            .take_port(Realm::UdpPort, address, id.index)
+            .ok_or_else(|| no_port(address))?;
+        if let Some(udp) = self.udp(id) {
+            udp.local = Some(local);
+            udp.bound = Some(key);
+            // It can't fail: the port is not 0, and the socket is closed.
+            let _ = udp.socket.udp().bind(local.port());
+        }
+        Ok(())
+    }
+
+    /// Bind a socket to any port if it has none.
+    fn bind_any(&mut self, id: SocketId, peer: SocketAddr) -> Result<(), BindError> {
+        if self.udp(id).is_some_and(|udp| udp.local.is_some()) {
+            return Ok(());
+        }
+        let all = match peer {
+            SocketAddr::V4(_) => IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED),
+        };
+        self.bind_udp(id, SocketAddr::new(all, 0))
+    }
+
+    pub(crate) fn connect_udp(
+        &mut self,
+        id: SocketId,
+        peer: Option<SocketAddr>,
+    ) -> Result<(), BindError> {
+        if let Some(peer) = peer {
+            self.bind_any(id, peer)?;
+        }
+        let udp = self.udp(id).ok_or(BindError::NotNew)?;
+        udp.peer = peer;
+        Ok(())
+    }
+
+    pub(crate) fn send_udp(
+        &mut self,
+        id: SocketId,
+        parts: &[&[u8]],
+        peer: Option<SocketAddr>,
+    ) -> Result<(), UdpSendError> {
+        let udp = self.udp(id).ok_or(UdpSendError::NoPeer)?;
+        let peer = peer.or(udp.peer).ok_or(UdpSendError::NoPeer)?;
+        let size: usize = parts.iter().map(|part| part.len()).sum();
+        let most = self.largest_datagram(peer.is_ipv6());
+        if size > most {
+            let of = Resource::DatagramBytes;
+            return Err(UdpSendError::Limit(Limit { of, most }));
+        }
+        self.bind_any(id, peer).map_err(|error| match error {
+            BindError::Limit(limit) => UdpSendError::Limit(limit),
+            _ => UdpSendError::Unreachable,
+        })?;
+        let source = self.source(peer.ip()).ok_or(UdpSendError::Unreachable)?;
+        let datagrams = self.limits.datagrams;
+        let udp = self.udp(id).ok_or(UdpSendError::NoPeer)?;
+        let source = match udp.local {
+            Some(local) if local.ip().is_unspecified() => source,
+            Some(local) if local.is_ipv4() == peer.is_ipv4() => local.ip(),
+            _ => return Err(UdpSendError::Unreachable),
+        };
+        if peer.port() == 0 {
+            return Err(UdpSendError::Unreachable);
+        }
+        if udp.unsent >= datagrams {
+            return Err(UdpSendError::WouldBlock);
+        }
+        let mut to: UdpMetadata = smoltcp::wire::IpEndpoint::from(peer).into();
+        to.local_address = Some(source.into());
+        let Ok(room) = udp.socket.udp().send(size, to) else {
+            return Err(UdpSendError::WouldBlock);
+        };
+        let mut at = 0;
+        for part in parts {
+            room[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        udp.unsent += 1;
+        self.touch(id.index);
+        self.seen(id.index);
+        Ok(())
+    }
+
+    pub(crate) fn receive_udp(
+        &mut self,
+        id: SocketId,
+        look: &mut dyn FnMut(&[u8], SocketAddr) -> bool,
+    ) -> Result<(), UdpRecvError> {
+        let udp = self.udp(id).ok_or(UdpRecvError::NotBound)?;
+        if udp.local.is_none() {
+            return Err(UdpRecvError::NotBound);
+        }
+        let mut result = Err(UdpRecvError::WouldBlock);
+        while udp.received > 0 {
+            let filter = udp.peer;
+            let Ok((bytes, from)) = udp.socket.udp().peek() else {
+                udp.received = 0;
+                break;
+            };
+            let sender = SocketAddr::from(from.endpoint);
+            // One that came before the socket was connected to somebody else.
+            let unheard = filter.is_some_and(|peer| peer != sender);
+            if unheard || look(bytes, sender) {
+                let _ = udp.socket.udp().recv();
+                udp.received -= 1;
+            }
+            if !unheard {
+                result = Ok(());
+                break;
+            }
+        }
+        self.seen(id.index);
+        result
+    }
+
+    pub(crate) fn close_udp(&mut self, id: SocketId) {
+        if self.udp(id).is_none() {
+            return;
+        }
+        self.timers.set(id.index, None);
+        if let Kind::Udp(udp) = self.slots.remove(id.index) {
+            if let Some(bound) = udp.bound {
+                self.table.remove(&bound);
+            }
+            self.statistics.udp_sockets -= 1;
+            self.spare_udp.push(udp);
+        }
+    }
+
+    /// A datagram that arrived.
+    pub(crate) fn ingest_udp(&mut self, frame: &Frame, datagram: &Datagram) {
+        let broadcast = !self.is_local(datagram.local.ip());
+        let mut found = self.bound(Realm::UdpPort, datagram.local).next();
+        if found.is_none() && broadcast {
+            let port = datagram.local.port();
+            found = self.addresses.iter().find_map(|own| {
+                self.bound(Realm::UdpPort, SocketAddr::new(own.address, port))
+                    .next()
+            });
+        }
+        let datagrams = self.limits.datagrams;
+        let Some(index) = found else {
+            return self.ingest_nobody(&frame.bytes);
+        };
+        let Some(udp) = self.udp_at(index) else {
+            return;
+        };
+        if !udp.hears(datagram.remote) {
+            return self.ingest_nobody(&frame.bytes);
+        }
+        if udp.received >= datagrams {
+            self.statistics.no_room += 1;
+            return;
+        }
+        let Kind::Udp(udp) = &mut self.slots.at(index).kind else {
+            return;
+        };
+        let (before, empty) = (udp.socket.udp().recv_queue(), !udp.socket.udp().can_recv());
+        let mut port = Port {
+            device: &mut self.device,
+            output: &mut self.output,
+            frame: Some(&frame.bytes),
+        };
+        self.iface
+            .poll_ingress_single(micros(self.now), &mut port, &mut udp.socket.set);
+        let socket = udp.socket.udp();
+        let came = socket.recv_queue() > before || (datagram.payload == 0 && socket.can_recv());
+        // smoltcp refuses some that are well formed, such as those from a multicast address.
+        if came && (socket.can_recv() || empty) {
+            udp.received += 1;
+            self.notify(index, true);
+        }
+    }
+
+    /// Let smoltcp send what it has for a UDP socket.
+    pub(crate) fn egress_udp(&mut self, index: u32) {
+        let now = self.now;
+        let Kind::Udp(udp) = &mut self.slots.at(index).kind else {
+            return;
+        };
+        let mut held = false;
+        while udp.unsent > 0 {
+            if !self.output.retry(&mut self.device) {
+                held = true;
+                break;
+            }
+            let mut port = Port {
+                device: &mut self.device,
+                output: &mut self.output,
+                frame: None,
+            };
+            let set = &mut udp.socket.set;
+            if self.iface.poll_egress(micros(now), &mut port, set) == PollResult::None {
+                if udp.give_up.is_some_and(|at| at <= now) {
+                    // Nobody has answered for this one's address: it is lost, as a datagram may be.
+                    self.drain.poll_egress(micros(now), &mut self.sink, set);
+                    udp.unsent -= 1;
+                    udp.give_up = None;
+                    continue;
+                }
+                break;
+            }
+            udp.unsent -= 1;
+            udp.give_up = None;
+        }
+        if held {
+            self.touch(index);
+        } else if udp.unsent > 0 {
+            let give_up = *udp.give_up.get_or_insert(now + DISCOVERY);
+            self.await_neighbor(index);
+            let due = self.due(index).filter(|at| *at > now.micros());
+            let at = give_up.micros();
+            self.timers
+                .set(index, Some(due.map_or(at, |due| due.min(at))));
+        } else {
+            self.timers.set(index, None);
+        }
+        self.notify(index, false);
+    }
+}

@@ -1,0 +1,546 @@
+//! What this crate reads and writes of frames itself: it has to know whose a frame is before smoltcp sees it.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use swapstone_net::device::{Checksum, ETHERNET_HEADER, HardwareAddress};
+
+use crate::discovery;
+
+/// TCP's flags, as in the header.
+pub(crate) const FIN: u8 = 1;
+pub(crate) const SYN: u8 = 2;
+pub(crate) const RST: u8 = 4;
+pub(crate) const ACK: u8 = 16;
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const IPV4_HEADER: usize = 20;
+pub(crate) const IPV6_HEADER: usize = 40;
+const TCP_HEADER: usize = 20;
+
+/// A TCP segment that arrived whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) flags: u8,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    /// Bytes of payload.
+    pub(crate) payload: usize,
+    /// Where the TCP header starts, in bytes from the frame's first.
+    pub(crate) at: usize,
+}
+
+/// A datagram that arrived whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Datagram {
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    /// Bytes of payload.
+    pub(crate) payload: usize,
+}
+
+/// What an ICMP message says of a connection attempt of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unreachable {
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) seq: u32,
+    /// Whether it is only the port that nobody listens on.
+    pub(crate) port: bool,
+}
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Malformed,
+    /// A piece of an IP packet, which nobody here puts together.
+    Fragment,
+    Segment(Segment),
+    Datagram(Datagram),
+    Unreachable(Unreachable),
+    /// ARP or neighbour discovery.
+    Neighbor,
+    /// Somebody who has no address wants this one.
+    Claim(Ipv6Addr),
+    Other,
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn v4(bytes: &[u8], at: usize) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::from(u32_at(bytes, at)))
+}
+
+fn v6(bytes: &[u8], at: usize) -> IpAddr {
+    let mut octets = [0; 16];
+    octets.copy_from_slice(&bytes[at..at + 16]);
+    IpAddr::V6(Ipv6Addr::from(octets))
+}
+
+/// The one's complement sum of RFC 1071 over `bytes`, added to `sum`, not folded: in the machine's byte order.
+pub(crate) fn sum(bytes: &[u8], mut sum: u64) -> u64 {
+    let mut words = bytes.chunks_exact(4);
+    for word in &mut words {
+        sum += u64::from(u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
+    }
+    let rest = words.remainder();
+    if !rest.is_empty() {
+        let mut last = [0; 4];
+        last[..rest.len()].copy_from_slice(rest);
+        sum += u64::from(u32::from_ne_bytes(last));
+    }
+    sum
+}
+
+/// Fold a sum to 16 bits, in network byte order.
+pub(crate) fn fold(mut sum: u64) -> u16 {
+    while sum >> 16 != 0 {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    u16::from_be(sum as u16)
+}
+
+/// The sum of the pseudo-header of `ip`, a whole IP header, with `length` bytes of `protocol` after it.
+pub(crate) fn pseudo(ip: &[u8], protocol: u8, length: usize) -> u64 {
+    let length = (length as u32).to_be_bytes();
+    let tail = [
+        length[0], length[1], length[2], length[3], 0, 0, 0, protocol,
+    ];
+    let addresses = if ip[0] >> 4 == 4 {
+        &ip[12..20]
+    } else {
+        &ip[8..40]
+    };
+    sum(addresses, sum(&tail, 0))
+}
+
+/// What a received frame is: lengths, ports, flags and checksums have been verified, but no address was compared with ours.
+pub(crate) fn parse(frame: &[u8], checksum: Checksum) -> Kind {
+    if frame.len() < ETHERNET_HEADER {
+        return Kind::Malformed;
+    }
+    match u16_at(frame, 12) {
+        0x0800 => parse_v4(frame, checksum),
+        0x0806 if frame.len() < ETHERNET_HEADER + 28 => Kind::Malformed,
+        0x0806 => Kind::Neighbor,
+        0x86dd => parse_v6(frame, checksum),
+        _ => Kind::Other,
+    }
+}
+
+fn parse_v4(frame: &[u8], checksum: Checksum) -> Kind {
+    let ip = &frame[ETHERNET_HEADER..];
+    if ip.len() < IPV4_HEADER || ip[0] >> 4 != 4 {
+        return Kind::Malformed;
+    }
+    let header = usize::from(ip[0] & 15) * 4;
+    let total = usize::from(u16_at(ip, 2));
+    if header < IPV4_HEADER || total < header || total > ip.len() {
+        return Kind::Malformed;
+    }
+    if fold(sum(&ip[..header], 0)) != 0xffff {
+        return Kind::Malformed;
+    }
+    if u16_at(ip, 6) & 0x3fff != 0 {
+        return Kind::Fragment;
+    }
+    let (remote, local) = (v4(ip, 12), v4(ip, 16));
+    let above = Above {
+        frame,
+        ip: ETHERNET_HEADER,
+        at: ETHERNET_HEADER + header,
+        end: ETHERNET_HEADER + total,
+        local,
+        remote,
+        checksum,
+    };
+    match ip[9] {
+        TCP => above.tcp(),
+        UDP => above.udp(),
+        1 => above.icmp_v4(),
+        _ => Kind::Other,
+    }
+}
+
+fn parse_v6(frame: &[u8], checksum: Checksum) -> Kind {
+    let ip = &frame[ETHERNET_HEADER..];
+    if ip.len() < IPV6_HEADER || ip[0] >> 4 != 6 {
+        return Kind::Malformed;
+    }
+    let end = IPV6_HEADER + usize::from(u16_at(ip, 4));
+    if end > ip.len() {
+        return Kind::Malformed;
+    }
+    let (mut next, mut header) = (ip[6], IPV6_HEADER);
+    if next == 0 {
+        if end < header + 8 {
+            return Kind::Malformed;
+        }
+        next = ip[header];
+        header += 8 + usize::from(ip[header + 1]) * 8;
+        if header > end {
+            return Kind::Malformed;
+        }
+    }
+    let above = Above {
+        frame,
+        ip: ETHERNET_HEADER,
+        at: ETHERNET_HEADER + header,
+        end: ETHERNET_HEADER + end,
+        local: v6(ip, 24),
+        remote: v6(ip, 8),
+        checksum,
+    };
+    match next {
+        TCP => above.tcp(),
+        UDP => above.udp(),
+        44 => Kind::Fragment,
+        58 => above.icmp_v6(),
+        _ => Kind::Other,
+    }
+}
+
+/// What lies above an IP header.
+struct Above<'a> {
+    frame: &'a [u8],
+    ip: usize,
+    at: usize,
+    end: usize,
+    local: IpAddr,
+    remote: IpAddr,
+    checksum: Checksum,
+}
+
+impl Above<'_> {
+    fn bytes(&self) -> &[u8] {
+        &self.frame[self.at..self.end]
+    }
+
+    fn intact(&self, protocol: u8) -> bool {
+        let bytes = self.bytes();
+        let pseudo = pseudo(&self.frame[self.ip..], protocol, bytes.len());
+        fold(sum(bytes, pseudo)) == 0xffff
+    }
+
+    fn tcp(&self) -> Kind {
+        let bytes = self.bytes();
+        if bytes.len() < TCP_HEADER {
+            return Kind::Malformed;
+        }
+        let header = usize::from(bytes[12] >> 4) * 4;
+        if header < TCP_HEADER || header > bytes.len() {
+            return Kind::Malformed;
+        }
+        let flags = bytes[13];
+        let (remote, local) = (u16_at(bytes, 0), u16_at(bytes, 2));
+        let controls = (flags & (SYN | FIN | RST)).count_ones();
+        if remote == 0 || local == 0 || controls > 1 {
+            return Kind::Malformed;
+        }
+        if self.checksum == Checksum::Unknown && !self.intact(TCP) {
+            return Kind::Malformed;
+        }
+        Kind::Segment(Segment {
+            local: SocketAddr::new(self.local, local),
+            remote: SocketAddr::new(self.remote, remote),
+            flags,
+            seq: u32_at(bytes, 4),
+            ack: u32_at(bytes, 8),
+            payload: bytes.len() - header,
+            at: self.at,
+        })
+    }
+
+    fn udp(&self) -> Kind {
+        let bytes = self.bytes();
+        if bytes.len() < 8 {
+            return Kind::Malformed;
+        }
+        let length = usize::from(u16_at(bytes, 4));
+        let (remote, local) = (u16_at(bytes, 0), u16_at(bytes, 2));
+        if length < 8 || length > bytes.len() || local == 0 {
+            return Kind::Malformed;
+        }
+        if self.checksum == Checksum::Unknown {
+            let whole = Above {
+                end: self.at + length,
+                ..*self
+            };
+            let absent = u16_at(bytes, 6) == 0;
+            if (absent && self.local.is_ipv6()) || (!absent && !whole.intact(UDP)) {
+                return Kind::Malformed;
+            }
+        }
+        Kind::Datagram(Datagram {
+            local: SocketAddr::new(self.local, local),
+            remote: SocketAddr::new(self.remote, remote),
+            payload: length - 8,
+        })
+    }
+
+    fn icmp_v4(&self) -> Kind {
+        let bytes = self.bytes();
+        if bytes.len() < 8 || fold(sum(bytes, 0)) != 0xffff {
+            return Kind::Malformed;
+        }
+        let inner = &bytes[8..];
+        // Net, host, protocol and port unreachable, and what administrators forbid; not "fragmentation needed".
+        if bytes[0] != 3 || bytes[1] == 4 || inner.len() < IPV4_HEADER {
+            return Kind::Other;
+        }
+        let header = usize::from(inner[0] & 15) * 4;
+        if inner[0] >> 4 != 4 || inner[9] != TCP || inner.len() < header + 8 || header < IPV4_HEADER
+        {
+            return Kind::Other;
+        }
+        unreachable(
+            &inner[header..],
+            v4(inner, 12),
+            v4(inner, 16),
+            bytes[1] == 3,
+        )
+    }
+
+    fn icmp_v6(&self) -> Kind {
+        let bytes = self.bytes();
+        if bytes.len() < 4 || !self.intact(58) {
+            return Kind::Malformed;
+        }
+        if (133..=137).contains(&bytes[0]) {
+            let nobody = self.remote.is_unspecified();
+            if !discovery::fits(bytes, nobody) {
+                return Kind::Malformed;
+            }
+            let hops = self.frame[self.ip + 7];
+            return match discovery::wanted(bytes, hops) {
+                Some(address) if nobody => Kind::Claim(address),
+                _ => Kind::Neighbor,
+            };
+        }
+        if bytes[0] != 1 || bytes.len() < 8 + IPV6_HEADER + 8 || bytes[8 + 6] != TCP {
+            return Kind::Other;
+        }
+        let inner = &bytes[8..];
+        let (local, remote) = (v6(inner, 8), v6(inner, 24));
+        unreachable(&inner[IPV6_HEADER..], local, remote, bytes[1] == 4)
+    }
+}
+
+fn unreachable(tcp: &[u8], local: IpAddr, remote: IpAddr, port: bool) -> Kind {
+    Kind::Unreachable(Unreachable {
+        local: SocketAddr::new(local, u16_at(tcp, 0)),
+        remote: SocketAddr::new(remote, u16_at(tcp, 2)),
+        seq: u32_at(tcp, 4),
+        port,
+    })
+}
+
+/// Where the value of the maximum segment size option is, in bytes from the frame's first; `tcp` is where the TCP header starts.
+pub(crate) fn mss_at(frame: &[u8], tcp: usize) -> Option<usize> {
+    let end = (tcp + usize::from(frame.get(tcp + 12)? >> 4) * 4).min(frame.len());
+    let mut at = tcp + TCP_HEADER;
+    while at < end {
+        match frame[at] {
+            0 => return None,
+            1 => at += 1,
+            2 if at + 4 <= end && frame[at + 1] == 4 => return Some(at + 2),
+            _ if at + 1 < end && frame[at + 1] >= 2 => at += usize::from(frame[at + 1]),
+            _ => return None,
+        }
+    }
+    None
+}
+
+/// Lower the maximum segment size that a SYN offers to `most`; return what it offers then. The checksum is not corrected.
+pub(crate) fn lower_mss(frame: &mut [u8], tcp: usize, most: u16) -> Option<u16> {
+    let at = mss_at(frame, tcp)?;
+    let offered = u16_at(frame, at);
+    if offered > most {
+        frame[at..at + 2].copy_from_slice(&most.to_be_bytes());
+    }
+    Some(offered.min(most))
+}
+
+/// Take a segment's payload away, so that only what comes after it is left: its end. Checksums are no longer right.
+///
+/// `length` is the payload's. Returns how long the frame is now.
+pub(crate) fn drop_payload(frame: &mut [u8], tcp: usize, length: usize) -> usize {
+    let size = tcp + 4 * usize::from(frame[tcp + 12] >> 4);
+    let seq = u32::from_be_bytes([
+        frame[tcp + 4],
+        frame[tcp + 5],
+        frame[tcp + 6],
+        frame[tcp + 7],
+    ]);
+    frame[tcp + 4..tcp + 8].copy_from_slice(&seq.wrapping_add(length as u32).to_be_bytes());
+    // IPv4 says how long the packet is, IPv6 what comes after its header.
+    let (place, before) = match frame[ETHERNET_HEADER] >> 4 {
+        4 => (ETHERNET_HEADER + 2, ETHERNET_HEADER),
+        _ => (ETHERNET_HEADER + 4, ETHERNET_HEADER + 40),
+    };
+    frame[place..place + 2].copy_from_slice(&((size - before) as u16).to_be_bytes());
+    size
+}
+
+/// A TCP or UDP header in a frame of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transport {
+    /// Where it starts, in bytes from the frame's first.
+    pub(crate) at: usize,
+    pub(crate) tcp: bool,
+    pub(crate) v6: bool,
+}
+
+impl Transport {
+    /// Find it in a frame that smoltcp wrote (no IP options, nothing between IPv6's header and this one).
+    pub(crate) fn of(frame: &[u8]) -> Option<Self> {
+        let ip = frame.get(ETHERNET_HEADER..)?;
+        let (at, protocol, v6) = match u16_at(frame, 12) {
+            0x0800 if ip.len() >= IPV4_HEADER => (usize::from(ip[0] & 15) * 4, ip[9], false),
+            0x86dd if ip.len() >= IPV6_HEADER => (IPV6_HEADER, ip[6], true),
+            _ => return None,
+        };
+        let (tcp, least) = match protocol {
+            TCP => (true, TCP_HEADER),
+            UDP => (false, 8),
+            _ => return None,
+        };
+        let at = ETHERNET_HEADER + at;
+        (frame.len() >= at + least).then_some(Self { at, tcp, v6 })
+    }
+
+    fn field(self) -> usize {
+        if self.tcp { 16 } else { 6 }
+    }
+
+    fn pseudo(self, frame: &[u8]) -> u64 {
+        let protocol = if self.tcp { TCP } else { UDP };
+        pseudo(&frame[ETHERNET_HEADER..], protocol, frame.len() - self.at)
+    }
+
+    /// Write the sum of the pseudo-header into the checksum field; return where that is, from the header on.
+    pub(crate) fn prepare_checksum(self, frame: &mut [u8]) -> u16 {
+        let sum = fold(self.pseudo(frame));
+        let at = self.at + self.field();
+        frame[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        self.field() as u16
+    }
+
+    /// Compute the checksum.
+    pub(crate) fn fill_checksum(self, frame: &mut [u8]) {
+        let at = self.at + self.field();
+        frame[at..at + 2].copy_from_slice(&[0, 0]);
+        let checksum = match !fold(sum(&frame[self.at..], self.pseudo(frame))) {
+            0 if !self.tcp => 0xffff,
+            checksum => checksum,
+        };
+        frame[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
+    }
+
+    /// Bytes of the TCP header.
+    pub(crate) fn tcp_header(self, frame: &[u8]) -> usize {
+        usize::from(frame[self.at + 12] >> 4) * 4
+    }
+
+    /// The fields of a segment without its payload, and how long that is, in bytes.
+    pub(crate) fn segment(self, frame: &[u8]) -> (Answer, usize) {
+        let tcp = &frame[self.at..];
+        let fields = Answer {
+            flags: tcp[13],
+            seq: u32_at(tcp, 4),
+            ack: u32_at(tcp, 8),
+            window: u16_at(tcp, 14),
+        };
+        let payload = tcp.len().saturating_sub(self.tcp_header(frame));
+        (fields, payload)
+    }
+}
+
+/// A segment without payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) flags: u8,
+    pub(crate) seq: u32,
+    pub(crate) ack: u32,
+    /// The window, as in the header.
+    pub(crate) window: u16,
+}
+
+impl Answer {
+    /// The reset that answers a segment for which there is no connection (RFC 9293, 3.10.7.1); none answers a reset.
+    pub(crate) fn reset(to: &Segment) -> Option<Self> {
+        let controls = u32::from(to.flags & SYN != 0) + u32::from(to.flags & FIN != 0);
+        let (flags, seq, ack) = match to.flags & (RST | ACK) {
+            0 => (
+                RST | ACK,
+                0,
+                to.seq.wrapping_add(to.payload as u32 + controls),
+            ),
+            ACK => (RST, to.ack, 0),
+            _ => return None,
+        };
+        Some(Self {
+            flags,
+            seq,
+            ack,
+            window: 0,
+        })
+    }
+}
+
+/// Bytes of a frame with an [`Answer`].
+pub(crate) fn answer_length(to: &Segment) -> usize {
+    let ip = if to.local.is_ipv6() {
+        IPV6_HEADER
+    } else {
+        IPV4_HEADER
+    };
+    ETHERNET_HEADER + ip + TCP_HEADER
+}
+
+/// Write the frame that answers `frame`. The TCP checksum is left open.
+pub(crate) fn answer(
+    reply: &mut [u8],
+    frame: &[u8],
+    to: &Segment,
+    from: HardwareAddress,
+    answer: Answer,
+) {
+    reply[..6].copy_from_slice(&frame[6..12]);
+    reply[6..12].copy_from_slice(&from);
+    reply[12..14].copy_from_slice(&frame[12..14]);
+    let ip = &mut reply[ETHERNET_HEADER..];
+    let at = match (to.local.ip(), to.remote.ip()) {
+        (IpAddr::V4(local), IpAddr::V4(remote)) => {
+            ip[..12].copy_from_slice(&[0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, TCP, 0, 0]);
+            ip[12..16].copy_from_slice(&local.octets());
+            ip[16..20].copy_from_slice(&remote.octets());
+            let checksum = !fold(sum(&ip[..20], 0));
+            ip[10..12].copy_from_slice(&checksum.to_be_bytes());
+            IPV4_HEADER
+        }
+        (IpAddr::V6(local), IpAddr::V6(remote)) => {
+            ip[..8].copy_from_slice(&[0x60, 0, 0, 0, 0, 20, TCP, 64]);
+            ip[8..24].copy_from_slice(&local.octets());
+            ip[24..40].copy_from_slice(&remote.octets());
+            IPV6_HEADER
+        }
+        _ => unreachable!("both addresses come from one header"),
+    };
+    let tcp = &mut ip[at..at + TCP_HEADER];
+    tcp[..2].copy_from_slice(&to.local.port().to_be_bytes());
+    tcp[2..4].copy_from_slice(&to.remote.port().to_be_bytes());
+    tcp[4..8].copy_from_slice(&answer.seq.to_be_bytes());
+    tcp[8..12].copy_from_slice(&answer.ack.to_be_bytes());
+    tcp[12..14].copy_from_slice(&[0x50, answer.flags]);
+    tcp[14..16].copy_from_slice(&answer.window.to_be_bytes());
+    tcp[16..20].fill(0);
+}

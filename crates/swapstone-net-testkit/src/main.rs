@@ -1,0 +1,5 @@
+//! The conformance suite: `conformance --help` tells how to run it.
+
+fn main() -> std::process::ExitCode {
+    swapstone_net_testkit::harness::main()
+}

@@ -1,0 +1,343 @@
+//! A stack under test, and a peer that is played by hand.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::rc::Rc;
+use std::time::Duration;
+
+use swapstone_net::device::{Checksum, Device};
+use swapstone_net::{Config, Instant, Net, Platform, Stack};
+use swapstone_net_link::{Link, Options, Path, Port, VirtualTime};
+
+use crate::context::{Context, Family};
+use crate::watched::{Seen, Watched, WatchedPort};
+use crate::wire::{Arp, Body, Icmp, Ip, Mac, Packet, Tcp, Transport, Udp};
+
+/// The Ethernet address of the stack under test.
+pub const SUBJECT_MAC: Mac = [2, 0, 0, 0, 0, 1];
+/// The peer's Ethernet address.
+pub const PEER_MAC: Mac = [2, 0, 0, 0, 0, 2];
+/// The address of the stack under test.
+pub const SUBJECT_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+/// The address of the stack under test.
+pub const SUBJECT_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
+/// The peer's address.
+pub const PEER_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+/// The peer's address.
+pub const PEER_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
+/// How long a frame travels.
+pub const DELAY: Duration = Duration::from_millis(1);
+/// How long a test waits for a packet, in virtual time.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The stack under test on one port of a link, a hand-made peer on the other.
+pub struct World {
+    /// The link.
+    pub link: Link,
+    /// The stack under test.
+    pub net: Net<Watched>,
+    /// What its device has seen.
+    pub seen: Rc<RefCell<Seen>>,
+    /// The version of IP.
+    pub family: Family,
+    /// Whether the peer answers ARP and neighbour solicitations, for any address but the subject's own.
+    pub resolves: bool,
+    /// What the peer has received and nobody asked for yet; ARP and neighbour discovery are not in it while it `resolves`.
+    pub inbox: VecDeque<Packet>,
+    port: Port,
+    time: VirtualTime,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            out,
+            "World({:?}, {} in the inbox)",
+            self.net,
+            self.inbox.len()
+        )
+    }
+}
+
+impl Context {
+    /// A stack with the usual configuration, and a peer.
+    pub fn world(&self) -> World {
+        self.world_with(&self.config(), Options::default())
+    }
+
+    /// A stack with this configuration on a link with these options, and a peer. It has had time to settle.
+    pub fn world_with(&self, config: &Config, options: Options) -> World {
+        let link = Link::new(options);
+        let device = WatchedPort::new(link.port(SUBJECT_MAC));
+        let port = link.port(PEER_MAC);
+        link.set_paths(Path {
+            delay: DELAY,
+            ..Path::default()
+        });
+        let seen = device.seen();
+        let stack = match (self.backend.make)(device, config) {
+            Ok(stack) => stack,
+            Err(reason) => self.unavailable(&reason),
+        };
+        let net = Net::new(Watched::new(stack, true), link.time(0));
+        link.attach(0, net.clone());
+        let mut world = World {
+            time: link.time(port.id()),
+            link,
+            net,
+            seen,
+            family: self.family,
+            resolves: true,
+            inbox: VecDeque::new(),
+            port,
+        };
+        // Duplicate addresses are looked for first.
+        world.run(Duration::from_secs(5));
+        world.inbox.clear();
+        world
+    }
+}
+
+impl World {
+    /// The address of the stack under test.
+    pub fn subject(&self) -> IpAddr {
+        match self.family {
+            Family::V4 => SUBJECT_V4.into(),
+            Family::V6 => SUBJECT_V6.into(),
+        }
+    }
+
+    /// The peer's address.
+    pub fn peer(&self) -> IpAddr {
+        match self.family {
+            Family::V4 => PEER_V4.into(),
+            Family::V6 => PEER_V6.into(),
+        }
+    }
+
+    /// An endpoint of the stack under test.
+    pub fn at_subject(&self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.subject(), port)
+    }
+
+    /// An endpoint of the peer.
+    pub fn at_peer(&self, port: u16) -> SocketAddr {
+        SocketAddr::new(self.peer(), port)
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Instant {
+        self.link.now()
+    }
+
+    /// A frame from peer to subject.
+    pub fn frame(&self, transport: Transport) -> Vec<u8> {
+        self.packet(transport).bytes()
+    }
+
+    /// A packet from peer to subject.
+    pub fn packet(&self, transport: Transport) -> Packet {
+        Packet {
+            to: SUBJECT_MAC,
+            from: PEER_MAC,
+            body: Body::Ip(Ip {
+                source: self.peer(),
+                destination: self.subject(),
+                hops: 64,
+                transport,
+            }),
+        }
+    }
+
+    /// Send a frame as it is.
+    pub fn inject(&mut self, frame: &[u8]) {
+        self.inject_as(frame, Checksum::Unknown);
+    }
+
+    /// Send a frame as it is, so that it arrives with this mark.
+    pub fn inject_as(&mut self, frame: &[u8], mark: Checksum) {
+        let sent = self.port.transmit_as(frame, mark);
+        sent.expect("the link has room");
+    }
+
+    /// Send a TCP segment from peer to subject.
+    pub fn send_tcp(&mut self, tcp: Tcp) {
+        let frame = self.frame(Transport::Tcp(tcp));
+        self.inject(&frame);
+    }
+
+    /// Send a UDP datagram from peer to subject.
+    pub fn send_udp(&mut self, source: u16, destination: u16, payload: &[u8]) {
+        let frame = self.frame(Transport::Udp(Udp {
+            source,
+            destination,
+            payload: payload.into(),
+        }));
+        self.inject(&frame);
+    }
+
+    /// Let time pass while the peer receives.
+    pub fn run(&mut self, duration: Duration) {
+        let until = self.now() + duration;
+        while self.now() < until {
+            self.turn(until);
+        }
+    }
+
+    /// Let time pass until something arrives at the peer, at most until then.
+    fn turn(&mut self, until: Instant) {
+        self.time.wait(Some(until));
+        while let Some(frame) = self.port.receive() {
+            let partial = frame.checksum != Checksum::Unknown;
+            match Packet::parse(&frame.bytes, partial) {
+                Ok(packet) => self.sort(packet),
+                Err(wrong) => panic!(
+                    "the stack sent a wrong frame: {wrong}: {:02x?}",
+                    &*frame.bytes
+                ),
+            }
+        }
+    }
+
+    fn sort(&mut self, packet: Packet) {
+        if self.resolves {
+            if let Some(answer) = resolve(&packet) {
+                self.inject(&answer.bytes());
+                return;
+            }
+            if is_discovery(&packet) {
+                return;
+            }
+        }
+        self.inbox.push_back(packet);
+    }
+
+    /// The next packet that `pick` wants; what arrives before it is forgotten.
+    pub fn find<T>(
+        &mut self,
+        patience: Duration,
+        mut pick: impl FnMut(&Packet) -> Option<T>,
+    ) -> Option<T> {
+        let until = self.now() + patience;
+        loop {
+            while let Some(packet) = self.inbox.pop_front() {
+                if let Some(found) = pick(&packet) {
+                    return Some(found);
+                }
+            }
+            if self.now() >= until {
+                return None;
+            }
+            self.turn(until);
+        }
+    }
+
+    /// As [`World::find`], within the usual time; it must come.
+    #[track_caller]
+    pub fn expect<T>(&mut self, what: &str, pick: impl FnMut(&Packet) -> Option<T>) -> T {
+        let found = self.find(PATIENCE, pick);
+        match found {
+            Some(found) => found,
+            None => panic!("{what} did not come"),
+        }
+    }
+
+    /// The next TCP segment like this.
+    #[track_caller]
+    pub fn expect_tcp(&mut self, what: &str, mut like: impl FnMut(&Tcp) -> bool) -> Tcp {
+        self.expect(what, |packet| packet.tcp().filter(|tcp| like(tcp)).cloned())
+    }
+
+    /// The next UDP datagram.
+    #[track_caller]
+    pub fn expect_udp(&mut self) -> Udp {
+        self.expect("a datagram", |packet| packet.udp().cloned())
+    }
+
+    /// Let time pass; there must be no such TCP segment. Everything that arrives is forgotten.
+    #[track_caller]
+    pub fn never_tcp(
+        &mut self,
+        duration: Duration,
+        what: &str,
+        mut like: impl FnMut(&Tcp) -> bool,
+    ) {
+        let found = self.find(duration, |packet| {
+            packet.tcp().filter(|tcp| like(tcp)).cloned()
+        });
+        assert_eq!(found, None, "{what}");
+    }
+
+    /// Let time pass until `attempt` gives something; it must within the usual time.
+    #[track_caller]
+    pub fn eventually<T>(&mut self, what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+        let until = self.now() + PATIENCE;
+        loop {
+            if let Some(result) = attempt() {
+                return result;
+            }
+            assert!(self.now() < until, "{what}: not within {PATIENCE:?}");
+            self.run(Duration::from_millis(1));
+        }
+    }
+
+    /// What the stack has counted.
+    pub fn statistics(&self) -> swapstone_net::Statistics {
+        self.net.with(|stack| stack.statistics())
+    }
+}
+
+/// The answer to a question for an address of the peer's (or of anybody but the subject).
+fn resolve(packet: &Packet) -> Option<Packet> {
+    match &packet.body {
+        Body::Arp(arp) if arp.operation == 1 && arp.target.1 != SUBJECT_V4 => Some(Packet {
+            to: packet.from,
+            from: PEER_MAC,
+            body: Body::Arp(Arp {
+                operation: 2,
+                sender: (PEER_MAC, arp.target.1),
+                target: arp.sender,
+            }),
+        }),
+        Body::Ip(ip) => {
+            let icmp = packet.icmp()?;
+            // An unspecified source looks for duplicates; there are none.
+            if icmp.kind != 135 || ip.source.is_unspecified() {
+                return None;
+            }
+            let target: [u8; 16] = icmp.body.get(4..20)?.try_into().ok()?;
+            let mut body = vec![0x60, 0, 0, 0];
+            body.extend(target);
+            body.extend([2, 1]);
+            body.extend(PEER_MAC);
+            Some(Packet {
+                to: packet.from,
+                from: PEER_MAC,
+                body: Body::Ip(Ip {
+                    source: Ipv6Addr::from(target).into(),
+                    destination: ip.source,
+                    hops: 255,
+                    transport: Transport::Icmp(Icmp {
+                        kind: 136,
+                        code: 0,
+                        body,
+                    }),
+                }),
+            })
+        }
+        Body::Arp(_) => None,
+    }
+}
+
+/// Whether it only keeps house: ARP, neighbour and router discovery, multicast reports.
+fn is_discovery(packet: &Packet) -> bool {
+    match &packet.body {
+        Body::Arp(_) => true,
+        Body::Ip(ip) => match &ip.transport {
+            Transport::Icmp(icmp) => ip.source.is_ipv6() && matches!(icmp.kind, 130..=137 | 143),
+            Transport::Other(protocol, _) => *protocol == 2,
+            _ => false,
+        },
+    }
+}

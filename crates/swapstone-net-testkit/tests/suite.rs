@@ -1,0 +1,5 @@
+//! The conformance suite, as a test: `cargo test -p swapstone-net-testkit --test suite`.
+
+fn main() -> std::process::ExitCode {
+    swapstone_net_testkit::harness::main()
+}
