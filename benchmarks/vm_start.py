@@ -29,9 +29,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
+from swapstone.artifacts.image_catalog import architecture_of
 from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.artifacts.kernels import read_kernel
-from swapstone.artifacts.parts import architecture_of
 from swapstone.model import UserError
 from swapstone.model.cpio import archive, folder
 from swapstone.targets.vm import qemu

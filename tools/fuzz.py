@@ -26,8 +26,8 @@ sys.path[:0] = [str(TOP / "src"), str(TOP)]
 
 from swapstone.model import Run, Sample, Status, Trial, UserError, cpio  # noqa: E402
 from swapstone.published.data import decode_figures  # noqa: E402
-from swapstone.record.layout import Line, chain_value  # noqa: E402
 from swapstone.record.reader import read_runs  # noqa: E402
+from swapstone.record.record_format import Line, chain_value  # noqa: E402
 from swapstone.session.study_file import decode_study  # noqa: E402 # the path comes first
 from swapstone.targets.vm.guest import decode_said  # noqa: E402
 from swapstone.wire import (  # noqa: E402

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.sources import LOCK, Apt, Source, read_lock
-from swapstone.model.share import cache_dir, share_dir
+from swapstone.artifacts.upstream_sources import LOCK, Apt, Source, read_lock
+from swapstone.model.directories import cache_dir, share_dir
 
 
 def main(arguments: list[str]) -> int:

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.artifacts.image_catalog import architecture_of
 from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.artifacts.kernels import read_kernel
-from swapstone.artifacts.parts import architecture_of
 from swapstone.factors import read_facts
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.cpio import archive, file, folder
-from swapstone.model.share import cache_dir
+from swapstone.model.directories import cache_dir
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import find_emulator
 from swapstone.targets.vm.target import VmImage

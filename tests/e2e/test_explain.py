@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from swapstone.explain.stacks import SCHEMA
+from swapstone.explain.profile_formats import SCHEMA
 from tests.e2e.cli import swapstone
 
 COMMON = r"""

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from swapstone.cli.explain import choose
-from swapstone.instruments import able, acquire
-from swapstone.instruments.acquire import INSTRUMENTS, Asked, Plain
-from swapstone.instruments.subject import Region, Subject
+from swapstone.instruments import requirements, run_instruments
+from swapstone.instruments.acquisition import INSTRUMENTS, Asked, Plain
+from swapstone.instruments.tracee import Region, Subject
 from swapstone.model import Comparison, Instrumented, Place, UnavailableError, UserError, Verdict
 from swapstone.wire import TrialRequest
 from tests.e2e.cli import fake, swapstone
@@ -84,7 +84,7 @@ def test_an_instrument_that_is_not_to_be_had_leaves_the_others(monkeypatch: pyte
     monkeypatch.setitem(INSTRUMENTS, "on-cpu", refused)
     monkeypatch.setitem(INSTRUMENTS, "off-cpu", broken)
     place = Place(suite="", workload="w", load="idle", metric="wall", baseline="a", candidate="b")
-    seen = acquire(
+    seen = run_instruments(
         place, "ns", "wall", (_asked("a", 1.0), _asked("b", 2.0)), lambda _: None, only=("on-cpu", "off-cpu")
     )
     assert [(one.instrument, one.reason, one.mend) for one in seen.missing] == [
@@ -97,15 +97,17 @@ def test_an_instrument_that_is_not_to_be_had_leaves_the_others(monkeypatch: pyte
 
 
 def test_what_a_machine_forbids_comes_with_the_setting_that_would_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(able, "tool_barrier", lambda *_: None)
-    monkeypatch.setattr(able, "_run", lambda _: None)
-    found = able.perf_barrier.__wrapped__()
+    monkeypatch.setattr(requirements, "tool_barrier", lambda *_: None)
+    monkeypatch.setattr(requirements, "_run", lambda _: None)
+    found = requirements.perf_barrier.__wrapped__()
     assert found is not None
     assert "the kernel refuses perf events (kernel.perf_event_paranoid=" in found.reason
     assert "sudo sysctl kernel.perf_event_paranoid=1" in found.mend
 
 
 def test_a_missing_tool_is_named_with_its_package() -> None:
-    found = able.tool_barrier("no-such-tool", "its-package")
+    found = requirements.tool_barrier("no-such-tool", "its-package")
     assert found is not None
-    assert found == able.Barrier("the command 'no-such-tool' is not installed", "sudo apt-get install its-package")
+    assert found == requirements.Barrier(
+        "the command 'no-such-tool' is not installed", "sudo apt-get install its-package"
+    )

@@ -11,14 +11,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import cpio
-from swapstone.artifacts.assembly import Overlay
-from swapstone.artifacts.certificate import certify
+from swapstone.artifacts.image_assembly import Overlay
+from swapstone.artifacts.image_catalog import architecture_of
+from swapstone.artifacts.image_comparison import certify
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.artifacts.packages import package_file, read_lock
-from swapstone.artifacts.parts import architecture_of
 from swapstone.cli.image import boot_arguments
-from swapstone.model import UnavailableError, UserError
+from swapstone.model import UnavailableError, UserError, cpio
 from tests.e2e.cli import command, environment, swapstone
 
 BOOT_TIMEOUT_S = 150

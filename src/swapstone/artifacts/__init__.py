@@ -2,8 +2,16 @@
 
 from swapstone.artifacts.allocators import allocator_tools, built_for
 from swapstone.artifacts.crates import build_crate, build_package, crate_trouble, require_crate
-from swapstone.artifacts.layouts import environment_padding, wrapped
-from swapstone.artifacts.native import (
+from swapstone.artifacts.elf_compatibility import program_libc
+from swapstone.artifacts.link_layouts import environment_padding, wrapped
+from swapstone.artifacts.placeholders import placeholders
+from swapstone.artifacts.program_size import SIZE_METRICS, sizes_of
+from swapstone.artifacts.recipe_resolution import resolve_recipe
+from swapstone.artifacts.servers import build_packaged, driver_identity, find_driver, packaged_recipe
+from swapstone.artifacts.source_build import OWN_RECIPE, OwnBuilder, own_sizes
+from swapstone.artifacts.source_tree import Amount, count_sources, sha256_of
+from swapstone.artifacts.tool_versions import compiler_version, loader_version, require_tools
+from swapstone.artifacts.workload_build import (
     BASE_RECIPE,
     EMPTY_AS_VARIED,
     EMPTY_PROGRAMS,
@@ -15,14 +23,6 @@ from swapstone.artifacts.native import (
     build_workload,
     c_library_version,
 )
-from swapstone.artifacts.objects import program_libc
-from swapstone.artifacts.own import OWN_RECIPE, OwnBuilder, own_sizes
-from swapstone.artifacts.placeholders import placeholders
-from swapstone.artifacts.provide import provide
-from swapstone.artifacts.servers import build_packaged, driver_identity, find_driver, packaged_recipe
-from swapstone.artifacts.sizes import SIZE_METRICS, sizes_of
-from swapstone.artifacts.tools import compiler_version, loader_version, require_tools
-from swapstone.artifacts.tree import Amount, count_sources, sha256_of
 
 __all__ = [
     "BASE_RECIPE",
@@ -55,9 +55,9 @@ __all__ = [
     "packaged_recipe",
     "placeholders",
     "program_libc",
-    "provide",
     "require_crate",
     "require_tools",
+    "resolve_recipe",
     "sha256_of",
     "sizes_of",
     "wrapped",

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.objects import check_fits
-from swapstone.artifacts.sources import Source, fetch, locked, read_lock, unpack
-from swapstone.artifacts.tools import compiler_identity
+from swapstone.artifacts.elf_compatibility import check_fits
+from swapstone.artifacts.tool_versions import compiler_identity
+from swapstone.artifacts.upstream_sources import Source, fetch, locked, read_lock, unpack
 from swapstone.factors import Recipe
 from swapstone.factors.allocator import DEFAULT
 from swapstone.model import UnavailableError
-from swapstone.model.share import cache_dir
+from swapstone.model.directories import cache_dir
 
 SHARED = "allocator.so"
 OBJECT = "allocator.o"

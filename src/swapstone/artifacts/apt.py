@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from swapstone.model import FrozenStruct, UnavailableError, UserError
-from swapstone.model.share import cache_dir
+from swapstone.model.directories import cache_dir
 
 APT_TIMEOUT_S = 1800
 _CLASSIC = {"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}

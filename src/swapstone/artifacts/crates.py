@@ -13,11 +13,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from swapstone.artifacts.native import PROGRAM, Built
-from swapstone.artifacts.tools import first_line
+from swapstone.artifacts.tool_versions import first_line
+from swapstone.artifacts.workload_build import PROGRAM, Built
 from swapstone.factors import read_facts
 from swapstone.model import UnavailableError, UserError, Workload
-from swapstone.model.share import cache_dir, share_dir
+from swapstone.model.directories import cache_dir, share_dir
 
 _RUST = (1, 91)  # crates/swapstone-net-bench/Cargo.toml
 _BUILD_TIMEOUT_S = 3600

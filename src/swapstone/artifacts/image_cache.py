@@ -10,7 +10,7 @@ from pathlib import Path
 
 from swapstone.artifacts.apt import locked, writing
 from swapstone.artifacts.images import Image, images_dir, read_image
-from swapstone.model.share import cache_dir
+from swapstone.model.directories import cache_dir
 
 _MADE = {"snapshots": "saved machine", "runs": "run", "agents": "agent", "modules": "module", "kernels": "kernel"}
 """Folders of what is made for virtual machines, with what is in each: an entry a thing."""

@@ -15,17 +15,17 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts import assembly, cpio, kernels, modules, needs, parts
+from swapstone.artifacts import elf_dependencies, image_assembly, image_catalog, kernel_modules, kernels
 from swapstone.artifacts.apt import locked, writing
-from swapstone.artifacts.assembly import KERNEL_PART, KERNEL_PATH, Overlay, Tree
-from swapstone.artifacts.certificate import ImageFile
+from swapstone.artifacts.bundled_modules import build_module
+from swapstone.artifacts.image_assembly import KERNEL_PART, KERNEL_PATH, Overlay, Tree
+from swapstone.artifacts.image_catalog import KERNELS, PARTS, Architecture, Part, architecture_of, part_of
+from swapstone.artifacts.image_comparison import ImageFile
+from swapstone.artifacts.kernel_modules import Module, Modules
 from swapstone.artifacts.kernels import Kernel, read_kernel
-from swapstone.artifacts.modules import Module, Modules
-from swapstone.artifacts.own_modules import build_module
 from swapstone.artifacts.packages import Contents, Lock, Package, Progress, fetch, package_file, read_lock, sha256_of
-from swapstone.artifacts.parts import KERNELS, PARTS, Architecture, Part, architecture_of, part_of
-from swapstone.model import FrozenStruct, UnavailableError, UserError
-from swapstone.model.share import cache_dir
+from swapstone.model import FrozenStruct, UnavailableError, UserError, cpio
+from swapstone.model.directories import cache_dir
 
 _KERNEL, _INITRD, _IMAGE, _SEAL = "kernel", "initrd", "image.json", "seal"
 _INSTALLED = "lib/modules/"
@@ -196,7 +196,7 @@ def _plan(request: ImageRequest, lock: Lock | None, progress: Progress = lambda 
         own = _own_kernel(request, architecture)
         name = Path(request.kernel).name
     of_images = [package for package in locked_packages if not package.headers and not package.source]
-    packages = assembly.needed_packages(wanted, of_images)
+    packages = image_assembly.needed_packages(wanted, of_images)
     added = _added(request, architecture, name, lock or read_lock(), progress)
     return _Plan(request, architecture, wanted, packages, _modules(request, architecture), added, name, package, own)
 
@@ -241,7 +241,7 @@ def _own_kernel(request: ImageRequest, architecture: Architecture) -> tuple[Kern
                 f"The kernel {path} needs the module{'s' if len(request.modules) > 1 else ''} {', '.join(request.modules)},"
                 f" and there is no folder {beside}.",
                 f"Install its modules there (make modules_install INSTALL_MOD_PATH={beside}), or name the folder that they are in."
-                " For what is built in, the file modules.builtin of the kernel's build is enough there.",
+                " For what is built in, the file kernel_modules.builtin of the kernel's build is enough there.",
             )
         return kernel, ()
     loaded = _own_modules(kernel, Path(request.modules_folder or beside), _modules(request, architecture))
@@ -300,11 +300,11 @@ def _build(plan: _Plan, home: Path, progress: Progress) -> Image:
             progress(f"unpacking {plan.package.name}")
             kernel, loaded, dynamic = _packaged_kernel(plan.package, plan, work)
         tree = Tree()
-        assembly.add_base(tree, shell="busybox" in plan.request.parts)
+        image_assembly.add_base(tree, shell="busybox" in plan.request.parts)
         _check_release(kernel, plan.added)
-        order = assembly.add_modules(tree, loaded, plan.added)
+        order = image_assembly.add_modules(tree, loaded, plan.added)
         progress(f"putting {len(plan.packages)} packages together")
-        assembly.add_parts(tree, plan.parts, plan.packages, work)
+        image_assembly.add_parts(tree, plan.parts, plan.packages, work)
         for overlay in plan.request.overlays:
             for path, entry in overlay.entries.items():
                 tree.add(path, entry, overlay.part)
@@ -389,5 +389,8 @@ def _digest(data: bytes) -> str:
 @functools.cache
 def _code() -> str:
     """Return a digest of the code that decides what is in an image: another version may make another one of the same input."""
-    files = [Path(str(module.__file__)) for module in (assembly, cpio, kernels, modules, needs, parts)]
+    files = [
+        Path(str(module.__file__))
+        for module in (image_assembly, cpio, kernels, kernel_modules, elf_dependencies, image_catalog)
+    ]
     return _digest(b"".join(path.read_bytes() for path in (*files, Path(__file__))))

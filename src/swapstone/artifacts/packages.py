@@ -18,7 +18,7 @@ import msgspec
 
 from swapstone.artifacts.apt import Apt, GoneError, writing
 from swapstone.model import FrozenStruct, UnavailableError, UserError
-from swapstone.model.share import cache_dir, share_dir
+from swapstone.model.directories import cache_dir, share_dir
 
 LOCK_VERSION = 1
 MOST_LINKS = 20

@@ -8,14 +8,14 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from swapstone.artifacts.native import Built, run_compiler
-from swapstone.artifacts.own import OWN_RECIPE, OwnBuilder
-from swapstone.artifacts.provide import provide
-from swapstone.artifacts.sources import fetch, locked, read_lock, unpack
-from swapstone.artifacts.tools import compiler_identity
+from swapstone.artifacts.recipe_resolution import resolve_recipe
+from swapstone.artifacts.source_build import OWN_RECIPE, OwnBuilder
+from swapstone.artifacts.tool_versions import compiler_identity
+from swapstone.artifacts.upstream_sources import fetch, locked, read_lock, unpack
+from swapstone.artifacts.workload_build import Built, run_compiler
 from swapstone.factors import Recipe, recipe_of
 from swapstone.model import Drive, OwnProgram, UnavailableError, Variant
-from swapstone.model.share import cache_dir, share_dir
+from swapstone.model.directories import cache_dir, share_dir
 from swapstone.workloads.drivers import DRIVERS, PACE
 
 LOCK = "native/servers.toml"
@@ -47,12 +47,12 @@ def build_packaged(package: str, variant: Variant) -> Built:
         UserError: it doesn't build; the message ends with what the build said.
     """
     program, command = _MAKES[package]
-    return _builder(package, program, command).build(provide(recipe_of(variant, OWN_RECIPE)), lambda _: "")
+    return _builder(package, program, command).build(resolve_recipe(recipe_of(variant, OWN_RECIPE)), lambda _: "")
 
 
 def packaged_recipe(variant: Variant) -> Recipe:
     """Return the recipe with which `build_packaged` builds: what the program is started with comes from it too."""
-    return provide(recipe_of(variant, OWN_RECIPE))
+    return resolve_recipe(recipe_of(variant, OWN_RECIPE))
 
 
 @functools.cache
@@ -85,7 +85,7 @@ def find_driver(drive: Drive) -> Path:
     if name in _DRIVERS_OF_SERVERS:
         package, program = _DRIVERS_OF_SERVERS[name]
         command = _MAKES[package][1].replace("redis-server", name)
-        return _builder(package, program, command).build(provide(OWN_RECIPE), lambda _: "").path
+        return _builder(package, program, command).build(resolve_recipe(OWN_RECIPE), lambda _: "").path
     known = DRIVERS.get(name)
     raise UnavailableError(
         f"The driver {name} is not installed.",
@@ -101,7 +101,7 @@ def driver_identity(path: str) -> tuple[str, str]:
 def _build_pace() -> Path:
     source = share_dir() / "native" / "driver" / "pace.c"
     header = share_dir() / "native" / "workloads" / "figures.h"
-    command = provide(OWN_RECIPE).command
+    command = resolve_recipe(OWN_RECIPE).command
     parts = (source.read_text(), header.read_text(), *_PACE_FLAGS, compiler_identity(command))
     home = cache_dir() / "drivers" / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     program = home / PACE

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from swapstone.artifacts.apt import Apt, locked, writing
 from swapstone.artifacts.packages import Lock, Package, Progress, fetch, package_file, sha256_of
-from swapstone.artifacts.tools import compiler_version
+from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import UnavailableError, UserError
-from swapstone.model.share import cache_dir, share_dir
+from swapstone.model.directories import cache_dir, share_dir
 
 SOURCE = "source"
 TREE, PATCHES, TOOL = "tree", "patches", "tool"

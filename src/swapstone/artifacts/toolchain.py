@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.tools import first_line, header_folders, link_inputs, preprocesses
+from swapstone.artifacts.tool_versions import first_line, header_folders, link_inputs, preprocesses
 from swapstone.factors import Recipe
 from swapstone.model import UnavailableError
-from swapstone.model.share import cache_dir
+from swapstone.model.directories import cache_dir
 
 _COMMANDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("cc", "glibc"): ("cc",),

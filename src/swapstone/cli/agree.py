@@ -9,7 +9,7 @@ import sys
 import click
 
 from swapstone.cli.printing import PIPED_WIDTH
-from swapstone.compare.signs import signs
+from swapstone.compare.agreement import signs
 from swapstone.record import find_record, load
 from swapstone.report.signs import to_csv, to_json, to_markdown, to_text
 from swapstone.session.analysis import analyse_record, workloads_of

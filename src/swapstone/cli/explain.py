@@ -14,8 +14,8 @@ import msgspec
 from swapstone.cli.tables import plain
 from swapstone.explain import explain as explain_seen
 from swapstone.explain import load_classes
-from swapstone.instruments import INSTRUMENTS, acquire
-from swapstone.instruments.rows import Asking, asked_for, check_host, ledger_metric
+from swapstone.instruments import INSTRUMENTS, run_instruments
+from swapstone.instruments.prepare_row import Asking, asked_for, check_host, ledger_metric
 from swapstone.model import Analysis, Comparison, Missing, Place, Seen, UserError, Verdict
 from swapstone.record import RecordView, find_record, load
 from swapstone.report import explained
@@ -204,7 +204,7 @@ def _seen(view: RecordView, row: Comparison, *, again: bool, without: tuple[str,
         asking = Asking(view.experiment, prepared, target, passes.get((row.suite, row.workload), 1), Path(scratch))
         pair = asked_for(asking, row)
         only = [name for name in INSTRUMENTS if name not in without]
-        seen = acquire(place, row.metric.unit, ledger_metric(row), pair, _tell, only=only)
+        seen = run_instruments(place, row.metric.unit, ledger_metric(row), pair, _tell, only=only)
     left_out = tuple(Missing(instrument=name, reason=LEFT_OUT) for name in without)
     seen = msgspec.structs.replace(seen, differs=row.verdict in _SAID, missing=(*seen.missing, *left_out))
     explanation_files.keep(folder, view, seen)

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from swapstone.artifacts.parts import architecture_of
+from swapstone.artifacts.image_catalog import architecture_of
 from swapstone.cli.display import display
 from swapstone.cli.printing import print_table
 from swapstone.cli.tables import plain

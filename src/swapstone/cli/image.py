@@ -13,17 +13,16 @@ from pathlib import Path
 
 import click
 
-from swapstone.artifacts import cpio
-from swapstone.artifacts.assembly import Overlay
+from swapstone.artifacts.image_assembly import Overlay
 from swapstone.artifacts.image_cache import Kept, collect, kept_images
+from swapstone.artifacts.image_catalog import ARCHITECTURES, KERNELS, MODULES, Architecture, architecture_of
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
+from swapstone.artifacts.lock_update import renew
 from swapstone.artifacts.packages import lock_path, read_lock, write_lock
-from swapstone.artifacts.parts import ARCHITECTURES, KERNELS, MODULES, Architecture, architecture_of
-from swapstone.artifacts.renewal import renew
 from swapstone.artifacts.source_kernel import SOURCE, build_source_kernel, configurations
 from swapstone.cli.tables import plain, table
-from swapstone.model import UnavailableError, UserError
-from swapstone.model.share import share_dir
+from swapstone.model import UnavailableError, UserError, cpio
+from swapstone.model.directories import share_dir
 
 CONSOLE_MEMORY_MB = 512
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}

@@ -1,6 +1,6 @@
 """From runs to comparisons. docs/statistics.md says which methods, and why these."""
 
-from swapstone.compare.analysis import analyse
+from swapstone.compare.analyse_runs import analyse
 from swapstone.compare.precision import precision
 from swapstone.compare.rows import SizeValues
 

@@ -37,7 +37,7 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
     """Everything that decides how a program is built and started. Factors turn one recipe into another.
 
     Factors say by name what they want (`libc`, `compiler`, `linking`, `allocator`), in any order; when all have spoken,
-    `swapstone.artifacts.provide` turns the names into what the machine has: `command`, further flags, `preload`.
+    `swapstone.artifacts.recipe_resolution` turns the names into what the machine has: `command`, further flags, `preload`.
 
     Attributes:
         libc: name of the C library.

@@ -1,6 +1,6 @@
 """Running baseline and candidate of a row again, under instruments: never together with measured trials."""
 
-from swapstone.instruments.acquire import INSTRUMENTS, Asked, acquire
-from swapstone.instruments.subject import Region, Subject
+from swapstone.instruments.acquisition import INSTRUMENTS, Asked, run_instruments
+from swapstone.instruments.tracee import Region, Subject
 
-__all__ = ["INSTRUMENTS", "Asked", "Region", "Subject", "acquire"]
+__all__ = ["INSTRUMENTS", "Asked", "Region", "Subject", "run_instruments"]

@@ -14,14 +14,14 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from swapstone.instruments import able
-from swapstone.instruments.base import Known, operations_in, result
-from swapstone.instruments.namer import UNKNOWN, Namer
+from swapstone.instruments import requirements
+from swapstone.instruments.instrument_result import Known, operations_in, result
 from swapstone.instruments.perf import Recording, TooLargeError, lost_note, need, record
-from swapstone.instruments.script import Event, mapped
-from swapstone.instruments.stacks import Adder
-from swapstone.instruments.subject import Subject
-from swapstone.instruments.symbols import Table
+from swapstone.instruments.perf_script import Event, mapped
+from swapstone.instruments.profile_builder import Adder
+from swapstone.instruments.symbol_tables import Table
+from swapstone.instruments.symbolizer import UNKNOWN, Namer
+from swapstone.instruments.tracee import Subject
 from swapstone.model import Amount, Frame, Instrumented, UnavailableError, UserError
 
 NAME = "allocations"
@@ -200,13 +200,13 @@ def measure(subject: Subject, known: Known) -> Instrumented:
 
 
 _SCRIPT = f"""set -f
-printf '%s\\n' "$1" >> {able.TRACING}/uprobe_events || exit 97
+printf '%s\\n' "$1" >> {requirements.TRACING}/uprobe_events || exit 97
 definitions=$1
 shift
 "$@"
 status=$?
 printf '%s\\n' "$definitions" | sed 's/^p:\\([^ ]*\\) .*/-:\\1/' | while read -r line; do
-    echo "$line" >> {able.TRACING}/uprobe_events
+    echo "$line" >> {requirements.TRACING}/uprobe_events
 done
 exit $status
 """

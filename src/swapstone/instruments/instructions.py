@@ -11,11 +11,11 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from swapstone.instruments import able
-from swapstone.instruments.base import Known
-from swapstone.instruments.namer import Namer
-from swapstone.instruments.start import Ended, inner_command, run
-from swapstone.instruments.subject import Region, Subject
+from swapstone.instruments import requirements
+from swapstone.instruments.instrument_result import Known
+from swapstone.instruments.symbolizer import Namer
+from swapstone.instruments.traced_run import Ended, inner_command, run
+from swapstone.instruments.tracee import Region, Subject
 from swapstone.model import OWN_OBJECT, Amount, Instrumented, UnavailableError, UserError
 
 NAME = "instructions"
@@ -80,7 +80,7 @@ def measure(subject: Subject, known: Known) -> Instrumented:
         UnavailableError: valgrind is not here, or the work would take too long under it.
         UserError: the run failed.
     """
-    barrier = able.tool_barrier("valgrind", "valgrind")
+    barrier = requirements.tool_barrier("valgrind", "valgrind")
     if barrier is not None:
         raise UnavailableError(barrier.reason, barrier.mend)
     if subject.region in {Region.ATTACHED, Region.DRIVEN}:
@@ -100,7 +100,7 @@ def measure(subject: Subject, known: Known) -> Instrumented:
     took = ended.elapsed_ns / (passes * subject.operations)
     return Instrumented(
         instrument=NAME,
-        tool=able.version_of("valgrind"),
+        tool=requirements.version_of("valgrind"),
         variant=subject.variant,
         command=" ".join(("valgrind --tool=callgrind", *subject.request.arguments)),
         operations=subject.operations,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from swapstone.instruments.base import Known, operations_in, result
-from swapstone.instruments.namer import Namer
+from swapstone.instruments.instrument_result import Known, operations_in, result
 from swapstone.instruments.perf import Recording, lost_note, record
-from swapstone.instruments.script import Event
-from swapstone.instruments.stacks import Adder
-from swapstone.instruments.subject import Region, Subject
+from swapstone.instruments.perf_script import Event
+from swapstone.instruments.profile_builder import Adder
+from swapstone.instruments.symbolizer import Namer
+from swapstone.instruments.tracee import Region, Subject
 from swapstone.model import KERNEL, KERNEL_LOCKS, Frame, Instrumented, Passing
 
 NAME = "off-cpu"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from swapstone.instruments.base import Known, operations_in, result
-from swapstone.instruments.namer import Namer
+from swapstone.instruments.instrument_result import Known, operations_in, result
 from swapstone.instruments.perf import lost_note, record
-from swapstone.instruments.stacks import Adder
-from swapstone.instruments.subject import Subject
+from swapstone.instruments.profile_builder import Adder
+from swapstone.instruments.symbolizer import Namer
+from swapstone.instruments.tracee import Subject
 from swapstone.model import Instrumented, UserError
 
 NAME = "on-cpu"

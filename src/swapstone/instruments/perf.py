@@ -7,11 +7,11 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from swapstone.instruments import able, script
-from swapstone.instruments.region import MARKER, Windows, windows
-from swapstone.instruments.script import Event
-from swapstone.instruments.start import Ended, run
-from swapstone.instruments.subject import Region, Subject
+from swapstone.instruments import perf_script, requirements
+from swapstone.instruments.measured_region import MARKER, Windows, windows
+from swapstone.instruments.perf_script import Event
+from swapstone.instruments.traced_run import Ended, run
+from swapstone.instruments.tracee import Region, Subject
 from swapstone.model import UnavailableError, UserError
 
 COMM_BYTES = 15
@@ -56,11 +56,11 @@ def need(*, tracepoints: bool) -> tuple[str, ...]:
     Raises:
         UnavailableError: perf can't be used here, or no tracepoints.
     """
-    barrier = able.perf_barrier()
+    barrier = requirements.perf_barrier()
     wrapper: tuple[str, ...] = ()
     if barrier is None and tracepoints:
-        found = able.tracing_wrapper()
-        barrier, wrapper = (found, ()) if isinstance(found, able.Barrier) else (None, found)
+        found = requirements.tracing_wrapper()
+        barrier, wrapper = (found, ()) if isinstance(found, requirements.Barrier) else (None, found)
     if barrier is not None:
         raise UnavailableError(barrier.reason, barrier.mend)
     return wrapper
@@ -129,12 +129,12 @@ def read(data: Path) -> list[Event]:
     Raises:
         UserError: perf can't read it.
     """
-    command = ("perf", "script", "-i", str(data), "-F", script.FIELDS, *script.FLAGS)
+    command = ("perf", "script", "-i", str(data), "-F", perf_script.FIELDS, *perf_script.FLAGS)
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
     ) as process:
         assert process.stdout is not None
-        events = list(script.events(process.stdout))
+        events = list(perf_script.events(process.stdout))
     if process.returncode != 0:
         raise UserError(f"perf script ended with status {process.returncode}.")
     return once(sorted(events, key=lambda event: event.time_ns))

@@ -9,15 +9,15 @@ import subprocess
 import time
 from collections.abc import Iterable
 
-from swapstone.instruments import able
-from swapstone.instruments.base import Known, operations_in, result
-from swapstone.instruments.namer import Namer
+from swapstone.instruments import requirements
+from swapstone.instruments.instrument_result import Known, operations_in, result
+from swapstone.instruments.measured_region import passes
 from swapstone.instruments.perf import lost_note, record
-from swapstone.instruments.region import passes
-from swapstone.instruments.script import Event
-from swapstone.instruments.stacks import Adder
-from swapstone.instruments.start import run
-from swapstone.instruments.subject import Region, Subject
+from swapstone.instruments.perf_script import Event
+from swapstone.instruments.profile_builder import Adder
+from swapstone.instruments.symbolizer import Namer
+from swapstone.instruments.traced_run import run
+from swapstone.instruments.tracee import Region, Subject
 from swapstone.model import KERNEL, Amount, Frame, Instrumented, UnavailableError, UserError
 
 NAME = "syscalls"
@@ -62,7 +62,10 @@ def measure(subject: Subject, known: Known) -> Instrumented:
     try:
         return _by_tracepoints(subject, known)
     except UnavailableError as error:
-        if able.tool_barrier("strace", "strace") is not None or subject.region in {Region.ATTACHED, Region.DRIVEN}:
+        if requirements.tool_barrier("strace", "strace") is not None or subject.region in {
+            Region.ATTACHED,
+            Region.DRIVEN,
+        }:
             raise
         return _by_ptrace(subject, known, error.message)
 
@@ -122,7 +125,7 @@ def _by_ptrace(subject: Subject, known: Known, why: str) -> Instrumented:
     took = (span_ns or elapsed) / operations
     return Instrumented(
         instrument=NAME,
-        tool=able.version_of("strace"),
+        tool=requirements.version_of("strace"),
         variant=subject.variant,
         command=" ".join((*before[:-2], *subject.request.arguments)),
         operations=operations,

@@ -20,8 +20,6 @@ from swapstone.model.analysis import (
     Verdict,
     WorkloadPrecision,
 )
-from swapstone.model.base import FrozenStruct
-from swapstone.model.certificate import Certificate
 from swapstone.model.errors import RecordError, UnavailableError, UserError, WireError, unknown
 from swapstone.model.experiment import (
     OWN_SUITE,
@@ -34,7 +32,7 @@ from swapstone.model.experiment import (
     Variant,
     layout_of,
 )
-from swapstone.model.explained import (
+from swapstone.model.explanation import (
     KERNEL,
     KERNEL_LOCKS,
     OWN_OBJECT,
@@ -54,7 +52,9 @@ from swapstone.model.explained import (
     Seen,
     Stack,
 )
+from swapstone.model.frozen_struct import FrozenStruct
 from swapstone.model.histogram import percentile
+from swapstone.model.image_difference import Certificate
 from swapstone.model.measure import (
     IDLE,
     USUAL_MEMORY_BYTES,
@@ -69,7 +69,7 @@ from swapstone.model.measure import (
     Suite,
     Workload,
 )
-from swapstone.model.outcome import Run, Sample, Status
+from swapstone.model.run_result import Run, Sample, Status
 from swapstone.model.serving import Drive
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from swapstone.model.base import FrozenStruct
+from swapstone.model.frozen_struct import FrozenStruct
 from swapstone.model.measure import Metric
 
 

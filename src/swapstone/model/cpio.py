@@ -11,8 +11,8 @@ import zlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from swapstone.model.base import FrozenStruct
 from swapstone.model.errors import UserError
+from swapstone.model.frozen_struct import FrozenStruct
 
 _MAGIC = b"070701"
 _ALIGNMENT = 4

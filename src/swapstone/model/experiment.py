@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from swapstone.model.base import FrozenStruct
+from swapstone.model.frozen_struct import FrozenStruct
 from swapstone.model.measure import Cpus, Metric
 from swapstone.model.serving import Drive
 
@@ -137,8 +137,8 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         published: name of the published study to print beside the results, or empty.
         own: the user's own program, where that is what is measured; `workloads` then holds its name alone.
         layouts: how many links of each variant take turns, with shuffled order and varied environment size; 0 for one as it comes.
-        architecture: of the virtual machine, a name of `swapstone.artifacts.parts.ARCHITECTURES`; empty for this machine's, and on other
-            targets.
+        architecture: of the virtual machine, a name of `swapstone.artifacts.image_catalog.ARCHITECTURES`; empty for this machine's
+            architecture, and on other targets.
         modules: pairs (path of a kernel of the user's own, folder of its modules), where that is not the one beside it.
     """
 

@@ -6,7 +6,7 @@ import enum
 
 import msgspec
 
-from swapstone.model.base import FrozenStruct
+from swapstone.model.frozen_struct import FrozenStruct
 from swapstone.model.serving import Drive
 
 
@@ -72,9 +72,9 @@ class MachineNeeds(FrozenStruct, frozen=True, kw_only=True):
     """What a virtual machine must have for a workload or a load.
 
     Attributes:
-        parts: of its image, names of `swapstone.artifacts.parts.PARTS`.
+        parts: of its image, names of `swapstone.artifacts.image_catalog.PARTS`.
         modules: names of kernel modules, loaded at its start.
-        own_modules: names of `swapstone.artifacts.own_modules.OWN_MODULES`: built for its kernel and put into its image, not loaded.
+        own_modules: names of `swapstone.artifacts.bundled_modules.OWN_MODULES`: built for its kernel and put into its image, not loaded.
         memory_bytes: whole MiB; 0 for `USUAL_MEMORY_BYTES`. Of a workload only. What holds the content of a device that is swapped to
             comes on top.
         prepare: shell commands that the machine runs before the measurement, one after another; each must succeed.
@@ -108,7 +108,7 @@ class Workload(FrozenStruct, frozen=True, kw_only=True):
             told a number of passes. Empty for work of ours.
         reading: how it says what it measured.
         machine: what a virtual machine must have for it; None where it runs anywhere.
-        parts: of a virtual machine's image, names of `swapstone.artifacts.parts.PARTS`: what it uses that other machines have by
+        parts: of a virtual machine's image, names of `swapstone.artifacts.image_catalog.PARTS`: what it uses that other machines have by
             themselves, such as a shell. Unlike `machine`, they don't keep it from running elsewhere.
         package: of a server that others wrote, its name in `native/servers.toml`; `source` is empty then.
         drive: how it is driven, where it is a server; ``{port}`` in its arguments then stands for the trial's port.

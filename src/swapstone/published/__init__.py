@@ -12,7 +12,7 @@ from swapstone.published.data import (
     studies,
     study,
 )
-from swapstone.published.recompute import Recomputed
+from swapstone.published.derived_figures import Recomputed
 
 __all__ = [
     "CheckReport",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from swapstone.model import FrozenStruct
-from swapstone.published.claims import Claim, Outcome, claims
+from swapstone.published.claim_checks import Claim, Outcome, claims
 from swapstone.published.data import figures
-from swapstone.published.recompute import Recomputed, recomputed
+from swapstone.published.derived_figures import Recomputed, recomputed
 
 
 class Disagreement(FrozenStruct, frozen=True, kw_only=True):

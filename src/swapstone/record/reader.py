@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from swapstone.model import Experiment, FrozenStruct, RecordError, Run
-from swapstone.record import layout
+from swapstone.record import record_format
 
 FrozenStructType = TypeVar("FrozenStructType", bound=FrozenStruct)
 
@@ -29,12 +29,12 @@ class RecordView:
     """
 
     path: Path
-    meta: layout.Meta
+    meta: record_format.Meta
     experiment: Experiment
-    manifest: layout.Manifest | None
+    manifest: record_format.Manifest | None
     runs: tuple[Run, ...]
-    damages: tuple[layout.Damage, ...]
-    seal: layout.Seal | None
+    damages: tuple[record_format.Damage, ...]
+    seal: record_format.Seal | None
     last_chain: str
 
 
@@ -58,11 +58,11 @@ def load(path: Path) -> RecordView:
         RecordError: it is no record, of another schema version, or its experiment can't be read.
     """
     meta = _load_meta(path)
-    experiment = _decode(path / layout.EXPERIMENT, Experiment)
-    damages: list[layout.Damage] = []
-    manifest = _optional(path / layout.MANIFEST, layout.Manifest, damages)
-    seal = _optional(path / layout.SEAL, layout.Seal, damages)
-    data = _bytes_of(path / layout.RUNS)
+    experiment = _decode(path / record_format.EXPERIMENT, Experiment)
+    damages: list[record_format.Damage] = []
+    manifest = _optional(path / record_format.MANIFEST, record_format.Manifest, damages)
+    seal = _optional(path / record_format.SEAL, record_format.Seal, damages)
+    data = _bytes_of(path / record_format.RUNS)
     runs, last_chain, bad_lines = read_runs(data)
     damages += bad_lines
     if seal is not None:
@@ -70,7 +70,7 @@ def load(path: Path) -> RecordView:
     return RecordView(path, meta, experiment, manifest, runs, tuple(damages), seal, last_chain)
 
 
-def read_runs(data: bytes) -> tuple[tuple[Run, ...], str, list[layout.Damage]]:
+def read_runs(data: bytes) -> tuple[tuple[Run, ...], str, list[record_format.Damage]]:
     """Decode the bytes of a `runs.jsonl`.
 
     Args:
@@ -80,7 +80,7 @@ def read_runs(data: bytes) -> tuple[tuple[Run, ...], str, list[layout.Damage]]:
         The runs of all whole lines, the chain value of the last of them, and what is wrong with the others.
     """
     runs: list[Run] = []
-    damages: list[layout.Damage] = []
+    damages: list[record_format.Damage] = []
     seen: set[str] = set()
     previous, expected = "", 1
     lines = data.split(b"\n")
@@ -99,25 +99,27 @@ def read_runs(data: bytes) -> tuple[tuple[Run, ...], str, list[layout.Damage]]:
             seen.add(run.trial.key)
             runs.append(run)
         if problem:
-            damages.append(layout.Damage(file=layout.RUNS, line=index, problem=problem))
+            damages.append(record_format.Damage(file=record_format.RUNS, line=index, problem=problem))
     if torn:
-        damages.append(layout.Damage(file=layout.RUNS, line=len(lines) + 1, problem="the line is cut off"))
+        damages.append(
+            record_format.Damage(file=record_format.RUNS, line=len(lines) + 1, problem="the line is cut off")
+        )
     return tuple(runs), previous, damages
 
 
-def _decode_line(text: bytes) -> tuple[layout.Line | None, Run | None, str]:
+def _decode_line(text: bytes) -> tuple[record_format.Line | None, Run | None, str]:
     """Decode one line; return as much of it as can be read, and what is wrong with it."""
     line = None
     try:
-        line = msgspec.json.decode(text, type=layout.Line)
-        if line.chain != layout.chain_value(line.number, line.previous, bytes(line.run)):
+        line = msgspec.json.decode(text, type=record_format.Line)
+        if line.chain != record_format.chain_value(line.number, line.previous, bytes(line.run)):
             return line, None, "its content was edited: it doesn't match its checksum"
         return line, msgspec.json.decode(line.run, type=Run), ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return line, None, f"not a run: {str(error)[:200]}"
 
 
-def _out_of_chain(line: layout.Line, expected: int, previous: str) -> str:
+def _out_of_chain(line: record_format.Line, expected: int, previous: str) -> str:
     if line.number != expected:
         return f"it is number {line.number} where {expected} should be: lines are missing or out of order"
     if previous and line.previous != previous:
@@ -125,7 +127,7 @@ def _out_of_chain(line: layout.Line, expected: int, previous: str) -> str:
     return ""
 
 
-def check_raw(view: RecordView) -> list[layout.Damage]:
+def check_raw(view: RecordView) -> list[record_format.Damage]:
     """Compare every run's raw output with its digest.
 
     Returns:
@@ -133,22 +135,23 @@ def check_raw(view: RecordView) -> list[layout.Damage]:
     """
     damages = []
     for digest in sorted({run.output for run in view.runs if run.output}):
-        name = f"{layout.RAW}/{digest}.txt"
+        name = f"{record_format.RAW}/{digest}.txt"
         data = _bytes_of(view.path / name)
         if not data:
-            damages.append(layout.Damage(file=name, line=0, problem="it is missing"))
-        elif layout.file_sha256(data) != digest:
+            damages.append(record_format.Damage(file=name, line=0, problem="it is missing"))
+        elif record_format.file_sha256(data) != digest:
             damages.append(
-                layout.Damage(file=name, line=0, problem="its content was edited: it doesn't match its name")
+                record_format.Damage(file=name, line=0, problem="its content was edited: it doesn't match its name")
             )
     return damages
 
 
-def _load_meta(path: Path) -> layout.Meta:
-    meta_path = path / layout.META
+def _load_meta(path: Path) -> record_format.Meta:
+    meta_path = path / record_format.META
     if not meta_path.is_file():
         raise RecordError(
-            f"{path} is not a record: it has no {layout.META}.", "`swapstone list records` shows those that exist."
+            f"{path} is not a record: it has no {record_format.META}.",
+            "`swapstone list records` shows those that exist.",
         )
     try:
         version = msgspec.json.decode(_bytes_of(meta_path), type=_Version)
@@ -156,18 +159,18 @@ def _load_meta(path: Path) -> layout.Meta:
         raise RecordError(
             f"{meta_path} can't be read: {error}.", "The record is damaged; restore it from a copy."
         ) from error
-    if version.format != layout.FORMAT:
+    if version.format != record_format.FORMAT:
         raise RecordError(f"{path} is not a record of Swapstone: its format is {version.format!r}.")
-    if version.schema != layout.SCHEMA:
+    if version.schema != record_format.SCHEMA:
         advice = (
             "Install a newer Swapstone to read it."
-            if version.schema > layout.SCHEMA
+            if version.schema > record_format.SCHEMA
             else "Read it with the Swapstone that wrote it."
         )
         raise RecordError(
-            f"{path} has schema version {version.schema}; this Swapstone reads version {layout.SCHEMA}.", advice
+            f"{path} has schema version {version.schema}; this Swapstone reads version {record_format.SCHEMA}.", advice
         )
-    return _decode(meta_path, layout.Meta)
+    return _decode(meta_path, record_format.Meta)
 
 
 def _decode(path: Path, kind: type[FrozenStructType]) -> FrozenStructType:
@@ -179,33 +182,35 @@ def _decode(path: Path, kind: type[FrozenStructType]) -> FrozenStructType:
         ) from error
 
 
-def _optional(path: Path, kind: type[FrozenStructType], damages: list[layout.Damage]) -> FrozenStructType | None:
+def _optional(path: Path, kind: type[FrozenStructType], damages: list[record_format.Damage]) -> FrozenStructType | None:
     if not path.is_file():
         return None
     try:
         return _decode(path, kind)
     except RecordError as error:
-        damages.append(layout.Damage(file=path.name, line=0, problem=error.message))
+        damages.append(record_format.Damage(file=path.name, line=0, problem=error.message))
         return None
 
 
-def _against_seal(path: Path, seal: layout.Seal, lines: int, last_chain: str) -> list[layout.Damage]:
+def _against_seal(path: Path, seal: record_format.Seal, lines: int, last_chain: str) -> list[record_format.Damage]:
     """Name what the seal says was there and isn't. Lines after the seal are fine: a resumed session may have been killed."""
     damages = []
     if lines < seal.runs:
         damages.append(
-            layout.Damage(
-                file=layout.RUNS, line=lines + 1, problem=f"{seal.runs} runs were written, only {lines} are left"
+            record_format.Damage(
+                file=record_format.RUNS, line=lines + 1, problem=f"{seal.runs} runs were written, only {lines} are left"
             )
         )
     elif lines == seal.runs and last_chain != seal.chain:
         damages.append(
-            layout.Damage(file=layout.RUNS, line=lines, problem="the last line is not the one that was sealed")
+            record_format.Damage(
+                file=record_format.RUNS, line=lines, problem="the last line is not the one that was sealed"
+            )
         )
-    for name, digest in ((layout.MANIFEST, seal.manifest), (layout.EXPERIMENT, seal.experiment)):
+    for name, digest in ((record_format.MANIFEST, seal.manifest), (record_format.EXPERIMENT, seal.experiment)):
         data = _bytes_of(path / name)
-        if (layout.file_sha256(data) if data else "") != digest:
-            damages.append(layout.Damage(file=name, line=0, problem="it was edited after the record was sealed"))
+        if (record_format.file_sha256(data) if data else "") != digest:
+            damages.append(record_format.Damage(file=name, line=0, problem="it was edited after the record was sealed"))
     return damages
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 import swapstone
 from swapstone.model import Experiment, FrozenStruct, RecordError, Run
-from swapstone.record import layout
+from swapstone.record import record_format
 from swapstone.record.reader import RecordView, load
 
 
@@ -36,7 +36,7 @@ class RecordWriter:
         self._chain = chain
         self._sessions = sessions
         # Unbuffered: what could not be written must not be tried again behind our back.
-        self._runs = (path / layout.RUNS).open("ab", buffering=0)
+        self._runs = (path / record_format.RUNS).open("ab", buffering=0)
 
     @classmethod
     def create(cls, path: Path, experiment: Experiment) -> Self:
@@ -56,15 +56,15 @@ class RecordWriter:
                     f"{path} is not empty.", "Name another folder with --out, or continue a record with --resume."
                 )
             lock = _locked(path)
-            (path / layout.RAW).mkdir()
+            (path / record_format.RAW).mkdir()
             now = datetime.datetime.now(datetime.UTC)
-            meta = layout.Meta(
+            meta = record_format.Meta(
                 id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
                 created=now.isoformat(timespec="seconds"),
                 swapstone=swapstone.__version__,
             )
-            _write(path / layout.EXPERIMENT, experiment)
-            _write(path / layout.META, meta)
+            _write(path / record_format.EXPERIMENT, experiment)
+            _write(path / record_format.META, meta)
             return cls(path, lock, 0, "", 1)
 
     @classmethod
@@ -80,11 +80,11 @@ class RecordWriter:
             RecordError: it is being written by another process, was altered, or is of another schema version.
         """
         with _user_errors(path):
-            if not (path / layout.META).is_file():
+            if not (path / record_format.META).is_file():
                 raise RecordError(f"{path} is not a record.", "`swapstone list records` shows those that exist.")
             with contextlib.ExitStack() as undo:
                 lock = undo.enter_context(_locked(path))
-                _set_torn_line_aside(path / layout.RUNS)
+                _set_torn_line_aside(path / record_format.RUNS)
                 view = load(path)
                 if view.damages:
                     lines = "; ".join(str(damage) for damage in view.damages[:3])
@@ -115,15 +115,15 @@ class RecordWriter:
         """Return how many writing sessions the record has had, this one included."""
         return self._sessions
 
-    def write_manifest(self, manifest: layout.Manifest) -> None:
+    def write_manifest(self, manifest: record_format.Manifest) -> None:
         """Write `manifest.json`, replacing an earlier one whole."""
         with _user_errors(self.path):
-            _write(self.path / layout.MANIFEST, manifest)
+            _write(self.path / record_format.MANIFEST, manifest)
 
     def write_experiment(self, experiment: Experiment) -> None:
         """Write `experiment.json` again: a resumed experiment may have another budget. Nothing else of it may change."""
         with _user_errors(self.path):
-            _write(self.path / layout.EXPERIMENT, experiment)
+            _write(self.path / record_format.EXPERIMENT, experiment)
 
     def keep_raw(self, output: bytes) -> str:
         """Keep what a trial printed.
@@ -133,8 +133,8 @@ class RecordWriter:
         """
         if not output:
             return ""
-        digest = layout.file_sha256(output)
-        target = self.path / layout.RAW / f"{digest}.txt"
+        digest = record_format.file_sha256(output)
+        target = self.path / record_format.RAW / f"{digest}.txt"
         if not target.exists():
             with _user_errors(self.path):
                 _write_bytes(target, output)
@@ -152,8 +152,8 @@ class RecordWriter:
         """
         plain = re.sub(r"[^A-Za-z0-9=.,_-]+", "-", label).strip("-.")[:80]
         if plain != label:
-            plain = f"{plain}-{layout.file_sha256(label.encode())[:6]}"
-        target = self.path / layout.BUILDS / f"{plain}.log"
+            plain = f"{plain}-{record_format.file_sha256(label.encode())[:6]}"
+        target = self.path / record_format.BUILDS / f"{plain}.log"
         with _user_errors(self.path):
             target.parent.mkdir(exist_ok=True)
             _write_bytes(target, log)
@@ -166,8 +166,8 @@ class RecordWriter:
             RecordError: the disk is full or the folder has gone; what was there before stays whole.
         """
         encoded = run.encoded()
-        chain = layout.chain_value(self._number + 1, self._chain, encoded)
-        line = layout.Line(number=self._number + 1, previous=self._chain, chain=chain, run=msgspec.Raw(encoded))
+        chain = record_format.chain_value(self._number + 1, self._chain, encoded)
+        line = record_format.Line(number=self._number + 1, previous=self._chain, chain=chain, run=msgspec.Raw(encoded))
         end = os.fstat(self._runs.fileno()).st_size
         try:
             rest = memoryview(msgspec.json.encode(line) + b"\n")
@@ -190,21 +190,21 @@ class RecordWriter:
             verdicts: digest of the verdicts as printed, or empty.
         """
         with _user_errors(self.path):
-            seal = layout.Seal(
+            seal = record_format.Seal(
                 runs=self._number,
                 chain=self._chain,
                 state=state,
                 why=why,
                 verdicts=verdicts,
-                manifest=_digest_of(self.path / layout.MANIFEST),
-                experiment=_digest_of(self.path / layout.EXPERIMENT),
+                manifest=_digest_of(self.path / record_format.MANIFEST),
+                experiment=_digest_of(self.path / record_format.EXPERIMENT),
                 sessions=self._sessions,
             )
-            _write(self.path / layout.SEAL, seal)
+            _write(self.path / record_format.SEAL, seal)
 
 
 def _locked(path: Path) -> IO[bytes]:
-    handle = (path / layout.LOCK).open("ab")
+    handle = (path / record_format.LOCK).open("ab")
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -242,7 +242,7 @@ def _write_bytes(path: Path, data: bytes) -> None:
 
 
 def _digest_of(path: Path) -> str:
-    return layout.file_sha256(path.read_bytes()) if path.exists() else ""
+    return record_format.file_sha256(path.read_bytes()) if path.exists() else ""
 
 
 @contextlib.contextmanager

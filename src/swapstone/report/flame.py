@@ -12,7 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from swapstone.explain import Classes
-from swapstone.explain.stacks import label
+from swapstone.explain.profile_formats import label
 from swapstone.model import Frame, Profile
 from swapstone.report.html import template
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from swapstone import published
 from swapstone.published import CheckReport
-from swapstone.published.recompute import LATENCY_TABLES, UNIXBENCH_INDEX
+from swapstone.published.derived_figures import LATENCY_TABLES, UNIXBENCH_INDEX
 from swapstone.report import columns, words
 from swapstone.report.columns import Cell, Paint
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone.compare.signs import Sameness, SignRow, Signs, Spread
+from swapstone.compare.agreement import Sameness, SignRow, Signs, Spread
 from swapstone.model import Comparison
 from swapstone.report import columns, view, words
 from swapstone.report.columns import Cell, Paint

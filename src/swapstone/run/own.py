@@ -23,7 +23,7 @@ from swapstone.model import (
     UserError,
     Variant,
 )
-from swapstone.model.share import cache_dir
+from swapstone.model.directories import cache_dir
 from swapstone.record import Artifact
 from swapstone.run.program import Program, stamp_of
 from swapstone.targets import Target

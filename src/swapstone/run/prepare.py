@@ -31,11 +31,11 @@ from swapstone.artifacts import (
     find_driver,
     loader_version,
     packaged_recipe,
-    provide,
     require_crate,
     require_tools,
+    resolve_recipe,
 )
-from swapstone.artifacts.parts import architecture_of
+from swapstone.artifacts.image_catalog import architecture_of
 from swapstone.factors import Recipe, Stage, find_factor, find_level, recipe_of
 from swapstone.model import IDLE, Copy, Experiment, UnavailableError, UserError, Variant, Workload
 from swapstone.record import Artifact, Manifest
@@ -184,7 +184,7 @@ def prepare(
     own = OwnPrograms(experiment.own, keep_log, seeds=seeds, rebuild=rebuild) if experiment.own else None
     # Programs that an image brings need no compiler, and no C library to compile for.
     builds = target.needs_build and (own is not None or not all(work.tool or work.crate for work in workloads.values()))
-    make = functools.partial(provide, tell=tell) if builds else _as_it_is
+    make = functools.partial(resolve_recipe, tell=tell) if builds else _as_it_is
     recipes, impossible = _recipes(
         variants.values(), base_recipe(experiment.architecture), target, own, tell=tell, make=make
     )

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from swapstone.model import FrozenStruct, Run, Status
-from swapstone.record import layout
+from swapstone.record import record_format
 from swapstone.run.prepare import Prepared
 from swapstone.run.setting import setting_for
 from swapstone.run.trial import raw_output, request_for
@@ -78,6 +78,6 @@ def recompute(
             cpus=cpus,
         )
         output = raw_output(target.run(request, setting_for(workload, program.recipe, find_load(run.trial.load))))
-        found.append(Recomputed(key=run.trial.key, before=run.output, now=layout.file_sha256(output)))
+        found.append(Recomputed(key=run.trial.key, before=run.output, now=record_format.file_sha256(output)))
     progress(len(runs), len(runs), "")
     return found

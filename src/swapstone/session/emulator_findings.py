@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 from swapstone.artifacts.image_cache import kept_images
+from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.artifacts.images import BuiltImage, Image
 from swapstone.artifacts.packages import read_lock
-from swapstone.artifacts.parts import ARCHITECTURES
 from swapstone.model import UserError
 from swapstone.session.machines import vm_image_of
 from swapstone.targets.health import Finding, State

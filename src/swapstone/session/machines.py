@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from swapstone.artifacts.assembly import KERNEL_PART
-from swapstone.artifacts.certificate import certify
+from swapstone.artifacts.image_assembly import KERNEL_PART
+from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture, architecture_of
+from swapstone.artifacts.image_comparison import certify
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
-from swapstone.artifacts.parts import ARCHITECTURES, Architecture, architecture_of
 from swapstone.artifacts.toolchain import compiler_command
 from swapstone.factors import SWAP, Stage, find_factor
 from swapstone.model import IDLE, Experiment, FactorLevels, MachineNeeds, UnavailableError, UserError, Workload

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.model import IDLE, FrozenStruct, UserError, unknown
-from swapstone.model.share import share_dir
+from swapstone.model.directories import share_dir
 from swapstone.session.values import parse_duration_ns, parse_ratio
 
 _PART_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")

@@ -6,8 +6,8 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 
-from swapstone.instruments import able
-from swapstone.instruments.able import Barrier
+from swapstone.instruments import requirements
+from swapstone.instruments.requirements import Barrier
 from swapstone.targets.health import Finding, State
 from swapstone.workloads.drivers import DRIVERS
 
@@ -42,17 +42,17 @@ Probe = Callable[[], Barrier | None]
 
 
 def _tracepoints() -> Barrier | None:
-    barrier = able.perf_barrier()
-    found = able.tracing_wrapper()
+    barrier = requirements.perf_barrier()
+    found = requirements.tracing_wrapper()
     return barrier or (found if isinstance(found, Barrier) else None)
 
 
 def _strace() -> Barrier | None:
-    return able.tool_barrier("strace", "strace")
+    return requirements.tool_barrier("strace", "strace")
 
 
 def _valgrind() -> Barrier | None:
-    return able.tool_barrier("valgrind", "valgrind")
+    return requirements.tool_barrier("valgrind", "valgrind")
 
 
 WITHOUT = {
@@ -66,11 +66,11 @@ WITHOUT = {
 
 def instrument_findings(
     *,
-    perf: Probe = able.perf_barrier,
-    names: Probe = able.kernel_names_barrier,
+    perf: Probe = requirements.perf_barrier,
+    names: Probe = requirements.kernel_names_barrier,
     tracepoints: Probe = _tracepoints,
     strace: Probe = _strace,
-    probes: Probe = able.uprobe_barrier,
+    probes: Probe = requirements.uprobe_barrier,
     valgrind: Probe = _valgrind,
 ) -> Iterator[Finding]:
     """Say of each instrument of `swapstone explain` whether it works here, or what would allow it.
@@ -86,7 +86,9 @@ def instrument_findings(
     refused = perf()
     for instrument in ("on-cpu", "off-cpu"):
         yield _finding(
-            instrument, refused, f"{able.version_of('perf')}; needs no tracepoints, no hardware counters, no bpftrace"
+            instrument,
+            refused,
+            f"{requirements.version_of('perf')}; needs no tracepoints, no hardware counters, no bpftrace",
         )
     hidden = names()
     if hidden is not None:
@@ -109,7 +111,7 @@ def instrument_findings(
             "syscalls", traced, "", meaning=f"explain counts no system calls: {traced.reason}; {stopped.reason}"
         )
     yield _finding("allocations", probes(), "counted by probes on malloc and memcpy")
-    yield _finding("instructions", valgrind(), f"{able.version_of('valgrind')}, callgrind; not for servers")
+    yield _finding("instructions", valgrind(), f"{requirements.version_of('valgrind')}, callgrind; not for servers")
 
 
 def _finding(instrument: str, barrier: Barrier | None, found: str, meaning: str = "") -> Finding:

@@ -1,6 +1,6 @@
 """Pure functions on arrays of numbers. Imports nothing of ours; docs/statistics.md says why these and no others."""
 
-from swapstone.stats.multiple import common_level, rejections
+from swapstone.stats.multiple_comparisons import common_level, rejections
 from swapstone.stats.signed_rank import (
     LOG_QUANTUM,
     Interval,

@@ -18,7 +18,7 @@ import statistics
 import numpy as np
 from numpy.typing import NDArray
 
-from swapstone.stats.sums import PairSums
+from swapstone.stats.walsh_averages import PairSums
 
 Floats = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.model import UnavailableError, UserError
-from swapstone.model.share import share_dir
+from swapstone.model.directories import share_dir
 from swapstone.targets.vm.run_cache import mark_used
 
 # No C library: the agent must contain none of the factors that it compares. The rest keeps a compiler from calling one.

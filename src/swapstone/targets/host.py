@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from swapstone.model import UserError, WireError
-from swapstone.model.share import cache_dir
+from swapstone.model.directories import cache_dir
 from swapstone.targets.agent_build import agent_compiler, build_agent
 from swapstone.targets.base import (
     DEFAULT_MACHINE,

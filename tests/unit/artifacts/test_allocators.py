@@ -11,12 +11,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE, allocator_tools, allocators, program_libc, provide, sources
+from swapstone.artifacts import BASE_RECIPE, allocator_tools, allocators, program_libc, resolve_recipe, upstream_sources
 from swapstone.artifacts.allocators import EXCLUDED, Plan
-from swapstone.artifacts.sources import Source, deb822_as_sources, fetch, lines_as_sources, read_lock, unpack
+from swapstone.artifacts.upstream_sources import Source, deb822_as_sources, fetch, lines_as_sources, read_lock, unpack
 from swapstone.factors import Recipe, find_factor, read_facts
 from swapstone.model import UnavailableError, UserError
-from swapstone.model.share import share_dir
+from swapstone.model.directories import share_dir
 from tests.unit.factors.test_allocator import MALLOC, compiled
 
 
@@ -69,7 +69,7 @@ def test_a_lock_that_is_none_is_explained(tmp_path: Path) -> None:
 
 
 def test_the_default_changes_nothing() -> None:
-    base = provide(recipe())
+    base = resolve_recipe(recipe())
     assert (base.preload, base.ldflags, base.environment) == ((), BASE_RECIPE.ldflags, BASE_RECIPE.environment)
 
 
@@ -79,7 +79,7 @@ def test_what_can_not_be_is_unavailable_before_anything_is_fetched(
     name: str, libc: str, linking: str, tmp_path: Path
 ) -> None:
     with pytest.raises(UnavailableError, match=f"{name} can't be built for {libc}: "):
-        provide(recipe(allocator=name, libc=libc, linking=linking))
+        resolve_recipe(recipe(allocator=name, libc=libc, linking=linking))
     assert not (tmp_path / "cache").exists()
 
 
@@ -87,7 +87,7 @@ def test_an_archive_with_another_digest_is_refused(
     archive: tuple[Path, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, source = archive
-    monkeypatch.setattr(sources, "_from_archive", lambda *_: path)
+    monkeypatch.setattr(upstream_sources, "_from_archive", lambda *_: path)
     with pytest.raises(UserError, match="its SHA-256 is") as caught:
         fetch(msgspec.structs.replace(source, sha256="0" * 64))
     assert "Don't use it" in caught.value.hint
@@ -217,8 +217,8 @@ def test_an_allocator_is_built_once_and_linked_or_preloaded(
 ) -> None:
     small(monkeypatch, archive, ("cc", "-fPIC", "-w", "-c", "{source}/x.c", "-o", "x.o"))
     told: list[str] = []
-    dynamic = provide(recipe(allocator="mimalloc"), told.append)
-    static = provide(recipe(allocator="mimalloc", linking="static"), told.append)
+    dynamic = resolve_recipe(recipe(allocator="mimalloc"), told.append)
+    static = resolve_recipe(recipe(allocator="mimalloc", linking="static"), told.append)
     assert told == ["building mimalloc 2.0.9 for glibc, this once"]
     (shared,) = dynamic.preload
     assert dynamic.ldflags == BASE_RECIPE.ldflags and static.preload == ()
@@ -238,12 +238,12 @@ def test_a_build_that_fails_keeps_its_log_and_says_why(
     with pytest.raises(
         UnavailableError, match=r"mimalloc 2.0.9 for glibc can't be built: cc: cc1: fatal error: y\.c: No such"
     ) as caught:
-        provide(recipe(allocator="mimalloc"))
+        resolve_recipe(recipe(allocator="mimalloc"))
     log = Path(caught.value.hint.removeprefix("The whole log: "))
     assert "y.c" in log.read_text()
     small(monkeypatch, archive, ("no-such-compiler",))
     with pytest.raises(UnavailableError, match="no-such-compiler: No such file"):
-        provide(recipe(allocator="mimalloc"))
+        resolve_recipe(recipe(allocator="mimalloc"))
 
 
 def test_an_object_of_another_library_processor_or_way_of_linking_is_refused(tmp_path: Path) -> None:
@@ -253,23 +253,23 @@ def test_an_object_of_another_library_processor_or_way_of_linking_is_refused(tmp
         for libc, compiler in (("glibc", "cc"), ("musl", "musl-gcc"))
     }
     for libc, other in (("glibc", "musl"), ("musl", "glibc")):
-        assert provide(recipe(allocator=made[libc], libc=libc)).preload == (made[libc],)
+        assert resolve_recipe(recipe(allocator=made[libc], libc=libc)).preload == (made[libc],)
         with pytest.raises(
             UnavailableError, match=f"was built for {libc}, so a program on {other} can't load it"
         ) as caught:
-            provide(recipe(allocator=made[libc], libc=other))
+            resolve_recipe(recipe(allocator=made[libc], libc=other))
         assert f"libc={libc}" in caught.value.hint
     with pytest.raises(UnavailableError, match="can't be preloaded into a static program"):
-        provide(recipe(allocator=made["glibc"], linking="static"))
+        resolve_recipe(recipe(allocator=made["glibc"], linking="static"))
     foreign = tmp_path / "foreign.so"
     data = bytearray(Path(made["glibc"]).read_bytes())
     data[18] = 8  # e_machine: MIPS
     foreign.write_bytes(data)
     with pytest.raises(UnavailableError, match="EM_MIPS"):
-        provide(recipe(allocator=str(foreign)))
+        resolve_recipe(recipe(allocator=str(foreign)))
     foreign.unlink()
     with pytest.raises(UserError, match="is not there any more"):
-        provide(recipe(allocator=str(foreign)))
+        resolve_recipe(recipe(allocator=str(foreign)))
 
 
 @pytest.mark.parametrize(("compiler", "libc"), [("cc", "glibc"), ("musl-gcc", "musl")])
@@ -286,5 +286,5 @@ def test_a_programs_loader_says_which_library_it_runs_on(compiler: str, libc: st
 
 def test_no_address_is_written_down() -> None:
     """Sources come through the machine's own package managers, whatever those are set up to ask."""
-    for path in (share_dir() / sources.LOCK, Path(sources.__file__), Path(allocators.__file__)):
+    for path in (share_dir() / upstream_sources.LOCK, Path(upstream_sources.__file__), Path(allocators.__file__)):
         assert "://" not in path.read_text()

@@ -13,15 +13,17 @@ from swapstone.artifacts import (
     build_empty,
     build_workload,
     loader_version,
-    provide,
     require_tools,
+    resolve_recipe,
     sizes_of,
 )
 from swapstone.factors import Level, recipe_of
 from swapstone.model import UnavailableError, UserError, Variant, Workload
 from swapstone.workloads import find_workload
 
-GLIBC, MUSL = (provide(recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE)) for level in ("glibc", "musl"))
+GLIBC, MUSL = (
+    resolve_recipe(recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE)) for level in ("glibc", "musl")
+)
 STRLEN = find_workload("libc", "b_string_strlen")
 
 

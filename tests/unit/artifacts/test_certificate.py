@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.artifacts.certificate import ImageFile, certify
+from swapstone.artifacts.image_comparison import ImageFile, certify
 from swapstone.model import UserError
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE, build_workload, loader_version, provide
+from swapstone.artifacts import BASE_RECIPE, build_workload, loader_version, resolve_recipe
 from swapstone.artifacts.toolchain import compiler_command, strip_command
 from swapstone.factors import Evidence, Recipe, find_factor, read_facts
 from swapstone.model import UnavailableError
@@ -71,7 +71,7 @@ def test_without_headers_or_compiler_it_says_what_to_install(tmp_path: Path, mon
 )
 def test_what_there_is_not_is_unavailable(recipe: Recipe, words: str) -> None:
     with pytest.raises(UnavailableError) as caught:
-        provide(recipe)
+        resolve_recipe(recipe)
     assert caught.value.message == words
 
 
@@ -96,7 +96,7 @@ def test_a_foreign_program_can_be_read_and_its_loader_is_not_asked(tmp_path: Pat
 
 @pytest.mark.skipif(HERE != "x86_64" or not HEADERS.exists(), reason="libc6-dev-arm64-cross is not installed")
 def test_a_workload_is_built_for_it_and_shows_its_c_library() -> None:
-    recipe = provide(msgspec.structs.replace(BASE_RECIPE, architecture="aarch64"))
+    recipe = resolve_recipe(msgspec.structs.replace(BASE_RECIPE, architecture="aarch64"))
     built = build_workload(find_workload("throughput", "syscall"), recipe)
     assert built.facts is not None
     assert built.facts.machine == "EM_AARCH64"

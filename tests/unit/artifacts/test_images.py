@@ -13,13 +13,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import cpio, images
-from swapstone.artifacts.assembly import Overlay
-from swapstone.artifacts.certificate import certify
+from swapstone.artifacts import images
+from swapstone.artifacts.image_assembly import Overlay
+from swapstone.artifacts.image_comparison import certify
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image, images_dir
-from swapstone.artifacts.modules import Module
+from swapstone.artifacts.kernel_modules import Module
 from swapstone.artifacts.packages import Lock
-from swapstone.model import UnavailableError, UserError
+from swapstone.model import UnavailableError, UserError, cpio
 from tests.unit.artifacts.archive import RELEASE, Archive, kernel_files, lock_of, module, named
 from tests.unit.artifacts.test_cpio import read
 from tests.unit.artifacts.test_kernels import bzimage, elf

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE, build_layouts, environment_padding, provide
-from swapstone.artifacts.layouts import shuffled, with_sections
+from swapstone.artifacts import BASE_RECIPE, build_layouts, environment_padding, resolve_recipe
+from swapstone.artifacts.link_layouts import shuffled, with_sections
 from swapstone.factors import recipe_of
 from swapstone.model import Variant
 from swapstone.workloads import find_workload
@@ -29,7 +29,7 @@ def _order(folder: Path, seed: str) -> list[str]:
         main = "int main(void) { return 0; }\n" if half else ""
         source, made = folder / f"half{half}.c", folder / f"half{half}.o"
         source.write_text(text + main)
-        recipe = provide(with_sections(BASE_RECIPE))
+        recipe = resolve_recipe(with_sections(BASE_RECIPE))
         flags = [flag for flag in recipe.cflags if flag not in {"-Werror"}]
         subprocess.run([*recipe.command, *flags, "-c", str(source), "-o", str(made)], check=True)
         objects.append(str(made))
@@ -54,7 +54,7 @@ def test_functions_of_all_objects_are_shuffled(tmp_path: Path) -> None:
 @pytest.mark.parametrize("level", ["glibc", "musl"])
 def test_links_of_a_workload_do_the_same_work(level: str) -> None:
     workload = find_workload("libc", "b_regex_search#2")
-    recipe = provide(recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE))
+    recipe = resolve_recipe(recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE))
     programs = build_layouts(workload, recipe, ("first", "second", "first"))
     assert programs[0].path == programs[2].path
     assert programs[0].sha256 != programs[1].sha256

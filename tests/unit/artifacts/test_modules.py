@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.modules import Modules
+from swapstone.artifacts.kernel_modules import Modules
 from swapstone.model import UserError
 from tests.unit.artifacts.archive import module
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import OWN_RECIPE, OwnBuilder, count_sources, provide
-from swapstone.artifacts.tree import copy_sources, digest_tree
+from swapstone.artifacts import OWN_RECIPE, OwnBuilder, count_sources, resolve_recipe
+from swapstone.artifacts.source_tree import copy_sources, digest_tree
 from swapstone.model import OwnProgram, UnavailableError, UserError
 
-RECIPE = provide(OWN_RECIPE)
+RECIPE = resolve_recipe(OWN_RECIPE)
 
 
 @pytest.fixture(autouse=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import renewal
+from swapstone.artifacts import lock_update
+from swapstone.artifacts.image_catalog import Part, architecture_of
 from swapstone.artifacts.images import ImageRequest, build_image
-from swapstone.artifacts.parts import Part, architecture_of
-from swapstone.artifacts.renewal import renew
+from swapstone.artifacts.lock_update import renew
 from swapstone.model import UserError
 from tests.unit.artifacts.archive import RELEASE, Archive, kernel_files, lock_of
 from tests.unit.artifacts.test_cpio import read
@@ -51,7 +51,7 @@ def shared(folder: Path, soname: str, *needs: Path) -> Path:
 @pytest.fixture
 def full(archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
     """An archive with a kernel, a program, and a chain of shared objects of which one is needed by nobody."""
-    monkeypatch.setattr(renewal, "PARTS", PARTS)
+    monkeypatch.setattr(lock_update, "PARTS", PARTS)
     monkeypatch.setattr(
         "swapstone.artifacts.images.part_of", lambda name: next(part for part in PARTS if part.name == name)
     )

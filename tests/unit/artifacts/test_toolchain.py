@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from swapstone.artifacts import BASE_RECIPE, build_workload, provide
+from swapstone.artifacts import BASE_RECIPE, build_workload, resolve_recipe
+from swapstone.artifacts.tool_versions import header_folders, link_inputs
 from swapstone.artifacts.toolchain import clang_for_musl, compiler_command
-from swapstone.artifacts.tools import header_folders, link_inputs
 from swapstone.factors import Evidence, Recipe, find_factor, read_facts, recipe_of
 from swapstone.model import UnavailableError, Variant
 from swapstone.workloads import find_workload
@@ -169,13 +169,13 @@ def test_a_musl_gcc_that_says_nothing_is_unavailable(tmp_path: Path, monkeypatch
 )
 def test_a_name_that_nothing_provides_is_unavailable(recipe: Recipe, message: str) -> None:
     with pytest.raises(UnavailableError, match=message):
-        provide(recipe)
+        resolve_recipe(recipe)
 
 
 def test_without_the_factors_the_commands_are_what_they_were() -> None:
     assert compiler_command(Recipe()) == ("cc",)
     assert compiler_command(Recipe(libc="musl")) == ("musl-gcc",)
-    assert provide(BASE_RECIPE).ldflags == BASE_RECIPE.ldflags
+    assert resolve_recipe(BASE_RECIPE).ldflags == BASE_RECIPE.ldflags
     assert "-frecord-gcc-switches" not in BASE_RECIPE.cflags
 
 
@@ -190,7 +190,7 @@ def test_a_link_takes_in_the_c_library_that_it_is_for() -> None:
 
 
 def test_a_static_program_that_would_load_objects_is_unavailable() -> None:
-    static = provide(recipe_of(Variant(levels=(("linking", "static"),)), BASE_RECIPE))
+    static = resolve_recipe(recipe_of(Variant(levels=(("linking", "static"),)), BASE_RECIPE))
     for name in ("dlopen", "tls_access"):
         with pytest.raises(UnavailableError, match="loads shared objects"):
             build_workload(find_workload("libc-extra", name), static)
@@ -206,7 +206,7 @@ def test_every_level_is_observed_before_and_after_stripping(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "x.c").write_text("int main(void) { return 0; }\n")
     asked = {"libc": libc, "linking": linking, "compiler": compiler, "optimization": "Os"}
-    recipe = provide(recipe_of(Variant(levels=tuple(asked.items())), Recipe(cflags=("-g",))))
+    recipe = resolve_recipe(recipe_of(Variant(levels=tuple(asked.items())), Recipe(cflags=("-g",))))
     run(*recipe.command, *recipe.cflags, "x.c", "-o", "x", *recipe.ldflags, cwd=tmp_path)
     run("strip", "--strip-all", "x", "-o", "stripped", cwd=tmp_path)
     for name in ("x", "stripped"):
@@ -224,8 +224,8 @@ def test_the_recorded_command_line_is_not_in_the_program_that_is_measured(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     strlen = find_workload("libc", "b_string_strlen")
-    asked = provide(recipe_of(Variant(levels=(("optimization", "O2"),)), BASE_RECIPE))
-    plain, recorded = build_workload(strlen, provide(BASE_RECIPE)), build_workload(strlen, asked)
+    asked = resolve_recipe(recipe_of(Variant(levels=(("optimization", "O2"),)), BASE_RECIPE))
+    plain, recorded = build_workload(strlen, resolve_recipe(BASE_RECIPE)), build_workload(strlen, asked)
     assert plain.path != recorded.path
     assert plain.facts is not None and recorded.facts is not None
     assert (len(plain.facts.switches), len(recorded.facts.switches)) == (0, 1)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swapstone.compare.contrasts import Kind, contrasts
+from swapstone.compare.factorial_contrasts import Kind, contrasts
 from swapstone.model import (
     Analysis,
     Direction,

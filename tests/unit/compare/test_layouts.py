@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from swapstone.compare import analyse
-from swapstone.compare.layouts import by_layout, spread_of
+from swapstone.compare.layout_spread import by_layout, spread_of
 from swapstone.model import CaveatKind, Copy, FactorLevels, Presence, Verdict, layout_of
 from swapstone.plan import layout_seeds, variants
 from tests.unit.builders import experiment as experiment_of

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from swapstone.compare.signs import Sameness, Signs, signs
+from swapstone.compare.agreement import Sameness, Signs, signs
 from swapstone.model import Analysis, Cpus, Experiment, FactorLevels, UserError
 from swapstone.report.signs import sentences, to_csv, to_json, to_markdown, to_text
 from tests.unit.compare.conftest import Bench

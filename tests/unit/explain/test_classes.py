@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.explain import Classes, load_classes
-from swapstone.instruments.symbols import table_of
+from swapstone.instruments.symbol_tables import table_of
 from swapstone.model import KERNEL, OWN_OBJECT, Frame, UserError
 
 GLIBC, MUSL = "libc.so.6", "libc.so"

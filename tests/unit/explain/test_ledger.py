@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from swapstone.explain import explain, load_classes
+from swapstone.explain.findings import counts_of
 from swapstone.explain.ledger import ledger, wait_class
-from swapstone.explain.reasons import counts_of
 from swapstone.model import (
     KERNEL,
     OWN_OBJECT,

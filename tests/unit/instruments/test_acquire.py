@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.instruments.acquire import ENOUGH_S, FEWEST, MOST, references_for
+from swapstone.instruments.acquisition import ENOUGH_S, FEWEST, MOST, references_for
 
 
 @pytest.mark.parametrize(("seconds", "runs"), [(1e-4, MOST), (ENOUGH_S / 11, 10), (1.0, 16), (30.0, FEWEST)])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from swapstone.instruments.instructions import tally
+from swapstone.instruments.measured_region import Windows, passes, windows
 from swapstone.instruments.perf import once
-from swapstone.instruments.region import Windows, passes, windows
-from swapstone.instruments.script import Event, Mapped, events, mapped
-from swapstone.instruments.subject import Region
+from swapstone.instruments.perf_script import Event, Mapped, events, mapped
 from swapstone.instruments.syscalls import counted_by_strace
+from swapstone.instruments.tracee import Region
 
 SCRIPT = """\
 perf-exec     0/0         0.000000000: PERF_RECORD_COMM: perf-exec:7/7

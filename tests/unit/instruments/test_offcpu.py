@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments.base import Known
-from swapstone.instruments.driven import patient
-from swapstone.instruments.namer import Namer
+from swapstone.instruments.instrument_result import Known
+from swapstone.instruments.measured_region import Windows
 from swapstone.instruments.offcpu import TAKEN, Timeline, contends, stacks_of
 from swapstone.instruments.perf import Recording
-from swapstone.instruments.region import Windows
-from swapstone.instruments.script import Event
-from swapstone.instruments.start import Ended
-from swapstone.instruments.subject import Region, Subject
+from swapstone.instruments.perf_script import Event
+from swapstone.instruments.server_run import patient
+from swapstone.instruments.symbolizer import Namer
+from swapstone.instruments.traced_run import Ended
+from swapstone.instruments.tracee import Region, Subject
 from swapstone.model import KERNEL, Frame, Passing
 from swapstone.wire import TrialRequest
 

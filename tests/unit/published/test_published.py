@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from swapstone import published
 from swapstone.model import UserError
-from swapstone.published import claims, data, recompute
+from swapstone.published import claim_checks, data, derived_figures
 
 REPORT = published.check()
 
@@ -124,13 +124,13 @@ def test_words_against_numbers() -> None:
     stack = next(d for key, d in by.items() if "0x4000" in key[1])
     assert "0x40000" in stack.numbers
     assert {d.source for d in REPORT.disagreements} == {s.name for s in published.sources()}
-    assert len(REPORT.disagreements) + len(REPORT.borne_out) == len(claims.claims())
+    assert len(REPORT.disagreements) + len(REPORT.borne_out) == len(claim_checks.claims())
 
 
 def test_a_claim_can_go_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    (claim,) = (c for c in claims.claims() if "over ten times" in c.words)
+    (claim,) = (c for c in claim_checks.claims() if "over ten times" in c.words)
     assert claim.judge().borne_out is True
-    monkeypatch.setattr(claims, "_http", lambda level, platform: {"musl": 1.0, "mimalloc": 9.0}[level])
+    monkeypatch.setattr(claim_checks, "_http", lambda level, platform: {"musl": 1.0, "mimalloc": 9.0}[level])
     assert claim.judge().borne_out is False
 
 
@@ -139,7 +139,7 @@ def test_a_claim_can_go_either_way(monkeypatch: pytest.MonkeyPatch) -> None:
     [("17.625", "17.63", "17.63"), ("-0.004", "0.00", "0.00"), ("95.98", "96", "96"), ("-14.5", "-14", "-15")],
 )
 def test_rounding_is_half_up_to_the_printed_decimals(value: str, printed: str, text: str) -> None:
-    assert recompute.as_printed(Decimal(value), printed) == text
+    assert derived_figures.as_printed(Decimal(value), printed) == text
 
 
 HEADER = ",".join(data.FIGURE_COLUMNS) + "\n"

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from swapstone.model import Certificate, RecordError
 from swapstone.record import RecordWriter, check_raw, find_record, list_records, load
-from swapstone.record.layout import SCHEMA, Manifest
 from swapstone.record.reader import read_runs
+from swapstone.record.record_format import SCHEMA, Manifest
 from tests.unit import builders
 
 

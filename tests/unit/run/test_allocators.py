@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE, build_workload, provide
+from swapstone.artifacts import BASE_RECIPE, build_workload, resolve_recipe
 from swapstone.artifacts.allocators import EXCLUDED
-from swapstone.artifacts.sources import fetch, read_lock, unpack
+from swapstone.artifacts.upstream_sources import fetch, read_lock, unpack
 from swapstone.factors import Recipe
 from swapstone.model import Status, UnavailableError, Variant
 from swapstone.run.prepare import _equally_large
@@ -76,7 +76,7 @@ def ran(host: HostTarget, recipe: Recipe, level: str, name: str = "b_string_strl
 
 
 def recipe_for(libc: str, allocator: str = "default", linking: str = "dynamic") -> Recipe:
-    recipe = provide(msgspec.structs.replace(BASE_RECIPE, libc=libc, allocator=allocator, linking=linking))
+    recipe = resolve_recipe(msgspec.structs.replace(BASE_RECIPE, libc=libc, allocator=allocator, linking=linking))
     if linking == "static" and "-static" not in recipe.ldflags:
         recipe = msgspec.structs.replace(recipe, ldflags=("-static", *recipe.ldflags))
     return recipe

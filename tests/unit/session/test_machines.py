@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.certificate import ImageFile
+from swapstone.artifacts.image_comparison import ImageFile
 from swapstone.artifacts.images import BuiltImage, Image, ImageRequest
 from swapstone.model import Certificate, FactorLevels, UserError
 from swapstone.session import machines

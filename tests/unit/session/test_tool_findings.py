@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments.able import Barrier, kernel_names_barrier
+from swapstone.instruments.requirements import Barrier, kernel_names_barrier
 from swapstone.session.tool_findings import driver_findings, instrument_findings
 from swapstone.targets.health import Finding, State
 

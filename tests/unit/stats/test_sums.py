@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.stats import sums
-from swapstone.stats.sums import PairSums, all_sums
+from swapstone.stats import walsh_averages
+from swapstone.stats.walsh_averages import PairSums, all_sums
 
 
 def shapes(random: np.random.Generator, name: str, n: int) -> np.ndarray:
@@ -26,9 +26,9 @@ def shapes(random: np.random.Generator, name: str, n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("name", ["normal", "heavy", "ties", "one value", "two far values", "one far away"])
 @pytest.mark.parametrize("n", [257, 900])
-@pytest.mark.parametrize("limit", [50, sums.ENUMERATE_LIMIT])
+@pytest.mark.parametrize("limit", [50, walsh_averages.ENUMERATE_LIMIT])
 def test_selected_and_counted_as_if_sorted(name: str, n: int, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sums, "ENUMERATE_LIMIT", limit)
+    monkeypatch.setattr(walsh_averages, "ENUMERATE_LIMIT", limit)
     values = shapes(np.random.default_rng(n), name, n)
     full, pairs = all_sums(values), PairSums(values)
     assert pairs.count == full.size

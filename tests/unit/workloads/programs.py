@@ -6,10 +6,10 @@ import re
 import subprocess
 from pathlib import Path
 
-from swapstone.artifacts import BASE_RECIPE, provide
+from swapstone.artifacts import BASE_RECIPE, resolve_recipe
 from swapstone.factors import Recipe, recipe_of
 from swapstone.model import Variant
-from swapstone.model.share import share_dir
+from swapstone.model.directories import share_dir
 
 SOURCES = share_dir() / "native" / "workloads"
 LEVELS = ("glibc", "musl")
@@ -50,7 +50,7 @@ class Programs:
 
 
 def recipe_for(level: str) -> Recipe:
-    return provide(recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE))
+    return resolve_recipe(recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE))
 
 
 def run(program: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE, build_workload, provide
+from swapstone.artifacts import BASE_RECIPE, build_workload, resolve_recipe
 from swapstone.model import Sample, WireError, Workload
 from swapstone.workloads import find_suite, find_workload, read_figures
 from swapstone.workloads.figures_format import NamedFigures, decode_named_figures, encode_named_figures
@@ -158,7 +158,7 @@ def test_another_programs_figures_are_refused(before: str, after: str, words: st
 
 
 def test_touch_says_what_is_read_here_without_any_swap() -> None:
-    built = build_workload(WORK, provide(BASE_RECIPE))
+    built = build_workload(WORK, resolve_recipe(BASE_RECIPE))
     made = subprocess.run([built.path, "random", "1", "1000"], capture_output=True, check=True)
     figures = {sample.metric: sample.values[0] for sample in read_figures(WORK, made.stdout).samples}
     assert figures["working_set"] % 4096 == 0
@@ -168,7 +168,7 @@ def test_touch_says_what_is_read_here_without_any_swap() -> None:
 
 @pytest.mark.parametrize("workload", find_suite("swap").workloads, ids=lambda workload: workload.name)
 def test_the_programs_say_why_they_can_not_begin(workload: Workload, tmp_path: Path) -> None:
-    built = build_workload(workload, provide(BASE_RECIPE))
+    built = build_workload(workload, resolve_recipe(BASE_RECIPE))
     made = subprocess.run([built.path], capture_output=True, check=False, cwd=tmp_path)
     assert (made.returncode, made.stdout) == (1, b"")
     assert made.stderr.decode().startswith(f"{workload.source.removesuffix('.c')} ")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.parts import PARTS
+from swapstone.artifacts.image_catalog import PARTS
 from swapstone.model import IDLE, Load, UserError
 from swapstone.workloads import LOADS, find_load
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.parts import part_of
+from swapstone.artifacts.image_catalog import part_of
 from swapstone.model import Cpus, Reading, UserError, Workload
-from swapstone.model.share import share_dir
+from swapstone.model.directories import share_dir
 from swapstone.report.throughput import ROWS
 from swapstone.workloads import SUITES, find_suite, find_workload, find_workloads, throughput
 

@@ -14,7 +14,7 @@ import msgspec
 from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import FrozenStruct, UserError, WireError
 from swapstone.model.cpio import Entry, archive, device, file, folder, tree
-from swapstone.model.share import share_dir
+from swapstone.model.directories import share_dir
 from swapstone.wire import AgentAnswer, decode_answers, encode_text
 
 SCRATCH = "/scratch"

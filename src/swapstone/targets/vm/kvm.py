@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.model import UserError
-from swapstone.model.share import cache_dir
+from swapstone.model.directories import cache_dir
 from swapstone.targets.vm.qemu import GuestEnd, Limits
 from swapstone.targets.vm.run_cache import digest_of, digest_of_file, write_whole
 from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget, understood

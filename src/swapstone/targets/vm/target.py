@@ -18,7 +18,7 @@ import msgspec
 from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import Certificate, UserError, WireError
 from swapstone.model.cpio import Entry, unpack
-from swapstone.model.share import cache_dir
+from swapstone.model.directories import cache_dir
 from swapstone.targets.agent_build import build_agent, build_init
 from swapstone.targets.base import (
     DEFAULT_MACHINE,

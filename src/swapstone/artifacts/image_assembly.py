@@ -7,13 +7,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from swapstone.artifacts import cpio
-from swapstone.artifacts.certificate import ImageFile
-from swapstone.artifacts.modules import Module
-from swapstone.artifacts.needs import needs_of
+from swapstone.artifacts.elf_dependencies import needs_of
+from swapstone.artifacts.image_catalog import Part
+from swapstone.artifacts.image_comparison import ImageFile
+from swapstone.artifacts.kernel_modules import Module
 from swapstone.artifacts.packages import Contents, Package, package_file, plain_path
-from swapstone.artifacts.parts import Part
-from swapstone.model import FrozenStruct, UserError
+from swapstone.model import FrozenStruct, UserError, cpio
 
 KERNEL_PART = "kernel"
 BASE_PART = "base"

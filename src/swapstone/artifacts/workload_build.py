@@ -14,13 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts import layouts
-from swapstone.artifacts.sizes import sizes_of
+from swapstone.artifacts import link_layouts
+from swapstone.artifacts.program_size import sizes_of
+from swapstone.artifacts.tool_versions import compiler_identity, loader_version
 from swapstone.artifacts.toolchain import linked_dynamically, strip_command
-from swapstone.artifacts.tools import compiler_identity, loader_version
 from swapstone.factors import RECORDED, TELLING_SYMBOLS, ProgramFacts, Recipe, read_facts
 from swapstone.model import Reading, UnavailableError, UserError, Workload
-from swapstone.model.share import cache_dir, share_dir
+from swapstone.model.directories import cache_dir, share_dir
 
 BASE_RECIPE = Recipe(
     # -fno-builtin keeps calls of the C library calls; the rest is what a distribution's package would be built with, less
@@ -117,7 +117,7 @@ def build_layouts(workload: Workload, recipe: Recipe, seeds: Sequence[str]) -> t
         UnavailableError: the compiler is not there.
         UserError: it doesn't compile; the message ends with what the compiler said.
     """
-    job = _job(workload, layouts.with_sections(recipe), relinked=False)
+    job = _job(workload, link_layouts.with_sections(recipe), relinked=False)
     with tempfile.TemporaryDirectory(prefix="swapstone-objects-") as objects:
         return tuple(_build(dataclasses.replace(job, layout=seed, objects=Path(objects))) for seed in seeds)
 
@@ -229,7 +229,7 @@ def _compile(home: Path, job: Job) -> None:
         work = Path(temporary)
         objects = _objects(job, job.objects or work)
         if job.layout:
-            objects = layouts.shuffled(
+            objects = link_layouts.shuffled(
                 objects, work, job.layout, lambda arguments: run_compiler([*recipe.command, *arguments])
             )
         elif job.relinked:

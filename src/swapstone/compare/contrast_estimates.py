@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from swapstone.compare.contrasts import Contrast, Kind, Term
-from swapstone.compare.layouts import by_layout
+from swapstone.compare.factorial_contrasts import Contrast, Kind, Term
+from swapstone.compare.layout_spread import by_layout
 from swapstone.compare.rows import scale_of
 from swapstone.model import Metric, Quantity, Scale, Verdict
 from swapstone.stats import LOG_QUANTUM, Interval, SignedRank, common_level, difference_quantum

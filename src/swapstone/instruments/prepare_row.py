@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from swapstone.artifacts import build_whole
-from swapstone.instruments.acquire import Asked, Plain
-from swapstone.instruments.subject import Region, Subject
+from swapstone.instruments.acquisition import Asked, Plain
+from swapstone.instruments.tracee import Region, Subject
 from swapstone.model import IDLE, Comparison, Experiment, Reading, Sample, Status, UnavailableError, UserError, Variant
 from swapstone.run.owntrial import OwnTrials, judge_own, own_request
 from swapstone.run.prepare import Prepared

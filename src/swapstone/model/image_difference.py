@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swapstone.model.base import FrozenStruct
+from swapstone.model.frozen_struct import FrozenStruct
 
 
 class Certificate(FrozenStruct, frozen=True, kw_only=True):

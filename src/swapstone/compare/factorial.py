@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from swapstone.compare.collect import Cell, Cells
-from swapstone.compare.contrasts import Contrast, contrasts
-from swapstone.compare.effects import Crossed, judged
-from swapstone.compare.estimates import Estimate, Measured, estimate, index_estimate
-from swapstone.compare.index import TIMES
-from swapstone.compare.noise import preferred_time
+from swapstone.compare.cells import Cell, Cells
+from swapstone.compare.contrast_estimates import Estimate, Measured, estimate, index_estimate
+from swapstone.compare.factor_effects import Crossed, judged
+from swapstone.compare.factorial_contrasts import Contrast, contrasts
+from swapstone.compare.machine_noise import preferred_time
 from swapstone.compare.rows import SizeValues
+from swapstone.compare.suite_index import TIMES
 from swapstone.model import Copy, Experiment, Metric, Variant, Verdict, Workload
 from swapstone.stats import pairs_needed
 

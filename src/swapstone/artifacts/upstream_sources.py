@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.model import FrozenStruct, UnavailableError, UserError
-from swapstone.model.share import cache_dir, share_dir
+from swapstone.model.directories import cache_dir, share_dir
 
 LOCK = "native/allocators.toml"
 _FETCH_TIMEOUT_S = 600

@@ -12,8 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from swapstone.instruments.driven import Driven, drive_it
-from swapstone.instruments.subject import Region, Subject
+from swapstone.instruments.server_run import Driven, drive_it
+from swapstone.instruments.tracee import Region, Subject
 from swapstone.model import UserError
 
 SLOWEST = 60

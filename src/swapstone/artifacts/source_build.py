@@ -16,14 +16,14 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.native import BASE_RECIPE, Built
 from swapstone.artifacts.placeholders import fill
-from swapstone.artifacts.sizes import sizes_of
-from swapstone.artifacts.tools import compiler_identity
-from swapstone.artifacts.tree import copy_sources, digest_tree, sha256_of
+from swapstone.artifacts.program_size import sizes_of
+from swapstone.artifacts.source_tree import copy_sources, digest_tree, sha256_of
+from swapstone.artifacts.tool_versions import compiler_identity
+from swapstone.artifacts.workload_build import BASE_RECIPE, Built
 from swapstone.factors import Recipe, read_facts
 from swapstone.model import FrozenStruct, OwnProgram, UnavailableError, UserError
-from swapstone.model.share import cache_dir
+from swapstone.model.directories import cache_dir
 
 OWN_RECIPE = Recipe(
     # What most projects build with, and nothing that may break one. The switches are recorded so that the optimisation that was

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from swapstone.instruments.script import Event
-from swapstone.instruments.subject import Subject
-from swapstone.instruments.symbols import Table, table_of
+from swapstone.instruments.perf_script import Event
+from swapstone.instruments.symbol_tables import Table, table_of
+from swapstone.instruments.tracee import Subject
 from swapstone.model import KERNEL, OWN_OBJECT, Frame
 
 UNKNOWN = "[unknown]"

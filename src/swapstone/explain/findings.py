@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable
 
-from swapstone.explain.classes import (
+from swapstone.explain.cost_classes import (
     ALLOCATOR,
     COPIES,
     FAULTS,

@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.artifacts.apt import writing
-from swapstone.artifacts.modules import Module, Modules
+from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture
+from swapstone.artifacts.kernel_modules import Module, Modules
 from swapstone.artifacts.packages import Lock, Package, Progress, fetch, package_file
-from swapstone.artifacts.parts import ARCHITECTURES, Architecture
-from swapstone.artifacts.tools import compiler_version
+from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import UnavailableError, UserError
-from swapstone.model.share import cache_dir, share_dir
+from swapstone.model.directories import cache_dir, share_dir
 
 OWN_MODULES: tuple[str, ...] = ("planted",)
 """Modules that we wrote: each is ``native/NAME/NAME.c``."""

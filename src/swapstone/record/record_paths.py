@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from swapstone.model import RecordError, unknown
-from swapstone.record import layout
+from swapstone.record import record_format
 
 ROOT_VARIABLE = "SWAPSTONE_RECORDS"
 
@@ -24,7 +24,9 @@ def list_records(root: Path | None = None) -> tuple[Path, ...]:
     if not folder.is_dir():
         return ()
     found = [path for place in folder.iterdir() if place.is_dir() for path in _records_at(place)]
-    return tuple(sorted(found, key=lambda path: ((path / layout.META).stat().st_mtime_ns, record_name(path, folder))))
+    return tuple(
+        sorted(found, key=lambda path: ((path / record_format.META).stat().st_mtime_ns, record_name(path, folder)))
+    )
 
 
 def record_name(path: Path, root: Path | None = None) -> str:
@@ -34,9 +36,9 @@ def record_name(path: Path, root: Path | None = None) -> str:
 
 def _records_at(place: Path) -> list[Path]:
     """Return the record that a folder is, or those in it."""
-    if (place / layout.META).is_file():
+    if (place / record_format.META).is_file():
         return [place]
-    return [path for path in place.iterdir() if (path / layout.META).is_file()]
+    return [path for path in place.iterdir() if (path / record_format.META).is_file()]
 
 
 def find_record(text: str) -> Path:
@@ -56,7 +58,7 @@ def find_record(text: str) -> Path:
             )
         return records[-1]
     for candidate in (Path(text), default_root() / text):
-        if (candidate / layout.META).is_file():
+        if (candidate / record_format.META).is_file():
             return candidate
     for candidate in (Path(text), default_root() / text):
         if candidate.is_dir() and (parts := _records_at(candidate)):
@@ -67,7 +69,8 @@ def find_record(text: str) -> Path:
             )
     if Path(text).exists():
         raise RecordError(
-            f"{text} is not a record: it has no {layout.META}.", "`swapstone list records` shows those that exist."
+            f"{text} is not a record: it has no {record_format.META}.",
+            "`swapstone list records` shows those that exist.",
         )
     error = unknown("record", text, [record_name(path) for path in list_records()])
     raise RecordError(error.message, error.hint)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from swapstone.instruments import heap, instructions, offcpu, oncpu, syscalls
-from swapstone.instruments.base import Known
-from swapstone.instruments.subject import Subject
+from swapstone.instruments.instrument_result import Known
+from swapstone.instruments.tracee import Subject
 from swapstone.model import (
     Amount,
     Instrumented,
@@ -81,7 +81,7 @@ class Asked:
     preload: tuple[str, ...] = ()
 
 
-def acquire(
+def run_instruments(
     place: Place,
     unit: str,
     ledger_metric: str,

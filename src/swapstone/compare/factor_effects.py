@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from swapstone.compare.caveats import DIFFERENT
-from swapstone.compare.contrasts import Kind
-from swapstone.compare.estimates import Estimate, Numbers, levels
+from swapstone.compare.contrast_estimates import Estimate, Numbers, levels
+from swapstone.compare.factorial_contrasts import Kind
 from swapstone.compare.verdicts import few_blocks, open_question, verdict_of
 from swapstone.model import Direction, FactorEffect, Interaction, LevelChange, Presence, Scale, Verdict
 from swapstone.stats import Interval

@@ -12,8 +12,8 @@ import msgspec
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
-from swapstone.instruments import archive
-from swapstone.model.share import cache_dir
+from swapstone.instruments import archive_matching
+from swapstone.model.directories import cache_dir
 
 _FUNCTIONS = {"STT_FUNC", "STT_GNU_IFUNC", "STT_LOOS"}
 DEBUG = Path("/usr/lib/debug")
@@ -142,12 +142,12 @@ def _debug_file(elf: Any) -> Path | None:  # noqa: ANN401 - as above
 
 def _matched(path: Path, companion: Path) -> list[tuple[int, int, str]]:
     """Return the functions of a stripped library that are found in its static archive, byte for byte; kept in the cache."""
-    digest = archive.digest_of(path, companion)
+    digest = archive_matching.digest_of(path, companion)
     kept = cache_dir() / "symbols" / f"{digest}.json"
     try:
         return msgspec.json.decode(kept.read_bytes(), type=list[tuple[int, int, str]])
     except (OSError, msgspec.DecodeError):
-        found = archive.matches(path, companion)
+        found = archive_matching.matches(path, companion)
     kept.parent.mkdir(parents=True, exist_ok=True)
     part = kept.with_suffix(".part")
     part.write_bytes(msgspec.json.encode(found))

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from swapstone.model import UserError
-from swapstone.model.share import cache_dir
+from swapstone.model.directories import cache_dir
 
 _VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".bzr", "CVS", "_darcs", ".jj"})
 _RECORD = frozenset({"record.json", "experiment.json", "runs.jsonl"})

@@ -6,8 +6,8 @@ import bisect
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from swapstone.instruments.script import Event
-from swapstone.instruments.subject import Region
+from swapstone.instruments.perf_script import Event
+from swapstone.instruments.tracee import Region
 
 MARKER = "syscalls:sys_enter_getrusage"
 """The event by which a pass is found: our harness calls getrusage twice before a pass and twice after it, and no C library does of

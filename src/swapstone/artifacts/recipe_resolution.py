@@ -11,7 +11,7 @@ from swapstone.factors.allocator import DEFAULT
 from swapstone.model import UnavailableError
 
 
-def provide(recipe: Recipe, tell: Tell = lambda _: None) -> Recipe:
+def resolve_recipe(recipe: Recipe, tell: Tell = lambda _: None) -> Recipe:
     """Turn the names in a recipe, once every factor has spoken, into commands, flags and objects; fetch and build what is needed.
 
     Args:

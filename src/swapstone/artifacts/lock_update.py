@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts.apt import Apt, Offer, oldest, writing
-from swapstone.artifacts.needs import needs_of, soname_of
+from swapstone.artifacts.elf_dependencies import needs_of, soname_of
+from swapstone.artifacts.image_catalog import PARTS, Architecture
 from swapstone.artifacts.packages import (
     LOCK_VERSION,
     Contents,
@@ -20,7 +21,6 @@ from swapstone.artifacts.packages import (
     package_file,
     sha256_of,
 )
-from swapstone.artifacts.parts import PARTS, Architecture
 from swapstone.artifacts.source_kernel import PATCHES, TOOL, TREE
 from swapstone.model import UserError
 

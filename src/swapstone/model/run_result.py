@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 
-from swapstone.model.base import FrozenStruct
 from swapstone.model.experiment import Trial
+from swapstone.model.frozen_struct import FrozenStruct
 
 
 class Status(enum.Enum):

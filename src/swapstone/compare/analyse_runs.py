@@ -8,13 +8,13 @@ from typing import TypeVar
 import msgspec
 
 from swapstone.compare.caveats import DIFFERENT, caveats_of
-from swapstone.compare.collect import collect
-from swapstone.compare.crossed import crossed
-from swapstone.compare.index import indices
+from swapstone.compare.cells import collect
+from swapstone.compare.factorial import crossed
 from swapstone.compare.latencies import courses, latencies
-from swapstone.compare.layouts import spreads
-from swapstone.compare.noise import busy_loads, noise_of, preferred_time
+from swapstone.compare.layout_spread import spreads
+from swapstone.compare.machine_noise import busy_loads, noise_of, preferred_time
 from swapstone.compare.rows import Row, SizeValues, levels, run_rows, size_rows
+from swapstone.compare.suite_index import indices
 from swapstone.compare.verdicts import comparison
 from swapstone.model import (
     Analysis,

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
-from swapstone.instruments import able
+from swapstone.instruments import requirements
 from swapstone.instruments.perf import Recording
-from swapstone.instruments.subject import Region, Subject
+from swapstone.instruments.tracee import Region, Subject
 from swapstone.model import Amount, Instrumented, Passing, Profile
 
 
@@ -74,7 +74,7 @@ def result(
     attached = subject.region is Region.ATTACHED
     return Instrumented(
         instrument=name,
-        tool=able.version_of("perf"),
+        tool=requirements.version_of("perf"),
         variant=subject.variant,
         command=recording.command,
         operations=operations,

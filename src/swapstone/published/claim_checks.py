@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from swapstone.model import FrozenStruct
 from swapstone.published.data import Figure, baselines, derived, facts, figures
-from swapstone.published.recompute import latency_tables
+from swapstone.published.derived_figures import latency_tables
 
 MUSL = "openeuler-musl"
 RT = "openeuler-preempt-rt"
