@@ -262,9 +262,11 @@ def _live(options: argparse.Namespace) -> int:
         busy = "pressure unknown" if pressure is None else f"CPU pressure {pressure:.0f} %"
         print(f"{path.name}: {analysis.blocks} blocks, {busy}")
         for null in analysis.nulls:
-            (again if Copy.AGAIN.value in null.copy.rpartition(" ")[2] else relinked).add(analysis, null)
+            (again if null.copy.copy is Copy.AGAIN else relinked).add(analysis, null)
             print(
-                f"    {null.copy}: {null.different} of {null.compared} called different", *null.rows, sep="\n        "
+                f"    {null.copy.label}: {null.different} of {null.compared} called different",
+                *null.rows,
+                sep="\n        ",
             )
     again.print("the same file again: what is called different is a false alarm")
     relinked.print("a relinked copy: what is called different is a false alarm, or an effect of layout")
@@ -273,7 +275,7 @@ def _live(options: argparse.Namespace) -> int:
 
 def family(found: Comparison) -> tuple[str, str, Quantity, str]:
     """Return what is corrected together."""
-    return found.suite, found.load, found.metric.quantity, found.candidate
+    return found.suite, found.load, found.metric.quantity, found.candidate.label
 
 
 def excludes_none(found: Comparison) -> bool:

@@ -19,7 +19,7 @@ import msgspec
 import pytest
 from scipy import stats
 
-from swapstone.model import Analysis, Comparison, Metric, Verdict
+from swapstone.model import Analysis, Comparison, Metric, Variant, Verdict
 from swapstone.report import export
 from tests.e2e.cli import fake, swapstone
 from tests.e2e.real_readers import Table, benchstat, hyperfine_scripts
@@ -61,7 +61,7 @@ def _sides(analysis: Analysis) -> dict[tuple[str, str, str], tuple[float, int]]:
         unit, scale = _unit(c.metric)
         for variant, values in ((c.baseline, c.baseline_values), (c.candidate, c.candidate_values)):
             if values:
-                found[unit, c.workload, variant] = statistics.median(values) * scale, len(values)
+                found[unit, c.workload, variant.label] = statistics.median(values) * scale, len(values)
     return found
 
 
@@ -155,7 +155,10 @@ def test_benchstat_keeps_levels_with_odd_names_apart(tmp_path: Path) -> None:
     odd = ("./a b", "./a_b", "/opt/x=1/lib.so.2-4", "a-2", "a_2", "100%", "é", '"', "#x")
     found = tuple(
         msgspec.structs.replace(
-            wall, baseline="program=base", candidate=f"program={name}", candidate_values=tuple([1e9 * (n + 1)] * 20)
+            wall,
+            baseline=Variant(levels=(("program", "base"),)),
+            candidate=Variant(levels=(("program", name),)),
+            candidate_values=tuple([1e9 * (n + 1)] * 20),
         )
         for n, name in enumerate(odd)
     )

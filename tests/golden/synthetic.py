@@ -10,6 +10,7 @@ from swapstone.model import (
     Caveat,
     CaveatKind,
     Comparison,
+    Copy,
     Direction,
     Experiment,
     FactorLevels,
@@ -20,11 +21,13 @@ from swapstone.model import (
     NullResult,
     Quantity,
     Scale,
+    Variant,
     Verdict,
 )
 from swapstone.report.context import ReportContext
 
-GLIBC, MUSL, AGAIN = "libc=glibc", "libc=musl", "libc=glibc (again)"
+GLIBC, MUSL = (Variant(levels=(("libc", level),)) for level in ("glibc", "musl"))
+AGAIN = Variant(levels=GLIBC.levels, copy=Copy.AGAIN)
 
 
 def _metric(name: str, unit: str, quantity: Quantity, better: Direction, meaning: str) -> Metric:
@@ -148,7 +151,7 @@ def _comparisons() -> tuple[Comparison, ...]:
     return tuple(found)
 
 
-def _index(candidate: str, effect: float, half: float, metric: str = "cpu") -> Index:
+def _index(candidate: Variant, effect: float, half: float, metric: str = "cpu") -> Index:
     return Index(
         suite="libc",
         load="idle",

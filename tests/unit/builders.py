@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapstone import plan
-from swapstone.model import Experiment, FactorLevels, Run, Sample, Status, Trial
+from swapstone.model import Copy, Experiment, FactorLevels, Run, Sample, Status, Trial, Variant
 
 
 def experiment(**changes: object) -> Experiment:
@@ -21,6 +21,13 @@ def experiment(**changes: object) -> Experiment:
         **changes,
     }
     return Experiment(**fields)  # type: ignore[arg-type] # fields are checked by msgspec when a test encodes them
+
+
+def variant(label: str) -> Variant:
+    """Return the variant of a label such as ``libc=glibc,allocator=default (again)``."""
+    text, _, copy = label.removesuffix(")").partition(" (") if label.endswith(")") else (label, "", "")
+    levels = (part.partition("=") for part in text.split(","))
+    return Variant(levels=tuple((name, level) for name, _, level in levels), copy=Copy(copy or Copy.FIRST.value))
 
 
 def run(trial: Trial, wall_ns: float = 1000.0, **changes: object) -> Run:

@@ -156,13 +156,13 @@ def choose(analysis: Analysis, metric: str | None, only: str | None, versus: str
         for row in rows
         if (row.preferred if metric is None else row.metric.name == metric)
         and (only is None or fnmatch.fnmatchcase(row.workload, only) or row.workload == only)
-        and (versus is None or versus in {row.candidate, row.candidate.partition("=")[2]})
+        and (versus is None or versus in {row.candidate.label, row.candidate.short_label})
     ]
     if not fitting:
         names = ", ".join(dict.fromkeys(row.workload for row in rows)) or "none"
         raise UserError(
             "No row of the record fits.",
-            f"Workloads: {names}. Candidates: {', '.join(dict.fromkeys(row.candidate for row in rows)) or 'none'}. "
+            f"Workloads: {names}. Candidates: {', '.join(dict.fromkeys(row.candidate.label for row in rows)) or 'none'}. "
             f"Metrics: {', '.join(dict.fromkeys(row.metric.name for row in rows)) or 'none'}.",
         )
     said = [row for row in fitting if row.verdict in _SAID]
@@ -187,8 +187,8 @@ def _seen(view: RecordView, row: Comparison, *, again: bool, without: tuple[str,
         workload=row.workload,
         load=row.load,
         metric=row.metric.name,
-        baseline=row.baseline,
-        candidate=row.candidate,
+        baseline=row.baseline.label,
+        candidate=row.candidate.label,
     )
     folder = explanation_files.folder_of(view, place)
     kept = None if again or without else explanation_files.read(folder, view)

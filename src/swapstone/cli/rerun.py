@@ -78,7 +78,7 @@ def compare_times(experiment: Experiment, first: Analysis, second: Analysis) -> 
         unknown += overlap == "unknown"
         changed += {comparison.verdict, other.verdict} == {Verdict.BETTER, Verdict.WORSE}
         cells = [_cell(comparison), comparison.verdict.value, _cell(other), other.verdict.value]
-        rows.append([comparison.workload, comparison.candidate, *cells, overlap])
+        rows.append([comparison.workload, comparison.candidate.label, *cells, overlap])
     head = ["workload", "candidate", "first", "verdict", "again", "verdict", "intervals"]
     sentence = (
         f"{len(rows)} rows: the intervals of {apart} lie apart by more than the margin; {changed} changed sign"
@@ -90,7 +90,7 @@ def compare_times(experiment: Experiment, first: Analysis, second: Analysis) -> 
 
 
 def _place(comparison: Comparison) -> tuple[str, ...]:
-    return (comparison.suite, comparison.workload, comparison.load, comparison.metric.name, comparison.candidate)
+    return (comparison.suite, comparison.workload, comparison.load, comparison.metric.name, comparison.candidate.label)
 
 
 def _cell(comparison: Comparison) -> str:

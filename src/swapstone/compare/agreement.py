@@ -14,6 +14,7 @@ from swapstone.model import (
     Quantity,
     Scale,
     UserError,
+    Variant,
     Verdict,
     Workload,
 )
@@ -43,7 +44,7 @@ class SignRow(FrozenStruct, frozen=True, kw_only=True):
     suite: str
     workload: str
     load: str
-    candidate: str
+    candidate: Variant
     first: Comparison | None
     second: Comparison | None
     sameness: Sameness
@@ -153,10 +154,10 @@ def _factors(experiment: Experiment) -> str:
     return " ".join(f"{each.factor}={','.join(each.levels)}" for each in experiment.factors)
 
 
-def _leading(analysis: Analysis) -> dict[tuple[str, str, str, str], Comparison]:
+def _leading(analysis: Analysis) -> dict[tuple[str, str, str, Variant], Comparison]:
     """Return the comparison that is read first, by (suite, workload, load, candidate): the preferred time, else the first time or rate."""
     copies = {null.copy for null in analysis.nulls}
-    found: dict[tuple[str, str, str, str], Comparison] = {}
+    found: dict[tuple[str, str, str, Variant], Comparison] = {}
     for each in analysis.comparisons:
         if each.candidate in copies or each.metric.quantity not in {Quantity.TIME, Quantity.RATE}:
             continue
@@ -209,7 +210,7 @@ def spread(comparisons: Sequence[Comparison]) -> Spread:
     """
     rows = [each for each in comparisons if each.baseline_values and each.candidate_values]
     sides = [
-        (max(values) / min(values) - 1, f"{each.workload} {variant}")
+        (max(values) / min(values) - 1, f"{each.workload} {variant.label}")
         for each in rows
         for variant, values in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values))
         if min(values) > 0

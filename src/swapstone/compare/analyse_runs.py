@@ -10,7 +10,7 @@ import msgspec
 from swapstone.compare.caveats import DIFFERENT, caveats_of
 from swapstone.compare.cells import collect
 from swapstone.compare.factorial import crossed
-from swapstone.compare.latencies import courses, latencies
+from swapstone.compare.latencies import latencies, time_series
 from swapstone.compare.layout_spread import spreads
 from swapstone.compare.machine_noise import busy_loads, noise_of, preferred_time
 from swapstone.compare.rows import Row, SizeValues, levels, run_rows, size_rows
@@ -75,7 +75,7 @@ def analyse(
     noise = noise_of(runs, workloads, virtual=experiment.virtual)
     crossing = crossed(experiment, variants, workloads, cells, sizes=sizes or {}, busy=busy)
     every_index = indices(rows, experiment.confidence, layouts=bool(experiment.layouts))
-    copies = [variant.label for variant in variants if variant.copy is not Copy.FIRST]
+    copies = [variant for variant in variants if variant.copy is not Copy.FIRST]
     return Analysis(
         comparisons=comparisons,
         indices=tuple(index for index in every_index if index.candidate not in copies),
@@ -94,7 +94,7 @@ def analyse(
         effects=_worded(experiment, crossing.effects),
         interactions=_worded(experiment, crossing.interactions),
         latencies=latencies(experiment, variants, runs),
-        courses=courses(experiment, variants, runs),
+        time_series=time_series(experiment, variants, runs),
     )
 
 
@@ -134,7 +134,7 @@ def _judged(experiment: Experiment, rows: Sequence[Row], busy: frozenset[str]) -
 
 
 def _null_result(
-    copy: str, comparisons: Sequence[Comparison], every_index: Sequence[Index], busy: frozenset[str]
+    copy: Variant, comparisons: Sequence[Comparison], every_index: Sequence[Index], busy: frozenset[str]
 ) -> NullResult:
     """Count how often a copy of the baseline got a verdict of being different. Sizes can't vary, so they don't count."""
     compared = [

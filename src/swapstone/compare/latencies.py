@@ -1,11 +1,11 @@
-"""Latencies and courses: what runs hold besides the metrics that are compared."""
+"""Latency histograms and time series: the data of runs besides the metrics that are compared."""
 
 from __future__ import annotations
 
 import collections
 from collections.abc import Iterable, Mapping, Sequence
 
-from swapstone.model import Course, Experiment, Latency, Run, Sample, Status, Variant, percentile
+from swapstone.model import Experiment, Latency, Run, Sample, Status, TimeSeries, Variant, percentile
 
 PERCENTS = (50.0, 99.0, 99.9, 99.99, 99.999)
 _NS_PER_US = 1000.0
@@ -20,40 +20,48 @@ def latencies(experiment: Experiment, variants: Sequence[Variant], runs: Iterabl
         runs: in any order; the warm-up (block 0) and what is not ok is left out.
     """
     found = _grouped(run for run in runs if run.histogram)
-    return tuple(_latency(place, found[place]) for place in _places(experiment, variants) if place in found)
+    return tuple(_latency(place, found[_key(place)]) for place in _places(experiment, variants) if _key(place) in found)
 
 
-def courses(experiment: Experiment, variants: Sequence[Variant], runs: Iterable[Run]) -> tuple[Course, ...]:
+def time_series(experiment: Experiment, variants: Sequence[Variant], runs: Iterable[Run]) -> tuple[TimeSeries, ...]:
     """Return the series of the first run of each variant that has any; arguments as `latencies`."""
     found = _grouped(run for run in runs if run.series)
     return tuple(
-        Course(
+        TimeSeries(
             suite=place[0],
             workload=place[1],
             load=place[2],
             variant=place[3],
-            block=found[place][0].trial.block,
-            series=tuple((one.metric, one.values) for one in found[place][0].series),
+            block=found[_key(place)][0].trial.block,
+            series=tuple((one.metric, one.values) for one in found[_key(place)][0].series),
         )
         for place in _places(experiment, variants)
-        if place in found
+        if _key(place) in found
     )
 
 
-Place = tuple[str, str, str, str]
+Place = tuple[str, str, str, Variant]
+"""(suite, workload, load, variant)"""
+
+Key = tuple[str, str, str, str]
+"""(suite, workload, load, label of the variant), as a run's trial has them."""
 
 
 def _places(experiment: Experiment, variants: Sequence[Variant]) -> Iterable[Place]:
     return (
-        (suite, workload, load, variant.label)
+        (suite, workload, load, variant)
         for suite, workload in experiment.workloads
         for load in experiment.loads
         for variant in variants
     )
 
 
-def _grouped(runs: Iterable[Run]) -> Mapping[Place, list[Run]]:
-    found: dict[Place, list[Run]] = collections.defaultdict(list)
+def _key(place: Place) -> Key:
+    return (*place[:3], place[3].label)
+
+
+def _grouped(runs: Iterable[Run]) -> Mapping[Key, list[Run]]:
+    found: dict[Key, list[Run]] = collections.defaultdict(list)
     for run in sorted(runs, key=lambda run: run.trial.block):
         if run.status is Status.OK and run.trial.block > 0:
             trial = run.trial

@@ -20,9 +20,9 @@ SizeValues = Mapping[tuple[str, str, str], Sequence[tuple[Metric, float]]]
 LARGEST_LOG_RATIO = 300.0
 """A pair whose ratio is beyond e to this is compared as a difference: no ratio must overflow."""
 
-Family = tuple[str, str, Quantity, str]
-"""(suite, load, quantity, copy of the baseline): the rows that are corrected together. All candidates are one family, with an empty
-last part: many levels are many chances of a false alarm. Each copy of the baseline is a family of its own."""
+Family = tuple[str, str, Quantity, Variant | None]
+"""(suite, load, quantity, copy of the baseline): the rows that are corrected together. All candidates are one family, whose
+last part is None: many levels are many chances of a false alarm. Each copy of the baseline is a family of its own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Row:
     Attributes:
         group: (suite, workload, load).
         metric, workload: what was measured, and of what.
-        baseline, candidate: labels.
+        baseline, candidate: the two variants.
         null: whether the candidate is a copy of the baseline.
         blocks: numbers of the blocks whose two runs are a pair, ascending; with layouts, of the layouts that have such a block.
         before, after: their values of baseline and candidate, shape (pairs,).
@@ -43,8 +43,8 @@ class Row:
     group: Group
     workload: Workload
     metric: Metric
-    baseline: str
-    candidate: str
+    baseline: Variant
+    candidate: Variant
     null: bool
     blocks: tuple[int, ...]
     before: NDArray[np.float64]
@@ -55,7 +55,7 @@ class Row:
     @property
     def family(self) -> Family:
         """Return the family in which this row is corrected."""
-        return self.group[0], self.group[2], self.metric.quantity, self.candidate if self.null else ""
+        return self.group[0], self.group[2], self.metric.quantity, self.candidate if self.null else None
 
     @functools.cached_property
     def scale(self) -> Scale:
@@ -112,8 +112,8 @@ def run_rows(
                         group=(suite, name, load),
                         workload=workloads[name],
                         metric=metric,
-                        baseline=baseline.label,
-                        candidate=candidate.label,
+                        baseline=baseline,
+                        candidate=candidate,
                         null=candidate.copy is not Copy.FIRST,
                         blocks=blocks,
                         before=before,
@@ -148,8 +148,8 @@ def size_rows(
                         group=(suite, name, experiment.loads[0]),
                         workload=workloads[name],
                         metric=metric,
-                        baseline=baseline.label,
-                        candidate=candidate.label,
+                        baseline=baseline,
+                        candidate=candidate,
                         null=False,
                         blocks=(),
                         before=np.array([size], dtype=np.float64),

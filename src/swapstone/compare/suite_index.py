@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapstone.compare.rows import Row
-from swapstone.model import Index, Scale
+from swapstone.model import Index, Scale, Variant
 from swapstone.stats import LOG_QUANTUM, SignedRank, common_level
+
+Family = tuple[str, str, str, Variant | None]
+"""(suite, load, metric, copy of the baseline): the indices that are corrected together."""
 
 TIMES = ("wall", "cpu")
 """Metrics that have an index."""
@@ -29,14 +32,14 @@ def indices(rows: Iterable[Row], confidence: float, *, layouts: bool = False) ->
     Returns:
         An index for each that has a block in which all its workloads have a pair.
     """
-    together: dict[tuple[str, str, str, str], list[Row]] = {}
+    together: dict[tuple[str, str, str, Variant], list[Row]] = {}
     for row in rows:
         usable = row.inference is not None or (row.constant and not row.trouble)
         if row.metric.name in TIMES and usable and row.scale is Scale.RATIO:
             together.setdefault((row.group[0], row.group[2], row.metric.name, row.candidate), []).append(row)
     means = {key: _means(members) for key, members in together.items()}
     found = {key: SignedRank(values, LOG_QUANTUM) for key, values in means.items() if values.size}
-    p_values: dict[tuple[str, ...], list[float]] = {}
+    p_values: dict[Family, list[float]] = {}
     for key, inference in found.items():
         p_values.setdefault(_family(key, together[key][0]), []).append(inference.p_value)
     alphas = {family: common_level(values, 1 - confidence) for family, values in p_values.items()}
@@ -46,8 +49,8 @@ def indices(rows: Iterable[Row], confidence: float, *, layouts: bool = False) ->
     return tuple(msgspec.structs.replace(index, layouts=layouts) for index in made)
 
 
-def _family(key: tuple[str, str, str, str], row: Row) -> tuple[str, ...]:
-    return key if row.null else key[:3]
+def _family(key: tuple[str, str, str, Variant], row: Row) -> Family:
+    return (*key[:3], row.candidate if row.null else None)
 
 
 def _means(rows: Sequence[Row]) -> NDArray[np.float64]:

@@ -66,7 +66,7 @@ def asked_for(asking: Asking, comparison: Comparison) -> tuple[Asked, Asked]:
     """
     found = []
     pairs = ((comparison.baseline, comparison.baseline_values), (comparison.candidate, comparison.candidate_values))
-    for label, values in pairs:
+    for label, values in ((variant.label, values) for variant, values in pairs):
         key = (comparison.suite, comparison.workload, label)
         if key not in asking.prepared.programs:
             raise UnavailableError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 
+from swapstone.model.experiment import Variant
 from swapstone.model.frozen_struct import FrozenStruct
 from swapstone.model.measure import Metric
 
@@ -67,7 +68,7 @@ class Comparison(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         suite, workload, load: where.
         metric: what.
-        baseline, candidate: labels of the two variants.
+        baseline, candidate: the two variants.
         baseline_values, candidate_values: one number per run, paired by block, in the metric's unit. Runs without a partner
             are left out of both. Of an experiment with layouts, one number per layout: the mean of its runs, geometric where none is 0.
         scale: how `effect`, `low` and `high` are expressed.
@@ -88,8 +89,8 @@ class Comparison(FrozenStruct, frozen=True, kw_only=True):
     workload: str
     load: str
     metric: Metric
-    baseline: str
-    candidate: str
+    baseline: Variant
+    candidate: Variant
     baseline_values: tuple[float, ...]
     candidate_values: tuple[float, ...]
     scale: Scale
@@ -120,8 +121,8 @@ class Index(FrozenStruct, frozen=True, kw_only=True):
     suite: str
     load: str
     metric: str
-    baseline: str
-    candidate: str
+    baseline: Variant
+    candidate: Variant
     workloads: int
     blocks: int
     effect: float
@@ -137,7 +138,7 @@ class LayoutSpread(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         suite, workload, load: where.
         metric: which time.
-        baseline, candidate: labels of the two variants.
+        baseline, candidate: the two variants.
         same_code: whether the candidate is the relinked copy of the baseline: then two links of the same code are compared.
         layouts: how many pairs of links.
         blocks: how many blocks they ran in.
@@ -153,8 +154,8 @@ class LayoutSpread(FrozenStruct, frozen=True, kw_only=True):
     workload: str
     load: str
     metric: str
-    baseline: str
-    candidate: str
+    baseline: Variant
+    candidate: Variant
     same_code: bool
     layouts: int
     blocks: int
@@ -273,14 +274,14 @@ class NullResult(FrozenStruct, frozen=True, kw_only=True):
     """How often a variant "differs" from itself: the false alarms of this very experiment.
 
     Attributes:
-        copy: label of the copy that was compared with the baseline.
+        copy: the copy that was compared with the baseline.
         compared: how many comparisons.
         different: how many of them got a verdict of better, worse or changed.
         rows: which, as ``workload metric``.
         index: index of the copy against the baseline, on the preferred time metric, one per suite.
     """
 
-    copy: str
+    copy: Variant
     compared: int
     different: int
     rows: tuple[str, ...]
@@ -319,7 +320,7 @@ class Latency(FrozenStruct, frozen=True, kw_only=True):
     suite: str
     workload: str
     load: str
-    variant: str
+    variant: Variant
     blocks: tuple[int, ...]
     maxima: tuple[float, ...]
     averages: tuple[float, ...]
@@ -327,8 +328,8 @@ class Latency(FrozenStruct, frozen=True, kw_only=True):
     percentiles: tuple[tuple[float, float], ...]
 
 
-class Course(FrozenStruct, frozen=True, kw_only=True):
-    """What was read again and again in the runs of one variant, each series in the first block that has it.
+class TimeSeries(FrozenStruct, frozen=True, kw_only=True):
+    """Values sampled repeatedly during a run: one variant's, from the first block that has any.
 
     Attributes:
         suite, workload, load, variant, block: where.
@@ -338,7 +339,7 @@ class Course(FrozenStruct, frozen=True, kw_only=True):
     suite: str
     workload: str
     load: str
-    variant: str
+    variant: Variant
     block: int
     series: tuple[tuple[str, tuple[float, ...]], ...]
 
@@ -370,8 +371,8 @@ class Failure(FrozenStruct, frozen=True, kw_only=True):
     reason: str
 
 
-class Analysis(FrozenStruct, frozen=True, kw_only=True):
-    """All that an experiment's runs let one say.
+class Analysis(FrozenStruct, frozen=True, kw_only=True, rename={"time_series": "courses"}):
+    """The result of an analysis of an experiment's runs.
 
     Attributes:
         comparisons: in the order of suites, workloads, loads, metrics, candidates; the nulls' own rows are among them
@@ -389,7 +390,7 @@ class Analysis(FrozenStruct, frozen=True, kw_only=True):
             its suite's index.
         interactions: of two factors' levels, in the same order.
         latencies: of runs that have a histogram, in the order of workloads, loads and variants.
-        courses: of runs that have series, in the same order.
+        time_series: of runs that have series, in the same order. JSON calls them ``courses``.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -405,4 +406,4 @@ class Analysis(FrozenStruct, frozen=True, kw_only=True):
     effects: tuple[FactorEffect, ...] = ()
     interactions: tuple[Interaction, ...] = ()
     latencies: tuple[Latency, ...] = ()
-    courses: tuple[Course, ...] = ()
+    time_series: tuple[TimeSeries, ...] = ()

@@ -34,6 +34,12 @@ class Variant(FrozenStruct, frozen=True, kw_only=True):
         text = ",".join(f"{factor}={level}" for factor, level in self.levels)
         return text if self.copy is Copy.FIRST else f"{text} ({self.copy.value})"
 
+    @property
+    def short_label(self) -> str:
+        """Return the label without the factors' names, e.g. ``musl`` or ``glibc, default (again)``."""
+        text = ", ".join(level for _, level in self.levels)
+        return text if self.copy is Copy.FIRST else f"{text} ({self.copy.value})"
+
     def level(self, factor: str) -> str:
         """Return the level of a factor.
 

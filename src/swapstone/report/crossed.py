@@ -28,6 +28,7 @@ from swapstone.model import (
     Quantity,
     Scale,
     Status,
+    Variant,
     Verdict,
 )
 from swapstone.report import view, words
@@ -212,33 +213,37 @@ def _matrix(
 ) -> Matrix:
     """Lay out the comparisons; a variant of which no workload has a number gets no column."""
     first = rows[0]
-    labels = [
-        label
-        for label in dict.fromkeys(c.candidate for c in rows)
-        if any(c.candidate == label and c.verdict not in _NOTHING for c in rows)
+    variants = [
+        variant
+        for variant in dict.fromkeys(c.candidate for c in rows)
+        if any(c.candidate == variant and c.verdict not in _NOTHING for c in rows)
     ]
-    cells = {(c.workload, labels.index(c.candidate)): c for c in rows if c.candidate in labels}
+    cells = {(c.workload, variants.index(c.candidate)): c for c in rows if c.candidate in variants}
     place = first.suite, first.load, first.metric.name
     indices = {each.candidate: each for each in analysis.indices if (each.suite, each.load, each.metric) == place}
-    shown = index and any(label in indices for label in labels)
+    shown = index and any(variant in indices for variant in variants)
     return Matrix(
         factors=tuple(each.factor for each in context.experiment.factors),
-        baseline=view.levels(first.baseline),
-        variants=tuple(view.levels(label) for label in labels),
-        lines=_lines(names, cells, len(labels)),
-        indices=tuple(indices.get(label) for label in labels) if shown else (),
+        baseline=_levels(first.baseline),
+        variants=tuple(map(_levels, variants)),
+        lines=_lines(names, cells, len(variants)),
+        indices=tuple(indices.get(variant) for variant in variants) if shown else (),
     )
+
+
+def _levels(variant: Variant) -> tuple[str, ...]:
+    return tuple(level for _, level in variant.levels)
 
 
 def _rejected(rows: Iterable[Comparison]) -> Iterator[str]:
     """Say once of each variant why it has no numbers, and on how many workloads."""
-    found: dict[tuple[str, Verdict, str], list[str]] = {}
+    found: dict[tuple[Variant, Verdict, str], list[str]] = {}
     for c in rows:
         if c.verdict in _NOTHING:
             found.setdefault((c.candidate, c.verdict, c.reason.removeprefix("candidate: ")), []).append(c.workload)
     for (candidate, verdict, reason), workloads in found.items():
         where = words.safe(workloads[0]) if len(workloads) == 1 else words.count(len(workloads), "workload")
-        yield f"{words.safe(candidate)}: {verdict.value} on {where}: {words.safe(reason) or 'no reason given'}"
+        yield f"{words.safe(candidate.label)}: {verdict.value} on {where}: {words.safe(reason) or 'no reason given'}"
 
 
 def _baseline_values(line: Sequence[Comparison | None]) -> tuple[float, ...]:

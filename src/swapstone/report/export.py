@@ -13,10 +13,11 @@ from collections.abc import Iterator
 
 import msgspec
 
-from swapstone.model import Analysis, Comparison, Copy, Direction, FrozenStruct, Metric, OwnProgram, Verdict
+from swapstone.model import Analysis, Comparison, Copy, Direction, FrozenStruct, Metric, OwnProgram, Variant, Verdict
 from swapstone.report import crossed_export, exhibits, view, words
 from swapstone.report.context import ReportContext
 from swapstone.report.csv_parts import comma_separated, plain
+from swapstone.report.labelled import labelled
 
 FORMAT = "swapstone-analysis"
 SCHEMA = 1
@@ -31,7 +32,7 @@ class Side(FrozenStruct, frozen=True, kw_only=True):
     suite: str
     workload: str
     load: str
-    variant: str
+    variant: Variant
     metric: Metric
     values: tuple[float, ...]
     exact: bool
@@ -43,7 +44,7 @@ def sides(analysis: Analysis) -> tuple[Side, ...]:
     A baseline that was compared with several candidates has values in each comparison; the longest series is taken. Invalid comparisons
     are left out: the formats that this serves could not say so.
     """
-    found: dict[tuple[str, str, str, str, str], Side] = {}
+    found: dict[tuple[str, str, str, str, Variant], Side] = {}
     for c in analysis.comparisons:
         if c.verdict is Verdict.INVALID:
             continue
@@ -67,7 +68,7 @@ def to_json(context: ReportContext, analysis: Analysis) -> str:
 
     Where the record has exhibits, they follow as ``"exhibits": [{"name": ..., "title": ..., "data": [...], "notes": ..., "flags": ...}]``.
     """
-    whole: dict[str, object] = {"format": FORMAT, "schema": SCHEMA, "context": context, "analysis": analysis}
+    whole: dict[str, object] = {"format": FORMAT, "schema": SCHEMA, "context": context, "analysis": labelled(analysis)}
     if shown := exhibits.exhibits(context, analysis):
         whole["exhibits"] = exhibits.programs(shown)
     return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
@@ -106,8 +107,8 @@ def _comparison_cells(c: Comparison) -> list[str]:
     numbers = [c.effect, c.low, c.high, c.confidence, c.p_value, c.smallest_visible]
     return [
         *where,
-        c.baseline,
-        c.candidate,
+        c.baseline.label,
+        c.candidate.label,
         str(len(c.baseline_values)),
         *map(plain, middle or (None, None)),
         c.scale.value,
@@ -129,7 +130,18 @@ def to_runs_csv(context: ReportContext, analysis: Analysis) -> str:
     """Return one row per value of a run. `pair` numbers the pairs of a comparison from 1: equal numbers ran in the same block."""
     del context
     rows = (
-        (c.suite, c.workload, c.load, c.metric.name, c.metric.unit, c.baseline, c.candidate, side, pair, plain(value))
+        (
+            c.suite,
+            c.workload,
+            c.load,
+            c.metric.name,
+            c.metric.unit,
+            c.baseline.label,
+            c.candidate.label,
+            side,
+            pair,
+            plain(value),
+        )
         for c in analysis.comparisons
         for side, values in (("baseline", c.baseline_values), ("candidate", c.candidate_values))
         for pair, value in enumerate(values, start=1)
@@ -146,14 +158,16 @@ def to_hyperfine(context: ReportContext, analysis: Analysis) -> str:
     those metrics where they were measured, else null; `stddev` is null for one run, as hyperfine has it. Workloads without elapsed
     time are left out, and so are runs that failed: every exit code is 0, unless other ones were accepted.
     """
-    by: dict[tuple[str, str, str, str], dict[str, Side]] = {}
+    by: dict[tuple[str, str, str, Variant], dict[str, Side]] = {}
     for side in sides(analysis):
         by.setdefault((side.suite, side.workload, side.load, side.variant), {})[side.metric.name] = side
     results = [_hyperfine(context, key, metrics) for key, metrics in by.items() if "wall" in metrics]
     return json.dumps({"results": results}, indent=2, allow_nan=False) + "\n"
 
 
-def _hyperfine(context: ReportContext, key: tuple[str, str, str, str], metrics: dict[str, Side]) -> dict[str, object]:
+def _hyperfine(
+    context: ReportContext, key: tuple[str, str, str, Variant], metrics: dict[str, Side]
+) -> dict[str, object]:
     suite, workload, load, variant = key
     own = context.experiment.own
     command = workload if own is None else words.safe(shlex.join(_own_command(own, variant)))
@@ -163,7 +177,7 @@ def _hyperfine(context: ReportContext, key: tuple[str, str, str, str], metrics: 
         return statistics.mean(v / 1e9 for v in metrics[name].values) if name in metrics else None
 
     result: dict[str, object] = {
-        "command": f"{command} [{variant}]" if load == "idle" else f"{command} [{variant}, load {load}]",
+        "command": f"{command} [{variant.label}]" if load == "idle" else f"{command} [{variant.label}, load {load}]",
         "mean": statistics.mean(times),
         "stddev": statistics.stdev(times) if len(times) > 1 else None,
         "median": statistics.median(times),
@@ -179,20 +193,16 @@ def _hyperfine(context: ReportContext, key: tuple[str, str, str, str], metrics: 
     status = metrics.get("exit_status")
     known = status is not None and len(status.values) == len(times)
     result["exit_codes"] = [round(value) for value in status.values] if status and known else [0] * len(times)
-    levels, _ = _levels_of(variant)
-    result["parameters"] = {"suite": suite, "workload": workload, "load": load, "variant": variant, **levels}
+    where = {"suite": suite, "workload": workload, "load": load, "variant": variant.label}
+    result["parameters"] = {**where, **dict(variant.levels)}
     return result
 
 
-def _named_levels(variant: str) -> dict[str, str]:
-    return dict(part.split("=", 1) for part in variant.partition(" (")[0].split(",") if "=" in part)
-
-
-def _own_command(own: OwnProgram, variant: str) -> tuple[str, ...]:
+def _own_command(own: OwnProgram, variant: Variant) -> tuple[str, ...]:
     """Return the command line of the user's own program on a variant, as it was typed."""
     if not own.programs:
         return own.arguments
-    return (dict(own.programs)[_named_levels(variant)["program"]], *own.arguments)
+    return (dict(own.programs)[variant.level("program")], *own.arguments)
 
 
 def _go_name(text: str) -> str:
@@ -248,12 +258,12 @@ def to_benchstat(context: ReportContext, analysis: Analysis) -> str:
     ]
     lines += _go_metadata(found)
     place: tuple[str, ...] | None = None
-    for copy, side in sorted(((_levels_of(side.variant)[1], side) for side in found), key=lambda pair: pair[0]):
+    for copy, side in sorted(((_copy_name(side.variant), side) for side in found), key=lambda pair: pair[0]):
         if (copy, side.suite, side.load) != place:
             place = (copy, side.suite, side.load)
             lines += ["", f"suite: {words.safe(side.suite)}", f"load: {words.safe(side.load)}"]
             lines += [f"copy: {copy}", ""] if copy else [""]
-        parts = [f"{_go_name(key)}={_go_name(level)}" for key, level in _levels_of(side.variant)[0].items()]
+        parts = [f"{_go_name(key)}={_go_name(level)}" for key, level in side.variant.levels]
         # The number after the last hyphen is GOMAXPROCS in this format; without it, a level such as rt-2 would be misread.
         name = "/".join([f"Benchmark{_go_title(side.workload)}", *parts]) + "-1"
         unit = _go_unit(side.metric)
@@ -261,12 +271,9 @@ def to_benchstat(context: ReportContext, analysis: Analysis) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _levels_of(variant: str) -> tuple[dict[str, str], str]:
-    """Return the levels in a variant's label by factor, and which copy of it this is; empty for the first."""
-    for copy in Copy:
-        if variant.endswith(f" ({copy.value})"):
-            return _levels_of(variant.removesuffix(f" ({copy.value})"))[0], copy.value
-    return dict(part.split("=", 1) for part in variant.split(",") if "=" in part), ""
+def _copy_name(variant: Variant) -> str:
+    """Return which copy of the baseline a variant is; empty for the first."""
+    return "" if variant.copy is Copy.FIRST else variant.copy.value
 
 
 def _go_title(workload: str) -> str:

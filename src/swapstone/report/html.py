@@ -157,7 +157,7 @@ def render(context: ReportContext, analysis: Analysis) -> str:
         sections=found,
         margin=context.experiment.margin,
         indices=[index for index in analysis.indices if index.candidate not in copies],
-        baseline=analysis.comparisons[0].baseline if analysis.comparisons else "the baseline",
+        baseline=analysis.comparisons[0].baseline.label if analysis.comparisons else "the baseline",
         page=sentences.page(context.published) if context.published else "",
         time_rows=tuple(row for section in found for row in section.rows),
         memory_rows=view.memory_rows(found),

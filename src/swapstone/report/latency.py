@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from swapstone import published
-from swapstone.model import Analysis, Latency
+from swapstone.model import Analysis, Latency, Variant
 from swapstone.published import Figure
 from swapstone.report import latency_flags, latency_plot, words
 from swapstone.report.context import ReportContext
@@ -19,7 +19,8 @@ from swapstone.report.latency_view import (
     Group,
     Ratios,
     groups,
-    levels,
+    is_rt,
+    kernel_of,
     percentile,
     ratios,
     sign,
@@ -27,7 +28,6 @@ from swapstone.report.latency_view import (
     total,
     us,
 )
-from swapstone.report.view import short
 
 STUDY = "preempt-rt"
 _PERCENTS = (99.0, 99.9, 99.99)
@@ -104,7 +104,7 @@ def _table(context: ReportContext, group: Group, suffix: str) -> Exhibit:
             "A percentile is left empty where fewer latencies were taken than it needs to leave one out (p99.99: 10000): it would be "
             "the maximum."
         )
-    missing = [f"{short(variant)} under {load}" for load, variant, each in cells if each is None]
+    missing = [f"{variant.short_label} under {load}" for load, variant, each in cells if each is None]
     if missing:
         notes.append(f"No latencies were measured of {', '.join(missing)}.")
     if context.published == STUDY:
@@ -139,7 +139,7 @@ def _table_row(each: Latency) -> tuple[str, ...]:
     known = [percentile(each, percent) for percent in _PERCENTS]
     return (
         each.load,
-        short(each.variant),
+        each.variant.short_label,
         spread(each.maxima),
         "" if average is None else words.digits(average / NS_PER_US),
         *("" if value is None else us(value) for value in known),
@@ -153,7 +153,7 @@ def _table_datum(each: Latency) -> Datum:
     known = {percent: percentile(each, percent) for percent in _PERCENTS}
     return {
         "load": each.load,
-        "variant": each.variant,
+        "variant": each.variant.label,
         "draws": float(len(each.maxima)),
         "wake_ups": float(total(each)),
         "max_median_us": statistics.median(each.maxima) / NS_PER_US,
@@ -171,7 +171,7 @@ def _histogram(group: Group, suffix: str) -> Exhibit:
         name=f"latency-histogram{suffix}",
         title=title,
         data=tuple(
-            {"load": each.load, "variant": each.variant, "from_us": float(edge), "count": float(count)}
+            {"load": each.load, "variant": each.variant.label, "from_us": float(edge), "count": float(count)}
             for load in group.loads
             for variant in group.variants
             if (each := group.found.get((load, variant))) is not None
@@ -249,17 +249,17 @@ def _between(context: ReportContext, group: Group, suffix: str) -> Exhibit:
         for variant in group.variants[1:]:
             found = ratios(group.found.get((load, baseline)), group.found.get((load, variant)))
             if found is not None:
-                keys: Datum = {"load": load, "baseline": baseline, "candidate": variant}
-                shown = (load,) if one else (load, f"{short(baseline)} / {short(variant)}")
+                keys: Datum = {"load": load, "baseline": baseline.label, "candidate": variant.label}
+                shown = (load,) if one else (load, f"{baseline.short_label} / {variant.short_label}")
                 lines.append(_Line(keys, shown, found, _between_beside(figures, load, baseline, variant)))
     boards = _boards(lines)
     reason = _no_isolation(context)
     nothing: Datum = {"load": _ISOLATION, "baseline": None, "candidate": None, **_ratio_datum(None, (), boards, margin)}
     unavailable = (_ISOLATION, *(() if one else ("",)), "unavailable", *_beside(None, (), boards, margin))
-    others = short(group.variants[1]) if one else "the others"
+    others = group.variants[1].short_label if one else "the others"
     return Exhibit(
         name=f"latency-ratio{suffix}",
-        title=f"Maximum of {short(baseline)} over that of {others}, by load, {_over(lines)}{_table_of(boards, 7)}",
+        title=f"Maximum of {baseline.short_label} over that of {others}, by load, {_over(lines)}{_table_of(boards, 7)}",
         head=("load", *(() if one else ("maxima",)), "ratio", *_heads(boards)),
         rows=(*_rows(lines, boards, margin), unavailable),
         right=(*((False,) if one else (False, False)), *_right(boards)),
@@ -283,7 +283,9 @@ def _loaded(context: ReportContext, group: Group, suffix: str) -> Exhibit:
             found = ratios(group.found.get((load, variant)), group.found.get((IDLE, variant)))
             if found is not None:
                 beside = _loaded_beside(figures, load, group.variants[0], variant)
-                lines.append(_Line({"load": load, "variant": variant}, (load, short(variant)), found, beside))
+                lines.append(
+                    _Line({"load": load, "variant": variant.label}, (load, variant.short_label), found, beside)
+                )
     boards = _boards(lines)
     return Exhibit(
         name=f"latency-loaded{suffix}",
@@ -322,16 +324,16 @@ def _right(boards: Sequence[str]) -> tuple[bool, ...]:
     return (True, *(True for _ in boards), False) if boards else (True,)
 
 
-def _only_kernel_differs(baseline: str, variant: str) -> bool:
-    first, other = levels(baseline), levels(variant)
+def _only_kernel_differs(baseline: Variant, variant: Variant) -> bool:
+    first, other = dict(baseline.levels), dict(variant.levels)
     return {name: level for name, level in first.items() if name != "kernel"} == {
         name: level for name, level in other.items() if name != "kernel"
     }
 
 
-def _between_beside(figures: Iterable[Figure], load: str, baseline: str, variant: str) -> tuple[_Beside, ...]:
+def _between_beside(figures: Iterable[Figure], load: str, baseline: Variant, variant: Variant) -> tuple[_Beside, ...]:
     """Return (board, published ratio) where the two variants are the page's, turned round if need be."""
-    kernels = (levels(baseline).get("kernel"), levels(variant).get("kernel"))
+    kernels = (kernel_of(baseline), kernel_of(variant))
     if set(kernels) != set(_KERNELS) or not _only_kernel_differs(baseline, variant):
         return ()
     condition = f"load={load}, not isolated"
@@ -345,10 +347,10 @@ def _between_beside(figures: Iterable[Figure], load: str, baseline: str, variant
     )
 
 
-def _loaded_beside(figures: Iterable[Figure], load: str, baseline: str, variant: str) -> tuple[_Beside, ...]:
+def _loaded_beside(figures: Iterable[Figure], load: str, baseline: Variant, variant: Variant) -> tuple[_Beside, ...]:
     if not _only_kernel_differs(baseline, variant):
         return ()
-    kernel = levels(variant).get("kernel")
+    kernel = kernel_of(variant)
     return tuple(
         _Beside(each.platform, each.value, each.printed)
         for each in figures
@@ -398,11 +400,7 @@ def _no_isolation(context: ReportContext) -> str:
 def _longest(group: Group, suffix: str) -> Iterable[Exhibit]:
     """Put the page's longest run beside ours."""
     ours = next(
-        (
-            each
-            for (load, variant), each in group.found.items()
-            if load == IDLE and levels(variant).get("kernel") == "rt"
-        ),
+        (each for (load, variant), each in group.found.items() if load == IDLE and is_rt(variant)),
         None,
     )
     if ours is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from swapstone.model import Latency
 from swapstone.report import words
 from swapstone.report.latency_view import IDLE, Group, is_rt, percentile, us
-from swapstone.report.view import short
 
 LONG_NS = 1e6
 """A latency of so much is long for any kernel."""
@@ -70,7 +69,7 @@ def rare(latency: Latency) -> float | None:
 
 def _sentence(group: Group, latency: Latency, rise: float | None) -> str:
     load = "on the idle machine" if latency.load == IDLE else f"under load {words.safe(latency.load)}"
-    where = f"{words.safe(short(latency.variant))} {load}"
+    where = f"{words.safe(latency.variant.short_label)} {load}"
     idle = _idle(group, latency)
     draws = f"worst of {words.count(len(latency.maxima), 'draw')}"
     seen = f"{us(worst(latency))} us ({draws}{'' if idle is None else f'; idle: {us(worst(idle))} us'})"

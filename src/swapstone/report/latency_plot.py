@@ -10,11 +10,10 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import escape
 
-from swapstone.model import Latency
+from swapstone.model import Latency, Variant
 from swapstone.report import columns, words
 from swapstone.report.latency_flags import worst
 from swapstone.report.latency_view import NS_PER_US, Group, us
-from swapstone.report.view import short
 
 _WIDTH, _LEFT, _RIGHT = 760.0, 52.0, 24.0
 _PLOT, _TITLE, _LABEL, _TICKS, _GAP = 112.0, 22.0, 15.0, 24.0, 12.0
@@ -111,7 +110,7 @@ def _ordered(group: Group) -> Iterable[Latency]:
 
 
 def _spoken(each: Latency) -> str:
-    return f"{short(each.variant)} under {each.load}: worst case {us(worst(each))} us"
+    return f"{each.variant.short_label} under {each.load}: worst case {us(worst(each))} us"
 
 
 def _safe(text: str) -> str:
@@ -128,11 +127,15 @@ def _style(place: int) -> tuple[str, str]:
     return f"--s{place % _COLOURS + 1}", "" if place < _COLOURS else ' stroke-dasharray="4 2"'
 
 
-def _legend(variants: Sequence[str]) -> tuple[list[str], float]:
+def _legend(variants: Sequence[Variant]) -> tuple[list[str], float]:
     parts = []
     x, y = _LEFT, 14.0
     for place, variant in enumerate(variants):
-        name = columns.fit(words.safe(short(variant)), _NAME).strip() if len(short(variant)) > _NAME else short(variant)
+        name = (
+            columns.fit(words.safe(variant.short_label), _NAME).strip()
+            if len(variant.short_label) > _NAME
+            else variant.short_label
+        )
         room = 34 + 7.2 * len(name)
         if x > _LEFT and x + room > _WIDTH - _RIGHT:
             x, y = _LEFT, y + 18
@@ -149,7 +152,7 @@ def _legend(variants: Sequence[str]) -> tuple[list[str], float]:
 
 
 def _panel(
-    load: str, here: Sequence[Latency], places: dict[str, int], scale: _Scale, y: float
+    load: str, here: Sequence[Latency], places: dict[Variant, int], scale: _Scale, y: float
 ) -> tuple[list[str], float]:
     """Draw one load; return its parts and where the next panel begins."""
     parts = [_text(0, y + 14, load, colour="--ink", bold=True)]
@@ -247,7 +250,7 @@ def drawn(group: Group) -> tuple[str, ...]:
     end = top(group)
     shown = list(_ordered(group))
     loads = _column(dict.fromkeys(each.load for each in shown), 12)
-    variants = _column((short(each.variant) for each in shown), 20)
+    variants = _column((each.variant.short_label for each in shown), 20)
     values = {id(each): f"{us(worst(each))} us" for each in shown}
     room = max(map(len, values.values()))
     before = max(map(len, loads.values())) + 1 + max(map(len, variants.values())) + 1
@@ -258,7 +261,7 @@ def drawn(group: Group) -> tuple[str, ...]:
     for each in shown:
         name = loads[each.load] if each.load != last else ""
         last = each.load
-        head = f"{name.ljust(max(map(len, loads.values())))} {variants[short(each.variant)]} "
+        head = f"{name.ljust(max(map(len, loads.values())))} {variants[each.variant.short_label]} "
         lines.append(f"{head}|{_strip(each, counted[id(each)], end)}| {values[id(each)].rjust(room)}")
     ruler, numbers = _ruler(end, width)
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable
 
-from swapstone.model import Analysis, FrozenStruct, Latency
+from swapstone.model import Analysis, FrozenStruct, Latency, Variant
 from swapstone.report.context import ReportContext
 
 IDLE = "idle"
@@ -25,8 +25,8 @@ class Group(FrozenStruct, frozen=True, kw_only=True):
     suite: str
     workload: str
     loads: tuple[str, ...]
-    variants: tuple[str, ...]
-    found: dict[tuple[str, str], Latency]
+    variants: tuple[Variant, ...]
+    found: dict[tuple[str, Variant], Latency]
 
 
 class Ratios(FrozenStruct, frozen=True, kw_only=True):
@@ -72,14 +72,14 @@ def _group(context: ReportContext, place: tuple[str, str], kept: list[Latency]) 
     )
 
 
-def levels(label: str) -> dict[str, str]:
-    """Return the levels in a variant's label by factor."""
-    return dict(part.split("=", 1) for part in label.split(",") if "=" in part)
+def kernel_of(variant: Variant) -> str:
+    """Return the level of the factor ``kernel``; empty where that is not varied."""
+    return dict(variant.levels).get("kernel", "")
 
 
-def is_rt(label: str) -> bool:
+def is_rt(variant: Variant) -> bool:
     """Return whether a variant's kernel is the one with PREEMPT_RT."""
-    return levels(label).get("kernel") == "rt"
+    return kernel_of(variant) == "rt"
 
 
 def ratios(above: Latency | None, below: Latency | None) -> Ratios | None:

@@ -25,8 +25,8 @@ def _full(rows: tuple[Row, ...], section: Section) -> list[str]:
     page = any(row.published for row in rows)
     head = [
         "workload",
-        plain(view.short(section.baseline)),
-        plain(view.short(section.candidate)),
+        plain(section.baseline.short_label),
+        plain(section.candidate.short_label),
         "ratio",
         "interval",
         "verdict",
@@ -68,7 +68,11 @@ def _grid(grid: Grid) -> list[str]:
 
 
 def _section(section: Section) -> list[str]:
-    lines = ["", f"## {plain(section.title)}: {plain(section.candidate)} against {plain(section.baseline)}", ""]
+    lines = [
+        "",
+        f"## {plain(section.title)}: {plain(section.candidate.label)} against {plain(section.baseline.label)}",
+        "",
+    ]
     if section.rows:
         lines.append(plain(sentences.summary(section)))
     for metric, rows in section.times:
@@ -83,7 +87,7 @@ def _section(section: Section) -> list[str]:
 
 def _folded(section: Section) -> str:
     """Name a section for HTML inside Markdown: nothing that either of the two would obey."""
-    return re.sub(r"[^\w =,.:+-]", "", words.safe(f"{section.title}: {section.candidate}"))
+    return re.sub(r"[^\w =,.:+-]", "", words.safe(f"{section.title}: {section.candidate.label}"))
 
 
 def metric_heading(name: str) -> str:
@@ -102,7 +106,7 @@ def _evidence(context: ReportContext, analysis: Analysis, found: tuple[Section, 
     for index in analysis.indices:
         if index.candidate not in copies:
             lines.append(f"- **Index.** {plain(sentences.index(index, context))}.")
-    baseline = analysis.comparisons[0].baseline if analysis.comparisons else "the baseline"
+    baseline = analysis.comparisons[0].baseline.label if analysis.comparisons else "the baseline"
     for null in analysis.nulls:
         lines.append(f"- **Null.** {plain(sentences.null(null, baseline))}.")
         lines += [f"  - {plain(sentences.index(index, context))}." for index in null.index]

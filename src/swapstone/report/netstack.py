@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator
 
 from swapstone import published
-from swapstone.model import Analysis, Verdict
+from swapstone.model import Analysis, Variant, Verdict
 from swapstone.report.context import ReportContext
 from swapstone.report.exhibit import Exhibit
 
@@ -78,7 +78,7 @@ def make(context: ReportContext, analysis: Analysis) -> tuple[Exhibit, ...]:
 def _ours(analysis: Analysis) -> Iterator[Row]:
     """Return a row for each work and variant, with the columns of which every metric was measured."""
     copies = {null.copy for null in analysis.nulls}
-    values: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {}
+    values: dict[tuple[str, Variant], dict[str, tuple[float, ...]]] = {}
     for each in analysis.comparisons:
         if each.suite != SUITE or each.verdict in {Verdict.INVALID, Verdict.UNAVAILABLE}:
             continue
@@ -94,7 +94,12 @@ def _ours(analysis: Analysis) -> Iterator[Row]:
             if all(known.get(name) for name in names)
         }
         if numbers:
-            yield _OURS, f"{variant.removeprefix('netstack=')}, {work.removeprefix('counts-')}", numbers
+            yield _OURS, f"{_stack(variant)}, {work.removeprefix('counts-')}", numbers
+
+
+def _stack(variant: Variant) -> str:
+    """Return the name of a variant's network stack; its label where other factors are varied too."""
+    return variant.level("netstack") if len(variant.levels) == 1 else variant.label
 
 
 def _pages() -> Iterator[Row]:

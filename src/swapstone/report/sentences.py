@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from swapstone import published
-from swapstone.model import Analysis, Index, LayoutSpread, Noise, NullResult, Verdict
+from swapstone.model import Analysis, Copy, Index, LayoutSpread, Noise, NullResult, Verdict
 from swapstone.report import words
 from swapstone.report.context import ReportContext
-from swapstone.report.view import Agreement, Row, Section, short, signs, tally
+from swapstone.report.view import Agreement, Row, Section, signs, tally
 
 _METRIC_NAMES = {"cpu": "CPU time", "wall": "elapsed time"}
 _VERDICT_ORDER = (
@@ -79,8 +79,8 @@ def machine(context: ReportContext, analysis: Analysis) -> str:
 def index(each: Index, context: ReportContext) -> str:
     """Say what a suite's geometric mean is."""
     where = each.suite if each.load == "idle" else f"{each.suite} under {each.load}"
-    text = f"{words.safe(where)}, {metric_name(each.metric)}: {words.safe(short(each.candidate))} is {words.ratio(each.effect)} x "
-    text += words.safe(short(each.baseline))
+    text = f"{words.safe(where)}, {metric_name(each.metric)}: {words.safe(each.candidate.short_label)} is {words.ratio(each.effect)} x "
+    text += words.safe(each.baseline.short_label)
     if each.low is not None and each.high is not None:
         text += f" ({words.ratio(each.low)} to {words.ratio(each.high)} at {words.percent(each.confidence)})"
     workloads = words.count(each.workloads, "workload")
@@ -101,9 +101,9 @@ def layout(each: LayoutSpread) -> str:
     """Say how far pairs of links differ."""
     where = words.safe(each.workload) + ("" if each.load == "idle" else f" under {words.safe(each.load)}")
     what = (
-        f"two links of the same code, {words.safe(short(each.baseline))},"
+        f"two links of the same code, {words.safe(each.baseline.short_label)},"
         if each.same_code
-        else f"{words.safe(short(each.candidate))} / {words.safe(short(each.baseline))}"
+        else f"{words.safe(each.candidate.short_label)} / {words.safe(each.baseline.short_label)}"
     )
     text = (
         f"{where}, {what} in {metric_name(each.metric)}: from {words.ratio(each.low)} to {words.ratio(each.high)} over "
@@ -127,9 +127,7 @@ def layouts_note(context: ReportContext) -> str:
 
 def null(each: NullResult, baseline: str) -> str:
     """Say how often the baseline differs from itself."""
-    against = (
-        "itself" if each.copy.endswith("(again)") else f"a copy of itself, {each.copy.rpartition('(')[2].rstrip(')')}"
-    )
+    against = "itself" if each.copy.copy is Copy.AGAIN else f"a copy of itself, {each.copy.copy.value}"
     text = f"{words.safe(baseline)} against {words.safe(against)}: {each.different} of {each.compared} differ"
     return text + (f" ({', '.join(map(words.safe, each.rows))})" if each.rows else "")
 
@@ -146,7 +144,7 @@ def verdicts(rows: Iterable[Row]) -> str:
 def summary(section: Section) -> str:
     """Sum up the rows that are read first."""
     workloads = len({row.comparison.workload for row in section.rows})
-    return f"{words.safe(short(section.candidate))} on {words.count(workloads, 'workload')}: {verdicts(section.rows)}."
+    return f"{words.safe(section.candidate.short_label)} on {words.count(workloads, 'workload')}: {verdicts(section.rows)}."
 
 
 def against_page(rows: tuple[Row, ...]) -> str:

@@ -29,7 +29,7 @@ _COLUMNS = (
     ("nvcsw_per_request", "waits/request", "1"),
 )
 
-Place = tuple[str, str, str]
+Place = tuple[str, str, Variant]
 """(workload, metric, variant)"""
 
 
@@ -43,7 +43,7 @@ class _Row(FrozenStruct, frozen=True, kw_only=True):
     """
 
     workload: str
-    variant: str
+    variant: Variant
     values: tuple[float | None, ...]
     against_first: float | None
     against_musl: float | None
@@ -86,19 +86,19 @@ def make(context: ReportContext, analysis: Analysis) -> tuple[Exhibit, ...]:
         right=(False, False, *(True,) * (len(head) - 2)),
         keys=2,
         data=tuple(map(_data, rows)),
-        notes=tuple(_notes(variants[0], musl=with_musl, page=with_page)),
+        notes=tuple(_notes(variants[0].label, musl=with_musl, page=with_page)),
     )
     page = _page_table(context)
     return (found, page) if page else (found,)
 
 
-def _values(analysis: Analysis) -> tuple[dict[Place, float], list[str], list[str]]:
+def _values(analysis: Analysis) -> tuple[dict[Place, float], list[str], list[Variant]]:
     """Return medians by place, and the servers and variants in their order; copies of the baseline are left out."""
     servers = {found.workload for found in analysis.comparisons if found.metric.name == SIGN}
     copies = {null.copy for null in analysis.nulls}
     lists: dict[Place, Sequence[float]] = {}
     workloads: dict[str, None] = {}
-    variants: dict[str, None] = {}
+    variants: dict[Variant, None] = {}
     for found in analysis.comparisons:
         if found.workload not in servers or found.candidate in copies:
             continue
@@ -115,17 +115,24 @@ def _values(analysis: Analysis) -> tuple[dict[Place, float], list[str], list[str
     return {place: statistics.median(numbers) for place, numbers in lists.items()}, list(workloads), list(variants)
 
 
-def _plain_musl(context: ReportContext) -> str:
-    """Return the label of the variant that is musl with its own malloc and else the baseline; empty where there is none."""
+def _plain_musl(context: ReportContext) -> Variant | None:
+    """Return the variant that is musl with its own malloc and else the baseline; None where there is none."""
     levels = {choice.factor: choice.levels for choice in context.experiment.factors}
     if "musl" not in levels.get("libc", ()) or "default" not in levels.get("allocator", ("default",)):
-        return ""
+        return None
     chosen = {"libc": "musl", "allocator": "default"}
-    return Variant(levels=tuple((factor, chosen.get(factor, known[0])) for factor, known in levels.items())).label
+    return Variant(levels=tuple((factor, chosen.get(factor, known[0])) for factor, known in levels.items()))
 
 
 def _row(
-    values: dict[Place, float], workload: str, variant: str, first: str, musl: str, *, paged: bool, free: bool
+    values: dict[Place, float],
+    workload: str,
+    variant: Variant,
+    first: Variant,
+    musl: Variant | None,
+    *,
+    paged: bool,
+    free: bool,
 ) -> _Row:
     requests = values.get((workload, "requests", variant)) if free else None
     return _Row(
@@ -142,11 +149,11 @@ def _over(value: float | None, base: float | None) -> float | None:
     return value / base if value is not None and base else None
 
 
-def _page_ratio(workload: str, variant: str, musl: str) -> float | None:
+def _page_ratio(workload: str, variant: Variant, musl: Variant) -> float | None:
     """Return mimalloc's requests a second over musl's own malloc's, as the page has them with so many connections."""
     found = _CONNECTIONS.search(workload)
     platform = _PAGE.get(int(found[1])) if found and workload.startswith("http(") else None
-    if platform is None or variant != musl.replace("allocator=default", "allocator=mimalloc"):
+    if platform is None or dict(variant.levels) != {**dict(musl.levels), "allocator": "mimalloc"}:
         return None
     rates = {
         figure.level: figure.value
@@ -162,14 +169,18 @@ def _cells(row: _Row, *, musl: bool, page: bool) -> tuple[str, ...]:
         for value, (_, _, unit) in zip(row.values, _COLUMNS, strict=True)
     )
     ratios = (row.against_first, *((row.against_musl,) if musl else ()), *((row.page,) if page else ()))
-    levels = ", ".join(part.partition("=")[2] or part for part in row.variant.split(","))
-    return (row.workload, levels, *shown, *("-" if ratio is None else words.digits(ratio) for ratio in ratios))
+    return (
+        row.workload,
+        row.variant.short_label,
+        *shown,
+        *("-" if ratio is None else words.digits(ratio) for ratio in ratios),
+    )
 
 
 def _data(row: _Row) -> dict[str, str | float | None]:
     return {
         "server": row.workload,
-        "variant": row.variant,
+        "variant": row.variant.label,
         **{metric: value for (metric, _, _), value in zip(_COLUMNS, row.values, strict=True)},
         "requests_against_first": row.against_first,
         "requests_against_musl_default": row.against_musl,

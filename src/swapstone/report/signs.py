@@ -9,6 +9,7 @@ from swapstone.model import Comparison
 from swapstone.report import columns, view, words
 from swapstone.report.columns import Cell, Paint
 from swapstone.report.csv_parts import comma_separated, plain
+from swapstone.report.labelled import labelled
 from swapstone.report.markdown_parts import code, table
 from swapstone.report.markdown_parts import plain as literal
 
@@ -34,7 +35,7 @@ def _name(row: SignRow) -> str:
 
 def _cells(row: SignRow) -> tuple[str, ...]:
     said = row.sameness.value + (f": {row.reason}" if row.reason else "")
-    return (_name(row), view.short(row.candidate), *_side(row.first), *_side(row.second), said)
+    return (_name(row), row.candidate.short_label, *_side(row.first), *_side(row.second), said)
 
 
 def sentences(found: Signs) -> tuple[str, ...]:
@@ -107,7 +108,7 @@ def to_csv(found: Signs) -> str:
         header,
         (
             (
-                *(row.suite, row.workload, row.load, row.candidate),
+                *(row.suite, row.workload, row.load, row.candidate.label),
                 *(*_numbers(row.first), *_numbers(row.second)),
                 *(row.sameness.value, row.reason),
             )
@@ -126,5 +127,5 @@ def _numbers(found: Comparison | None) -> tuple[str, ...]:
 
 def to_json(found: Signs) -> str:
     """Return everything, as JSON: ``{"format": "swapstone-signs", "schema": 1, "sentences": [...], "signs": ...}``."""
-    whole = {"format": FORMAT, "schema": SCHEMA, "sentences": sentences(found), "signs": found}
+    whole = {"format": FORMAT, "schema": SCHEMA, "sentences": sentences(found), "signs": labelled(found)}
     return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"

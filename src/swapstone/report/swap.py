@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 
 from swapstone import published
-from swapstone.model import Analysis, Course, FrozenStruct
+from swapstone.model import Analysis, FrozenStruct, TimeSeries, Variant
 from swapstone.report import words
 from swapstone.report.context import ReportContext
 from swapstone.report.exhibit import Exhibit
@@ -34,7 +34,7 @@ _PAGE_UNIT = (
     "program wrote into its memory, nor by which algorithm zram compressed it, so they stand beside every row of their device."
 )
 
-Place = tuple[str, str, str, str]
+Place = tuple[str, str, str, Variant]
 """(workload, load, metric, variant)"""
 
 
@@ -42,18 +42,18 @@ class Values(FrozenStruct, frozen=True, kw_only=True):
     """What was measured, one number per draw.
 
     Attributes:
-        variants: labels, the baseline first; copies of it are left out.
+        variants: the baseline first; copies of it are left out.
         loads: in the experiment's order.
         workloads: of the suite, in its order.
         pairs: (place, values).
     """
 
-    variants: tuple[str, ...]
+    variants: tuple[Variant, ...]
     loads: tuple[str, ...]
     workloads: tuple[str, ...]
     pairs: tuple[tuple[Place, tuple[float, ...]], ...]
 
-    def middle(self, workload: str, load: str, metric: str, variant: str) -> float | None:
+    def middle(self, workload: str, load: str, metric: str, variant: Variant) -> float | None:
         """Return the median over the draws, None where there is none."""
         found = dict(self.pairs).get((workload, load, metric, variant))
         return statistics.median(found) if found else None
@@ -64,12 +64,12 @@ def make(context: ReportContext, analysis: Analysis) -> tuple[Exhibit, ...]:
 
     Args:
         context: of the report; its experiment's order of loads is kept.
-        analysis: its comparisons give the summary, its courses the table of seconds.
+        analysis: its comparisons give the summary, its time series the table of seconds.
     """
     values = values_of(context, analysis)
     if not values.workloads:
         return ()
-    courses = [course for course in analysis.courses if course.suite == SUITE and "so" in dict(course.series)]
+    sampled = [each for each in analysis.time_series if each.suite == SUITE and "so" in dict(each.series)]
     fills = [name for name in values.workloads if _FILL.fullmatch(name)]
     made: list[Exhibit] = []
     for number, load in enumerate(values.loads):
@@ -82,7 +82,7 @@ def make(context: ReportContext, analysis: Analysis) -> tuple[Exhibit, ...]:
         if touches := [name for name in values.workloads if _TOUCH.fullmatch(name)]:
             made.append(_back(values, touches, load, tag, named))
         for fill in fills:
-            mine = [course for course in courses if (course.workload, course.load) == (fill, load)]
+            mine = [each for each in sampled if (each.workload, each.load) == (fill, load)]
             percent = _percent(fill)
             made += [_seconds(values, mine, f"swap-seconds-{percent}{tag}", f"{fill}{named}")] if mine else []
     return tuple(made)
@@ -92,7 +92,7 @@ def values_of(context: ReportContext, analysis: Analysis) -> Values:
     """Gather the numbers of all variants from the comparisons, each once."""
     copies = {null.copy for null in analysis.nulls}
     pairs: dict[Place, tuple[float, ...]] = {}
-    variants: dict[str, None] = {}
+    variants: dict[Variant, None] = {}
     workloads: dict[str, None] = {}
     for found in analysis.comparisons:
         if found.suite != SUITE or found.candidate in copies:
@@ -115,15 +115,15 @@ def values_of(context: ReportContext, analysis: Analysis) -> Values:
     )
 
 
-def level_of(variant: str) -> str:
-    """Return how a variant is called in these tables: its level of swap alone where nothing else is varied."""
-    return variant.removeprefix("swap=") if "," not in variant else variant
+def level_of(variant: Variant) -> str:
+    """Return the variant's row label: its level of swap where nothing else is varied, else its label."""
+    return variant.level("swap") if [factor for factor, _ in variant.levels] == ["swap"] else variant.label
 
 
-def _device(variant: str) -> str:
-    """Return the page's name of the device that a variant swaps to; empty where the variant says none."""
-    found = re.search(r"(?:^|,)swap=(flash|zram)", variant)
-    return found[1] if found else ""
+def _device(variant: Variant) -> str:
+    """Return the page's name of the device that a variant swaps to; empty where the factor swap is not varied."""
+    level = dict(variant.levels).get("swap", "")
+    return next((device for device in ("flash", "zram") if level.startswith(device)), "")
 
 
 def _percent(workload: str) -> int:
@@ -217,7 +217,7 @@ def _summary(values: Values, fills: Sequence[str], load: str, tag: str, named: s
             data.append(
                 {
                     "random_percent": _percent(fill),
-                    "variant": variant,
+                    "variant": variant.label,
                     "out_mean_kib_s": _over(get["out_mean"], _KIB),
                     "out_steady_kib_s": _over(get["out_steady"], _KIB),
                     "steady_over_baseline": times,
@@ -257,7 +257,7 @@ def _compressibility(values: Values, fills: Sequence[str], load: str, tag: str, 
     data: list[dict[str, str | float | None]] = []
     for variant in values.variants:
         row = [words.safe(level_of(variant))]
-        keyed: dict[str, str | float | None] = {"variant": variant}
+        keyed: dict[str, str | float | None] = {"variant": variant.label}
         for fill in fills:
             steady, compression, reached = (values.middle(fill, load, metric, variant) for metric in shown)
             row += [_shown(steady, "B/s"), _times(compression), _shown(reached, "B")]
@@ -315,7 +315,7 @@ def _back(values: Values, touches: Sequence[str], load: str, tag: str, named: st
                 {
                     "order": found[1],
                     "times_memory": float(found[2]),
-                    "variant": variant,
+                    "variant": variant.label,
                     "touch_ns": time,
                     "over_baseline": times,
                     "major_faults": faults,
@@ -344,19 +344,19 @@ def _back(values: Values, touches: Sequence[str], load: str, tag: str, named: st
     )
 
 
-def _seconds(values: Values, courses: Sequence[Course], name: str, title: str) -> Exhibit:
+def _seconds(values: Values, sampled: Sequence[TimeSeries], name: str, title: str) -> Exhibit:
     """Make the page's own table: what vmstat shows, each second of each level, with the page's swap-out beside."""
     rows: list[tuple[str, ...]] = []
     data: list[dict[str, str | float | None]] = []
     lines = []
     ordered = sorted(
-        (course for course in courses if course.variant in values.variants),
-        key=lambda course: values.variants.index(course.variant),
+        (each for each in sampled if each.variant in values.variants),
+        key=lambda each: values.variants.index(each.variant),
     )
-    for course in ordered:
-        series = dict(course.series)
-        level = level_of(course.variant)
-        page = page_seconds(_device(course.variant))
+    for one in ordered:
+        series = dict(one.series)
+        level = level_of(one.variant)
+        page = page_seconds(_device(one.variant))
         first = next((number for number, value in enumerate(series["so"]) if value), 0)
         length = max(len(series["so"]), first + len(page))
         for row in range(length):
@@ -372,7 +372,7 @@ def _seconds(values: Values, courses: Sequence[Course], name: str, title: str) -
                     "" if beside is None else str(beside),
                 )
             )
-            data.append({"variant": course.variant, "row": row + 1, "at_s": at, **mine, "page_so": beside})
+            data.append({"variant": one.variant.label, "row": row + 1, "at_s": at, **mine, "page_so": beside})
         lines.append(Line(level, _points(series["at_ns"], series["so"])))
     pages = [
         Line(
@@ -380,7 +380,7 @@ def _seconds(values: Values, courses: Sequence[Course], name: str, title: str) -
             tuple((float(number), float(value)) for number, value in enumerate(seconds, start=1)),
             page=True,
         )
-        for device in dict.fromkeys(map(_device, (course.variant for course in ordered)))
+        for device in dict.fromkeys(map(_device, (each.variant for each in ordered)))
         if (seconds := page_seconds(device))
     ]
     return Exhibit(

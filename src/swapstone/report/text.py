@@ -65,7 +65,7 @@ def _full_table(rows: tuple[Row, ...], section: Section, width: int, paint: Pain
     page = width >= _WIDE and any(row.published for row in rows)
     bars = width >= _NARROW
     reach = _reach(rows)
-    head = ["", words.safe(view.short(section.baseline)), words.safe(view.short(section.candidate)), "ratio (interval)"]
+    head = ["", words.safe(section.baseline.short_label), words.safe(section.candidate.short_label), "ratio (interval)"]
     if bars:
         head.append(f"1/{reach:.0f}".ljust(6) + "1" + f"{reach:.0f}".rjust(6))
     head += ["verdict", "page", "sign"] if page else ["verdict"]
@@ -190,9 +190,7 @@ def _section(section: Section, width: int, paint: Paint, selection: Selection) -
     for metric, rows in full:
         shown = admitted(rows)
         if shown:
-            title = (
-                f"{words.safe(section.title)}: {sentences.metric_name(metric.name)}, {words.safe(section.candidate)}"
-            )
+            title = f"{words.safe(section.title)}: {sentences.metric_name(metric.name)}, {words.safe(section.candidate.label)}"
             lines += ["", paint(title, "bold"), *_full_table(shown, section, width, paint)]
             lines += _after_rows(shown, width)
             if width < _WIDE:
@@ -211,8 +209,8 @@ def _section(section: Section, width: int, paint: Paint, selection: Selection) -
                         *_after_rows(rows, width),
                     ]
         else:
-            title = f"{words.safe(section.title)}: {grid.title.lower()}, {words.safe(view.short(section.baseline))} → "
-            title += words.safe(view.short(section.candidate))
+            title = f"{words.safe(section.title)}: {grid.title.lower()}, {words.safe(section.baseline.short_label)} → "
+            title += words.safe(section.candidate.short_label)
             lines += ["", paint(title, "bold"), *_grid_table(grid, width, paint)]
             rejected = sentences.rejected(row for _, cells in grid.lines for row in cells if row is not None)
             for text in rejected:
@@ -268,7 +266,7 @@ def _layouts(context: ReportContext, analysis: Analysis, width: int) -> list[str
 
 
 def _baseline(analysis: Analysis) -> str:
-    return analysis.comparisons[0].baseline if analysis.comparisons else "the baseline"
+    return analysis.comparisons[0].baseline.label if analysis.comparisons else "the baseline"
 
 
 def _where_next(context: ReportContext, selection: Selection) -> list[str]:

@@ -48,6 +48,10 @@ HEAD = (
 )
 
 
+Place = tuple[str, str, Variant]
+"""(load, workload, variant)"""
+
+
 class Table(FrozenStruct, frozen=True, kw_only=True):
     """One of the page's tables.
 
@@ -123,37 +127,37 @@ def make(context: ReportContext, analysis: Analysis) -> tuple[Exhibit, ...]:
     found = []
     for number, held in enumerate(itertools.product(*(choice.levels for choice in others))):
         fixed = {choice.factor: level for choice, level in zip(others, held, strict=True)}
-        labels = {level: _label(context, {**fixed, KERNEL: level}) for level in (GENERIC, RT)}
+        variants = {level: _variant(context, {**fixed, KERNEL: level}) for level in (GENERIC, RT)}
         for table in TABLES:
-            rows = tuple(_rows(table, labels, times))
+            rows = tuple(_rows(table, variants, times))
             if rows:
                 found.append(_exhibit(context, table, rows, fixed, f"-{number + 1}" if others else ""))
     return tuple(found)
 
 
-def _label(context: ReportContext, levels: Mapping[str, str]) -> str:
-    return Variant(levels=tuple((choice.factor, levels[choice.factor]) for choice in context.experiment.factors)).label
+def _variant(context: ReportContext, levels: Mapping[str, str]) -> Variant:
+    return Variant(levels=tuple((choice.factor, levels[choice.factor]) for choice in context.experiment.factors))
 
 
-def _medians(analysis: Analysis) -> dict[tuple[str, str, str], float]:
+def _medians(analysis: Analysis) -> dict[Place, float]:
     """Return the median over blocks of the elapsed time of one operation, in ns, by (load, workload, variant)."""
-    values: dict[tuple[str, str, str], Sequence[float]] = {}
+    values: dict[Place, Sequence[float]] = {}
     for each in analysis.comparisons:
         if each.suite != SUITE or each.metric.name != "wall" or each.verdict in {Verdict.INVALID, Verdict.UNAVAILABLE}:
             continue
-        for label, side in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values)):
-            key = (each.load, each.workload, label)
+        for variant, side in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values)):
+            key = (each.load, each.workload, variant)
             # A variant is in several comparisons, in each without the blocks that its partner has not.
             if len(side) > len(values.get(key, ())):
                 values[key] = side
     return {key: statistics.median(side) for key, side in values.items()}
 
 
-def _rows(table: Table, labels: Mapping[str, str], times: Mapping[tuple[str, str, str], float]) -> Iterator[Row]:
+def _rows(table: Table, variants: Mapping[str, Variant], times: Mapping[Place, float]) -> Iterator[Row]:
     for work, page in ROWS:
         name = work + table.suffix
         places = ((IDLE.name, GENERIC), (IDLE.name, RT), (LOAD, RT))
-        rates = [_rate(times.get((load, name, labels[level]))) for load, level in places]
+        rates = [_rate(times.get((load, name, variants[level]))) for load, level in places]
         if any(rate is not None for rate in rates):
             ours = Shares(rt=_share(rates[1], rates[0]), loaded=_share(rates[2], rates[0]))
             yield Row(

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from swapstone import published
-from swapstone.model import OWN_SUITE, Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Verdict
+from swapstone.model import OWN_SUITE, Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant, Verdict
 from swapstone.published import PublishedPair
 from swapstone.report.context import ReportContext
 
@@ -61,8 +61,8 @@ class Section(FrozenStruct, frozen=True, kw_only=True):
 
     suite: str
     load: str
-    baseline: str
-    candidate: str
+    baseline: Variant
+    candidate: Variant
     times: tuple[tuple[Metric, tuple[Row, ...]], ...]
     others: tuple[tuple[Metric, tuple[Row, ...]], ...]
     grids: tuple[Grid, ...]
@@ -76,16 +76,6 @@ class Section(FrozenStruct, frozen=True, kw_only=True):
     def title(self) -> str:
         """Return the section's name; an idle machine goes without saying."""
         return self.suite if self.load == "idle" else f"{self.suite}, load {self.load}"
-
-
-def levels(label: str) -> tuple[str, ...]:
-    """Return the levels in a variant's label: ``libc=musl`` gives ``("musl",)``."""
-    return tuple(part.partition("=")[2] for part in label.split(","))
-
-
-def short(label: str) -> str:
-    """Return a label without its factors where that is unambiguous: ``libc=musl`` is ``musl``."""
-    return ", ".join(levels(label)) if "=" in label else label
 
 
 def medians(comparison: Comparison) -> tuple[float, float] | None:
@@ -140,9 +130,9 @@ def _row(context: ReportContext, comparison: Comparison, leads: bool) -> Row:
     # A page's time is elapsed time; it stands beside whichever of our times is read first.
     metric = "wall" if leads and comparison.metric.quantity is Quantity.TIME else comparison.metric.name
     pair = published.find(context.published, comparison.suite, comparison.workload, metric)
-    ours, theirs = levels(comparison.baseline), levels(comparison.candidate)
+    ours, theirs = comparison.baseline.levels, comparison.candidate.levels
     if pair is not None:
-        pair = pair.oriented(ours[0], theirs[0]) if len(ours) == len(theirs) == 1 else None
+        pair = pair.oriented(ours[0][1], theirs[0][1]) if len(ours) == len(theirs) == 1 else None
     if pair is None:
         return Row(comparison=comparison)
     return Row(comparison=comparison, published=pair, agreement=agreement(comparison, pair, context.experiment.margin))
@@ -211,7 +201,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         null results sum them up.
     """
     copies = {null.copy for null in analysis.nulls}
-    groups: dict[tuple[str, str, str, str], list[Comparison]] = {}
+    groups: dict[tuple[str, str, Variant, Variant], list[Comparison]] = {}
     for c in analysis.comparisons:
         if c.candidate not in copies:
             groups.setdefault((c.suite, c.load, c.baseline, c.candidate), []).append(c)

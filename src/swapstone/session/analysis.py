@@ -52,7 +52,7 @@ def verdicts_digest(analysis: Analysis) -> str:
     lines = []
     for c in analysis.comparisons:
         effect = "none" if c.effect is None else f"{c.effect:.6g}"
-        lines.append(f"{c.suite} {c.workload} {c.load} {c.metric.name} {c.candidate} {c.verdict.value} {effect}")
+        lines.append(f"{c.suite} {c.workload} {c.load} {c.metric.name} {c.candidate.label} {c.verdict.value} {effect}")
     for row in crossed_export.rows(analysis):
         effect = "none" if row["effect"] is None else f"{row['effect']:.6g}"
         where = " ".join(

@@ -123,7 +123,7 @@ class Bench:
     def row(self, workload: str, name: str, candidate: str = CANDIDATE) -> Comparison:
         """Return the one comparison of a workload, a metric and a candidate."""
         wanted = (workload, name, candidate)
-        (found,) = [c for c in self.analysis().comparisons if (c.workload, c.metric.name, c.candidate) == wanted]
+        (found,) = [c for c in self.analysis().comparisons if (c.workload, c.metric.name, c.candidate.label) == wanted]
         return found
 
 

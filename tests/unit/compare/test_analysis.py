@@ -27,10 +27,7 @@ def test_comparisons_come_in_the_experiments_order_sizes_last(bench: Any) -> Non
     bench.workload("b", "wall", "res")
     bench.workload("a", "wall")
     sizes = {("s", name, f"libc={level}"): ((TEXT, 10.0),) for name in "ab" for level in ("glibc", "musl", "other")}
-    found = [
-        (c.workload, c.load, c.metric.name, c.candidate.removeprefix("libc="))
-        for c in bench.analysis(sizes).comparisons
-    ]
+    found = [(c.workload, c.load, c.metric.name, c.candidate.short_label) for c in bench.analysis(sizes).comparisons]
     assert found == [
         ("b", "idle", "wall", "musl"),
         ("b", "idle", "wall", "other"),
@@ -69,7 +66,7 @@ def test_all_candidates_are_corrected_together_and_quantities_apart(bench: Any) 
                 slow = 2.0 if variant == "libc=other" else 1.0
                 noise = np.exp(random.normal(0, 0.02, 2))
                 bench.run(f"w{number}", variant, block, wall=100 * slow * noise[0], res=100 * noise[1])
-    levels = {(c.metric.name, c.candidate): round(c.confidence, 6) for c in bench.analysis().comparisons}
+    levels = {(c.metric.name, c.candidate.label): round(c.confidence, 6) for c in bench.analysis().comparisons}
     assert levels["wall", "libc=other"] == 0.975  # four of the eight rows of both candidates differ: 0.05 * 4 / 8
     assert levels["wall", CANDIDATE] == 0.975
     assert levels["res", "libc=other"] == levels["res", CANDIDATE] == 0.99375  # none of eight does: 0.05 / 8
@@ -77,7 +74,9 @@ def test_all_candidates_are_corrected_together_and_quantities_apart(bench: Any) 
 
 def test_a_copy_of_the_baseline_is_corrected_alone_however_many_candidates_there_are(bench: Any) -> None:
     with_nulls(bench, 1.0)
-    levels = {c.candidate: c.confidence for c in bench.analysis().comparisons if c.metric.quantity is Quantity.TIME}
+    levels = {
+        c.candidate.label: c.confidence for c in bench.analysis().comparisons if c.metric.quantity is Quantity.TIME
+    }
     assert levels[CANDIDATE] == 0.95  # all six differ
     assert round(levels[AGAIN], 6) == round(levels[RELINKED], 6) == 0.991667  # none of the copy's own six does
 
@@ -130,11 +129,14 @@ def with_nulls(bench: Any, again: float, workloads: int = 3) -> None:
 def test_honest_nulls_are_counted_and_raise_no_alarm(bench: Any) -> None:
     with_nulls(bench, 1.0)
     found = bench.analysis()
-    assert [(null.copy, null.compared, null.different) for null in found.nulls] == [(AGAIN, 9, 0), (RELINKED, 9, 0)]
+    assert [(null.copy.label, null.compared, null.different) for null in found.nulls] == [
+        (AGAIN, 9, 0),
+        (RELINKED, 9, 0),
+    ]
     assert CaveatKind.NULL_DIFFERS not in kinds(bench)
     (index,) = found.nulls[0].index
-    assert (index.metric, index.candidate) == ("wall", AGAIN)
-    assert {index.candidate for index in found.indices} == {CANDIDATE}
+    assert (index.metric, index.candidate.label) == ("wall", AGAIN)
+    assert {index.candidate.label for index in found.indices} == {CANDIDATE}
 
 
 def test_nulls_that_differ_are_named_and_raise_the_alarm(bench: Any) -> None:

@@ -86,7 +86,7 @@ def test_the_interval_holds_the_spread_between_links(new_bench: Callable[[], Ben
     assert row.low is not None and row.high is not None and row.high / row.low > 1.1
     assert found.blocks == 36
     (spread,) = found.layouts
-    assert (spread.candidate, spread.layouts, spread.blocks, spread.same_code) == ("libc=musl", 12, 36, False)
+    assert (spread.candidate.label, spread.layouts, spread.blocks, spread.same_code) == ("libc=musl", 12, 36, False)
     assert spread.p_value is not None and spread.p_value <= 0.002
     ratios = 1.02 * links[1] / links[0]
     assert spread.low == pytest.approx(ratios.min(), rel=1e-3) and spread.high == pytest.approx(ratios.max(), rel=1e-3)
@@ -150,7 +150,7 @@ def test_two_links_of_the_same_code_are_seen_beside_each_other(new_bench: Callab
     for label, factor in (("libc=glibc (again)", 1.0), ("libc=musl", 2.0)):
         for block, value in enumerate(drift, start=1):
             bench.run("toy", label, block, cpu=factor * float(value))
-    found = {spread.candidate: spread for spread in bench.analysis().layouts}
+    found = {spread.candidate.label: spread for spread in bench.analysis().layouts}
     assert set(found) == {"libc=glibc (relinked)", "libc=musl"}
     same = found["libc=glibc (relinked)"]
     assert same.same_code and same.p_value == pytest.approx(0.001)

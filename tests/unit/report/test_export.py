@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 from tests.golden import synthetic
+from tests.unit import builders
 
-from swapstone.model import Analysis, Verdict
+from swapstone.model import Analysis, Variant, Verdict
 from swapstone.report import export
 from swapstone.report.context import ReportContext
 
@@ -25,10 +26,22 @@ def _hyperfine(analysis: Analysis = ANALYSIS) -> list[dict[str, Any]]:
     return found
 
 
+def _with_variants(value: Any) -> Any:
+    """Return decoded JSON in which each variant's label is the variant itself again."""
+    if isinstance(value, dict):
+        return {
+            key: msgspec.to_builtins(builders.variant(each))
+            if key in {"baseline", "candidate", "copy", "variant"} and isinstance(each, str) and "=" in each
+            else _with_variants(each)
+            for key, each in value.items()
+        }
+    return list(map(_with_variants, value)) if isinstance(value, list) else value
+
+
 def test_json_decodes_to_the_same_analysis_and_context() -> None:
     whole = json.loads(export.to_json(CONTEXT, ANALYSIS))
     assert (whole["format"], whole["schema"]) == ("swapstone-analysis", 1)
-    assert msgspec.convert(whole["analysis"], Analysis) == ANALYSIS
+    assert msgspec.convert(_with_variants(whole["analysis"]), Analysis) == ANALYSIS
     assert msgspec.convert(whole["context"], ReportContext) == CONTEXT
 
 
@@ -125,7 +138,7 @@ def test_benchstat_lines_are_well_formed() -> None:
 
 @pytest.mark.parametrize("name", ["two words", "a/b=c", "x-12", "<script>", "é\x1b[31m", ""])
 def test_benchstat_names_are_made_safe(name: str) -> None:
-    c = msgspec.structs.replace(ANALYSIS.comparisons[0], workload=name, candidate="libc=rt-2 x/y")
+    c = msgspec.structs.replace(ANALYSIS.comparisons[0], workload=name, candidate=builders.variant("libc=rt-2 x/y"))
     lines = export.to_benchstat(CONTEXT, msgspec.structs.replace(ANALYSIS, comparisons=(c,))).splitlines()
     marks = [text for text in lines if text.startswith("Benchmark")]
     assert len(marks) == 40
@@ -139,8 +152,9 @@ def test_benchstat_names_are_made_safe(name: str) -> None:
 
 def test_benchstat_keeps_different_levels_apart_and_crossed_ones_as_keys() -> None:
     wall = ANALYSIS.comparisons[0]
+    base = Variant(levels=(("program", "./a (1)"), ("libc", "x")))
     paths = ("program=./a b,libc=x-2", "program=./a_b,libc=x_2", "program=./a b (again)")
-    found = tuple(msgspec.structs.replace(wall, baseline="program=./a (1),libc=x", candidate=path) for path in paths)
+    found = tuple(msgspec.structs.replace(wall, baseline=base, candidate=builders.variant(path)) for path in paths)
     text = export.to_benchstat(CONTEXT, msgspec.structs.replace(ANALYSIS, comparisons=found))
     names = {line.split()[0].partition("/")[2] for line in text.splitlines() if line.startswith("Benchmark")}
     assert names == {
@@ -170,7 +184,10 @@ def test_benchstat_takes_zeros_and_other_times_for_one_metric() -> None:
 def test_a_baseline_of_two_candidates_is_exported_once() -> None:
     wall = ANALYSIS.comparisons[0]
     second = msgspec.structs.replace(
-        wall, candidate="libc=other", baseline_values=wall.baseline_values[:5], candidate_values=(1e9,) * 5
+        wall,
+        candidate=builders.variant("libc=other"),
+        baseline_values=wall.baseline_values[:5],
+        candidate_values=(1e9,) * 5,
     )
     results = _hyperfine(msgspec.structs.replace(ANALYSIS, comparisons=(second, wall)))
     assert [r["parameters"]["libc"] for r in results] == ["glibc", "other", "musl"]

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from tests.golden import latency as golden
 from tests.golden import synthetic
+from tests.unit import builders
 
 from swapstone.model import Analysis, FactorLevels, Latency, NullResult
 from swapstone.report import exhibits, latency, latency_flags, latency_plot, text
@@ -30,7 +31,7 @@ def _latency(
         suite="latency",
         workload="cyclictest",
         load=load,
-        variant=variant,
+        variant=builders.variant(variant),
         blocks=blocks or tuple(range(1, len(maxima_us) + 1)),
         maxima=tuple(value * 1000 for value in maxima_us),
         averages=tuple(3000.0 + 100 * i for i in range(len(maxima_us))),
@@ -207,10 +208,10 @@ def test_crossed_variants_have_the_page_beside_them_only_where_the_kernel_alone_
 
 def test_copies_of_the_baseline_are_left_out() -> None:
     copy = f"{GENERIC} (again)"
-    null = NullResult(copy=copy, compared=1, different=0, rows=(), index=())
+    null = NullResult(copy=builders.variant(copy), compared=1, different=0, rows=(), index=())
     subject = msgspec.structs.replace(_analysis(FOUND[0], _latency("idle", copy, 9000)), nulls=(null,))
     (group,) = groups(_context("idle"), subject)
-    assert group.variants == (GENERIC,)
+    assert [variant.label for variant in group.variants] == [GENERIC]
 
 
 def test_two_workloads_have_exhibits_of_their_own() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from tests.unit import builders
 from tests.unit.builders import experiment
 
 from swapstone.model import (
@@ -37,8 +38,8 @@ def counted(
         workload=work,
         load="idle",
         metric=Metric(name=metric, unit="1", quantity=Quantity.EVENTS, better=Direction.LOWER, meaning=metric),
-        baseline="netstack=lwip",
-        candidate="netstack=smoltcp",
+        baseline=builders.variant("netstack=lwip"),
+        candidate=builders.variant("netstack=smoltcp"),
         baseline_values=(lwip, lwip, 2 * lwip),
         candidate_values=(smoltcp, smoltcp / 2, smoltcp),
         scale=Scale.RATIO,

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from tests.golden import synthetic
+from tests.unit import builders
 
-from swapstone.model import Analysis, Caveat, CaveatKind, Comparison, Failure, Noise, Quantity, Scale, Verdict
+from swapstone.model import Analysis, Caveat, CaveatKind, Comparison, Failure, Noise, Quantity, Scale, Variant, Verdict
 from swapstone.published import PublishedPair
 from swapstone.report import columns, export, html, markdown, sentences, text, view, words
 from swapstone.report.context import ReportContext
@@ -19,6 +20,7 @@ from swapstone.report.view import Agreement
 
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
 EVIL = "<script>alert(1)</script>|\x1b[31mred\x1b]0;title\x07\r\n\x9b2J\u202egnp.exe`*_[x](javascript:1)"
+EVIL_VARIANT = Variant(levels=(("libc", EVIL),))
 QUIET = Noise(cpu_pressure_percent=0.0, cpu_pressure_max_percent=0.0, steal_percent=None, load1=0.0, busy=False)
 
 
@@ -28,7 +30,7 @@ def _first() -> Comparison:
 
 def _evil() -> tuple[ReportContext, Analysis]:
     comparisons = tuple(
-        msgspec.structs.replace(c, workload=EVIL + c.workload, candidate=f"libc={EVIL}", reason=EVIL)
+        msgspec.structs.replace(c, workload=EVIL + c.workload, candidate=EVIL_VARIANT, reason=EVIL)
         for c in ANALYSIS.comparisons
     )
     analysis = msgspec.structs.replace(
@@ -36,7 +38,7 @@ def _evil() -> tuple[ReportContext, Analysis]:
         comparisons=comparisons,
         caveats=(Caveat(kind=CaveatKind.RESUMED, message=EVIL, hint=EVIL),),
         failures=(Failure(key=EVIL, status="failed", reason=EVIL),),
-        indices=tuple(msgspec.structs.replace(i, candidate=EVIL, suite=EVIL) for i in ANALYSIS.indices),
+        indices=tuple(msgspec.structs.replace(i, candidate=EVIL_VARIANT, suite=EVIL) for i in ANALYSIS.indices),
         nulls=tuple(msgspec.structs.replace(n, rows=(EVIL,)) for n in ANALYSIS.nulls),
     )
     context = msgspec.structs.replace(
@@ -262,7 +264,7 @@ def test_a_swapped_baseline_turns_the_published_ratio_round() -> None:
 
 
 def test_other_levels_have_no_published_figure() -> None:
-    other = tuple(msgspec.structs.replace(c, candidate="libc=dietlibc") for c in ANALYSIS.comparisons)
+    other = tuple(msgspec.structs.replace(c, candidate=builders.variant("libc=dietlibc")) for c in ANALYSIS.comparisons)
     (section,) = view.sections(CONTEXT, msgspec.structs.replace(ANALYSIS, comparisons=other))
     assert all(row.published is None for row in section.rows)
 

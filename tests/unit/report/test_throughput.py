@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.unit import builders
 from tests.unit.builders import experiment
 
 from swapstone.model import Analysis, Comparison, Direction, FactorLevels, Metric, Noise, Quantity, Scale, Verdict
@@ -38,6 +39,7 @@ def comparison(work: str, generic: tuple[float, ...], rt: tuple[float, ...], **c
         "verdict": Verdict.WORSE,
         **changes,
     }
+    fields |= {side: builders.variant(str(fields[side])) for side in ("baseline", "candidate")}
     return Comparison(**fields)  # type: ignore[arg-type] # one of its fields at a time
 
 
