@@ -32,7 +32,7 @@ static void flush(void) {
     while (written < speech.used && !speech.failed) {
         long result = port_write(STANDARD_OUTPUT, speech.bytes + written, speech.used - written);
         if (result == -PORT_E_AGAIN) { /* the other side made this output non-blocking */
-            struct port_poll polled = {STANDARD_OUTPUT, PORT_POLL_OUT, 0};
+            struct port_pollfd polled = {STANDARD_OUTPUT, PORT_POLL_OUT, 0};
             port_poll(&polled, 1, -1);
         } else if (result <= 0) {
             speech.failed = true;

@@ -65,9 +65,9 @@ static bool count_threads(struct counters *counters, int pid) {
     bool whole = fd >= 0;
     long size;
 
-    while (fd >= 0 && (size = port_list(fd, entries, sizeof entries)) > 0) {
+    while (fd >= 0 && (size = port_getdents(fd, entries, sizeof entries)) > 0) {
         for (size_t at = 0; at < (size_t)size;) {
-            const char *name = port_entry(entries, &at);
+            const char *name = port_next_dirent(entries, &at);
             int64_t thread;
             /* A thread's status is found under its own number too, though no listing shows it there. */
             if (!text_number(&name, &thread) || *name)
@@ -87,7 +87,7 @@ static bool count_threads(struct counters *counters, int pid) {
 static bool count_process(struct counters *counters, int pid) {
     enum { MINFLT = 10, CMINFLT, MAJFLT, CMAJFLT, UTIME, STIME, CUTIME, CSTIME };
     static char stat[1024], status[8192];
-    int64_t cpu_ns = port_cpu_ns(pid), children_ticks = 0;
+    int64_t cpu_ns = port_process_cpu_ns(pid), children_ticks = 0;
 
     if (cpu_ns < 0 || !read_start(open_of(pid, "stat"), stat, sizeof stat) ||
         !read_start(open_of(pid, "status"), status, sizeof status))
@@ -109,7 +109,7 @@ void count_server(struct counters *counters) {
     *counters = (struct counters){.whole = true};
     found = 0;
     too_many = false;
-    observe_children(port_self(), add_process);
+    observe_children(port_getpid(), add_process);
     for (int i = 0; i < found; i++) { /* grows while it is walked through */
         counters->whole &= count_process(counters, processes[i]);
         observe_children(processes[i], add_process);

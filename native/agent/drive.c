@@ -78,7 +78,7 @@ static bool begin_window(struct drive *drive) {
 }
 
 static void kill_driver(const struct drive *drive) {
-    port_kill_group(drive->driver.pid, PORT_SIG_KILL);
+    port_killpg(drive->driver.pid, PORT_SIG_KILL);
     port_kill(drive->driver.pid, PORT_SIG_KILL);
 }
 
@@ -124,7 +124,7 @@ bool drive_step(struct drive *drive) {
             text_add(note_start(drive->answer),
                      "it did not end when it was told to (SIGTERM), and was killed");
             note_end(drive->answer);
-            port_kill_group(drive->server, PORT_SIG_KILL);
+            port_killpg(drive->server, PORT_SIG_KILL);
             port_kill(drive->server, PORT_SIG_KILL);
             drive->until_ns = INT64_MAX;
         }
@@ -183,7 +183,7 @@ bool drive_see(struct drive *drive, const struct port_event *event, bool *good) 
     if (event->change != PORT_EXITED && event->change != PORT_SIGNALED)
         return true;
     drive->running = false;
-    port_kill_group(drive->driver.pid, PORT_SIG_KILL); /* what a driver that is a shell's script left */
+    port_killpg(drive->driver.pid, PORT_SIG_KILL); /* what a driver that is a shell's script left */
     if (!drive->abandoned)
         take_end(drive, event, good);
     start_forget(&drive->driver);

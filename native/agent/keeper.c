@@ -8,7 +8,7 @@ static const int64_t PATIENCE = 10 * 1000000000LL;
 static const int64_t SHORT_WAIT = 50 * 1000000LL;
 
 static void kill_all(int pid, int group) {
-    port_kill_group(group, PORT_SIG_KILL);
+    port_killpg(group, PORT_SIG_KILL);
     port_kill(pid, PORT_SIG_KILL);
 }
 
@@ -28,11 +28,11 @@ static bool reap(int worker, bool *ended, int *status) {
 
 /* Waits for a signal, and passes those on that ask the agent to end. */
 static void wait_for_signal(int signal_fd, int worker, int64_t wait_ns) {
-    struct port_poll polled = {signal_fd, PORT_POLL_IN, 0};
+    struct port_pollfd polled = {signal_fd, PORT_POLL_IN, 0};
     int signal;
 
     port_poll(&polled, 1, wait_ns);
-    while ((signal = port_next_signal(signal_fd)) > 0)
+    while ((signal = port_read_signal(signal_fd)) > 0)
         if (worker > 0 && (signal == PORT_SIG_TERM || signal == PORT_SIG_INT || signal == PORT_SIG_HUP))
             port_kill(worker, PORT_SIG_TERM);
 }
@@ -42,7 +42,7 @@ static _Noreturn void keep(int worker, int signal_fd) {
     bool ended = false;
 
     for (int fd = 0; fd <= 2 && null >= 0; fd++) /* the agent's ends of its pipes are the worker's alone */
-        port_replace_fd(null, fd);
+        port_dup2(null, fd);
     for (;;) {
         reap(worker, &ended, &status);
         if (ended)
@@ -51,15 +51,15 @@ static _Noreturn void keep(int worker, int signal_fd) {
     }
     int64_t give_up_ns = port_now_ns() + PATIENCE;
     while (reap(worker, &ended, &status) && port_now_ns() < give_up_ns) {
-        observe_children(port_self(), kill_all);
+        observe_children(port_getpid(), kill_all);
         wait_for_signal(signal_fd, 0, SHORT_WAIT);
     }
     port_exit(status);
 }
 
 int split_from_keeper(void) {
-    int keeper = port_self(), result = port_adopt_orphans();
-    int signal_fd = port_hold_signals(); /* before the worker can say that it is there */
+    int keeper = port_getpid(), result = port_become_subreaper();
+    int signal_fd = port_block_signals(); /* before the worker can say that it is there */
     int worker = result < 0 ? result : port_fork();
 
     if (worker > 0)
@@ -67,8 +67,8 @@ int split_from_keeper(void) {
     if (worker < 0)
         return worker;
     port_close(signal_fd); /* the keeper's; the worker holds signals itself */
-    result = port_follow_parent(PORT_SIG_TERM);
-    if (port_parent() != keeper) /* it died before that */
+    result = port_set_parent_death_signal(PORT_SIG_TERM);
+    if (port_getppid() != keeper) /* it died before that */
         port_exit(KILLED);
     return result;
 }

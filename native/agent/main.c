@@ -17,16 +17,16 @@ static int signal_fd;
 
 /* Waits until there is more of the plan; false when a signal asks the agent to end. */
 static bool wait_for_plan(int fd) {
-    struct port_poll polled[] = {{fd, PORT_POLL_IN, 0}, {signal_fd, PORT_POLL_IN, 0}};
+    struct port_pollfd polled[] = {{fd, PORT_POLL_IN, 0}, {signal_fd, PORT_POLL_IN, 0}};
 
     for (;;) {
         if (port_poll(polled, 2, -1) < 0)
             continue;
-        if (polled[1].happened)
-            for (int signal; (signal = port_next_signal(signal_fd)) > 0;)
+        if (polled[1].revents)
+            for (int signal; (signal = port_read_signal(signal_fd)) > 0;)
                 if (signal == PORT_SIG_TERM || signal == PORT_SIG_INT || signal == PORT_SIG_HUP)
                     return false;
-        if (polled[0].happened)
+        if (polled[0].revents)
             return true;
     }
 }
@@ -38,11 +38,11 @@ static bool begin(void) {
     do
         fd = port_open_null();
     while (fd >= 0 && fd <= 2);
-    port_close_others(
+    port_close_from(
         3); /* an older kernel hasn't got this call; then the agent's starter must not leak files */
-    if (fd < 0 || split_from_keeper() < 0 || port_adopt_orphans() < 0)
+    if (fd < 0 || split_from_keeper() < 0 || port_become_subreaper() < 0)
         return false;
-    signal_fd = port_hold_signals();
+    signal_fd = port_block_signals();
     return signal_fd >= 0;
 }
 

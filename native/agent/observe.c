@@ -135,7 +135,7 @@ void facts_grow(struct facts *after, const struct facts *before) {
 void observe_task(struct facts *facts, int pid) {
     char bytes[128];
     int64_t delay;
-    int nice, cpus = port_count_cpus(pid);
+    int nice, cpus = port_count_allowed_cpus(pid);
 
     if (read_start(open_of(pid, "schedstat"), bytes, sizeof bytes) && number_after(bytes, " ", &delay))
         fact_set(facts, FACT_RUN_DELAY, delay);
@@ -154,7 +154,7 @@ static uint64_t elf_number(const unsigned char *at, int size, bool big) {
 }
 
 static bool read_at(int fd, uint64_t offset, void *buffer, size_t size) {
-    return offset < INT32_MAX && port_seek(fd, (long)offset) >= 0 &&
+    return offset < INT32_MAX && port_lseek(fd, (long)offset) >= 0 &&
            port_read(fd, buffer, size) == (long)size;
 }
 
@@ -267,9 +267,9 @@ int observe_children(int parent, void (*found)(int pid, int group)) {
     int fd = port_open_read("/proc"), count = 0;
     long size;
 
-    while (fd >= 0 && (size = port_list(fd, entries, sizeof entries)) > 0) {
+    while (fd >= 0 && (size = port_getdents(fd, entries, sizeof entries)) > 0) {
         for (size_t at = 0; at < (size_t)size;) {
-            const char *name = port_entry(entries, &at);
+            const char *name = port_next_dirent(entries, &at);
             int64_t pid, its_parent, group;
             if (!text_number(&name, &pid) || *name || !read_family((int)pid, &its_parent, &group))
                 continue;

@@ -92,7 +92,7 @@ static const char *take_out(struct request *request, char *value) {
     return keep_path(value, &request->out);
 }
 
-static const char *read_cpus(struct port_cpus *cpus, bool *pinned, const char *value) {
+static const char *read_cpus(struct port_cpu_set *cpus, bool *pinned, const char *value) {
     const char *at = value;
     int64_t cpu;
 
@@ -102,7 +102,7 @@ static const char *read_cpus(struct port_cpus *cpus, bool *pinned, const char *v
     for (;; at++) {
         if (!text_number(&at, &cpu))
             return "processors are a comma list of numbers, or `all`";
-        if (cpu >= PORT_CPUS)
+        if (cpu >= PORT_MAX_CPUS)
             return "a processor's number is at most 4095";
         enum { BITS = 8 * sizeof(unsigned long) };
         cpus->bits[cpu / BITS] |= 1UL << (cpu % BITS);

@@ -12,7 +12,7 @@ struct drive_request {
     int port;
     char *arguments[PLAN_WORDS + 1], *environment[PLAN_WORDS + 1]; /* of the driver; each ends with NULL */
     bool pinned;
-    struct port_cpus cpus;
+    struct port_cpu_set cpus;
     int64_t ready_ms, warm_ms, drain_ms, stop_ms;
 };
 
@@ -22,7 +22,7 @@ struct request {
     const char *folder;
     const char *in, *out; /* files to read from and write to, or NULL: nothing, and what the agent keeps */
     bool pinned, has_nice;
-    struct port_cpus cpus;
+    struct port_cpu_set cpus;
     int nice;
     int64_t timeout_ms, output_bytes, disk_bytes;
     struct drive_request drive;

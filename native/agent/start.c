@@ -31,7 +31,7 @@ static int put_file(int to, const char *path, int otherwise) {
         fd = to == 0 ? port_open_read(path) : port_open_write(path);
     else if (fd < 0)
         fd = port_open_null();
-    result = fd < 0 ? fd : port_replace_fd(fd, to);
+    result = fd < 0 ? fd : port_dup2(fd, to);
     if (fd > 2 && fd != otherwise)
         port_close(fd);
     return result < 0 ? result : 0;
@@ -42,27 +42,27 @@ static int prepare(enum step step, const struct request *request, int pipes[PIPE
 
     switch (step) {
     case STEP_SESSION:
-        port_set_umask(022);
-        result = port_follow_parent(PORT_SIG_KILL);
-        return result ? result : port_new_session() < 0 ? -PORT_E_AGAIN : 0;
+        port_umask(022);
+        result = port_set_parent_death_signal(PORT_SIG_KILL);
+        return result ? result : port_setsid() < 0 ? -PORT_E_AGAIN : 0;
     case STEP_LIMITS:
         port_write_file("/proc/self/oom_score_adj",
                         "500"); /* rather the trial than the agent, where it is allowed */
-        result = port_limit_files(request->disk_bytes);
-        return result ? result : port_limit_cores();
+        result = port_limit_file_size(request->disk_bytes);
+        return result ? result : port_disable_core_dumps();
     case STEP_CPUS:
-        return request->pinned ? port_set_cpus(&request->cpus) : 0;
+        return request->pinned ? port_set_affinity(&request->cpus) : 0;
     case STEP_NICE:
         return request->has_nice ? port_set_nice(request->nice) : 0;
     case STEP_FOLDER:
-        return port_change_folder(request->folder);
+        return port_chdir(request->folder);
     case STEP_FILES:
         result = put_file(0, request->in, -1);
         result = result ? result : put_file(1, request->out, pipes[OUT][1]);
         return result ? result : put_file(2, NULL, pipes[ERR][1]);
     case STEP_RELEASE:
         port_close(pipes[RELEASE][1]); /* so that the agent's death ends the wait */
-        port_release_signals();
+        port_unblock_signals();
         char byte;
         return port_read(pipes[RELEASE][0], &byte, 1) == 1 ? 0 : -PORT_E_INTR;
     case STEP_EXEC:
@@ -98,7 +98,7 @@ static int start_any(struct started *started, const struct request *request, boo
     int result = 0, pid;
 
     *started = (struct started){.pid = -1, .out = -1, .err = -1};
-    started->launch = port_map(sizeof *started->launch, true);
+    started->launch = port_mmap(sizeof *started->launch, true);
     if (!started->launch)
         return -PORT_E_NOMEM;
     for (int i = 0; i < PIPES && result == 0; i++)
@@ -113,7 +113,7 @@ static int start_any(struct started *started, const struct request *request, boo
         return pid;
     }
     started->pid = pid;
-    started->trace_failed = traced ? port_trace_end(pid) : 0;
+    started->trace_failed = traced ? port_trace_exit(pid) : 0;
     port_write(pipes[RELEASE][1], "", 1);
     started->out = pipes[OUT][0];
     started->err = pipes[ERR][0];
@@ -131,6 +131,6 @@ int start_untraced(struct started *started, const struct request *request) {
 }
 
 void start_forget(struct started *started) {
-    port_unmap(started->launch, sizeof *started->launch);
+    port_munmap(started->launch, sizeof *started->launch);
     started->launch = NULL;
 }

@@ -26,7 +26,7 @@ static struct {
 } trial;
 
 static void kill_all(int pid, int group) {
-    port_kill_group(group, PORT_SIG_KILL);
+    port_killpg(group, PORT_SIG_KILL);
     port_kill(pid, PORT_SIG_KILL);
 }
 
@@ -99,7 +99,7 @@ static void see_exit_stop(void) {
         trial.answer.has_image = true;
         observe_end();
     }
-    port_resume(trial.started.pid, 0);
+    port_trace_continue(trial.started.pid, 0);
     trial.paused_ns += port_now_ns() - trial.exit_stop_ns;
 }
 
@@ -142,9 +142,9 @@ static void see(const struct port_event *event) {
     } else if (event->change == PORT_EXIT_STOP) {
         see_exit_stop();
     } else if (event->change == PORT_GROUP_STOP) {
-        port_stay_stopped(event->pid);
+        port_trace_listen(event->pid);
     } else {
-        port_resume(event->pid, event->change == PORT_SIGNAL_STOP ? event->value : 0);
+        port_trace_continue(event->pid, event->change == PORT_SIGNAL_STOP ? event->value : 0);
     }
 }
 
@@ -155,7 +155,7 @@ static bool look_at_children(void) {
 
     do {
         result = port_wait(trial.looked_at ? 0 : trial.started.pid, &event);
-        if (result > 0 && event.change == PORT_ENDED)
+        if (result > 0 && event.change == PORT_EXITED_UNREAPED)
             see_zombie();
         else if (result > 0)
             see(&event);
@@ -165,14 +165,14 @@ static bool look_at_children(void) {
 
 static void look_at_signals(void) {
     int signal;
-    while ((signal = port_next_signal(trial.signal_fd)) > 0)
+    while ((signal = port_read_signal(trial.signal_fd)) > 0)
         if (signal == PORT_SIG_TERM || signal == PORT_SIG_INT || signal == PORT_SIG_HUP)
             trial.agent = AGENT_ASKED_TO_END;
 }
 
 static void look_at_disk(void) {
     int64_t bytes;
-    if (trial.free_bytes >= 0 && port_free_bytes(trial.request->folder, &bytes) == 0 &&
+    if (trial.free_bytes >= 0 && port_available_bytes(trial.request->folder, &bytes) == 0 &&
         trial.free_bytes - bytes > trial.request->disk_bytes)
         stop(DISK);
 }
@@ -180,7 +180,7 @@ static void look_at_disk(void) {
 /* Waits until something happens to the trial or to the agent, at most until `until_ns`, and takes note of it.
  * Returns false when no child is left. */
 static bool wait_and_look(int64_t until_ns) {
-    struct port_poll polled[] = {
+    struct port_pollfd polled[] = {
         {trial.signal_fd, PORT_POLL_IN, 0},
         {trial.answer.out.fd, PORT_POLL_IN, 0},
         {trial.answer.err.fd, PORT_POLL_IN, 0},
@@ -196,7 +196,7 @@ static bool wait_and_look(int64_t until_ns) {
     drain(&trial.answer.err);
     drain(&trial.answer.driver_out);
     drain(&trial.answer.driver_err);
-    if (polled[5].happened & (PORT_POLL_ERR | PORT_POLL_HUP | PORT_POLL_INVALID))
+    if (polled[5].revents & (PORT_POLL_ERR | PORT_POLL_HUP | PORT_POLL_NVAL))
         trial.agent = AGENT_UNHEARD;
     return children;
 }
@@ -231,7 +231,7 @@ static void watch(void) {
 /* Kills whatever the process left, until no child is left: each one's children become the agent's when it
  * dies. */
 static void clean_up(void) {
-    int self = port_self(), left = 0;
+    int self = port_getpid(), left = 0;
     int64_t give_up_ns = port_now_ns() + PATIENCE;
 
     while (look_at_children() && port_now_ns() < give_up_ns) {
@@ -353,7 +353,7 @@ static bool open_output(struct output *output, int fd) {
     output->fd = fd;
     output->used = 0;
     output->limit = (size_t)trial.request->output_bytes;
-    output->bytes = port_map(output->limit + 1, false);
+    output->bytes = port_mmap(output->limit + 1, false);
     if (!output->bytes && fd >= 0)
         port_close(fd);
     return output->bytes != NULL;
@@ -367,7 +367,7 @@ static void close_output(struct output *output) {
     }
     if (output->fd >= 0)
         port_close(output->fd);
-    port_unmap(output->bytes, output->limit + 1);
+    port_munmap(output->bytes, output->limit + 1);
     *output = (struct output){.fd = -1};
 }
 
@@ -397,7 +397,7 @@ static void begin(const struct request *request, int signal_fd) {
     trial.drive.driver.launch = NULL;
     trial.drive.after = (struct counters){0};
     trial.free_bytes = -1;
-    port_free_bytes(request->folder, &trial.free_bytes);
+    port_available_bytes(request->folder, &trial.free_bytes);
     answer->id = request->id;
     answer->how = EXITED;
     answer->code = 0;

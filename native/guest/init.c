@@ -13,8 +13,8 @@
  * speaks. Whatever fails is said in one line on the console, "swapstone-init: ...", and ends the machine.
  */
 #include "../agent/text.h"
-#include "../port/machine.h"
 #include "../port/port.h"
+#include "../port/virtual_machine.h"
 
 enum {
     CONSOLE = 1,
@@ -45,8 +45,8 @@ static _Noreturn void fail(const char *what, const char *which, long result) {
     }
     text_add(&text, "\n");
     port_write(CONSOLE, text.bytes, text.used);
-    port_drain(CONSOLE);
-    port_end_machine(true);
+    port_tcdrain(CONSOLE);
+    port_stop_machine(true);
 }
 
 static void need(long result, const char *what, const char *which) {
@@ -94,7 +94,7 @@ static void mount_all(void) {
 /* A machine without noise has no chance either: a kernel that is asked for random numbers would be busy for a
  * second with finding some. */
 static void seed_random(void) {
-    static const char seed[PORT_SEED] = "swapstone: the same every time.";
+    static const char seed[PORT_SEED_BYTES] = "swapstone: the same every time.";
 
     need(port_seed_random(seed), "can't seed ", "/dev/urandom");
 }
@@ -212,7 +212,7 @@ static void say_clock(int64_t now_ns) {
 }
 
 static void say_who(int64_t now_ns) {
-    static struct port_identity identity;
+    static struct port_utsname identity;
     static const struct {
         int which;
         const char *word;
@@ -229,7 +229,7 @@ static void say_who(int64_t now_ns) {
         "/proc/sys/kernel/random/boot_id", /* drawn from when all interrupts came */
     };
 
-    need(port_identify(&identity), "can't identify ", "the kernel");
+    need(port_uname(&identity), "can't identify ", "the kernel");
     say("swapstone-guest 1\n");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const char *text = identity.texts[words[i].which];
@@ -254,12 +254,12 @@ static int start_command(char *command, const char *log) {
     need(pid, "can't start ", "a process");
     if (pid)
         return pid;
-    port_disown_devices();
-    port_new_session();
+    port_release_devices();
+    port_setsid();
     int fd = port_open_write(log);
     if (fd >= 0) {
-        port_replace_fd(fd, 1);
-        port_replace_fd(1, 2);
+        port_dup2(fd, 1);
+        port_dup2(1, 2);
     }
     port_exec(shell, arguments, environment);
     port_exit(COULD_NOT_START);
@@ -326,7 +326,7 @@ static void start_beside(char *command) {
 }
 
 static void write_plan(const char *plan, size_t size) {
-    int fd = port_create("/plan");
+    int fd = port_create_file("/plan");
     need(fd, "can't create ", "/plan");
     while (size) {
         long written = port_write(fd, plan, size);
@@ -346,8 +346,8 @@ static int start_agent(int *answers) {
     int pid = port_fork();
     need(pid, "can't start ", "a process");
     if (pid == 0) {
-        port_disown_devices();
-        port_replace_fd(ends[1], 1);
+        port_release_devices();
+        port_dup2(ends[1], 1);
         port_exit(port_exec("/agent", arguments, environment) < 0 ? 127 : 0);
     }
     port_close(ends[1]);
@@ -357,7 +357,7 @@ static int start_agent(int *answers) {
 
 static void pass_on(int fd, int64_t until_ns) {
     for (;;) {
-        struct port_poll polled = {fd, PORT_POLL_IN, 0};
+        struct port_pollfd polled = {fd, PORT_POLL_IN, 0};
         int64_t left_ns = until_ns - port_now_ns();
         if (left_ns <= 0)
             fail("the agent took longer than ", "limit-ms", 0);
@@ -405,7 +405,7 @@ static void reap(int agent) {
 static void let_be_saved(void) {
     int64_t start_ns = port_now_ns();
 
-    port_ask_for_pause();
+    port_request_pause();
     while (port_now_ns() - start_ns < PAUSE_NS)
         ;
     say("swapstone-goes-on\n");
@@ -446,7 +446,7 @@ int port_main(int count, char **arguments) {
     mount_all();
     seed_random();
     keep_console_numbers();
-    need(port_own_devices(), "can't use ", "the emulator's devices");
+    need(port_acquire_devices(), "can't use ", "the emulator's devices");
     load_modules();
     let_be_saved();
     long size = port_read_order(order, ORDER_BYTES);
@@ -469,5 +469,5 @@ int port_main(int count, char **arguments) {
     }
     say("swapstone-end\n");
     flush();
-    port_end_machine(false);
+    port_stop_machine(false);
 }

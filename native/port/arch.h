@@ -58,7 +58,7 @@ enum {
     NR_CLOSE_RANGE = 436,
 };
 
-static inline long arch_call(long nr, long a, long b, long c, long d, long e, long f) {
+static inline long arch_syscall(long nr, long a, long b, long c, long d, long e, long f) {
     long result;
     register long r10 __asm__("r10") = d;
     register long r8 __asm__("r8") = e;
@@ -74,19 +74,19 @@ static inline long arch_call(long nr, long a, long b, long c, long d, long e, lo
 #define ARCH_HAS_IO_PORTS 1
 enum { NR_IOPERM = 173 };
 
-static inline void arch_out_byte(uint16_t port, uint8_t value) {
+static inline void arch_outb(uint16_t port, uint8_t value) {
     __asm__ volatile("outb %0, %1" : : "a"(value), "Nd"(port));
 }
 
-static inline void arch_out_word(uint16_t port, uint16_t value) {
+static inline void arch_outw(uint16_t port, uint16_t value) {
     __asm__ volatile("outw %0, %1" : : "a"(value), "Nd"(port));
 }
 
-static inline void arch_out_bytes(uint16_t port, const void *data, size_t size) {
+static inline void arch_outsb(uint16_t port, const void *data, size_t size) {
     __asm__ volatile("rep outsb" : "+S"(data), "+c"(size) : "d"(port) : "memory");
 }
 
-static inline void arch_in_bytes(uint16_t port, void *buffer, size_t size) {
+static inline void arch_insb(uint16_t port, void *buffer, size_t size) {
     __asm__ volatile("rep insb" : "+D"(buffer), "+c"(size) : "d"(port) : "memory");
 }
 
@@ -144,7 +144,7 @@ enum {
 
 #if defined(__aarch64__)
 
-static inline long arch_call(long nr, long a, long b, long c, long d, long e, long f) {
+static inline long arch_syscall(long nr, long a, long b, long c, long d, long e, long f) {
     register long x8 __asm__("x8") = nr;
     register long x0 __asm__("x0") = a;
     register long x1 __asm__("x1") = b;
@@ -165,7 +165,7 @@ static inline long arch_call(long nr, long a, long b, long c, long d, long e, lo
 
 #else
 
-static inline long arch_call(long nr, long a, long b, long c, long d, long e, long f) {
+static inline long arch_syscall(long nr, long a, long b, long c, long d, long e, long f) {
     register long a7 __asm__("a7") = nr;
     register long a0 __asm__("a0") = a;
     register long a1 __asm__("a1") = b;
@@ -235,7 +235,7 @@ enum {
 #define ARCH_STATFS_TAKES_SIZE 1
 #define ARCH_MMAP_UNIT 4096
 
-static inline long arch_call(long nr, long a, long b, long c, long d, long e, long f) {
+static inline long arch_syscall(long nr, long a, long b, long c, long d, long e, long f) {
     register long r7 __asm__("r7") = nr;
     register long r0 __asm__("r0") = a;
     register long r1 __asm__("r1") = b;
@@ -259,11 +259,11 @@ static inline long arch_call(long nr, long a, long b, long c, long d, long e, lo
 #define ARCH_MMAP_UNIT 1 /* what the call that maps files counts their offsets in, in bytes */
 #endif
 
-#define CALL0(nr) arch_call(nr, 0, 0, 0, 0, 0, 0)
-#define CALL1(nr, a) arch_call(nr, (long)(a), 0, 0, 0, 0, 0)
-#define CALL2(nr, a, b) arch_call(nr, (long)(a), (long)(b), 0, 0, 0, 0)
-#define CALL3(nr, a, b, c) arch_call(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
-#define CALL4(nr, a, b, c, d) arch_call(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
-#define CALL5(nr, a, b, c, d, e) arch_call(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
+#define SYSCALL0(nr) arch_syscall(nr, 0, 0, 0, 0, 0, 0)
+#define SYSCALL1(nr, a) arch_syscall(nr, (long)(a), 0, 0, 0, 0, 0)
+#define SYSCALL2(nr, a, b) arch_syscall(nr, (long)(a), (long)(b), 0, 0, 0, 0)
+#define SYSCALL3(nr, a, b, c) arch_syscall(nr, (long)(a), (long)(b), (long)(c), 0, 0, 0)
+#define SYSCALL4(nr, a, b, c, d) arch_syscall(nr, (long)(a), (long)(b), (long)(c), (long)(d), 0, 0)
+#define SYSCALL5(nr, a, b, c, d, e) arch_syscall(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), 0)
 
 #endif

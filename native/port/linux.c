@@ -61,25 +61,25 @@ void port_start(long *stack) {
 }
 
 int port_open_read(const char *path) {
-    return (int)CALL4(NR_OPENAT, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    return (int)SYSCALL4(NR_OPENAT, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 }
 
 int port_open_write(const char *path) {
-    return (int)CALL4(NR_OPENAT, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    return (int)SYSCALL4(NR_OPENAT, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 }
 
 int port_open_null(void) {
-    return (int)CALL4(NR_OPENAT, AT_FDCWD, "/dev/null", O_RDWR, 0);
+    return (int)SYSCALL4(NR_OPENAT, AT_FDCWD, "/dev/null", O_RDWR, 0);
 }
 
 int port_close(int fd) {
-    return (int)CALL1(NR_CLOSE, fd);
+    return (int)SYSCALL1(NR_CLOSE, fd);
 }
 
 long port_read(int fd, void *buffer, size_t size) {
     long result;
     do
-        result = CALL3(NR_READ, fd, buffer, size);
+        result = SYSCALL3(NR_READ, fd, buffer, size);
     while (result == -PORT_E_INTR);
     return result;
 }
@@ -87,20 +87,20 @@ long port_read(int fd, void *buffer, size_t size) {
 long port_write(int fd, const void *data, size_t size) {
     long result;
     do
-        result = CALL3(NR_WRITE, fd, data, size);
+        result = SYSCALL3(NR_WRITE, fd, data, size);
     while (result == -PORT_E_INTR);
     return result;
 }
 
-long port_seek(int fd, long offset) {
-    return CALL3(NR_LSEEK, fd, offset, 0);
+long port_lseek(int fd, long offset) {
+    return SYSCALL3(NR_LSEEK, fd, offset, 0);
 }
 
 int port_write_file(const char *path, const char *text) {
     size_t size = 0;
     while (text[size])
         size++;
-    int fd = (int)CALL4(NR_OPENAT, AT_FDCWD, path, O_WRONLY | O_CLOEXEC, 0);
+    int fd = (int)SYSCALL4(NR_OPENAT, AT_FDCWD, path, O_WRONLY | O_CLOEXEC, 0);
     if (fd < 0)
         return fd;
     long result = port_write(fd, text, size);
@@ -109,25 +109,25 @@ int port_write_file(const char *path, const char *text) {
 }
 
 int port_pipe(int ends[2], bool reader_waits) {
-    int result = (int)CALL2(NR_PIPE2, ends, O_CLOEXEC);
+    int result = (int)SYSCALL2(NR_PIPE2, ends, O_CLOEXEC);
     if (result == 0 && !reader_waits)
-        CALL3(NR_FCNTL, ends[0], F_SETFL, O_NONBLOCK);
+        SYSCALL3(NR_FCNTL, ends[0], F_SETFL, O_NONBLOCK);
     return result;
 }
 
-int port_replace_fd(int from, int to) {
-    return (int)CALL3(NR_DUP3, from, to, 0);
+int port_dup2(int from, int to) {
+    return (int)SYSCALL3(NR_DUP3, from, to, 0);
 }
 
-int port_close_others(int first) {
-    return (int)CALL3(NR_CLOSE_RANGE, first, ~0U, 0);
+int port_close_from(int first) {
+    return (int)SYSCALL3(NR_CLOSE_RANGE, first, ~0U, 0);
 }
 
-long port_list(int fd, void *buffer, size_t size) {
-    return CALL3(NR_GETDENTS64, fd, buffer, size);
+long port_getdents(int fd, void *buffer, size_t size) {
+    return SYSCALL3(NR_GETDENTS64, fd, buffer, size);
 }
 
-const char *port_entry(const void *buffer, size_t *offset) {
+const char *port_next_dirent(const void *buffer, size_t *offset) {
     /* struct linux_dirent64: inode and offset (8 bytes each), length (2), type (1), name */
     const unsigned char *entry = (const unsigned char *)buffer + *offset;
     uint16_t length;
@@ -136,45 +136,45 @@ const char *port_entry(const void *buffer, size_t *offset) {
     return (const char *)entry + 19;
 }
 
-int port_free_bytes(const char *path, int64_t *bytes) {
+int port_available_bytes(const char *path, int64_t *bytes) {
 #ifdef ARCH_STATFS_TAKES_SIZE
     struct __attribute__((packed, aligned(4))) {
         uint32_t type, block_size;
         uint64_t blocks, free, available, rest[7];
     } info;
-    long result = CALL3(NR_STATFS, path, 84, &info);
+    long result = SYSCALL3(NR_STATFS, path, 84, &info);
 #else
     struct {
         long type, block_size;
         uint64_t blocks, free, available, rest[16];
     } info;
-    long result = CALL2(NR_STATFS, path, &info);
+    long result = SYSCALL2(NR_STATFS, path, &info);
 #endif
     if (result == 0)
         *bytes = (int64_t)(info.available * (uint64_t)info.block_size);
     return (int)result;
 }
 
-void *port_map(size_t size, bool shared) {
+void *port_mmap(size_t size, bool shared) {
     int flags = MAP_ANONYMOUS | (shared ? MAP_SHARED : MAP_PRIVATE);
-    long result = arch_call(NR_MMAP, 0, (long)size, PROT_READ_WRITE, flags, -1, 0);
+    long result = arch_syscall(NR_MMAP, 0, (long)size, PROT_READ_WRITE, flags, -1, 0);
     return result < 0 && result > -4096 ? NULL : (void *)result;
 }
 
-void port_unmap(void *memory, size_t size) {
-    CALL2(NR_MUNMAP, memory, size);
+void port_munmap(void *memory, size_t size) {
+    SYSCALL2(NR_MUNMAP, memory, size);
 }
 
 int64_t port_now_ns(void) {
     struct timespec_words now = {0, 0};
-    CALL2(NR_CLOCK_GETTIME, CLOCK_MONOTONIC_ID, &now);
+    SYSCALL2(NR_CLOCK_GETTIME, CLOCK_MONOTONIC_ID, &now);
     return (int64_t)now.seconds * 1000000000 + now.nanoseconds;
 }
 
-int64_t port_cpu_ns(int pid) {
+int64_t port_process_cpu_ns(int pid) {
     struct timespec_words used = {0, 0};
     long clock = (long)((~(unsigned)pid << 3) | CPU_CLOCK_OF_PROCESS);
-    long result = CALL2(NR_CLOCK_GETTIME, (int)clock, &used);
+    long result = SYSCALL2(NR_CLOCK_GETTIME, (int)clock, &used);
     return result < 0 ? result : (int64_t)used.seconds * 1000000000 + used.nanoseconds;
 }
 
@@ -184,118 +184,118 @@ int port_try_connect(int port, int64_t wait_ns) {
         uint16_t family;
         unsigned char port[2], address[4], rest[8];
     } to = {AF_INET_ID, {(unsigned char)(port >> 8), (unsigned char)port}, {127, 0, 0, 1}, {0}};
-    int fd = (int)CALL3(NR_SOCKET, AF_INET_ID, SOCK_STREAM_ID | O_NONBLOCK | O_CLOEXEC, 0);
+    int fd = (int)SYSCALL3(NR_SOCKET, AF_INET_ID, SOCK_STREAM_ID | O_NONBLOCK | O_CLOEXEC, 0);
     if (fd < 0)
         return fd;
-    int result = (int)CALL3(NR_CONNECT, fd, &to, sizeof to);
+    int result = (int)SYSCALL3(NR_CONNECT, fd, &to, sizeof to);
     if (result == -E_IN_PROGRESS) {
-        struct port_poll polled = {fd, PORT_POLL_OUT, 0};
+        struct port_pollfd polled = {fd, PORT_POLL_OUT, 0};
         port_poll(&polled, 1, wait_ns);
-        result = (int)CALL3(NR_CONNECT, fd, &to, sizeof to);
+        result = (int)SYSCALL3(NR_CONNECT, fd, &to, sizeof to);
     }
     port_close(fd);
     return result == -E_IS_CONNECTED ? 0 : result;
 }
 
-int port_poll(struct port_poll *polled, unsigned count, int64_t wait_ns) {
+int port_poll(struct port_pollfd *polled, unsigned count, int64_t wait_ns) {
     struct timespec_words wait = {wait_ns / 1000000000, wait_ns % 1000000000};
-    return (int)CALL5(NR_PPOLL, polled, count, wait_ns < 0 ? NULL : &wait, NULL, 0);
+    return (int)SYSCALL5(NR_PPOLL, polled, count, wait_ns < 0 ? NULL : &wait, NULL, 0);
 }
 
-int port_hold_signals(void) {
+int port_block_signals(void) {
     static const int held[] = {PORT_SIG_HUP, PORT_SIG_INT, PORT_SIG_TERM, PORT_SIG_PIPE, PORT_SIG_CHLD};
     uint64_t mask = 0;
     const long ignored_nothing[8] = {0}; /* struct sigaction: default handler, no flags, no mask */
 
     for (int signal = 1; signal <= SIG_COUNT; signal++)
         if (signal != PORT_SIG_KILL && signal != PORT_SIG_STOP)
-            CALL4(NR_RT_SIGACTION, signal, ignored_nothing, NULL, sizeof mask);
+            SYSCALL4(NR_RT_SIGACTION, signal, ignored_nothing, NULL, sizeof mask);
     for (size_t i = 0; i < sizeof held / sizeof *held; i++)
         mask |= 1ULL << (held[i] - 1);
-    CALL4(NR_RT_SIGPROCMASK, SIG_SETMASK, &mask, NULL, sizeof mask);
-    return (int)CALL4(NR_SIGNALFD4, -1, &mask, sizeof mask, O_NONBLOCK | O_CLOEXEC);
+    SYSCALL4(NR_RT_SIGPROCMASK, SIG_SETMASK, &mask, NULL, sizeof mask);
+    return (int)SYSCALL4(NR_SIGNALFD4, -1, &mask, sizeof mask, O_NONBLOCK | O_CLOEXEC);
 }
 
-int port_next_signal(int fd) {
+int port_read_signal(int fd) {
     uint32_t info[32]; /* struct signalfd_siginfo: 128 bytes, the number first */
     return port_read(fd, info, sizeof info) == (long)sizeof info ? (int)info[0] : 0;
 }
 
-void port_release_signals(void) {
+void port_unblock_signals(void) {
     uint64_t none = 0;
-    CALL4(NR_RT_SIGPROCMASK, SIG_SETMASK, &none, NULL, sizeof none);
+    SYSCALL4(NR_RT_SIGPROCMASK, SIG_SETMASK, &none, NULL, sizeof none);
 }
 
 void port_exit(int status) {
     for (;;)
-        CALL1(NR_EXIT_GROUP, status);
+        SYSCALL1(NR_EXIT_GROUP, status);
 }
 
-int port_self(void) {
-    return (int)CALL0(NR_GETPID);
+int port_getpid(void) {
+    return (int)SYSCALL0(NR_GETPID);
 }
 
-int port_parent(void) {
-    return (int)CALL0(NR_GETPPID);
+int port_getppid(void) {
+    return (int)SYSCALL0(NR_GETPPID);
 }
 
 int port_fork(void) {
-    return (int)CALL5(NR_CLONE, PORT_SIG_CHLD, 0, 0, 0, 0);
+    return (int)SYSCALL5(NR_CLONE, PORT_SIG_CHLD, 0, 0, 0, 0);
 }
 
 int port_exec(const char *path, char *const arguments[], char *const environment[]) {
-    return (int)CALL3(NR_EXECVE, path, arguments, environment);
+    return (int)SYSCALL3(NR_EXECVE, path, arguments, environment);
 }
 
 int port_kill(int pid, int signal) {
-    return (int)CALL2(NR_KILL, pid, signal);
+    return (int)SYSCALL2(NR_KILL, pid, signal);
 }
 
-int port_kill_group(int group, int signal) {
-    return (int)CALL2(NR_KILL, -group, signal);
+int port_killpg(int group, int signal) {
+    return (int)SYSCALL2(NR_KILL, -group, signal);
 }
 
-int port_new_session(void) {
-    return (int)CALL0(NR_SETSID);
+int port_setsid(void) {
+    return (int)SYSCALL0(NR_SETSID);
 }
 
-int port_change_folder(const char *path) {
-    return (int)CALL1(NR_CHDIR, path);
+int port_chdir(const char *path) {
+    return (int)SYSCALL1(NR_CHDIR, path);
 }
 
-void port_set_umask(int mask) {
-    CALL1(NR_UMASK, mask);
+void port_umask(int mask) {
+    SYSCALL1(NR_UMASK, mask);
 }
 
-int port_follow_parent(int signal) {
-    return (int)CALL5(NR_PRCTL, PR_SET_PDEATHSIG, signal, 0, 0, 0);
+int port_set_parent_death_signal(int signal) {
+    return (int)SYSCALL5(NR_PRCTL, PR_SET_PDEATHSIG, signal, 0, 0, 0);
 }
 
-int port_adopt_orphans(void) {
-    return (int)CALL5(NR_PRCTL, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+int port_become_subreaper(void) {
+    return (int)SYSCALL5(NR_PRCTL, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
 static int limit(int which, uint64_t value) {
     const uint64_t both[2] = {value, value};
-    return (int)CALL4(NR_PRLIMIT64, 0, which, both, NULL);
+    return (int)SYSCALL4(NR_PRLIMIT64, 0, which, both, NULL);
 }
 
-int port_limit_files(int64_t bytes) {
+int port_limit_file_size(int64_t bytes) {
     return limit(RLIMIT_FSIZE_ID, (uint64_t)bytes);
 }
 
-int port_limit_cores(void) {
+int port_disable_core_dumps(void) {
     return limit(RLIMIT_CORE_ID, 0);
 }
 
-int port_set_cpus(const struct port_cpus *cpus) {
-    return (int)CALL3(NR_SCHED_SETAFFINITY, 0, sizeof *cpus, cpus);
+int port_set_affinity(const struct port_cpu_set *cpus) {
+    return (int)SYSCALL3(NR_SCHED_SETAFFINITY, 0, sizeof *cpus, cpus);
 }
 
-int port_count_cpus(int pid) {
-    struct port_cpus cpus = {{0}};
+int port_count_allowed_cpus(int pid) {
+    struct port_cpu_set cpus = {{0}};
     int count = 0;
-    long result = CALL3(NR_SCHED_GETAFFINITY, pid, sizeof cpus, &cpus);
+    long result = SYSCALL3(NR_SCHED_GETAFFINITY, pid, sizeof cpus, &cpus);
     if (result < 0)
         return (int)result;
     for (size_t i = 0; i < sizeof cpus.bits / sizeof *cpus.bits; i++)
@@ -305,11 +305,11 @@ int port_count_cpus(int pid) {
 }
 
 int port_set_nice(int nice) {
-    return (int)CALL3(NR_SETPRIORITY, PRIO_PROCESS, 0, nice);
+    return (int)SYSCALL3(NR_SETPRIORITY, PRIO_PROCESS, 0, nice);
 }
 
 int port_get_nice(int pid, int *nice) {
-    long result = CALL2(NR_GETPRIORITY, PRIO_PROCESS, pid); /* 20 - nice, so that it is never negative */
+    long result = SYSCALL2(NR_GETPRIORITY, PRIO_PROCESS, pid); /* 20 - nice, so that it is never negative */
     if (result > 0)
         *nice = 20 - (int)result;
     return result > 0 ? 0 : (int)result;
@@ -339,7 +339,7 @@ static struct port_usage convert_usage(const struct usage_words *words) {
 static int next_changed(bool *ended) {
     enum { CODE = 2, PID = sizeof(long) == 8 ? 4 : 3, LAST_END = 3 }; /* CLD_EXITED, CLD_KILLED, CLD_DUMPED */
     int info[32] = {0};                                               /* siginfo_t: 128 bytes */
-    long result = CALL5(NR_WAITID, P_ALL, 0, info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | WALL, NULL);
+    long result = SYSCALL5(NR_WAITID, P_ALL, 0, info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | WALL, NULL);
     *ended = info[CODE] >= 1 && info[CODE] <= LAST_END;
     return result < 0 ? (int)result : info[PID];
 }
@@ -355,12 +355,12 @@ int port_wait(int kept, struct port_event *event) {
             return which;
         if (which == kept && ended) {
             event->pid = kept;
-            event->change = PORT_ENDED;
+            event->change = PORT_EXITED_UNREAPED;
             return kept;
         }
     }
     do
-        pid = CALL4(NR_WAIT4, which, &status, WNOHANG | WALL, &usage);
+        pid = SYSCALL4(NR_WAIT4, which, &status, WNOHANG | WALL, &usage);
     while (pid == -PORT_E_INTR);
     if (pid <= 0)
         return (int)pid;
@@ -382,30 +382,30 @@ int port_wait(int kept, struct port_event *event) {
     return (int)pid;
 }
 
-int port_trace_end(int pid) {
-    return (int)CALL4(NR_PTRACE, PTRACE_SEIZE, pid, 0, PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL);
+int port_trace_exit(int pid) {
+    return (int)SYSCALL4(NR_PTRACE, PTRACE_SEIZE, pid, 0, PTRACE_O_TRACEEXIT | PTRACE_O_EXITKILL);
 }
 
-int port_resume(int pid, int signal) {
-    return (int)CALL4(NR_PTRACE, PTRACE_CONT, pid, 0, signal);
+int port_trace_continue(int pid, int signal) {
+    return (int)SYSCALL4(NR_PTRACE, PTRACE_CONT, pid, 0, signal);
 }
 
-int port_stay_stopped(int pid) {
-    return (int)CALL4(NR_PTRACE, PTRACE_LISTEN, pid, 0, 0);
+int port_trace_listen(int pid) {
+    return (int)SYSCALL4(NR_PTRACE, PTRACE_LISTEN, pid, 0, 0);
 }
 
-int port_seed_random(const char seed[PORT_SEED]) {
+int port_seed_random(const char seed[PORT_SEED_BYTES]) {
     struct {
         int bits, size;
-        char seed[PORT_SEED];
-    } entropy = {PORT_SEED * 8, PORT_SEED, {0}};
+        char seed[PORT_SEED_BYTES];
+    } entropy = {PORT_SEED_BYTES * 8, PORT_SEED_BYTES, {0}};
     int fd = port_open_read("/dev/urandom");
 
     if (fd < 0)
         return fd;
-    for (int i = 0; i < PORT_SEED; i++)
+    for (int i = 0; i < PORT_SEED_BYTES; i++)
         entropy.seed[i] = seed[i];
-    int result = (int)CALL3(NR_IOCTL, fd, RND_ADD_ENTROPY, &entropy);
+    int result = (int)SYSCALL3(NR_IOCTL, fd, RND_ADD_ENTROPY, &entropy);
     port_close(fd);
     return result;
 }

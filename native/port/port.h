@@ -34,9 +34,9 @@ enum {
 };
 
 /* Processors in an affinity: one bit each. */
-enum { PORT_CPUS = 4096 };
-struct port_cpus {
-    unsigned long bits[PORT_CPUS / (8 * sizeof(unsigned long))];
+enum { PORT_MAX_CPUS = 4096 };
+struct port_cpu_set {
+    unsigned long bits[PORT_MAX_CPUS / (8 * sizeof(unsigned long))];
 };
 
 struct port_usage {
@@ -45,7 +45,7 @@ struct port_usage {
 
 /* How a child changed: `port_wait` fills it. */
 enum port_change {
-    PORT_ENDED,
+    PORT_EXITED_UNREAPED,
     PORT_EXITED,
     PORT_SIGNALED,
     PORT_EXIT_STOP,
@@ -60,11 +60,11 @@ struct port_event {
     struct port_usage usage;
 };
 
-struct port_poll {
+struct port_pollfd {
     int fd;
-    short events, happened;
+    short events, revents;
 };
-enum { PORT_POLL_IN = 1, PORT_POLL_OUT = 4, PORT_POLL_ERR = 8, PORT_POLL_HUP = 16, PORT_POLL_INVALID = 32 };
+enum { PORT_POLL_IN = 1, PORT_POLL_OUT = 4, PORT_POLL_ERR = 8, PORT_POLL_HUP = 16, PORT_POLL_NVAL = 32 };
 
 /* Files. What `port_open_read` and `port_open_write` open and all pipes are closed by exec. */
 int port_open_read(const char *path);
@@ -73,73 +73,74 @@ int port_open_write(const char *path); /* made or emptied */
 int port_close(int fd);
 long port_read(int fd, void *buffer, size_t size);
 long port_write(int fd, const void *data, size_t size);
-long port_seek(int fd, long offset);
+long port_lseek(int fd, long offset);
 int port_write_file(const char *path, const char *text);
 int port_pipe(int ends[2], bool reader_waits);
-int port_replace_fd(int from, int to);
-int port_close_others(int first);
-/* The next entries of an open folder, as `port_entry` reads them. */
-long port_list(int fd, void *buffer, size_t size);
-const char *port_entry(const void *buffer, size_t *offset);
+int port_dup2(int from, int to);
+int port_close_from(int first);
+/* The next entries of an open folder, as `port_next_dirent` reads them. */
+long port_getdents(int fd, void *buffer, size_t size);
+const char *port_next_dirent(const void *buffer, size_t *offset);
 /* Bytes that a user may still write in the file system that holds `path`. */
-int port_free_bytes(const char *path, int64_t *bytes);
+int port_available_bytes(const char *path, int64_t *bytes);
 
 /* Memory, in whole pages, zeroed; `shared` stays common to parent and child. */
-void *port_map(size_t size, bool shared);
-void port_unmap(void *memory, size_t size);
+void *port_mmap(size_t size, bool shared);
+void port_munmap(void *memory, size_t size);
 
 int64_t port_now_ns(void);
 /* Processor time of a process, all its threads, also those that have ended; negative when it can't be read.
  */
-int64_t port_cpu_ns(int pid);
+int64_t port_process_cpu_ns(int pid);
 /* Waits until something happens or the time is over; negative waits for ever. */
-int port_poll(struct port_poll *polled, unsigned count, int64_t wait_ns);
+int port_poll(struct port_pollfd *polled, unsigned count, int64_t wait_ns);
 
 /* Whether something accepts connections on a TCP port of this machine (127.0.0.1): 0, or a negative errno.
  * The connection is closed at once; waits at most `wait_ns`. */
 int port_try_connect(int port, int64_t wait_ns);
 
 /* Signals: all reset to their defaults; those that end a program, SIGPIPE and SIGCHLD are then held back and
- * read from the descriptor that `port_hold_signals` returns. `port_next_signal` returns 0 when there is none.
+ * read from the descriptor that `port_block_signals` returns. `port_read_signal` returns 0 when there is
+ * none.
  */
-int port_hold_signals(void);
-int port_next_signal(int fd);
-void port_release_signals(void);
+int port_block_signals(void);
+int port_read_signal(int fd);
+void port_unblock_signals(void);
 
 /* Processes. */
 _Noreturn void port_exit(int status);
-int port_self(void);
-int port_parent(void);
+int port_getpid(void);
+int port_getppid(void);
 int port_fork(void);
 int port_exec(const char *path, char *const arguments[], char *const environment[]);
 int port_kill(int pid, int signal);
-int port_kill_group(int group, int signal);
-int port_new_session(void);
-int port_change_folder(const char *path);
-void port_set_umask(int mask);
+int port_killpg(int group, int signal);
+int port_setsid(void);
+int port_chdir(const char *path);
+void port_umask(int mask);
 /* Has this process sent a signal when its parent dies. */
-int port_follow_parent(int signal);
-int port_adopt_orphans(void);
-int port_limit_files(int64_t bytes);
-int port_limit_cores(void);
-int port_set_cpus(const struct port_cpus *cpus);
-int port_count_cpus(int pid);
+int port_set_parent_death_signal(int signal);
+int port_become_subreaper(void);
+int port_limit_file_size(int64_t bytes);
+int port_disable_core_dumps(void);
+int port_set_affinity(const struct port_cpu_set *cpus);
+int port_count_allowed_cpus(int pid);
 int port_set_nice(int nice);
 int port_get_nice(int pid, int *nice);
 
 /* Reports the next change of a child, if any: its pid, 0 when nothing has changed, or a negative errno. When
- * the child `kept` (0 for none) has ended, that is PORT_ENDED, without anything else in the event, again and
- * again: it is not taken away, so that it can still be looked at. */
+ * the child `kept` (0 for none) has ended, that is PORT_EXITED_UNREAPED, without anything else in the event,
+ * again and again: it is not taken away, so that it can still be looked at. */
 int port_wait(int kept, struct port_event *event);
 
 /* Gives the kernel's random numbers a seed, and has it count as all the chance that it waits for. */
-enum { PORT_SEED = 32 };
-int port_seed_random(const char seed[PORT_SEED]);
+enum { PORT_SEED_BYTES = 32 };
+int port_seed_random(const char seed[PORT_SEED_BYTES]);
 
 /* Tracing that only looks at the end: the process stops once, when it exits, and dies with its tracer. */
-int port_trace_end(int pid);
-int port_resume(int pid, int signal);
-int port_stay_stopped(int pid);
+int port_trace_exit(int pid);
+int port_trace_continue(int pid, int signal);
+int port_trace_listen(int pid);
 
 /* The program: defined by whoever is linked with this. */
 int port_main(int count, char **arguments);

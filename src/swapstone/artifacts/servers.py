@@ -99,7 +99,7 @@ def driver_identity(path: str) -> tuple[str, str]:
 
 
 def _build_pace() -> Path:
-    source = share_dir() / "native" / "driver" / "pace.c"
+    source = share_dir() / "native" / "load_generator" / "pace.c"
     header = share_dir() / "native" / "workloads" / "figures.h"
     command = resolve_recipe(OWN_RECIPE).command
     parts = (source.read_text(), header.read_text(), *_PACE_FLAGS, compiler_identity(command))

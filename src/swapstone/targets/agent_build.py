@@ -21,14 +21,19 @@ _FLAGS = (
 )
 _LIBRARIES = ("-lgcc",)  # the compiler's own helpers, for division on 32-bit processors
 _COMPILER_TIMEOUT_S = 120
-_MACHINE = "machine"  # what only the first process of a machine asks for
+_VIRTUAL_MACHINE = "virtual_machine"  # only the first process of a virtual machine is linked with it
 
 
 def agent_sources() -> tuple[Path, ...]:
     """Return the agent's C files and headers, sorted."""
     native = share_dir() / "native"
     return tuple(
-        sorted(path for part in ("agent", "port") for path in (native / part).glob("*.[ch]") if path.stem != _MACHINE)
+        sorted(
+            path
+            for part in ("agent", "port")
+            for path in (native / part).glob("*.[ch]")
+            if path.stem != _VIRTUAL_MACHINE
+        )
     )
 
 

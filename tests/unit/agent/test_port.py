@@ -81,8 +81,8 @@ def test_the_first_process_holds_no_library(tmp_path: Path) -> None:
     assert "INTERP" not in dynamic
     assert "NEEDED" not in dynamic
     assert build_init(tmp_path) == init
-    assert not {path.stem for path in agent_sources()} & {"machine", "init"}
-    assert {"machine", "init", "text", "linux"} <= {path.stem for path in guest_sources()}
+    assert not {path.stem for path in agent_sources()} & {"virtual_machine", "init"}
+    assert {"virtual_machine", "init", "text", "linux"} <= {path.stem for path in guest_sources()}
 
 
 def test_it_is_built_once(tmp_path: Path) -> None:

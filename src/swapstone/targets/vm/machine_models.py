@@ -5,9 +5,9 @@ from __future__ import annotations
 from swapstone.model import USUAL_MEMORY_BYTES, FrozenStruct, unknown
 
 CHANNEL_START = 4096
-"""Where, in a channel that is memory, the words begin; native/port/machine.c."""
+"""Where, in a channel that is memory, the words begin; native/port/virtual_machine.c."""
 
-_CHANNEL_BYTES = 16 << 20  # native/port/machine.c
+_CHANNEL_BYTES = 16 << 20  # native/port/virtual_machine.c
 
 
 class MachineModel(FrozenStruct, frozen=True, kw_only=True):

@@ -45,7 +45,7 @@ _NOT_ON_WALL = frozenset({"mitigations=off", "rodata=off", "tsc=reliable", "rcup
 """Options that make a start cheap, and so does all that is measured afterwards: a wall clock shall show what users have."""
 
 _END, _SILENT = b"swapstone-end\n", "it ended without saying why"
-_ENDED_FAILED = 67  # exit status by isa-debug-exit; native/port/machine.c
+_ENDED_FAILED = 67  # exit status by isa-debug-exit; native/port/virtual_machine.c
 
 
 class Emulator(FrozenStruct, frozen=True, kw_only=True):

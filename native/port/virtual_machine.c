@@ -1,6 +1,6 @@
 /* The calls of machine.h: Linux's, and the devices of QEMU: in its source docs/specs/fw_cfg.rst and
  * ivshmem-spec.rst, hw/watchdog and hw/arm/virt.c. */
-#include "machine.h"
+#include "virtual_machine.h"
 
 #include "arch.h"
 #include "port.h"
@@ -16,33 +16,33 @@ enum {
 };
 
 int port_mount(const char *type, const char *where) {
-    return (int)CALL5(NR_MOUNT, type, where, type, 0, NULL);
+    return (int)SYSCALL5(NR_MOUNT, type, where, type, 0, NULL);
 }
 
 int port_load_module(const char *path) {
     int fd = port_open_read(path);
     if (fd < 0)
         return fd;
-    int result = (int)CALL3(NR_FINIT_MODULE, fd, "", 0);
+    int result = (int)SYSCALL3(NR_FINIT_MODULE, fd, "", 0);
     port_close(fd);
     return result;
 }
 
-int port_identify(struct port_identity *identity) {
-    return (int)CALL1(NR_UNAME, identity);
+int port_uname(struct port_utsname *identity) {
+    return (int)SYSCALL1(NR_UNAME, identity);
 }
 
-int port_create(const char *path) {
-    return (int)CALL4(NR_OPENAT, AT_CURRENT_FOLDER, path, CREATE_CLOSED_BY_EXEC, 0600);
+int port_create_file(const char *path) {
+    return (int)SYSCALL4(NR_OPENAT, AT_CURRENT_FOLDER, path, CREATE_CLOSED_BY_EXEC, 0600);
 }
 
-void port_drain(int fd) {
-    CALL3(NR_IOCTL, fd, TCSBRK, 1);
+void port_tcdrain(int fd) {
+    SYSCALL3(NR_IOCTL, fd, TCSBRK, 1);
 }
 
 static _Noreturn void end_by_kernel(void) {
-    CALL4(NR_REBOOT, REBOOT_MAGIC, REBOOT_MAGIC_2, REBOOT_POWER_OFF, NULL);
-    CALL4(NR_REBOOT, REBOOT_MAGIC, REBOOT_MAGIC_2, REBOOT_RESTART, NULL);
+    SYSCALL4(NR_REBOOT, REBOOT_MAGIC, REBOOT_MAGIC_2, REBOOT_POWER_OFF, NULL);
+    SYSCALL4(NR_REBOOT, REBOOT_MAGIC, REBOOT_MAGIC_2, REBOOT_RESTART, NULL);
     port_exit(1); /* the kernel panics when its first process ends */
 }
 
@@ -108,37 +108,37 @@ static const uint16_t owned[][2] = {
 static int permit(bool on) {
     int result = 0;
     for (size_t i = 0; i < sizeof owned / sizeof *owned && result == 0; i++)
-        result = (int)CALL3(NR_IOPERM, owned[i][0], owned[i][1], on);
+        result = (int)SYSCALL3(NR_IOPERM, owned[i][0], owned[i][1], on);
     return result;
 }
 
-int port_own_devices(void) {
+int port_acquire_devices(void) {
     return permit(true);
 }
 
-void port_disown_devices(void) {
+void port_release_devices(void) {
     permit(false);
 }
 
-void port_ask_for_pause(void) {
-    arch_out_byte(PORT_WATCHDOG, WATCHDOG_AT_ONCE);
+void port_request_pause(void) {
+    arch_outb(PORT_WATCHDOG, WATCHDOG_AT_ONCE);
 }
 
 static void fw_cfg_select(uint16_t which) {
-    arch_out_word(PORT_FW_CFG_SELECT, which);
+    arch_outw(PORT_FW_CFG_SELECT, which);
 }
 
 static void fw_cfg_read(void *buffer, size_t size) {
-    arch_in_bytes(PORT_FW_CFG_DATA, buffer, size);
+    arch_insb(PORT_FW_CFG_DATA, buffer, size);
 }
 
 long port_write_channel(const void *data, size_t size) {
-    arch_out_bytes(PORT_DEBUG_CONSOLE, data, size);
+    arch_outsb(PORT_DEBUG_CONSOLE, data, size);
     return (long)size;
 }
 
-void port_end_machine(bool failed) {
-    arch_out_byte(PORT_DEBUG_EXIT, failed ? END_FAILED : END_WELL);
+void port_stop_machine(bool failed) {
+    arch_outb(PORT_DEBUG_EXIT, failed ? END_FAILED : END_WELL);
     end_by_kernel();
 }
 
@@ -186,20 +186,20 @@ static struct {
 
 /* A window of the machine's memory, which begins at a multiple of its size; NULL where there is none. */
 static volatile unsigned char *map_window(uint64_t address) {
-    long result = arch_call(NR_MMAP, 0, WINDOW, PROTECT_READ_WRITE, MAP_SHARED_MEMORY, devices.memory,
-                            (long)(address / ARCH_MMAP_UNIT));
+    long result = arch_syscall(NR_MMAP, 0, WINDOW, PROTECT_READ_WRITE, MAP_SHARED_MEMORY, devices.memory,
+                               (long)(address / ARCH_MMAP_UNIT));
     return result < 0 && result > -4096 ? NULL : (volatile unsigned char *)result;
 }
 
 static int open_both_ways(const char *path) {
-    return (int)CALL4(NR_OPENAT, AT_CURRENT_FOLDER, path, OPEN_BOTH_WAYS_AT_ONCE, 0);
+    return (int)SYSCALL4(NR_OPENAT, AT_CURRENT_FOLDER, path, OPEN_BOTH_WAYS_AT_ONCE, 0);
 }
 
 /* Reads or writes a PCI device's configuration. */
 static long configure(int fd, long where, void *bytes, size_t size, bool writes) {
-    long result = CALL3(NR_LSEEK, fd, where, SEEK_FROM_START);
+    long result = SYSCALL3(NR_LSEEK, fd, where, SEEK_FROM_START);
     if (result >= 0)
-        result = CALL3(writes ? NR_WRITE : NR_READ, fd, bytes, size);
+        result = SYSCALL3(writes ? NR_WRITE : NR_READ, fd, bytes, size);
     return result < 0 ? result : result == (long)size ? 0 : -PORT_E_NOENT;
 }
 
@@ -222,7 +222,7 @@ static int find_memory(const char *path, int bar, uint64_t *address) {
     return result < 0 ? (int)result : *address ? 0 : -PORT_E_NOENT;
 }
 
-int port_own_devices(void) {
+int port_acquire_devices(void) {
     uint64_t watchdog;
     devices.memory = open_both_ways("/dev/mem");
     if (devices.memory < 0)
@@ -243,7 +243,7 @@ int port_own_devices(void) {
 }
 
 /* The memory goes with exec, and exec is all that is done without it. */
-void port_disown_devices(void) {}
+void port_release_devices(void) {}
 
 static void set_register(int where, uint32_t value) {
     volatile uint16_t *key = (volatile uint16_t *)(devices.watchdog + WATCHDOG_RELOAD);
@@ -253,7 +253,7 @@ static void set_register(int where, uint32_t value) {
     *(volatile uint32_t *)(devices.watchdog + where) = value;
 }
 
-void port_ask_for_pause(void) {
+void port_request_pause(void) {
     uint16_t config = WATCHDOG_QUICK;
     uint8_t lock = WATCHDOG_ON;
     int fd = open_both_ways(WATCHDOG_FOLDER "/config");
@@ -289,7 +289,7 @@ static volatile unsigned char *window_of(uint64_t at) {
     if (begin == devices.window_at)
         return devices.window;
     if (devices.window != devices.first)
-        port_unmap((void *)devices.window, WINDOW);
+        port_munmap((void *)devices.window, WINDOW);
     devices.window_at = begin;
     return devices.window = begin ? map_window(devices.channel + begin) : devices.first;
 }
@@ -310,9 +310,9 @@ long port_write_channel(const void *data, size_t size) {
     return (long)size;
 }
 
-void port_end_machine(bool failed) {
+void port_stop_machine(bool failed) {
     (void)failed;
-    port_drain(1);
+    port_tcdrain(1);
     end_by_kernel();
 }
 
