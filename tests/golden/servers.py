@@ -11,7 +11,7 @@ from swapstone.compare import analyse
 from swapstone.model import Analysis, Experiment, FactorLevels, Run, Sample, Status, Trial, Variant
 from swapstone.report.context import ReportContext
 from swapstone.workloads import find_workload
-from swapstone.workloads.serving import closed_loop_note
+from swapstone.workloads.server_metrics import closed_loop_note
 
 WORKLOADS = ("http(c=1,t=1)", "http(c=10,t=1)", "http(c=250,t=cores)", "http(paced)")
 LIBCS, ALLOCATORS = ("glibc", "musl"), ("default", "mimalloc", "tcmalloc")

@@ -14,9 +14,9 @@ from swapstone.artifacts.tool_versions import compiler_identity
 from swapstone.artifacts.upstream_sources import fetch, locked, read_lock, unpack
 from swapstone.artifacts.workload_build import Built, run_compiler
 from swapstone.factors import Recipe, recipe_of
-from swapstone.model import Drive, OwnProgram, UnavailableError, Variant
+from swapstone.model import LoadGenerator, OwnProgram, UnavailableError, Variant
 from swapstone.model.directories import cache_dir, share_dir
-from swapstone.workloads.drivers import DRIVERS, PACE
+from swapstone.workloads.load_generators import LOAD_GENERATORS, PACE
 
 LOCK = "native/servers.toml"
 
@@ -68,14 +68,14 @@ def _builder(package: str, program: str, command: str) -> OwnBuilder:
     return OwnBuilder(own)
 
 
-def find_driver(drive: Drive) -> Path:
+def find_load_generator(generator: LoadGenerator) -> Path:
     """Return the program that drives a server: one of ours is built once, another must be installed.
 
     Raises:
         UnavailableError: it is not there; says what to install.
         UserError: ours can't be built.
     """
-    name = drive.command[0]
+    name = generator.command[0]
     if name == PACE:
         return _build_pace()
     if "/" in name:
@@ -86,14 +86,14 @@ def find_driver(drive: Drive) -> Path:
         package, program = _DRIVERS_OF_SERVERS[name]
         command = _MAKES[package][1].replace("redis-server", name)
         return _builder(package, program, command).build(resolve_recipe(OWN_RECIPE), lambda _: "").path
-    known = DRIVERS.get(name)
+    known = LOAD_GENERATORS.get(name)
     raise UnavailableError(
         f"The driver {name} is not installed.",
         f"On Debian: sudo apt-get install {known.package}" if known and known.package else "Name it by its path.",
     )
 
 
-def driver_identity(path: str) -> tuple[str, str]:
+def load_generator_identity(path: str) -> tuple[str, str]:
     """Return what the manifest says of a driver: its name and the SHA-256 of its file."""
     return (f"driver {Path(path).name}", f"sha256 {hashlib.sha256(Path(path).read_bytes()).hexdigest()}")
 

@@ -14,9 +14,18 @@ import msgspec
 
 from swapstone.artifacts import Amount, count_sources
 from swapstone.cli.options import Chain
-from swapstone.cli.serving import SERVER_EXAMPLE, drives, server_words
+from swapstone.cli.serving import SERVER_EXAMPLE, load_generators, server_words
 from swapstone.cli.tables import plain
-from swapstone.model import Cpus, Drive, Experiment, FactorLevels, FrozenStruct, OwnProgram, PrintedNumber, UserError
+from swapstone.model import (
+    Cpus,
+    Experiment,
+    FactorLevels,
+    FrozenStruct,
+    LoadGenerator,
+    OwnProgram,
+    PrintedNumber,
+    UserError,
+)
 from swapstone.session.values import parse_duration_ns
 from swapstone.workloads import METRIC_EXAMPLE, parse_metric, undirected
 
@@ -144,7 +153,7 @@ def own_program(typed: Typed) -> OwnProgram | None:
         waits=not typed.cpu_bound,
         timeout_ms=_milliseconds(typed.timeout or "10m"),
         build_timeout_ms=_milliseconds(typed.build_timeout or "1h"),
-        drives=_drives(typed, arguments),
+        load_generators=_load_generators(typed, arguments),
     )
 
 
@@ -168,9 +177,9 @@ def _as_server(typed: Typed) -> Typed:
     return msgspec.structs.replace(typed, command=server_words(typed.server or ""))
 
 
-def _drives(typed: Typed, arguments: tuple[str, ...]) -> tuple[Drive, ...]:
+def _load_generators(typed: Typed, arguments: tuple[str, ...]) -> tuple[LoadGenerator, ...]:
     if typed.server is not None:
-        return drives(
+        return load_generators(
             arguments,
             typed.variables,
             drive=typed.drive,
@@ -197,7 +206,7 @@ def command_line(experiment: Experiment) -> str:
     own = experiment.own
     if own is None:
         return ""
-    if own.drives:
+    if own.load_generators:
         return f"--server {shlex.quote(shlex.join(own.arguments))}"
     programs = " ".join(f"--program {shlex.quote(f'{level}={path}')}" for level, path in own.programs)
     rest = f"-- {shlex.join(own.arguments)}" if own.arguments else ""

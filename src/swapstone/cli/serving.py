@@ -11,12 +11,12 @@ from pathlib import Path
 import click
 
 from swapstone.cli.options import Chain
-from swapstone.model import Drive, Experiment, UserError
-from swapstone.model.serving import CONNECTIONS, PORT
+from swapstone.model import Experiment, LoadGenerator, UserError
+from swapstone.model.load_generator import CONNECTIONS, PORT
 from swapstone.session.values import parse_duration_ns
 from swapstone.workloads import workloads_of
-from swapstone.workloads.drivers import DRIVERS, PACE, PATTERN_EXAMPLE, check_reader, is_closed
-from swapstone.workloads.serving import closed_loop_note
+from swapstone.workloads.load_generators import LOAD_GENERATORS, PACE, PATTERN_EXAMPLE, check_reader, is_closed
+from swapstone.workloads.server_metrics import closed_loop_note
 
 MOST_CONNECTIONS = 10_000
 SERVER_EXAMPLE = (
@@ -51,9 +51,9 @@ serving_options = Chain(
 
 def server_notes(experiment: Experiment) -> tuple[str, ...]:
     """Return what a reader of the report should know of the drivers of servers: what those of a closed loop hide."""
-    found: list[Drive] = []
+    found: list[LoadGenerator] = []
     with contextlib.suppress(UserError):  # a record of another version may name what this one doesn't know
-        found = [work.drive for work in workloads_of(experiment).values() if work.drive is not None]
+        found = [work.load_generator for work in workloads_of(experiment).values() if work.load_generator is not None]
     names = dict.fromkeys(Path(drive.command[0]).name for drive in found if is_closed(drive.reader))
     return (closed_loop_note(" and ".join(names)),) if names else ()
 
@@ -67,7 +67,7 @@ def server_words(text: str) -> tuple[str, ...]:
     return _words("--server", text)
 
 
-def drives(
+def load_generators(
     server: tuple[str, ...],
     variables: tuple[str, ...],
     *,
@@ -76,7 +76,7 @@ def drives(
     reader: str | None,
     warm_up: str | None,
     ready_timeout: str | None,
-) -> tuple[Drive, ...]:
+) -> tuple[LoadGenerator, ...]:
     """Return how a server is driven: once for each number of connections.
 
     Args:
@@ -106,7 +106,7 @@ def drives(
     how = _reader(reader, words[0])
     _check_words(how, words)
     return tuple(
-        Drive(
+        LoadGenerator(
             command=(program, *(word.replace(CONNECTIONS, str(count)) for word in words[1:])),
             reader=how,
             connections=count,
@@ -154,12 +154,12 @@ def _driver(word: str) -> str:
     found = os.path.normpath(Path.cwd() / word) if "/" in word else shutil.which(word)
     if found and os.access(found, os.X_OK) and Path(found).is_file():
         return found
-    known = DRIVERS.get(word)
+    known = LOAD_GENERATORS.get(word)
     raise UserError(
         f"The driver {word} is not {'there' if '/' in word else 'installed'}.",
         f"On Debian: sudo apt-get install {known.package}"
         if known
-        else f"Name it by its path, or take one of {', '.join(DRIVERS)}.",
+        else f"Name it by its path, or take one of {', '.join(LOAD_GENERATORS)}.",
     )
 
 
@@ -167,7 +167,7 @@ def _reader(text: str | None, program: str) -> str:
     if text:
         return check_reader(text)
     name = Path(program).name
-    if name not in DRIVERS:
+    if name not in LOAD_GENERATORS:
         raise UserError(f"What {name} prints is read by no reader that is known.", f"Say how: {PATTERN_EXAMPLE}")
     return name
 

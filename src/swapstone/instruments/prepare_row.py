@@ -73,7 +73,7 @@ def asked_for(asking: Asking, comparison: Comparison) -> tuple[Asked, Asked]:
                 f"{label} can't be run again: {asking.prepared.refused.get(key, 'it is not there')}."
             )
         program, variant = asking.prepared.programs[key].in_block(1), asking.prepared.variants[label]
-        served = asking.prepared.workloads[comparison.suite, comparison.workload].drive is not None
+        served = asking.prepared.workloads[comparison.suite, comparison.workload].load_generator is not None
         make = _served if served else _own if asking.experiment.own is not None else _ours
         subject, plain = make(asking, comparison, variant, program)
         digest = program.artifact.sha256 if program.artifact else ""
@@ -162,8 +162,8 @@ def _served(
     asking: Asking, comparison: Comparison, variant: Variant, program: Program
 ) -> tuple[Subject, Callable[[int], Plain]]:
     workload = asking.prepared.workloads[comparison.suite, comparison.workload]
-    own, target, drive = asking.experiment.own, asking.target, workload.drive
-    assert drive is not None
+    own, target, generator = asking.experiment.own, asking.target, workload.load_generator
+    assert generator is not None
     cpus = target.describe().cpus
 
     def request() -> TrialRequest:
@@ -174,7 +174,9 @@ def _served(
         )
         pinned = workload.cpus if own is None else own.cpus
         environment = program.recipe.environment
-        return as_server(alone, drive, driver=program.driver, cpus=cpus, pinned=pinned, environment=environment)
+        return as_server(
+            alone, generator, driver=program.load_generator, cpus=cpus, pinned=pinned, environment=environment
+        )
 
     def plain(number: int) -> Plain:
         del number
@@ -182,7 +184,7 @@ def _served(
         outcome = (
             judge(answer, TrialAsked(workload, variant, program, ""), target.inspect)
             if own is None
-            else judge_own(answer, own, variant, program, target.inspect, drive=drive)
+            else judge_own(answer, own, variant, program, target.inspect, generator=generator)
         )
         if outcome.status is not Status.OK:
             raise UserError(f"{workload.name} can't be run again with {variant.label}: {outcome.reason}")
@@ -200,4 +202,4 @@ def _served(
         if packaged
         else build_whole(workload, program.recipe, asking.scratch / variant.label.replace("/", "_"), like=program.path)
     )
-    return Subject(variant.label, request(), Region.DRIVEN, 1.0, twin, renew=request, drive=drive), plain
+    return Subject(variant.label, request(), Region.DRIVEN, 1.0, twin, renew=request, load_generator=generator), plain

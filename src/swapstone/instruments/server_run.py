@@ -11,9 +11,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from swapstone.model import Drive, UserError
-from swapstone.wire import DriveRequest
-from swapstone.workloads.drivers import read_driver
+from swapstone.model import LoadGenerator, UserError
+from swapstone.wire import LoadGeneratorRequest
+from swapstone.workloads.load_generators import read_load_report
 
 SLOWEST = 10
 """How much longer than without an instrument a server may take until it answers, and until it has ended."""
@@ -34,14 +34,16 @@ class Driven:
     requests: float
 
 
-def drive_it(process: subprocess.Popen[bytes], program: str, request: DriveRequest, drive: Drive) -> Driven:
+def drive_it(
+    process: subprocess.Popen[bytes], program: str, request: LoadGeneratorRequest, generator: LoadGenerator
+) -> Driven:
     """Drive a server that was just started, and tell it to end.
 
     Args:
         process: the instrument, or whatever the server is below.
         program: path of the server.
         request: port, driver and times.
-        drive: how the driver's output is read.
+        generator: how the driver's output is read.
 
     Raises:
         UserError: the server doesn't answer in time, or the driver fails.
@@ -67,7 +69,7 @@ def drive_it(process: subprocess.Popen[bytes], program: str, request: DriveReque
         raise UserError(
             f"The driver ended with status {said.returncode}: {said.stderr.decode(errors='replace')[-200:]}"
         )
-    answered = read_driver(drive.reader, said.stdout)
+    answered = read_load_report(generator.reader, said.stdout)
     requests = answered.requests or (answered.per_second or 0.0) * (end - start) / 1e9
     if not requests:
         raise UserError("The driver got no answer.")
@@ -84,7 +86,7 @@ def _pinned(cpus: tuple[int, ...]) -> tuple[str, ...]:
     return ("/usr/bin/taskset", "-c", ",".join(map(str, cpus))) if cpus else ()
 
 
-def _await(process: subprocess.Popen[bytes], request: DriveRequest) -> None:
+def _await(process: subprocess.Popen[bytes], request: LoadGeneratorRequest) -> None:
     until = time.monotonic() + request.ready_ms * SLOWEST / 1000
     while time.monotonic() < until and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", request.port), 1):
@@ -93,7 +95,7 @@ def _await(process: subprocess.Popen[bytes], request: DriveRequest) -> None:
     raise UserError("The server accepted no connection on its port in time, under the instrument.")
 
 
-def _warm(command: list[str], request: DriveRequest) -> None:
+def _warm(command: list[str], request: LoadGeneratorRequest) -> None:
     with subprocess.Popen(
         command,
         env=dict(request.environment),

@@ -74,8 +74,8 @@ def run(before: Sequence[str], subject: Subject, folder: Path) -> Ended:
         except OSError as error:
             raise UserError(f"{command[0]} can't be started: {error.strerror}.") from error
         try:
-            if request.drive is not None and subject.drive is not None:
-                driven = drive_it(process, subject.program, request.drive, subject.drive)
+            if request.load_generator is not None and subject.load_generator is not None:
+                driven = drive_it(process, subject.program, request.load_generator, subject.load_generator)
             status = process.wait(request.timeout_ms / 1000 * SLOWEST)
         except subprocess.TimeoutExpired as error:
             raise UserError(f"{subject.program} did not end within its time under {command[0]}.") from error

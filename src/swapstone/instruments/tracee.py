@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.model import Drive
+from swapstone.model import LoadGenerator
 from swapstone.wire import TrialRequest
 
 
@@ -33,7 +33,7 @@ class Subject:
         operations: operations in a pass, or in the whole run.
         symbols: a file with the symbols that the program's own file lacks, at the same addresses; None where it has its own.
         renew: makes the request anew for each run, where it names a port; None where it stays.
-        drive: how it is driven, for `Region.DRIVEN`.
+        load_generator: what sends it requests, for `Region.DRIVEN`.
         pid: of the process to attach to, for `Region.ATTACHED`.
         seconds: how long to stay attached.
     """
@@ -44,7 +44,7 @@ class Subject:
     operations: float = 1.0
     symbols: Path | None = None
     renew: Callable[[], TrialRequest] | None = None
-    drive: Drive | None = None
+    load_generator: LoadGenerator | None = None
     pid: int = 0
     seconds: float = 0.0
 

@@ -55,13 +55,14 @@ from swapstone.model.explanation import (
 from swapstone.model.frozen_struct import FrozenStruct
 from swapstone.model.histogram import percentile
 from swapstone.model.image_difference import Certificate
+from swapstone.model.load_generator import LoadGenerator
 from swapstone.model.measure import (
     IDLE,
     USUAL_MEMORY_BYTES,
     Cpus,
     Direction,
     Load,
-    LoadSign,
+    LoadIndicator,
     MachineNeeds,
     Metric,
     Quantity,
@@ -70,7 +71,6 @@ from swapstone.model.measure import (
     Workload,
 )
 from swapstone.model.run_result import Run, Sample, Status
-from swapstone.model.serving import Drive
 
 __all__ = [
     "IDLE",
@@ -89,7 +89,6 @@ __all__ = [
     "Count",
     "Cpus",
     "Direction",
-    "Drive",
     "Experiment",
     "Explanation",
     "FactorEffect",
@@ -107,7 +106,8 @@ __all__ = [
     "LedgerLine",
     "LevelChange",
     "Load",
-    "LoadSign",
+    "LoadGenerator",
+    "LoadIndicator",
     "MachineNeeds",
     "Metric",
     "Missing",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import enum
 
+import msgspec
+
 from swapstone.model.frozen_struct import FrozenStruct
+from swapstone.model.load_generator import LoadGenerator
 from swapstone.model.measure import Cpus, Metric
-from swapstone.model.serving import Drive
 
 
 class Copy(enum.Enum):
@@ -94,8 +96,8 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
         waits: true where elapsed time is the verdict and CPU time isn't.
         timeout_ms: a trial is stopped after so long.
         build_timeout_ms: a build is stopped after so long.
-        drives: where it is a server, how it is driven: each is a workload of its own. ``{port}`` in `arguments` and `environment` then
-            stands for the trial's port, and with `Cpus.ONE` it is pinned apart from its driver.
+        load_generators: of a server; each makes a workload of its own. ``{port}`` in `arguments` and `environment` then stands for the
+            port of the trial. With `Cpus.ONE` server and load generator are pinned to different processors.
     """
 
     name: str
@@ -116,7 +118,7 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
     waits: bool = True
     timeout_ms: int = 600_000
     build_timeout_ms: int = 3_600_000
-    drives: tuple[Drive, ...] = ()
+    load_generators: tuple[LoadGenerator, ...] = msgspec.field(default=(), name="drives")  # as records store it
 
     @property
     def command(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import enum
 import msgspec
 
 from swapstone.model.frozen_struct import FrozenStruct
-from swapstone.model.serving import Drive
+from swapstone.model.load_generator import LoadGenerator
 
 
 class Direction(enum.Enum):
@@ -111,7 +111,7 @@ class Workload(FrozenStruct, frozen=True, kw_only=True):
         parts: of a virtual machine's image, names of `swapstone.artifacts.image_catalog.PARTS`: what it uses that other machines have by
             themselves, such as a shell. Unlike `machine`, they don't keep it from running elsewhere.
         package: of a server that others wrote, its name in `native/servers.toml`; `source` is empty then.
-        drive: how it is driven, where it is a server; ``{port}`` in its arguments then stands for the trial's port.
+        load_generator: what sends it requests, for a server; ``{port}`` in `arguments` then stands for the port of the trial.
         crate: name of a crate under ``crates/`` whose program is measured, with a feature after a colon; `source` is empty then. It is
             built by cargo, for this machine only, and makes network namespaces, so it needs root.
         commands: pairs (command, Debian package that brings it) that the program starts.
@@ -134,7 +134,7 @@ class Workload(FrozenStruct, frozen=True, kw_only=True):
     machine: MachineNeeds | None = None
     parts: tuple[str, ...] = ()
     package: str = ""
-    drive: Drive | None = None
+    load_generator: LoadGenerator | None = None
     crate: str = ""
     commands: tuple[tuple[str, str], ...] = ()
 
@@ -151,7 +151,7 @@ class Suite(FrozenStruct, frozen=True, kw_only=True):
     workloads: tuple[Workload, ...]
 
 
-class LoadSign(FrozenStruct, frozen=True, kw_only=True):
+class LoadIndicator(FrozenStruct, frozen=True, kw_only=True):
     """What a machine's counters show while a load is in force: one number of a file that is read before and after a measurement.
 
     Attributes:
@@ -180,7 +180,7 @@ class LoadSign(FrozenStruct, frozen=True, kw_only=True):
     idle: tuple[int, ...] = ()
 
 
-OTHERS_SECONDS = LoadSign(
+OTHERS_CPU_SECONDS = LoadIndicator(
     what="s of other programs' processor time",
     file="/proc/stat",
     line="cpu",
@@ -201,7 +201,7 @@ class Load(FrozenStruct, frozen=True, kw_only=True):
         beside: shell commands that run in the machine meanwhile; one that ends before the measurement does spoils the run.
         settle_ms: how long they run before it begins.
         machine: what they need, and what is done before they start.
-        signs: what the machine's counters must show; a run without is refused.
+        indicators: what the machine's counters must show; a run for which one of them fails is refused.
     """
 
     name: str
@@ -209,11 +209,11 @@ class Load(FrozenStruct, frozen=True, kw_only=True):
     beside: tuple[str, ...] = ()
     settle_ms: int = 0
     machine: MachineNeeds = MachineNeeds()
-    signs: tuple[LoadSign, ...] = ()
+    indicators: tuple[LoadIndicator, ...] = ()
 
 
 IDLE = Load(
     name="idle",
     description="nothing but the trial",
-    signs=(msgspec.structs.replace(OTHERS_SECONDS, most=0.1),),
+    indicators=(msgspec.structs.replace(OTHERS_CPU_SECONDS, most=0.1),),
 )

@@ -239,8 +239,8 @@ class Engine:
         identity = f"{trial.block}-{trial.position}"
         try:
             if self._own is not None:
-                drive = self._prepared.workloads[key].drive
-                own = self._own.make(identity, self._prepared.variants[trial.variant], program, drive)
+                generator = self._prepared.workloads[key].load_generator
+                own = self._own.make(identity, self._prepared.variants[trial.variant], program, generator)
             else:
                 answer = self._ask(identity, program, key, self._passes[key], trial.load)
         except (TargetError, MachineConfigError) as broken:
@@ -311,11 +311,11 @@ class Engine:
         request = request_for(
             identity, program.path, workload, program.recipe, passes=passes, cwd=self._target.scratch(), cpus=self._cpus
         )
-        if workload.drive is not None:
+        if workload.load_generator is not None:
             request = as_server(
                 request,
-                workload.drive,
-                driver=program.driver,
+                workload.load_generator,
+                driver=program.load_generator,
                 cpus=self._cpus,
                 pinned=workload.cpus,
                 environment=program.recipe.environment,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swapstone.model import Cpus, Drive, OwnProgram, Status, UserError, Variant
+from swapstone.model import Cpus, LoadGenerator, OwnProgram, Status, UserError, Variant
 from swapstone.run.program import Program, stamp_of
 from swapstone.run.serving import as_server, samples_of_server, trouble_of_server
 from swapstone.run.trial import (
@@ -77,7 +77,9 @@ class OwnTrials:
         self._cpus = cpus
         self._set_up: set[tuple[tuple[str, str], ...]] = set()
 
-    def make(self, identity: str, variant: Variant, program: Program, drive: Drive | None = None) -> OwnOutcome:
+    def make(
+        self, identity: str, variant: Variant, program: Program, generator: LoadGenerator | None = None
+    ) -> OwnOutcome:
         """Make one trial: set up, if that is still to be done, prepare, run, conclude.
 
         A command around the program that fails makes the trial fail; the program's own failure is the one that is told.
@@ -86,7 +88,7 @@ class OwnTrials:
             identity: unique within the session.
             variant: the levels that should be in force.
             program: what is started.
-            drive: how it is driven, where it is a server.
+            generator: what sends it requests; None if the program is no server.
 
         Raises:
             TargetError: the target broke.
@@ -103,14 +105,19 @@ class OwnTrials:
         if changed := _changed(program):
             return OwnOutcome(Verdictless(Status.REFUSED, changed), None, b"")
         request = own_request(identity, own, program, self._cpus)
-        if drive is not None:
+        if generator is not None:
             environment = program.recipe.environment
             request = as_server(
-                request, drive, driver=program.driver, cpus=self._cpus, pinned=own.cpus, environment=environment
+                request,
+                generator,
+                driver=program.load_generator,
+                cpus=self._cpus,
+                pinned=own.cpus,
+                environment=environment,
             )
         answer = self._target.run(request)
         output = raw_output(_shortened(answer))
-        verdict = judge_own(answer, own, variant, program, self._target.inspect, drive=drive)
+        verdict = judge_own(answer, own, variant, program, self._target.inspect, generator=generator)
         broken = self._around("conclude", own.conclude, identity, program)
         if broken is not None and verdict.status is Status.OK:
             return OwnOutcome(broken.verdict, answer, output + broken.output)
@@ -169,7 +176,7 @@ def judge_own(
     program: Program,
     inspect: Inspect,
     *,
-    drive: Drive | None = None,
+    generator: LoadGenerator | None = None,
 ) -> Verdictless:
     """Decide what the answer to a run of the program amounts to.
 
@@ -178,9 +185,9 @@ def judge_own(
         meanwhile; else ok with its samples.
     """
     trouble = trouble_of(answer, OUTPUT_BYTES, DISK_BYTES)
-    if drive is not None:
+    if generator is not None:
         trouble = trouble_of_server(answer) or trouble
-    if trouble and not (own.ignore_failure and drive is None and answer.how is Ended.EXITED):
+    if trouble and not (own.ignore_failure and generator is None and answer.how is Ended.EXITED):
         return Verdictless(Status.FAILED, trouble + _advice(answer))
     if changed := _changed(program):
         return Verdictless(Status.REFUSED, changed)
@@ -197,8 +204,11 @@ def judge_own(
     try:
         samples = (
             own_samples(own, dict(answer.facts), answer.code, answer.stdout, answer.stderr)
-            if drive is None
-            else (*samples_of_server(drive, answer), *printed_samples(own, answer.driver_stdout, answer.driver_stderr))
+            if generator is None
+            else (
+                *samples_of_server(generator, answer),
+                *printed_samples(own, answer.driver_stdout, answer.driver_stderr),
+            )
         )
     except UserError as error:
         return Verdictless(Status.FAILED, "; ".join(filter(None, (error.message, error.hint))), observed=observed)

@@ -26,9 +26,9 @@ from swapstone.artifacts import (
     build_workload,
     c_library_version,
     compiler_version,
-    driver_identity,
     environment_padding,
-    find_driver,
+    find_load_generator,
+    load_generator_identity,
     loader_version,
     packaged_recipe,
     require_crate,
@@ -104,7 +104,7 @@ def _check_servers(experiment: Experiment, target: Target) -> None:
     Raises:
         UnavailableError: a workload is a server, and the target's machines have no drivers.
     """
-    servers = [name for (_, name), work in workloads_of(experiment).items() if work.drive is not None]
+    servers = [name for (_, name), work in workloads_of(experiment).items() if work.load_generator is not None]
     if servers and target.boots:
         raise UnavailableError(
             f"{servers[0]} is a server, and the machines of the target {target.name} have no program that drives it.",
@@ -316,7 +316,7 @@ def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, s
     loaders |= {loader_version(Path(program.artifact.path)) for program in programs if program.artifact}
     tools += sorted(found for found in loaders if found is not None)
     tools += allocator_tools(program.recipe for program in programs)
-    tools += sorted({driver_identity(program.driver) for program in programs if program.driver})
+    tools += sorted({load_generator_identity(program.load_generator) for program in programs if program.load_generator})
     every = [each for program in programs for each in (program, *program.links)]
     artifacts = (*(program.artifact for program in every if program.artifact), *prepared.empty)
     return Manifest(
@@ -335,9 +335,9 @@ def _program(
         return Program(workload.tool, recipe, None, target.inspect(workload.tool))
     if not target.needs_build:
         path = target.path_of(variant.label, workload.name)
-        driver = workload.drive.command[0] if workload.drive else ""
-        return Program(path, recipe, None, target.inspect(path), driver=f"/fake/{driver}" if driver else "")
-    if workload.drive is not None:
+        driver = workload.load_generator.command[0] if workload.load_generator else ""
+        return Program(path, recipe, None, target.inspect(path), load_generator=f"/fake/{driver}" if driver else "")
+    if workload.load_generator is not None:
         return _server(suite, workload, variant, recipe, target)
     if workload.crate:
         if variant.copy is Copy.RELINKED:
@@ -349,8 +349,8 @@ def _program(
 
 
 def _server(suite: str, workload: Workload, variant: Variant, recipe: Recipe, target: Target) -> Program:
-    assert workload.drive is not None
-    driver = target.put(find_driver(workload.drive))
+    assert workload.load_generator is not None
+    driver = target.put(find_load_generator(workload.load_generator))
     if workload.package:
         built = build_packaged(workload.package, variant)
         environment = packaged_recipe(variant)
@@ -358,7 +358,7 @@ def _server(suite: str, workload: Workload, variant: Variant, recipe: Recipe, ta
     else:
         built = build_workload(workload, recipe, relinked=variant.copy is Copy.RELINKED)
     artifact = _artifact(suite, workload, variant, built)
-    return Program(target.put(built.path), recipe, artifact, built.facts, driver=driver)
+    return Program(target.put(built.path), recipe, artifact, built.facts, load_generator=driver)
 
 
 def _own_program(
@@ -371,11 +371,11 @@ def _own_program(
     tell: Callable[[str], object],
 ) -> Program:
     program = own.program(workload.name, variant, recipe, target, tell)
-    if workload.drive is None:
+    if workload.load_generator is None:
         return program
-    driver = target.put(find_driver(workload.drive))
-    links = tuple(dataclasses.replace(link, driver=driver) for link in program.links)
-    return dataclasses.replace(program, driver=driver, links=links)
+    driver = target.put(find_load_generator(workload.load_generator))
+    links = tuple(dataclasses.replace(link, load_generator=driver) for link in program.links)
+    return dataclasses.replace(program, load_generator=driver, links=links)
 
 
 def _with_layouts(
@@ -397,7 +397,9 @@ def _with_layouts(
         artifact = msgspec.structs.replace(
             _artifact(program.artifact.suite, workload, variant, built), layout=number, sizes=()
         )
-        links.append(Program(target.put(built.path), recipe, artifact, built.facts, driver=program.driver))
+        links.append(
+            Program(target.put(built.path), recipe, artifact, built.facts, load_generator=program.load_generator)
+        )
     return dataclasses.replace(program, links=tuple(links))
 
 

@@ -41,7 +41,7 @@ class Program:
         folder: in which it runs; empty for the target's scratch folder.
         stamp: of a program of the user's own, when its digest was taken.
         added: pairs (name, value) that only the program finds in its environment: what is preloaded, and padding.
-        driver: of a server, the path on the target of what drives it.
+        load_generator: path on the target of the load generator; empty if the program is no server.
         links: with layouts, one program for each; they take turns in place of this one, which is then only measured with a ruler.
     """
 
@@ -52,7 +52,7 @@ class Program:
     folder: str = ""
     stamp: Stamp | None = None
     added: tuple[tuple[str, str], ...] = ()
-    driver: str = ""
+    load_generator: str = ""
     links: tuple[Program, ...] = ()
 
     def in_block(self, block: int) -> Program:

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swapstone.model import Cpus, Drive, Sample, UnavailableError, WireError
-from swapstone.model.serving import filled
-from swapstone.wire import AgentAnswer, DriveRequest, Ended, TrialRequest
+from swapstone.model import Cpus, LoadGenerator, Sample, UnavailableError, WireError
+from swapstone.model.load_generator import filled
+from swapstone.wire import AgentAnswer, Ended, LoadGeneratorRequest, TrialRequest
 from swapstone.workloads import server_samples
-from swapstone.workloads.serving import check_whole
+from swapstone.workloads.server_metrics import check_whole
 
 _PORTS = range(20_000, 32_768)
 """Five digits each, so that the stack doesn't move with the port, and below those that the kernel gives to clients of their own accord."""
@@ -39,7 +39,7 @@ def free_port() -> int:
 
 def as_server(
     request: TrialRequest,
-    drive: Drive,
+    generator: LoadGenerator,
     *,
     driver: str,
     cpus: Sequence[int],
@@ -50,7 +50,7 @@ def as_server(
 
     Args:
         request: of the program alone; its processors are chosen anew.
-        drive: how it is driven.
+        generator: what sends the requests.
         driver: the driver's path on the target.
         cpus: the target's processors.
         pinned: with `Cpus.ONE` the server has the last of them, and the driver the others; where there is one alone, they share it.
@@ -63,15 +63,15 @@ def as_server(
         arguments=filled(request.arguments, port),
         environment=tuple((name, *filled((value,), port)) for name, value in request.environment),
         cpus=(max(cpus),) if apart else (),
-        drive=DriveRequest(
+        load_generator=LoadGeneratorRequest(
             port=port,
-            arguments=(driver, *drive.with_port(port)[1:]),
+            arguments=(driver, *generator.with_port(port)[1:]),
             environment=tuple(environment),
             cpus=tuple(cpu for cpu in cpus if cpu != max(cpus)) if apart else (),
-            ready_ms=drive.ready_ms,
-            warm_ms=drive.warm_ms,
-            drain_ms=drive.drain_ms,
-            stop_ms=drive.stop_ms,
+            ready_ms=generator.ready_ms,
+            warm_ms=generator.warm_ms,
+            drain_ms=generator.drain_ms,
+            stop_ms=generator.stop_ms,
         ),
     )
 
@@ -101,13 +101,13 @@ def _words(*outputs: bytes) -> str:
     return "it said nothing"
 
 
-def samples_of_server(drive: Drive, answer: AgentAnswer) -> tuple[Sample, ...]:
+def samples_of_server(generator: LoadGenerator, answer: AgentAnswer) -> tuple[Sample, ...]:
     """Return the samples of a server's run that went well.
 
     Raises:
         WireError: the driver's output is not whole, or it met errors.
     """
-    samples = server_samples(drive, dict(answer.facts), answer.driver_stdout)
+    samples = server_samples(generator, dict(answer.facts), answer.driver_stdout)
     check_whole(samples)
     return samples
 

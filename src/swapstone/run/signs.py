@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from swapstone.factors import Evidence
-from swapstone.model import Load, LoadSign
+from swapstone.model import Load, LoadIndicator
 
 SHORTEST_S = 0.25
 """Of a shorter measurement the growth of counters says nothing: those of time have steps of 10 ms."""
@@ -28,10 +28,10 @@ def load_missing(load: Load, evidence: Evidence) -> str:
     if not evidence.machine:
         return ""
     said = dict(evidence.machine)
-    return next(filter(None, (_wrong(load.name, sign, said, dict(evidence.facts)) for sign in load.signs)), "")
+    return next(filter(None, (_wrong(load.name, sign, said, dict(evidence.facts)) for sign in load.indicators)), "")
 
 
-def _wrong(load: str, sign: LoadSign, said: Mapping[str, str], facts: Mapping[str, int]) -> str:
+def _wrong(load: str, sign: LoadIndicator, said: Mapping[str, str], facts: Mapping[str, int]) -> str:
     before, after = _number(said, "before", sign), _number(said, "after", sign)
     elapsed_s = _elapsed_s(said)
     if before is None or after is None or elapsed_s is None:
@@ -51,7 +51,7 @@ def _sum(facts: Mapping[str, int], names: tuple[str, ...]) -> float:
     return sum(facts.get(name, 0) * (1e-6 if name.endswith("_us") else 1) for name in names)
 
 
-def _not_idle_s(said: Mapping[str, str], sign: LoadSign, facts: Mapping[str, int], elapsed_s: float) -> float:
+def _not_idle_s(said: Mapping[str, str], sign: LoadIndicator, facts: Mapping[str, int], elapsed_s: float) -> float:
     """Return how long the processor was neither idle nor at work for the trial; all of the time where the machine doesn't say it."""
     idle_s = 0.0
     for field in sign.idle:
@@ -62,18 +62,18 @@ def _not_idle_s(said: Mapping[str, str], sign: LoadSign, facts: Mapping[str, int
     return elapsed_s - idle_s - _sum(facts, ("user_us", "system_us"))
 
 
-def _fits(value: float, sign: LoadSign) -> bool:
+def _fits(value: float, sign: LoadIndicator) -> bool:
     return (sign.least is None or value >= sign.least) and (sign.most is None or value <= sign.most)
 
 
-def _words(load: str, sign: LoadSign, value: float, per: str) -> str:
+def _words(load: str, sign: LoadIndicator, value: float, per: str) -> str:
     bounds = [f"at least {sign.least:g}"] if sign.least is not None else []
     bounds += [f"at most {sign.most:g}"] if sign.most is not None else []
     wanted = " and ".join(bounds)
     return f"the load {load} was asked for, but there were {value:.3g} {sign.what}{per}, where it has {wanted}"
 
 
-def _number(said: Mapping[str, str], when: str, sign: LoadSign) -> float | None:
+def _number(said: Mapping[str, str], when: str, sign: LoadIndicator) -> float | None:
     """Return the number that a sign is about; None where the machine did not say it."""
     for line in said.get(f"{when} {sign.file}", "").splitlines():
         words = line.replace(":", " ").split()

@@ -10,7 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from swapstone.factors import Evidence, ProgramFacts, Recipe, find_factor
-from swapstone.model import IDLE, Cpus, Drive, Load, Reading, Run, Sample, Status, Trial, Variant, WireError, Workload
+from swapstone.model import (
+    IDLE,
+    Cpus,
+    Load,
+    LoadGenerator,
+    Reading,
+    Run,
+    Sample,
+    Status,
+    Trial,
+    Variant,
+    WireError,
+    Workload,
+)
 from swapstone.run.program import Program
 from swapstone.run.serving import samples_of_server, trouble_of_server
 from swapstone.run.signs import load_missing
@@ -111,11 +124,11 @@ def judge(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
         Failed, when the program did not end well or its report is not one; refused, when another level was in force, the load was
         not, or other work was done; else ok with its samples.
     """
-    trouble = (trouble_of_server(answer) if asked.workload.drive else "") or trouble_of(answer)
+    trouble = (trouble_of_server(answer) if asked.workload.load_generator else "") or trouble_of(answer)
     if trouble:
         return Verdictless(Status.FAILED, trouble)
-    if asked.workload.drive is not None:
-        return _judge_server(answer, asked, asked.workload.drive, inspect)
+    if asked.workload.load_generator is not None:
+        return _judge_server(answer, asked, asked.workload.load_generator, inspect)
     if asked.workload.reading is not Reading.REPORT:
         return _judge_figures(answer, asked, inspect)
     try:
@@ -157,10 +170,10 @@ def _judge_figures(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdi
     )
 
 
-def _judge_server(answer: AgentAnswer, asked: Asked, drive: Drive, inspect: Inspect) -> Verdictless:
+def _judge_server(answer: AgentAnswer, asked: Asked, generator: LoadGenerator, inspect: Inspect) -> Verdictless:
     """Decide what an answer amounts to whose program is a server: its driver says the figures."""
     try:
-        samples = samples_of_server(drive, answer)
+        samples = samples_of_server(generator, answer)
     except WireError as error:
         return Verdictless(Status.FAILED, error.message)
     evidence = evidence_of(answer, asked.program, asked.variant, inspect)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from swapstone.instruments import requirements
 from swapstone.instruments.requirements import Barrier
 from swapstone.targets.health import Finding, State
-from swapstone.workloads.drivers import DRIVERS
+from swapstone.workloads.load_generators import LOAD_GENERATORS
 
 _VERSIONS = {"wrk": "-v", "ab": "-V"}
 """The drivers that must be installed, and what each is asked its version with."""
@@ -27,7 +27,7 @@ def _driver(name: str) -> Finding:
             state=State.MISSING,
             found="missing",
             meaning=f"servers can't be driven by {name}",
-            mend=f"sudo apt-get install {DRIVERS[name].package}",
+            mend=f"sudo apt-get install {LOAD_GENERATORS[name].package}",
         )
     said = subprocess.run(
         [name, _VERSIONS[name]], capture_output=True, text=True, errors="replace", timeout=30, check=False

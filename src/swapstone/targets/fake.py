@@ -171,7 +171,7 @@ def _asked(request: TrialRequest) -> tuple[str, str, int]:
         UserError: its program is none that `FakeTarget.path_of` names.
     """
     parts = request.arguments[0].split("/")
-    passes = request.arguments[1] if len(request.arguments) > 1 and not request.drive else "1"
+    passes = request.arguments[1] if len(request.arguments) > 1 and not request.load_generator else "1"
     if len(parts) != 4 or parts[:2] != ["", "fake"] or not passes.isdecimal() or int(passes) < 1:
         raise UserError(
             f"The fake target can't run {request.arguments[0]}.",
@@ -381,7 +381,7 @@ def _speak(spec: Spec, request: TrialRequest) -> bytes:
     trial = _Trial(spec, request)
     fault = _fault(trial)
     answer, report = _honest(trial, wrong_level=fault == "wrong-level")
-    if request.drive is not None:
+    if request.load_generator is not None:
         answer = driven(answer, request, trial.manner, report.passes[0].wall_ns)
         answer = _spoil_server(answer, _SPOILERS[fault])
         said = encode_answer(answer)

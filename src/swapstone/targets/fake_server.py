@@ -29,8 +29,8 @@ def driven(answer: AgentAnswer, request: TrialRequest, manner: Manner, wall_ns: 
     Raises:
         UserError: its driver is one that the fake target doesn't speak like.
     """
-    assert request.drive is not None
-    words = request.drive.arguments
+    assert request.load_generator is not None
+    words = request.load_generator.arguments
     if words[0].rsplit("/", 1)[-1] != "wrk":
         raise UserError(
             f"The fake target can't pretend the driver {words[0].rsplit('/', 1)[-1]}.",

@@ -10,7 +10,7 @@ from swapstone.wire.answer import (
     encode_answer,
     encode_answer_header,
 )
-from swapstone.wire.plan import DriveRequest, TrialRequest, encode_plan_header, encode_request
+from swapstone.wire.plan import LoadGeneratorRequest, TrialRequest, encode_plan_header, encode_request
 from swapstone.wire.report import (
     Memory,
     Pass,
@@ -25,8 +25,8 @@ __all__ = [
     "AgentAnswer",
     "AgentRefusedError",
     "AnswerReader",
-    "DriveRequest",
     "Ended",
+    "LoadGeneratorRequest",
     "Memory",
     "Pass",
     "TrialRequest",

@@ -18,18 +18,18 @@ MAX_LINE_BYTES = 400 << 10
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
-class DriveRequest(FrozenStruct, frozen=True, kw_only=True):
-    """How the program of a trial, which is a server, is driven.
+class LoadGeneratorRequest(FrozenStruct, frozen=True, kw_only=True):
+    """The load generator of a trial whose program is a server.
 
     Attributes:
-        port: on which it will accept connections at 127.0.0.1.
-        arguments: the driver (absolute path) and its arguments.
-        environment: the driver's, pairs (name, value); the whole of it.
-        cpus: processors that the driver is pinned to; empty leaves the affinity alone.
-        ready_ms: the server must accept connections within so long.
-        warm_ms: the driver runs for so long before it is measured, and is killed then; 0 for no such time.
-        drain_ms: how long the server is left alone after each of the driver's ends.
-        stop_ms: how long it may take to end after SIGTERM.
+        port: on which the server listens at 127.0.0.1.
+        arguments: the load generator (absolute path) and its arguments.
+        environment: its whole environment, pairs (name, value).
+        cpus: processors that it is pinned to; empty for no pinning.
+        ready_ms: time limit for the server to accept its first connection.
+        warm_ms: the load generator runs this long before the measurement and is then killed; 0 for no warm-up.
+        drain_ms: pause after each run of the load generator.
+        stop_ms: time limit for the server to exit after SIGTERM.
     """
 
     port: int
@@ -57,7 +57,7 @@ class TrialRequest(FrozenStruct, frozen=True, kw_only=True):
         timeout_ms: the agent stops the trial after so long.
         output_bytes: how much of each of standard output and error is kept; more ends the trial.
         disk_bytes: a larger file, or so much less free space in `cwd`, ends the trial.
-        drive: where the program is a server.
+        load_generator: what sends requests to the program; None if the program is no server.
     """
 
     id: str
@@ -71,7 +71,7 @@ class TrialRequest(FrozenStruct, frozen=True, kw_only=True):
     timeout_ms: int
     output_bytes: int = 65_536
     disk_bytes: int = 1 << 30
-    drive: DriveRequest | None = None
+    load_generator: LoadGeneratorRequest | None = None
 
 
 def encode_plan_header() -> bytes:
@@ -104,20 +104,20 @@ def encode_request(request: TrialRequest) -> bytes:
     lines.append(b"disk-bytes %d" % request.disk_bytes)
     files = ((b"stdin ", request.stdin), (b"stdout ", request.stdout))
     lines += [word + encode_text(path) for word, path in files if path]
-    lines += _drive_lines(request.drive) if request.drive else []
+    lines += _load_generator_lines(request.load_generator) if request.load_generator else []
     if max(map(len, lines)) >= MAX_LINE_BYTES:
         raise WireError(f"Trial {request.id} has an argument or variable that is longer than an agent can read.")
     return b"\n".join([*lines, b"run", b""])
 
 
-def _drive_lines(drive: DriveRequest) -> list[bytes]:
-    first = (("port", drive.port), ("ready-ms", drive.ready_ms), ("warm-ms", drive.warm_ms))
-    times = (*first, ("drain-ms", drive.drain_ms), ("stop-ms", drive.stop_ms))
+def _load_generator_lines(generator: LoadGeneratorRequest) -> list[bytes]:
+    first = (("port", generator.port), ("ready-ms", generator.ready_ms), ("warm-ms", generator.warm_ms))
+    times = (*first, ("drain-ms", generator.drain_ms), ("stop-ms", generator.stop_ms))
     return [
         *(f"{name} {value}".encode() for name, value in times),
-        *(b"driver-arg " + encode_text(argument) for argument in drive.arguments),
-        *(b"driver-env " + encode_text(f"{name}={value}") for name, value in drive.environment),
-        b"driver-cpus " + (",".join(map(str, drive.cpus)) or "all").encode(),
+        *(b"driver-arg " + encode_text(argument) for argument in generator.arguments),
+        *(b"driver-env " + encode_text(f"{name}={value}") for name, value in generator.environment),
+        b"driver-cpus " + (",".join(map(str, generator.cpus)) or "all").encode(),
     ]
 
 
@@ -126,23 +126,23 @@ def _check(request: TrialRequest) -> None:
     texts = [*request.arguments, *(f"{name}={value}" for name, value in request.environment), request.cwd]
     paths = [*request.arguments[:1], request.cwd, *filter(None, (request.stdin, request.stdout))]
     texts += paths[2:]
-    drive = request.drive
-    variables = [*request.environment, *(drive.environment if drive else ())]
-    if drive:
-        texts += [*drive.arguments, *(f"{name}={value}" for name, value in drive.environment)]
-        paths += drive.arguments[:1]
+    generator = request.load_generator
+    variables = [*request.environment, *(generator.environment if generator else ())]
+    if generator:
+        texts += [*generator.arguments, *(f"{name}={value}" for name, value in generator.environment)]
+        paths += generator.arguments[:1]
     limits = (
         ("time-out", request.timeout_ms, 1, MAX_TIMEOUT_MS),
         ("output limit", request.output_bytes, 1, MAX_OUTPUT_BYTES),
         ("disk limit", request.disk_bytes, 1, MAX_NUMBER),
         ("nice value", request.nice or 0, -20, 19),
-        *(("processor", cpu, 0, MAX_CPU) for cpu in (*request.cpus, *(drive.cpus if drive else ()))),
-        *(_drive_limits(drive) if drive else ()),
+        *(("processor", cpu, 0, MAX_CPU) for cpu in (*request.cpus, *(generator.cpus if generator else ()))),
+        *(_load_generator_limits(generator) if generator else ()),
     )
     faults = [
         (not _ID.fullmatch(request.id), f"{request.id!r} is no trial identifier: it has 1 to 64 of A-Z a-z 0-9 . _ -"),
         (not request.arguments, "there is no program to run"),
-        (drive is not None and not drive.arguments, "there is no driver to run"),
+        (generator is not None and not generator.arguments, "there is no driver to run"),
         (not all(path.startswith("/") for path in paths), "a path is not absolute"),
         (any("\0" in text for text in texts), "an argument, variable or path holds a zero byte"),
         (any(not n or "=" in n for n, _ in variables), "a variable's name is empty or holds '='"),
@@ -156,15 +156,19 @@ def _check(request: TrialRequest) -> None:
 
 
 def _lists(request: TrialRequest) -> tuple[tuple[object, ...], ...]:
-    drive = request.drive
-    return (request.arguments, request.environment, *((drive.arguments, drive.environment) if drive else ()))
-
-
-def _drive_limits(drive: DriveRequest) -> tuple[tuple[str, int, int, int], ...]:
+    generator = request.load_generator
     return (
-        ("port", drive.port, 1, 65535),
-        ("time to be ready", drive.ready_ms, 1, MAX_PHASE_MS),
-        ("time to warm up", drive.warm_ms, 0, MAX_PHASE_MS),
-        ("time to drain", drive.drain_ms, 0, MAX_PHASE_MS),
-        ("time to stop", drive.stop_ms, 1, MAX_PHASE_MS),
+        request.arguments,
+        request.environment,
+        *((generator.arguments, generator.environment) if generator else ()),
+    )
+
+
+def _load_generator_limits(generator: LoadGeneratorRequest) -> tuple[tuple[str, int, int, int], ...]:
+    return (
+        ("port", generator.port, 1, 65535),
+        ("time to be ready", generator.ready_ms, 1, MAX_PHASE_MS),
+        ("time to warm up", generator.warm_ms, 0, MAX_PHASE_MS),
+        ("time to drain", generator.drain_ms, 0, MAX_PHASE_MS),
+        ("time to stop", generator.stop_ms, 1, MAX_PHASE_MS),
     )

@@ -11,7 +11,7 @@ from swapstone.workloads.figures import Figures, read_figures
 from swapstone.workloads.loads import LOADS, find_load
 from swapstone.workloads.own import METRIC_EXAMPLE, own_names, own_samples, own_workload, parse_metric, undirected
 from swapstone.workloads.samples import samples_of
-from swapstone.workloads.serving import server_samples
+from swapstone.workloads.server_metrics import server_samples
 
 __all__ = [
     "LOADS",

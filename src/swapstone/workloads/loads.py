@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone.model import IDLE, Load, LoadSign, MachineNeeds, unknown
-from swapstone.model.measure import OTHERS_SECONDS
+from swapstone.model import IDLE, Load, LoadIndicator, MachineNeeds, unknown
+from swapstone.model.measure import OTHERS_CPU_SECONDS
 
 _SHARED_MEMORY = "mkdir -p /dev/shm"  # where C libraries make it; programs complain without
 _STRESS = "exec stress-ng --quiet --temp-path"
@@ -18,7 +18,7 @@ _MAKE_DISK = (
     "/sbin/mke2fs -q -t ext4 /dev/loaddisk",
     "mkdir -p /mnt/load && mount -t ext4 /dev/loaddisk /mnt/load",
 )
-_PRESSED = msgspec.structs.replace(OTHERS_SECONDS, least=0.3)
+_PRESSED = msgspec.structs.replace(OTHERS_CPU_SECONDS, least=0.3)
 
 LOADS: tuple[Load, ...] = (
     IDLE,
@@ -28,7 +28,7 @@ LOADS: tuple[Load, ...] = (
         beside=(f"{_STRESS} /tmp --cpu 4 --cpu-method all",),
         settle_ms=300,
         machine=MachineNeeds(parts=("stress-ng",), prepare=(_SHARED_MEMORY,)),
-        signs=(_PRESSED,),
+        indicators=(_PRESSED,),
     ),
     Load(
         name="memory",
@@ -36,9 +36,9 @@ LOADS: tuple[Load, ...] = (
         beside=(f"{_STRESS} /tmp --vm 2 --vm-bytes 24M --memcpy 1", "exec memtester 8M"),
         settle_ms=300,
         machine=MachineNeeds(parts=("stress-ng", "memtester"), prepare=(_SHARED_MEMORY,)),
-        signs=(
+        indicators=(
             _PRESSED,
-            LoadSign(
+            LoadIndicator(
                 what="anonymous pages", file="/proc/vmstat", line="nr_anon_pages", field=0, least=6000, level=True
             ),
         ),
@@ -53,7 +53,9 @@ LOADS: tuple[Load, ...] = (
             modules=("configfs", "null_blk", "ext4"),
             prepare=(_SHARED_MEMORY, *_MAKE_DISK),
         ),
-        signs=(LoadSign(what="sectors written", file="/proc/diskstats", line="loaddisk", field=6, least=5000),),
+        indicators=(
+            LoadIndicator(what="sectors written", file="/proc/diskstats", line="loaddisk", field=6, least=5000),
+        ),
     ),
     Load(
         name="network",
@@ -61,7 +63,9 @@ LOADS: tuple[Load, ...] = (
         beside=("exec iperf3 -s -B 127.0.0.1", "sleep 0.1; exec iperf3 -c 127.0.0.1 -P 2 -t 86400 -i 0"),
         settle_ms=300,
         machine=MachineNeeds(parts=("iperf3",), prepare=(_SHARED_MEMORY, "ip link set lo up")),
-        signs=(LoadSign(what="bytes through lo", file="/proc/net/dev", line="lo", field=0, least=10_000_000),),
+        indicators=(
+            LoadIndicator(what="bytes through lo", file="/proc/net/dev", line="lo", field=0, least=10_000_000),
+        ),
     ),
     Load(
         name="cyclictest",
@@ -69,10 +73,10 @@ LOADS: tuple[Load, ...] = (
         beside=("exec cyclictest -m -h 100 -q -i 100 -t 1 -p 99",),
         settle_ms=100,
         machine=MachineNeeds(parts=("cyclictest",), prepare=(_SHARED_MEMORY,)),
-        signs=(
+        indicators=(
             # It wakes 10000 times a second. Each wake is a switch to it and one back, but of a task that was busy meanwhile, one of the
             # two is the task's own. A trial that sleeps as often itself would show as many without it: the sign is for trials that work.
-            LoadSign(
+            LoadIndicator(
                 what="context switches of others",
                 file="/proc/stat",
                 line="ctxt",
@@ -90,8 +94,8 @@ LOADS: tuple[Load, ...] = (
             own_modules=("planted",),
             prepare=("busybox insmod /lib/modules/planted.ko every_us=100000 for_us=2000",),
         ),
-        signs=(
-            LoadSign(
+        indicators=(
+            LoadIndicator(
                 what="planted sections", file="/sys/module/planted/parameters/sections", line="", field=0, least=4
             ),
         ),

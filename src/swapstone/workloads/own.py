@@ -22,7 +22,7 @@ from swapstone.model import (
     Workload,
 )
 from swapstone.workloads import metrics
-from swapstone.workloads.serving import server_metrics
+from swapstone.workloads.server_metrics import server_metrics
 
 MICROSECOND_NS = 1000
 
@@ -86,9 +86,9 @@ _CAME_BEFORE = re.compile(r"(?:\w|[0-9][.,]|[-+.])\Z")
 
 def own_names(own: OwnProgram) -> tuple[str, ...]:
     """Return the names of the workloads that a program of the user's own is: a server is one for each way in which it is driven."""
-    if len(own.drives) < 2:
+    if len(own.load_generators) < 2:
         return (own.name,)
-    return tuple(f"{own.name}(c={drive.connections})" for drive in own.drives)
+    return tuple(f"{own.name}(c={generator.connections})" for generator in own.load_generators)
 
 
 def own_workload(experiment: Experiment, name: str = "") -> Workload:
@@ -104,7 +104,7 @@ def own_workload(experiment: Experiment, name: str = "") -> Workload:
     own = experiment.own
     if own is None:
         raise UserError(f"The experiment {experiment.name} names a program of its own and doesn't say which.")
-    if own.drives:
+    if own.load_generators:
         return _server(own, name)
     leading = "wall" if own.waits else "cpu"
     measured = (msgspec.structs.replace(metric, leads=metric.name == leading) for metric, _, _ in _FROM_FACTS)
@@ -126,19 +126,19 @@ def own_workload(experiment: Experiment, name: str = "") -> Workload:
 
 
 def _server(own: OwnProgram, name: str) -> Workload:
-    drive = dict(zip(own_names(own), own.drives, strict=True)).get(name, own.drives[0])
+    generator = dict(zip(own_names(own), own.load_generators, strict=True)).get(name, own.load_generators[0])
     return Workload(
         name=name or own.name,
         arguments=own.arguments,
-        description=f"the user's own server: {shlex.join(own.command)}, driven by {shlex.join(drive.command)}",
-        parameters=(("connections", str(drive.connections)),),
-        metrics=(*server_metrics(drive), *(number.metric for number in own.numbers)),
+        description=f"the user's own server: {shlex.join(own.command)}, driven by {shlex.join(generator.command)}",
+        parameters=(("connections", str(generator.connections)),),
+        metrics=(*server_metrics(generator), *(number.metric for number in own.numbers)),
         cpus=own.cpus,
         waits=True,
         timeout_ms=own.timeout_ms,
         max_passes=1,
         reading=Reading.DRIVEN,
-        drive=drive,
+        load_generator=generator,
     )
 
 

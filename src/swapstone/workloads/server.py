@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from swapstone.model import Cpus, Drive, Reading, Suite, Workload
-from swapstone.workloads.drivers import PACE
-from swapstone.workloads.serving import server_metrics
+from swapstone.model import Cpus, LoadGenerator, Reading, Suite, Workload
+from swapstone.workloads.load_generators import PACE
+from swapstone.workloads.server_metrics import server_metrics
 
 SMALL_OBJECTS = 20
 LARGE_BYTES = 256 << 10
@@ -18,47 +18,49 @@ TIMEOUT_MS = 60_000
 
 
 def _http(connections: int, *, cores: bool) -> Workload:
-    drive = Drive(
+    generator = LoadGenerator(
         command=("wrk", "-c", str(connections), "-t", "1", "-d", "1s", "--latency", "http://127.0.0.1:{port}/"),
         reader="wrk",
         connections=connections,
         warm_ms=200,
     )
-    return _ours(f"http(c={connections},t={'cores' if cores else '1'})", drive, cores=cores)
+    return _ours(f"http(c={connections},t={'cores' if cores else '1'})", generator, cores=cores)
 
 
-def _ours(name: str, drive: Drive, *, cores: bool) -> Workload:
+def _ours(name: str, generator: LoadGenerator, *, cores: bool) -> Workload:
     threads = "a thread for each processor" if cores else "one thread"
-    driven = f"wrk with {drive.connections} connections" if drive.reader == "wrk" else f"{RATE} requests a second"
+    driven = (
+        f"wrk with {generator.connections} connections" if generator.reader == "wrk" else f"{RATE} requests a second"
+    )
     return Workload(
         name=name,
         source="server.c",
         arguments=("{port}", "0" if cores else "1", str(SMALL_OBJECTS), str(LARGE_BYTES)),
         description=f"an HTTP server, {threads}, {SMALL_OBJECTS} small objects and one of 256 KiB a request; {driven}",
         parameters=(
-            ("connections", str(drive.connections)),
+            ("connections", str(generator.connections)),
             ("threads", "cores" if cores else "1"),
-            *((("requests_per_s", str(RATE)),) if drive is _PACED else ()),
+            *((("requests_per_s", str(RATE)),) if generator is _PACED else ()),
         ),
-        metrics=server_metrics(drive),
+        metrics=server_metrics(generator),
         cpus=Cpus.ALL if cores else Cpus.ONE,
         waits=True,
         libraries=("-pthread",),
         timeout_ms=TIMEOUT_MS,
         max_passes=1,
         reading=Reading.DRIVEN,
-        drive=drive,
+        load_generator=generator,
     )
 
 
-_PACED = Drive(
+_PACED = LoadGenerator(
     command=(PACE, "--port", "{port}", "--rate", str(RATE), "--seconds", "1", "--connections", "32"),
     reader=PACE,
     connections=32,
     warm_ms=200,
 )
 
-_REDIS_DRIVE = Drive(
+_REDIS_BENCHMARK = LoadGenerator(
     command=("redis-benchmark", "-p", "{port}", "-t", "set", "-d", "200000", "-n", "2000", "-c", "10", "-r", "50"),
     reader="redis-benchmark",
     connections=10,
@@ -73,14 +75,14 @@ REDIS = Workload(
         *("--daemonize", "no", "--protected-mode", "no"),
     ),
     description="redis, built with the C library's malloc; redis-benchmark sets values of 200 kB over 10 connections",
-    parameters=(("connections", str(_REDIS_DRIVE.connections)), ("value_bytes", "200000")),
-    metrics=server_metrics(_REDIS_DRIVE),
+    parameters=(("connections", str(_REDIS_BENCHMARK.connections)), ("value_bytes", "200000")),
+    metrics=server_metrics(_REDIS_BENCHMARK),
     cpus=Cpus.ONE,
     waits=True,
     timeout_ms=TIMEOUT_MS,
     max_passes=1,
     reading=Reading.DRIVEN,
-    drive=_REDIS_DRIVE,
+    load_generator=_REDIS_BENCHMARK,
 )
 
 SUITE = Suite(

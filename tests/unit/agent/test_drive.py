@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.targets.host import HostTarget
-from swapstone.wire import AgentAnswer, DriveRequest, Ended, TrialRequest
+from swapstone.wire import AgentAnswer, Ended, LoadGeneratorRequest, TrialRequest
 from tests.unit.agent.harness import MARK, alive, one, request
 
 SERVER = """
@@ -66,8 +66,8 @@ def served(folder: Path, *paths: str, mode: str = "", script: str = DRIVER, **dr
         "environment": (("PATH", "/usr/bin:/bin"), (MARK, str(folder))),
         **drive,
     }
-    asked = DriveRequest(**fields)  # type: ignore[arg-type] # one of its fields at a time
-    return request(folder, sys.executable, folder / "server.py", str(port), mode, drive=asked)
+    asked = LoadGeneratorRequest(**fields)  # type: ignore[arg-type] # one of its fields at a time
+    return request(folder, sys.executable, folder / "server.py", str(port), mode, load_generator=asked)
 
 
 def facts(answer: AgentAnswer) -> dict[str, int]:
@@ -202,12 +202,12 @@ def test_processes_of_a_server_are_counted_together(agent: Path, tmp_path: Path)
     port = free_port()
     (tmp_path / "forks.py").write_text("import os, sys\nif os.fork() == 0: pass\nelse:\n    os.wait()\n" + SERVER)
     (tmp_path / "driver.py").write_text(DRIVER)
-    drive = DriveRequest(
+    generator = LoadGeneratorRequest(
         port=port,
         arguments=(sys.executable, str(tmp_path / "driver.py"), str(port), "/burn/200"),
         environment=(("PATH", "/usr/bin:/bin"), (MARK, str(tmp_path))),
     )
-    answer = one(agent, request(tmp_path, sys.executable, tmp_path / "forks.py", str(port), drive=drive))
+    answer = one(agent, request(tmp_path, sys.executable, tmp_path / "forks.py", str(port), load_generator=generator))
     assert facts(answer)["server_processes"] == 2
     assert 200e6 <= facts(answer)["server_cpu_ns"] < 300e6
 

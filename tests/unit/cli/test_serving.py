@@ -9,7 +9,7 @@ import pytest
 from swapstone.cli.flow import Wish, resolve
 from swapstone.cli.own import Typed, command_line, own_program
 from swapstone.cli.serving import server_notes
-from swapstone.model import Drive, FactorLevels, UserError
+from swapstone.model import FactorLevels, LoadGenerator, UserError
 from swapstone.workloads import workloads_of
 
 SERVER = "./my-server --port {port}"
@@ -26,8 +26,8 @@ def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: p
     own = own_program(typed(warm_up="0", ready_timeout="2s"))
     assert own is not None
     assert own.arguments == (str(tmp_path / "my-server"), "--port", "{port}")
-    assert own.drives == tuple(
-        Drive(
+    assert own.load_generators == tuple(
+        LoadGenerator(
             command=("/bin/echo", "-c", str(count), "http://127.0.0.1:{port}/"),
             reader="wrk",
             connections=count,
@@ -46,7 +46,7 @@ def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: p
     )
     assert asked.workloads == (("own", "my-server(c=1)"), ("own", "my-server(c=10)"))
     works = workloads_of(asked)
-    assert [work.drive for work in works.values()] == list(own.drives)
+    assert [work.load_generator for work in works.values()] == list(own.load_generators)
     assert command_line(asked) == f"--server '{tmp_path}/my-server --port '\"'\"'{{port}}'\"'\"''"
     (note,) = server_notes(asked)
     assert note.startswith("echo sends its next request on a connection only after the last answer")
@@ -56,7 +56,9 @@ def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: p
 def test_one_driver_keeps_the_servers_name() -> None:
     own = own_program(typed(drive="swapstone-pace --port {port}", connections=None, reader=None))
     assert own is not None
-    assert own.drives == (Drive(command=("swapstone-pace", "--port", "{port}"), reader="swapstone-pace"),)
+    assert own.load_generators == (
+        LoadGenerator(command=("swapstone-pace", "--port", "{port}"), reader="swapstone-pace"),
+    )
     asked = resolve(
         Wish(
             name="compare",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.factors import Recipe
-from swapstone.model import Cpus, Drive, Status, UnavailableError, Variant
+from swapstone.model import Cpus, LoadGenerator, Status, UnavailableError, Variant
 from swapstone.run import serving
 from swapstone.run.program import Program
 from swapstone.run.serving import as_server, free_port
@@ -16,7 +16,9 @@ from swapstone.run.trial import Asked, judge, raw_output
 from swapstone.wire import AgentAnswer, Ended, TrialRequest
 from swapstone.workloads import find_workload
 
-DRIVE = Drive(command=("wrk", "http://127.0.0.1:{port}/"), reader="wrk", warm_ms=1, ready_ms=2, drain_ms=3, stop_ms=4)
+DRIVE = LoadGenerator(
+    command=("wrk", "http://127.0.0.1:{port}/"), reader="wrk", warm_ms=1, ready_ms=2, drain_ms=3, stop_ms=4
+)
 REQUEST = TrialRequest(
     id="a", arguments=("/s", "{port}"), environment=(("PORT", "{port}"),), cwd="/", cpus=(7,), timeout_ms=1
 )
@@ -29,13 +31,18 @@ def asked(cpus: tuple[int, ...], pinned: Cpus) -> TrialRequest:
 
 def test_the_port_is_filled_in_everywhere() -> None:
     made = asked((0, 1), Cpus.ONE)
-    assert made.drive is not None
-    port = str(made.drive.port)
+    assert made.load_generator is not None
+    port = str(made.load_generator.port)
     assert made.arguments == ("/s", port)
     assert made.environment == (("PORT", port),)
-    assert made.drive.arguments == ("/bin/wrk", f"http://127.0.0.1:{port}/")
-    assert made.drive.environment == (("A", "b"),)
-    assert (made.drive.warm_ms, made.drive.ready_ms, made.drive.drain_ms, made.drive.stop_ms) == (1, 2, 3, 4)
+    assert made.load_generator.arguments == ("/bin/wrk", f"http://127.0.0.1:{port}/")
+    assert made.load_generator.environment == (("A", "b"),)
+    assert (
+        made.load_generator.warm_ms,
+        made.load_generator.ready_ms,
+        made.load_generator.drain_ms,
+        made.load_generator.stop_ms,
+    ) == (1, 2, 3, 4)
 
 
 @pytest.mark.parametrize(
@@ -51,8 +58,8 @@ def test_server_and_driver_are_apart_where_there_are_processors(
     cpus: tuple[int, ...], pinned: Cpus, server: tuple[int, ...], driver: tuple[int, ...]
 ) -> None:
     made = asked(cpus, pinned)
-    assert made.drive is not None
-    assert (made.cpus, made.drive.cpus) == (server, driver)
+    assert made.load_generator is not None
+    assert (made.cpus, made.load_generator.cpus) == (server, driver)
 
 
 def test_a_port_is_free_and_has_five_digits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from swapstone.factors import Evidence, Recipe
-from swapstone.model import IDLE, Load, LoadSign, Status, Variant
+from swapstone.model import IDLE, Load, LoadIndicator, Status, Variant
 from swapstone.run.program import Program
 from swapstone.run.signs import load_missing
 from swapstone.run.trial import Asked, judge
@@ -64,7 +64,7 @@ IN_FORCE = {
 
 
 def test_every_load_has_a_sign() -> None:
-    assert {load.name for load in LOADS if load.signs} >= set(IN_FORCE)
+    assert {load.name for load in LOADS if load.indicators} >= set(IN_FORCE)
 
 
 @pytest.mark.parametrize("name", IN_FORCE)
@@ -131,7 +131,9 @@ def test_of_a_short_measurement_only_levels_tell() -> None:
 
 def test_a_level_counts_before_and_after() -> None:
     load = Load(
-        name="l", description="", signs=(LoadSign(what="pages", file="/f", line="n", field=0, least=2, level=True),)
+        name="l",
+        description="",
+        indicators=(LoadIndicator(what="pages", file="/f", line="n", field=0, least=2, level=True),),
     )
     uptime = tuple((f"{when} /proc/uptime", "1.00 1") for when in ("before", "after"))
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from swapstone.wire import (
     FACTS,
     AgentAnswer,
-    DriveRequest,
     Ended,
+    LoadGeneratorRequest,
     Memory,
     Pass,
     TrialRequest,
@@ -77,7 +77,7 @@ done_reports = st.builds(
 failed_reports = st.builds(WorkloadReport, name=texts, error=texts.filter(bool))
 
 drives = st.builds(
-    DriveRequest,
+    LoadGeneratorRequest,
     port=st.integers(1, 65535),
     arguments=st.tuples(words.map("/{}".format), words),
     environment=st.lists(st.tuples(words.map(lambda n: "N" + n.replace("=", "")), words), max_size=2).map(tuple),
@@ -100,5 +100,5 @@ requests = st.builds(
     timeout_ms=st.integers(1, 10**9),
     output_bytes=st.integers(1, 1 << 24),
     disk_bytes=st.integers(1, 2**63 - 1),
-    drive=st.none() | drives,
+    load_generator=st.none() | drives,
 )

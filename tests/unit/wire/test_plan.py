@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from swapstone.model import WireError
-from swapstone.wire import DriveRequest, TrialRequest, encode_request
+from swapstone.wire import LoadGeneratorRequest, TrialRequest, encode_request
 from tests.unit.wire.samples import light, requests
 
 REQUEST = TrialRequest(
@@ -46,10 +46,12 @@ def test_a_request_looks_as_the_document_says() -> None:
 
 
 def test_a_server_comes_with_all_that_drives_it() -> None:
-    drive = DriveRequest(
+    generator = LoadGeneratorRequest(
         port=23456, arguments=("/usr/bin/wrk", "-c", "1"), environment=(("A", "b c"),), cpus=(0,), warm_ms=300
     )
-    lines = encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1, drive=drive)).decode()
+    lines = encode_request(
+        TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1, load_generator=generator)
+    ).decode()
     assert lines.splitlines()[7:] == [
         "port 23456",
         "ready-ms 10000",
@@ -81,9 +83,9 @@ def test_a_server_comes_with_all_that_drives_it() -> None:
     ],
 )
 def test_an_impossible_drive_is_refused(changed: dict[str, object], text: str) -> None:
-    drive = DriveRequest(**{"port": 80, "arguments": ("/wrk",), **changed})  # type: ignore[arg-type] # one field at a time
+    generator = LoadGeneratorRequest(**{"port": 80, "arguments": ("/wrk",), **changed})  # type: ignore[arg-type] # one field at a time
     with pytest.raises(WireError, match=text):
-        encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1, drive=drive))
+        encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1, load_generator=generator))
 
 
 def test_what_is_not_asked_is_not_said() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import find_driver
-from swapstone.model import Drive
-from swapstone.workloads.drivers import read_pace
+from swapstone.artifacts import find_load_generator
+from swapstone.model import LoadGenerator
+from swapstone.workloads.load_generators import read_pace
 
 SERVER = """
 import socketserver, sys, time
@@ -40,7 +40,7 @@ Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 
 @pytest.fixture(scope="session")
 def pace() -> Path:
-    return find_driver(Drive(command=("swapstone-pace",), reader="swapstone-pace"))
+    return find_load_generator(LoadGenerator(command=("swapstone-pace",), reader="swapstone-pace"))
 
 
 @pytest.fixture

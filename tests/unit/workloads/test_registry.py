@@ -67,7 +67,7 @@ def test_every_companion_is_declared_and_every_declared_companion_is_there() -> 
 
 def test_names_are_unique_and_so_are_programs() -> None:
     assert [name for name, count in Counter(workload.name for workload in EVERY).items() if count > 1] == []
-    assert len({(workload.source, workload.arguments, workload.drive) for workload in EVERY}) == len(EVERY)
+    assert len({(workload.source, workload.arguments, workload.load_generator) for workload in EVERY}) == len(EVERY)
 
 
 def test_tools_are_for_machines_of_their_own_and_say_which_metric_leads() -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import UserError, WireError
-from swapstone.workloads.drivers import (
-    DRIVERS,
+from swapstone.workloads.load_generators import (
+    LOAD_GENERATORS,
     READERS,
-    Driven,
+    LoadReport,
     check_reader,
     is_closed,
     percentiles_of,
-    read_driver,
+    read_load_report,
 )
 
 RECORDED = Path(__file__).parents[2] / "recorded"
@@ -32,11 +32,11 @@ def changed(name: str, old: bytes, new: bytes) -> bytes:
 
 
 def test_every_driver_has_a_reader_and_a_recorded_output() -> None:
-    assert set(READERS) == set(DRIVERS) == set(GOOD)
+    assert set(READERS) == set(LOAD_GENERATORS) == set(GOOD)
 
 
 def test_wrk() -> None:
-    assert read_driver("wrk", recorded("wrk-good")) == Driven(
+    assert read_load_report("wrk", recorded("wrk-good")) == LoadReport(
         requests=21098,
         per_second=18349.05,
         latencies=(
@@ -50,23 +50,23 @@ def test_wrk() -> None:
 
 
 def test_wrk_without_a_distribution_has_a_maximum_alone() -> None:
-    assert read_driver("wrk", recorded("wrk-without-latency")).latencies == (("max", 95e6),)
+    assert read_load_report("wrk", recorded("wrk-without-latency")).latencies == (("max", 95e6),)
 
 
 def test_ab_counts_whole_milliseconds() -> None:
-    assert read_driver("ab", recorded("ab-good")) == Driven(
+    assert read_load_report("ab", recorded("ab-good")) == LoadReport(
         requests=5000, per_second=89835.96, latencies=(("max", 1e6),)
     )
 
 
 def test_redis_benchmark() -> None:
-    found = read_driver("redis-benchmark", recorded("redis-benchmark-good"))
+    found = read_load_report("redis-benchmark", recorded("redis-benchmark-good"))
     assert (found.requests, [name for name, _ in found.latencies]) == (2000, ["p50", "p95", "p99", "max"])
     assert dict(found.latencies)["p50"] == 12_407_000.0
 
 
 def test_pace() -> None:
-    found = read_driver("swapstone-pace", recorded("pace-good"))
+    found = read_load_report("swapstone-pace", recorded("pace-good"))
     assert found.requests == 1000
     assert found.per_second == pytest.approx(1000 / 0.999246754)
     assert found.latencies == (
@@ -83,10 +83,10 @@ def test_pace() -> None:
 @pytest.mark.parametrize("reader", sorted(GOOD))
 def test_an_output_that_is_cut_off_anywhere_is_refused(reader: str) -> None:
     output = recorded(GOOD[reader])
-    whole = read_driver(reader, output)
+    whole = read_load_report(reader, output)
     for cut in range(len(output) - 1):
         try:
-            found = read_driver(reader, output[:cut])
+            found = read_load_report(reader, output[:cut])
         except WireError:
             continue
         assert reader == "redis-benchmark"  # its last line is empty
@@ -98,7 +98,7 @@ def test_an_output_that_is_cut_off_anywhere_is_refused(reader: str) -> None:
 def test_what_is_not_a_drivers_output_is_refused(reader: str) -> None:
     for output in (b"", b"\x00\xff\n", b"Segmentation fault\n", recorded(GOOD[reader]) * 2):
         with pytest.raises(WireError):
-            read_driver(reader, output)
+            read_load_report(reader, output)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_what_is_not_a_drivers_output_is_refused(reader: str) -> None:
 )
 def test_errors_that_a_driver_met_fail_the_run(reader: str, output: bytes, text: str) -> None:
     with pytest.raises(WireError, match=text):
-        read_driver(reader, output)
+        read_load_report(reader, output)
 
 
 PATTERN = r"regex:(?P<requests>\d+) in (?P<seconds>[0-9.]+) s\n.*?p99\.9 (?P<p99_9_us>[0-9.]+), max (?P<max_ms>\S+)"
@@ -141,13 +141,13 @@ PATTERN = r"regex:(?P<requests>\d+) in (?P<seconds>[0-9.]+) s\n.*?p99\.9 (?P<p99
 def test_a_pattern_with_named_groups() -> None:
     assert check_reader(PATTERN) == PATTERN
     assert percentiles_of(PATTERN) == ("p99.9", "max")
-    assert read_driver(PATTERN, b"hello\n500 in 2.5 s\nand\np99.9 1500.5, max 7\n") == Driven(
+    assert read_load_report(PATTERN, b"hello\n500 in 2.5 s\nand\np99.9 1500.5, max 7\n") == LoadReport(
         requests=500, per_second=200.0, latencies=(("p99.9", 1_500_500.0), ("max", 7e6))
     )
 
 
 def test_a_pattern_of_a_rate_alone() -> None:
-    assert read_driver(r"regex:(?P<per_second>\d+) req/s", b"300 req/s") == Driven(per_second=300.0)
+    assert read_load_report(r"regex:(?P<per_second>\d+) req/s", b"300 req/s") == LoadReport(per_second=300.0)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_pattern_of_a_rate_alone() -> None:
 )
 def test_what_a_pattern_does_not_find_fails_the_run(output: bytes, text: str) -> None:
     with pytest.raises(WireError, match=text):
-        read_driver(r"regex:(?P<requests>\d+) of (?P<errors>\w+)", output)
+        read_load_report(r"regex:(?P<requests>\d+) of (?P<errors>\w+)", output)
 
 
 @pytest.mark.parametrize(
@@ -180,5 +180,5 @@ def test_a_reader_that_can_not_be_is_refused(reader: str, text: str) -> None:
 
 
 def test_only_our_own_driver_keeps_to_a_schedule() -> None:
-    assert [name for name in DRIVERS if not is_closed(name)] == ["swapstone-pace"]
+    assert [name for name in LOAD_GENERATORS if not is_closed(name)] == ["swapstone-pace"]
     assert is_closed("regex:(?P<requests>.)")

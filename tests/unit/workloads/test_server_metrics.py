@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.model import Direction, Drive, Sample, WireError
-from swapstone.workloads.serving import check_whole, server_metrics, server_samples
+from swapstone.model import Direction, LoadGenerator, Sample, WireError
+from swapstone.workloads.server_metrics import check_whole, server_metrics, server_samples
 
-DRIVE = Drive(command=("x", "{port}"), reader=r"regex:(?P<requests>\d+)/(?P<seconds>\d+) (?P<p99_us>\d+)")
+DRIVE = LoadGenerator(command=("x", "{port}"), reader=r"regex:(?P<requests>\d+)/(?P<seconds>\d+) (?P<p99_us>\d+)")
 FACTS = {
     "driven_ns": 2_100_000_000,
     "server_cpu_ns": 500_000_000,
@@ -25,8 +25,8 @@ FACTS = {
 }
 
 
-def values(facts: dict[str, int], output: bytes = b"1000/2 90", drive: Drive = DRIVE) -> dict[str, float]:
-    return {sample.metric: sample.values[0] for sample in server_samples(drive, facts, output)}
+def values(facts: dict[str, int], output: bytes = b"1000/2 90", generator: LoadGenerator = DRIVE) -> dict[str, float]:
+    return {sample.metric: sample.values[0] for sample in server_samples(generator, facts, output)}
 
 
 def test_each_metric() -> None:
@@ -60,7 +60,7 @@ def test_directions() -> None:
 
 
 def test_at_a_constant_rate_the_cost_leads_and_not_the_rate() -> None:
-    paced = Drive(command=("swapstone-pace",), reader="swapstone-pace")
+    paced = LoadGenerator(command=("swapstone-pace",), reader="swapstone-pace")
     assert [metric.name for metric in server_metrics(DRIVE) if metric.leads] == ["requests"]
     assert [metric.name for metric in server_metrics(paced) if metric.leads] == ["cpu_per_request"]
 
@@ -79,7 +79,7 @@ def test_switches_of_threads_that_ended_make_their_count_unknown() -> None:
 
 
 def test_a_rate_alone_counts_over_the_time_that_the_driver_ran() -> None:
-    rate = Drive(command=("x",), reader=r"regex:(?P<per_second>\d+)")
+    rate = LoadGenerator(command=("x",), reader=r"regex:(?P<per_second>\d+)")
     assert values(FACTS, b"100", rate)["cpu_per_request"] == pytest.approx(500_000_000 / 210)
 
 

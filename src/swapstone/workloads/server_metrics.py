@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from swapstone.model import Direction, Drive, Metric, Quantity, Sample, WireError
-from swapstone.workloads.drivers import Driven, is_closed, percentiles_of, read_driver
+from swapstone.model import Direction, LoadGenerator, Metric, Quantity, Sample, WireError
+from swapstone.workloads.load_generators import LoadReport, is_closed, percentiles_of, read_load_report
 
 REQUESTS = Metric(
     name="requests",
@@ -97,28 +97,28 @@ def latency_metric(name: str) -> Metric:
     )
 
 
-def server_metrics(drive: Drive) -> tuple[Metric, ...]:
+def server_metrics(generator: LoadGenerator) -> tuple[Metric, ...]:
     """Return what each run of a server gives."""
-    latencies = tuple(map(latency_metric, percentiles_of(drive.reader)))
+    latencies = tuple(map(latency_metric, percentiles_of(generator.reader)))
     rest = (USER, SYSTEM, PER_CPU_SECOND, PEAK, RESIDENT, MINFLT, MAJFLT, NVCSW, NIVCSW, DRIVER)
     # At a constant rate the requests a second are the schedule's.
-    leads = REQUESTS if is_closed(drive.reader) else CPU
+    leads = REQUESTS if is_closed(generator.reader) else CPU
     first = (msgspec.structs.replace(metric, leads=metric is leads) for metric in (REQUESTS, CPU))
     return (*first, *latencies, *rest)
 
 
-def server_samples(drive: Drive, facts: Mapping[str, int], output: bytes) -> tuple[Sample, ...]:
+def server_samples(generator: LoadGenerator, facts: Mapping[str, int], output: bytes) -> tuple[Sample, ...]:
     """Turn what was seen of a server's run into samples, one value each.
 
     Args:
-        drive: how it was driven; says how the driver's output is read.
+        generator: what sent the requests; its `reader` decodes `output`.
         facts: the agent's, by name. A metric whose facts are not there is left out.
         output: the driver's standard output.
 
     Raises:
         WireError: the output is not whole, or the driver met errors.
     """
-    driven = read_driver(drive.reader, output)
+    driven = read_load_report(generator.reader, output)
     requests = _count(driven, facts)
     values: dict[str, float] = {}
     if driven.per_second is not None:
@@ -135,11 +135,11 @@ def server_samples(drive: Drive, facts: Mapping[str, int], output: bytes) -> tup
     for metric, fact in ((PEAK, "server_peak_bytes"), (RESIDENT, "server_rss_bytes")):
         if fact in facts:
             values[metric.name] = float(facts[fact])
-    order = [metric.name for metric in server_metrics(drive)]
+    order = [metric.name for metric in server_metrics(generator)]
     return tuple(Sample(metric=name, values=(values[name],)) for name in order if name in values)
 
 
-def _count(driven: Driven, facts: Mapping[str, int]) -> float:
+def _count(driven: LoadReport, facts: Mapping[str, int]) -> float:
     """Return how many requests were answered; where the driver says a rate alone, over the time that it ran."""
     if driven.requests or driven.per_second is None:
         return driven.requests

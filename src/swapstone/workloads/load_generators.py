@@ -18,7 +18,7 @@ PACE = "swapstone-pace"
 _PERCENTILE = re.compile(r"p\d{1,2}(\.\d{1,3})?")
 
 
-class Driven(FrozenStruct, frozen=True, kw_only=True):
+class LoadReport(FrozenStruct, frozen=True, kw_only=True):
     """What a driver says of one run.
 
     Attributes:
@@ -32,7 +32,7 @@ class Driven(FrozenStruct, frozen=True, kw_only=True):
     latencies: tuple[tuple[str, float], ...] = ()
 
 
-class Driver(FrozenStruct, frozen=True, kw_only=True):
+class KnownLoadGenerator(FrozenStruct, frozen=True, kw_only=True):
     """A driver that is known.
 
     Attributes:
@@ -46,11 +46,13 @@ class Driver(FrozenStruct, frozen=True, kw_only=True):
     package: str = ""
 
 
-DRIVERS: dict[str, Driver] = {
-    "wrk": Driver(percentiles=("p50", "p75", "p90", "p99", "max"), package="wrk"),
-    "ab": Driver(percentiles=("p50", "p66", "p75", "p80", "p90", "p95", "p98", "p99", "max"), package="apache2-utils"),
-    "redis-benchmark": Driver(percentiles=("p50", "p95", "p99", "max"), package="redis-tools"),
-    PACE: Driver(percentiles=("p50", "p75", "p90", "p99", "p99.9", "p99.99", "max"), closed=False),
+LOAD_GENERATORS: dict[str, KnownLoadGenerator] = {
+    "wrk": KnownLoadGenerator(percentiles=("p50", "p75", "p90", "p99", "max"), package="wrk"),
+    "ab": KnownLoadGenerator(
+        percentiles=("p50", "p66", "p75", "p80", "p90", "p95", "p98", "p99", "max"), package="apache2-utils"
+    ),
+    "redis-benchmark": KnownLoadGenerator(percentiles=("p50", "p95", "p99", "max"), package="redis-tools"),
+    PACE: KnownLoadGenerator(percentiles=("p50", "p75", "p90", "p99", "p99.9", "p99.99", "max"), closed=False),
 }
 """By the program's name; the reader of each has the same name."""
 
@@ -85,7 +87,7 @@ def _rising(name: str, latencies: Mapping[str, float]) -> tuple[tuple[str, float
     return tuple((key, value) for key, value in latencies.items() if value > 0)
 
 
-def read_wrk(output: bytes) -> Driven:
+def read_wrk(output: bytes) -> LoadReport:
     """Read what wrk prints, with or without ``--latency``.
 
     Raises:
@@ -112,10 +114,10 @@ def read_wrk(output: bytes) -> Driven:
         raise WireError("wrk's output has no line of latencies: it is cut off, or not wrk's.")
     # The maximum has fewer digits than the percentiles, so it may seem to lie below the last of them.
     latencies["max"] = max(float(summary[1]) * NS[summary[2]], *latencies.values(), 0.0)
-    return Driven(requests=requests, per_second=rate, latencies=_rising("wrk", latencies))
+    return LoadReport(requests=requests, per_second=rate, latencies=_rising("wrk", latencies))
 
 
-def read_ab(output: bytes) -> Driven:
+def read_ab(output: bytes) -> LoadReport:
     """Read what ApacheBench prints. Its times are whole milliseconds; those that round to none are left out.
 
     Raises:
@@ -137,10 +139,10 @@ def read_ab(output: bytes) -> Driven:
     if requests > 1 and (not found or found[-1][0] != "100" or not text.endswith("(longest request)\n")):
         raise WireError("ab's percentages are cut off.")
     latencies = {("max" if share == "100" else f"p{share}"): float(value) * NS["ms"] for share, value in found}
-    return Driven(requests=requests, per_second=rate, latencies=_rising("ab", latencies))
+    return LoadReport(requests=requests, per_second=rate, latencies=_rising("ab", latencies))
 
 
-def read_redis_benchmark(output: bytes) -> Driven:
+def read_redis_benchmark(output: bytes) -> LoadReport:
     """Read what redis-benchmark prints of one command, without ``--csv`` or ``-q``.
 
     Raises:
@@ -155,13 +157,13 @@ def read_redis_benchmark(output: bytes) -> Driven:
     if summary is None:
         raise WireError("redis-benchmark's summary of latencies is cut off.")
     _, _, *values = (float(value) * NS["ms"] for value in summary[1].split())
-    names = DRIVERS["redis-benchmark"].percentiles
-    return Driven(
+    names = LOAD_GENERATORS["redis-benchmark"].percentiles
+    return LoadReport(
         requests=requests, per_second=rate, latencies=_rising("redis-benchmark", dict(zip(names, values, strict=True)))
     )
 
 
-def read_pace(output: bytes) -> Driven:
+def read_pace(output: bytes) -> LoadReport:
     """Read the figures of our own driver that keeps to a schedule.
 
     Raises:
@@ -171,15 +173,15 @@ def read_pace(output: bytes) -> Driven:
     values = {name: value for name, value in said.figures if value is not None}
     if said.name != "pace" or "requests" not in values or not values.get("took_ns"):
         raise WireError(f"The driver speaks as {said.name!r}, and doesn't say what {PACE} says.")
-    latencies = {name: values.get(f"{name.replace('.', '_')}_ns", 0.0) for name in DRIVERS[PACE].percentiles}
-    return Driven(
+    latencies = {name: values.get(f"{name.replace('.', '_')}_ns", 0.0) for name in LOAD_GENERATORS[PACE].percentiles}
+    return LoadReport(
         requests=int(values["requests"]),
         per_second=values["requests"] / (values["took_ns"] / 1e9),
         latencies=_rising(PACE, latencies),
     )
 
 
-READERS: dict[str, Callable[[bytes], Driven]] = {
+READERS: dict[str, Callable[[bytes], LoadReport]] = {
     "wrk": read_wrk,
     "ab": read_ab,
     "redis-benchmark": read_redis_benchmark,
@@ -229,7 +231,7 @@ def check_reader(text: str) -> str:
     return text
 
 
-def read_pattern(pattern: str, output: bytes) -> Driven:
+def read_pattern(pattern: str, output: bytes) -> LoadReport:
     """Read an output by a pattern that `check_reader` has checked; a point matches newlines too.
 
     Raises:
@@ -254,14 +256,14 @@ def read_pattern(pattern: str, output: bytes) -> Driven:
     rate = values.get("per_second")
     if rate is None and values.get("seconds"):
         rate = values["requests"] / values["seconds"]
-    return Driven(
+    return LoadReport(
         requests=int(values.get("requests", 0)),
         per_second=rate,
-        latencies=_rising("The driver", dict(sorted(latencies.items(), key=lambda pair: rank(pair[0])))),
+        latencies=_rising("The load generator", dict(sorted(latencies.items(), key=lambda pair: rank(pair[0])))),
     )
 
 
-def read_driver(reader: str, output: bytes) -> Driven:
+def read_load_report(reader: str, output: bytes) -> LoadReport:
     """Read what a driver printed.
 
     Raises:
@@ -275,7 +277,7 @@ def read_driver(reader: str, output: bytes) -> Driven:
 def percentiles_of(reader: str) -> tuple[str, ...]:
     """Return the names of the latencies that a reader gives, in rising order."""
     if not reader.startswith(PATTERN):
-        return DRIVERS[reader].percentiles
+        return LOAD_GENERATORS[reader].percentiles
     groups = re.compile(reader.removeprefix(PATTERN)).groupindex
     names = {match["name"].replace("_", ".") for name in groups if (match := _GROUP.fullmatch(name)) and match["name"]}
     return tuple(sorted(names, key=rank))
@@ -288,4 +290,4 @@ def rank(name: str) -> float:
 
 def is_closed(reader: str) -> bool:
     """Say whether a driver sends its next request only after an answer; of one that isn't known that is assumed."""
-    return reader.startswith(PATTERN) or DRIVERS[reader].closed
+    return reader.startswith(PATTERN) or LOAD_GENERATORS[reader].closed
