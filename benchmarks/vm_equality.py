@@ -26,7 +26,7 @@ from swapstone.model import Experiment
 from swapstone.run.prepare import prepare
 from swapstone.run.setting import setting_for
 from swapstone.run.trial import raw_output, request_for
-from swapstone.session.machines import open_machine
+from swapstone.session.machines import open_experiment_target
 from swapstone.targets import Target
 from swapstone.workloads import find_load, workloads_of
 
@@ -61,7 +61,7 @@ def main() -> int:
         blocks=asked.trials,
     )
     experiment = resolve(wish)
-    with open_machine(experiment, lambda line: print(line, file=sys.stderr), no_cache=True) as target:
+    with open_experiment_target(experiment, lambda line: print(line, file=sys.stderr), no_cache=True) as target:
         return _compare(experiment, target, asked.trials, asked.repeats, poke=asked.poke)
 
 

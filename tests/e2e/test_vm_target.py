@@ -13,14 +13,15 @@ from swapstone.artifacts.images import BuiltImage, Image
 from swapstone.cli.flow import Wish, parse_factors, resolve
 from swapstone.model import UnavailableError, UserError
 from swapstone.session import machines
-from swapstone.session.machines import clock_of
+from swapstone.targets import clock_of
+from swapstone.targets.vm import spec
 from swapstone.targets.vm.target import VmImage
 from tests.e2e.cli import fake, runs_of, swapstone
 
 
 def test_each_target_has_its_clock() -> None:
-    assert clock_of("host", None) == clock_of("host", "wall") == clock_of("fake:x.toml", None) == "wall"
-    assert clock_of("vm", None) == clock_of("vm:rt", "virtual") == "virtual"
+    assert clock_of("host") == clock_of("host", "wall") == clock_of("fake:x.toml") == "wall"
+    assert clock_of("vm") == clock_of("vm:rt", "virtual") == "virtual"
     with pytest.raises(UserError, match="The target host has a wall clock"):
         clock_of("host", "virtual")
     assert clock_of("vm", "wall") == "wall"  # whether KVM works is seen when its machine is made
@@ -38,7 +39,7 @@ def test_a_wall_clock_in_a_virtual_machine_needs_kvm(tmp_path: Path, monkeypatch
         clock="wall",
     )
     with pytest.raises(UnavailableError, match=f"needs KVM, which is unavailable: {reason}") as caught:
-        machines.open_machine(resolve(wish), print)
+        machines.open_experiment_target(resolve(wish), print)
     assert "Leave --clock out" in caught.value.hint
 
 
@@ -73,8 +74,8 @@ def test_where_kvm_works_each_kernel_runs_by_it(tmp_path: Path, monkeypatch: pyt
     opened: list[dict[str, VmImage]] = []
     monkeypatch.setattr(machines, "build_image", lambda asked, progress: BuiltImage(image, tmp_path / asked.kernel))
     monkeypatch.setattr(machines, "kvm_device_trouble", lambda _: "")
-    monkeypatch.setattr(machines, "kvm_trouble", works)
-    monkeypatch.setattr(machines, "VmTarget", lambda parts, ways, certificates: opened.append(parts))
+    monkeypatch.setattr(spec, "kvm_trouble", works)
+    monkeypatch.setattr(spec, "VmTarget", lambda images, options, certificates: opened.append(images))
     for clock in ("wall", "virtual"):
         wish = Wish(
             name="compare",
@@ -83,7 +84,7 @@ def test_where_kvm_works_each_kernel_runs_by_it(tmp_path: Path, monkeypatch: pyt
             only=("b_string_strlen",),
             clock=clock,
         )
-        machines.open_machine(resolve(wish), print)
+        machines.open_experiment_target(resolve(wish), print)
     assert [parts.kernel for parts in tried] == [tmp_path / "generic" / "kernel", tmp_path / "rt" / "kernel"]
     assert [{level: parts.machine.wall for level, parts in each.items()} for each in opened] == [
         {"generic": True, "rt": True},
@@ -94,7 +95,7 @@ def test_where_kvm_works_each_kernel_runs_by_it(tmp_path: Path, monkeypatch: pyt
 def test_experiments_run_on_two_architectures() -> None:
     wish = Wish(name="compare", factors=parse_factors(["kernel=generic,rt"]), suites=("libc",), architecture="armhf")
     with pytest.raises(UnavailableError, match="machines of x86_64 and arm64, and not of armhf") as caught:
-        machines.open_machine(resolve(wish), print)
+        machines.open_experiment_target(resolve(wish), print)
     assert caught.value.hint.endswith("swapstone image boot --arch armhf")
 
 

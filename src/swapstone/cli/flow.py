@@ -17,14 +17,15 @@ from swapstone.cli.display import display
 from swapstone.cli.printing import print_table
 from swapstone.cli.tables import plain
 from swapstone.factors import parse_choice
-from swapstone.model import IDLE, OWN_SUITE, Experiment, FactorLevels, OwnProgram, UserError, Workload
+from swapstone.model import IDLE, OWN_SUITE, VIRTUAL_CLOCK, Experiment, FactorLevels, OwnProgram, UserError, Workload
 from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_differences, new_record_path
 from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
 from swapstone.session.analysis import analyse_record, verdicts_digest
 from swapstone.session.budget import check_budget
-from swapstone.session.machines import VIRTUAL, VM, clock_of, default_target, open_machine, parse_modules
+from swapstone.session.machines import default_target_of, open_experiment_target, parse_modules
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.values import parse_confidence, parse_duration_ns, parse_ratio
+from swapstone.targets import TargetOptions, clock_of, parse_target
 from swapstone.workloads import find_load, find_workloads, own_names
 
 BUDGET_PER_VARIANT_NS = 60_000_000_000
@@ -118,12 +119,11 @@ def resolve(wish: Wish) -> Experiment:
     for choice in wish.factors:
         combinations *= len(choice.levels)
     works = [] if wish.own else [work for _, work in find_workloads(wish.suites, wish.only)]
-    target = wish.target or default_target(wish.factors, wish.loads, works)
-    clock = clock_of(target, wish.clock)
+    target = wish.target or default_target_of(wish.factors, wish.loads, works)
+    clock = clock_of(target, wish.clock or "")
     count = _copies(wish, clock, works) if wish.null else 0
     budget_ns = parse_duration_ns(wish.budget) if wish.budget else BUDGET_PER_VARIANT_NS * (combinations + count)
-    if wish.architecture and target.partition(":")[0] != VM:
-        raise UserError("--arch is a virtual machine's architecture.", "Add: --target vm")
+    parse_target(target, TargetOptions(clock=clock, architecture=wish.architecture))
     return Experiment(
         name=wish.name,
         factors=tuple(wish.factors),
@@ -151,7 +151,7 @@ def _copies(wish: Wish, clock: str, works: Sequence[Workload]) -> int:
     Raises:
         UserError: there is none that could differ from it.
     """
-    if clock != VIRTUAL:
+    if clock != VIRTUAL_CLOCK:
         return 1 if wish.own else 2
     if any(work.tool for work in works):
         raise UserError(
@@ -191,7 +191,7 @@ def start(
     title = f"{experiment.own.name}-{title}" if experiment.own else title
     path = Path(out) if out else new_record_path(title if experiment.name == "compare" else experiment.name)
     # First all that may be wrong with the wish, then the record: a mistake leaves nothing behind.
-    with open_machine(experiment, _tell, no_cache=session.no_cache) as target:
+    with open_experiment_target(experiment, _tell, no_cache=session.no_cache) as target:
         check_levels(experiment, target)
         if experiment.layouts and not target.needs_build:
             raise UserError(f"The target {target.name} runs no programs of ours: --layouts has nothing to link.")
@@ -226,7 +226,7 @@ def go_on(path: Path, budget: str | None, session: Session = Session()) -> int:
     """
     budget_ns = parse_duration_ns(budget) if budget else None
     writer, view = RecordWriter.resume(path)
-    with writer, open_machine(view.experiment, _tell, no_cache=session.no_cache) as target:
+    with writer, open_experiment_target(view.experiment, _tell, no_cache=session.no_cache) as target:
         experiment = _experiment_to_go_on(view, budget_ns)
         check_levels(experiment, target)
         passes = {(suite, name): count for suite, name, count in view.manifest.passes} if view.manifest else {}

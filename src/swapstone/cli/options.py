@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from swapstone.targets import TARGETS
+
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
@@ -60,8 +62,7 @@ measuring = Chain(
     click.option(
         "--target",
         metavar="TARGET",
-        help="host, vm or vm:KERNEL (generic, rt, or a kernel's path), or fake:SPEC.toml"
-        "  [host; vm for what needs a machine of its own]",
+        help=f"{'; '.join(kind.usage for kind in TARGETS)}.  [host; vm for what needs a machine of its own]",
     ),
     click.option(
         "--load",

@@ -18,7 +18,8 @@ from swapstone.record import RecordView
 from swapstone.report import text
 from swapstone.report.context import ReportContext
 from swapstone.session import explanation_files
-from swapstone.session.machines import CLOCK_NOTE, VIRTUAL
+from swapstone.session.machines import CLOCK_NOTE
+from swapstone.targets import find_target_kind
 
 PIPED_WIDTH = 120
 
@@ -46,11 +47,13 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         notes=(
             *notes_of(view.experiment),
             *server_notes(view.experiment),
-            *((CLOCK_NOTE,) if view.experiment.clock == VIRTUAL else ()),
+            *((CLOCK_NOTE,) if view.experiment.virtual else ()),
         ),
         version=__version__,
         reasons=explanation_files.reasons_of(view, beside),
-        explain=f"swapstone explain {shlex.quote(str(view.path))}" if view.experiment.target == "host" else "",
+        explain=f"swapstone explain {shlex.quote(str(view.path))}"
+        if find_target_kind(view.experiment.target).opens.runs_instruments
+        else "",
     )
 
 

@@ -14,7 +14,7 @@ from swapstone.record import RecordView, check_raw, find_record, load, manifest_
 from swapstone.run import manifest_of, prepare
 from swapstone.run.recompute import choose, recompute
 from swapstone.session.analysis import analyse_record, verdicts_digest
-from swapstone.session.machines import VIRTUAL, open_machine
+from swapstone.session.machines import open_experiment_target
 
 
 @click.command()
@@ -38,7 +38,7 @@ def verify_command(record: str, count: int | None) -> int:
       swapstone verify last --recompute 3
     """
     view = load(find_record(record))
-    if count and view.experiment.clock != VIRTUAL:
+    if count and not view.experiment.virtual:
         raise UserError(
             f"{view.path} was measured on a wall clock: no trial of it can be repeated to the byte.",
             f"Make the whole experiment again and compare the two: swapstone rerun {view.path}",
@@ -65,7 +65,7 @@ def _differing(view: RecordView, count: int) -> list[str]:
     if not chosen:
         return ["it has no trial that could be run again"]
     with (
-        open_machine(view.experiment, _tell, no_cache=True) as target,
+        open_experiment_target(view.experiment, _tell, no_cache=True) as target,
         display(view.experiment) as shown,
     ):
         prepared = prepare(view.experiment, target, shown.building, shown.note)

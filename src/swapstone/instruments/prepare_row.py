@@ -17,7 +17,7 @@ from swapstone.run.program import Program
 from swapstone.run.serving import as_server
 from swapstone.run.trial import Asked as TrialAsked
 from swapstone.run.trial import judge, request_for
-from swapstone.targets import Target
+from swapstone.targets import Target, find_target_kind
 from swapstone.wire import TrialRequest, decode_workload_report
 
 
@@ -27,8 +27,9 @@ def check_host(experiment: Experiment, load: str) -> None:
     Raises:
         UnavailableError: they ran elsewhere.
     """
-    if experiment.target != "host" or load != IDLE.name:
-        where = f"the target {experiment.target}" if experiment.target != "host" else f"the load {load}"
+    reachable = find_target_kind(experiment.target).opens.runs_instruments
+    if not reachable or load != IDLE.name:
+        where = f"the load {load}" if reachable else f"the target {experiment.target}"
         raise UnavailableError(
             f"Instruments run on this machine, beside the programs; this row was measured with {where}.",
             "Measure it on --target host, and explain that record.",

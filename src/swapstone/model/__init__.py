@@ -23,6 +23,8 @@ from swapstone.model.analysis import (
 from swapstone.model.errors import RecordError, UnavailableError, UserError, WireError, unknown
 from swapstone.model.experiment import (
     OWN_SUITE,
+    VIRTUAL_CLOCK,
+    WALL_CLOCK,
     Copy,
     Experiment,
     FactorLevels,
@@ -79,6 +81,8 @@ __all__ = [
     "OWN_OBJECT",
     "OWN_SUITE",
     "USUAL_MEMORY_BYTES",
+    "VIRTUAL_CLOCK",
+    "WALL_CLOCK",
     "Amount",
     "Analysis",
     "Caveat",

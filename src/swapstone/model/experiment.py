@@ -126,6 +126,13 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
         return (self.programs[0][1], *self.arguments) if self.programs else self.arguments
 
 
+WALL_CLOCK = "wall"
+"""Time of the target, which needs statistics."""
+
+VIRTUAL_CLOCK = "virtual"
+"""The emulator counts instructions as time: equal input gives equal bytes."""
+
+
 class Experiment(FrozenStruct, frozen=True, kw_only=True):
     """What the user asks, resolved: nothing in it is a pattern, a default or a path to look up.
 
@@ -135,7 +142,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         workloads: pairs (suite, workload) in the order of their registry.
         loads: names of loads, at least ``idle``.
         target: e.g. ``host`` or ``fake:PATH``.
-        clock: ``wall`` or ``virtual``.
+        clock: `WALL_CLOCK` or `VIRTUAL_CLOCK`.
         budget_ns: stop starting blocks when this much time has been used.
         margin: ratio of no interest, e.g. 0.02 for two per cent.
         confidence: of intervals, before correction, e.g. 0.95.
@@ -155,7 +162,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     workloads: tuple[tuple[str, str], ...]
     loads: tuple[str, ...] = ("idle",)
     target: str = "host"
-    clock: str = "wall"
+    clock: str = WALL_CLOCK
     budget_ns: int
     margin: float
     confidence: float
@@ -171,7 +178,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     @property
     def virtual(self) -> bool:
         """Return whether its clock is the virtual one: what repeats a trial there is a draw, and there is no noise."""
-        return self.clock == "virtual"
+        return self.clock == VIRTUAL_CLOCK
 
 
 def layout_of(block: int, layouts: int) -> int:

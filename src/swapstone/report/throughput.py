@@ -299,9 +299,9 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
         "Whetstone, which they are not."
     )
     if table.suffix:
-        one = context.experiment.target.partition(":")[0] == "vm"
+        one = "," not in dict(context.facts).get("cpus", "")
         yield (
-            "The eight tasks share the one processor of the virtual machine; the page's had a processor each. So none waits here for a "
+            "The eight tasks share the machine's one processor; the page's had a processor each. So none waits here for a "
             "lock that is held on another processor."
             if one
             else "The eight tasks share this machine's processors; the page's had a processor each."

@@ -105,7 +105,7 @@ def _check_servers(experiment: Experiment, target: Target) -> None:
         UnavailableError: a workload is a server, and the target's machines have no drivers.
     """
     servers = [name for (_, name), work in workloads_of(experiment).items() if work.load_generator is not None]
-    if servers and target.boots:
+    if servers and not target.has_load_generators:
         raise UnavailableError(
             f"{servers[0]} is a server, and the machines of the target {target.name} have no program that drives it.",
             "Leave --target out: servers are driven on this machine.",

@@ -1,4 +1,4 @@
-"""From what a user names as target to one that is open, the virtual machines among them: their images are built first."""
+"""Opens the target of an experiment: builds the images that its virtual machines boot."""
 
 from __future__ import annotations
 
@@ -12,17 +12,25 @@ from swapstone.artifacts.image_comparison import certify
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.artifacts.toolchain import compiler_command
 from swapstone.factors import SWAP, Stage, find_factor
-from swapstone.model import IDLE, Experiment, FactorLevels, MachineNeeds, UnavailableError, UserError, Workload
+from swapstone.model import (
+    IDLE,
+    WALL_CLOCK,
+    Experiment,
+    FactorLevels,
+    MachineNeeds,
+    UnavailableError,
+    UserError,
+    Workload,
+)
 from swapstone.run.prepare import base_recipe
-from swapstone.targets import Target, open_target
-from swapstone.targets.vm.kvm import by_kvm, kvm_device_trouble, kvm_trouble
+from swapstone.targets import Target, default_target, spec_of
+from swapstone.targets.vm.kvm import kvm_device_trouble
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
-from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
+from swapstone.targets.vm.spec import VmImages, VmSpec, require_kvm
+from swapstone.targets.vm.target import VmImage
 from swapstone.workloads import find_load, workloads_of
 
-VM = "vm"
 KERNEL = "kernel"
-VIRTUAL, WALL = "virtual", "wall"
 
 LIBRARIES = ("glibc", "libgcc", "musl")
 """The parts of an image that programs of our suites need."""
@@ -34,66 +42,50 @@ CLOCK_NOTE = (
 )
 
 
-def clock_of(target: str, asked: str | None) -> str:
-    """Return the clock of a target, ``wall`` or ``virtual``.
+def default_target_of(factors: Sequence[FactorLevels], loads: Sequence[str], workloads: Iterable[Workload]) -> str:
+    """Return the target of an experiment whose user names none: a kind that boots machines where only a booted machine will do.
 
     Args:
-        target: as the user names it.
-        asked: the clock that the user asks for, or None for the target's own.
-
-    Raises:
-        UserError: the target can't have that one.
-    """
-    if target.partition(":")[0] == VM:  # both; whether KVM works is seen when the machines are made
-        return asked or VIRTUAL
-    if asked in {None, WALL}:
-        return WALL
-    raise UserError(f"The target {target} has a wall clock.", "The virtual clock is that of --target vm.")
-
-
-def default_target(
-    experiment_levels: Sequence[FactorLevels], loads: Sequence[str], workloads: Iterable[Workload]
-) -> str:
-    """Return where an experiment runs unless the user says: ``vm`` where only a machine of its own can do it, else ``host``.
-
-    Args:
-        experiment_levels: its factors.
+        factors: its factors.
         loads: names of its loads.
         workloads: what it runs.
     """
-    boots = any(find_factor(choice.factor).stage is Stage.BOOT for choice in experiment_levels)
+    boots = any(find_factor(choice.factor).stage is Stage.BOOT for choice in factors)
     loaded = any(load != IDLE.name for load in loads)
-    return VM if boots or loaded or any(work.machine for work in workloads) else "host"
+    return default_target(boots=boots or loaded or any(work.machine for work in workloads))
 
 
-def open_machine(experiment: Experiment, tell: Callable[[str], None], *, no_cache: bool = False) -> Target:
-    """Open the target of an experiment.
+def open_experiment_target(experiment: Experiment, notify: Callable[[str], None], *, no_cache: bool = False) -> Target:
+    """Open the target of an experiment. Images are built first where it boots machines.
 
     Args:
-        experiment: names it: ``vm`` or ``vm:KERNEL`` for a virtual machine, else as `open_target` reads it.
-        tell: called with a line for the user while an image is fetched and built.
-        no_cache: whether a virtual machine makes every run anew, though an equal one is known.
+        experiment: its field `target` names it.
+        notify: called with a line for the user while an image is fetched and built.
+        no_cache: whether a virtual machine makes every run anew, even if an equal run is in the cache.
 
     Raises:
         UserError: there is no such target, or it can't be opened.
     """
-    name, _, kernel = experiment.target.partition(":")
-    if name != VM:
-        return open_target(experiment.target)
-    architecture = architecture_of(experiment.architecture or _here())
+    spec = spec_of(experiment, no_cache=no_cache)
+    return spec.open(lambda vm: _build_vm_images(experiment, vm, notify))
+
+
+def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str], None]) -> VmImages:
+    """Build an image for each kernel of an experiment, and compare the images."""
+    architecture = architecture_of(spec.architecture or _here())
     if architecture.machine not in MACHINE_MODELS:
         raise UnavailableError(
             f"Experiments run in virtual machines of {' and '.join(_run_experiments())}, and not of {architecture.name}.",
             f"Where the lock has packages for it, an image can be booted by hand: swapstone image boot --arch {architecture.name}",
         )
-    if experiment.clock == WALL:
-        _need_kvm(kvm_device_trouble(architecture.machine))
+    if spec.clock == WALL_CLOCK:
+        require_kvm(kvm_device_trouble(architecture.machine))
     _check_programs(experiment, architecture)
     levels = next((choice.levels for choice in experiment.factors if choice.factor == KERNEL), ())
-    if kernel and levels:
+    if spec.kernel and levels:
         raise UserError("The kernel is what is compared: the target can't name one too.", "Write: --target vm")
     needs = _needs(experiment)
-    folders = dict(experiment.modules)
+    folders = dict(spec.modules)
     images = {
         level: build_image(
             ImageRequest(
@@ -104,21 +96,16 @@ def open_machine(experiment: Experiment, tell: Callable[[str], None], *, no_cach
                 own_modules=needs.own_modules,
                 parts=needs.parts,
             ),
-            progress=tell,
+            progress=notify,
         )
-        for level in levels or (kernel or "generic",)
+        for level in levels or (spec.kernel or "generic",)
     }
-    _tell_of_namesakes(images, tell)
+    _notify_of_equal_banners(images, notify)
     (own, first), *others = images.items()
-    certificates = tuple(
+    differences = tuple(
         certify(first.image.files, other.image.files, (KERNEL_PART,), (own, level)) for level, other in others
     )
-    parts = {level: vm_image_of(image, architecture) for level, image in images.items()}
-    if experiment.clock == WALL:
-        for each in parts.values():
-            _need_kvm(kvm_trouble(each))
-        parts = {level: by_kvm(each) for level, each in parts.items()}
-    return VmTarget(parts, VmOptions(no_cache=no_cache), certificates)
+    return VmImages({level: vm_image_of(image, architecture) for level, image in images.items()}, differences)
 
 
 def parse_modules(
@@ -160,25 +147,16 @@ def _whole_path(name: str) -> str:
     return str(Path(name).expanduser().resolve()) if "/" in name else name
 
 
-def _tell_of_namesakes(images: Mapping[str, BuiltImage], tell: Callable[[str], None]) -> None:
-    """Say which kernels of the user's own call themselves alike: a guest can't tell which of them runs in it."""
+def _notify_of_equal_banners(images: Mapping[str, BuiltImage], notify: Callable[[str], None]) -> None:
+    """Report the user's kernels that have the same banner: a guest can't observe which of them runs."""
     seen: dict[str, str] = {}
     for level, built in images.items():
         other = seen.setdefault(built.image.banner, level)
         if "/" in level and other != level and built.image.banner:
-            tell(
+            notify(
                 f"note: {other} and {level} call themselves the same ({built.image.banner[:80]}): the guest can't say which it is,"
                 " only the digests in the record's manifest do"
             )
-
-
-def _need_kvm(trouble: str) -> None:
-    """Refuse a wall clock that would time the emulator."""
-    if trouble:
-        raise UnavailableError(
-            f"A virtual machine on the wall clock needs KVM, which is unavailable: {trouble}.",
-            "Leave --clock out: the virtual clock needs none. Or measure on --target host.",
-        )
 
 
 def _run_experiments() -> list[str]:

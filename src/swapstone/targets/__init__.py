@@ -1,4 +1,4 @@
-"""Where trials run: one contract, one file for each kind of target."""
+"""Where trials run: one contract, and a registry with one entry for each kind of target."""
 
 from __future__ import annotations
 
@@ -10,15 +10,33 @@ from swapstone.targets.base import (
     TargetDescription,
     TargetError,
 )
-from swapstone.targets.registry import TARGETS, open_target
+from swapstone.targets.kind import ImageBuilder, TargetKind, TargetOptions, TargetSpec
+from swapstone.targets.registry import (
+    TARGETS,
+    clock_of,
+    default_target,
+    find_target_kind,
+    open_target,
+    parse_target,
+    spec_of,
+)
 
 __all__ = [
     "DEFAULT_MACHINE",
     "TARGETS",
+    "ImageBuilder",
     "MachineConfig",
     "MachineConfigError",
     "Target",
     "TargetDescription",
     "TargetError",
+    "TargetKind",
+    "TargetOptions",
+    "TargetSpec",
+    "clock_of",
+    "default_target",
+    "find_target_kind",
     "open_target",
+    "parse_target",
+    "spec_of",
 ]

@@ -116,6 +116,8 @@ class Target(abc.ABC):
         needs_build: whether programs must be built and `put`; if not, `path_of` names them.
         shares_files: whether files of this machine are there under the same paths.
         boots: whether it makes a machine for each trial, and takes another setting than `DEFAULT_MACHINE`.
+        runs_instruments: whether perf, strace and the like on this machine reach its processes.
+        has_load_generators: whether the programs that load a server can run there.
         at_once: how many trials it runs side by side without harm; with more than 1, `run` may be called by as many threads.
     """
 
@@ -123,6 +125,8 @@ class Target(abc.ABC):
     needs_build: bool = True
     shares_files: bool = True
     boots: bool = False
+    runs_instruments: bool = False
+    has_load_generators: bool = True
     at_once: int = 1
 
     @abc.abstractmethod

@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.factors import ProgramFacts
-from swapstone.model import UserError, WireError
+from swapstone.model import FrozenStruct, UserError, WireError
 from swapstone.targets.base import (
     DEFAULT_MACHINE,
     MachineConfig,
@@ -34,6 +34,7 @@ from swapstone.targets.base import (
 )
 from swapstone.targets.fake_server import driven
 from swapstone.targets.fake_spec import Manner, Spec, load_spec
+from swapstone.targets.kind import ImageBuilder, TargetKind, TargetOptions
 from swapstone.wire import (
     AgentAnswer,
     AnswerReader,
@@ -389,3 +390,36 @@ def _speak(spec: Spec, request: TrialRequest) -> bytes:
     answer = _spoil(answer, stdout=encode_workload_report(report))
     said = encode_answer(_SPOILERS[fault](answer))
     return said[: len(said) // 2] if fault == "broken" else said
+
+
+class FakeTargetSpec(FrozenStruct, frozen=True, kw_only=True):
+    """A fake target.
+
+    Attributes:
+        path: of the TOML file.
+    """
+
+    path: str
+
+    def open(self, build_images: ImageBuilder | None) -> Target:  # noqa: ARG002 - see `TargetSpec`
+        """Open the target.
+
+        Raises:
+            UserError: the file is missing or not valid.
+        """
+        return FakeTarget(Path(self.path))
+
+
+def _parse(detail: str, options: TargetOptions) -> FakeTargetSpec:  # noqa: ARG001 - see `TargetKind`
+    if not detail:
+        raise UserError("The target fake needs a file.", "Write: --target fake:SPEC.toml (see docs/fake-target.md)")
+    return FakeTargetSpec(path=detail)
+
+
+FAKE = TargetKind(
+    name="fake",
+    description="simulated answers, described by a file",
+    opens=FakeTarget,
+    parse=_parse,
+    usage="fake:SPEC.toml",
+)

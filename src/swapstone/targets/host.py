@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from swapstone.model import UserError, WireError
+from swapstone.model import FrozenStruct, UserError, WireError
 from swapstone.model.directories import cache_dir
 from swapstone.targets.agent_build import agent_compiler, build_agent
 from swapstone.targets.base import (
@@ -23,6 +23,7 @@ from swapstone.targets.base import (
     require_default_machine,
 )
 from swapstone.targets.host_description import describe_host
+from swapstone.targets.kind import ImageBuilder, TargetKind, TargetOptions
 from swapstone.wire import AgentAnswer, AnswerReader, TrialRequest, encode_plan_header, encode_request
 
 SLACK_S = 30.0
@@ -42,6 +43,7 @@ class HostTarget(Target):
     """
 
     name = "host"
+    runs_instruments = True
 
     def __init__(self, agent: Path | None = None, slack_s: float = SLACK_S, farewell_s: float = FAREWELL_S) -> None:
         self._agent = agent
@@ -200,3 +202,20 @@ def _empty(folder: Path) -> None:
                 Path(entry.path).rmdir()
             else:
                 Path(entry.path).unlink()
+
+
+class HostSpec(FrozenStruct, frozen=True):
+    """This machine as a target. It has no parameters."""
+
+    def open(self, build_images: ImageBuilder | None) -> Target:  # noqa: ARG002 - see `TargetSpec`
+        """Open the target."""
+        return HostTarget()
+
+
+def _parse(detail: str, options: TargetOptions) -> HostSpec:  # noqa: ARG001 - see `TargetKind`
+    if detail:
+        raise UserError("The target host takes nothing after its name.", "Write: --target host")
+    return HostSpec()
+
+
+HOST = TargetKind(name="host", description="this machine", opens=HostTarget, parse=_parse, usage="host")

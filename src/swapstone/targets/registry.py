@@ -1,40 +1,113 @@
-"""The kinds of targets, by what the user types."""
+"""The target registry: one entry for each kind of target."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
-from swapstone.model import UserError, unknown
+from swapstone.model import Experiment, UserError, unknown
 from swapstone.targets.base import Target
-from swapstone.targets.fake import FakeTarget
-from swapstone.targets.host import HostTarget
+from swapstone.targets.fake import FAKE
+from swapstone.targets.host import HOST
+from swapstone.targets.kind import TargetKind, TargetOptions, TargetSpec
+from swapstone.targets.vm.kind import VM
+
+TARGETS: tuple[TargetKind, ...] = (HOST, FAKE, VM)
+"""All kinds of targets. Where the user names none, the first kind that has the capabilities is taken."""
 
 
-def _open_host(detail: str) -> Target:
-    if detail:
-        raise UserError("The target host takes nothing after its name.", "Write: --target host")
-    return HostTarget()
-
-
-def _open_fake(detail: str) -> Target:
-    if not detail:
-        raise UserError("The target fake needs a file.", "Write: --target fake:SPEC.toml (see docs/fake-target.md)")
-    return FakeTarget(Path(detail))
-
-
-TARGETS: tuple[tuple[str, str, Callable[[str], Target]], ...] = (
-    ("host", "this machine", _open_host),
-    ("fake", "answers made up as a file says: fake:SPEC.toml", _open_fake),
-)
-"""Name, one line about it, and how one is opened from what follows the name's colon."""
-
-
-def open_target(text: str) -> Target:
-    """Open a target.
+def find_target_kind(text: str) -> TargetKind:
+    """Return the kind of a target.
 
     Args:
         text: ``NAME`` or ``NAME:DETAIL``, as the user typed it.
+
+    Raises:
+        UserError: there is no such kind; the message names the nearest.
+    """
+    name = text.partition(":")[0]
+    for kind in TARGETS:
+        if kind.name == name:
+            return kind
+    raise unknown("target", name, (kind.name for kind in TARGETS))
+
+
+def default_target(*, boots: bool) -> str:
+    """Return the target of an experiment whose user names none.
+
+    Args:
+        boots: whether trials need a machine that is booted for each of them.
+    """
+    return next(kind.name for kind in TARGETS if kind.opens.boots == boots)
+
+
+def clock_of(text: str, clock: str = "") -> str:
+    """Return the clock of a target: `WALL_CLOCK` or `VIRTUAL_CLOCK`.
+
+    Args:
+        text: the target, as the user typed it.
+        clock: what the user asked for; empty for the target's default.
+
+    Raises:
+        UserError: there is no such target, or it does not have this clock.
+    """
+    kind = find_target_kind(text)
+    if not clock:
+        return kind.clocks[0]
+    if clock not in kind.clocks:
+        others = [other.name for other in TARGETS if clock in other.clocks]
+        hint = f"The {clock} clock is that of --target {' or '.join(others)}." if others else ""
+        raise UserError(f"The target {text} has a {' or '.join(kind.clocks)} clock.", hint)
+    return clock
+
+
+_DEFAULTS = TargetOptions()
+
+
+def parse_target(text: str, options: TargetOptions = _DEFAULTS) -> TargetSpec:
+    """Parse a target.
+
+    Args:
+        text: ``NAME`` or ``NAME:DETAIL``, as the user typed it.
+        options: what the user added.
+
+    Returns:
+        The specification, of the kind's own type.
+
+    Raises:
+        UserError: there is no such kind, the detail does not have the form that the kind needs, or an option does not apply to it.
+    """
+    name, _, detail = text.partition(":")
+    kind = find_target_kind(name)
+    if options.clock:
+        clock_of(text, options.clock)
+    if options.architecture and not kind.has_architectures:
+        names = " or ".join(other.name for other in TARGETS if other.has_architectures)
+        raise UserError("--arch is a virtual machine's architecture.", f"Add: --target {names}")
+    return kind.parse(detail, options)
+
+
+def spec_of(experiment: Experiment, *, no_cache: bool = False) -> TargetSpec:
+    """Return the specification of an experiment's target.
+
+    Args:
+        experiment: its fields `target`, `clock`, `architecture` and `modules` name it.
+        no_cache: run every trial anew.
+
+    Raises:
+        UserError: as `parse_target`.
+    """
+    options = TargetOptions(
+        clock=experiment.clock,
+        architecture=experiment.architecture,
+        modules=experiment.modules,
+        no_cache=no_cache,
+    )
+    return parse_target(experiment.target, options)
+
+
+def open_target(text: str) -> Target:
+    """Open a target that boots no machine, with the defaults of its kind.
+
+    Args:
+        text: ``NAME`` or ``NAME:DETAIL``.
 
     Returns:
         The target, to be used as a context manager.
@@ -42,8 +115,4 @@ def open_target(text: str) -> Target:
     Raises:
         UserError: there is no such target, or it can't be opened.
     """
-    name, _, detail = text.partition(":")
-    for known, _, opened in TARGETS:
-        if known == name:
-            return opened(detail)
-    raise unknown("target", name, (known for known, _, _ in TARGETS))
+    return parse_target(text).open(None)

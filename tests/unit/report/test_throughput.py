@@ -57,14 +57,14 @@ def analysis(*comparisons: Comparison) -> Analysis:
     )
 
 
-def context(*factors: tuple[str, tuple[str, ...]], target: str = "vm") -> ReportContext:
+def context(*factors: tuple[str, tuple[str, ...]], cpus: str = "0") -> ReportContext:
     chosen = factors or (("kernel", ("generic", "rt")),)
     subject = experiment(
         factors=tuple(FactorLevels(factor=name, levels=levels) for name, levels in chosen),
         loads=("idle", "cyclictest"),
-        target=target,
+        target="vm",
     )
-    return ReportContext(experiment=subject, record_id="r", record_path="r")
+    return ReportContext(experiment=subject, record_id="r", record_path="r", facts=(("cpus", cpus),))
 
 
 def only(*comparisons: Comparison) -> Exhibit:
@@ -111,8 +111,8 @@ def test_several_tasks_have_a_table_of_their_own_with_the_page_s_other_figures()
     assert found.name == "throughput-several"
     # The page: 27474.4 of 253687.9.
     assert found.rows[0] == ("file_copy(256)", "10 M/s", "5 M/s", "-", "50.0", "-", "10.8", "10.3", "yes, -")
-    assert any("share the one processor of the virtual machine" in note for note in found.notes)
-    on_host = make(context(target="host"), analysis(comparison("pipe (8 tasks)", (1.0,), (2.0,))))
+    assert any("share the machine's one processor" in note for note in found.notes)
+    on_host = make(context(cpus="0,1"), analysis(comparison("pipe (8 tasks)", (1.0,), (2.0,))))
     assert any("share this machine's processors" in note for note in on_host[0].notes)
 
 

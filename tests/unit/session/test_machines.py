@@ -11,7 +11,8 @@ from swapstone.artifacts.image_comparison import ImageFile
 from swapstone.artifacts.images import BuiltImage, Image, ImageRequest
 from swapstone.model import Certificate, FactorLevels, UserError
 from swapstone.session import machines
-from swapstone.session.machines import open_machine, parse_modules
+from swapstone.session.machines import open_experiment_target, parse_modules
+from swapstone.targets.vm import spec
 from swapstone.targets.vm.target import VmImage
 from tests.unit import builders
 
@@ -23,10 +24,10 @@ def _file(content: str, part: str) -> ImageFile:
 
 
 class Opened:
-    """Stands in for the target: keeps what it was given."""
+    """Stands in for the target: keeps its arguments."""
 
-    def __init__(self, parts: dict[str, VmImage], _: object, certificates: tuple[Certificate, ...]) -> None:
-        self.parts, self.certificates = parts, certificates
+    def __init__(self, images: dict[str, VmImage], _: object, certificates: tuple[Certificate, ...]) -> None:
+        self.images, self.certificates = images, certificates
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[list[ImageR
         return BuiltImage(image, tmp_path)
 
     monkeypatch.setattr(machines, "build_image", build)
-    monkeypatch.setattr(machines, "VmTarget", Opened)
+    monkeypatch.setattr(spec, "VmTarget", Opened)
     monkeypatch.setattr(machines, "_check_programs", lambda *_: None)
     return asked, changed.update
 
@@ -64,7 +65,7 @@ def _levels(*names: str) -> tuple[FactorLevels, ...]:
 
 def test_the_certificate_goes_to_the_target(images: tuple[list[ImageRequest], Callable[..., None]]) -> None:
     subject = builders.experiment(target="vm", clock="virtual", architecture="x86_64", factors=_levels("generic", "rt"))
-    opened = open_machine(subject, lambda _: None)
+    opened = open_experiment_target(subject, lambda _: None)
     assert isinstance(opened, Opened)
     (found,) = opened.certificates
     assert found.between == ("generic", "rt")
@@ -78,12 +79,12 @@ def test_what_differs_elsewhere_refuses_the_comparison(
     images[1]({"bin/busybox": _file("altered", "busybox-static")})
     subject = builders.experiment(target="vm", clock="virtual", architecture="x86_64", factors=_levels("generic", "rt"))
     with pytest.raises(UserError, match=r"differ in more than kernel: bin/busybox \(busybox-static: other content\)"):
-        open_machine(subject, lambda _: None)
+        open_experiment_target(subject, lambda _: None)
 
 
 def test_a_load_brings_its_module_to_all_variants(images: tuple[list[ImageRequest], Callable[..., None]]) -> None:
     loads = ("idle", "planted")
-    open_machine(
+    open_experiment_target(
         builders.experiment(
             target="vm", clock="virtual", architecture="x86_64", factors=_levels("generic", "rt"), loads=loads
         ),
@@ -107,7 +108,7 @@ def test_kernels_of_ones_own_have_their_modules(
     pairs = parse_modules([f"{one}={tmp_path}"], factors, None)
     assert pairs == ((str(one), str(tmp_path)),)
     said: list[str] = []
-    open_machine(
+    open_experiment_target(
         builders.experiment(target="vm", clock="virtual", architecture="x86_64", factors=factors, modules=pairs),
         said.append,
     )

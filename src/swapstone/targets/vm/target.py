@@ -149,6 +149,7 @@ class VmTarget(Target):
     name = "vm"
     shares_files = False
     boots = True
+    has_load_generators = False
 
     def __init__(
         self,

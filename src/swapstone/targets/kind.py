@@ -1,0 +1,70 @@
+"""An entry of the target registry: name, options, capabilities, and how a target of this kind is opened."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Protocol
+
+from swapstone.model import WALL_CLOCK, FrozenStruct
+from swapstone.targets.base import Target
+from swapstone.targets.vm.spec import VmImages, VmSpec
+
+ImageBuilder = Callable[[VmSpec], VmImages]
+"""Builds what virtual machines boot. It comes from above: targets may not import `swapstone.artifacts`."""
+
+
+class TargetOptions(FrozenStruct, frozen=True, kw_only=True):
+    """What a user may add to a target's name. Most kinds accept only some of it.
+
+    Attributes:
+        clock: `WALL_CLOCK` or `VIRTUAL_CLOCK`; empty for the kind's default.
+        architecture: of a machine that is emulated.
+        modules: pairs (path of a kernel, folder of its modules).
+        no_cache: run every trial anew; kinds without a cache of runs ignore it.
+    """
+
+    clock: str = ""
+    architecture: str = ""
+    modules: tuple[tuple[str, str], ...] = ()
+    no_cache: bool = False
+
+
+class TargetSpec(Protocol):
+    """All that is needed to open one target. Each kind has a type of its own, with the fields that only this kind needs."""
+
+    def open(self, build_images: ImageBuilder | None) -> Target:
+        """Open the target.
+
+        Args:
+            build_images: for kinds that boot machines; others ignore it.
+
+        Raises:
+            UserError: the target can't be reached, or something that it needs is missing.
+        """
+        ...
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TargetKind:
+    """A kind of target.
+
+    Attributes:
+        name: what the user types before the colon.
+        description: one line for ``--help`` and lists.
+        opens: the class of its targets; its class attributes are the capabilities, readable before a target is open.
+        parse: makes a specification from what follows the colon and from the options.
+
+            Raises `UserError` where the text does not have the form that this kind needs.
+        usage: what the user types, e.g. ``fake:SPEC.toml``.
+        clocks: the clocks that it has, the default first.
+        has_architectures: whether ``--arch`` applies.
+    """
+
+    name: str
+    description: str
+    opens: type[Target]
+    parse: Callable[[str, TargetOptions], TargetSpec]
+    usage: str
+    clocks: tuple[str, ...] = (WALL_CLOCK,)
+    has_architectures: bool = False

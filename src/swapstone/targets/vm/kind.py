@@ -1,0 +1,29 @@
+"""The registry entry of virtual machines."""
+
+from __future__ import annotations
+
+from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK
+from swapstone.targets.kind import TargetKind, TargetOptions
+from swapstone.targets.vm.spec import VmSpec
+from swapstone.targets.vm.target import VmTarget
+
+
+def _parse(detail: str, options: TargetOptions) -> VmSpec:
+    return VmSpec(
+        kernel=detail,
+        architecture=options.architecture,
+        modules=options.modules,
+        clock=options.clock or VIRTUAL_CLOCK,
+        no_cache=options.no_cache,
+    )
+
+
+VM = TargetKind(
+    name="vm",
+    description="a virtual machine for each trial; its clock counts instructions",
+    opens=VmTarget,
+    parse=_parse,
+    usage="vm or vm:KERNEL (generic, rt, or a kernel's path)",
+    clocks=(VIRTUAL_CLOCK, WALL_CLOCK),
+    has_architectures=True,
+)

@@ -1,0 +1,78 @@
+"""What is needed to open virtual machines as a target."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from swapstone.model import WALL_CLOCK, Certificate, FrozenStruct, UnavailableError, UserError
+from swapstone.targets.base import Target
+from swapstone.targets.vm.kvm import by_kvm, kvm_trouble
+from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
+
+
+@dataclasses.dataclass(frozen=True)
+class VmImages:
+    """The images that the trials of an experiment boot.
+
+    Attributes:
+        images: by level of the factor ``kernel``, the baseline first.
+        differences: what differs between the first image and each of the others.
+    """
+
+    images: Mapping[str, VmImage]
+    differences: tuple[Certificate, ...] = ()
+
+
+class VmSpec(FrozenStruct, frozen=True, kw_only=True):
+    """A virtual machine as a target.
+
+    Attributes:
+        kernel: name of a packaged kernel, or path of a kernel's file; empty for the default kernel.
+        architecture: a name of `swapstone.artifacts.parts.ARCHITECTURES`; empty for this machine's.
+        modules: pairs (absolute path of a kernel, folder of its modules), where that is not the folder beside the kernel.
+        clock: `swapstone.model.VIRTUAL_CLOCK`, or `swapstone.model.WALL_CLOCK`, which needs KVM.
+        no_cache: run every trial anew, even if an equal run is in the cache.
+    """
+
+    kernel: str = ""
+    architecture: str = ""
+    modules: tuple[tuple[str, str], ...] = ()
+    clock: str
+    no_cache: bool = False
+
+    def open(self, build_images: Callable[[VmSpec], VmImages] | None) -> Target:
+        """Build the images and open the target.
+
+        Args:
+            build_images: builds, or finds in the cache, what the machines boot.
+
+        Raises:
+            UserError: `build_images` is None, an image can't be built, or the emulator is not usable.
+            UnavailableError: the clock is the wall clock, and KVM does not work.
+        """
+        if build_images is None:
+            raise UserError("The target vm needs images, and no image builder was given.")
+        made = build_images(self)
+        images = dict(made.images)
+        if self.clock == WALL_CLOCK:
+            for image in images.values():
+                require_kvm(kvm_trouble(image))
+            images = {level: by_kvm(image) for level, image in images.items()}
+        return VmTarget(images, VmOptions(no_cache=self.no_cache), made.differences)
+
+
+def require_kvm(trouble: str) -> None:
+    """Refuse the wall clock in a virtual machine without KVM: it would time the emulator.
+
+    Args:
+        trouble: what `kvm_device_trouble` or `kvm_trouble` returned.
+
+    Raises:
+        UnavailableError: `trouble` is not empty.
+    """
+    if trouble:
+        raise UnavailableError(
+            f"A virtual machine on the wall clock needs KVM, which is unavailable: {trouble}.",
+            "Leave --clock out: the virtual clock needs none. Or measure on --target host.",
+        )

@@ -1,0 +1,105 @@
+"""The target registry: names, options, clocks, capabilities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK, UserError
+from swapstone.targets import TARGETS, Target, TargetOptions, default_target, find_target_kind, parse_target, spec_of
+from swapstone.targets.fake import FakeTargetSpec
+from swapstone.targets.host import HostSpec, HostTarget
+from swapstone.targets.vm.spec import VmImages, VmSpec
+from tests.unit import builders
+
+
+def test_each_kind_is_one_entry_with_a_unique_name() -> None:
+    names = [kind.name for kind in TARGETS]
+    assert names == ["host", "fake", "vm"]
+    assert all(kind.description and kind.usage.startswith(kind.name) and kind.clocks for kind in TARGETS)
+    assert all(issubclass(kind.opens, Target) for kind in TARGETS)
+
+
+def test_each_kind_parses_into_a_type_of_its_own() -> None:
+    assert parse_target("host") == HostSpec()
+    assert parse_target("fake:a.toml") == FakeTargetSpec(path="a.toml")
+    assert parse_target("vm") == VmSpec(clock=VIRTUAL_CLOCK)
+    options = TargetOptions(clock=WALL_CLOCK, architecture="arm64", modules=(("/k", "/m"),), no_cache=True)
+    assert parse_target("vm:/k", options) == VmSpec(
+        kernel="/k", architecture="arm64", modules=(("/k", "/m"),), clock=WALL_CLOCK, no_cache=True
+    )
+
+
+def test_an_experiment_has_a_specification() -> None:
+    subject = builders.experiment(target="vm:rt", clock=VIRTUAL_CLOCK, architecture="arm64")
+    assert spec_of(subject, no_cache=True) == VmSpec(
+        kernel="rt", architecture="arm64", clock=VIRTUAL_CLOCK, no_cache=True
+    )
+    assert spec_of(builders.experiment(target="host")) == HostSpec()
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message", "hint"),
+    [
+        ("vn", TargetOptions(), "There is no target named 'vn'", "vm"),
+        ("host:x", TargetOptions(), "host takes nothing after its name", "--target host"),
+        ("fake", TargetOptions(), "fake needs a file", "fake:SPEC.toml"),
+        ("host", TargetOptions(clock=VIRTUAL_CLOCK), "The target host has a wall clock.", "--target vm"),
+        ("host", TargetOptions(architecture="arm64"), "--arch is a virtual machine's", "Add: --target vm"),
+        ("fake:x", TargetOptions(architecture="arm64"), "--arch is a virtual machine's", "Add: --target vm"),
+    ],
+)
+def test_what_does_not_fit_is_refused(text: str, options: TargetOptions, message: str, hint: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_target(text, options)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_the_default_depends_on_whether_machines_are_booted() -> None:
+    assert default_target(boots=False) == "host"
+    assert default_target(boots=True) == "vm"
+
+
+def test_capabilities_are_read_before_a_target_is_open() -> None:
+    host, vm = find_target_kind("host").opens, find_target_kind("vm:rt").opens
+    assert (host.boots, host.shares_files, host.runs_instruments, host.has_load_generators) == (False, True, True, True)
+    assert (vm.boots, vm.shares_files, vm.runs_instruments, vm.has_load_generators) == (True, False, False, False)
+    assert not find_target_kind("fake:x").opens.runs_instruments
+
+
+def test_a_virtual_machine_needs_an_image_builder() -> None:
+    with pytest.raises(UserError, match="no image builder"):
+        parse_target("vm").open(None)
+    with parse_target("host").open(None) as opened:
+        assert isinstance(opened, HostTarget)
+
+
+def test_the_image_builder_gets_the_specification() -> None:
+    class BuiltError(Exception):
+        pass
+
+    given: list[VmSpec] = []
+
+    def build(spec: VmSpec) -> VmImages:
+        given.append(spec)
+        raise BuiltError
+
+    with pytest.raises(BuiltError):
+        parse_target("vm:rt").open(build)
+    assert given == [VmSpec(kernel="rt", clock=VIRTUAL_CLOCK)]
+
+
+def test_no_target_is_tested_by_its_name_outside_targets() -> None:
+    """Other packages use capabilities, so that a new kind of target is one entry."""
+    source = Path(__file__).parents[3] / "src" / "swapstone"
+    kinds = {f'"{kind.name}"' for kind in TARGETS}
+    found = [
+        f"{path.relative_to(source)}:{number}"
+        for path in source.rglob("*.py")
+        if path.relative_to(source).parts[0] != "targets"
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if "target" in line and any(f"{operator} {kind}" in line for operator in ("==", "!=") for kind in kinds)
+    ]
+    assert not found, "test a capability of the target"
