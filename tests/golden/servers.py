@@ -90,4 +90,5 @@ def context(published: str = "musl-malloc") -> ReportContext:
         notes=(closed_loop_note("wrk"),),
         rerun="swapstone rerun 20261121-120000-5e12e5",
         version="0.1.0",
+        workloads=tuple(("server", find_workload("server", name)) for name in WORKLOADS),
     )

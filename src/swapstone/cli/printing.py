@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from swapstone import __version__
+from swapstone import __version__, workloads
 from swapstone.cli.own import command_line, notes_of
 from swapstone.cli.serving import server_notes
 from swapstone.cli.tables import plain
@@ -54,6 +54,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         explain=f"swapstone explain {shlex.quote(str(view.path))}"
         if find_target_kind(view.experiment.target).opens.runs_instruments
         else "",
+        workloads=tuple((suite, each) for (suite, _), each in workloads.workloads_of(view.experiment).items()),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swapstone.model import Experiment, FrozenStruct
+from swapstone.model import Experiment, FrozenStruct, Workload
 
 
 class Why(FrozenStruct, frozen=True, kw_only=True):
@@ -38,6 +38,7 @@ class ReportContext(FrozenStruct, frozen=True, kw_only=True):
         version: of swapstone.
         reasons: of the rows that were explained.
         explain: the command that explains one; empty where none can be.
+        workloads: pairs (suite, workload): what was run. Reports group by the workloads' parameters. Not part of the JSON report.
     """
 
     experiment: Experiment
@@ -52,3 +53,9 @@ class ReportContext(FrozenStruct, frozen=True, kw_only=True):
     version: str = ""
     reasons: tuple[Why, ...] = ()
     explain: str = ""
+    workloads: tuple[tuple[str, Workload], ...] = ()
+
+    def parameters(self, suite: str, workload: str) -> dict[str, str]:
+        """Return the parameters of a workload; none where it is unknown or has none."""
+        found = (dict(each.parameters) for place, each in self.workloads if (place, each.name) == (suite, workload))
+        return next(found, {})

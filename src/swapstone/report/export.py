@@ -68,7 +68,14 @@ def to_json(context: ReportContext, analysis: Analysis) -> str:
 
     Where the record has exhibits, they follow as ``"exhibits": [{"name": ..., "title": ..., "data": [...], "notes": ..., "flags": ...}]``.
     """
-    whole: dict[str, object] = {"format": FORMAT, "schema": SCHEMA, "context": context, "analysis": labelled(analysis)}
+    shown_context = msgspec.to_builtins(context)
+    del shown_context["workloads"]  # the record's experiment names them, and `swapstone list workloads` describes them
+    whole: dict[str, object] = {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "context": shown_context,
+        "analysis": labelled(analysis),
+    }
     if shown := exhibits.exhibits(context, analysis):
         whole["exhibits"] = exhibits.programs(shown)
     return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Iterator, Sequence
 
@@ -16,8 +15,8 @@ SIGN = "cpu_per_request"
 """A metric that only servers have."""
 
 STUDY = "musl-malloc"
-_CONNECTIONS = re.compile(r"\(c=(\d+)")
-_PAGE = {10: "Pentium T4500", 250: "AMD Zen 3"}
+SUITE = "server"
+_PAGE = {"10": "Pentium T4500", "250": "AMD Zen 3"}
 """By connections: the machine on which the page drove its server with as many."""
 
 _COLUMNS = (
@@ -64,7 +63,7 @@ def make(context: ReportContext, analysis: Analysis) -> tuple[Exhibit, ...]:
     # At a constant rate the requests a second are the schedule's: their ratio says nothing.
     free = {each.workload for each in analysis.comparisons if each.metric.name == "requests" and each.metric.leads}
     rows = [
-        _row(values, workload, variant, variants[0], musl, paged=context.published == STUDY, free=workload in free)
+        _row(values, workload, variant, variants[0], musl, platform=_platform(context, workload), free=workload in free)
         for workload in workloads
         for variant in variants
         if (workload, SIGN, variant) in values or (workload, "requests", variant) in values
@@ -131,7 +130,7 @@ def _row(
     first: Variant,
     musl: Variant | None,
     *,
-    paged: bool,
+    platform: str | None,
     free: bool,
 ) -> _Row:
     requests = values.get((workload, "requests", variant)) if free else None
@@ -141,7 +140,7 @@ def _row(
         values=tuple(values.get((workload, metric, variant)) for metric, _, _ in _COLUMNS),
         against_first=_over(requests, values.get((workload, "requests", first))),
         against_musl=_over(requests, values.get((workload, "requests", musl))) if musl else None,
-        page=_page_ratio(workload, variant, musl) if paged and musl else None,
+        page=_page_ratio(platform, variant, musl) if platform and musl else None,
     )
 
 
@@ -149,11 +148,16 @@ def _over(value: float | None, base: float | None) -> float | None:
     return value / base if value is not None and base else None
 
 
-def _page_ratio(workload: str, variant: Variant, musl: Variant) -> float | None:
-    """Return mimalloc's requests a second over musl's own malloc's, as the page has them with so many connections."""
-    found = _CONNECTIONS.search(workload)
-    platform = _PAGE.get(int(found[1])) if found and workload.startswith("http(") else None
-    if platform is None or dict(variant.levels) != {**dict(musl.levels), "allocator": "mimalloc"}:
+def _platform(context: ReportContext, workload: str) -> str | None:
+    """Return the machine on which the page drove an HTTP server as this workload does; None where it did not."""
+    parameters = context.parameters(SUITE, workload)
+    http = "threads" in parameters and "requests_per_s" not in parameters
+    return _PAGE.get(parameters["connections"]) if http and context.published == STUDY else None
+
+
+def _page_ratio(platform: str, variant: Variant, musl: Variant) -> float | None:
+    """Return mimalloc's requests a second over musl's own malloc's, as the page measured them on a machine."""
+    if dict(variant.levels) != {**dict(musl.levels), "allocator": "mimalloc"}:
         return None
     rates = {
         figure.level: figure.value

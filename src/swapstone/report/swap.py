@@ -20,8 +20,6 @@ COLUMNS = ("swpd", "free", "buff", "cache", "si", "so", "bi", "bo", "us", "sy", 
 _STUDY = "zram-vs-flash"
 _PAGE_SUITE = "vmstat"
 _SECOND = re.compile(r"swap out, second ([0-9]+)", re.ASCII)
-_FILL = re.compile(r"fill \(([0-9]+) % random\)", re.ASCII)
-_TOUCH = re.compile(r"touch \((sequential|random), ([0-9.]+)\)", re.ASCII)
 _KIB = 1024.0
 _NS = 1e9
 
@@ -45,12 +43,16 @@ class Values(FrozenStruct, frozen=True, kw_only=True):
         variants: the baseline first; copies of it are left out.
         loads: in the experiment's order.
         workloads: of the suite, in its order.
+        fills: pairs (workload that fills memory, share of random bytes in per cent).
+        touches: (workload that touches swapped pages, order, how many times the memory was written).
         pairs: (place, values).
     """
 
     variants: tuple[Variant, ...]
     loads: tuple[str, ...]
     workloads: tuple[str, ...]
+    fills: tuple[tuple[str, str], ...]
+    touches: tuple[tuple[str, str, str], ...]
     pairs: tuple[tuple[Place, tuple[float, ...]], ...]
 
     def middle(self, workload: str, load: str, metric: str, variant: Variant) -> float | None:
@@ -70,20 +72,18 @@ def make(context: ReportContext, analysis: Analysis) -> tuple[Exhibit, ...]:
     if not values.workloads:
         return ()
     sampled = [each for each in analysis.time_series if each.suite == SUITE and "so" in dict(each.series)]
-    fills = [name for name in values.workloads if _FILL.fullmatch(name)]
     made: list[Exhibit] = []
     for number, load in enumerate(values.loads):
         tag = "" if number == 0 else f"-{number + 1}"
         named = "" if len(values.loads) == 1 else f", load {load}"
-        if fills:
-            made.append(_summary(values, fills, load, tag, named))
-        if len(fills) > 1:
-            made.append(_compressibility(values, fills, load, tag, named))
-        if touches := [name for name in values.workloads if _TOUCH.fullmatch(name)]:
-            made.append(_back(values, touches, load, tag, named))
-        for fill in fills:
+        if values.fills:
+            made.append(_summary(values, load, tag, named))
+        if len(values.fills) > 1:
+            made.append(_compressibility(values, load, tag, named))
+        if values.touches:
+            made.append(_back(values, load, tag, named))
+        for fill, percent in values.fills:
             mine = [each for each in sampled if (each.workload, each.load) == (fill, load)]
-            percent = _percent(fill)
             made += [_seconds(values, mine, f"swap-seconds-{percent}{tag}", f"{fill}{named}")] if mine else []
     return tuple(made)
 
@@ -107,10 +107,15 @@ def values_of(context: ReportContext, analysis: Analysis) -> Values:
             # A baseline has a number for each of its partners' draws: the longest list is of the most draws.
             if len(numbers) > len(pairs.get(place, ())):
                 pairs[place] = numbers
+    parameters = {name: context.parameters(SUITE, name) for name in workloads}
     return Values(
         variants=tuple(variants),
         loads=context.experiment.loads,
         workloads=tuple(workloads),
+        fills=tuple((name, found["random_percent"]) for name, found in parameters.items() if "random_percent" in found),
+        touches=tuple(
+            (name, found["order"], found["memory_ratio"]) for name, found in parameters.items() if "order" in found
+        ),
         pairs=tuple(pairs.items()),
     )
 
@@ -124,12 +129,6 @@ def _device(variant: Variant) -> str:
     """Return the page's name of the device that a variant swaps to; empty where the factor swap is not varied."""
     level = dict(variant.levels).get("swap", "")
     return next((device for device in ("flash", "zram") if level.startswith(device)), "")
-
-
-def _percent(workload: str) -> int:
-    found = _FILL.fullmatch(workload)
-    assert found is not None
-    return int(found[1])
 
 
 def page_seconds(device: str) -> tuple[int, ...]:
@@ -165,7 +164,7 @@ def _over(value: float | None, base: float | None) -> float | None:
     return value / base if value is not None and base else None
 
 
-def _summary(values: Values, fills: Sequence[str], load: str, tag: str, named: str) -> Exhibit:
+def _summary(values: Values, load: str, tag: str, named: str) -> Exhibit:
     head = (
         "data",
         "level",
@@ -182,7 +181,7 @@ def _summary(values: Values, fills: Sequence[str], load: str, tag: str, named: s
     data: list[dict[str, str | float | None]] = []
     base = values.variants[0]
     page_base = page_mean(_device(base))
-    for fill in fills:
+    for fill, percent in values.fills:
         for variant in values.variants:
             get = {
                 metric: values.middle(fill, load, metric, variant)
@@ -200,7 +199,7 @@ def _summary(values: Values, fills: Sequence[str], load: str, tag: str, named: s
             page = page_mean(_device(variant))
             rows.append(
                 (
-                    f"{_percent(fill)} % random",
+                    f"{percent} % random",
                     words.safe(level_of(variant)),
                     _kib(get["out_mean"]),
                     _kib(get["out_steady"]),
@@ -216,7 +215,7 @@ def _summary(values: Values, fills: Sequence[str], load: str, tag: str, named: s
             )
             data.append(
                 {
-                    "random_percent": _percent(fill),
+                    "random_percent": int(percent),
                     "variant": variant.label,
                     "out_mean_kib_s": _over(get["out_mean"], _KIB),
                     "out_steady_kib_s": _over(get["out_steady"], _KIB),
@@ -248,23 +247,23 @@ def _summary(values: Values, fills: Sequence[str], load: str, tag: str, named: s
     )
 
 
-def _compressibility(values: Values, fills: Sequence[str], load: str, tag: str, named: str) -> Exhibit:
+def _compressibility(values: Values, load: str, tag: str, named: str) -> Exhibit:
     shown = ("out_steady", "compression", "reached")
     head = ["level"]
-    for fill in fills:
-        head += [f"{_percent(fill)} % random: steady", "compressed", "reached"]
+    for _, percent in values.fills:
+        head += [f"{percent} % random: steady", "compressed", "reached"]
     rows: list[tuple[str, ...]] = []
     data: list[dict[str, str | float | None]] = []
     for variant in values.variants:
         row = [words.safe(level_of(variant))]
         keyed: dict[str, str | float | None] = {"variant": variant.label}
-        for fill in fills:
+        for fill, percent in values.fills:
             steady, compression, reached = (values.middle(fill, load, metric, variant) for metric in shown)
             row += [_shown(steady, "B/s"), _times(compression), _shown(reached, "B")]
             keyed |= {
-                f"random_{_percent(fill)}_steady_bytes_s": steady,
-                f"random_{_percent(fill)}_compression": compression,
-                f"random_{_percent(fill)}_reached_bytes": reached,
+                f"random_{percent}_steady_bytes_s": steady,
+                f"random_{percent}_compression": compression,
+                f"random_{percent}_reached_bytes": reached,
             }
         rows.append(tuple(row))
         data.append(keyed)
@@ -283,13 +282,11 @@ def _compressibility(values: Values, fills: Sequence[str], load: str, tag: str, 
     )
 
 
-def _back(values: Values, touches: Sequence[str], load: str, tag: str, named: str) -> Exhibit:
+def _back(values: Values, load: str, tag: str, named: str) -> Exhibit:
     rows: list[tuple[str, ...]] = []
     data: list[dict[str, str | float | None]] = []
     flags: list[str] = []
-    for touch in touches:
-        found = _TOUCH.fullmatch(touch)
-        assert found is not None
+    for touch, order, ratio in values.touches:
         sets = set()
         for variant in values.variants:
             time, faults, pages, rate, size = (
@@ -300,8 +297,8 @@ def _back(values: Values, touches: Sequence[str], load: str, tag: str, named: st
             times = _over(time, values.middle(touch, load, "touch_time", values.variants[0]))
             rows.append(
                 (
-                    found[1],
-                    found[2],
+                    order,
+                    ratio,
                     words.safe(level_of(variant)),
                     _shown(time, "ns"),
                     _times(times),
@@ -313,8 +310,8 @@ def _back(values: Values, touches: Sequence[str], load: str, tag: str, named: st
             )
             data.append(
                 {
-                    "order": found[1],
-                    "times_memory": float(found[2]),
+                    "order": order,
+                    "times_memory": float(ratio),
                     "variant": variant.label,
                     "touch_ns": time,
                     "over_baseline": times,

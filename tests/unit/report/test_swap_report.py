@@ -82,7 +82,8 @@ def _made(sets: dict[str, int] | None = None) -> tuple[ReportContext, Analysis]:
     found = analyse(
         subject, plan.variants(subject), works, list(_runs(subject, sets or dict.fromkeys(LEVELS, 8 * MIB)))
     )
-    return ReportContext(experiment=subject, record_id="r", record_path="r"), found
+    workloads = tuple(("swap", work) for work in works.values())
+    return ReportContext(experiment=subject, record_id="r", record_path="r", workloads=workloads), found
 
 
 CONTEXT, ANALYSIS = _made()
