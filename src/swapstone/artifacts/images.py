@@ -241,7 +241,7 @@ def _own_kernel(request: ImageRequest, architecture: Architecture) -> tuple[Kern
                 f"The kernel {path} needs the module{'s' if len(request.modules) > 1 else ''} {', '.join(request.modules)},"
                 f" and there is no folder {beside}.",
                 f"Install its modules there (make modules_install INSTALL_MOD_PATH={beside}), or name the folder that they are in."
-                " For what is built in, the file kernel_modules.builtin of the kernel's build is enough there.",
+                " For what is built in, the file modules.builtin of the kernel's build is enough there.",
             )
         return kernel, ()
     loaded = _own_modules(kernel, Path(request.modules_folder or beside), _modules(request, architecture))
