@@ -27,7 +27,7 @@ def agree_command(first: str, second: str, kind: str | None) -> None:
     r"""Lay two records of the same factors side by side: do their differences have the same sign?
 
     Made for one comparison on two targets or clocks: the host's wall clock beside a virtual machine's clock, which counts instructions.
-    Signs agree where both records see a difference in the same direction, or both none beyond the margin. Work on several processors
+    Signs agree if both records have a difference in the same direction, or neither has one outside the margin. Work on several processors
     is not compared with a machine that has one.
 
     \b

@@ -1,4 +1,4 @@
-"""From runs to comparisons. docs/statistics.md says which methods, and why these."""
+"""Compute comparisons from runs. docs/statistics.md gives the methods and the reasons for choosing them."""
 
 from swapstone.compare.analyse_runs import analyse
 from swapstone.compare.precision import precision

@@ -1,4 +1,4 @@
-"""Do two records of one comparison, made on different targets or clocks, say the same: the table of signs."""
+"""Compare the signs of two records' effects, where the records are of the same factors on different targets or clocks."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from swapstone.model import (
 _SIGNED = (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED)
 
 
-class Sameness(enum.Enum):
-    """How two sides' signs compare."""
+class SignAgreement(enum.Enum):
+    """Whether the two records' effects have the same sign."""
 
     AGREE = "agree"
     DISAGREE = "disagree"
     NOT_COMPARABLE = "not comparable"
 
 
-class SignRow(FrozenStruct, frozen=True, kw_only=True):
-    """One workload, as both records see it.
+class AgreementRow(FrozenStruct, frozen=True, kw_only=True):
+    """One workload, with the comparison that each record reports first.
 
     Attributes:
-        first, second: the comparison that each record reads first, perhaps of different metrics; None where it has none.
-        sameness: agree where both differ in the same direction, or both differ by no more than the margin; disagree where they differ
-            in opposite directions, or only one side differs.
-        reason: why they don't agree, or can't be compared; empty where they agree.
-        opposite: whether they disagree by their signs, and not because only one side differs.
+        first, second: the comparison that each record reports first; the metrics may differ. None where a record has none.
+        sameness: agree if both effects have the same sign, or both lie within the margin; disagree if the signs are opposite, or only
+            one of the two effects is significant.
+        reason: why the signs disagree or can't be compared; empty if they agree.
+        opposite: whether the signs are opposite; False if they disagree because only one effect is significant.
     """
 
     suite: str
@@ -47,20 +47,19 @@ class SignRow(FrozenStruct, frozen=True, kw_only=True):
     candidate: Variant
     first: Comparison | None
     second: Comparison | None
-    sameness: Sameness
+    sameness: SignAgreement
     reason: str = ""
     opposite: bool = False
 
 
 class Spread(FrozenStruct, frozen=True, kw_only=True):
-    """How far a record's repeated runs lie apart, in the comparisons of its rows.
+    """How far apart the repeated runs of a record are, over the rows of its comparisons.
 
     Attributes:
-        rows: how many have runs on both sides.
-        exact: in how many of them each side gave one number.
-        largest: the largest share by which a side's largest value exceeds its smallest, 0.01 for one per cent; None without rows, or where
-            a smallest value is not above zero.
-        where: workload and variant of that one; empty without.
+        rows: number of rows with runs on both sides.
+        exact: number of rows in which every run of a side gave the same value.
+        largest: the largest relative range of one side, max / min - 1; None if there are no rows, or if a minimum is not above zero.
+        where: workload and variant of `largest`; empty if that is None.
     """
 
     rows: int
@@ -69,45 +68,45 @@ class Spread(FrozenStruct, frozen=True, kw_only=True):
     where: str
 
 
-class Signs(FrozenStruct, frozen=True, kw_only=True):
-    """The table of signs.
+class AgreementTable(FrozenStruct, frozen=True, kw_only=True):
+    """The effects of two records, row by row.
 
     Attributes:
-        names: of the two sides: their clocks, their targets, or ``first`` and ``second``, whichever differ.
-        clocks: of the two sides.
-        rows: in the order of the first record, then what only the second has.
-        first_spread, second_spread: of the records' runs.
+        names: of the two records: their clocks, their targets, or ``first`` and ``second``, whichever differ.
+        clocks: of the two records.
+        rows: in the order of the first record, then the rows that only the second record has.
+        first_spread, second_spread: the range of each record's repeated runs.
     """
 
     names: tuple[str, str]
     clocks: tuple[str, str]
-    rows: tuple[SignRow, ...]
+    rows: tuple[AgreementRow, ...]
     first_spread: Spread
     second_spread: Spread
 
-    def count(self, sameness: Sameness) -> int:
-        """Return how many rows compare so."""
+    def count(self, sameness: SignAgreement) -> int:
+        """Return the number of rows with this outcome."""
         return sum(row.sameness is sameness for row in self.rows)
 
 
 def signs(
     first: tuple[Experiment, Analysis], second: tuple[Experiment, Analysis], workloads: Mapping[str, Workload]
-) -> Signs:
-    """Lay two records' signs side by side.
+) -> AgreementTable:
+    """Compare the signs of two records' effects.
 
     Args:
-        first: an experiment and what may be said of it.
-        second: another one, of the same factors and levels.
+        first: an experiment and its analysis.
+        second: another experiment with the same factors and levels, and its analysis.
         workloads: of both, by name.
 
     Raises:
-        UserError: they compare different things, or share no workload.
+        UserError: the factors or levels differ, or the records have no workload in common.
     """
     if [(each.factor, each.levels) for each in first[0].factors] != [
         (each.factor, each.levels) for each in second[0].factors
     ]:
         raise UserError(
-            f"The records compare different things: {_factors(first[0])}, and {_factors(second[0])}.",
+            f"The records are of different factors or levels: {_factors(first[0])}, and {_factors(second[0])}.",
             "Make two records of the same factors and levels, on different targets.",
         )
     ours, theirs = (_leading(analysis) for _, analysis in (first, second))
@@ -121,7 +120,7 @@ def signs(
         several = clocks_differ and workloads[workload].cpus is Cpus.ALL
         sameness, reason, opposite = _same(ours.get(place), theirs.get(place), names, several=several)
         rows.append(
-            SignRow(
+            AgreementRow(
                 suite=suite,
                 workload=workload,
                 load=load,
@@ -133,7 +132,7 @@ def signs(
                 opposite=opposite,
             )
         )
-    return Signs(
+    return AgreementTable(
         names=names,
         clocks=(first[0].clock, second[0].clock),
         rows=tuple(rows),
@@ -155,7 +154,7 @@ def _factors(experiment: Experiment) -> str:
 
 
 def _leading(analysis: Analysis) -> dict[tuple[str, str, str, Variant], Comparison]:
-    """Return the comparison that is read first, by (suite, workload, load, candidate): the preferred time, else the first time or rate."""
+    """Return the comparison reported first, by (suite, workload, load, candidate): the preferred time, else the first time or rate."""
     copies = {null.copy for null in analysis.nulls}
     found: dict[tuple[str, str, str, Variant], Comparison] = {}
     for each in analysis.comparisons:
@@ -168,7 +167,7 @@ def _leading(analysis: Analysis) -> dict[tuple[str, str, str, Variant], Comparis
 
 
 def _sign(comparison: Comparison) -> int | None:
-    """Return +1 where the candidate's value is larger, -1 where smaller, 0 within the margin, None where nothing is said."""
+    """Return +1 if the candidate's value is larger, -1 if smaller, 0 if it lies within the margin, None without a verdict."""
     if comparison.verdict is Verdict.EQUIVALENT:
         return 0
     if comparison.verdict not in _SIGNED or comparison.effect is None:
@@ -178,15 +177,15 @@ def _sign(comparison: Comparison) -> int | None:
 
 def _same(
     first: Comparison | None, second: Comparison | None, names: tuple[str, str], *, several: bool
-) -> tuple[Sameness, str, bool]:
-    """Compare two sides; return how, why, and whether the signs are opposite."""
+) -> tuple[SignAgreement, str, bool]:
+    """Compare two sides; return the outcome, its reason, and whether the signs are opposite."""
     if first is None or second is None:
-        return Sameness.NOT_COMPARABLE, f"{names[0] if first is None else names[1]}: not measured", False
+        return SignAgreement.NOT_COMPARABLE, f"{names[0] if first is None else names[1]}: not measured", False
     if several:
         reason = "it uses several processors, and a machine on the virtual clock has one"
-        return Sameness.NOT_COMPARABLE, reason, False
+        return SignAgreement.NOT_COMPARABLE, reason, False
     if first.metric.quantity is not second.metric.quantity:
-        return Sameness.NOT_COMPARABLE, f"one side has {first.metric.name}, the other {second.metric.name}", False
+        return SignAgreement.NOT_COMPARABLE, f"one side has {first.metric.name}, the other {second.metric.name}", False
     one, other = _sign(first), _sign(second)
     silent = [
         f"{name}: {found.verdict.value}"
@@ -194,19 +193,19 @@ def _same(
         if sign is None
     ]
     if silent:
-        return Sameness.NOT_COMPARABLE, ", ".join(silent), False
+        return SignAgreement.NOT_COMPARABLE, ", ".join(silent), False
     if one == other:
-        return Sameness.AGREE, "", False
+        return SignAgreement.AGREE, "", False
     if one and other:
-        return Sameness.DISAGREE, "opposite signs", True
-    return Sameness.DISAGREE, f"only {names[0] if one else names[1]} has a difference", False
+        return SignAgreement.DISAGREE, "opposite signs", True
+    return SignAgreement.DISAGREE, f"only {names[0] if one else names[1]} has a difference", False
 
 
 def spread(comparisons: Sequence[Comparison]) -> Spread:
-    """Say how far repeated runs lie apart.
+    """Return the relative range of a record's repeated runs.
 
     Args:
-        comparisons: those whose runs count; a side without runs leaves its row out.
+        comparisons: the rows to read; a row without runs on both sides is ignored.
     """
     rows = [each for each in comparisons if each.baseline_values and each.candidate_values]
     sides = [

@@ -1,4 +1,4 @@
-"""From runs to an analysis."""
+"""Compute the analysis of an experiment from its runs."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def analyse(
     *,
     sizes: SizeValues | None = None,
 ) -> Analysis:
-    """Say all that an experiment's runs let one say. A pure function: the same runs give the same analysis.
+    """Compute all comparisons, effects and caveats of an experiment. A pure function: equal runs give an equal analysis.
 
     Args:
-        experiment: what was asked.
+        experiment: the experiment that the runs are of.
         variants: the baseline first, then its null copies and the candidates.
         workloads: each that the experiment names, by name.
-        runs: at most one a trial, in any order; the warm-up (block 0) is left out of all numbers.
-        caveats: those that only the record can know (interrupted, resumed, damaged); they come first.
+        runs: at most one per trial, in any order. The warm-up (block 0) is excluded from every figure.
+        caveats: those that depend on the record and not on its runs (interrupted, resumed, damaged); they come first.
         sizes: of the programs.
 
     Returns:
@@ -71,7 +71,7 @@ def analyse(
         ],
     )
     busy = busy_loads(experiment, runs, workloads)
-    comparisons = _worded(experiment, _judged(experiment, rows, busy))
+    comparisons = _with_replicate_wording(experiment, _judged(experiment, rows, busy))
     noise = noise_of(runs, workloads, virtual=experiment.virtual)
     crossing = crossed(experiment, variants, workloads, cells, sizes=sizes or {}, busy=busy)
     every_index = indices(rows, experiment.confidence, layouts=bool(experiment.layouts))
@@ -91,29 +91,29 @@ def analyse(
         runs=len(runs),
         correction=CORRECTION,
         layouts=tuple(spreads(experiment, variants, workloads, cells, busy)) if experiment.layouts else (),
-        effects=_worded(experiment, crossing.effects),
-        interactions=_worded(experiment, crossing.interactions),
+        effects=_with_replicate_wording(experiment, crossing.effects),
+        interactions=_with_replicate_wording(experiment, crossing.interactions),
         latencies=latencies(experiment, variants, runs),
         time_series=time_series(experiment, variants, runs),
     )
 
 
-def _worded(experiment: Experiment, found: tuple[Judged, ...]) -> tuple[Judged, ...]:
-    """Say draws for blocks in the reasons, where that is what they are."""
+def _with_replicate_wording(experiment: Experiment, found: tuple[Judged, ...]) -> tuple[Judged, ...]:
+    """Replace the word "blocks" in the reasons of an experiment on the virtual clock, where a block is a replicate."""
     if not experiment.virtual:
         return found
     return tuple(
-        msgspec.structs.replace(each, reason=each.reason.replace("few blocks", "few draws", 1)) for each in found
+        msgspec.structs.replace(each, reason=each.reason.replace("few blocks", "few replicates", 1)) for each in found
     )
 
 
 def _blocks(runs: Sequence[Run]) -> int:
-    """Return how many blocks have a run that is ok, the warm-up left out."""
+    """Return the number of blocks with a successful run, without the warm-up."""
     return len({run.trial.block for run in runs if run.status is Status.OK and run.trial.block > 0})
 
 
 def _ordered(experiment: Experiment, rows: Sequence[Row]) -> list[Row]:
-    """Put the rows of sizes behind the other rows of their workload."""
+    """Put the size rows after the other rows of their workload."""
     order = {place: number for number, place in enumerate(experiment.workloads)}
     loads = {load: number for number, load in enumerate(experiment.loads)}
     return sorted(rows, key=lambda row: (order[row.group[:2]], loads[row.group[2]]))
@@ -136,7 +136,7 @@ def _judged(experiment: Experiment, rows: Sequence[Row], busy: frozenset[str]) -
 def _null_result(
     copy: Variant, comparisons: Sequence[Comparison], every_index: Sequence[Index], busy: frozenset[str]
 ) -> NullResult:
-    """Count how often a copy of the baseline got a verdict of being different. Sizes can't vary, so they don't count."""
+    """Count how often a copy of the baseline was judged different from it. Sizes are excluded, because they don't vary."""
     compared = [
         found
         for found in comparisons

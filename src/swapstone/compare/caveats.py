@@ -1,4 +1,4 @@
-"""Caveats: reasons for distrust that the runs themselves give."""
+"""Caveats: properties of the runs that limit how far their comparisons can be relied on."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from swapstone.model import Caveat, CaveatKind, Comparison, Experiment, Noise, R
 from swapstone.stats import binomial_tail, common_level, dependence_p_value
 
 STEAL_PERCENT = 1.0
-"""From so much stolen processor time on the report says so: the smallest effect that users commonly ask about."""
+"""Stolen processor time above this is reported: 1 % is the smallest effect that users commonly look for."""
 
 DEPENDENCE_RATE = 0.05
-"""False discovery rate of the search for rows whose neighbouring pairs resemble each other."""
+"""False discovery rate of the tests for serial dependence between neighbouring pairs."""
 
 SURPRISE = 0.05
-"""The nulls are called unusual when so many differing families have at most this probability."""
+"""The null results are reported as unusual if as many families that differ have at most this probability."""
 
 DIFFERENT = (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED)
 
@@ -26,21 +26,21 @@ DIFFERENT = (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED)
 def caveats_of(
     experiment: Experiment, runs: Sequence[Run], rows: Sequence[Row], comparisons: Sequence[Comparison], noise: Noise
 ) -> tuple[Caveat, ...]:
-    """Find every caveat that the runs and their comparisons call for.
+    """Return every caveat that follows from the runs and their comparisons.
 
     Args:
-        experiment: its confidence, and whether it has layouts.
-        runs: all of the experiment.
-        rows: as compared, parallel to `comparisons`.
+        experiment: gives the confidence, and whether it has layouts.
+        runs: all runs of the experiment.
+        rows: those of `comparisons`, in the same order.
         comparisons: with verdicts.
         noise: how busy the machine was.
     """
     return (
         *_few_blocks(experiment, comparisons),
-        # On the virtual clock neither the host's noise nor the time of day has a part in any figure.
+        # Neither the load of the host nor the time of day can change a figure on the virtual clock.
         *(() if experiment.virtual else _noisy(noise)),
         *_without_numbers(runs),
-        # With layouts a row's values are in order of layouts, not of time.
+        # With layouts the values of a row are in the order of layouts, not of time.
         *(() if experiment.layouts or experiment.virtual else _dependent(rows)),
         *_nulls(rows, comparisons, 1 - experiment.confidence),
     )
@@ -53,37 +53,37 @@ def _few_blocks(experiment: Experiment, comparisons: Sequence[Comparison]) -> It
         yield Caveat(
             kind=CaveatKind.FEW_BLOCKS,
             message=f"{len(few)} of {len(comparisons)} comparisons have too few pairs of {_what_pairs(experiment)} "
-            f"(from {fewest}) for any interval.",
-            hint="Give it more --layouts, or fewer workloads with --only."
+            f"for a confidence interval (the fewest: {fewest}).",
+            hint="Raise --layouts, or select fewer workloads with --only."
             if experiment.layouts
-            else "Give it more time with --budget, or fewer workloads with --only.",
+            else "Raise --budget, or select fewer workloads with --only.",
         )
 
 
 def _what_pairs(experiment: Experiment) -> str:
-    return "layouts" if experiment.layouts else "draws" if experiment.virtual else "runs"
+    return "layouts" if experiment.layouts else "replicates" if experiment.virtual else "runs"
 
 
 def _noisy(noise: Noise) -> Iterator[Caveat]:
     if noise.busy:
         yield Caveat(
             kind=CaveatKind.BUSY_MACHINE,
-            message=f"The machine was busy: in {noise.cpu_pressure_percent:.0f} % of a typical trial's time some task waited "
-            "for a processor. CPU time is the figure to read first, except for work that waits.",
-            hint="Stop what else runs here, or read CPU time.",
+            message=f"The machine was busy: at the median, a task waited for a processor in "
+            f"{noise.cpu_pressure_percent:.0f} % of a trial's time. Read CPU time first, except for workloads that wait.",
+            hint="Stop other programs on this machine, or compare CPU time.",
         )
     if noise.steal_percent is not None and noise.steal_percent >= STEAL_PERCENT:
         yield Caveat(
             kind=CaveatKind.STOLEN_TIME,
-            message=f"The hypervisor gave {noise.steal_percent:.1f} % of this machine's processor time to others.",
-            hint="Measure at another hour or on a machine of your own.",
+            message=f"The hypervisor took {noise.steal_percent:.1f} % of this machine's processor time (steal).",
+            hint="Repeat the experiment at another time, or on a machine that is not shared.",
         )
 
 
 def _without_numbers(runs: Sequence[Run]) -> Iterator[Caveat]:
     kinds = (
-        (Status.FAILED, CaveatKind.FAILED_TRIALS, "failed", "Those that failed are not among the numbers."),
-        (Status.REFUSED, CaveatKind.REFUSED_TRIALS, "did not run as asked", "Their comparisons are invalid."),
+        (Status.FAILED, CaveatKind.FAILED_TRIALS, "failed", "Failed trials are excluded from the figures."),
+        (Status.REFUSED, CaveatKind.REFUSED_TRIALS, "ran at another level", "Their comparisons are invalid."),
     )
     for status, kind, what, consequence in kinds:
         found = [run for run in runs if run.status is status]
@@ -91,13 +91,13 @@ def _without_numbers(runs: Sequence[Run]) -> Iterator[Caveat]:
             workloads = sorted({run.trial.workload for run in found})
             yield Caveat(
                 kind=kind,
-                message=f"{len(found)} of {len(runs)} trials {what} ({_some(workloads)}). {consequence}",
-                hint="The report lists each with its reason.",
+                message=f"{len(found)} of {len(runs)} trials {what} ({_shortened(workloads)}). {consequence}",
+                hint="The report lists each of them with its reason.",
             )
 
 
 def _dependent(rows: Sequence[Row]) -> Iterator[Caveat]:
-    """Look at time rows only: their pairs are in order of time, and dependence there makes every interval too narrow."""
+    """Test time rows for serial dependence. Their pairs are in order of time, and positive dependence makes intervals too narrow."""
     timed = [row for row in rows if row.inference is not None and row.scale is Scale.RATIO and row.metric.unit == "ns"]
     if not timed:
         return
@@ -108,14 +108,14 @@ def _dependent(rows: Sequence[Row]) -> Iterator[Caveat]:
         names = [f"{row.group[1]} {row.metric.name}" for row in found]
         yield Caveat(
             kind=CaveatKind.DEPENDENT_RUNS,
-            message=f"Neighbouring pairs resemble each other in {len(found)} of {len(timed)} rows of times "
-            f"({_some(names)}): their intervals may be too narrow.",
-            hint="Measure longer, or again at another hour, and see whether the verdicts hold.",
+            message=f"Neighbouring pairs are correlated in {len(found)} of {len(timed)} rows of times "
+            f"({_shortened(names)}): their intervals may be too narrow.",
+            hint="Raise --budget, or repeat the experiment at another time and compare the verdicts.",
         )
 
 
 def _nulls(rows: Sequence[Row], comparisons: Sequence[Comparison], rate: float) -> Iterator[Caveat]:
-    """Count by family: within one, rows share their runs, and the correction promises the rate for the family."""
+    """Count families that differ, not rows: the rows of a family share their runs, and the correction is for a family."""
     differing: collections.Counter[Family] = collections.Counter()
     for row, found in zip(rows, comparisons, strict=True):
         if row.null and (row.inference is not None or found.verdict in DIFFERENT):
@@ -124,14 +124,15 @@ def _nulls(rows: Sequence[Row], comparisons: Sequence[Comparison], rate: float) 
     if hits and binomial_tail(hits, families, rate) <= SURPRISE:
         yield Caveat(
             kind=CaveatKind.NULL_DIFFERS,
-            message=f"The baseline differs from its own copies in {hits} of {families} tables, where chance would make it "
-            f"{100 * rate:.3g} % of them: {differing.total()} rows. Verdicts of that size are not to be trusted here.",
-            hint="Look at the same workloads in the null results before believing a verdict. Where only the relinked copy differs, it "
-            "is where the code lies in memory that matters, and not the level.",
+            message=f"The baseline differs from its own copies in {hits} of {families} families of comparisons "
+            f"({differing.total()} rows); about {100 * rate:.3g} % of families would by chance. "
+            "Effects as small as those are not reliable here.",
+            hint="Read the null results of a workload before relying on its verdict. If only the relinked copy differs, the "
+            "effect comes from where the linker places the code, and not from the level.",
         )
 
 
-def _some(names: Sequence[str], most: int = 4) -> str:
-    """Name the first few of a list."""
+def _shortened(names: Sequence[str], most: int = 4) -> str:
+    """Join the first names of a list, with the number of the rest."""
     rest = len(names) - most
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

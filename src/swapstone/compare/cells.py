@@ -1,4 +1,4 @@
-"""From runs to cells: what every variant of every workload gave, block by block."""
+"""Group runs into cells: the values of each variant of a workload under a load, by block."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from swapstone.model import Run, Status, Verdict
 from swapstone.stats import run_value
 
 Group = tuple[str, str, str]
-"""(suite, workload, load): what is measured side by side."""
+"""(suite, workload, load): the variants of a group are compared with each other."""
 
 Cells = Mapping[Group, Mapping[str, "Cell"]]
-"""By group, then by the variant's label."""
+"""By group, then by the label of the variant."""
 
 TROUBLES = (Status.REFUSED, Status.UNAVAILABLE, Status.FAILED)
-"""Statuses without numbers, the gravest first."""
+"""Statuses without values, the most severe first."""
 
 
 @dataclasses.dataclass
 class Cell:
-    """What one variant of one workload gave under one load.
+    """The runs of one variant of one workload under one load.
 
     Attributes:
-        values: block, then metric's name, to the run's value; only runs that are ok, the warm-up left out.
-        counts: how many runs ended with each status, warm-up included: a wrong level is wrong there too.
-        reasons: the first reason given for each status.
+        values: the run's value by block and metric name, of successful runs without the warm-up.
+        counts: number of runs by status, with the warm-up.
+        reasons: the first reason of each status.
     """
 
     values: dict[int, dict[str, float]] = dataclasses.field(default_factory=dict)
     counts: collections.Counter[Status] = dataclasses.field(default_factory=collections.Counter)
     reasons: dict[Status, str] = dataclasses.field(default_factory=dict)
 
-    def trouble(self, side: str) -> tuple[Verdict, str] | None:
-        """Say why this cell can't take part in a comparison, or None when it can.
+    def exclusion(self, side: str) -> tuple[Verdict, str] | None:
+        """Return why this cell can't enter a comparison; None if it can.
 
         Args:
-            side: ``baseline`` or ``candidate``, for the reason.
+            side: ``baseline`` or ``candidate``, for the text of the reason.
         """
         runs = self.counts.total()
         if refused := self.counts[Status.REFUSED]:
@@ -51,11 +51,11 @@ class Cell:
 
 
 def collect(runs: Iterable[Run], wanted: Container[str] | None = None) -> Cells:
-    """Sort runs into cells.
+    """Group runs into cells.
 
     Args:
-        runs: in any order; at most one a trial.
-        wanted: names of the metrics to reduce to run values; None for all.
+        runs: in any order; at most one per trial.
+        wanted: names of the metrics to reduce to one value per run; None for all.
     """
     cells: dict[Group, dict[str, Cell]] = {}
     for run in runs:

@@ -1,4 +1,4 @@
-"""Contrasts of crossed factors in numbers: one number a block, and the inference on those."""
+"""Estimates of factorial contrasts: one value per block, and the inference on these values."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from swapstone.stats import LOG_QUANTUM, Interval, SignedRank, common_level, dif
 Floats = NDArray[np.float64]
 
 Family = tuple[str, str, str, Quantity, Kind, int]
-"""(suite, load, the index' metric or nothing, quantity, kind of contrast, number of levels held): what is corrected together."""
+"""(suite, load, metric of the index or empty, quantity, kind of contrast, number of held levels): contrasts corrected together."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """What the variants of one workload gave of one metric under one load.
+    """The values of one metric of one workload under one load, for all variants.
 
     Attributes:
-        suite, workload, load, metric: of what.
-        series: by the variant's label, block to value; only variants with numbers that may be used.
-        lost: by label, verdict and reason, for the variants without.
-        certain: whether its values can't vary (sizes).
-        preferred: whether this is the time metric to read first.
-        layouts: how many links of each program took turns; 0 for one as it comes.
+        suite, workload, load, metric: what was measured.
+        series: value by block, by the label of the variant; only of variants whose values can be used.
+        lost: verdict and reason, by the label of the variant, for the other variants.
+        certain: whether the values have no variance (sizes).
+        preferred: whether this is the time metric that reports read first.
+        layouts: number of links of each program that took turns; 0 without layouts.
     """
 
     suite: str
@@ -51,16 +51,16 @@ class Measured:
 
 @dataclasses.dataclass(frozen=True)
 class Numbers:
-    """One number a block, on the inner scale: logarithms of ratios, or differences.
+    """A contrast's value in each block, on the scale of inference: logarithms of ratios, or differences.
 
     Attributes:
-        scale: which.
+        scale: ratio or difference.
         values: of the contrast, shape (blocks,).
-        without, within: of an interaction, the effect of its first change with the other change's baseline level and with its level,
-            shape (blocks,); empty for an effect.
-        reference: typical value of the variants in which nothing is changed, for the margin of differences.
-        quantum: to which values are rounded before inference.
-        constant: whether each variant gave one number throughout, often enough to rely on it.
+        without, within: of an interaction: the effect of the first change at the second factor's baseline level, and at its other
+            level, shape (blocks,); empty for an effect.
+        reference: median of the variants in which no level is changed, to which the margin of a difference is relative.
+        quantum: values are rounded to multiples of this before inference.
+        constant: whether each variant had the same value in all blocks, in enough blocks to rely on it.
     """
 
     scale: Scale
@@ -73,38 +73,38 @@ class Numbers:
 
     @functools.cached_property
     def inference(self) -> SignedRank | None:
-        """Return the inference on the blocks; None where there is nothing to infer."""
+        """Return the inference on the blocks; None if the values are constant or absent."""
         return None if self.constant else SignedRank(self.values, self.quantum)
 
     def middle(self, values: Floats) -> float:
-        """Return the estimate of some values' centre: Hodges-Lehmann, or the number itself where it is constant."""
+        """Return the estimated location: the Hodges-Lehmann estimate, or the value itself if it is constant."""
         if self.constant:
             return round(float(values[0]) / self.quantum) * self.quantum
         return SignedRank(values, self.quantum).estimate()
 
     def interval(self, alpha: float) -> Interval | None:
-        """Return the interval around the estimate; without width for what is constant, None with too few blocks."""
+        """Return the confidence interval; of zero width for a constant, None with too few blocks."""
         if self.inference is not None:
             return self.inference.interval(alpha)
         exact = self.middle(self.values)
         return Interval(exact, exact)
 
     def limit(self, margin: float) -> float:
-        """Return the largest contrast of no interest: log(1 + margin), or the margin's share of the reference."""
+        """Return the largest contrast inside the margin: log(1 + margin), or the margin times the reference."""
         return float(np.log1p(margin)) if self.scale is Scale.RATIO else margin * abs(self.reference)
 
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """A contrast of one workload, or of its suite's index, before its verdict.
+    """The estimate of a contrast, for one workload or for the index of its suite.
 
     Attributes:
-        suite, workload, load, metric, preferred: as in `Measured`; the index has no workload.
-        contrast: the question.
-        terms: those that entered; none where `trouble` says why.
-        workloads: how many entered.
-        numbers: None where there are none.
-        trouble: verdict and reason where nothing may be said.
+        suite, workload, load, metric, preferred: as in `Measured`; the workload is empty for an index.
+        contrast: what is estimated.
+        terms: the terms that entered; none if `exclusion` is set.
+        workloads: number of workloads that entered.
+        numbers: None if there are no values.
+        exclusion: verdict and reason if there is no estimate.
     """
 
     suite: str
@@ -116,17 +116,17 @@ class Estimate:
     terms: tuple[Term, ...]
     workloads: int
     numbers: Numbers | None
-    trouble: tuple[Verdict, str] | None
+    exclusion: tuple[Verdict, str] | None
 
     @property
     def family(self) -> Family:
-        """Return the family in which it is corrected."""
+        """Return the family with which it is corrected."""
         index = "" if self.workload else self.metric.name
         return self.suite, self.load, index, self.metric.quantity, self.contrast.kind, len(self.contrast.held)
 
     @property
     def inference(self) -> SignedRank | None:
-        """Return the inference; None where there is nothing to infer."""
+        """Return the inference; None if the values are constant or absent."""
         return None if self.numbers is None else self.numbers.inference
 
     @property
@@ -138,8 +138,7 @@ class Estimate:
 def block_values(series: Sequence[Mapping[int, float]], layouts: int) -> tuple[tuple[int, ...], Floats]:
     """Return the blocks that all series have, and their values there, shape (series, blocks).
 
-    The only place that knows what a block is: whatever is to be one number for inference is made one number here. With layouts, those
-    of the blocks that ran the same links are.
+    Every unit of inference is formed here: with layouts, the mean of the blocks that ran the same links; else the block.
     """
     blocks = tuple(sorted(set.intersection(*(set(each) for each in series))))
     values = np.array([[each[block] for block in blocks] for each in series], dtype=np.float64)
@@ -150,33 +149,33 @@ def block_values(series: Sequence[Mapping[int, float]], layouts: int) -> tuple[t
 
 
 def estimate(measured: Measured, contrast: Contrast, needed: int) -> Estimate:
-    """Answer a contrast for one workload.
+    """Estimate a contrast for one workload.
 
     Args:
         measured: its values.
-        contrast: the question; terms that lack a variant are left out of the mean.
-        needed: so many equal values of each variant are relied upon as constant.
+        contrast: terms that lack a variant are left out of the mean.
+        needed: number of blocks in which a variant's values must be equal to count as constant.
     """
     terms = measured.usable(contrast.terms)
     numbers = _numbers(measured, terms, needed) if terms else None
-    trouble = None
+    exclusion = None
     if numbers is None:
-        none = Verdict.INCONCLUSIVE, "no block holds a run of each variant that it needs"
-        trouble = none if terms else _why_not(measured, contrast)
-    return _estimate(measured, contrast, terms, numbers, trouble=trouble)
+        none = Verdict.INCONCLUSIVE, "no block has a run of every variant that this needs"
+        exclusion = none if terms else _exclusion_of(measured, contrast)
+    return _estimate(measured, contrast, terms, numbers, exclusion=exclusion)
 
 
 def index_estimate(members: Sequence[Measured], contrast: Contrast) -> Estimate | None:
-    """Answer a contrast for a suite's index: the mean of the workloads' logarithms, in the blocks that all of them have.
+    """Estimate a contrast for the index of a suite: the mean of its workloads' logarithms, over the blocks that all of them have.
 
-    A combination enters when at least half of the workloads have it; then a workload enters when it has all the combinations that do.
+    A combination enters if at least half of the workloads have it. A workload enters if it has every combination that entered.
 
     Args:
-        members: one time metric of every workload of a suite under one load, those that have any numbers, all above zero.
-        contrast: the question.
+        members: one time metric of each workload of a suite under one load, with values above zero.
+        contrast: what to estimate.
 
     Returns:
-        The estimate, or None where no combination, workload or block is left.
+        The estimate, or None if no combination, workload or block is left.
     """
     having = {term: sum(bool(each.usable((term,))) for each in members) for term in contrast.terms}
     terms = tuple(term for term, count in having.items() if count and 2 * count >= len(members))
@@ -189,7 +188,7 @@ def index_estimate(members: Sequence[Measured], contrast: Contrast) -> Estimate 
         return None
     logs = np.log(values).reshape(len(chosen), len(labels), -1).mean(axis=0)
     numbers = _combined(terms, dict(zip(labels, logs, strict=True)), Scale.RATIO, LOG_QUANTUM, reference=1.0)
-    found = _estimate(chosen[0], contrast, terms, numbers, trouble=None)
+    found = _estimate(chosen[0], contrast, terms, numbers, exclusion=None)
     return dataclasses.replace(found, workload="", workloads=len(chosen))
 
 
@@ -199,7 +198,7 @@ def _estimate(
     terms: tuple[Term, ...],
     numbers: Numbers | None,
     *,
-    trouble: tuple[Verdict, str] | None,
+    exclusion: tuple[Verdict, str] | None,
 ) -> Estimate:
     return Estimate(
         suite=measured.suite,
@@ -211,7 +210,7 @@ def _estimate(
         terms=terms,
         workloads=1,
         numbers=numbers,
-        trouble=trouble,
+        exclusion=exclusion,
     )
 
 
@@ -220,7 +219,7 @@ def _labels(terms: Sequence[Term]) -> tuple[str, ...]:
 
 
 def _numbers(measured: Measured, terms: Sequence[Term], needed: int) -> Numbers | None:
-    """Return a contrast's numbers; None where no block has all its variants."""
+    """Return the values of a contrast; None if no block has all its variants."""
     labels = _labels(terms)
     blocks, values = block_values([measured.series[label] for label in labels], measured.layouts)
     if not blocks:
@@ -239,7 +238,7 @@ def _numbers(measured: Measured, terms: Sequence[Term], needed: int) -> Numbers 
 def _combined(
     terms: Sequence[Term], inner: Mapping[str, Floats], scale: Scale, quantum: float, *, reference: float
 ) -> Numbers:
-    """Average the terms: each is what is added less what is subtracted, block by block."""
+    """Return the mean of the terms in each block: the sum of the added variants less the sum of the subtracted ones."""
 
     def mean(of: Callable[[Term], Floats]) -> Floats:
         averaged: Floats = np.mean([of(term) for term in terms], axis=0)
@@ -263,8 +262,8 @@ def _combined(
     )
 
 
-def _why_not(measured: Measured, contrast: Contrast) -> tuple[Verdict, str]:
-    """Say why no term could enter: the trouble of the first variant without numbers."""
+def _exclusion_of(measured: Measured, contrast: Contrast) -> tuple[Verdict, str]:
+    """Return the verdict and reason of the first variant without values."""
     label = next(label for label in _labels(contrast.terms) if label in measured.lost)
     return measured.lost[label]
 

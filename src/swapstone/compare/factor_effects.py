@@ -1,4 +1,4 @@
-"""From estimates of crossed factors' contrasts to what may be said: verdicts, interactions, and what depends on what."""
+"""Judge the estimates of factorial contrasts: verdicts, interactions, and which effects depend on other factors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from swapstone.compare.caveats import DIFFERENT
 from swapstone.compare.contrast_estimates import Estimate, Numbers, levels
 from swapstone.compare.factorial_contrasts import Kind
-from swapstone.compare.verdicts import few_blocks, open_question, verdict_of
+from swapstone.compare.verdicts import too_few_pairs_reason, undecided_reason, verdict_of
 from swapstone.model import Direction, FactorEffect, Interaction, LevelChange, Presence, Scale, Verdict
 from swapstone.stats import Interval
 
@@ -19,24 +19,24 @@ Place = tuple[str, str, str, str]
 """(suite, workload, load, metric)"""
 
 Gap = tuple[Place, LevelChange, tuple[str, str]]
-"""Where, which change, and the (factor, level) that is held."""
+"""(where, the change, the (factor, level) that is held)."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Crossed:
-    """All that crossed factors let one say: parts of an `Analysis`."""
+class FactorialEffects:
+    """Effects and interactions of crossed factors, as `Analysis` holds them."""
 
     effects: tuple[FactorEffect, ...]
     interactions: tuple[Interaction, ...]
 
 
-def judged(estimates: Sequence[Estimate], *, confidence: float, margin: float) -> Crossed:
-    """Judge every estimate at the level of its family, then say what follows of one from others.
+def judged(estimates: Sequence[Estimate], *, confidence: float, margin: float) -> FactorialEffects:
+    """Judge every estimate at the corrected level of its family, and relate main effects to interactions.
 
     Args:
-        estimates: all of an experiment.
-        confidence: before correction.
-        margin: ratio of no interest.
+        estimates: all of the experiment.
+        confidence: of the intervals, before correction.
+        margin: relative size of an effect that is of no interest.
     """
     alphas = levels(estimates, confidence)
     plain = 1 - confidence
@@ -56,15 +56,15 @@ def judged(estimates: Sequence[Estimate], *, confidence: float, margin: float) -
         if each.contrast.kind is Kind.INTERACTION
     )
     main = _marked(effects[Kind.MAIN], interactions)
-    return Crossed((*main, *effects[Kind.SIMPLE]), interactions)
+    return FactorialEffects((*main, *effects[Kind.SIMPLE]), interactions)
 
 
-def _place(found: FactorEffect | Interaction) -> Place:
-    return found.suite, found.workload, found.load, found.metric.name
+def _place(estimate: FactorEffect | Interaction) -> Place:
+    return estimate.suite, estimate.workload, estimate.load, estimate.metric.name
 
 
 def _marked(effects: Sequence[FactorEffect], interactions: Sequence[Interaction]) -> Iterator[FactorEffect]:
-    """Name on each main effect the factors on which it depends."""
+    """Add to each main effect the factors with which it interacts."""
     others: dict[tuple[Place, str], list[str]] = {}
     for each in interactions:
         if each.presence is Presence.PRESENT:
@@ -75,79 +75,81 @@ def _marked(effects: Sequence[FactorEffect], interactions: Sequence[Interaction]
         yield msgspec.structs.replace(effect, depends_on=names)
 
 
-def _effect(found: Estimate, alpha: float, margin: float) -> FactorEffect:
-    said = _said(found, alpha)
-    verdict, reason = found.trouble or _verdict(said, margin, found.metric.better)
-    # Simple effects are many, and nobody reads this of them.
-    open_still = verdict is Verdict.INCONCLUSIVE and found.contrast.kind is Kind.MAIN
+def _effect(estimate: Estimate, alpha: float, margin: float) -> FactorEffect:
+    inferred = _inferred(estimate, alpha)
+    verdict, reason = estimate.exclusion or _verdict(inferred, margin, estimate.metric.better)
+    # Not reported for simple effects, and costly for so many.
+    open_still = verdict is Verdict.INCONCLUSIVE and estimate.contrast.kind is Kind.MAIN
     return FactorEffect(
-        suite=found.suite,
-        workload=found.workload,
-        load=found.load,
-        metric=found.metric,
-        change=found.contrast.changes[0],
-        held=found.contrast.held,
-        averaged=tuple(term.averaged for term in found.terms),
-        missing=found.missing,
-        workloads=found.workloads,
-        blocks=said.blocks,
-        scale=said.scale,
-        effect=said.shown(said.middle),
-        low=said.shown(said.low),
-        high=said.shown(said.high),
+        suite=estimate.suite,
+        workload=estimate.workload,
+        load=estimate.load,
+        metric=estimate.metric,
+        change=estimate.contrast.changes[0],
+        held=estimate.contrast.held,
+        averaged=tuple(term.averaged for term in estimate.terms),
+        missing=estimate.missing,
+        workloads=estimate.workloads,
+        blocks=inferred.blocks,
+        scale=inferred.scale,
+        effect=inferred.shown(inferred.middle),
+        low=inferred.shown(inferred.low),
+        high=inferred.shown(inferred.high),
         confidence=1 - alpha,
-        p_value=said.p_value,
-        smallest_visible=said.shown(_smallest(found, alpha)) if open_still else None,
-        exact=said.exact,
+        p_value=inferred.p_value,
+        smallest_visible=inferred.shown(_smallest(estimate, alpha)) if open_still else None,
+        exact=inferred.exact,
         verdict=verdict,
         reason=reason,
-        preferred=found.preferred,
+        preferred=estimate.preferred,
     )
 
 
-def _interaction(found: Estimate, alpha: float, margin: float, gaps: Mapping[Gap, FactorEffect]) -> Interaction:
-    said = _said(found, alpha)
-    change, by = found.contrast.changes
-    presence, reason = (Presence.UNAVAILABLE, found.trouble[1]) if found.trouble else _presence(said, margin)
-    if found.trouble and found.trouble[0] is Verdict.INCONCLUSIVE:
+def _interaction(estimate: Estimate, alpha: float, margin: float, gaps: Mapping[Gap, FactorEffect]) -> Interaction:
+    inferred = _inferred(estimate, alpha)
+    change, by = estimate.contrast.changes
+    presence, reason = (
+        (Presence.UNAVAILABLE, estimate.exclusion[1]) if estimate.exclusion else _presence(inferred, margin)
+    )
+    if estimate.exclusion and estimate.exclusion[0] is Verdict.INCONCLUSIVE:
         presence = Presence.UNDECIDED
-    numbers = found.numbers
+    numbers = estimate.numbers
     without, within = (
         (None, None) if numbers is None else (numbers.middle(numbers.without), numbers.middle(numbers.within))
     )
-    place = found.suite, found.workload, found.load, found.metric.name
+    place = estimate.suite, estimate.workload, estimate.load, estimate.metric.name
     gap = gaps.get((place, change, (by.factor, by.baseline)))
     return Interaction(
-        suite=found.suite,
-        workload=found.workload,
-        load=found.load,
-        metric=found.metric,
+        suite=estimate.suite,
+        workload=estimate.workload,
+        load=estimate.load,
+        metric=estimate.metric,
         change=change,
         by=by,
-        averaged=tuple(term.averaged for term in found.terms),
-        missing=found.missing,
-        workloads=found.workloads,
-        blocks=said.blocks,
-        scale=said.scale,
-        effect=said.shown(said.middle),
-        low=said.shown(said.low),
-        high=said.shown(said.high),
+        averaged=tuple(term.averaged for term in estimate.terms),
+        missing=estimate.missing,
+        workloads=estimate.workloads,
+        blocks=inferred.blocks,
+        scale=inferred.scale,
+        effect=inferred.shown(inferred.middle),
+        low=inferred.shown(inferred.low),
+        high=inferred.shown(inferred.high),
         confidence=1 - alpha,
-        p_value=said.p_value,
-        smallest_visible=said.shown(_smallest(found, alpha)) if presence is Presence.UNDECIDED else None,
-        exact=said.exact,
-        without=said.shown(without),
-        within=said.shown(within),
+        p_value=inferred.p_value,
+        smallest_visible=inferred.shown(_smallest(estimate, alpha)) if presence is Presence.UNDECIDED else None,
+        exact=inferred.exact,
+        without=inferred.shown(without),
+        within=inferred.shown(within),
         closed=_closed(presence, gap, without, within),
         presence=presence,
         reason=reason,
-        preferred=found.preferred,
+        preferred=estimate.preferred,
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class Said:
-    """What an estimate's numbers say at a level, on the inner scale; all None without numbers."""
+class Inference:
+    """Inference on an estimate at one level, on the scale of inference; all None without values."""
 
     numbers: Numbers | None
     blocks: int
@@ -158,61 +160,61 @@ class Said:
 
     @property
     def low(self) -> float | None:
-        """Return the interval's lower end."""
+        """Return the lower end of the interval."""
         return None if self.interval is None else self.interval.low
 
     @property
     def high(self) -> float | None:
-        """Return the interval's upper end."""
+        """Return the upper end of the interval."""
         return None if self.interval is None else self.interval.high
 
     @property
     def exact(self) -> bool:
-        """Say whether there was nothing to infer."""
+        """Return whether the value is constant, so that no inference was needed."""
         return self.numbers is not None and self.numbers.constant
 
     @property
     def p_value(self) -> float | None:
-        """Return the p-value of no effect, uncorrected."""
+        """Return the uncorrected p-value of no effect."""
         inference = None if self.numbers is None else self.numbers.inference
         return None if inference is None else inference.p_value
 
     def shown(self, value: float | None) -> float | None:
-        """Turn a value of the inner scale into a ratio or a difference."""
+        """Convert a value from the scale of inference to a ratio or a difference."""
         return value if value is None or self.scale is Scale.DIFFERENCE else math.exp(value)
 
 
-def _said(found: Estimate, alpha: float) -> Said:
-    numbers = found.numbers
+def _inferred(estimate: Estimate, alpha: float) -> Inference:
+    numbers = estimate.numbers
     if numbers is None:
-        return Said(None, 0, Scale.RATIO, None, None, alpha)
+        return Inference(None, 0, Scale.RATIO, None, None, alpha)
     middle, interval = numbers.middle(numbers.values), numbers.interval(alpha)
-    return Said(numbers, numbers.values.size, numbers.scale, middle, interval, alpha)
+    return Inference(numbers, numbers.values.size, numbers.scale, middle, interval, alpha)
 
 
-def _verdict(said: Said, margin: float, better: Direction) -> tuple[Verdict, str]:
-    assert said.numbers is not None, "without numbers there is a trouble"
-    if said.interval is None:
-        return Verdict.INCONCLUSIVE, few_blocks(said.alpha, said.blocks)
-    verdict = verdict_of(said.interval, said.numbers.limit(margin), better)
-    return verdict, open_question(said.interval) if verdict is Verdict.INCONCLUSIVE else ""
+def _verdict(inferred: Inference, margin: float, better: Direction) -> tuple[Verdict, str]:
+    assert inferred.numbers is not None, "an estimate without values has an exclusion"
+    if inferred.interval is None:
+        return Verdict.INCONCLUSIVE, too_few_pairs_reason(inferred.alpha, inferred.blocks)
+    verdict = verdict_of(inferred.interval, inferred.numbers.limit(margin), better)
+    return verdict, undecided_reason(inferred.interval) if verdict is Verdict.INCONCLUSIVE else ""
 
 
-def _presence(said: Said, margin: float) -> tuple[Presence, str]:
-    """Say whether an interaction is there: as verdicts do, but with no good direction."""
-    verdict, reason = _verdict(said, margin, Direction.NEITHER)
+def _presence(inferred: Inference, margin: float) -> tuple[Presence, str]:
+    """Return whether there is an interaction. The rule is that of verdicts, without a better direction."""
+    verdict, reason = _verdict(inferred, margin, Direction.NEITHER)
     names = {Verdict.CHANGED: Presence.PRESENT, Verdict.EQUIVALENT: Presence.ABSENT}
     if verdict in names:
         return names[verdict], ""
-    return Presence.UNDECIDED, open_question(said.interval, "interaction") if said.interval else reason
+    return Presence.UNDECIDED, undecided_reason(inferred.interval, "interaction") if inferred.interval else reason
 
 
-def _smallest(found: Estimate, alpha: float) -> float | None:
-    return None if found.inference is None else found.inference.smallest_visible(alpha)
+def _smallest(estimate: Estimate, alpha: float) -> float | None:
+    return None if estimate.inference is None else estimate.inference.smallest_visible(alpha)
 
 
 def _closed(presence: Presence, gap: FactorEffect | None, without: float | None, within: float | None) -> float | None:
-    """Return the share of a gap that a level closes; None where there is no gap to speak of, or nothing changes it."""
+    """Return the share of a gap that a level closes; None without a gap, or if no interaction is present."""
     if presence is not Presence.PRESENT or gap is None or gap.verdict not in DIFFERENT or not without or within is None:
         return None
     return 1 - within / without

@@ -1,7 +1,7 @@
-"""Crossed factors: main effects, simple effects and pairwise interactions, from the same blocks as the comparisons.
+"""Factorial analysis: main effects, simple effects and two-factor interactions of crossed factors.
 
-Each is a contrast of logarithms within a block, so that one number a block goes into the same inference as a comparison: the
-Hodges-Lehmann estimate and the interval that inverts the signed-rank test. docs/statistics.md, "Crossed factors", has the formulas.
+Each is a contrast of logarithms within a block. The inference on its values is that of a comparison: the Hodges-Lehmann
+estimate, and the interval that inverts the signed-rank test. docs/statistics.md, "FactorialEffects factors", gives the formulas.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from swapstone.compare.cells import Cell, Cells
 from swapstone.compare.contrast_estimates import Estimate, Measured, estimate, index_estimate
-from swapstone.compare.factor_effects import Crossed, judged
+from swapstone.compare.factor_effects import FactorialEffects, judged
 from swapstone.compare.factorial_contrasts import Contrast, contrasts
 from swapstone.compare.machine_noise import preferred_time
 from swapstone.compare.rows import SizeValues
@@ -28,30 +28,32 @@ def crossed(
     *,
     sizes: SizeValues,
     busy: frozenset[str],
-) -> Crossed:
-    """Compute effects and interactions of an experiment's factors.
+) -> FactorialEffects:
+    """Compute the effects and interactions of an experiment's factors.
 
-    A main effect of level a is, in each block, the mean of log(value with a / value with the factor's baseline level) over the
-    combinations of the other factors' levels; an interaction of a and b the mean over the remaining factors' combinations of
-    log(a's ratio with b / a's ratio with b's baseline level). Only combinations enter of which every variant has numbers: not one that
-    could not be built, was refused, or failed in most runs. They are the same in all blocks of one estimate, and a block counts when it
-    has a run of each of them. What could not enter is in `missing`. Interactions are those of two factors only; of three or
-    more factors, the third is averaged over.
+    The main effect of level a is, in each block, the mean of log(value with a / value with the factor's baseline level) over
+    the combinations of the other factors' levels. The interaction of a and b is the mean, over the combinations of the
+    remaining factors, of log(a's ratio with b / a's ratio with b's baseline level). Interactions of three or more factors are
+    not computed; the further factors are averaged over.
+
+    A combination enters if every variant of it has values. It does not enter if a variant could not be built, was refused, or
+    failed in most runs; `missing` lists those. The combinations are the same in all blocks of an estimate. A block enters if
+    it has a run of each variant.
 
     Args:
         experiment: gives factors, workloads, loads, margin and confidence.
-        variants: of the experiment; copies of the baseline play no part.
+        variants: of the experiment; copies of the baseline are ignored.
         workloads: by name.
-        cells: what the runs gave.
+        cells: the runs, grouped.
         sizes: of the programs.
         busy: the loads under which CPU time is read first.
 
     Returns:
-        Nothing where fewer than two factors are varied.
+        Effects and interactions; none if fewer than two factors are varied.
     """
     questions = contrasts(experiment)
     if not questions:
-        return Crossed((), ())
+        return FactorialEffects((), ())
     labels = [variant.label for variant in variants if variant.copy is Copy.FIRST]
     needed = pairs_needed(1 - experiment.confidence)
     measured = [*_of_runs(experiment, labels, workloads, cells, busy), *_of_sizes(experiment, labels, sizes)]
@@ -89,15 +91,15 @@ def _of_runs(
 def _series(
     labels: Sequence[str], found: Mapping[str, Cell], metric: Metric
 ) -> tuple[dict[str, dict[int, float]], dict[str, tuple[Verdict, str]]]:
-    """Return each variant's values by block, or why it has none."""
+    """Return the values of each variant by block, and why the others have none."""
     series: dict[str, dict[int, float]] = {}
     lost: dict[str, tuple[Verdict, str]] = {}
     for label in labels:
         cell = found.get(label, Cell())
         values = {block: run[metric.name] for block, run in cell.values.items() if metric.name in run}
-        trouble = cell.trouble(label)
-        if trouble:
-            lost[label] = trouble
+        exclusion = cell.exclusion(label)
+        if exclusion:
+            lost[label] = exclusion
         elif values:
             series[label] = values
         elif cell.values:

@@ -1,4 +1,4 @@
-"""Which questions crossed factors let one ask: each a contrast, a sum of variants' values with signs."""
+"""The contrasts of crossed factors: signed sums of the logarithms of variants' values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from swapstone.model import Experiment, FactorLevels, LevelChange, Variant
 
 
 class Kind(enum.Enum):
-    """What a contrast asks. Contrasts of one kind are corrected together."""
+    """Kinds of contrasts. Contrasts of one kind are corrected together."""
 
     MAIN = "main"
     SIMPLE = "simple"
@@ -20,12 +20,12 @@ class Kind(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Term:
-    """A contrast at one combination of the levels of the factors that it averages over.
+    """A contrast at one combination of the factors that it averages over.
 
     Attributes:
-        averaged: that combination, e.g. ``linking=static``; empty where no factor is left.
-        plus: labels of the variants whose values are added; at an interaction the last one has both factors at their baseline.
-        minus: labels of those whose values are subtracted.
+        averaged: that combination, e.g. ``linking=static``; empty if no factor is left.
+        plus: labels of the variants with a positive sign. The last one of an interaction has both factors at their baselines.
+        minus: labels of the variants with a negative sign.
     """
 
     averaged: str
@@ -34,24 +34,24 @@ class Term:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return every variant that it needs."""
+        """Return the labels of all variants in it."""
         return (*self.plus, *self.minus)
 
     @property
     def reference(self) -> str:
-        """Return the variant in which no factor is changed."""
+        """Return the label of the variant in which no level is changed."""
         return self.plus[-1] if len(self.plus) == 2 else self.minus[0]
 
 
 @dataclasses.dataclass(frozen=True)
 class Contrast:
-    """One question: an effect of one change, or the interaction of two.
+    """An effect of one change of level, or the interaction of two.
 
     Attributes:
-        kind: which.
+        kind: main effect, simple effect or interaction.
         changes: one for an effect, two for an interaction.
-        held: levels of other factors at which it is asked.
-        terms: one for each combination of the remaining factors' levels; the answer is their mean.
+        held: levels at which other factors are held.
+        terms: one for each combination of the remaining factors' levels; the contrast is their mean.
     """
 
     kind: Kind
@@ -61,14 +61,14 @@ class Contrast:
 
 
 def contrasts(experiment: Experiment) -> tuple[Contrast, ...]:
-    """List every question that an experiment's crossed factors let one ask; none of a single factor.
+    """Return every contrast of an experiment's crossed factors; none if only one factor is varied.
 
     Args:
         experiment: the first level of each factor is its baseline.
 
     Returns:
-        Main effects, then simple effects (with one other factor's level held, and with all others' held where these are several), then
-        the interactions of levels of two factors. Interactions of three factors or more are not asked for.
+        Main effects, then simple effects (one other factor held, or all others held where there are several), then the
+        interactions of two factors.
     """
     factors = experiment.factors
     if len(factors) < 2:
@@ -89,7 +89,7 @@ def _changes(factor: FactorLevels) -> tuple[LevelChange, ...]:
 
 
 def _held(factors: Sequence[FactorLevels], changed: FactorLevels) -> Iterator[tuple[tuple[str, str], ...]]:
-    """Yield each level of each other factor alone, then each combination of all others' levels where that is something else."""
+    """Yield each level of each other factor alone, then each combination of all others' levels if there are several others."""
     others = [factor for factor in factors if factor is not changed]
     for factor in others:
         yield from (((factor.factor, level),) for level in factor.levels)
@@ -116,7 +116,7 @@ def _term(
     held: tuple[tuple[str, str], ...],
     combination: tuple[tuple[str, str], ...],
 ) -> Term:
-    """Give each choice of changed and unchanged levels its sign: minus for every change that is not made."""
+    """Give each combination of changed and unchanged levels its sign: minus for every unchanged level."""
     signs: dict[int, list[str]] = {1: [], -1: []}
     for made in itertools.product((True, False), repeat=len(changes)):
         chosen = {

@@ -12,12 +12,11 @@ _NS_PER_US = 1000.0
 
 
 def latencies(experiment: Experiment, variants: Sequence[Variant], runs: Iterable[Run]) -> tuple[Latency, ...]:
-    """Put the histograms of all draws of each variant together.
+    """Add up the histograms of all replicates of each variant.
 
-    Args:
-        experiment: gives the order of workloads and loads.
-        variants: in their order.
-        runs: in any order; the warm-up (block 0) and what is not ok is left out.
+    experiment: gives the order of workloads and loads.
+    variants: in their order.
+    runs: in any order; the warm-up (block 0) and runs without success are ignored.
     """
     found = _grouped(run for run in runs if run.histogram)
     return tuple(_latency(place, found[_key(place)]) for place in _places(experiment, variants) if _key(place) in found)

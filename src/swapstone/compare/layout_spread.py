@@ -1,4 +1,4 @@
-"""Layouts: the link as the unit of inference, and how far links of the same code differ."""
+"""Experiments with layouts: the link as the unit of inference, and the spread between links of the same code."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from swapstone.model import Copy, Experiment, LayoutSpread, Variant, Workload, l
 Floats = NDArray[np.float64]
 
 ASSIGNMENTS = 999
-"""Random assignments of runs to links, to see what noise alone makes of them."""
+"""Random assignments of runs to links, for the spread under the null hypothesis that links don't differ."""
 
 ASSIGNMENT_SEED = 2009
 
 
 def by_layout(blocks: Sequence[int], sides: Sequence[Floats], layouts: int) -> tuple[tuple[int, ...], list[Floats]]:
-    """Reduce blocks to layouts: blocks of one layout ran the same two programs, and say nothing of other links.
+    """Reduce blocks to layouts. Blocks of one layout ran the same two programs, so they are no independent sample of links.
 
     Args:
-        blocks: numbers of the blocks that have a pair, at least one.
+        blocks: numbers of the blocks with a pair, at least one.
         sides: values by block, each of shape (blocks,).
-        layouts: how many take turns.
+        layouts: number of links that take turns.
 
     Returns:
-        The numbers of the layouts that occur, ascending, and each side's mean over their blocks: geometric where every value of
-        every side is above 0, so that ratios of means are means of ratios; else arithmetic.
+        The numbers of the layouts that occur, ascending, and each side's mean over their blocks. The mean is geometric if all
+        values of all sides are above 0, so that the ratio of means is the mean of ratios; else it is arithmetic.
     """
     turns = np.array([layout_of(block, layouts) for block in blocks])
     present = tuple(int(turn) for turn in np.unique(turns))
@@ -44,7 +44,7 @@ def by_layout(blocks: Sequence[int], sides: Sequence[Floats], layouts: int) -> t
 
 
 def _without_rounding(side: Floats, turns: NDArray[np.int64], present: Sequence[int], means: Floats) -> Floats:
-    """Give a layout whose values are all equal exactly that value: a mean of equal numbers must not differ by a rounding."""
+    """Set the mean of equal values to exactly that value, so that rounding makes no difference."""
     equal = [float(side[turns == turn][0]) if np.ptp(side[turns == turn]) == 0 else math.nan for turn in present]
     return np.where(np.isnan(equal), means, equal)
 
@@ -56,29 +56,30 @@ def spreads(
     cells: Cells,
     busy: frozenset[str],
 ) -> Iterator[LayoutSpread]:
-    """Yield how far pairs of links differ: each candidate's, and the relinked copy's, against the baseline's, on the time that decides.
+    """Yield the spread between links, for each candidate and the relinked copy against the baseline, on the deciding time metric.
 
-    What a link takes is only seen against what ran beside it: the machine's level changes more from block to block than links differ.
+    Links are compared by their ratio to the baseline of the same block, because the level of the machine varies more from block
+    to block than links differ.
 
     Args:
         experiment: one with layouts.
-        variants: the baseline first; the copy that runs the same links is left out.
+        variants: the baseline first; the copy that runs the same links is ignored.
         workloads: by name.
-        cells: what the runs gave.
+        cells: the runs, grouped.
         busy: loads under which the machine was busy.
     """
     baseline, *others = variants
     for suite, name in experiment.workloads:
         for load in experiment.loads:
             workload, found = workloads[name], cells.get((suite, name, load), {})
-            # The time that decides: processor time of work that computes, whose noise hides least.
+            # CPU time for work that computes, because it has the least noise.
             leading = [metric.name for metric in workload.metrics if metric.leads and metric.unit == "ns"]
             metric = leading[0] if leading else preferred_time(workload, load in busy)
             for variant in others:
                 sides = found.get(baseline.label, Cell()), found.get(variant.label, Cell())
                 ratios = _log_ratios(*sides, metric)
                 turns = [layout_of(block, experiment.layouts) for block in ratios]
-                lost = any(side.trouble("") for side in sides)
+                lost = any(side.exclusion("") for side in sides)
                 if variant.copy is not Copy.AGAIN and len(set(turns)) > 1 and not lost:
                     values = np.array(list(ratios.values()))
                     means = [values[np.array(turns) == turn].mean() for turn in sorted(set(turns))]
@@ -102,22 +103,22 @@ def spreads(
 
 
 def _log_ratios(baseline: Cell, candidate: Cell, metric: str) -> dict[int, float]:
-    """Return log(candidate / baseline) by block, where both have a value above 0."""
+    """Return log(candidate / baseline) by block, where both values are above 0."""
     both = sorted(baseline.values.keys() & candidate.values.keys())
     pairs = {b: (baseline.values[b].get(metric, 0.0), candidate.values[b].get(metric, 0.0)) for b in both}
     return {block: math.log(after / before) for block, (before, after) in pairs.items() if before > 0 and after > 0}
 
 
 def spread_of(logarithms: Floats, turns: NDArray[np.int64]) -> tuple[float | None, float | None, float | None]:
-    """Compare the means of groups of blocks.
+    """Compare the means of groups of blocks by a permutation test.
 
     Args:
         logarithms: of the blocks' ratios, shape (blocks,).
-        turns: which pair of links each of them ran, shape (blocks,); at least two.
+        turns: the pair of links that each block ran, shape (blocks,); at least two different ones.
 
     Returns:
-        Largest / smallest mean as noise alone would make it, the median over random assignments of the blocks; the p-value of no
-        difference by those; the standard deviation between pairs of links. All None where no pair ran twice.
+        The median range (largest / smallest mean) over random assignments of the blocks; the p-value of no difference; the
+        standard deviation between pairs of links (random-effects analysis of variance). All None if no pair ran twice.
     """
     _, index, counts = np.unique(turns, return_inverse=True, return_counts=True)
 
@@ -132,7 +133,7 @@ def spread_of(logarithms: Floats, turns: NDArray[np.int64]) -> tuple[float | Non
     means = np.bincount(index, logarithms) / counts
     within = float(np.square(logarithms - means[index]).sum()) / (blocks - groups)
     between = float((counts * np.square(means - logarithms.mean())).sum()) / (groups - 1)
-    # The mean number of blocks of a pair, as the analysis of variance of unequal groups has it.
+    # The mean group size of an analysis of variance with unequal groups.
     each = (blocks - float(np.square(counts).sum()) / blocks) / (groups - 1)
     deviation = math.sqrt(max(0.0, (between - within) / each))
     at_least = int((ranges >= range_of(index) - 1e-12).sum())

@@ -1,4 +1,4 @@
-"""How busy the machine was around the trials, and which time metric that leaves to be read first."""
+"""How busy the machine was around the trials, and which time metric is preferred because of it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,19 @@ from collections.abc import Mapping, Sequence
 from swapstone.model import IDLE, Cpus, Experiment, Noise, Run, Workload
 
 BUSY_PERCENT = 20.0
-"""Above this median CPU pressure a machine is called busy: there, wall time needs several times as many pairs as CPU time."""
+"""A machine is called busy above this median CPU pressure: wall time then needs several times as many pairs as CPU time."""
 
 
 def noise_of(runs: Sequence[Run], workloads: Mapping[str, Workload], *, virtual: bool = False) -> Noise:
-    """Summarise what the agent saw around the runs.
+    """Summarise what the agent measured around the runs.
 
-    A workload with several threads presses on the processors itself, so that the pressure is read around workloads of one
-    processor only, where there are any. For the same reason, runs under the load ``idle`` are preferred to those under a load
-    that Swapstone made.
+    A workload with several threads raises the pressure itself. So the pressure is taken from workloads that use one processor,
+    if there are any, and from runs under the load ``idle``, if there are any.
 
     Args:
         runs: of the whole experiment, or of one load.
         workloads: by name.
-        virtual: whether the clock is the virtual one: no machine is busy on it, since nothing else can take time from its trials but
-            the load that was asked for.
+        virtual: whether the clock is the virtual one. There no other process takes time from a trial, apart from its load.
     """
     idle = [run for run in runs if run.trial.load == IDLE.name]
     facts = [dict(run.facts) for run in idle or runs]
@@ -40,9 +38,9 @@ def noise_of(runs: Sequence[Run], workloads: Mapping[str, Workload], *, virtual:
 
 
 def busy_loads(experiment: Experiment, runs: Sequence[Run], workloads: Mapping[str, Workload]) -> frozenset[str]:
-    """Return the loads under which the machine was busy: a load that Swapstone makes counts as much as any other.
+    """Return the loads under which the machine was busy. A load that Swapstone generates counts like any other.
 
-    On the virtual clock there are none: elapsed time is as exact there as processor time.
+    On the virtual clock there is none, because elapsed time is as exact there as CPU time.
     """
     if experiment.virtual:
         return frozenset()
@@ -53,9 +51,9 @@ def busy_loads(experiment: Experiment, runs: Sequence[Run], workloads: Mapping[s
 
 
 def preferred_time(workload: Workload, busy: bool) -> str:
-    """Return the name of the metric to read first: CPU time of work that doesn't wait, on a busy machine; else wall.
+    """Return the metric to read first: on a busy machine CPU time of work that doesn't wait; else wall time.
 
-    Of work that measures neither it is the metric that leads.
+    For a workload that measures neither, it is the leading metric.
     """
     names = [metric.name for metric in workload.metrics]
     if names and "wall" not in names:
@@ -64,10 +62,10 @@ def preferred_time(workload: Workload, busy: bool) -> str:
 
 
 def _pressures(facts: Sequence[Mapping[str, int]]) -> list[float]:
-    """Return the share of each run in which some task waited for a processor, in per cent.
+    """Return the share of each run in which a task waited for a processor, in per cent.
 
-    The agent reads the pressure a little before the start and after the end of what it calls wall time, so the quotient can
-    exceed 100 by that little; it is cut there.
+    The agent reads the pressure shortly before the start and after the end of the wall time, so the quotient can exceed 100
+    slightly. It is cut at 100.
     """
     known = (fact for fact in facts if "psi_cpu_us" in fact and fact.get("wall_ns", 0) > 0)
     return [min(100.0, 100 * fact["psi_cpu_us"] * 1000 / fact["wall_ns"]) for fact in known]

@@ -1,4 +1,4 @@
-"""How precise the answers are so far: what decides when an experiment stops."""
+"""How precise the comparisons are so far. An experiment stops when they are precise enough."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from swapstone.model import Experiment, Run, Scale, Variant, Verdict, Workload, 
 def precision(
     experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Sequence[Run]
 ) -> dict[Group, WorkloadPrecision]:
-    """Measure how far each workload has come, at the level that its verdicts would have now.
+    """Return the width of each workload's intervals, at the level that its verdicts would have now.
 
-    The widths are those of the metrics that decide (`Metric.leads`); of work that waits, CPU time never does, and on a busy
-    machine wall time only of such work. The nulls don't decide.
+    Only metrics that decide count (`Metric.leads`): CPU time never does for work that waits, and on a busy machine wall time
+    does only for such work. Null comparisons don't count.
 
     Args:
-        experiment: what was asked.
+        experiment: gives workloads, loads and confidence.
         variants: the baseline first.
         workloads: by name.
-        runs: so far.
+        runs: those made so far.
 
     Returns:
         One entry for each (suite, workload, load) of the experiment, in its order.
@@ -48,7 +48,7 @@ def precision(
 
 
 def deciding(rows: Sequence[Row], busy: bool) -> list[Row]:
-    """Choose the rows whose widths decide when their workload is precise enough."""
+    """Return the rows whose widths decide whether their workload is precise enough."""
     leading = [row for row in rows if row.metric.leads]
     telling = [row for row in leading if row.metric.name != ("cpu" if row.workload.waits else "wall" if busy else "")]
     return telling or leading
@@ -71,12 +71,12 @@ def _precision(group: Group, rows: Sequence[Row], alphas: Mapping[Family, float]
 
 
 def _lost(row: Row) -> str:
-    """Return why more blocks can't give this row a verdict; empty when they can, if only because none was made yet."""
-    return row.trouble[1] if row.trouble and row.trouble[0] is not Verdict.INCONCLUSIVE else ""
+    """Return why more blocks can't give this row a verdict; empty if they can."""
+    return row.exclusion[1] if row.exclusion and row.exclusion[0] is not Verdict.INCONCLUSIVE else ""
 
 
 def _half_width(row: Row, alphas: Mapping[Family, float]) -> float | None:
-    """Return half the width of a row's interval as a ratio less 1; None when there is no interval or no such ratio."""
+    """Return half the width of a row's interval as a ratio less 1; None without an interval or a ratio."""
     if row.constant:
         return 0.0
     interval = None if row.inference is None else row.inference.interval(alphas[row.family])

@@ -1,4 +1,4 @@
-"""Rows: one baseline, one candidate, one metric, with the inference on their pairs; and the level each family gets."""
+"""Rows: one metric of one candidate against the baseline, with the inference on its pairs and the corrected level of its family."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from swapstone.model import Copy, Experiment, Metric, Quantity, Scale, Variant, 
 from swapstone.stats import SignedRank, common_level, differences, log_ratios, pairs_needed
 
 SizeValues = Mapping[tuple[str, str, str], Sequence[tuple[Metric, float]]]
-"""(suite, workload, variant label) to the sizes of its program."""
+"""Sizes of a program, by (suite, workload, variant label)."""
 
 LARGEST_LOG_RATIO = 300.0
-"""A pair whose ratio is beyond e to this is compared as a difference: no ratio must overflow."""
+"""A pair whose log ratio exceeds this is compared by its difference, so that no ratio overflows."""
 
 Family = tuple[str, str, Quantity, Variant | None]
-"""(suite, load, quantity, copy of the baseline): the rows that are corrected together. All candidates are one family, whose
-last part is None: many levels are many chances of a false alarm. Each copy of the baseline is a family of its own."""
+"""(suite, load, quantity, copy of the baseline): rows that are corrected together. All candidates are one family, whose last
+part is None, because every level is another chance of a false alarm. Each copy of the baseline is a family of its own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Row:
 
     Attributes:
         group: (suite, workload, load).
-        metric, workload: what was measured, and of what.
+        metric, workload: what was measured.
         baseline, candidate: the two variants.
         null: whether the candidate is a copy of the baseline.
-        blocks: numbers of the blocks whose two runs are a pair, ascending; with layouts, of the layouts that have such a block.
-        before, after: their values of baseline and candidate, shape (pairs,).
-        constant: whether each side gave one number throughout, often enough to rely on it.
-        trouble: verdict and reason, where there can be no comparison.
+        blocks: numbers of the blocks with a pair of runs, ascending; with layouts, of the layouts with such a block.
+        before, after: the values of baseline and candidate, shape (pairs,).
+        constant: whether each side had the same value in all blocks, in enough blocks to rely on it.
+        exclusion: verdict and reason if the two can't be compared.
     """
 
     group: Group
@@ -50,35 +50,35 @@ class Row:
     before: NDArray[np.float64]
     after: NDArray[np.float64]
     constant: bool
-    trouble: tuple[Verdict, str] | None
+    exclusion: tuple[Verdict, str] | None
 
     @property
     def family(self) -> Family:
-        """Return the family in which this row is corrected."""
+        """Return the family with which this row is corrected."""
         return self.group[0], self.group[2], self.metric.quantity, self.candidate if self.null else None
 
     @functools.cached_property
     def scale(self) -> Scale:
-        """Return the scale of the effect: ratios, unless a value is not above zero."""
+        """Return the scale of the effect: ratios if all values are above zero, else differences."""
         return scale_of(np.concatenate([self.before, self.after]))
 
     @functools.cached_property
     def inference(self) -> SignedRank | None:
-        """Return the inference on the pairs; None where there is nothing to infer."""
-        if self.trouble or self.constant or self.before.size == 0:
+        """Return the inference on the pairs; None if the values are constant or absent."""
+        if self.exclusion or self.constant or self.before.size == 0:
             return None
         prepare = log_ratios if self.scale is Scale.RATIO else differences
         return prepare(self.before, self.after)
 
     def limit(self, margin: float) -> float:
-        """Return the largest effect of no interest: log(1 + margin), or the margin's share of the baseline's median."""
+        """Return the largest effect inside the margin: log(1 + margin), or the margin times the baseline's median."""
         if self.scale is Scale.RATIO:
             return float(np.log1p(margin))
         return margin * abs(float(np.median(self.before)))
 
 
 def scale_of(values: NDArray[np.float64]) -> Scale:
-    """Return the scale on which values are compared: ratios, unless one is not above zero or they lie too far apart."""
+    """Return the scale of a comparison: ratios, unless a value is not above zero or the ratio is too large."""
     if values.size == 0 or values.min() <= 0:
         return Scale.RATIO if values.size == 0 else Scale.DIFFERENCE
     far = np.log(values.max()) - np.log(values.min()) > LARGEST_LOG_RATIO
@@ -88,13 +88,13 @@ def scale_of(values: NDArray[np.float64]) -> Scale:
 def run_rows(
     experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], cells: Cells
 ) -> Iterator[Row]:
-    """Yield a row for every metric of every workload and load against every candidate, in the experiment's order.
+    """Yield a row for every metric, workload, load and candidate, in the experiment's order.
 
     Args:
         experiment: gives workloads, loads and confidence.
         variants: the baseline first.
         workloads: by name.
-        cells: what the runs gave; combinations without runs get rows without pairs.
+        cells: the runs, grouped; a combination without runs gets a row without pairs.
     """
     needed = pairs_needed(1 - experiment.confidence)
     baseline, *candidates = variants
@@ -119,22 +119,22 @@ def run_rows(
                         before=before,
                         after=after,
                         constant=len(blocks) >= needed and _one_number(before) and _one_number(after),
-                        trouble=_trouble(*sides, metric, blocks),
+                        exclusion=_exclusion(*sides, metric, blocks),
                     )
 
 
 def size_rows(
     experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], sizes: SizeValues
 ) -> Iterator[Row]:
-    """Yield a row for every size of every program, under the experiment's first load: sizes know no load and no noise.
+    """Yield a row for every size of every program, under the experiment's first load: sizes depend on no load.
 
-    The null copies get none: a relinked copy is padded on purpose, so its size says nothing about false alarms.
+    The null copies get none, because a relinked copy is padded.
 
     Args:
         experiment: gives workloads and loads.
         variants: the baseline first.
         workloads: by name.
-        sizes: programs that are missing in it get no rows.
+        sizes: a program that is missing here gets no rows.
     """
     baseline, *others = variants
     candidates = [variant for variant in others if variant.copy is Copy.FIRST]
@@ -155,14 +155,14 @@ def size_rows(
                         before=np.array([size], dtype=np.float64),
                         after=np.array([new[metric.name]], dtype=np.float64),
                         constant=True,
-                        trouble=None,
+                        exclusion=None,
                     )
 
 
 def levels(rows: Iterable[Row], confidence: float) -> dict[Family, float]:
     """Return the alpha of every family's intervals: see `swapstone.stats.common_level`.
 
-    Rows that no inference is needed or possible for are no hypotheses and don't count.
+    Rows without inference are no hypotheses and don't count.
 
     Args:
         rows: all rows of each family.
@@ -184,11 +184,11 @@ def _one_number(values: NDArray[np.float64]) -> bool:
     return bool(values.min() == values.max())
 
 
-def _trouble(baseline: Cell, candidate: Cell, metric: Metric, blocks: Sequence[int]) -> tuple[Verdict, str] | None:
-    """Say why there can be no comparison: a side's trouble, or no pair; None when there can."""
-    trouble = baseline.trouble("baseline") or candidate.trouble("candidate")
-    if trouble or blocks:
-        return trouble
+def _exclusion(baseline: Cell, candidate: Cell, metric: Metric, blocks: Sequence[int]) -> tuple[Verdict, str] | None:
+    """Return the verdict and reason if the two can't be compared: a side is excluded, or there is no pair; else None."""
+    exclusion = baseline.exclusion("baseline") or candidate.exclusion("candidate")
+    if exclusion or blocks:
+        return exclusion
     if baseline.values.keys() & candidate.values.keys():
         return Verdict.UNAVAILABLE, f"no pair of runs gave a value of {metric.name}"
     return Verdict.INCONCLUSIVE, "no complete pair of runs"

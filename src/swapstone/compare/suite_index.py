@@ -14,7 +14,7 @@ from swapstone.model import Index, Scale, Variant
 from swapstone.stats import LOG_QUANTUM, SignedRank, common_level
 
 Family = tuple[str, str, str, Variant | None]
-"""(suite, load, metric, copy of the baseline): the indices that are corrected together."""
+"""(suite, load, metric, copy of the baseline): indices that are corrected together."""
 
 TIMES = ("wall", "cpu")
 """Metrics that have an index."""
@@ -24,17 +24,17 @@ def indices(rows: Iterable[Row], confidence: float, *, layouts: bool = False) ->
     """Compute one index for each (suite, load, time metric, candidate) of the rows, in their order.
 
     Args:
-        rows: any; those without usable ratios are left out of their index.
-        confidence: of the intervals. All candidates of one suite, load and metric are corrected together; a single candidate's index is
-            one claim, and so is that of each copy of the baseline.
+        rows: any; a row without ratios is left out of its index.
+        confidence: of the intervals. All candidates of one suite, load and metric are corrected together. The index of a single
+            candidate, or of a copy of the baseline, needs no correction.
         layouts: whether the rows' blocks are layouts.
 
     Returns:
-        An index for each that has a block in which all its workloads have a pair.
+        An index for each group that has a block in which all its workloads have a pair.
     """
     together: dict[tuple[str, str, str, Variant], list[Row]] = {}
     for row in rows:
-        usable = row.inference is not None or (row.constant and not row.trouble)
+        usable = row.inference is not None or (row.constant and not row.exclusion)
         if row.metric.name in TIMES and usable and row.scale is Scale.RATIO:
             together.setdefault((row.group[0], row.group[2], row.metric.name, row.candidate), []).append(row)
     means = {key: _means(members) for key, members in together.items()}
@@ -54,7 +54,7 @@ def _family(key: tuple[str, str, str, Variant], row: Row) -> Family:
 
 
 def _means(rows: Sequence[Row]) -> NDArray[np.float64]:
-    """Average the log ratios over the workloads in every block that all of them have; shape (blocks,)."""
+    """Return the mean log ratio over the workloads, in every block that all of them have; shape (blocks,)."""
     by_block = [dict(zip(row.blocks, np.log(row.after) - np.log(row.before), strict=True)) for row in rows]
     common = sorted(set.intersection(*(set(ratios) for ratios in by_block)))
     means: NDArray[np.float64] = np.mean([[ratios[block] for block in common] for ratios in by_block], axis=0)

@@ -1,4 +1,4 @@
-"""From rows to comparisons: the effect, its interval, and what may be said."""
+"""Judge rows: effect, confidence interval and verdict of each comparison."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ def comparison(row: Row, *, alpha: float, margin: float, preferred: bool) -> Com
 
     Args:
         row: what was measured.
-        alpha: 1 - the level of its interval, after correction.
-        margin: ratio of no interest.
-        preferred: whether this is the time metric to read first.
+        alpha: 1 - confidence of its interval, after correction.
+        margin: relative size of an effect that is of no interest.
+        preferred: whether this is the time metric that reports read first.
     """
     effect, interval, visible = _inferred(row, alpha)
-    if row.trouble:
-        verdict, reason = row.trouble
+    if row.exclusion:
+        verdict, reason = row.exclusion
     elif interval is None:
-        verdict, reason = Verdict.INCONCLUSIVE, few_blocks(alpha, row.before.size)
+        verdict, reason = Verdict.INCONCLUSIVE, too_few_pairs_reason(alpha, row.before.size)
     else:
         verdict = verdict_of(interval, row.limit(margin), row.metric.better)
-        reason = open_question(interval) if verdict is Verdict.INCONCLUSIVE else ""
-    usable = not row.trouble
+        reason = undecided_reason(interval) if verdict is Verdict.INCONCLUSIVE else ""
+    usable = not row.exclusion
     return Comparison(
         suite=row.group[0],
         workload=row.group[1],
@@ -51,16 +51,16 @@ def comparison(row: Row, *, alpha: float, margin: float, preferred: bool) -> Com
 
 
 def verdict_of(interval: Interval, limit: float, better: Direction) -> Verdict:
-    """Say what an interval lets one say.
+    """Return the verdict that follows from an interval.
 
     Args:
-        interval: of the log ratio or of the difference; 0 is no difference.
-        limit: the largest effect of no interest, on the same scale.
+        interval: of the log ratio or of the difference; 0 means no difference.
+        limit: the largest effect inside the margin, on the same scale.
         better: which direction is better.
 
     Returns:
-        Equivalent where the whole interval is within the limit on either side, though it may exclude 0: such an effect is
-        real and too small to matter. Otherwise better, worse or changed where it excludes 0, and inconclusive where not.
+        Equivalent if the whole interval lies inside the margin, even if it excludes 0: such an effect is significant and too
+        small to matter. Otherwise better, worse or changed if it excludes 0, and inconclusive if it contains 0.
     """
     if -limit <= interval.low and interval.high <= limit:
         return Verdict.EQUIVALENT
@@ -73,11 +73,11 @@ def verdict_of(interval: Interval, limit: float, better: Direction) -> Verdict:
 
 
 def _inferred(row: Row, alpha: float) -> tuple[float | None, Interval | None, float | None]:
-    """Return the effect, its interval and the smallest visible effect, on the row's inner scale (log ratio or difference)."""
+    """Return the effect, its interval and the smallest visible effect, on the scale of inference (log ratio or difference)."""
     inference: SignedRank | None = row.inference
     if inference is not None:
         return inference.estimate(), inference.interval(alpha), inference.smallest_visible(alpha)
-    if row.trouble:
+    if row.exclusion:
         return None, None, None
     before, after = float(row.before[0]), float(row.after[0])
     effect = math.log(after) - math.log(before) if row.scale is Scale.RATIO else after - before
@@ -85,7 +85,7 @@ def _inferred(row: Row, alpha: float) -> tuple[float | None, Interval | None, fl
 
 
 def _shown(row: Row, value: float) -> float:
-    """Turn a value of the inner scale into what a comparison says: a ratio or a difference."""
+    """Convert a value from the scale of inference to a ratio or a difference."""
     if row.scale is Scale.DIFFERENCE:
         return value
     if row.constant:
@@ -93,14 +93,14 @@ def _shown(row: Row, value: float) -> float:
     return math.exp(value)
 
 
-def few_blocks(alpha: float, have: int) -> str:
-    """Say why there is no interval."""
+def too_few_pairs_reason(alpha: float, have: int) -> str:
+    """Return why there is no interval."""
     return (
         f"few blocks: an interval at {100 * (1 - alpha):.4g} % needs {pairs_needed(alpha)} pairs, and there are {have}"
     )
 
 
-def open_question(interval: Interval, what: str = "difference") -> str:
-    """Say why an interval that contains 0 decides nothing."""
+def undecided_reason(interval: Interval, what: str = "difference") -> str:
+    """Return why an interval that contains 0 is inconclusive."""
     sides = [name for name, reaches in (("smaller", interval.low < 0), ("larger", interval.high > 0)) if reaches]
-    return f"the interval holds both no {what} and one beyond the margin ({' or '.join(sides)})"
+    return f"the interval contains both no {what} and one outside the margin ({' or '.join(sides)})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone.compare.agreement import Sameness, SignRow, Signs, Spread
+from swapstone.compare.agreement import AgreementRow, AgreementTable, SignAgreement, Spread
 from swapstone.model import Comparison
 from swapstone.report import columns, view, words
 from swapstone.report.columns import Cell, Paint
@@ -15,7 +15,7 @@ from swapstone.report.markdown_parts import plain as literal
 
 FORMAT = "swapstone-signs"
 SCHEMA = 1
-_STYLES = {Sameness.AGREE: "good", Sameness.DISAGREE: "bad", Sameness.NOT_COMPARABLE: "dim"}
+_STYLES = {SignAgreement.AGREE: "good", SignAgreement.DISAGREE: "bad", SignAgreement.NOT_COMPARABLE: "dim"}
 
 
 def _side(found: Comparison | None) -> tuple[str, str]:
@@ -29,18 +29,18 @@ def _side(found: Comparison | None) -> tuple[str, str]:
     return words.effect(effect, found) + (f" ({between})" if between else ""), found.verdict.value
 
 
-def _name(row: SignRow) -> str:
+def _name(row: AgreementRow) -> str:
     return row.workload if row.load == "idle" else f"{row.workload} under {row.load}"
 
 
-def _cells(row: SignRow) -> tuple[str, ...]:
+def _cells(row: AgreementRow) -> tuple[str, ...]:
     said = row.sameness.value + (f": {row.reason}" if row.reason else "")
     return (_name(row), row.candidate.short_label, *_side(row.first), *_side(row.second), said)
 
 
-def sentences(found: Signs) -> tuple[str, ...]:
+def sentences(found: AgreementTable) -> tuple[str, ...]:
     """Count the rows, and say how far repeated runs lie apart on each side."""
-    agree, disagree, silent = (found.count(each) for each in Sameness)
+    agree, disagree, silent = (found.count(each) for each in SignAgreement)
     opposite = sum(row.opposite for row in found.rows)
     comparable = agree + disagree
     first = f"{words.count(len(found.rows), 'row')}: {agree} of {comparable} comparable ones agree, {disagree} disagree"
@@ -66,12 +66,12 @@ def _spread(name: str, clock: str, spread: Spread) -> str:
     return f"{text}; the largest spread is {words.percent(spread.largest)} ({words.safe(spread.where)})."
 
 
-def _head(found: Signs) -> tuple[str, ...]:
+def _head(found: AgreementTable) -> tuple[str, ...]:
     one, other = map(words.safe, found.names)
     return ("workload", "candidate", one, "verdict", other, "verdict", "signs")
 
 
-def to_text(found: Signs, *, width: int = 80, colour: bool = False, ascii_only: bool = False) -> str:
+def to_text(found: AgreementTable, *, width: int = 80, colour: bool = False, ascii_only: bool = False) -> str:
     """Render the table for a terminal; see `swapstone.report.text.render` for the arguments."""
     paint = Paint(colour=colour, ascii_only=ascii_only)
     body = [[Cell(text, "dim") for text in _head(found)]]
@@ -89,14 +89,14 @@ def to_text(found: Signs, *, width: int = 80, colour: bool = False, ascii_only: 
     return "\n".join(map(paint.final, lines)) + "\n"
 
 
-def to_markdown(found: Signs) -> str:
+def to_markdown(found: AgreementTable) -> str:
     """Render the table as Markdown; text from outside is shown, never interpreted."""
     rows = ([code(cells[0]), *map(literal, cells[1:])] for cells in map(_cells, found.rows))
     lines = table(list(map(literal, _head(found))), [False, False, True, False, True, False, False], rows)
     return "\n".join([*lines[1:], *(f"- {literal(text)}" for text in sentences(found))]) + "\n"
 
 
-def to_csv(found: Signs) -> str:
+def to_csv(found: AgreementTable) -> str:
     """Return one row per workload; an empty cell means that there is no such number."""
     sides = [
         f"{side}_{name}"
@@ -125,7 +125,7 @@ def _numbers(found: Comparison | None) -> tuple[str, ...]:
     return (found.metric.name, *map(plain, numbers), str(found.exact).lower(), found.verdict.value)
 
 
-def to_json(found: Signs) -> str:
+def to_json(found: AgreementTable) -> str:
     """Return everything, as JSON: ``{"format": "swapstone-signs", "schema": 1, "sentences": [...], "signs": ...}``."""
     whole = {"format": FORMAT, "schema": SCHEMA, "sentences": sentences(found), "signs": labelled(found)}
     return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"

@@ -1,4 +1,4 @@
-"""Pure functions on arrays of numbers. Imports nothing of ours; docs/statistics.md says why these and no others."""
+"""Pure functions on arrays of numbers. docs/statistics.md gives the reasons for choosing these methods."""
 
 from swapstone.stats.multiple_comparisons import common_level, rejections
 from swapstone.stats.signed_rank import (

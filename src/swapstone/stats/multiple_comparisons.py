@@ -1,4 +1,4 @@
-"""Many comparisons at once: Benjamini-Hochberg rejections, and one level for all intervals that agrees with them."""
+"""Multiple comparisons: Benjamini-Hochberg rejections, and the level at which intervals agree with them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 
 def rejections(p_values: Sequence[float], rate: float) -> int:
-    """Count what Benjamini and Hochberg's step-up procedure (1995) rejects.
+    """Return the number of hypotheses that Benjamini and Hochberg's step-up procedure (1995) rejects.
 
     Args:
         p_values: one for each hypothesis of the family, in any order.
-        rate: the false discovery rate to keep, e.g. 0.05.
+        rate: the false discovery rate to control, e.g. 0.05.
 
     Returns:
         The largest r for which the r-th smallest p-value is <= rate * r / m; 0 for none.
@@ -20,7 +20,7 @@ def rejections(p_values: Sequence[float], rate: float) -> int:
 
 
 def common_level(p_values: Sequence[float], rate: float) -> float:
-    """Return the alpha at which every interval of the family is drawn.
+    """Return the alpha of every interval of the family.
 
     It is rate * max(R, 1) / m for R rejections among m: the level of Benjamini and Yekutieli's (2005) intervals for
     selected parameters, which keep the false coverage rate. An interval at that level that inverts its test excludes

@@ -23,16 +23,16 @@ from swapstone.stats.walsh_averages import PairSums
 Floats = NDArray[np.float64]
 
 EXACT_LIMIT = 200
-"""T is exact up to so many pairs; above, normal with a continuity correction (its tails a little too heavy: safe)."""
+"""T is exact up to this number of pairs; above, normal with a continuity correction (its tails are slightly heavy: conservative)."""
 
 LOG_QUANTUM = 2.0**-40
 """Logarithms of ratios are rounded to multiples of this (1e-12), so that equal ratios of different numbers are ties."""
 
 POWER = 0.8
-"""Of `SignedRank.smallest_visible`."""
+"""The power at which `SignedRank.smallest_visible` is computed."""
 
 RESAMPLED_LIMIT = 64
-"""Up to so many pairs `SignedRank.smallest_visible` resamples (a few milliseconds); above, the normal approximation."""
+"""`SignedRank.smallest_visible` resamples up to this number of pairs (a few milliseconds); above, it uses a normal approximation."""
 
 RESAMPLES = 200
 RESAMPLING_SEED = 1945
@@ -57,7 +57,7 @@ class Interval:
         return (self.high - self.low) / 2
 
     def excludes(self, value: float) -> bool:
-        """Say whether `value` lies outside the closed interval."""
+        """Return whether `value` lies outside the closed interval."""
         return value < self.low or value > self.high
 
 
@@ -88,7 +88,7 @@ class SignedRank:
 
     @functools.cached_property
     def p_value(self) -> float:
-        """Return the two-sided p-value of "the centre is 0": `interval(alpha)` excludes 0 just when it is <= alpha."""
+        """Return the two-sided p-value of the hypothesis that the centre is 0: `interval(alpha)` excludes 0 exactly if it is <= alpha."""
         at_most = self._sums.at_most(0)
         at_least = self._sums.count - self._sums.at_most(-1)
         return min(1.0, 2 * tail(self.n, min(at_most, at_least)))
@@ -100,26 +100,25 @@ class SignedRank:
             alpha: 0 < alpha < 1, the two-sided error, e.g. 0.05.
 
         Returns:
-            The interval, or None when n differences can't reach that level at all (2 / 2**n > alpha).
+            The interval, or None if n differences can't reach that level (2 / 2**n > alpha).
         """
         k = critical(self.n, alpha)
         return None if k == 0 else self._between(k)
 
     def smallest_visible(self, alpha: float) -> float | None:
-        """Estimate the shift that this test would show in 80 % of experiments with this n and this spread.
+        """Estimate the shift that this test would detect in 80 % of experiments with this n and this spread.
 
-        A shift is shown when it exceeds the distance from the centre to the lower end of the interval, so it is the
-        80 % quantile of that distance. For few pairs the distance is drawn again and again, from these differences
-        centred, resampled, and given random signs (the test's own model: symmetric about the centre). For many pairs
-        it is about normal: half the interval's width, with the estimate's standard error, which is read off the
-        interval of about one standard deviation.
+        A shift is detected if it exceeds the distance from the centre to the lower end of the interval, so the result is the
+        80 % quantile of that distance. For few pairs the distribution of the distance is resampled: these differences, centred
+        and with random signs (the model of the test: symmetry about the centre). For many pairs it is approximately normal:
+        half the interval's width, plus a multiple of the estimate's standard error, which is taken from the interval of about
+        one standard deviation.
 
         Args:
             alpha: as for `interval`.
 
         Returns:
-            The shift, > 0; None when there is no interval at this level, or when the differences don't vary enough to
-            tell.
+            The shift, > 0; None if there is no interval at this level, or if the differences vary too little.
         """
         interval = self.interval(alpha)
         if interval is None:
@@ -147,7 +146,7 @@ class SignedRank:
 
 
 def log_ratios(baseline: Floats, candidate: Floats) -> SignedRank:
-    """Prepare the inference on log(candidate / baseline).
+    """Return the inference on log(candidate / baseline).
 
     Args:
         baseline: shape (n,), all > 0.
@@ -157,9 +156,9 @@ def log_ratios(baseline: Floats, candidate: Floats) -> SignedRank:
 
 
 def differences(baseline: Floats, candidate: Floats) -> SignedRank:
-    """Prepare the inference on candidate - baseline, for values that may be zero or negative.
+    """Return the inference on candidate - baseline, for values that may be zero or negative.
 
-    They are rounded to 50 bits below the largest magnitude: integers below 2**50 stay as they are.
+    They are rounded to 50 bits below the largest magnitude: integers below 2**50 are unchanged.
 
     Args:
         baseline: shape (n,).
@@ -188,7 +187,7 @@ def tail(n: int, count: int) -> float:
 
 
 def critical(n: int, alpha: float) -> int:
-    """Return how many values c of the statistic have 2 P(T <= c) <= alpha: the k of the interval's ends; 0 for none."""
+    """Return the number of values c of the statistic with 2 P(T <= c) <= alpha: the k of the interval's ends; 0 for none."""
     if n <= EXACT_LIMIT:
         return int(np.searchsorted(2 * _exact(n), alpha, side="right"))
     mean, deviation = n * (n + 1) / 4, math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
@@ -207,7 +206,7 @@ def pairs_needed(alpha: float) -> int:
 
 @functools.lru_cache(maxsize=64)
 def _exact(n: int) -> Floats:
-    """Return P(T <= t) for t = 0..n (n + 1) / 2: T sums independent variables, each 0 or its rank, half and half."""
+    """Return P(T <= t) for t = 0..n (n + 1) / 2: T is a sum of independent variables, each 0 or its rank with probability 1/2."""
     mass = np.zeros(n * (n + 1) // 2 + 1)
     mass[0] = 1.0
     for rank in range(1, n + 1):

@@ -1,4 +1,4 @@
-"""Small summaries: one number for a run, shares with their intervals, and a check on dependence between runs."""
+"""Summaries: the value of a run, intervals of proportions, and a test for serial dependence between runs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 NUMPY_FROM = 200
-"""From so many values on, numpy's median is faster than sorting a list."""
+"""numpy's median is faster than sorting a list from this number of values on."""
 
 
 def run_value(values: Sequence[float]) -> float:
-    """Reduce what one run measured of one metric to the run's value: the median.
+    """Reduce the values that one run measured of one metric to the run's value: their median.
 
-    Values inside a process are not independent, so the run is the unit of all inference and gives one number.
+    Values inside a process are not independent. So the run is the unit of inference, and contributes one value.
 
     Args:
         values: at least one, finite.
@@ -37,7 +37,7 @@ def run_value(values: Sequence[float]) -> float:
 
 
 def wilson(hits: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return Wilson's score interval (1927) for a share.
+    """Return Wilson's score interval (1927) for a proportion.
 
     Args:
         hits: 0..trials.
@@ -58,16 +58,16 @@ def binomial_tail(hits: int, trials: int, share: float) -> float:
 
 
 def dependence_p_value(values: NDArray[np.float64]) -> float:
-    """Test whether neighbours in time resemble each other: the rank von Neumann ratio (Bartels 1982), one-sided.
+    """Test whether neighbours in time are correlated: the rank von Neumann ratio (Bartels 1982), one-sided.
 
-    The ratio of successive squared rank differences to the ranks' own spread is about 2 for independent values and
-    smaller when the lag-1 autocorrelation is positive. Ranks, so that a few slow runs can't hide or feign it.
+    The ratio of squared successive rank differences to the ranks' variance is about 2 for independent values, and smaller
+    for positive lag-1 autocorrelation. It uses ranks, so that a few slow runs can neither hide nor cause it.
 
     Args:
         values: shape (n,), in order of time.
 
     Returns:
-        P(a ratio so small | independent), by the normal approximation; 1.0 for fewer than 10 values or for equal ones.
+        P(a ratio this small | independence), by the normal approximation; 1.0 for fewer than 10 values or for equal values.
     """
     n = values.size
     if n < 10 or values.min() == values.max():

@@ -1,7 +1,6 @@
 """Order statistics of all pairwise sums x[i] + x[j], i <= j: twice the Walsh averages.
 
-Everything is done on integers, so that sums are exact, ties are ties, and counting agrees with selecting to the last
-bit.
+All arithmetic is on integers, so that sums and ties are exact, and counting agrees with selecting.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 
 FULL_LIMIT = 256
-"""Up to so many values all sums (33 thousand) are kept, sorted; above, they are counted and selected unstored."""
+"""Up to this number of values all sums (33 thousand) are stored, sorted; above, they are counted and selected without storing."""
 
 ENUMERATE_LIMIT = 1_000_000
-"""Selecting narrows its bracket to at most so many sums (8 MB each for a few arrays), then lists those."""
+"""Selection narrows its bracket to at most this number of sums (8 MB each for a few arrays), then lists them."""
 
 THINNED = 256
-"""So many evenly spaced values give the first guess at a bracket."""
+"""The first bracket comes from this number of evenly spaced values."""
 
 
 class PairSums:
-    """The M = n (n + 1) / 2 sums of n integers, each with each and with itself.
+    """The M = n (n + 1) / 2 pairwise sums of n integers, each with every other and with itself.
 
     Args:
         values: shape (n,), n >= 1, in any order, magnitudes below 2**61.
@@ -35,7 +34,7 @@ class PairSums:
         self._guess = None if self._sorted is not None else _thinned(self.values)
 
     def at_most(self, limit: int) -> int:
-        """Return how many sums are <= `limit`."""
+        """Return the number of sums <= `limit`."""
         if self._sorted is not None:
             return int(np.searchsorted(self._sorted, limit, side="right"))
         ordered = int(np.searchsorted(self.values, limit - self.values, side="right").sum())
@@ -45,7 +44,7 @@ class PairSums:
     def select(self, rank: int) -> int:
         """Return the `rank`-th smallest sum, from 1.
 
-        In O(n log n) steps for values that are spread at all evenly, and never more than 2 x 61 halvings; memory O(n).
+        Takes O(n log n) steps for evenly spread values, and never more than 2 x 61 bisections; memory O(n).
 
         Args:
             rank: 1..M.
@@ -87,7 +86,7 @@ class PairSums:
         return low, high, below, upto
 
     def _between(self, low: int, high: int) -> Integers:
-        """Return every sum in (low, high], in no order."""
+        """Return every sum in (low, high], unsorted."""
         index = np.arange(self.values.size)
         start = np.maximum(np.searchsorted(self.values, low - self.values, side="right"), index)
         stop = np.searchsorted(self.values, high - self.values, side="right")
@@ -107,13 +106,13 @@ def all_sums(values: Integers) -> Integers:
 
 
 def _thinned(values: Integers) -> Integers:
-    """Return the sorted sums of about `THINNED` values taken evenly from sorted `values`."""
+    """Return the sorted sums of about `THINNED` evenly spaced ones of the sorted `values`."""
     places = np.linspace(0, values.size - 1, THINNED).round().astype(np.int64)
     return all_sums(values[places])
 
 
 def _probes(low: int, high: int, share: float, halve: bool) -> tuple[int, ...]:
-    """Choose where to count next inside a bracket: the middle, or close around where a straight line puts the rank."""
+    """Return where to count next inside a bracket: the middle, or next to the linear interpolation of the rank."""
     if halve:
         return ((low + high) // 2,)
     width = high - low

@@ -200,7 +200,8 @@ def test_too_few_blocks_say_so_and_no_runs_are_no_exception() -> None:
 def test_blocks_that_never_hold_all_combinations_say_so() -> None:
     found = analysed(lambda w, levels, block: 5.0 if (block % 2 == 0) == (levels["libc"] == "musl") else None)
     assert (
-        interaction(found, "libc=musl", "allocator=fast").reason == "no block holds a run of each variant that it needs"
+        interaction(found, "libc=musl", "allocator=fast").reason
+        == "no block has a run of every variant that this needs"
     )
 
 

@@ -1,4 +1,4 @@
-"""On the virtual clock runs are draws: no noise of the host counts, and words say so."""
+"""On the virtual clock a block is a replicate: there is no noise, and the messages use that word."""
 
 from __future__ import annotations
 
@@ -41,23 +41,23 @@ def test_no_caveat_of_a_busy_host_and_elapsed_time_leads(busy: Bench) -> None:
     assert lead == [{"cpu"}, {"wall"}]
 
 
-def test_what_has_too_few_is_too_few_draws() -> None:
+def test_the_message_counts_replicates() -> None:
     bench = Bench()
     bench.pairs("a", "wall", [100.0, 101, 99], [150.0, 149, 151])
     found = analysed(bench, "virtual")
-    assert found.comparisons[0].reason.startswith("few draws: an interval at 95 %")
+    assert found.comparisons[0].reason.startswith("few replicates: an interval at 95 %")
     (caveat,) = [caveat for caveat in found.caveats if caveat.kind is CaveatKind.FEW_BLOCKS]
-    assert "too few pairs of draws (from 3)" in caveat.message
+    assert "too few pairs of replicates for a confidence interval (the fewest: 3)" in caveat.message
     assert "few blocks" in analysed(bench, "wall").comparisons[0].reason
 
 
-def test_a_row_of_equal_draws_has_no_width(busy: Bench) -> None:
+def test_a_row_of_equal_replicates_has_an_interval_without_width(busy: Bench) -> None:
     experiment = msgspec.structs.replace(busy.experiment, clock="virtual")
     exact = precision(experiment, plan.variants(experiment), busy.workloads, busy.runs)
     assert exact["s", "a", "idle"].half_width == 0.0  # cpu leads there, and never varies
 
 
-def test_the_first_lines_speak_of_draws(busy: Bench) -> None:
+def test_the_first_lines_count_replicates(busy: Bench) -> None:
     found = analysed(busy, "virtual")
     experiment = msgspec.structs.replace(busy.experiment, clock="virtual", target="vm")
     context = ReportContext(experiment=experiment, record_id="r", record_path="r")

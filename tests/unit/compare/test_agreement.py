@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from swapstone.compare.agreement import Sameness, Signs, signs
+from swapstone.compare.agreement import AgreementTable, SignAgreement, signs
 from swapstone.model import Analysis, Cpus, Experiment, FactorLevels, UserError
 from swapstone.report.signs import sentences, to_csv, to_json, to_markdown, to_text
 from tests.unit.compare.conftest import Bench
@@ -29,7 +29,7 @@ def record(rows: dict[str, Values], *, virtual: bool, several: str = "") -> tupl
     return msgspec.structs.replace(made.experiment, clock=clock, target=target), made.analysis()
 
 
-def table(host: dict[str, Values], vm: dict[str, Values], several: str = "") -> Signs:
+def table(host: dict[str, Values], vm: dict[str, Values], several: str = "") -> AgreementTable:
     one, other = record(host, virtual=False, several=several), record(vm, virtual=True, several=several)
     workloads = Bench()
     for name in (*host, *vm):
@@ -42,7 +42,7 @@ UNSURE = [50.0, 200.0, 60.0, 180.0, 100.0, 100.0]
 
 
 @pytest.fixture
-def found() -> Signs:
+def found() -> AgreementTable:
     return table(
         {
             "both slower": (SAME, SLOWER),
@@ -68,25 +68,25 @@ def found() -> Signs:
     )
 
 
-def test_each_row_by_hand(found: Signs) -> None:
+def test_each_row_by_hand(found: AgreementTable) -> None:
     assert {row.workload: (row.sameness, row.reason) for row in found.rows} == {
-        "both slower": (Sameness.AGREE, ""),
-        "opposite": (Sameness.DISAGREE, "opposite signs"),
-        "only host": (Sameness.DISAGREE, "only wall clock has a difference"),
-        "only vm": (Sameness.DISAGREE, "only virtual clock has a difference"),
-        "neither": (Sameness.AGREE, ""),
-        "unsure": (Sameness.NOT_COMPARABLE, "wall clock: inconclusive"),
+        "both slower": (SignAgreement.AGREE, ""),
+        "opposite": (SignAgreement.DISAGREE, "opposite signs"),
+        "only host": (SignAgreement.DISAGREE, "only wall clock has a difference"),
+        "only vm": (SignAgreement.DISAGREE, "only virtual clock has a difference"),
+        "neither": (SignAgreement.AGREE, ""),
+        "unsure": (SignAgreement.NOT_COMPARABLE, "wall clock: inconclusive"),
         "threads": (
-            Sameness.NOT_COMPARABLE,
+            SignAgreement.NOT_COMPARABLE,
             "it uses several processors, and a machine on the virtual clock has one",
         ),
-        "host alone": (Sameness.NOT_COMPARABLE, "virtual clock: not measured"),
-        "vm alone": (Sameness.NOT_COMPARABLE, "wall clock: not measured"),
+        "host alone": (SignAgreement.NOT_COMPARABLE, "virtual clock: not measured"),
+        "vm alone": (SignAgreement.NOT_COMPARABLE, "wall clock: not measured"),
     }
-    assert [found.count(each) for each in Sameness] == [2, 3, 4]
+    assert [found.count(each) for each in SignAgreement] == [2, 3, 4]
 
 
-def test_the_counts_and_the_spread_in_words(found: Signs) -> None:
+def test_the_counts_and_the_spread_in_words(found: AgreementTable) -> None:
     first, wall, virtual = sentences(found)
     assert first == (
         "9 rows: 2 of 5 comparable ones agree, 3 disagree (1 with opposite signs, 2 where only one side has a difference); "
@@ -101,7 +101,7 @@ def test_the_counts_and_the_spread_in_words(found: Signs) -> None:
     assert found.second_spread.largest == pytest.approx(120 / 101 - 1)
 
 
-def test_every_format_has_every_row(found: Signs) -> None:
+def test_every_format_has_every_row(found: AgreementTable) -> None:
     rows = list(csv.DictReader(io.StringIO(to_csv(found))))
     assert [row["workload"] for row in rows] == [row.workload for row in found.rows]
     assert (rows[1]["first_effect"], rows[1]["second_effect"], rows[1]["signs"]) == ("1.5", "0.5", "disagree")
@@ -117,14 +117,14 @@ def test_every_format_has_every_row(found: Signs) -> None:
     assert tuple(said["sentences"]) == sentences(found)
 
 
-def test_exchanging_the_records_exchanges_the_sides(found: Signs) -> None:
+def test_exchanging_the_records_exchanges_the_sides(found: AgreementTable) -> None:
     one, other = record({"a": (SAME, SLOWER)}, virtual=False), record({"a": (SAME, FASTER)}, virtual=True)
     bench = Bench()
     bench.workload("a", "wall")
     (row,) = signs(one, other, bench.workloads).rows
     (turned,) = signs(other, one, bench.workloads).rows
     assert (row.first, row.second) == (turned.second, turned.first)
-    assert row.sameness is turned.sameness is Sameness.DISAGREE and row.opposite and turned.opposite
+    assert row.sameness is turned.sameness is SignAgreement.DISAGREE and row.opposite and turned.opposite
 
 
 def test_several_processors_are_compared_where_both_have_them() -> None:
@@ -132,7 +132,7 @@ def test_several_processors_are_compared_where_both_have_them() -> None:
     bench = Bench()
     bench.workload("threads", "wall", cpus=Cpus.ALL)
     found = signs(one, one, bench.workloads)
-    assert found.rows[0].sameness is Sameness.AGREE and found.names == ("first", "second")
+    assert found.rows[0].sameness is SignAgreement.AGREE and found.names == ("first", "second")
 
 
 def test_other_factors_or_no_workload_in_common_are_refused() -> None:

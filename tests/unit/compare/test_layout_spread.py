@@ -109,7 +109,10 @@ def test_too_few_layouts_are_named_as_what_is_missing(new_bench: Callable[[], Be
     found = bench.analysis()
     assert found.comparisons[0].verdict is Verdict.INCONCLUSIVE
     (caveat,) = [caveat for caveat in found.caveats if caveat.kind is CaveatKind.FEW_BLOCKS]
-    assert "too few pairs of layouts (from 3)" in caveat.message and "--layouts" in caveat.hint
+    assert (
+        "too few pairs of layouts for a confidence interval (the fewest: 3)" in caveat.message
+        and "--layouts" in caveat.hint
+    )
 
 
 def test_effects_of_crossed_factors_count_layouts_too(new_bench: Callable[[], Bench]) -> None:
