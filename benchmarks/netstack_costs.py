@@ -176,7 +176,7 @@ def flame(title: str, costs: Sequence[Cost], unit: str) -> str | None:
         frames=tuple(model.Frame(symbol=name, object=model.OWN_OBJECT) for name in names),
         stacks=tuple(model.Stack(frames=key, weight=float(weight)) for key, weight in sorted(merged.items()) if weight),
     )
-    return str(drawer.page(title, profile, None, explain.Classes([])))
+    return str(drawer.page(title, profile, None, explain.CostClasses([])))
 
 
 def _keep(out: Path | None, name: str, costs: Sequence[Cost]) -> None:

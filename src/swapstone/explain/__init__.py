@@ -1,7 +1,7 @@
-"""From counts and profiles of two variants to what their difference is consistent with. Nothing is run here."""
+"""Explain the difference of two variants by their counts and profiles: a ledger of costs, and findings. Runs nothing."""
 
-from swapstone.explain.cost_classes import Classes, load_classes
+from swapstone.explain.cost_classes import CostClasses, load_classes
 from swapstone.explain.findings import explain
 from swapstone.explain.profile_formats import difference, folded, folded_difference, speedscope
 
-__all__ = ["Classes", "difference", "explain", "folded", "folded_difference", "load_classes", "speedscope"]
+__all__ = ["CostClasses", "difference", "explain", "folded", "folded_difference", "load_classes", "speedscope"]

@@ -1,14 +1,17 @@
-"""Which class of cost a stack belongs to, by a table of patterns that users can extend."""
+"""Classes of cost: which class a stack belongs to, and how a finding of a class is worded. The table is classes.toml."""
 
 from __future__ import annotations
 
+import fnmatch
 import functools
 import re
+import string
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from swapstone.model import KERNEL, OWN_OBJECT, Frame, UserError
+from swapstone.model import KERNEL, OWN_OBJECT, Count, Frame, UserError
 
 OWN, OTHER, UNNAMED, KERNEL_OTHER = "own code", "C library, other", "unnamed", "kernel, other"
 WAITING, READY = "waiting", "no processor"
@@ -22,15 +25,62 @@ LOCKS, SYSTEM_CALLS, FAULTS, ALLOCATOR, COPIES = (
 UNKNOWN = "[unknown]"
 ENTRY = "entry and exit"
 _CLONE = re.compile(r"(?:\.(?:constprop|isra|part|cold|lto_priv|llvm)(?:\.\d+)?)+$")
-"""What compilers append to the name of a function that they made of another."""
+"""The suffixes that compilers append to the name of a cloned or split function."""
 
-_KEYS = {"class", "where", "pattern", "detail"}
+_RULE_KEYS = {"class", "where", "pattern", "detail"}
+_CLASS_KEYS = {"name", "sentence", "counts", "functions"}
+_DEFAULT_SENTENCE = "{variant} spends more time in {name} ({functions})"
+_DETAILS = "{details}"
+_PLACEHOLDERS = {"variant", "details", "functions", "name"}
+
+
+class CostClass:
+    """How a finding of one class is worded.
+
+    Args:
+        entry: a ``[[class]]`` of the table.
+    """
+
+    def __init__(self, entry: Mapping[str, Any]) -> None:
+        self.name: str = entry["name"]
+        self.has_functions: bool = entry.get("functions", True)
+        self._sentence: str = entry.get("sentence", _DEFAULT_SENTENCE)
+        self._counts = [selector.partition(":") for selector in entry.get("counts", ())]
+
+    def sentence(self, variant: str, details: str, functions: str) -> str:
+        """Return the sentence of a finding.
+
+        Args:
+            variant: the slower variant.
+            details: what the ledger's second column names; stands for the functions where none has a name.
+            functions: those that take the most time; may be empty.
+        """
+        return self._sentence.format(variant=variant, details=details, functions=functions or details, name=self.name)
+
+    def has_count(self, count: Count, details: Collection[str]) -> bool:
+        """Return whether a count is evidence for this class.
+
+        Args:
+            count: of any group.
+            details: names from the ledger's second column: system calls, or `FAULTS`.
+        """
+        return any(
+            group == count.group and _selects(pattern.strip(), count, details) for group, _, pattern in self._counts
+        )
+
+
+def _selects(pattern: str, count: Count, details: Collection[str]) -> bool:
+    if pattern != _DETAILS:
+        return not pattern or fnmatch.fnmatchcase(count.name, pattern)
+    if count.group == "faults":
+        return count.name == "minor faults" and FAULTS in details
+    return count.name.replace("epoll_pwait", "epoll_wait") in details  # the rules give both calls one name
 
 
 class _Rule:
-    """One line of the table."""
+    """A ``[[rule]]`` of the table."""
 
-    def __init__(self, entry: dict[str, str]) -> None:
+    def __init__(self, entry: Mapping[str, str]) -> None:
         self.name = entry["class"]
         self.where = entry["where"]
         self.detail = entry.get("detail", "")
@@ -38,7 +88,7 @@ class _Rule:
         self.object = None if self.where in {"user", "kernel"} else re.compile(self.where)
 
     def match(self, frame: Frame) -> str | None:
-        """Return the detail if the frame is of this class, else None."""
+        """Return the detail if the frame belongs to this rule's class, else None."""
         kernel = frame.object == KERNEL
         if (self.where == "kernel") != kernel:
             return None
@@ -48,18 +98,24 @@ class _Rule:
         return None if found is None else found.expand(self.detail)
 
 
-class Classes:
+class CostClasses:
     """A table of classes.
 
     Args:
-        rules: in the order in which they are tried.
+        rules: the ``[[rule]]`` entries, in the order in which they are tried.
+        classes: the ``[[class]]`` entries; of two with one name the first is used.
     """
 
-    def __init__(self, rules: Sequence[dict[str, str]]) -> None:
+    def __init__(self, rules: Sequence[Mapping[str, str]], classes: Sequence[Mapping[str, Any]] = ()) -> None:
+        self._classes = {entry["name"]: CostClass(entry) for entry in reversed(classes)}
         found = [_Rule(rule) for rule in rules]
         self._kernel = [rule for rule in found if rule.where == "kernel"]
         self._user = [rule for rule in found if rule.where != "kernel"]
         self._of_user = functools.lru_cache(maxsize=1 << 16)(self._user_class)
+
+    def named(self, name: str) -> CostClass:
+        """Return how findings of a class are worded; a class without an entry has the default wording."""
+        return self._classes.get(name) or CostClass({"name": name})
 
     def of(self, stack: Sequence[Frame]) -> tuple[str, str]:
         """Return the class of a stack, and its detail.
@@ -70,7 +126,7 @@ class Classes:
         kernel = [frame for frame in stack if frame.object == KERNEL]
         found = self._of_kernel(kernel)
         if found and found[0][0] == SYSTEM_CALLS and any(name == FAULTS for name, _ in found):
-            # The kernel touches a caller's page that is not there: the call only happens to be the first to touch it.
+            # The fault is on a page of the caller, which the system call is merely the first to access.
             return FAULTS, f"in {found[0][1]}"
         if found:
             return self._named(found[0], stack)
@@ -80,12 +136,12 @@ class Classes:
             user = self._of_user(frame)
             if user is not None:
                 return user
-            if frame.object == OWN_OBJECT:  # what the program calls is the program's affair, whoever called the program
+            if frame.object == OWN_OBJECT:  # frames outside the program's own, such as its start-up code, don't decide
                 break
         return self._rest(stack)
 
     def _named(self, found: tuple[str, str], stack: Sequence[Frame]) -> tuple[str, str]:
-        """Give the way into the kernel and back the name of the system call whose wrapper made it, where that is known."""
+        """Attribute the entry to and exit from the kernel to the system call whose wrapper is on the stack, if there is one."""
         if found != (SYSTEM_CALLS, ENTRY):
             return found
         user = next((frame for frame in reversed(stack) if frame.object != KERNEL), None)
@@ -93,7 +149,7 @@ class Classes:
         return by_user if by_user and by_user[0] == SYSTEM_CALLS else found
 
     def _of_kernel(self, kernel: Sequence[Frame]) -> list[tuple[str, str]]:
-        """Return the classes of kernel frames, the outermost first; the entry to all system calls comes after the call's own name."""
+        """Return the classes of kernel frames, the outermost first; the common entry of system calls comes after the call's name."""
         found = []
         for frame in kernel:
             hit = next(
@@ -111,57 +167,79 @@ class Classes:
         return None
 
     def _rest(self, stack: Sequence[Frame]) -> tuple[str, str]:
-        """Return the class of a stack that no rule names, by where its innermost frame lies."""
+        """Return the class of a stack without a matching rule, by the object of its innermost frame."""
         if not stack or stack[-1].object == "":
             return UNNAMED, ""
         last = stack[-1]
         if last.object == OWN_OBJECT:
-            # A stripped program's functions have no names, but they are the program's.
+            # The functions of a stripped program have no names, but belong to it.
             return OWN, ""
         return (UNNAMED, last.object) if last.symbol == UNKNOWN else (OTHER, last.object)
 
 
-def load_classes(extra: Path | None = None) -> Classes:
-    """Read the table, with a user's rules before it.
+def load_classes(extra: Path | None = None) -> CostClasses:
+    """Read the table.
 
     Args:
-        extra: a TOML file of the same form, or None.
+        extra: a TOML file of the same form, whose rules are tried first and whose classes replace ours; or None.
 
     Raises:
-        UserError: it can't be read, or a rule in it is wrong; says which and why.
+        UserError: the file can't be read, or an entry is invalid; names the entry and the reason.
     """
-    own = _read(Path(__file__).with_name("classes.toml"))
-    return Classes([*(_read(extra) if extra else []), *own])
+    rules, classes = _read(Path(__file__).with_name("classes.toml"))
+    if extra:
+        extra_rules, extra_classes = _read(extra)
+        rules, classes = [*extra_rules, *rules], [*extra_classes, *classes]
+    return CostClasses(rules, classes)
 
 
-def _read(path: Path) -> list[dict[str, str]]:
+def _read(path: Path) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
     hint = 'A rule is: [[rule]] class = "allocator" where = "user" pattern = "my_alloc.*"'
     try:
         data = tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"{path} can't be read as a table of classes: {error}", hint) from error
-    rules = data.pop("rule", [])
-    if data or not isinstance(rules, list):
-        raise UserError(f"{path} holds something else than rules: {', '.join(data) or 'rule'}.", hint)
-    for number, rule in enumerate(rules, start=1):
-        problem = _problem(rule)
-        if problem:
-            raise UserError(f"Rule {number} of {path}: {problem}.", hint)
-    return rules
+    rules, classes = data.pop("rule", []), data.pop("class", [])
+    if data or not isinstance(rules, list) or not isinstance(classes, list):
+        raise UserError(f"{path} has keys other than [[rule]] and [[class]]: {', '.join(data) or 'rule'}.", hint)
+    for kind, entries, check in (("Rule", rules, _rule_problem), ("Class", classes, _class_problem)):
+        for number, entry in enumerate(entries, start=1):
+            if problem := check(entry):
+                raise UserError(f"{kind} {number} of {path}: {problem}.", hint)
+    return rules, classes
 
 
-def _problem(rule: object) -> str:
+def _rule_problem(rule: object) -> str:
     if not isinstance(rule, dict) or not {"class", "where", "pattern"} <= rule.keys():
         return "it needs class, where and pattern"
-    if unknown := rule.keys() - _KEYS:
+    if unknown := rule.keys() - _RULE_KEYS:
         return f"it has the unknown key {sorted(unknown)[0]!r}"
     if not all(isinstance(value, str) for value in rule.values()):
-        return "its values must be texts"
+        return "its values must be strings"
     try:
         pattern = re.compile(rule["pattern"])
         re.compile(rule["where"])
     except re.error as error:
-        return f"it holds no regular expression: {error}"
+        return f"its regular expression is invalid: {error}"
     if re.search(r"\\[1-9]", rule.get("detail", "")) and pattern.groups < 1:
         return "its detail names a group that its pattern doesn't have"
+    return ""
+
+
+def _class_problem(entry: object) -> str:
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        return "it needs a name"
+    if unknown := entry.keys() - _CLASS_KEYS:
+        return f"it has the unknown key {sorted(unknown)[0]!r}"
+    counts = entry.get("counts", [])
+    if not isinstance(counts, list) or not all(isinstance(count, str) for count in counts):
+        return "its counts must be a list of strings"
+    if not isinstance(entry.get("functions", True), bool):
+        return "its functions must be true or false"
+    try:
+        names = {name for _, name, _, _ in string.Formatter().parse(entry.get("sentence", "")) if name is not None}
+    except (ValueError, TypeError):
+        return "its sentence is no format string"
+    if names - _PLACEHOLDERS:
+        return f"its sentence has the unknown placeholder {{{min(names - _PLACEHOLDERS)}}}"
     return ""

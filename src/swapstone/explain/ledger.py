@@ -1,10 +1,10 @@
-"""The ledger: a row's difference in time, split by what the time went into."""
+"""The ledger: the difference of a row in time, split into classes of cost."""
 
 from __future__ import annotations
 
 import collections
 
-from swapstone.explain.cost_classes import LOCKS, READY, UNNAMED, WAITING, Classes
+from swapstone.explain.cost_classes import LOCKS, READY, UNNAMED, WAITING, CostClasses
 from swapstone.model import (
     KERNEL,
     KERNEL_LOCKS,
@@ -23,7 +23,7 @@ Parts = dict[tuple[str, str], float]
 
 WALL = "wall"
 
-_OF_MEMORY = (
+_MMAP_LOCK_USERS = (
     *(
         "lock_mm_and_find_vma",
         "__vm_munmap",
@@ -43,11 +43,11 @@ _OF_MEMORY = (
         "exit_mmap",
     ),
 )
-"""How the names of the kernel's functions begin that take the lock of a process's address space (mmap_lock), or those of its parts."""
+"""Prefixes of kernel functions that take the lock of an address space (mmap_lock) or of its areas (VMA locks)."""
 
 
-def shares(profile: Profile, classes: Classes) -> Parts:
-    """Return the share of each class in a profile; they sum to 1, or it is empty."""
+def shares(profile: Profile, classes: CostClasses) -> Parts:
+    """Return the share of each class in a profile. The shares sum to 1; an empty profile has none."""
     found: collections.Counter[tuple[str, str]] = collections.Counter()
     total = sum(stack.weight for stack in profile.stacks)
     for stack in profile.stacks:
@@ -56,34 +56,33 @@ def shares(profile: Profile, classes: Classes) -> Parts:
     return dict(found)
 
 
-def wait_class(frames: list[Frame], classes: Classes) -> tuple[str, str]:
-    """Return the class of a wait: what a thread that left its processor with this stack waited for."""
+def wait_class(frames: list[Frame], classes: CostClasses) -> tuple[str, str]:
+    """Return the class of a wait, by the stack with which the thread was switched out."""
     name, detail = classes.of(frames)
     if name == LOCKS:
         return LOCKS, detail
     kernel = [frame.symbol for frame in frames if frame.object == KERNEL]
     if any(symbol.startswith(KERNEL_LOCKS) for symbol in kernel):
-        whose = "address space" if any(symbol.startswith(_OF_MEMORY) for symbol in kernel) else "kernel"
-        return LOCKS, f"of the {whose}, in {detail or name}"
+        lock = "address space" if any(symbol.startswith(_MMAP_LOCK_USERS) for symbol in kernel) else "kernel"
+        return LOCKS, f"of the {lock}, in {detail or name}"
     if not frames:
         return UNNAMED, "waiting"
     return WAITING, f"in {detail or name}"
 
 
-def ledger(seen: Seen, classes: Classes) -> Ledger | None:
-    """Split the difference.
+def ledger(seen: Seen, classes: CostClasses) -> Ledger | None:
+    """Split the difference of a row into classes of cost.
 
-    What is split is the difference that the record has. What the classes get is the time of the runs that were made now, without an
-    instrument, by the shares that the instruments saw: how the time passed (running, waiting, without a processor) by the off-CPU
-    instrument, and what the running time went into by the on-CPU one. So the residual holds what has no name, and also what the runs
-    now and those of the record differ in.
+    The total is the difference in the record. The time of each class is that of the reference runs (without instruments), divided by
+    the shares that the instruments measured: off-CPU for running, waiting and runnable time, on-CPU for the running time. So
+    the residual has two parts: stacks without a class, and the deviation of the reference runs from the record.
 
     Args:
-        seen: what was seen of both sides.
-        classes: which stack belongs where.
+        seen: the measurements of both variants.
+        classes: the classes of cost.
 
     Returns:
-        None where there is no on-CPU profile of both.
+        None without an on-CPU profile of both variants.
     """
     notes: list[str] = []
     sides = []
@@ -119,18 +118,18 @@ def ledger(seen: Seen, classes: Classes) -> Ledger | None:
 
 
 def run_of(seen: Seen, instrument: str, variant: str) -> Instrumented | None:
-    """Return what an instrument gave for a variant."""
+    """Return the result of an instrument for a variant."""
     return next((run for run in seen.runs if run.instrument == instrument and run.variant == variant), None)
 
 
 def _time_of(seen: Seen, reference: Reference) -> float:
-    """Return the time of an operation in the record, or that of the runs now where the row is of another metric."""
+    """Return the time of an operation in the record; of the reference runs if the row is of another metric."""
     if reference.time_ns is not None:
         return reference.time_ns
     return dict(reference.metrics).get(seen.ledger_metric, 0.0)
 
 
-def _side(seen: Seen, reference: Reference, classes: Classes, notes: list[str]) -> Parts | None:
+def _side(seen: Seen, reference: Reference, classes: CostClasses, notes: list[str]) -> Parts | None:
     on_cpu = run_of(seen, "on-cpu", reference.variant)
     if on_cpu is None or on_cpu.profile is None:
         return None
@@ -149,14 +148,14 @@ def _side(seen: Seen, reference: Reference, classes: Classes, notes: list[str]) 
     return dict(parts)
 
 
-def _passed(reference: Reference, passing: Passing | None, classes: Classes, notes: list[str]) -> Parts:
-    """Return how the elapsed time passed: shares of running, of each kind of wait, and of waiting for a processor."""
+def _passed(reference: Reference, passing: Passing | None, classes: CostClasses, notes: list[str]) -> Parts:
+    """Return the shares of the elapsed time: running, each kind of wait, and runnable without a processor."""
     metrics = dict(reference.metrics)
     cpu_share = metrics.get("cpu", 0.0) / metrics["wall"] if metrics.get("wall") else 1.0
     if passing is None or not passing.wall_ns:
         cpu_share = min(1.0, cpu_share)
-        notes.append("what it waited for is not known: there is no off-CPU profile")
-        return {("", "running"): cpu_share, (WAITING, "for what is not known"): 1.0 - cpu_share}
+        notes.append("there is no off-CPU profile, so waits have no cause")
+        return {("", "running"): cpu_share, (WAITING, "cause unknown"): 1.0 - cpu_share}
     waits: collections.Counter[tuple[str, str]] = collections.Counter()
     for stack in passing.waits.stacks:
         frames = [passing.waits.frames[number] for number in stack.frames]
@@ -164,12 +163,14 @@ def _passed(reference: Reference, passing: Passing | None, classes: Classes, not
     waits[READY, ""] += passing.ready_ns  # type: ignore[assignment]
     off = sum(waits.values())
     if passing.most_threads > 1:
-        notes.append("several threads had work at once: each moment is divided among them, as the off-CPU runs show it")
-    if passing.most_threads > 1 and not passing.cpu_ns:  # evidence that was kept before processor time was
+        notes.append(
+            "several threads were active at the same time: elapsed time is divided among them, as measured by the off-CPU runs"
+        )
+    if passing.most_threads > 1 and not passing.cpu_ns:  # evidence of a version that did not store CPU time
         whole = passing.running_ns + off
         return {("", "running"): passing.running_ns / whole, **{key: value / whole for key, value in waits.items()}}
-    # Processor time is that of the runs without an instrument, which perf does not stretch; only how much of it was one thread's alone, and
-    # so elapsed time too, is the recording's. What is left of the elapsed time was spent off the processor, and is split once.
+    # CPU time comes from the reference runs, which perf does not slow down. Only the share of it in which one thread ran alone, and which
+    # is elapsed time too, comes from the recording. The rest of the elapsed time was spent off the processor.
     alone = passing.running_ns / passing.cpu_ns if passing.cpu_ns else 1.0
     running = min(1.0, cpu_share * alone)
     if not off:

@@ -1,4 +1,4 @@
-"""Profiles in other tools' formats, and the difference of two."""
+"""Profiles in the formats of other tools (folded stacks, speedscope), and the difference of two profiles."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 from swapstone.model import KERNEL, OWN_OBJECT, Frame, Profile
 
 Weights = dict[tuple[str, ...], float]
-"""Weight in one operation by stack, the outermost frame first."""
+"""Weight per operation by stack, the outermost frame first."""
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 _UNITS = {"ns": "nanoseconds", "B": "bytes", "1": "none"}
 
 
 def label(frame: Frame) -> str:
-    """Return a frame as folded stacks have it: ``_[k]`` after a function of the kernel, the object after what has no name."""
+    """Return a frame as folded stacks write it: ``_[k]`` after a kernel function, the object in place of an unknown name."""
     if frame.object == KERNEL:
         return f"{frame.symbol}_[k]"
     known = frame.symbol != "[unknown]"
@@ -24,7 +24,7 @@ def label(frame: Frame) -> str:
 
 
 def weights(profile: Profile) -> Weights:
-    """Return a profile's weights in one operation by stack."""
+    """Return the weights of a profile per operation, by stack."""
     labels = [label(frame) for frame in profile.frames]
     found: Weights = {}
     for stack in profile.stacks:
@@ -34,21 +34,21 @@ def weights(profile: Profile) -> Weights:
 
 
 def folded(profile: Profile) -> str:
-    """Return folded stacks: one a line, frames joined by semicolons, then the whole run's weight as a whole number."""
+    """Return folded stacks: one per line, frames joined by semicolons, then the weight over the whole run as an integer."""
     whole = {stack: round(weight * profile.operations) for stack, weight in weights(profile).items()}
     return "".join(f"{';'.join(stack)} {weight}\n" for stack, weight in sorted(whole.items()))
 
 
 def difference(baseline: Profile, candidate: Profile) -> dict[tuple[str, ...], tuple[float, float]]:
-    """Return both weights in one operation of every stack that either has; 0 where one has it not."""
+    """Return both weights per operation of every stack that either profile has; 0 where a profile lacks it."""
     before, after = weights(baseline), weights(candidate)
     return {stack: (before.get(stack, 0.0), after.get(stack, 0.0)) for stack in sorted({*before, *after})}
 
 
 def folded_difference(baseline: Profile, candidate: Profile) -> str:
-    """Return the difference as ``difffolded.pl`` writes it: a stack, its weight on the baseline, on the candidate.
+    """Return the difference in the format of ``difffolded.pl``: a stack, its weight for the baseline, for the candidate.
 
-    Weights are of as many operations as make the smaller side's profile, so that both are of the same work.
+    Both weights are scaled to the smaller number of operations of the two profiles.
     """
     operations = max(1.0, min(baseline.operations, candidate.operations))
     rows = difference(baseline, candidate).items()
@@ -59,11 +59,11 @@ def folded_difference(baseline: Profile, candidate: Profile) -> str:
 
 
 def speedscope(profile: Profile, name: str) -> str:
-    """Return a profile as speedscope's JSON: one sampled profile, a stack and its weight for each sample.
+    """Return a profile as speedscope JSON: one sampled profile, with a stack and its weight for each sample.
 
     Args:
-        profile: which.
-        name: for its title.
+        profile: the stacks and weights.
+        name: title of the profile.
     """
     labels = [label(frame) for frame in profile.frames]
     kept = [stack for stack in profile.stacks if stack.frames]

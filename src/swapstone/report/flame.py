@@ -11,7 +11,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from swapstone.explain import Classes
+from swapstone.explain import CostClasses
 from swapstone.explain.profile_formats import label
 from swapstone.model import Frame, Profile
 from swapstone.report.html import template
@@ -31,7 +31,7 @@ class _Node:
         self.under: dict[str, _Node] = {}
 
 
-def tree(before: Profile | None, after: Profile, classes: Classes) -> _Node:
+def tree(before: Profile | None, after: Profile, classes: CostClasses) -> _Node:
     """Join both sides' stacks into one tree. A stack that only one side has is in it like any other.
 
     Args:
@@ -73,7 +73,7 @@ def _plain(node: _Node, kinds: dict[str, int], least: float) -> list[Any]:
     return [node.name, number, *(float(f"{weight:.6g}") for weight in (*node.weights, node.widest)), below]
 
 
-def page(title: str, first: Profile, second: Profile | None, classes: Classes) -> str:
+def page(title: str, first: Profile, second: Profile | None, classes: CostClasses) -> str:
     """Render one profile, or the difference of two, as an interactive page.
 
     Args:

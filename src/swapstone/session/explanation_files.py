@@ -13,7 +13,7 @@ from urllib.parse import quote
 import msgspec
 
 from swapstone import __version__
-from swapstone.explain import Classes, folded, folded_difference, speedscope
+from swapstone.explain import CostClasses, folded, folded_difference, speedscope
 from swapstone.explain.ledger import run_of
 from swapstone.model import Explanation, FrozenStruct, Place, Profile, Seen, UserError
 from swapstone.record import RecordView
@@ -156,7 +156,7 @@ def keep(folder: Path, view: RecordView, seen: Seen) -> None:
         ) from error
 
 
-def write(folder: Path, seen: Seen, explanation: Explanation, classes: Classes) -> list[Path]:
+def write(folder: Path, seen: Seen, explanation: Explanation, classes: CostClasses) -> list[Path]:
     """Write everything that can be computed from the evidence, and return the files."""
     written = []
     for name, content in _files(seen, explanation, classes):
@@ -166,7 +166,7 @@ def write(folder: Path, seen: Seen, explanation: Explanation, classes: Classes) 
     return written
 
 
-def _files(seen: Seen, explanation: Explanation, classes: Classes) -> Iterator[tuple[str, str]]:
+def _files(seen: Seen, explanation: Explanation, classes: CostClasses) -> Iterator[tuple[str, str]]:
     yield EXPLANATION, explained.to_json(seen, explanation)
     yield "explanation.md", explained.markdown(seen, explanation)
     pages = []

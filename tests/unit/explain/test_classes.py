@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.explain import Classes, load_classes
+from swapstone.explain import CostClasses, load_classes
 from swapstone.instruments.symbol_tables import table_of
-from swapstone.model import KERNEL, OWN_OBJECT, Frame, UserError
+from swapstone.model import KERNEL, OWN_OBJECT, Count, Frame, UserError
 
 GLIBC, MUSL = "libc.so.6", "libc.so"
+
+COUNTS = (("copies", "bytes copied"), ("allocations", "of 128 B or less"))
 
 
 def stack(*names: str, place: str = GLIBC) -> list[Frame]:
@@ -19,7 +21,7 @@ def stack(*names: str, place: str = GLIBC) -> list[Frame]:
 
 
 @pytest.fixture(scope="module")
-def classes() -> Classes:
+def classes() -> CostClasses:
     return load_classes()
 
 
@@ -72,7 +74,7 @@ def classes() -> Classes:
         (MUSL, "[unknown]", "unnamed"),
     ],
 )
-def test_functions_of_both_c_libraries(classes: Classes, place: str, names: str, expected: str) -> None:
+def test_functions_of_both_c_libraries(classes: CostClasses, place: str, names: str, expected: str) -> None:
     found = {name: classes.of(stack(name.split("@@")[0], place=place))[0] for name in names.split()}
     assert found == dict.fromkeys(names.split(), expected)
 
@@ -107,12 +109,12 @@ def test_functions_of_both_c_libraries(classes: Classes, place: str, names: str,
         ),
     ],
 )
-def test_stacks(classes: Classes, names: tuple[str, ...], expected: tuple[str, str]) -> None:
+def test_stacks(classes: CostClasses, names: tuple[str, ...], expected: tuple[str, str]) -> None:
     assert classes.of(stack(*names)) == expected
 
 
 @pytest.mark.parametrize("path", ["/usr/lib/x86_64-linux-musl/libc.so", "/lib/x86_64-linux-gnu/libc.so.6"])
-def test_exported_allocating_and_copying_functions_are_all_in_the_table(classes: Classes, path: str) -> None:
+def test_exported_allocating_and_copying_functions_are_all_in_the_table(classes: CostClasses, path: str) -> None:
     if not Path(path).is_file():
         pytest.skip(f"{path} is not there")
     listed = subprocess.run(["nm", "-D", "--defined-only", path], capture_output=True, text=True, check=True).stdout
@@ -137,7 +139,7 @@ def test_exported_allocating_and_copying_functions_are_all_in_the_table(classes:
     assert {classes.of(stack(name))[0] for name in copies} == {"copies and strings"}
 
 
-def test_what_called_the_program_says_nothing_of_its_work(classes: Classes) -> None:
+def test_what_called_the_program_says_nothing_of_its_work(classes: CostClasses) -> None:
     begin = stack("start_thread")
     assert classes.of([*begin, *stack("compute", place=OWN_OBJECT)])[0] == "own code"
     assert classes.of([*begin, *stack("compute", place=OWN_OBJECT), *stack("never_heard_of")])[0] == "C library, other"
@@ -155,15 +157,50 @@ def test_a_users_rules_come_first(tmp_path: Path) -> None:
     assert mine.of(stack("free")) == ("allocator", "")
 
 
+def test_the_wording_of_a_class_can_be_replaced(tmp_path: Path, classes: CostClasses) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[[class]]\nname = "allocator"\nsentence = "{variant}: {functions}"\ncounts = ["copies: bytes*"]\n')
+    ours, mine = classes.named("allocator"), load_classes(file).named("allocator")
+    assert mine.sentence("musl", "", "free") == "musl: free"
+    assert ours.sentence("musl", "", "free") == "musl spends more time in its allocator (free)"
+    copied, freed = (Count(group=group, name=name, baseline=1.0, candidate=2.0) for group, name in COUNTS)
+    assert mine.has_count(copied, ()) and not mine.has_count(freed, ())
+    assert ours.has_count(freed, ()) and not ours.has_count(copied, ())
+
+
+def test_a_class_without_wording_names_its_functions_or_details(classes: CostClasses) -> None:
+    kind = classes.named("clock")
+    assert kind.sentence("musl", "gettime", "clock_gettime") == "musl spends more time in clock (clock_gettime)"
+    assert kind.sentence("musl", "gettime", "") == "musl spends more time in clock (gettime)"
+
+
+def test_counts_of_the_details_are_evidence(classes: CostClasses) -> None:
+    def has(cause: str, group: str, name: str, *details: str) -> bool:
+        return classes.named(cause).has_count(Count(group=group, name=name, baseline=1.0, candidate=2.0), details)
+
+    assert has("system calls", "system calls", "mmap", "mmap") and not has(
+        "system calls", "system calls", "read", "mmap"
+    )
+    assert has("waiting", "system calls", "epoll_pwait", "epoll_wait")
+    assert has("locks", "system calls", "futex", "mmap") and has("locks", "faults", "minor faults", "page faults")
+    assert not has("locks", "faults", "minor faults", "mmap") and not has("locks", "switches", "involuntary switches")
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("[[rule]]\nclass = 'a'\n", "Rule 1 of {file}: it needs class, where and pattern"),
-        ("[[rule]]\nclass='a'\nwhere='user'\npattern='('\n", "no regular expression"),
+        ("[[rule]]\nclass='a'\nwhere='user'\npattern='('\n", "its regular expression is invalid"),
         ("[[rule]]\nclass='a'\nwhere='user'\npattern='x'\ncolour='red'\n", "unknown key 'colour'"),
         ("[[rule]]\nclass='a'\nwhere='user'\npattern='x'\ndetail='\\1'\n", "names a group"),
-        ("[[rule]]\nclass=1\nwhere='user'\npattern='x'\n", "must be texts"),
-        ("other = 1\n", "something else than rules: other"),
+        ("[[rule]]\nclass=1\nwhere='user'\npattern='x'\n", "must be strings"),
+        ("other = 1\n", "keys other than [[rule]] and [[class]]: other"),
+        ("[[class]]\nsentence='x'\n", "Class 1 of {file}: it needs a name"),
+        ("[[class]]\nname='a'\ncolour='red'\n", "unknown key 'colour'"),
+        ("[[class]]\nname='a'\nsentence='{whose}'\n", "unknown placeholder {{whose}}"),
+        ("[[class]]\nname='a'\nsentence='{'\n", "no format string"),
+        ("[[class]]\nname='a'\ncounts='faults'\n", "counts must be a list of strings"),
+        ("[[class]]\nname='a'\nfunctions='no'\n", "functions must be true or false"),
         ("nonsense", "can't be read"),
     ],
 )

@@ -1,0 +1,36 @@
+"""The code blocks of CONTRIBUTING.md, and copies of the source to carry a recipe out in."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+TOP = Path(__file__).parents[3]
+
+
+def code_blocks(heading: str) -> list[str]:
+    """Return the code blocks of the section of CONTRIBUTING.md whose heading starts with a text."""
+    text = (TOP / "CONTRIBUTING.md").read_text()
+    sections = [part for part in re.split(r"(?m)^## ", text) if part.startswith(heading)]
+    assert len(sections) == 1, f"CONTRIBUTING.md has {len(sections)} sections {heading!r}"
+    return re.findall(r"(?ms)^```[a-z]*\n(.*?)^```$", sections[0])
+
+
+def copy_source(folder: Path) -> Path:
+    """Copy the Python source; return the folder for PYTHONPATH."""
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(TOP / "src", folder / "src", ignore=ignore)
+    for name in ("native", "studies"):
+        shutil.copytree(TOP / name, folder / name, ignore=ignore)
+    return folder / "src"
+
+
+def run_python(source: Path, script: str, *arguments: str) -> str:
+    """Run a script with a copy of the source; return what it prints."""
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
