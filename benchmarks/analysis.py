@@ -17,6 +17,7 @@ from swapstone.model import (
     Quantity,
     Run,
     Sample,
+    Source,
     Status,
     Trial,
     Workload,
@@ -62,7 +63,9 @@ def experiment_and_runs() -> tuple[Experiment, dict[str, Workload], list[Run]]:
         confidence=0.95,
         seed=1,
     )
-    workloads = {name: Workload(name=name, source="", description="", metrics=METRICS) for name in names}
+    workloads = {
+        name: Workload(name=name, origin=Source(file="x.c"), description="", metrics=METRICS) for name in names
+    }
     values = random.lognormal(10, 0.1, (50, 2, 1000, 10))
     runs = [
         Run(

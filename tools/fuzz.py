@@ -42,7 +42,7 @@ from swapstone.wire import (  # noqa: E402
     encode_answer_header,
     encode_workload_report,
 )
-from swapstone.workloads.figures_format import (  # noqa: E402
+from swapstone.workloads.named_figures import (  # noqa: E402
     NamedFigures,
     decode_named_figures,
     encode_named_figures,

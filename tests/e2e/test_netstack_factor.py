@@ -15,6 +15,7 @@ from swapstone.factors import parse_choice
 from swapstone.session.study_file import load_study
 from swapstone.workloads import find_workload
 from tests.e2e.cli import runs_of, swapstone
+from tests.unit.builders import crate_of
 
 UNAVAILABLE = crate_trouble()
 LEVELS = ("kernel", "lwip", "smoltcp")
@@ -48,7 +49,9 @@ def test_layouts_can_not_be_made_of_it(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
 def test_three_stacks_are_measured_and_each_is_seen(tmp_path: Path) -> None:
-    build_crate(find_workload("netstack", "round-trip"))  # the first time, that takes longer than a command may here
+    build_crate(
+        crate_of(find_workload("netstack", "round-trip"))
+    )  # the first time, that takes longer than a command may here
     before = _links()
     record = tmp_path / "r"
     works = ["http-churn", "round-trip", "udp-in", *(["ab"] if shutil.which("ab") else [])]
@@ -77,7 +80,7 @@ def test_three_stacks_are_measured_and_each_is_seen(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
 def test_what_smoltcp_copies_for_a_request(tmp_path: Path) -> None:
-    build_crate(find_workload("netstack-counts", "counts-tuned"))
+    build_crate(crate_of(find_workload("netstack-counts", "counts-tuned")))
     record = tmp_path / "r"
     asked = ("netstack=lwip,smoltcp", "--suite", "netstack-counts", "--blocks", "1", "--seed", "3")
     swapstone(tmp_path, "compare", *asked, "--out", str(record))

@@ -10,7 +10,7 @@ import pytest
 
 from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.factors import Recipe
-from swapstone.model import IDLE, Workload
+from swapstone.model import IDLE, Source, Workload
 from swapstone.run.setting import setting_for
 from swapstone.targets import MachineConfig
 from swapstone.targets.vm.machine_models import EmulatedMachine
@@ -26,7 +26,7 @@ ASKED = TrialRequest(
     cwd="/scratch",
     timeout_ms=60_000,
 )
-WORKLOAD = Workload(name="cyclictest", source="", description="", metrics=())
+WORKLOAD = Workload(name="cyclictest", origin=Source(file="x.c"), description="", metrics=())
 
 
 def _target(architecture: str, machine: str, kernels: tuple[str, ...]) -> VmTarget:

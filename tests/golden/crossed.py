@@ -9,7 +9,7 @@ from tests.golden import synthetic
 
 from swapstone import plan
 from swapstone.compare import analyse
-from swapstone.model import Analysis, Experiment, FactorLevels, Run, Sample, Status, Trial, Variant, Workload
+from swapstone.model import Analysis, Experiment, FactorLevels, Run, Sample, Source, Status, Trial, Variant, Workload
 from swapstone.report.context import ReportContext
 
 # name, baseline ns, musl's ratio with each allocator, each allocator's ratio on glibc
@@ -68,7 +68,9 @@ def analysis() -> Analysis:
     asked = experiment()
     variants = {variant.label: variant for variant in plan.variants(asked)}
     metrics = (synthetic.WALL, synthetic.CPU, synthetic.RES, synthetic.MINFLT)
-    workloads = {row[0]: Workload(name=row[0], source="x.c", description="x", metrics=metrics) for row in WORKLOADS}
+    workloads = {
+        row[0]: Workload(name=row[0], origin=Source(file="x.c"), description="x", metrics=metrics) for row in WORKLOADS
+    }
     runs = []
     for block in range(BLOCKS + 1):
         drift = random.Random(block).gauss(0, 0.05)

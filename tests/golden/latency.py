@@ -15,6 +15,7 @@ from swapstone.model import (
     Quantity,
     Run,
     Sample,
+    Source,
     Status,
     Trial,
     Workload,
@@ -89,7 +90,7 @@ def run(trial: Trial) -> Run:
 def analysis() -> Analysis:
     """Return what its runs let one say."""
     asked = experiment()
-    workload = Workload(name="cyclictest", source="", description="wake-ups", metrics=METRICS)
+    workload = Workload(name="cyclictest", origin=Source(file="x.c"), description="wake-ups", metrics=METRICS)
     groups = plan.groups(asked)
     runs = [run(trial) for block in range(BLOCKS + 1) for trial in plan.block(asked, block, groups)]
     return analyse(asked, plan.variants(asked), {"cyclictest": workload}, runs)

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapstone import plan
-from swapstone.model import Copy, Experiment, FactorLevels, Run, Sample, Status, Trial, Variant
+from swapstone.model import (
+    Copy,
+    Crate,
+    Experiment,
+    FactorLevels,
+    Run,
+    Sample,
+    Source,
+    Status,
+    Trial,
+    Variant,
+    Workload,
+)
 
 
 def experiment(**changes: object) -> Experiment:
@@ -49,3 +61,15 @@ def runs(subject: Experiment, blocks: int) -> Iterator[Run]:
         for trial in plan.block(subject, block, plan.groups(subject)):
             factor = 1.5 if "musl" in trial.variant else 1.0
             yield run(trial, 1000.0 * factor + block + trial.position)
+
+
+def source_of(workload: Workload) -> Source:
+    """Return the origin of a workload that is a C program of this project."""
+    assert isinstance(workload.origin, Source), workload.name
+    return workload.origin
+
+
+def crate_of(workload: Workload) -> Crate:
+    """Return the origin of a workload that is a program of a crate."""
+    assert isinstance(workload.origin, Crate), workload.name
+    return workload.origin

@@ -16,7 +16,7 @@ from pathlib import Path
 from swapstone.artifacts.tool_versions import first_line
 from swapstone.artifacts.workload_build import PROGRAM, Built
 from swapstone.factors import read_facts
-from swapstone.model import UnavailableError, UserError, Workload
+from swapstone.model import Crate, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
 
 _RUST = (1, 91)  # crates/swapstone-net-bench/Cargo.toml
@@ -67,22 +67,21 @@ def require_crate() -> None:
         raise UnavailableError(*trouble)
 
 
-def build_crate(workload: Workload, tell: Callable[[str], None] = lambda _: None) -> Built:
-    """Build a workload's crate, or take it from the cache.
+def build_crate(crate: Crate, tell: Callable[[str], None] = lambda _: None) -> Built:
+    """Build the program of a crate, or take it from the cache.
 
     Args:
-        workload: names it.
+        crate: names package and feature.
         tell: called with a line for the user before something takes its time.
 
     Raises:
         UnavailableError: a command that the program starts is not here.
         UserError: it doesn't build; the message ends with what cargo said.
     """
-    for command, package in workload.commands:
+    for command, package in crate.commands:
         if shutil.which(command) is None:
             raise UnavailableError(f"There is no {command}.", f"Install it: sudo apt-get install {package}")
-    package, _, feature = workload.crate.partition(":")
-    return build_package(package, feature, tell)
+    return build_package(crate.package, crate.feature, tell)
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from swapstone.artifacts.program_size import sizes_of
 from swapstone.artifacts.tool_versions import compiler_identity, loader_version
 from swapstone.artifacts.toolchain import linked_dynamically, strip_command
 from swapstone.factors import RECORDED, TELLING_SYMBOLS, ProgramFacts, Recipe, read_facts
-from swapstone.model import Reading, UnavailableError, UserError, Workload
+from swapstone.model import Source, UnavailableError, UserError, Workload
 from swapstone.model.directories import cache_dir, share_dir
 
 BASE_RECIPE = Recipe(
@@ -60,11 +60,11 @@ class Built:
     folder: Path | None = None
 
 
-def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False) -> Built:
+def build_workload(source: Source, recipe: Recipe, *, relinked: bool = False) -> Built:
     """Build one workload, or take it from the cache.
 
     Args:
-        workload: names the source.
+        source: of the workload.
         recipe: compiler and flags, the levels applied and provided.
         relinked: link the same objects in another order and with another offset: the same code at other addresses.
 
@@ -72,14 +72,14 @@ def build_workload(workload: Workload, recipe: Recipe, *, relinked: bool = False
         UnavailableError: the compiler is not there, or the workload loads shared objects and the program would be static.
         UserError: it doesn't compile; the message ends with what the compiler said.
     """
-    return _build(_job(workload, recipe, relinked=relinked))
+    return _build(_job(source, recipe, relinked=relinked))
 
 
-def build_whole(workload: Workload, recipe: Recipe, folder: Path, *, like: str) -> Path | None:
+def build_whole(source: Source, recipe: Recipe, folder: Path, *, like: str) -> Path | None:
     """Build a workload once more and keep its symbols: names for the addresses of the stripped program, which alone is run.
 
     Args:
-        workload: names the source.
+        source: of the workload.
         recipe: compiler and flags, as the program was built with.
         folder: where it goes; made.
         like: path of the stripped program.
@@ -88,7 +88,7 @@ def build_whole(workload: Workload, recipe: Recipe, folder: Path, *, like: str) 
         The file with symbols; None where stripping it does not give the same bytes as the program has, or where it doesn't build.
     """
     try:
-        job = _job(workload, recipe, relinked=False)
+        job = _job(source, recipe, relinked=False)
         folder.mkdir(parents=True, exist_ok=True)
         whole, stripped = folder / "whole", folder / "stripped"
         run_compiler(
@@ -102,11 +102,11 @@ def build_whole(workload: Workload, recipe: Recipe, folder: Path, *, like: str) 
         return None
 
 
-def build_layouts(workload: Workload, recipe: Recipe, seeds: Sequence[str]) -> tuple[Built, ...]:
+def build_layouts(source: Source, recipe: Recipe, seeds: Sequence[str]) -> tuple[Built, ...]:
     """Build several links of one workload: the same code with its functions and objects in other orders, at other offsets.
 
     Args:
-        workload: names the source.
+        source: of the workload.
         recipe: compiler and flags, the levels applied and provided.
         seeds: one for each link; equal ones give equal programs.
 
@@ -117,38 +117,39 @@ def build_layouts(workload: Workload, recipe: Recipe, seeds: Sequence[str]) -> t
         UnavailableError: the compiler is not there.
         UserError: it doesn't compile; the message ends with what the compiler said.
     """
-    job = _job(workload, link_layouts.with_sections(recipe), relinked=False)
+    job = _job(source, link_layouts.with_sections(recipe), relinked=False)
     with tempfile.TemporaryDirectory(prefix="swapstone-objects-") as objects:
         return tuple(_build(dataclasses.replace(job, layout=seed, objects=Path(objects))) for seed in seeds)
 
 
-def _job(workload: Workload, recipe: Recipe, *, relinked: bool) -> Job:
-    if workload.companions and recipe.linking == "static":
+def _job(source: Source, recipe: Recipe, *, relinked: bool) -> Job:
+    if source.companions and recipe.linking == "static":
         raise UnavailableError("It loads shared objects while it runs, which a static program can't do.")
     folder = share_dir() / "native" / "workloads"
-    harness = (folder / "harness.c",) if workload.reading is Reading.REPORT else ()
-    sources = (folder / workload.source, *harness)
+    harness = (folder / "harness.c",) if source.harness else ()
+    sources = (folder / source.file, *harness)
     headers = tuple(sorted(folder.glob("*.h")))
-    companions = tuple(folder / name for name in workload.companions)
-    return Job(sources, headers, companions, recipe, workload.libraries, relinked)
+    companions = tuple(folder / name for name in source.companions)
+    return Job(sources, headers, companions, recipe, source.libraries, relinked)
 
 
 EMPTY_SUITE = "size"
-EMPTY_AS_VARIED = Workload(name="empty", source="empty.c", description="a program that does nothing", metrics=())
-"""Linked as its variant is: for experiments in which that is varied."""
+
+
+def _empty(name: str, description: str, *libraries: str) -> Workload:
+    origin = Source(file="empty.c", harness=False, libraries=libraries)
+    return Workload(name=name, origin=origin, description=description, metrics=())
+
+
+EMPTY_AS_VARIED = _empty("empty", "a program that does nothing")
+"""Linked as its variant is: for experiments that vary the linking."""
 
 EMPTY_PROGRAMS: tuple[Workload, ...] = (
-    Workload(name="empty (dynamic)", source="empty.c", description="a program that does nothing", metrics=()),
-    Workload(
-        name="empty (static)",
-        source="empty.c",
-        description="the same, linked statically",
-        metrics=(),
-        libraries=("-static",),
-    ),
+    _empty("empty (dynamic)", "a program that does nothing"),
+    _empty("empty (static)", "the same, linked statically", "-static"),
     EMPTY_AS_VARIED,
 )
-"""Built for their size alone: what the C library itself puts into every program."""
+"""Built for their size alone, which is what the C library adds to every program."""
 
 
 def build_empty(program: Workload, recipe: Recipe) -> Built:
@@ -158,8 +159,9 @@ def build_empty(program: Workload, recipe: Recipe) -> Built:
         UnavailableError: the compiler is not there.
         UserError: it can't be linked, e.g. because there is no static library.
     """
-    source = share_dir() / "native" / "workloads" / program.source
-    return _build(Job((source,), (), (), recipe, program.libraries, relinked=False))
+    assert isinstance(program.origin, Source)
+    source = share_dir() / "native" / "workloads" / program.origin.file
+    return _build(Job((source,), (), (), recipe, program.origin.libraries, relinked=False))
 
 
 def c_library_version(recipe: Recipe) -> tuple[str, str] | None:

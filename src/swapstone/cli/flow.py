@@ -17,7 +17,17 @@ from swapstone.cli.display import display
 from swapstone.cli.printing import print_table
 from swapstone.cli.tables import plain
 from swapstone.factors import parse_choice
-from swapstone.model import IDLE, OWN_SUITE, VIRTUAL_CLOCK, Experiment, FactorLevels, OwnProgram, UserError, Workload
+from swapstone.model import (
+    IDLE,
+    OWN_SUITE,
+    VIRTUAL_CLOCK,
+    Experiment,
+    FactorLevels,
+    ImageTool,
+    OwnProgram,
+    UserError,
+    Workload,
+)
 from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_differences, new_record_path
 from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
 from swapstone.session.analysis import analyse_record, verdicts_digest
@@ -153,7 +163,7 @@ def _copies(wish: Wish, clock: str, works: Sequence[Workload]) -> int:
     """
     if clock != VIRTUAL_CLOCK:
         return 1 if wish.own else 2
-    if any(work.tool for work in works):
+    if any(isinstance(work.origin, ImageTool) for work in works):
         raise UserError(
             "On the virtual clock a program that is run again gives the same bytes, and a tool of the image can't be relinked: --null has "
             "nothing to compare.",

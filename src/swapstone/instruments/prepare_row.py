@@ -10,7 +10,7 @@ from pathlib import Path
 from swapstone.artifacts import build_whole
 from swapstone.instruments.acquisition import Asked, Plain
 from swapstone.instruments.tracee import Region, Subject
-from swapstone.model import IDLE, Comparison, Experiment, Reading, Sample, Status, UnavailableError, UserError, Variant
+from swapstone.model import IDLE, Comparison, Experiment, Sample, Source, Status, UnavailableError, UserError, Variant
 from swapstone.run.owntrial import OwnTrials, judge_own, own_request
 from swapstone.run.prepare import Prepared
 from swapstone.run.program import Program
@@ -107,7 +107,7 @@ def _ours(
 ) -> tuple[Subject, Callable[[int], Plain]]:
     target = asking.target
     workload = asking.prepared.workloads[comparison.suite, comparison.workload]
-    if workload.reading is not Reading.REPORT:
+    if not (isinstance(workload.origin, Source) and workload.origin.harness):
         raise UnavailableError(f"{workload.name} tells nothing of where its work begins and ends.")
     request = request_for(
         "explain",
@@ -133,7 +133,9 @@ def _ours(
     twin = (
         None
         if layout
-        else build_whole(workload, program.recipe, asking.scratch / variant.label.replace("/", "_"), like=program.path)
+        else build_whole(
+            workload.origin, program.recipe, asking.scratch / variant.label.replace("/", "_"), like=program.path
+        )
     )
     return Subject(variant.label, request, Region.PASSES, operations, twin), plain
 
@@ -197,10 +199,11 @@ def _served(
             metrics["wall"] = 1e9 / said["requests"]
         return Plain(metrics, answer.objects)
 
-    packaged = own is not None or bool(workload.package)
     twin = (
         None
-        if packaged
-        else build_whole(workload, program.recipe, asking.scratch / variant.label.replace("/", "_"), like=program.path)
+        if not isinstance(workload.origin, Source)
+        else build_whole(
+            workload.origin, program.recipe, asking.scratch / variant.label.replace("/", "_"), like=program.path
+        )
     )
     return Subject(variant.label, request(), Region.DRIVEN, 1.0, twin, renew=request, load_generator=generator), plain

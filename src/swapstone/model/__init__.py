@@ -22,14 +22,11 @@ from swapstone.model.analysis import (
 )
 from swapstone.model.errors import RecordError, UnavailableError, UserError, WireError, unknown
 from swapstone.model.experiment import (
-    OWN_SUITE,
     VIRTUAL_CLOCK,
     WALL_CLOCK,
     Copy,
     Experiment,
     FactorLevels,
-    OwnProgram,
-    PrintedNumber,
     Trial,
     Variant,
     layout_of,
@@ -57,22 +54,23 @@ from swapstone.model.explanation import (
 from swapstone.model.frozen_struct import FrozenStruct
 from swapstone.model.histogram import percentile
 from swapstone.model.image_difference import Certificate
+from swapstone.model.load import IDLE, Load, LoadIndicator
 from swapstone.model.load_generator import LoadGenerator
-from swapstone.model.measure import (
-    IDLE,
-    USUAL_MEMORY_BYTES,
+from swapstone.model.machine_needs import USUAL_MEMORY_BYTES, MachineNeeds
+from swapstone.model.metric import Direction, Metric, Quantity
+from swapstone.model.run_result import Run, Sample, Status
+from swapstone.model.workload import (
+    OWN_SUITE,
     Cpus,
-    Direction,
-    Load,
-    LoadIndicator,
-    MachineNeeds,
-    Metric,
-    Quantity,
-    Reading,
+    Crate,
+    ImageTool,
+    OwnProgram,
+    Package,
+    PrintedNumber,
+    Source,
     Suite,
     Workload,
 )
-from swapstone.model.run_result import Run, Sample, Status
 
 __all__ = [
     "IDLE",
@@ -92,6 +90,7 @@ __all__ = [
     "Copy",
     "Count",
     "Cpus",
+    "Crate",
     "Direction",
     "Experiment",
     "Explanation",
@@ -101,6 +100,7 @@ __all__ = [
     "Finding",
     "Frame",
     "FrozenStruct",
+    "ImageTool",
     "Index",
     "Instrumented",
     "Interaction",
@@ -118,19 +118,20 @@ __all__ = [
     "Noise",
     "NullResult",
     "OwnProgram",
+    "Package",
     "Passing",
     "Place",
     "Presence",
     "PrintedNumber",
     "Profile",
     "Quantity",
-    "Reading",
     "RecordError",
     "Reference",
     "Run",
     "Sample",
     "Scale",
     "Seen",
+    "Source",
     "Stack",
     "Status",
     "Suite",

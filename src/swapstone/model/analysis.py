@@ -6,7 +6,7 @@ import enum
 
 from swapstone.model.experiment import Variant
 from swapstone.model.frozen_struct import FrozenStruct
-from swapstone.model.measure import Metric
+from swapstone.model.metric import Metric
 
 
 class Verdict(enum.Enum):

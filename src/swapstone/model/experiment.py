@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import enum
 
-import msgspec
-
 from swapstone.model.frozen_struct import FrozenStruct
-from swapstone.model.load_generator import LoadGenerator
-from swapstone.model.measure import Cpus, Metric
+from swapstone.model.workload import OwnProgram
 
 
 class Copy(enum.Enum):
@@ -56,74 +53,6 @@ class FactorLevels(FrozenStruct, frozen=True, kw_only=True):
 
     factor: str
     levels: tuple[str, ...]
-
-
-class PrintedNumber(FrozenStruct, frozen=True, kw_only=True):
-    """A number that a program of the user's prints, and how to find it.
-
-    Attributes:
-        metric: its name, unit and direction.
-        pattern: regular expression with one group, which must match in the program's output once.
-    """
-
-    metric: Metric
-    pattern: str
-
-
-OWN_SUITE = "own"
-"""The suite of a program of the user's own."""
-
-
-class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
-    """A program of the user's own, to be measured instead of our workloads. Commands are run by ``/bin/sh -c``.
-
-    Attributes:
-        name: as reports print it; the workload's name in the suite `OWN_SUITE`.
-        arguments: the program and its arguments, as typed. With `programs` the arguments alone.
-        source: absolute path of the folder that is copied for each variant and built there; empty where nothing is built.
-        build: command with placeholders such as ``{cc}`` that builds it in the copy; empty where nothing is built.
-        programs: pairs (level of the factor ``program``, absolute path), the baseline first; empty unless that is what is varied.
-        directory: absolute path of the folder in which it runs where nothing is built; else it runs in its copy.
-        environment: pairs (name, value) that it finds beside the base environment.
-        setup: command run once for each variant before its first trial; may be empty, like the next two.
-        prepare: command run before each trial, not measured.
-        conclude: command run after each trial, not measured.
-        stdin: absolute path of the file that is its standard input; empty for /dev/null.
-        output: absolute path of the file that its standard output goes to; empty where it is read and kept.
-        ignore_failure: whether a run counts that ended with another exit status than 0.
-        numbers: what it prints of itself.
-        cpus: whether it is pinned to one processor.
-        waits: true where elapsed time is the verdict and CPU time isn't.
-        timeout_ms: a trial is stopped after so long.
-        build_timeout_ms: a build is stopped after so long.
-        load_generators: of a server; each makes a workload of its own. ``{port}`` in `arguments` and `environment` then stands for the
-            port of the trial. With `Cpus.ONE` server and load generator are pinned to different processors.
-    """
-
-    name: str
-    arguments: tuple[str, ...]
-    source: str = ""
-    build: str = ""
-    programs: tuple[tuple[str, str], ...] = ()
-    directory: str = ""
-    environment: tuple[tuple[str, str], ...] = ()
-    setup: str = ""
-    prepare: str = ""
-    conclude: str = ""
-    stdin: str = ""
-    output: str = ""
-    ignore_failure: bool = False
-    numbers: tuple[PrintedNumber, ...] = ()
-    cpus: Cpus = Cpus.ALL
-    waits: bool = True
-    timeout_ms: int = 600_000
-    build_timeout_ms: int = 3_600_000
-    load_generators: tuple[LoadGenerator, ...] = msgspec.field(default=(), name="drives")  # as records store it
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        """Return the program and its arguments as typed; of several programs, the baseline's."""
-        return (self.programs[0][1], *self.arguments) if self.programs else self.arguments
 
 
 WALL_CLOCK = "wall"

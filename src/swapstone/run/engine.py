@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from swapstone import plan
-from swapstone.model import IDLE, Copy, Experiment, Reading, Run, Status, Trial, UserError
+from swapstone.model import IDLE, Copy, Experiment, Run, Source, Status, Trial, UserError
 from swapstone.plan import Group
 from swapstone.plan.stopping import first_block
 from swapstone.record import RecordWriter
@@ -18,7 +18,7 @@ from swapstone.run.prepare import Prepared, manifest_of
 from swapstone.run.program import Program
 from swapstone.run.serving import as_server
 from swapstone.run.setting import setting_for, side_by_side
-from swapstone.run.trial import Asked, Verdictless, judge, raw_output, request_for, run_of
+from swapstone.run.trial import Asked, Verdictless, has_harness, judge, raw_output, request_for, run_of
 from swapstone.targets import MachineConfigError, Target, TargetError
 from swapstone.wire import AgentAnswer
 from swapstone.workloads import find_load
@@ -164,7 +164,7 @@ class Engine:
     def _calibrate(self) -> None:
         """Choose how many passes a trial makes, and learn the checksum of its work: once, on the baseline, for every variant."""
         keys = [key for key in self._prepared.workloads if self._prepared.runs(*key)]
-        once = {key for key in keys if self._prepared.workloads[key].reading is not Reading.REPORT}
+        once = {key for key in keys if not has_harness(self._prepared.workloads[key])}
         self._passes |= dict.fromkeys(once, 1)
         if self._own is not None:  # a program of the user's own runs once a trial, and its work is its own affair
             self._passes = dict.fromkeys(keys, 1)
@@ -192,6 +192,8 @@ class Engine:
         """
         number, key = numbered
         workload = self._prepared.workloads[key]
+        assert isinstance(workload.origin, Source)
+        most = workload.origin.max_passes
         baseline = next(iter(self._prepared.variants))
         passes, check = 1, ""
         for attempt in range(3):
@@ -205,9 +207,9 @@ class Engine:
             check = check or outcome.check
             took_ns = max(1, dict(answer.facts).get("wall_ns", WORK_NS))
             wanted = WORK_NS // 4 if attempt < 2 else WORK_NS
-            better = max(1, min(workload.max_passes, round(passes * wanted / took_ns)))
+            better = max(1, min(most, round(passes * wanted / took_ns)))
             if attempt == 2 or better <= passes:
-                return max(1, min(workload.max_passes, round(passes * WORK_NS / took_ns))), check
+                return max(1, min(most, round(passes * WORK_NS / took_ns))), check
             passes = better
         return passes, check
 

@@ -23,7 +23,7 @@ from swapstone.run.trial import (
 from swapstone.targets import Target
 from swapstone.wire import AgentAnswer, Ended, TrialRequest
 from swapstone.workloads import own_samples
-from swapstone.workloads.own import printed_samples
+from swapstone.workloads.printed_numbers import printed_samples
 
 OUTPUT_BYTES = 16 << 20
 """How much a program of the user's may print: the most that the protocol allows (docs/wire.md)."""

@@ -37,7 +37,19 @@ from swapstone.artifacts import (
 )
 from swapstone.artifacts.image_catalog import architecture_of
 from swapstone.factors import Recipe, Stage, find_factor, find_level, recipe_of
-from swapstone.model import IDLE, Copy, Experiment, UnavailableError, UserError, Variant, Workload
+from swapstone.model import (
+    IDLE,
+    Copy,
+    Crate,
+    Experiment,
+    ImageTool,
+    Package,
+    Source,
+    UnavailableError,
+    UserError,
+    Variant,
+    Workload,
+)
 from swapstone.record import Artifact, Manifest
 from swapstone.run.own import KeepLog, OwnPrograms, check_own, check_recipes, with_additions
 from swapstone.run.program import Program
@@ -118,7 +130,7 @@ def _check_crates(experiment: Experiment, target: Target) -> None:
     Raises:
         UnavailableError: another target than this machine, or something is missing here; or the programs were to be relinked.
     """
-    crates = [name for (_, name), work in workloads_of(experiment).items() if work.crate]
+    crates = [name for (_, name), work in workloads_of(experiment).items() if isinstance(work.origin, Crate)]
     if not crates:
         return
     if target.boots or not target.needs_build:
@@ -183,7 +195,9 @@ def prepare(
     seeds = plan.layout_seeds(experiment, Copy.FIRST)
     own = OwnPrograms(experiment.own, keep_log, seeds=seeds, rebuild=rebuild) if experiment.own else None
     # Programs that an image brings need no compiler, and no C library to compile for.
-    builds = target.needs_build and (own is not None or not all(work.tool or work.crate for work in workloads.values()))
+    builds = target.needs_build and (
+        own is not None or not all(isinstance(work.origin, ImageTool | Crate) for work in workloads.values())
+    )
     make = functools.partial(resolve_recipe, tell=tell) if builds else _as_it_is
     recipes, impossible = _recipes(
         variants.values(), base_recipe(experiment.architecture), target, own, tell=tell, make=make
@@ -331,32 +345,35 @@ def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, s
 def _program(
     suite: str, workload: Workload, variant: Variant, recipe: Recipe, target: Target, *, tell: Callable[[str], None]
 ) -> Program:
-    if workload.tool:
-        return Program(workload.tool, recipe, None, target.inspect(workload.tool))
+    origin = workload.origin
+    if isinstance(origin, ImageTool):
+        return Program(origin.path, recipe, None, target.inspect(origin.path))
     if not target.needs_build:
         path = target.path_of(variant.label, workload.name)
         driver = workload.load_generator.command[0] if workload.load_generator else ""
         return Program(path, recipe, None, target.inspect(path), load_generator=f"/fake/{driver}" if driver else "")
     if workload.load_generator is not None:
         return _server(suite, workload, variant, recipe, target)
-    if workload.crate:
+    if isinstance(origin, Crate):
         if variant.copy is Copy.RELINKED:
             raise UnavailableError("It is built by cargo and can't be relinked.")
-        built = build_crate(workload, tell)
+        built = build_crate(origin, tell)
         return Program(target.put(built.path), recipe, _artifact(suite, workload, variant, built), built.facts)
-    built = build_workload(workload, recipe, relinked=variant.copy is Copy.RELINKED)
+    assert isinstance(origin, Source)
+    built = build_workload(origin, recipe, relinked=variant.copy is Copy.RELINKED)
     return Program(target.put(built.path), recipe, _artifact(suite, workload, variant, built), built.facts)
 
 
 def _server(suite: str, workload: Workload, variant: Variant, recipe: Recipe, target: Target) -> Program:
     assert workload.load_generator is not None
     driver = target.put(find_load_generator(workload.load_generator))
-    if workload.package:
-        built = build_packaged(workload.package, variant)
+    if isinstance(workload.origin, Package):
+        built = build_packaged(workload.origin.name, variant)
         environment = packaged_recipe(variant)
         recipe = msgspec.structs.replace(environment, preload_bytes=recipe.preload_bytes)
     else:
-        built = build_workload(workload, recipe, relinked=variant.copy is Copy.RELINKED)
+        assert isinstance(workload.origin, Source)
+        built = build_workload(workload.origin, recipe, relinked=variant.copy is Copy.RELINKED)
     artifact = _artifact(suite, workload, variant, built)
     return Program(target.put(built.path), recipe, artifact, built.facts, load_generator=driver)
 
@@ -384,12 +401,12 @@ def _with_layouts(
     """Give a program the links that take its turns, if the experiment asks for layouts. Each has an environment of another size."""
     if not experiment.layouts or program.artifact is None:
         return program
-    if workload.package:
+    if not isinstance(workload.origin, Source):
         raise UserError("--layouts links our own workloads anew, and this one is built by its makers' own build.")
     seeds = plan.layout_seeds(experiment, variant.copy)
     links = []
     for number, (seed, built) in enumerate(
-        zip(seeds, build_layouts(workload, program.recipe, seeds), strict=True), start=1
+        zip(seeds, build_layouts(workload.origin, program.recipe, seeds), strict=True), start=1
     ):
         recipe = msgspec.structs.replace(
             program.recipe, environment=(*program.recipe.environment, environment_padding(seed))

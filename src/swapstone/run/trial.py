@@ -13,11 +13,12 @@ from swapstone.factors import Evidence, ProgramFacts, Recipe, find_factor
 from swapstone.model import (
     IDLE,
     Cpus,
+    ImageTool,
     Load,
     LoadGenerator,
-    Reading,
     Run,
     Sample,
+    Source,
     Status,
     Trial,
     Variant,
@@ -28,7 +29,7 @@ from swapstone.run.program import Program
 from swapstone.run.serving import samples_of_server, trouble_of_server
 from swapstone.run.signs import load_missing
 from swapstone.wire import AgentAnswer, Ended, TrialRequest, decode_workload_report
-from swapstone.workloads import read_figures, samples_of
+from swapstone.workloads import TOOL_READERS, Figures, read_named_figures, samples_of
 
 OUTPUT_BYTES = 64 * 1024
 DISK_BYTES = 1024 * 1024 * 1024
@@ -65,7 +66,7 @@ def request_for(
     """
     return TrialRequest(
         id=identity,
-        arguments=(program, *((str(passes),) if workload.reading is Reading.REPORT else ()), *workload.arguments),
+        arguments=(program, *((str(passes),) if has_harness(workload) else ()), *workload.arguments),
         environment=whole_environment(recipe),
         cwd=cwd,
         cpus=(max(cpus),) if workload.cpus is Cpus.ONE and cpus else (),
@@ -74,6 +75,21 @@ def request_for(
         output_bytes=OUTPUT_BYTES,
         disk_bytes=DISK_BYTES,
     )
+
+
+def has_harness(workload: Workload) -> bool:
+    """Return whether a workload's program repeats its work as often as its first argument says."""
+    return isinstance(workload.origin, Source) and workload.origin.harness
+
+
+def _figures(workload: Workload, output: bytes) -> Figures:
+    match workload.origin:
+        case ImageTool(reader=reader):
+            return TOOL_READERS[reader](workload, output)
+        case Source(file=file):
+            return read_named_figures(workload, file.partition(".")[0], output)
+        case _:
+            return read_named_figures(workload, workload.name.replace("-", "_"), output)
 
 
 def whole_environment(recipe: Recipe) -> tuple[tuple[str, str], ...]:
@@ -129,7 +145,7 @@ def judge(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
         return Verdictless(Status.FAILED, trouble)
     if asked.workload.load_generator is not None:
         return _judge_server(answer, asked, asked.workload.load_generator, inspect)
-    if asked.workload.reading is not Reading.REPORT:
+    if not has_harness(asked.workload):
         return _judge_figures(answer, asked, inspect)
     try:
         report = decode_workload_report(answer.stdout)
@@ -157,7 +173,7 @@ def judge(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
 def _judge_figures(answer: AgentAnswer, asked: Asked, inspect: Inspect) -> Verdictless:
     """Decide what an answer amounts to whose program says figures, and nothing of itself but what it saw."""
     try:
-        figures = read_figures(asked.workload, answer.stdout)
+        figures = _figures(asked.workload, answer.stdout)
     except WireError as error:
         return Verdictless(Status.FAILED, f"what it printed can't be read: {error.message}")
     evidence = evidence_of(answer, asked.program, asked.variant, inspect)

@@ -17,6 +17,7 @@ from swapstone.model import (
     WALL_CLOCK,
     Experiment,
     FactorLevels,
+    ImageTool,
     MachineNeeds,
     UnavailableError,
     UserError,
@@ -171,7 +172,7 @@ def _here() -> str:
 
 def _check_programs(experiment: Experiment, architecture: Architecture) -> None:
     """Refuse early what can't be built for a machine of another architecture: no compiler, or no C library for it."""
-    built = [name for (_, name), work in workloads_of(experiment).items() if not work.tool]
+    built = [name for (_, name), work in workloads_of(experiment).items() if not isinstance(work.origin, ImageTool)]
     if not built or architecture.machine == os.uname().machine:
         return
     try:

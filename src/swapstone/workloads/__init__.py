@@ -7,16 +7,18 @@ from fnmatch import fnmatchcase
 
 from swapstone.model import OWN_SUITE, Experiment, Suite, UserError, Workload, unknown
 from swapstone.workloads import latency, libc, libc_extra, netstack, server, swap, throughput
-from swapstone.workloads.figures import Figures, read_figures
 from swapstone.workloads.loads import LOADS, find_load
-from swapstone.workloads.own import METRIC_EXAMPLE, own_names, own_samples, own_workload, parse_metric, undirected
-from swapstone.workloads.samples import samples_of
+from swapstone.workloads.output_readers import TOOL_READERS, Figures, read_named_figures
+from swapstone.workloads.own_workload import own_names, own_samples, own_workload
+from swapstone.workloads.printed_numbers import METRIC_EXAMPLE, parse_metric, undirected
+from swapstone.workloads.report_samples import samples_of
 from swapstone.workloads.server_metrics import server_samples
 
 __all__ = [
     "LOADS",
     "METRIC_EXAMPLE",
     "SUITES",
+    "TOOL_READERS",
     "Figures",
     "find_load",
     "find_suite",
@@ -26,7 +28,7 @@ __all__ = [
     "own_samples",
     "own_workload",
     "parse_metric",
-    "read_figures",
+    "read_named_figures",
     "samples_of",
     "server_samples",
     "undirected",

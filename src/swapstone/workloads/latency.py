@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swapstone.model import Direction, MachineNeeds, Metric, Quantity, Reading, Suite, Workload
+from swapstone.model import Direction, ImageTool, MachineNeeds, Metric, Quantity, Suite, Workload
 from swapstone.workloads.cyclictest import PERCENTILES
 
 INTERVAL_US = 100
@@ -22,22 +22,20 @@ def _latency(name: str, meaning: str, *, leads: bool = False) -> Metric:
 
 
 METRICS: tuple[Metric, ...] = (
-    _latency("max", "the latest wake-up of a draw", leads=True),
+    _latency("max", "the latest wake-up of a replicate", leads=True),
     _latency("avg", "mean lateness of a wake-up"),
-    _latency("min", "the earliest wake-up of a draw"),
+    _latency("min", "the earliest wake-up of a replicate"),
     *(_latency(name, f"{percent:g} % of the wake-ups were no later (nearest rank)") for name, percent in PERCENTILES),
 )
 
 CYCLICTEST = Workload(
     name="cyclictest",
-    tool="/bin/sh",
+    origin=ImageTool(path="/bin/sh", reader="cyclictest"),
     arguments=("-c", _COMMAND),
     description=f"a thread of priority 99 sleeps for {INTERVAL_US} us {CYCLES} times: how late does it wake?",
     metrics=METRICS,
     waits=True,
     timeout_ms=120_000,
-    max_passes=1,
-    reading=Reading.CYCLICTEST,
     machine=MachineNeeds(parts=("cyclictest",), prepare=("mkdir -p /dev/shm",)),
 )
 

@@ -6,35 +6,29 @@ libc-bench.
 
 from __future__ import annotations
 
-from swapstone.model import Cpus, Suite, Workload
+from swapstone.model import Cpus, Source, Suite, Workload
 from swapstone.workloads.metrics import COMPUTING, WAITING
-
-MOST_PASSES = 1000
-"""Keeps a report well below the output that the agent keeps of a trial: a pass is one line of at most some 60 bytes."""
 
 
 def _work(name: str, description: str, *, source: str = "", argument: str = "", parameter: str = "") -> Workload:
     return Workload(
         name=name,
-        source=source or f"{name}.c",
+        origin=Source(file=source or f"{name}.c"),
         arguments=(argument,) if argument else (),
         parameters=((parameter, argument),) if parameter else (),
         description=description,
         metrics=COMPUTING,
-        max_passes=MOST_PASSES,
     )
 
 
 def _threads(name: str, description: str, *, waits: bool = True) -> Workload:
     return Workload(
         name=name,
-        source=f"{name}.c",
+        origin=Source(file=f"{name}.c", libraries=("-pthread",)),
         description=description,
         metrics=WAITING if waits else COMPUTING,
         cpus=Cpus.ALL,
         waits=waits,
-        libraries=("-pthread",),
-        max_passes=MOST_PASSES,
     )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from swapstone.model import Cpus, Suite, Workload
-from swapstone.workloads.libc import MOST_PASSES
+from swapstone.model import Cpus, Source, Suite, Workload
 from swapstone.workloads.metrics import COMPUTING, WAITING
 
 _SIZES = (8, 64, 512, 4096, 65536, 1048576)
@@ -15,12 +14,9 @@ def _work(
 ) -> Workload:
     return Workload(
         name=name,
-        source=f"{name}.c",
+        origin=Source(file=f"{name}.c", libraries=libraries, companions=companions),
         description=description,
         metrics=COMPUTING,
-        libraries=libraries,
-        companions=companions,
-        max_passes=MOST_PASSES,
     )
 
 
@@ -28,12 +24,11 @@ def _sized(function: str, description: str) -> tuple[Workload, ...]:
     return tuple(
         Workload(
             name=f"{function}({size})",
-            source=f"{function}.c",
+            origin=Source(file=f"{function}.c"),
             arguments=(str(size),),
             parameters=(("block_bytes", str(size)),),
             description=f"{description} of {size} bytes",
             metrics=COMPUTING,
-            max_passes=MOST_PASSES,
         )
         for size in _SIZES
     )
@@ -42,26 +37,22 @@ def _sized(function: str, description: str) -> tuple[Workload, ...]:
 def _math(function: str) -> Workload:
     return Workload(
         name=f"math_{function}",
-        source="math.c",
+        origin=Source(file="math.c", libraries=("-lm",)),
         arguments=(function,),
         parameters=(("function", function),),
         description=f"{function} of 1000 numbers, 100 times over",
         metrics=COMPUTING,
-        libraries=("-lm",),
-        max_passes=MOST_PASSES,
     )
 
 
 def _threads(name: str, description: str) -> Workload:
     return Workload(
         name=name,
-        source=f"{name}.c",
+        origin=Source(file=f"{name}.c", libraries=("-pthread",)),
         description=description,
         metrics=WAITING,
         cpus=Cpus.ALL,
         waits=True,
-        libraries=("-pthread",),
-        max_passes=MOST_PASSES,
     )
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from swapstone.model import FrozenStruct, UserError, WireError
-from swapstone.workloads.figures_format import decode_named_figures
+from swapstone.workloads.named_figures import decode_named_figures
 
 NS = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 """Nanoseconds in the units that drivers print times in."""

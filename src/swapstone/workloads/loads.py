@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from swapstone.model import IDLE, Load, LoadIndicator, MachineNeeds, unknown
-from swapstone.model.measure import OTHERS_CPU_SECONDS
+from swapstone.model.load import OTHERS_CPU_SECONDS
 
 _SHARED_MEMORY = "mkdir -p /dev/shm"  # where C libraries make it; programs complain without
 _STRESS = "exec stress-ng --quiet --temp-path"

@@ -6,11 +6,11 @@ fixes the amount of work. The amounts below are for the reader; a test compares 
 
 from __future__ import annotations
 
-from swapstone.model import Cpus, Direction, Metric, Quantity, Reading, Suite, Workload
+from swapstone.model import Cpus, Crate, Direction, Metric, Quantity, Suite, Workload
 
-CRATE = "swapstone-net-bench"
-COUNTING = f"{CRATE}:count"
-"""The same program with the feature that counts copies and allocations."""
+PACKAGE = "swapstone-net-bench"
+FEATURE_COUNT = "count"
+"""The cargo feature that counts copies and allocations."""
 
 _TIMEOUT_MS = 60_000  # above the 40 s after which a trial gives its client up
 
@@ -93,21 +93,18 @@ def _work(
     description: str,
     metrics: tuple[Metric, ...],
     *,
-    crate: str = CRATE,
+    feature: str = "",
     commands: tuple[tuple[str, str], ...] = (),
 ) -> Workload:
     return Workload(
         name=name,
+        origin=Crate(package=PACKAGE, feature=feature, commands=commands),
         arguments=("trial", "--work", name),
         description=description,
         metrics=metrics,
         cpus=Cpus.ALL,  # it pins server and client itself, each to one of its own
         waits=True,
         timeout_ms=_TIMEOUT_MS,
-        max_passes=1,
-        reading=Reading.FIGURES,
-        crate=crate,
-        commands=commands,
     )
 
 
@@ -140,13 +137,13 @@ COUNTS = Suite(
             "counts-plain",
             "2000 HTTP requests one after another, a connection for each; bytes are copied in and out, nothing is offloaded",
             _COUNTS,
-            crate=COUNTING,
+            feature=FEATURE_COUNT,
         ),
         _work(
             "counts-tuned",
             "the same with borrowed receive, shared send and offload, as in suite netstack",
             _COUNTS,
-            crate=COUNTING,
+            feature=FEATURE_COUNT,
         ),
     ),
 )

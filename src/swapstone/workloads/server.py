@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swapstone.model import Cpus, LoadGenerator, Reading, Suite, Workload
+from swapstone.model import Cpus, LoadGenerator, Package, Source, Suite, Workload
 from swapstone.workloads.load_generators import PACE
 from swapstone.workloads.server_metrics import server_metrics
 
@@ -34,7 +34,7 @@ def _ours(name: str, generator: LoadGenerator, *, cores: bool) -> Workload:
     )
     return Workload(
         name=name,
-        source="server.c",
+        origin=Source(file="server.c", harness=False, libraries=("-pthread",)),
         arguments=("{port}", "0" if cores else "1", str(SMALL_OBJECTS), str(LARGE_BYTES)),
         description=f"an HTTP server, {threads}, {SMALL_OBJECTS} small objects and one of 256 KiB a request; {driven}",
         parameters=(
@@ -45,10 +45,7 @@ def _ours(name: str, generator: LoadGenerator, *, cores: bool) -> Workload:
         metrics=server_metrics(generator),
         cpus=Cpus.ALL if cores else Cpus.ONE,
         waits=True,
-        libraries=("-pthread",),
         timeout_ms=TIMEOUT_MS,
-        max_passes=1,
-        reading=Reading.DRIVEN,
         load_generator=generator,
     )
 
@@ -69,7 +66,7 @@ _REDIS_BENCHMARK = LoadGenerator(
 
 REDIS = Workload(
     name="redis_set(200kB)",
-    package="redis",
+    origin=Package(name="redis"),
     arguments=(
         *("--port", "{port}", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"),
         *("--daemonize", "no", "--protected-mode", "no"),
@@ -80,8 +77,6 @@ REDIS = Workload(
     cpus=Cpus.ONE,
     waits=True,
     timeout_ms=TIMEOUT_MS,
-    max_passes=1,
-    reading=Reading.DRIVEN,
     load_generator=_REDIS_BENCHMARK,
 )
 

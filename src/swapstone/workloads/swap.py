@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swapstone.model import Direction, MachineNeeds, Metric, Quantity, Reading, Suite, Workload
+from swapstone.model import Direction, MachineNeeds, Metric, Quantity, Source, Suite, Workload
 
 MEMORY_BYTES = 192 << 20
 """Of a machine that is small, but no smaller than its kernel and image need; what the flash takes comes on top."""
@@ -73,19 +73,20 @@ TOUCH_METRICS: tuple[Metric, ...] = (
 _MACHINE = MachineNeeds(parts=("busybox",), memory_bytes=MEMORY_BYTES)
 
 
+def _origin(file: str) -> Source:
+    return Source(file=file, harness=False, libraries=("-static",))
+
+
 def _fill(percent: int) -> Workload:
     return Workload(
         name=f"fill ({percent} % random)",
-        source="fill.c",
+        origin=_origin("fill.c"),
         arguments=(str(percent),),
         parameters=(("random_percent", str(percent)),),
         description=f"take 1 MiB after another, {percent} % of each page random, until the kernel kills the program",
         metrics=FILL_METRICS,
         waits=True,
-        libraries=("-static",),
         timeout_ms=_TIMEOUT_MS,
-        max_passes=1,
-        reading=Reading.FIGURES,
         machine=_MACHINE,
     )
 
@@ -94,16 +95,13 @@ def _touch(order: str, hundredths: int) -> Workload:
     how = "in order" if order == "sequential" else "at random"
     return Workload(
         name=f"touch ({order}, {hundredths / 100:g})",
-        source="touch.c",
+        origin=_origin("touch.c"),
         arguments=(order, str(hundredths), str(TOUCHES)),
         parameters=(("order", order), ("memory_ratio", f"{hundredths / 100:g}")),
         description=f"write {hundredths / 100:g} times the available memory, then touch {TOUCHES} of its pages {how}",
         metrics=TOUCH_METRICS,
         waits=True,
-        libraries=("-static",),
         timeout_ms=_TIMEOUT_MS,
-        max_passes=1,
-        reading=Reading.FIGURES,
         machine=_MACHINE,
     )
 

@@ -5,8 +5,7 @@ docs/workloads.md says what each does, and where it differs from UnixBench.
 
 from __future__ import annotations
 
-from swapstone.model import Cpus, Suite, Workload
-from swapstone.workloads.libc import MOST_PASSES
+from swapstone.model import Cpus, Source, Suite, Workload
 from swapstone.workloads.metrics import COMPUTING, WAITING
 
 TASKS = 8
@@ -29,33 +28,29 @@ def _both(
 
     `parameter` is a pair (parameter, value); its value is passed to the program before the number of tasks.
     """
-    source = f"{name.partition('(')[0]}.c"
+    origin = Source(file=f"{name.partition('(')[0]}.c", libraries=libraries)
     more = (parameter,) if parameter else ()
     prefix = f"{parameter[1]}:" if parameter else ""
     return (
         Workload(
             name=name,
-            source=source,
+            origin=origin,
             arguments=(f"{prefix}1",),
             parameters=(*more, ("tasks", "1")),
             description=description,
             metrics=WAITING if waits else COMPUTING,
             waits=waits,
-            libraries=libraries,
-            max_passes=MOST_PASSES,
             parts=parts,
         ),
         Workload(
             name=f"{name}{SEVERAL}",
-            source=source,
+            origin=origin,
             arguments=(f"{prefix}{TASKS}",),
             parameters=(*more, ("tasks", str(TASKS))),
             description=f"{description}: {TASKS} processes, each of which does that",
             metrics=WAITING,
             cpus=Cpus.ALL,
             waits=True,
-            libraries=libraries,
-            max_passes=MOST_PASSES,
             parts=parts,
         ),
     )

@@ -20,6 +20,7 @@ from swapstone.artifacts import (
 from swapstone.factors import Level, recipe_of
 from swapstone.model import UnavailableError, UserError, Variant, Workload
 from swapstone.workloads import find_workload
+from tests.unit.builders import source_of
 
 GLIBC, MUSL = (
     resolve_recipe(recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE)) for level in ("glibc", "musl")
@@ -33,14 +34,14 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_equal_input_is_built_once_and_other_input_elsewhere() -> None:
-    first = build_workload(STRLEN, GLIBC)
+    first = build_workload(source_of(STRLEN), GLIBC)
     stamp = first.path.stat().st_mtime_ns
-    assert build_workload(STRLEN, GLIBC) == first
+    assert build_workload(source_of(STRLEN), GLIBC) == first
     assert first.path.stat().st_mtime_ns == stamp
     others = [
-        build_workload(STRLEN, MUSL),
-        build_workload(STRLEN, GLIBC, relinked=True),
-        build_workload(STRLEN, msgspec.structs.replace(GLIBC, cflags=(*GLIBC.cflags, "-O3"))),
+        build_workload(source_of(STRLEN), MUSL),
+        build_workload(source_of(STRLEN), GLIBC, relinked=True),
+        build_workload(source_of(STRLEN), msgspec.structs.replace(GLIBC, cflags=(*GLIBC.cflags, "-O3"))),
     ]
     paths = {first.path, *(built.path for built in others)}
     assert len(paths) == 4
@@ -48,39 +49,39 @@ def test_equal_input_is_built_once_and_other_input_elsewhere() -> None:
 
 
 def test_a_relinked_program_is_the_same_code_at_other_addresses() -> None:
-    first, again = build_workload(STRLEN, GLIBC), build_workload(STRLEN, GLIBC, relinked=True)
+    first, again = build_workload(source_of(STRLEN), GLIBC), build_workload(source_of(STRLEN), GLIBC, relinked=True)
     assert first.sha256 != again.sha256
     assert dict(again.sizes)["text"] > dict(first.sizes)["text"]
     assert first.sources == again.sources
 
 
 def test_the_manifest_knows_every_source() -> None:
-    names = {name for name, _ in build_workload(STRLEN, GLIBC).sources}
+    names = {name for name, _ in build_workload(source_of(STRLEN), GLIBC).sources}
     assert {"b_string_strlen.c", "harness.c", "harness.h"} <= names
 
 
 def test_a_program_that_does_not_compile_is_a_user_error_with_the_compilers_words() -> None:
     broken = msgspec.structs.replace(GLIBC, cflags=(*GLIBC.cflags, "-DWORKLOAD=nonsense"))
     with pytest.raises(UserError, match="Building failed") as caught:
-        build_workload(STRLEN, broken)
+        build_workload(source_of(STRLEN), broken)
     assert "b_string_strlen.c" in caught.value.message
 
 
 def test_a_missing_compiler_is_unavailable() -> None:
     with pytest.raises(UnavailableError, match="'no-such-cc' is not installed"):
-        build_workload(STRLEN, msgspec.structs.replace(GLIBC, command=("no-such-cc",)))
+        build_workload(source_of(STRLEN), msgspec.structs.replace(GLIBC, command=("no-such-cc",)))
     with pytest.raises(UnavailableError, match="libc=odd needs the command 'no-such-cc'"):
         require_tools("libc", Level(name="odd", description="x", needs=("no-such-cc",), package="odd-tools"))
 
 
 def test_companions_are_built_beside_the_program() -> None:
-    built = build_workload(find_workload("libc-extra", "dlopen"), MUSL)
+    built = build_workload(source_of(find_workload("libc-extra", "dlopen")), MUSL)
     assert (built.path.parent / "object.so").is_file()
 
 
 @pytest.mark.parametrize(("recipe", "sign"), [(GLIBC, "GLIBC"), (MUSL, "musl libc")])
 def test_the_loader_names_the_c_library_and_its_version(recipe: object, sign: str) -> None:
-    found = loader_version(build_workload(STRLEN, recipe).path)  # type: ignore[arg-type] # parametrize knows no types
+    found = loader_version(build_workload(source_of(STRLEN), recipe).path)  # type: ignore[arg-type] # parametrize knows no types
     assert found is not None
     assert sign in found[1] and any(character.isdigit() for character in found[1])
 

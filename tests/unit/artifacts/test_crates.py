@@ -11,6 +11,7 @@ import pytest
 from swapstone.artifacts import build_crate, crate_trouble, crates, require_crate
 from swapstone.model import UnavailableError
 from swapstone.workloads import find_workload
+from tests.unit.builders import crate_of
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_each_thing_that_is_missing_is_named(able: Path, monkeypatch: pytest.Mon
 def test_a_workload_without_its_client_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
     with pytest.raises(UnavailableError) as caught:
-        build_crate(find_workload("netstack", "ab"))
+        build_crate(crate_of(find_workload("netstack", "ab")))
     assert (caught.value.message, caught.value.hint) == (
         "There is no ab.",
         "Install it: sudo apt-get install apache2-utils",

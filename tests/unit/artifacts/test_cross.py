@@ -15,6 +15,7 @@ from swapstone.factors import Evidence, Recipe, find_factor, read_facts
 from swapstone.model import UnavailableError
 from swapstone.run.prepare import base_recipe
 from swapstone.workloads import find_workload
+from tests.unit.builders import source_of
 
 HERE = os.uname().machine
 AARCH64 = Recipe(architecture="aarch64")
@@ -97,7 +98,7 @@ def test_a_foreign_program_can_be_read_and_its_loader_is_not_asked(tmp_path: Pat
 @pytest.mark.skipif(HERE != "x86_64" or not HEADERS.exists(), reason="libc6-dev-arm64-cross is not installed")
 def test_a_workload_is_built_for_it_and_shows_its_c_library() -> None:
     recipe = resolve_recipe(msgspec.structs.replace(BASE_RECIPE, architecture="aarch64"))
-    built = build_workload(find_workload("throughput", "syscall"), recipe)
+    built = build_workload(source_of(find_workload("throughput", "syscall")), recipe)
     assert built.facts is not None
     assert built.facts.machine == "EM_AARCH64"
     libc = find_factor("libc")

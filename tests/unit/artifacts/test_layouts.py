@@ -12,6 +12,7 @@ from swapstone.artifacts.link_layouts import shuffled, with_sections
 from swapstone.factors import recipe_of
 from swapstone.model import Variant
 from swapstone.workloads import find_workload
+from tests.unit.builders import source_of
 
 NAMES = [f"function_{number}" for number in range(12)]
 
@@ -55,7 +56,7 @@ def test_functions_of_all_objects_are_shuffled(tmp_path: Path) -> None:
 def test_links_of_a_workload_do_the_same_work(level: str) -> None:
     workload = find_workload("libc", "b_regex_search#2")
     recipe = resolve_recipe(recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE))
-    programs = build_layouts(workload, recipe, ("first", "second", "first"))
+    programs = build_layouts(source_of(workload), recipe, ("first", "second", "first"))
     assert programs[0].path == programs[2].path
     assert programs[0].sha256 != programs[1].sha256
     said = [

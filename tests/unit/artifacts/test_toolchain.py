@@ -17,6 +17,7 @@ from swapstone.artifacts.toolchain import clang_for_musl, compiler_command
 from swapstone.factors import Evidence, Recipe, find_factor, read_facts, recipe_of
 from swapstone.model import UnavailableError, Variant
 from swapstone.workloads import find_workload
+from tests.unit.builders import source_of
 
 MAPS = """
 #include <stdio.h>
@@ -193,7 +194,7 @@ def test_a_static_program_that_would_load_objects_is_unavailable() -> None:
     static = resolve_recipe(recipe_of(Variant(levels=(("linking", "static"),)), BASE_RECIPE))
     for name in ("dlopen", "tls_access"):
         with pytest.raises(UnavailableError, match="loads shared objects"):
-            build_workload(find_workload("libc-extra", name), static)
+            build_workload(source_of(find_workload("libc-extra", name)), static)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +226,10 @@ def test_the_recorded_command_line_is_not_in_the_program_that_is_measured(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     strlen = find_workload("libc", "b_string_strlen")
     asked = resolve_recipe(recipe_of(Variant(levels=(("optimization", "O2"),)), BASE_RECIPE))
-    plain, recorded = build_workload(strlen, resolve_recipe(BASE_RECIPE)), build_workload(strlen, asked)
+    plain, recorded = (
+        build_workload(source_of(strlen), resolve_recipe(BASE_RECIPE)),
+        build_workload(source_of(strlen), asked),
+    )
     assert plain.path != recorded.path
     assert plain.facts is not None and recorded.facts is not None
     assert (len(plain.facts.switches), len(recorded.facts.switches)) == (0, 1)

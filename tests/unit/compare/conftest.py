@@ -21,6 +21,7 @@ from swapstone.model import (
     Quantity,
     Run,
     Sample,
+    Source,
     Status,
     Trial,
     Workload,
@@ -62,7 +63,12 @@ class Bench:
 
     def workload(self, name: str, *names: str, waits: bool = False, cpus: Cpus = Cpus.ONE) -> None:
         self.workloads[name] = Workload(
-            name=name, source="x.c", description="x", metrics=tuple(METRICS[n] for n in names), waits=waits, cpus=cpus
+            name=name,
+            origin=Source(file="x.c"),
+            description="x",
+            metrics=tuple(METRICS[n] for n in names),
+            waits=waits,
+            cpus=cpus,
         )
 
     def run(

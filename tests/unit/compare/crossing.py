@@ -14,6 +14,7 @@ from swapstone.model import (
     FactorLevels,
     Run,
     Sample,
+    Source,
     Status,
     Trial,
     Workload,
@@ -75,7 +76,10 @@ def analysed(
 ) -> Analysis:
     """Analyse a crossed experiment of one metric."""
     asked = experiment(factors, workloads, **changes)
-    known = {name: Workload(name=name, source="x.c", description="x", metrics=(METRICS[metric],)) for name in workloads}
+    known = {
+        name: Workload(name=name, origin=Source(file="x.c"), description="x", metrics=(METRICS[metric],))
+        for name in workloads
+    }
     return analyse(asked, plan.variants(asked), known, runs(asked, value, blocks, metric), sizes=sizes)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from swapstone.factors import SWAP, Evidence, Recipe, find_level, parse_choice, swap_commands, swap_memory_bytes
 from swapstone.factors.swap import FLASH_RATE, SWAP_MIB
-from swapstone.model import IDLE, USUAL_MEMORY_BYTES, MachineNeeds, UserError, Workload
+from swapstone.model import IDLE, USUAL_MEMORY_BYTES, MachineNeeds, Source, UserError, Workload
 from swapstone.run.setting import setting_for
 
 HEAD = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
@@ -79,7 +79,9 @@ def test_a_level_is_one_command_and_all_have_the_same_flash() -> None:
 
 def test_the_content_of_the_flash_comes_on_top_of_a_machines_memory() -> None:
     def memory(swap: str, needed: int) -> int:
-        work = Workload(name="w", description="", metrics=(), machine=MachineNeeds(memory_bytes=needed))
+        work = Workload(
+            name="w", origin=Source(file="w.c"), description="", metrics=(), machine=MachineNeeds(memory_bytes=needed)
+        )
         return setting_for(work, Recipe(swap=swap), IDLE).memory_bytes
 
     assert swap_memory_bytes("") == 0

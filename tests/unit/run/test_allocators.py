@@ -21,6 +21,7 @@ from swapstone.run.trial import Asked, Verdictless, judge, request_for, whole_en
 from swapstone.targets.host import HostTarget
 from swapstone.workloads import find_workload
 from tests.e2e.cli import runs_of, swapstone
+from tests.unit.builders import source_of
 from tests.unit.factors.test_allocator import compiled
 
 LIBCS = {"glibc": "cc", "musl": "musl-gcc"}
@@ -69,7 +70,7 @@ def ran(host: HostTarget, recipe: Recipe, level: str, name: str = "b_string_strl
     """Build a workload by a recipe, run it once, and judge it as an experiment would that had asked for a level."""
     workload = find_workload("libc", name)
     variant = Variant(levels=(("allocator", level),))
-    built = build_workload(workload, recipe)
+    built = build_workload(source_of(workload), recipe)
     program = Program(host.put(built.path), recipe, None, built.facts)
     request = request_for("t", program.path, workload, recipe, passes=1, cwd=host.scratch(), cpus=host.describe().cpus)
     return judge(host.run(request), Asked(workload, variant, program, ""), host.inspect)

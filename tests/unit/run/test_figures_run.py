@@ -9,7 +9,7 @@ from swapstone.run.program import Program
 from swapstone.run.trial import Asked, judge, request_for
 from swapstone.wire import AgentAnswer, Ended
 from swapstone.workloads import find_workload
-from swapstone.workloads.figures_format import NamedFigures, encode_named_figures
+from swapstone.workloads.named_figures import NamedFigures, encode_named_figures
 
 WORK = find_workload("swap", "fill (50 % random)")
 FIGURES = tuple((metric.name, float(number)) for number, metric in enumerate(WORK.metrics))

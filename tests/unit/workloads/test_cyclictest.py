@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from swapstone.model import Quantity, Reading, WireError, percentile
-from swapstone.workloads import find_suite, find_workload, read_figures
+from swapstone.model import ImageTool, Quantity, WireError, percentile
+from swapstone.workloads import find_suite, find_workload
 from swapstone.workloads.cyclictest import decode_cyclictest
-from swapstone.workloads.figures import READERS
 from swapstone.workloads.latency import BINS, CYCLES
+from swapstone.workloads.output_readers import TOOL_READERS
 
 RECORDED = Path(__file__).parents[2] / "recorded"
 OUTPUT = (RECORDED / "cyclictest-io-generic.json").read_bytes()
@@ -34,7 +34,7 @@ def thread(**values: object) -> Callable[[Any], object]:
 
 def test_a_recorded_output_is_read_with_every_cycle() -> None:
     printed = json.loads(OUTPUT)["thread"]["0"]
-    figures = read_figures(CYCLICTEST, OUTPUT)
+    figures = TOOL_READERS["cyclictest"](CYCLICTEST, OUTPUT)
     values = {sample.metric: sample.values for sample in figures.samples}
     every = sorted(int(edge) for edge, count in printed["histogram"].items() for _ in range(count))
     assert len(every) == CYCLES == sum(count for _, count in figures.histogram)
@@ -129,4 +129,4 @@ def test_the_suite_asks_for_what_is_read() -> None:
     assert f"--loops={json.loads(OUTPUT)['thread']['0']['cycles']}" in json.loads(OUTPUT)["cmdline:"]
     assert [metric.name for metric in CYCLICTEST.metrics if metric.leads] == ["max"]
     assert {(metric.unit, metric.quantity) for metric in CYCLICTEST.metrics} == {("ns", Quantity.TIME)}
-    assert CYCLICTEST.reading is Reading.CYCLICTEST and Reading.CYCLICTEST in READERS
+    assert CYCLICTEST.origin == ImageTool(path="/bin/sh", reader="cyclictest")

@@ -7,11 +7,17 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts import EMPTY_PROGRAMS, build_empty, build_workload
-from swapstone.model import Reading, Workload
+from swapstone.model import Source, Workload
 from swapstone.workloads import SUITES, find_workload
+from tests.unit.builders import source_of
 from tests.unit.workloads.programs import LEVELS, REPORT, SOURCES, Programs, recipe_for, run
 
-EVERY = [workload for suite in SUITES for workload in suite.workloads if workload.reading is Reading.REPORT]
+EVERY = [
+    workload
+    for suite in SUITES
+    for workload in suite.workloads
+    if isinstance(workload.origin, Source) and workload.origin.harness
+]
 KIB = 1024
 
 
@@ -35,7 +41,7 @@ SLOW = {"shell_scripts(8) (8 tasks)"}
 
 @pytest.mark.parametrize(
     "workload",
-    [pytest.param(work, marks=[pytest.mark.slow] if work.name in SLOW else []) for work in EVERY if work.source],
+    [pytest.param(work, marks=[pytest.mark.slow] if work.name in SLOW else []) for work in EVERY],
     ids=lambda workload: workload.name,
 )
 def test_it_does_the_same_work_with_both_libraries_and_any_number_of_passes(
@@ -43,7 +49,7 @@ def test_it_does_the_same_work_with_both_libraries_and_any_number_of_passes(
 ) -> None:
     reports = [
         measure(program, passes, workload, tmp_path)
-        for program in [build_workload(workload, recipe_for(level)).path for level in LEVELS]
+        for program in [build_workload(source_of(workload), recipe_for(level)).path for level in LEVELS]
         for passes in (1, 2)
     ]
     assert len({report["check"] for report in reports}) == 1
@@ -70,7 +76,7 @@ IN_KIND = {
 def test_memory_agrees_with_the_published_figures(name: str, programs: Programs, tmp_path: Path) -> None:
     workload = find_workload("libc", name)
     for index, level in enumerate(LEVELS):
-        report = measure(build_workload(workload, recipe_for(level)).path, 1, workload, tmp_path)
+        report = measure(build_workload(source_of(workload), recipe_for(level)).path, 1, workload, tmp_path)
         for metric, (published, tolerance) in IN_KIND[name].items():
             assert int(report[metric]) / KIB == pytest.approx(published[index], rel=tolerance)
 
@@ -85,5 +91,5 @@ def test_the_empty_program_ends_well(level: str, empty: Workload, programs: Prog
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_static_workload_runs_too(level: str, programs: Programs, tmp_path: Path) -> None:
     workload, target = find_workload("libc", "b_malloc_sparse"), tmp_path / "prog"
-    programs.compile(level, "-static", SOURCES / workload.source, SOURCES / "harness.c", "-o", target)
+    programs.compile(level, "-static", SOURCES / source_of(workload).file, SOURCES / "harness.c", "-o", target)
     assert measure(target, 2, workload, tmp_path)["mapped"] == f"mapped {target}\n"

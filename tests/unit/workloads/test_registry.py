@@ -6,16 +6,18 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts.image_catalog import part_of
-from swapstone.model import Cpus, Reading, UserError, Workload
+from swapstone.model import Cpus, Crate, ImageTool, Package, Source, UserError, Workload
 from swapstone.model.directories import share_dir
 from swapstone.report.throughput import ROWS
 from swapstone.workloads import SUITES, find_suite, find_workload, find_workloads, throughput
 
 SOURCES = share_dir() / "native" / "workloads"
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "workloads.md").read_text()
-CRATES = [workload for suite in SUITES for workload in suite.workloads if workload.crate]
-EVERY = [workload for suite in SUITES for workload in suite.workloads if not workload.tool and not workload.crate]
-TOOLS = [workload for suite in SUITES for workload in suite.workloads if workload.tool]
+ALL = [workload for suite in SUITES for workload in suite.workloads]
+CRATES = [(workload, workload.origin) for workload in ALL if isinstance(workload.origin, Crate)]
+TOOLS = [(workload, workload.origin) for workload in ALL if isinstance(workload.origin, ImageTool)]
+SOURCED = [(workload, workload.origin) for workload in ALL if isinstance(workload.origin, Source)]
+EVERY = [workload for workload in ALL if isinstance(workload.origin, Source | Package)]
 PUBLISHED = [
     "b_malloc_sparse",
     "b_malloc_bubble",
@@ -56,29 +58,29 @@ def test_suite_libc_has_the_names_of_the_published_comparison() -> None:
 
 
 def test_every_source_is_declared_and_every_declared_source_is_there() -> None:
-    declared = {workload.source for workload in EVERY if not workload.package} | {"harness.c", "empty.c"}
+    declared = {origin.file for _, origin in SOURCED} | {"harness.c", "empty.c"}
     assert {path.name for path in SOURCES.glob("*.c")} == declared
 
 
 def test_every_companion_is_declared_and_every_declared_companion_is_there() -> None:
-    declared = {companion for workload in EVERY for companion in workload.companions}
+    declared = {companion for _, origin in SOURCED for companion in origin.companions}
     assert {f"companions/{path.name}" for path in SOURCES.glob("companions/*.c")} == declared
 
 
 def test_names_are_unique_and_so_are_programs() -> None:
     assert [name for name, count in Counter(workload.name for workload in EVERY).items() if count > 1] == []
-    assert len({(workload.source, workload.arguments, workload.load_generator) for workload in EVERY}) == len(EVERY)
+    assert len({(workload.origin, workload.arguments, workload.load_generator) for workload in EVERY}) == len(EVERY)
 
 
 def test_tools_are_for_machines_of_their_own_and_say_which_metric_leads() -> None:
-    assert [tool.name for tool in TOOLS if tool.machine is None or tool.source or not tool.tool.startswith("/")] == []
-    assert [tool.name for tool in TOOLS if sum(metric.leads for metric in tool.metrics) != 1] == []
+    assert [tool.name for tool, origin in TOOLS if tool.machine is None or not origin.path.startswith("/")] == []
+    assert [tool.name for tool, _ in TOOLS if sum(metric.leads for metric in tool.metrics) != 1] == []
 
 
 def test_programs_of_crates_say_which_metric_leads_and_have_no_source() -> None:
-    assert {workload.crate.partition(":")[0] for workload in CRATES} == {"swapstone-net-bench"}
-    for workload in CRATES:
-        assert (workload.source, workload.tool, workload.machine, workload.reading) == ("", "", None, Reading.FIGURES)
+    assert {origin.package for _, origin in CRATES} == {"swapstone-net-bench"}
+    for workload, _ in CRATES:
+        assert workload.machine is None
         assert sum(metric.leads for metric in workload.metrics) == 1
         assert workload.arguments == ("trial", "--work", workload.name)
 
@@ -86,8 +88,8 @@ def test_programs_of_crates_say_which_metric_leads_and_have_no_source() -> None:
 def test_works_of_netstack_do_what_their_lines_say() -> None:
     source = (share_dir() / "crates" / "swapstone-net-bench" / "src" / "trial" / "works.rs").read_text()
     amounts = re.findall(r'name: "([a-z-]+)",.*?amount: ([0-9_]+),', source, re.DOTALL)
-    assert [name for name, _ in amounts] == [workload.name for workload in CRATES]
-    says = {workload.name: workload.description for workload in CRATES}
+    assert [name for name, _ in amounts] == [workload.name for workload, _ in CRATES]
+    says = {workload.name: workload.description for workload, _ in CRATES}
     for name, amount in amounts:
         number = int(amount.replace("_", ""))
         text = f"{number // 10**6} MB" if name.startswith("bulk") else str(number)
@@ -103,7 +105,7 @@ def test_every_header_is_used() -> None:
 @pytest.mark.parametrize("workload", EVERY, ids=lambda workload: workload.name)
 def test_time_that_leads_is_the_honest_one(workload: Workload) -> None:
     leading = [metric.name for metric in workload.metrics if metric.leads]
-    if workload.reading is Reading.REPORT:
+    if isinstance(workload.origin, Source) and workload.origin.harness:
         assert leading == (["wall"] if workload.waits else ["cpu"])
     else:
         assert len(leading) == 1
@@ -111,17 +113,17 @@ def test_time_that_leads_is_the_honest_one(workload: Workload) -> None:
 
 
 def test_work_with_threads_may_use_all_processors_and_no_other_work_may() -> None:
-    threaded = {Path(workload.source).stem for workload in EVERY if "-pthread" in workload.libraries}
-    alone = [workload for workload in EVERY if not workload.name.endswith(throughput.SEVERAL)]
-    assert threaded == {Path(workload.source).stem for workload in alone if workload.cpus is Cpus.ALL}
+    threaded = {Path(origin.file).stem for _, origin in SOURCED if "-pthread" in origin.libraries}
+    alone = [(workload, origin) for workload, origin in SOURCED if workload.parameter("tasks") in {None, "1"}]
+    assert threaded == {Path(origin.file).stem for workload, origin in alone if workload.cpus is Cpus.ALL}
     assert {stem for stem in threaded if stem.startswith("b_")} == {
         Path(name).stem for name in PUBLISHED if "thread" in name
     }
 
 
-@pytest.mark.parametrize("workload", EVERY, ids=lambda workload: workload.name)
-def test_a_report_of_the_most_passes_fits_into_what_is_kept_of_the_output(workload: Workload) -> None:
-    assert workload.max_passes * len("pass 1234567890 1234567890 1234567890 12345 0 12345 12345\n") < 64 * 1024
+@pytest.mark.parametrize("origin", [origin for _, origin in SOURCED], ids=lambda origin: origin.file)
+def test_a_report_of_the_most_passes_fits_into_what_is_kept_of_the_output(origin: Source) -> None:
+    assert origin.max_passes * len("pass 1234567890 1234567890 1234567890 12345 0 12345 12345\n") < 64 * 1024
 
 
 def test_patterns_choose_in_the_order_of_the_registry() -> None:
@@ -190,7 +192,9 @@ def test_a_pattern_that_matches_in_another_suite_names_that_suite() -> None:
     assert caught.value.hint == "Suite libc-extra has it: add `--suite libc-extra`."
 
 
-@pytest.mark.parametrize("workload", [*EVERY, *CRATES], ids=lambda workload: workload.name)
+@pytest.mark.parametrize(
+    "workload", [work for work in ALL if not isinstance(work.origin, ImageTool)], ids=lambda workload: workload.name
+)
 def test_the_documentation_says_what_it_does_and_what_judges_it(workload: Workload) -> None:
     rows = [line for line in DOCUMENT.splitlines() if line.startswith("| ") and f"`{workload.name}`" in line]
     assert len(rows) == 1
@@ -200,7 +204,7 @@ def test_the_documentation_says_what_it_does_and_what_judges_it(workload: Worklo
 
 
 def test_a_display_name_holds_no_value_that_is_not_a_parameter() -> None:
-    for workload in (*EVERY, *CRATES, *TOOLS):
+    for workload in ALL:
         stem, _, bracketed = workload.name.partition("(")
         if bracketed:
             assert workload.parameters, workload.name

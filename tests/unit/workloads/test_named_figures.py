@@ -10,8 +10,9 @@ import pytest
 
 from swapstone.artifacts import BASE_RECIPE, build_workload, resolve_recipe
 from swapstone.model import Sample, WireError, Workload
-from swapstone.workloads import find_suite, find_workload, read_figures
-from swapstone.workloads.figures_format import NamedFigures, decode_named_figures, encode_named_figures
+from swapstone.workloads import find_suite, find_workload, read_named_figures
+from swapstone.workloads.named_figures import NamedFigures, decode_named_figures, encode_named_figures
+from tests.unit.builders import source_of
 
 WORK = find_workload("swap", "touch (random, 1.5)")
 SAID = NamedFigures(
@@ -49,8 +50,8 @@ def test_what_was_seen_stands_before_the_figures_and_is_handed_on() -> None:
     said = msgspec.structs.replace(SAID, seen=(("tap", "tap0"), ("stack", "lwip 2.2.1")))
     assert decode_named_figures(sealed(lines)) == said
     assert encode_named_figures(said) == sealed(lines)
-    assert read_figures(WORK, sealed(lines)).seen == said.seen
-    assert read_figures(WORK, WHOLE).seen == ()
+    assert read_named_figures(WORK, "touch", sealed(lines)).seen == said.seen
+    assert read_named_figures(WORK, "touch", WHOLE).seen == ()
 
 
 @pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_nothing_may_follow_the_end() -> None:
 
 
 def test_a_workloads_figures_are_its_metrics_and_what_was_not_measured_is_left_out() -> None:
-    found = read_figures(WORK, WHOLE)
+    found = read_named_figures(WORK, "touch", WHOLE)
     assert found.samples == (
         Sample(metric="touch_time", values=(37.543,)),
         Sample(metric="swap_ins", values=(5.0,)),
@@ -147,20 +148,20 @@ def test_a_workloads_figures_are_its_metrics_and_what_was_not_measured_is_left_o
 @pytest.mark.parametrize(
     ("before", "after", "words"),
     [
-        ("name touch", "name fill", "speaks as 'fill', not as 'touch'"),
+        ("name touch", "name fill", "the program 'fill', not of 'touch'"),
         ("figure majflt 0\n", "", "majflt"),
         ("figure majflt 0\n", "figure majflt 0\nfigure other 1\n", "other"),
     ],
 )
 def test_another_programs_figures_are_refused(before: str, after: str, words: str) -> None:
     with pytest.raises(WireError, match=words):
-        read_figures(WORK, sealed(LINES.replace(before, after, 1)))
+        read_named_figures(WORK, "touch", sealed(LINES.replace(before, after, 1)))
 
 
 def test_touch_says_what_is_read_here_without_any_swap() -> None:
-    built = build_workload(WORK, resolve_recipe(BASE_RECIPE))
+    built = build_workload(source_of(WORK), resolve_recipe(BASE_RECIPE))
     made = subprocess.run([built.path, "random", "1", "1000"], capture_output=True, check=True)
-    figures = {sample.metric: sample.values[0] for sample in read_figures(WORK, made.stdout).samples}
+    figures = {sample.metric: sample.values[0] for sample in read_named_figures(WORK, "touch", made.stdout).samples}
     assert figures["working_set"] % 4096 == 0
     assert figures["working_set"] > 0
     assert figures["touch_time"] > 0
@@ -168,7 +169,7 @@ def test_touch_says_what_is_read_here_without_any_swap() -> None:
 
 @pytest.mark.parametrize("workload", find_suite("swap").workloads, ids=lambda workload: workload.name)
 def test_the_programs_say_why_they_can_not_begin(workload: Workload, tmp_path: Path) -> None:
-    built = build_workload(workload, resolve_recipe(BASE_RECIPE))
+    built = build_workload(source_of(workload), resolve_recipe(BASE_RECIPE))
     made = subprocess.run([built.path], capture_output=True, check=False, cwd=tmp_path)
     assert (made.returncode, made.stdout) == (1, b"")
-    assert made.stderr.decode().startswith(f"{workload.source.removesuffix('.c')} ")
+    assert made.stderr.decode().startswith(f"{source_of(workload).file.removesuffix('.c')} ")

@@ -1,170 +1,21 @@
-"""A program of the user's own, as a workload: its metrics, and the numbers that it prints."""
+"""Numbers that a user's program prints: the option --metric, and finding them in the output."""
 
 from __future__ import annotations
 
 import math
 import re
-import shlex
-from collections.abc import Mapping
 
-import msgspec
+from swapstone.model import Direction, Metric, OwnProgram, PrintedNumber, Quantity, Sample, UserError
+from swapstone.workloads.process_metrics import EXIT_STATUS, PROCESS_METRICS
 
-from swapstone.model import (
-    Direction,
-    Experiment,
-    Metric,
-    OwnProgram,
-    PrintedNumber,
-    Quantity,
-    Reading,
-    Sample,
-    UserError,
-    Workload,
+RESERVED_NAMES: frozenset[str] = frozenset(
+    {*(metric.name for metric in PROCESS_METRICS), EXIT_STATUS.name, "text", "data", "bss", "file"}
 )
-from swapstone.workloads import metrics
-from swapstone.workloads.server_metrics import server_metrics
-
-MICROSECOND_NS = 1000
-
-_MEANINGS = {
-    "wall": "elapsed time from the start of the program to its end",
-    "cpu": "processor time, user and system, of the program, its threads and the children it waited for",
-    "run_delay": "time in which the main thread was ready, but had no processor: the machine's doing",
-    "maxrss": "peak resident size of the program or of the largest child it waited for",
-    "minflt": "page faults that needed no input",
-    "majflt": "page faults that waited for input",
-    "nvcsw": "context switches because the program had to wait",
-    "nivcsw": "context switches because the processor was taken away: the machine's doing",
-}
-
-
-def _own(metric: Metric) -> Metric:
-    return msgspec.structs.replace(metric, meaning=_MEANINGS[metric.name], leads=False)
-
-
-def _part(name: str, meaning: str) -> Metric:
-    return Metric(name=name, unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning=meaning)
-
-
-EXIT_STATUS = Metric(
-    name="exit_status",
-    unit="1",
-    quantity=Quantity.EVENTS,
-    better=Direction.NEITHER,
-    meaning="the program's exit status, where other than 0 is accepted",
-)
-
-# Each with the agent's fact that it is, and what that is multiplied by (docs/wire.md, section 2).
-_TIMES = (
-    _own(metrics.WALL),
-    _own(metrics.CPU),
-    _part("user", "of cpu, in the program"),
-    _part("system", "of cpu, in the kernel"),
-)
-_FROM_FACTS: tuple[tuple[Metric, tuple[str, ...], int], ...] = (
-    (_TIMES[0], ("wall_ns",), 1),
-    (_TIMES[1], ("user_us", "system_us"), MICROSECOND_NS),
-    (_TIMES[2], ("user_us",), MICROSECOND_NS),
-    (_TIMES[3], ("system_us",), MICROSECOND_NS),
-    (_own(metrics.MAXRSS), ("maxrss_bytes",), 1),
-    (_own(metrics.MINFLT), ("minflt",), 1),
-    (_own(metrics.MAJFLT), ("majflt",), 1),
-    (_own(metrics.NVCSW), ("nvcsw",), 1),
-    (_own(metrics.NIVCSW), ("nivcsw",), 1),
-    (_own(metrics.RUN_DELAY), ("run_delay_ns",), 1),
-)
-
-TAKEN_NAMES: frozenset[str] = frozenset(
-    {*(metric.name for metric, _, _ in _FROM_FACTS), EXIT_STATUS.name, "text", "data", "bss", "file"}
-)
-"""Names of metrics that a printed number can't have: those of ours, and of the program's sizes."""
+"""Names that a printed number can't have: metrics of every process, and sizes of its file."""
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _GOES_ON = re.compile(r"\w|[.,][0-9]")
 _CAME_BEFORE = re.compile(r"(?:\w|[0-9][.,]|[-+.])\Z")
-
-
-def own_names(own: OwnProgram) -> tuple[str, ...]:
-    """Return the names of the workloads that a program of the user's own is: a server is one for each way in which it is driven."""
-    if len(own.load_generators) < 2:
-        return (own.name,)
-    return tuple(f"{own.name}(c={generator.connections})" for generator in own.load_generators)
-
-
-def own_workload(experiment: Experiment, name: str = "") -> Workload:
-    """Return a workload that an experiment's own program is.
-
-    Args:
-        experiment: names the program.
-        name: which of `own_names`; the first if left out.
-
-    Raises:
-        UserError: the experiment has none.
-    """
-    own = experiment.own
-    if own is None:
-        raise UserError(f"The experiment {experiment.name} names a program of its own and doesn't say which.")
-    if own.load_generators:
-        return _server(own, name)
-    leading = "wall" if own.waits else "cpu"
-    measured = (msgspec.structs.replace(metric, leads=metric.name == leading) for metric, _, _ in _FROM_FACTS)
-    return Workload(
-        name=own.name,
-        source="",
-        arguments=own.arguments,
-        description=f"the user's own program: {shlex.join(own.command)}",
-        metrics=(
-            *measured,
-            *((EXIT_STATUS,) if own.ignore_failure else ()),
-            *(number.metric for number in own.numbers),
-        ),
-        cpus=own.cpus,
-        waits=own.waits,
-        timeout_ms=own.timeout_ms,
-        max_passes=1,
-    )
-
-
-def _server(own: OwnProgram, name: str) -> Workload:
-    generator = dict(zip(own_names(own), own.load_generators, strict=True)).get(name, own.load_generators[0])
-    return Workload(
-        name=name or own.name,
-        arguments=own.arguments,
-        description=f"the user's own server: {shlex.join(own.command)}, driven by {shlex.join(generator.command)}",
-        parameters=(("connections", str(generator.connections)),),
-        metrics=(*server_metrics(generator), *(number.metric for number in own.numbers)),
-        cpus=own.cpus,
-        waits=True,
-        timeout_ms=own.timeout_ms,
-        max_passes=1,
-        reading=Reading.DRIVEN,
-        load_generator=generator,
-    )
-
-
-def own_samples(
-    own: OwnProgram, facts: Mapping[str, int], status: int, stdout: bytes, stderr: bytes
-) -> tuple[Sample, ...]:
-    """Turn what was seen of one run into samples: one value for each metric.
-
-    Args:
-        own: the program; says which numbers it prints.
-        facts: the agent's, by name. A metric whose facts are not there is left out.
-        status: exit status.
-        stdout: what it printed there.
-        stderr: and there; looked at where standard output doesn't hold a number.
-
-    Raises:
-        UserError: a number was not printed as `PrintedNumber` says; the message says what was there instead.
-    """
-    samples = [
-        Sample(metric=metric.name, values=(float(scale * sum(facts[name] for name in names)),))
-        for metric, names, scale in _FROM_FACTS
-        if all(name in facts for name in names)
-    ]
-    if own.ignore_failure:
-        samples.append(Sample(metric=EXIT_STATUS.name, values=(float(status),)))
-    return (*samples, *printed_samples(own, stdout, stderr))
 
 
 def printed_samples(own: OwnProgram, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
@@ -253,7 +104,7 @@ def parse_metric(text: str) -> PrintedNumber:
             f"--metric {text!r} is not NAME[UNIT,DIRECTION]=regex:PATTERN.", f"For example: {METRIC_EXAMPLE}"
         )
     name = match["name"]
-    if name in TAKEN_NAMES:
+    if name in RESERVED_NAMES:
         raise UserError(f"--metric can't be named {name!r}: Swapstone measures that itself.", "Give it another name.")
     unit, direction = _options(name, match["options"] or "")
     _check_pattern(name, pattern)

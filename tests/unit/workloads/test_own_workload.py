@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from swapstone.model import Direction, OwnProgram, Quantity, UserError
 from swapstone.workloads import own_samples, own_workload, parse_metric, undirected
-from swapstone.workloads.own import printed_value
+from swapstone.workloads.printed_numbers import printed_value
 from tests.unit.builders import experiment
 
 FACTS = {

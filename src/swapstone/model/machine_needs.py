@@ -1,0 +1,27 @@
+"""What a virtual machine must have for a workload or a load."""
+
+from __future__ import annotations
+
+from swapstone.model.frozen_struct import FrozenStruct
+
+USUAL_MEMORY_BYTES = 256 << 20
+"""Memory of a virtual machine whose workload needs no other size."""
+
+
+class MachineNeeds(FrozenStruct, frozen=True, kw_only=True):
+    """What a virtual machine must have for a workload or a load.
+
+    Attributes:
+        parts: parts of its image, names of `swapstone.artifacts.image_catalog.PARTS`.
+        modules: names of kernel modules that are loaded at boot.
+        own_modules: names of `swapstone.artifacts.bundled_modules.OWN_MODULES`. They are built for the machine's kernel and put into its
+            image, but not loaded.
+        memory_bytes: a multiple of 1 MiB; 0 for `USUAL_MEMORY_BYTES`. Ignored for a load. The content of a swap device comes on top.
+        prepare: shell commands that run in this order before the measurement; each must succeed.
+    """
+
+    parts: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    own_modules: tuple[str, ...] = ()
+    memory_bytes: int = 0
+    prepare: tuple[str, ...] = ()

@@ -1,0 +1,45 @@
+"""Metrics: what is measured, in which unit, and which direction is better."""
+
+from __future__ import annotations
+
+import enum
+
+from swapstone.model.frozen_struct import FrozenStruct
+
+
+class Direction(enum.Enum):
+    """Which way a metric improves. There is no default: each metric says."""
+
+    LOWER = "lower"
+    HIGHER = "higher"
+    NEITHER = "neither"
+
+
+class Quantity(enum.Enum):
+    """The quantity that a metric measures. Metrics of one quantity form one family for the correction of error rates."""
+
+    TIME = "time"
+    MEMORY = "memory"
+    EVENTS = "events"
+    SIZE = "size"
+    RATE = "rate"
+
+
+class Metric(FrozenStruct, frozen=True, kw_only=True):
+    """One measured number of a run.
+
+    Attributes:
+        name: the field's usual short name (``wall``, ``cpu``, ``maxrss``).
+        unit: ``ns``, ``B`` (bytes), ``1`` (a count), ``1/s`` or ``B/s``.
+        quantity: decides the metric's family and how its values are printed.
+        better: which direction is better.
+        meaning: one line for ``list`` and the report.
+        leads: whether verdicts on it decide when a run is precise enough.
+    """
+
+    name: str
+    unit: str
+    quantity: Quantity
+    better: Direction
+    meaning: str
+    leads: bool = False

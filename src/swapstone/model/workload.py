@@ -1,0 +1,193 @@
+"""Workloads and suites: what is measured, and where its program comes from."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from swapstone.model.frozen_struct import FrozenStruct
+from swapstone.model.load_generator import LoadGenerator
+from swapstone.model.machine_needs import MachineNeeds
+from swapstone.model.metric import Metric
+
+
+class Cpus(enum.Enum):
+    """How many processors a workload may use: pinned to one, or free on all that the target offers."""
+
+    ONE = "one"
+    ALL = "all"
+
+
+class Source(FrozenStruct, frozen=True, kw_only=True, tag="source"):
+    """A C program of this project, built for each variant.
+
+    Attributes:
+        file: its name under ``native/workloads/``, e.g. ``b_string_strstr.c``.
+        harness: whether it is linked with ``harness.c``, which repeats the work and prints one line for each pass (docs/wire.md,
+            section 3). Without the harness it prints named figures (section 4), or it is a server and prints nothing.
+        libraries: linker flags, e.g. ``-lm``.
+        companions: further sources for work that loads objects at run time. Each becomes a shared object beside the program, named
+            after its stem: ``companions/object.c`` becomes ``object.so``.
+        max_passes: the largest number of passes that calibration may choose. The default keeps the output below the agent's limit: a
+            pass takes at most 60 bytes.
+    """
+
+    file: str
+    harness: bool = True
+    libraries: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
+    max_passes: int = 1000
+
+
+class ImageTool(FrozenStruct, frozen=True, kw_only=True, tag="image_tool"):
+    """A program that the image of a virtual machine brings. It is measured unchanged.
+
+    Attributes:
+        path: absolute path in the image.
+        reader: a name of `swapstone.workloads.output_readers.TOOL_READERS`: the format of its output.
+    """
+
+    path: str
+    reader: str
+
+
+class Package(FrozenStruct, frozen=True, kw_only=True, tag="package"):
+    """A server that others wrote, built from its pinned sources for each variant.
+
+    Attributes:
+        name: its name in ``native/servers.toml``.
+    """
+
+    name: str
+
+
+class Crate(FrozenStruct, frozen=True, kw_only=True, tag="crate"):
+    """A program of a Rust crate under ``crates/``. Cargo builds it for this machine only; its trials need root.
+
+    Attributes:
+        package: name of the crate.
+        feature: the cargo feature that it is built with besides the defaults; empty for none.
+        commands: pairs (command, Debian package that contains it) that the program starts.
+    """
+
+    package: str
+    feature: str = ""
+    commands: tuple[tuple[str, str], ...] = ()
+
+
+class PrintedNumber(FrozenStruct, frozen=True, kw_only=True):
+    """A number in the output of a user's program.
+
+    Attributes:
+        metric: its name, unit and direction.
+        pattern: regular expression with one group; it must match the output exactly once.
+    """
+
+    metric: Metric
+    pattern: str
+
+
+OWN_SUITE = "own"
+"""The suite of a user's own program."""
+
+
+class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
+    """A user's own program, measured instead of the workloads of this project. ``/bin/sh -c`` runs its commands.
+
+    Attributes:
+        name: as reports print it; the workload's name in the suite `OWN_SUITE`.
+        arguments: the program and its arguments, as typed. With `programs`, the arguments alone.
+        source: absolute path of the folder that is copied for each variant and built there; empty if nothing is built.
+        build: command with placeholders such as ``{cc}`` that builds the copy; empty if nothing is built.
+        programs: pairs (level of the factor ``program``, absolute path), the baseline first; empty unless that factor is varied.
+        directory: absolute path of the working directory if nothing is built; a built program runs in its copy.
+        environment: pairs (name, value) added to the base environment.
+        setup: command run once for each variant before its first trial; empty for none, like the next two.
+        prepare: command run before each trial, not measured.
+        conclude: command run after each trial, not measured.
+        stdin: absolute path of the file for standard input; empty for /dev/null.
+        output: absolute path of the file for standard output; empty if the output is read and kept.
+        ignore_failure: whether a run with another exit status than 0 counts.
+        numbers: numbers that it prints.
+        cpus: whether it is pinned to one processor.
+        waits: whether elapsed time, not CPU time, decides the verdict.
+        timeout_ms: time limit of a trial.
+        build_timeout_ms: time limit of a build.
+        load_generators: of a server; each makes a workload of its own. ``{port}`` in `arguments` and `environment` then stands for the
+            port of the trial. With `Cpus.ONE` server and load generator are pinned to different processors.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    source: str = ""
+    build: str = ""
+    programs: tuple[tuple[str, str], ...] = ()
+    directory: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
+    setup: str = ""
+    prepare: str = ""
+    conclude: str = ""
+    stdin: str = ""
+    output: str = ""
+    ignore_failure: bool = False
+    numbers: tuple[PrintedNumber, ...] = ()
+    cpus: Cpus = Cpus.ALL
+    waits: bool = True
+    timeout_ms: int = 600_000
+    build_timeout_ms: int = 3_600_000
+    load_generators: tuple[LoadGenerator, ...] = msgspec.field(default=(), name="drives")  # as records store it
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """Return the program and its arguments as typed; of several programs, the baseline's."""
+        return (self.programs[0][1], *self.arguments) if self.programs else self.arguments
+
+
+Origin = Source | ImageTool | Package | Crate | OwnProgram
+"""Where a workload's program comes from. `swapstone.subjects` has one class for each."""
+
+
+class Workload(FrozenStruct, frozen=True, kw_only=True):
+    """Fixed work with parameters and metrics. Workloads are declared in code and not stored in records.
+
+    Attributes:
+        name: as reports print it, e.g. ``b_string_strstr(abcd)``.
+        origin: where its program comes from.
+        arguments: the program's arguments; with the harness, those after the number of passes.
+        description: one line: what one pass does.
+        parameters: pairs (parameter, value) that distinguish it from similar workloads, e.g. ``("block_bytes", "1024")``.
+        metrics: what each run of it measures.
+        cpus: whether it is pinned to one processor.
+        waits: true if the work sleeps, blocks or crosses processes, so that elapsed time is the verdict and CPU time is not.
+        timeout_ms: time limit of a trial.
+        machine: what a virtual machine must have for it; None if it also runs elsewhere.
+        parts: names of `swapstone.artifacts.image_catalog.PARTS` that it uses and that other machines have anyway, such as a shell.
+            Unlike `machine`, they don't keep it from running elsewhere.
+        load_generator: of a server, what sends it requests; ``{port}`` in `arguments` then stands for the port of the trial.
+    """
+
+    name: str
+    origin: Origin
+    arguments: tuple[str, ...] = ()
+    description: str
+    parameters: tuple[tuple[str, str], ...] = ()
+    metrics: tuple[Metric, ...]
+    cpus: Cpus = Cpus.ONE
+    waits: bool = False
+    timeout_ms: int = 60_000
+    machine: MachineNeeds | None = None
+    parts: tuple[str, ...] = ()
+    load_generator: LoadGenerator | None = None
+
+    def parameter(self, name: str) -> str | None:
+        """Return the value of a parameter, or None if the workload does not have it."""
+        return dict(self.parameters).get(name)
+
+
+class Suite(FrozenStruct, frozen=True, kw_only=True):
+    """A named list of workloads that share one index."""
+
+    name: str
+    description: str
+    workloads: tuple[Workload, ...]

@@ -1,0 +1,90 @@
+"""A user's own program as workloads: their names, metrics and samples."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+import msgspec
+
+from swapstone.model import Experiment, OwnProgram, Sample, UserError, Workload
+from swapstone.workloads.printed_numbers import printed_samples
+from swapstone.workloads.process_metrics import EXIT_STATUS, PROCESS_METRICS, process_samples
+from swapstone.workloads.server_metrics import server_metrics
+
+
+def own_names(own: OwnProgram) -> tuple[str, ...]:
+    """Return the names of the workloads that a program of the user's own is: a server is one for each way in which it is driven."""
+    if len(own.load_generators) < 2:
+        return (own.name,)
+    return tuple(f"{own.name}(c={generator.connections})" for generator in own.load_generators)
+
+
+def own_workload(experiment: Experiment, name: str = "") -> Workload:
+    """Return a workload that an experiment's own program is.
+
+    Args:
+        experiment: names the program.
+        name: which of `own_names`; the first if left out.
+
+    Raises:
+        UserError: the experiment has none.
+    """
+    own = experiment.own
+    if own is None:
+        raise UserError(f"The experiment {experiment.name} names a program of its own and doesn't say which.")
+    if own.load_generators:
+        return _server(own, name)
+    leading = "wall" if own.waits else "cpu"
+    measured = (msgspec.structs.replace(metric, leads=metric.name == leading) for metric in PROCESS_METRICS)
+    return Workload(
+        name=own.name,
+        origin=own,
+        arguments=own.arguments,
+        description=f"the user's own program: {shlex.join(own.command)}",
+        metrics=(
+            *measured,
+            *((EXIT_STATUS,) if own.ignore_failure else ()),
+            *(number.metric for number in own.numbers),
+        ),
+        cpus=own.cpus,
+        waits=own.waits,
+        timeout_ms=own.timeout_ms,
+    )
+
+
+def _server(own: OwnProgram, name: str) -> Workload:
+    generator = dict(zip(own_names(own), own.load_generators, strict=True)).get(name, own.load_generators[0])
+    return Workload(
+        name=name or own.name,
+        origin=own,
+        arguments=own.arguments,
+        description=f"the user's own server: {shlex.join(own.command)}, driven by {shlex.join(generator.command)}",
+        parameters=(("connections", str(generator.connections)),),
+        metrics=(*server_metrics(generator), *(number.metric for number in own.numbers)),
+        cpus=own.cpus,
+        waits=True,
+        timeout_ms=own.timeout_ms,
+        load_generator=generator,
+    )
+
+
+def own_samples(
+    own: OwnProgram, facts: Mapping[str, int], status: int, stdout: bytes, stderr: bytes
+) -> tuple[Sample, ...]:
+    """Turn what was seen of one run into samples: one value for each metric.
+
+    Args:
+        own: the program; says which numbers it prints.
+        facts: the agent's, by name. A metric whose facts are not there is left out.
+        status: exit status.
+        stdout: what it printed there.
+        stderr: and there; looked at where standard output doesn't hold a number.
+
+    Raises:
+        UserError: a number was not printed as `PrintedNumber` says; the message says what was there instead.
+    """
+    samples = [*process_samples(facts)]
+    if own.ignore_failure:
+        samples.append(Sample(metric=EXIT_STATUS.name, values=(float(status),)))
+    return (*samples, *printed_samples(own, stdout, stderr))
