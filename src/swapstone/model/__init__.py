@@ -69,6 +69,7 @@ from swapstone.model.workload import (
     PrintedNumber,
     Source,
     Suite,
+    UserSupplied,
     Workload,
 )
 
@@ -139,6 +140,7 @@ __all__ = [
     "Trial",
     "UnavailableError",
     "UserError",
+    "UserSupplied",
     "Variant",
     "Verdict",
     "WireError",

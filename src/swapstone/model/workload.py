@@ -144,7 +144,13 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
         return (self.programs[0][1], *self.arguments) if self.programs else self.arguments
 
 
-Origin = Source | ImageTool | Package | Crate | OwnProgram
+class UserSupplied(FrozenStruct, frozen=True, kw_only=True, tag="user_supplied"):
+    """A program that the user supplies, built or taken as it is."""
+
+    program: OwnProgram
+
+
+Origin = Source | ImageTool | Package | Crate | UserSupplied
 """Where a workload's program comes from. `swapstone.subjects` has one class for each."""
 
 

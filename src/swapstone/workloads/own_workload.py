@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from swapstone.model import Experiment, OwnProgram, Sample, UserError, Workload
+from swapstone.model import Experiment, OwnProgram, Sample, UserError, UserSupplied, Workload
 from swapstone.workloads.printed_numbers import printed_samples
 from swapstone.workloads.process_metrics import EXIT_STATUS, PROCESS_METRICS, process_samples
 from swapstone.workloads.server_metrics import server_metrics
@@ -39,7 +39,7 @@ def own_workload(experiment: Experiment, name: str = "") -> Workload:
     measured = (msgspec.structs.replace(metric, leads=metric.name == leading) for metric in PROCESS_METRICS)
     return Workload(
         name=own.name,
-        origin=own,
+        origin=UserSupplied(program=own),
         arguments=own.arguments,
         description=f"the user's own program: {shlex.join(own.command)}",
         metrics=(
@@ -57,7 +57,7 @@ def _server(own: OwnProgram, name: str) -> Workload:
     generator = dict(zip(own_names(own), own.load_generators, strict=True)).get(name, own.load_generators[0])
     return Workload(
         name=name or own.name,
-        origin=own,
+        origin=UserSupplied(program=own),
         arguments=own.arguments,
         description=f"the user's own server: {shlex.join(own.command)}, driven by {shlex.join(generator.command)}",
         parameters=(("connections", str(generator.connections)),),
