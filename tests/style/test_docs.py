@@ -1,0 +1,175 @@
+"""The documentation: links resolve, commands parse, pages are indexed, lines are short."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from swapstone.cli.main import cli
+
+TOP = Path(__file__).parents[2]
+WIDTH = 80
+PAGES = sorted(
+    path
+    for folder in (".", "docs", "crates", "tests/recorded", ".gitlab/issue_templates")
+    for path in (TOP / folder).glob("**/*.md" if folder == "crates" else "*.md")
+    if "target" not in path.parts
+)
+UNWRAPPED = {
+    "docs/netstack.md",
+    "docs/netstack-link.md",
+    "docs/netstack-tests.md",
+    "docs/wire.md",
+    "docs/studies.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+}
+_FENCE = re.compile(r"^\s*(```|~~~)")
+_LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+
+
+def _names(paths: list[Path]) -> list[str]:
+    return [str(path.relative_to(TOP)) for path in paths]
+
+
+def _lines(text: str) -> Iterator[tuple[int, str, bool]]:
+    """Yield the number of each line, the line, and whether it is code."""
+    fenced = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if _FENCE.match(line):
+            fenced = not fenced
+            yield number, line, True
+        else:
+            yield number, line, fenced or line.startswith("    ")
+
+
+def too_long(text: str) -> list[int]:
+    """Return the numbers of lines over 80 columns; tables, code, and words that can't be broken are exempt."""
+    found = []
+    for number, line, code in _lines(text):
+        breakable = re.sub(r"`[^`]*`|!?\[[^\]]*\]\([^)]*\)|https?://\S+", "x", line.strip().lstrip("->* "))
+        if len(line) > WIDTH and not code and not line.startswith("|") and " " in breakable:
+            found.append(number)
+    return found
+
+
+def anchors(text: str) -> set[str]:
+    """Return what the headings of a page are called in links, as forges make it."""
+    headings = [line.lstrip("#").strip() for _, line, code in _lines(text) if line.startswith("#") and not code]
+    return {re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(page: Path, text: str) -> list[str]:
+    """Return the links of a page that lead nowhere; addresses of the network are left out."""
+    found = []
+    outside_code = "\n".join(line for _, line, code in _lines(text) if not code)
+    for match in _LINK.finditer(re.sub(r"`[^`]*`", "", outside_code)):
+        target = match["target"]
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = page if not name else page.parent / name
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file.read_text())):
+            found.append(target)
+    return found
+
+
+def commands(text: str) -> Iterator[tuple[int, str]]:
+    """Yield every `swapstone ...` command of a page, with the number of its line."""
+    lines = text.splitlines()
+    for number, line, code in _lines(text):
+        if not code:
+            yield from ((number, found) for found in re.findall(r"`((?:\./)?swapstone [^`]*)`", line))
+            continue
+        start = re.match(r"\s*(?:\$ )?((?:\./)?swapstone(?: .*)?)$", line)
+        if not start:
+            continue
+        command, at = start[1], number
+        while command.endswith("\\") and at < len(lines):
+            command, at = command[:-1] + lines[at].strip(), at + 1
+        yield number, command
+
+
+def problem_of(command: str) -> str:
+    """Return why a command can't be one of Swapstone's: an unknown command, option or value; empty if it parses."""
+    command = re.sub(r"\s{2,}.*$| +#.*$", "", command)
+    try:
+        words = shlex.split(command.split(" | ")[0].split(" > ")[0].split(" >> ")[0])[1:]
+    except ValueError as error:
+        return str(error)
+    here: click.Command = cli
+    context = click.Context(cli, info_name="swapstone")
+    while isinstance(here, click.Group):
+        if not words or words[0].startswith("-"):
+            return "" if not words or words[0] in {"--help", "--version"} else f"unknown {words[0]}"
+        name = words.pop(0)
+        inner = here.get_command(context, name)
+        if inner is None:
+            return f"no command {name}"
+        here = inner
+        context = click.Context(here, info_name=name, parent=context)
+    # Names such as RECORD, FACTOR and METRIC stand for a value, and "..." for more of them.
+    options = [word for word in words if word != "..." and not word.startswith("[") and not word.endswith("]")]
+    try:
+        here.make_parser(context).parse_args(list(options))
+    except click.UsageError as error:
+        return error.format_message()
+    return ""
+
+
+@pytest.mark.parametrize("name", _names(PAGES))
+def test_links_resolve(name: str) -> None:
+    assert broken_links(TOP / name, (TOP / name).read_text()) == []
+
+
+@pytest.mark.parametrize("name", _names(PAGES))
+def test_lines_are_at_most_80_columns(name: str) -> None:
+    if name not in UNWRAPPED and not name.startswith("crates/"):
+        assert too_long((TOP / name).read_text()) == []
+
+
+@pytest.mark.parametrize("name", _names(PAGES))
+def test_commands_parse(name: str) -> None:
+    problems = {
+        f"line {number}: {command}": problem
+        for number, command in commands((TOP / name).read_text())
+        if (problem := problem_of(command))
+    }
+    assert problems == {}
+
+
+def test_the_index_names_every_page() -> None:
+    index = (TOP / "docs/index.md").read_text()
+    missing = [
+        path.name for path in (TOP / "docs").glob("*.md") if path.stem != "index" and f"({path.name})" not in index
+    ]
+    assert missing == []
+
+
+def test_the_readme_leads_to_the_index() -> None:
+    assert "(docs/index.md)" in (TOP / "README.md").read_text()
+
+
+def test_the_checks_find_what_they_look_for(tmp_path: Path) -> None:
+    (tmp_path / "b.md").write_text("# A heading: two\n")
+    page = tmp_path / "a.md"
+    page.write_text("x")
+    assert broken_links(page, "[b](b.md#a-heading-two) [c](c.md) [d](b.md#none)\n") == ["c.md", "b.md#none"]
+    assert too_long("word " * 20 + "\n| " + "cell " * 20 + "|\n    " + "code " * 20 + "\n") == [1]
+    page_text = "    swapstone compare libc=glibc,musl --nul   # a comment\n`swapstone lost last`\n    swapstone list \\\n      --josn\n"
+    assert [(number, bool(problem_of(command))) for number, command in commands(page_text)] == [
+        (1, True),
+        (2, True),
+        (3, True),
+    ]
+    for good in (
+        "swapstone show last --json | jq .",
+        "swapstone compare a=b,c --only 'x*' -- ./prog --any",
+        "./swapstone --help",
+    ):
+        assert problem_of(good) == ""
