@@ -1,10 +1,11 @@
-/* Take 2000 blocks of 16 to 64 KiB, never written to; give them back scattered, all but the first. */
-#include "blocks.h"
+/* Allocates 2000 blocks of 16, 32, 48, 64, 16... KiB, does not write to them, and frees 807 of them in a
+ * scattered order. libc-bench: b_malloc_big2. */
+#include "malloc_blocks.h"
 
 static uint64_t pass(void) {
     void *blocks[BIG_BLOCKS];
-    uint64_t bytes = take_four_sizes(blocks, BIG_BLOCKS, BIG_UNIT);
-    give_back_scattered(blocks, BIG_BLOCKS);
+    uint64_t bytes = allocate_four_sizes(blocks, BIG_BLOCKS, BIG_UNIT);
+    free_scattered(blocks, BIG_BLOCKS);
     return bytes;
 }
 

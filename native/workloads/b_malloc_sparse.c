@@ -1,10 +1,11 @@
-/* Take 10000 blocks, then give back all but every 150th: what can the allocator return of a heap full of
- * holes? */
-#include "blocks.h"
+/* Allocates 10000 blocks of 4000 bytes, fills them with zeros, and frees all but every 150th. The memory
+ * figures show how much of the fragmented heap the allocator returns to the kernel.
+ * libc-bench: b_malloc_sparse. */
+#include "malloc_blocks.h"
 
 static uint64_t pass(void) {
     void *blocks[ZEROED_BLOCKS];
-    uint64_t bytes = take_zeroed(blocks);
+    uint64_t bytes = allocate_zeroed(blocks);
     for (size_t i = 0; i < ZEROED_BLOCKS; i++)
         if (i % 150 != 0)
             free(blocks[i]);

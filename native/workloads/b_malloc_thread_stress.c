@@ -1,10 +1,11 @@
-/* Two threads share 300 slots: what one has taken, the other gives back. */
-#include "slots.h"
+/* Two threads allocate and free at random in one shared table of 300 slots: each frees blocks that the other
+ * allocated. libc-bench: b_malloc_thread_stress. */
+#include "malloc_slots.h"
 
 static uint64_t pass(void) {
     struct slot slots[SLOTS];
-    prepare_slots(slots);
-    return act_twice(slots, slots);
+    init_slots(slots);
+    return run_two_threads(slots, slots);
 }
 
 WORKLOAD(.name = "b_malloc_thread_stress", .mode = FRESH, .ops = 1, .pass = pass);

@@ -1,10 +1,11 @@
-/* Take 10000 blocks of 16 to 64 bytes; give them back in order. */
-#include "blocks.h"
+/* Allocates 10000 blocks of 16, 32, 48, 64, 16... bytes, does not write to them, and frees them in order.
+ * libc-bench: b_malloc_tiny1. */
+#include "malloc_blocks.h"
 
 static uint64_t pass(void) {
     void *blocks[TINY_BLOCKS];
-    uint64_t bytes = take_four_sizes(blocks, TINY_BLOCKS, TINY_UNIT);
-    give_back_in_order(blocks, TINY_BLOCKS);
+    uint64_t bytes = allocate_four_sizes(blocks, TINY_BLOCKS, TINY_UNIT);
+    free_in_order(blocks, TINY_BLOCKS);
     return bytes;
 }
 

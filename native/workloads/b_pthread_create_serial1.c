@@ -1,18 +1,19 @@
-/* Create 2500 threads that nobody joins: what a finished thread keeps. */
+/* Creates 2500 threads with a requested stack of 16 KiB and joins none. The memory figures show what the C
+ * library keeps of an ended thread that is not joined. libc-bench: b_pthread_create_serial1. */
 #include "empty_threads.h"
 
 static uint64_t pass(void) {
     pthread_attr_t attributes;
-    uint64_t made = 0;
+    uint64_t created = 0;
     if (pthread_attr_init(&attributes) != 0)
         fail("pthread_attr_init failed");
-    /* Some C libraries refuse so small a stack and keep their default; that is part of the work. */
+    /* A C library that requires a larger stack returns EINVAL and keeps its default, as in libc-bench. */
     (void)pthread_attr_setstacksize(&attributes, 16384);
-    for (; made < ONE_BY_ONE; made++) {
+    for (; created < THREADS; created++) {
         pthread_t thread;
-        start_thread(&thread, &attributes, do_nothing, NULL);
+        start_thread(&thread, &attributes, return_at_once, NULL);
     }
-    return made;
+    return created;
 }
 
 WORKLOAD(.name = "b_pthread_create_serial1", .mode = FRESH, .ops = 1, .pass = pass);

@@ -1,9 +1,10 @@
-/* Create a thread and join it, 2500 times, with the smallest stack and no guard. */
+/* Creates a thread and joins it, 2500 times, with a requested stack of one page and without a guard area.
+ * libc-bench: b_pthread_createjoin_minimal1. */
 #include "empty_threads.h"
 
 static uint64_t pass(void) {
     pthread_attr_t attributes;
-    ask_for_little(&attributes);
+    init_minimal_attributes(&attributes);
     return create_and_join_each(&attributes);
 }
 

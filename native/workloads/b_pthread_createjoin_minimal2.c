@@ -1,9 +1,10 @@
-/* Create 50 threads, then join the 50; 50 times, with the smallest stack and no guard. */
+/* Creates 50 threads, then joins the 50, 50 times, with a requested stack of one page and without a guard
+ * area. libc-bench: b_pthread_createjoin_minimal2. */
 #include "empty_threads.h"
 
 static uint64_t pass(void) {
     pthread_attr_t attributes;
-    ask_for_little(&attributes);
+    init_minimal_attributes(&attributes);
     return create_and_join_groups(&attributes);
 }
 

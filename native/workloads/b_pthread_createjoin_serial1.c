@@ -1,4 +1,4 @@
-/* Create a thread and join it, 2500 times. */
+/* Creates a thread and joins it, 2500 times. libc-bench: b_pthread_createjoin_serial1. */
 #include "empty_threads.h"
 
 static uint64_t pass(void) {

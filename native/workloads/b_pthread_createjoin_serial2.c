@@ -1,4 +1,4 @@
-/* Create 50 threads, then join the 50; 50 times. */
+/* Creates 50 threads, then joins the 50, 50 times. libc-bench: b_pthread_createjoin_serial2. */
 #include "empty_threads.h"
 
 static uint64_t pass(void) {

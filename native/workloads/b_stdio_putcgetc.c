@@ -1,4 +1,5 @@
-/* Write 5000000 bytes to a temporary file one by one, and read them back; the stream locks for each. */
+/* Writes 5000000 bytes to a temporary file with putc() and reads them back with getc(). Each call locks the
+ * stream. libc-bench: b_stdio_putcgetc. */
 #include "harness.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Write 5000000 bytes to a temporary file one by one, and read them back, without locking the stream. */
+/* Writes 5000000 bytes to a temporary file with putc_unlocked() and reads them back with getc_unlocked().
+ * libc-bench: b_stdio_putcgetc_unlocked. */
 #include "harness.h"
 
 #include <stdio.h>

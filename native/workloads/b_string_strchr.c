@@ -1,8 +1,9 @@
-/* Find the b at the end of 500000 bytes 100 times; one byte at the start changes before each search. */
-#include "buffer.h"
+/* Calls strchr() 100 times for a character that is the last of 499999. One byte near the start changes before
+ * each call. libc-bench: b_string_strchr. */
+#include "string_buffer.h"
 
 static uint64_t pass(void) {
-    char *buffer = take_buffer();
+    char *buffer = allocate_buffer();
     uint64_t found = 0;
     memset(buffer, 'a', BUFFER_SIZE);
     buffer[BUFFER_SIZE - 2] = 'b';

@@ -1,8 +1,9 @@
-/* Measure a text of 499999 bytes 100 times; one byte at the start changes before each time. */
-#include "buffer.h"
+/* Calls strlen() 100 times on a string of 499999 bytes. One byte near the start changes before each call.
+ * libc-bench: b_string_strlen. */
+#include "string_buffer.h"
 
 static uint64_t pass(void) {
-    char *buffer = take_buffer();
+    char *buffer = allocate_buffer();
     uint64_t lengths = 0;
     memset(buffer, 'a', BUFFER_SIZE - 1);
     buffer[BUFFER_SIZE - 1] = 0;

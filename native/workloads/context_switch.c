@@ -1,4 +1,7 @@
-/* Two processes hand a number to and fro 2000 times through two pipes; each waits for the other's. */
+/* Two processes send a number back and forth through two pipes, 2000 times. Each blocks in read() until the
+ * other writes. UnixBench: Pipe-based Context Switching.
+ *
+ * The parameter is the number of tasks: pairs of processes. */
 #include "tasks.h"
 
 enum { ROUND_TRIPS = 2000 };
@@ -8,52 +11,52 @@ static void send_number(int pipe, uint32_t number) {
         fail("write to a pipe: %s", strerror(errno));
 }
 
-static void expect_number(int pipe, uint32_t number) {
-    uint32_t came;
-    ssize_t size = read(pipe, &came, sizeof came);
-    if (size != sizeof came)
-        fail("read from a pipe: %s", size < 0 ? strerror(errno) : "its other end is closed");
-    if (came != number)
-        fail("another number came than was due");
+static void receive_number(int pipe, uint32_t number) {
+    uint32_t received;
+    ssize_t size = read(pipe, &received, sizeof received);
+    if (size != sizeof received)
+        fail("read from a pipe: %s", size < 0 ? strerror(errno) : "end of file");
+    if (received != number)
+        fail("read from a pipe: an unexpected number");
 }
 
-static void answer(int from, int to) {
+static void run_partner(int from, int to) {
     for (uint32_t i = 0; i < ROUND_TRIPS; i++) {
-        expect_number(from, 2 * i);
+        receive_number(from, 2 * i);
         send_number(to, 2 * i + 1);
     }
     _exit(0);
 }
 
 static uint64_t work(unsigned task) {
-    int there[2], back[2];
-    uint64_t handed = 0;
+    int request[2], reply[2];
+    uint64_t transfers = 0;
     (void)task;
-    if (pipe(there) != 0 || pipe(back) != 0)
+    if (pipe(request) != 0 || pipe(reply) != 0)
         fail("pipe: %s", strerror(errno));
-    pid_t partner = start_child();
+    pid_t partner = fork_or_fail();
     if (partner == 0) {
-        close(there[1]); /* so that either sees the other's end */
-        close(back[0]);
-        answer(there[0], back[1]);
+        close(request[1]); /* a read() then returns 0 when the other process ends */
+        close(reply[0]);
+        run_partner(request[0], reply[1]);
     }
-    close(there[0]);
-    close(back[1]);
+    close(request[0]);
+    close(reply[1]);
     for (uint32_t i = 0; i < ROUND_TRIPS; i++) {
-        send_number(there[1], 2 * i);
-        expect_number(back[0], 2 * i + 1);
-        handed += 2;
+        send_number(request[1], 2 * i);
+        receive_number(reply[0], 2 * i + 1);
+        transfers += 2;
     }
-    await_child(partner, 0);
-    close(there[1]);
-    close(back[0]);
-    return handed;
+    wait_for_exit(partner, 0);
+    close(request[1]);
+    close(reply[0]);
+    return transfers;
 }
 
 static uint64_t pass(void) {
-    return in_tasks(work);
+    return run_in_tasks(work);
 }
 
-static const struct parameter tasks[] = {ONE_AND_EIGHT("context_switch", ROUND_TRIPS)};
+static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("context_switch", ROUND_TRIPS)};
 
 WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);

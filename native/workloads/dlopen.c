@@ -1,28 +1,30 @@
 /*
- * Load 16 shared objects, find a function in each and call it, and unload them. They are copies of one
- * companion, in files of their own: a C library takes two names of one file for one object. Fresh children,
- * because musl never unloads.
+ * Loads 16 shared objects with dlopen(), looks up a function in each, calls it, and unloads the objects.
+ * Not from a published benchmark.
+ *
+ * Each object is a copy of companions/object.c in a file of its own, because dlopen() loads one file once,
+ * whatever its name. Each pass is a new process, because musl's dlclose() does not unload.
  */
-#include "scratch.h"
+#include "scratch_directory.h"
 
 #include <dlfcn.h>
 
-enum { OBJECTS = 16, LARGEST = 262144 };
+enum { OBJECTS = 16, MAX_OBJECT_BYTES = 262144 };
 
 static void prepare(void) {
     char path[4096];
-    beside_program(path, sizeof path, "object.so");
+    path_beside_program(path, sizeof path, "object.so");
     int file = open(path, O_RDONLY | O_CLOEXEC);
     if (file < 0)
         fail("%s: %s", path, strerror(errno));
-    void *content = malloc(LARGEST);
-    ssize_t size = content ? read(file, content, LARGEST) : -1;
-    if (size <= 0 || size == LARGEST)
-        fail("%s could not be read, or is too large", path);
+    void *content = malloc(MAX_OBJECT_BYTES);
+    ssize_t size = content ? read(file, content, MAX_OBJECT_BYTES) : -1;
+    if (size <= 0 || size == MAX_OBJECT_BYTES)
+        fail("%s can't be read, or is larger than 256 KiB", path);
     close(file);
-    make_scratch();
+    make_scratch_directory();
     for (int i = 0; i < OBJECTS; i++)
-        write_scratch(i, content, (size_t)size);
+        write_scratch_file(i, content, (size_t)size);
     free(content);
 }
 
@@ -30,8 +32,8 @@ static uint64_t pass(void) {
     void *objects[OBJECTS];
     uint64_t sum = 0;
     for (int i = 0; i < OBJECTS; i++) {
-        char path[SCRATCH_PATH];
-        scratch_file(path, i);
+        char path[SCRATCH_PATH_BYTES];
+        scratch_path(path, i);
         objects[i] = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         if (!objects[i])
             fail("dlopen: %s", dlerror());
@@ -46,7 +48,7 @@ static uint64_t pass(void) {
 }
 
 static void finish(void) {
-    remove_scratch(OBJECTS);
+    remove_scratch_directory(OBJECTS);
 }
 
 WORKLOAD(.name = "dlopen", .mode = FRESH, .ops = OBJECTS, .prepare = prepare, .pass = pass, .finish = finish);

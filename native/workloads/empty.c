@@ -1,5 +1,5 @@
-/* The smallest program there is: its static size is the C library's floor. Not a workload; it has no report.
- */
+/* The smallest program. Its static size is what the C library adds to each program. It is not a workload and
+ * prints no report. */
 int main(void) {
     return 0;
 }

@@ -1,11 +1,13 @@
-/* A process replaces itself 25 times by its own program, started anew. It is told how often it still has to,
- * and how often it has. */
+/* A child process replaces itself by its own program with execv(), 25 times. UnixBench: Execl Throughput.
+ *
+ * The parameter is the number of tasks. The program's own arguments are "-", the number of starts that remain
+ * and the number of starts so far. */
 #include "tasks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STARTS = 25, COUNT_TEXT = 16, COULD_NOT_START = 127 };
+enum { STARTS = 25, COUNT_TEXT = 16, EXEC_FAILED = 127 };
 
 static char path[4096];
 
@@ -16,38 +18,38 @@ static void prepare(void) {
     path[length] = 0;
 }
 
-static void start_anew(char *program, int left, int done) {
-    char option[] = "-", left_text[COUNT_TEXT], done_text[COUNT_TEXT];
-    char *arguments[] = {program, option, left_text, done_text, NULL};
-    snprintf(left_text, sizeof left_text, "%d", left);
-    snprintf(done_text, sizeof done_text, "%d", done);
+static void reexec(char *program, int remaining, int started) {
+    char option[] = "-", remaining_text[COUNT_TEXT], started_text[COUNT_TEXT];
+    char *arguments[] = {program, option, remaining_text, started_text, NULL};
+    snprintf(remaining_text, sizeof remaining_text, "%d", remaining);
+    snprintf(started_text, sizeof started_text, "%d", started);
     execv(program, arguments);
-    _exit(COULD_NOT_START);
+    _exit(EXEC_FAILED);
 }
 
-/* The program, started anew. The last one's status is the number of starts. */
-static int started_anew(int count, char **arguments) {
+/* main() of the program after execv(). The exit status of the last start is the number of starts. */
+static int reexec_main(int count, char **arguments) {
     if (count != 4)
-        return COULD_NOT_START;
-    int left = atoi(arguments[2]), done = atoi(arguments[3]);
-    if (left > 0)
-        start_anew(arguments[0], left - 1, done + 1);
-    return done;
+        return EXEC_FAILED;
+    int remaining = atoi(arguments[2]), started = atoi(arguments[3]);
+    if (remaining > 0)
+        reexec(arguments[0], remaining - 1, started + 1);
+    return started;
 }
 
 static uint64_t work(unsigned task) {
     (void)task;
-    pid_t child = start_child();
+    pid_t child = fork_or_fail();
     if (child == 0)
-        start_anew(path, STARTS - 1, 1);
-    await_child(child, STARTS);
+        reexec(path, STARTS - 1, 1);
+    wait_for_exit(child, STARTS);
     return STARTS;
 }
 
 static uint64_t pass(void) {
-    return in_tasks(work);
+    return run_in_tasks(work);
 }
 
-static const struct parameter tasks[] = {ONE_AND_EIGHT("exec", STARTS)};
+static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("exec", STARTS)};
 
-WORKLOAD(.mode = WARM, .prepare = prepare, .pass = pass, .parameters = tasks, .started_anew = started_anew);
+WORKLOAD(.mode = WARM, .prepare = prepare, .pass = pass, .parameters = tasks, .reexec_main = reexec_main);

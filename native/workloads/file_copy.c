@@ -1,32 +1,36 @@
-/* Copy a file into another with blocks of one size, both from their beginning, as often as the table below
- * says. Each task has two files of its own in the working directory, which have no name, so that nothing is
- * left of them. The parameter is the size of a block, and the number of tasks behind a colon. An operation
- * is 1024 bytes. */
+/* Copies a file to another with read() and write() of one block at a time, several times.
+ * UnixBench: File Copy 1024 bufsize 2000 maxblocks, 256 bufsize 500, and 4096 bufsize 8000 (here 1000
+ * blocks).
+ *
+ * The parameter is BLOCK:TASKS, the size of a block in bytes and the number of tasks. The table at the end
+ * has the number of blocks and repeats. An operation is 1024 bytes. Each task has two unlinked files in the
+ * working directory. */
 #include "tasks.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LARGEST = 4096 };
+enum { MAX_BLOCK_BYTES = 4096 };
 
-static struct { int from, to; } files[MOST_TASKS];
+static struct { int from, to; } files[MAX_TASKS];
 static size_t block_size, blocks, repeats;
 
+/* The block in memory. Its first bytes are a number that differs from block to block. */
 static union {
     uint64_t number;
-    char bytes[LARGEST];
+    char bytes[MAX_BLOCK_BYTES];
 } block;
 
 static int open_unnamed(void) {
     char path[] = "./swapstone-XXXXXX";
     int file = mkstemp(path);
     if (file < 0 || unlink(path) != 0)
-        fail("a file in the working directory: %s", strerror(errno));
+        fail("can't create a file in the working directory: %s", strerror(errno));
     return file;
 }
 
-static void rewind_to_start(int file) {
+static void seek_to_start(int file) {
     if (lseek(file, 0, SEEK_SET) != 0)
         fail("lseek: %s", strerror(errno));
 }
@@ -46,7 +50,7 @@ static void prepare(void) {
     if (sscanf(parameter->argument, "%zu:%u", &block_size, &count) != 2 || count != parameter->size ||
         sscanf(parameter->text, "%zu blocks %zu times", &blocks, &repeats) != 2 ||
         parameter->ops * 1024 != block_size * blocks * repeats * count)
-        fail("the parameter is not understood");
+        fail("the parameter is not BLOCK:TASKS of the table");
     memset(block.bytes, 'x', sizeof block.bytes);
     for (unsigned task = 0; task < count; task++) {
         files[task].from = open_unnamed();
@@ -60,8 +64,8 @@ static void prepare(void) {
 
 static uint64_t copy(unsigned task) {
     uint64_t sum = 0;
-    rewind_to_start(files[task].from);
-    rewind_to_start(files[task].to);
+    seek_to_start(files[task].from);
+    seek_to_start(files[task].to);
     for (size_t i = 0; i < blocks; i++) {
         read_block(files[task].from);
         write_block(files[task].to);
@@ -78,13 +82,13 @@ static uint64_t work(unsigned task) {
 }
 
 static uint64_t pass(void) {
-    return in_tasks(work);
+    return run_in_tasks(work);
 }
 
-/* Not measured: what was written is what was read. */
+/* Compares the copy with the original; not measured. */
 static void finish(void) {
     for (unsigned task = 0; task < parameter->size; task++) {
-        rewind_to_start(files[task].to);
+        seek_to_start(files[task].to);
         for (size_t i = 0; i < blocks; i++) {
             read_block(files[task].to);
             if (block.number != i * i || block.bytes[block_size - 1] != 'x')
@@ -95,11 +99,15 @@ static void finish(void) {
     }
 }
 
-#define COPY(bytes, how, kibibytes)                                                                          \
-    {.argument = bytes ":1", .name = "file_copy(" bytes ")", .ops = (kibibytes), .size = 1, .text = (how)},  \
+#define COPY(bytes, blocks, kibibytes)                                                                       \
+    {.argument = bytes ":1",                                                                                 \
+     .name = "file_copy(" bytes ")",                                                                         \
+     .ops = (kibibytes),                                                                                     \
+     .size = 1,                                                                                              \
+     .text = (blocks)},                                                                                      \
     {                                                                                                        \
-        .argument = bytes ":8", .name = "file_copy(" bytes ") (8 tasks)", .ops = MOST_TASKS * (kibibytes),   \
-        .size = MOST_TASKS, .text = (how)                                                                    \
+        .argument = bytes ":8", .name = "file_copy(" bytes ") (8 tasks)", .ops = MAX_TASKS * (kibibytes),    \
+        .size = MAX_TASKS, .text = (blocks)                                                                  \
     }
 
 static const struct parameter copies[] = {COPY("1024", "2000 blocks 1 times", 2000),

@@ -1,60 +1,67 @@
-/* Fill memory: a child takes and touches 1 MiB at a time until the kernel kills it for want of memory; its
- * parent, which can neither be killed so nor swapped out, notes each second what vmstat would show.
+/* Fills memory until the kernel's out-of-memory killer kills the child that does it. The parent samples the
+ * columns of vmstat(8) once a second, and the swapped-out bytes 20 times a second. The published comparison
+ * of zram with flash ran such a loop beside vmstat (docs/swap.md).
  *
- *     fill PERCENT        how much of each page is random
+ *     fill PERCENT
+ *
+ * PERCENT is the share of each page that is random. The child maps and writes 1 MiB at a time. The parent is
+ * locked in memory and has the out-of-memory score -1000, so it is never killed.
  */
 #include "figures.h"
+#include "page_content.h"
+#include "proc_files.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-enum { STEP = 1 << 20, ROWS = 900, LOOKS = 20, MARKS = ROWS * LOOKS, HUNDREDTHS = 100 };
+enum { BLOCK_BYTES = 1 << 20, MAX_ROWS = 900, SAMPLES_PER_S = 20, MAX_SAMPLES = MAX_ROWS * SAMPLES_PER_S };
 
-static const uint64_t SECOND_NS = 1000000000, LOOK_NS = 1000000000 / LOOKS;
+static const uint64_t SECOND_NS = 1000000000, SAMPLE_NS = 1000000000 / SAMPLES_PER_S;
 
-/* vmstat's columns, and the time at which a row was read. */
-enum { AT, SWPD, FREE, BUFF, CACHE, SI, SO, BI, BO, US, SY, ID, WA, COLUMNS };
-static const char *const names[COLUMNS] = {"at_ns", "swpd", "free", "buff", "cache", "si", "so",
-                                           "bi",    "bo",   "us",   "sy",   "id",    "wa"};
-static uint64_t columns[COLUMNS][ROWS];
+/* The columns of vmstat, and the time of each row. */
+enum { AT_NS, SWPD, FREE, BUFF, CACHE, SI, SO, BI, BO, US, SY, ID, WA, COLUMNS };
+static const char *const column_names[COLUMNS] = {"at_ns", "swpd", "free", "buff", "cache", "si", "so",
+                                                  "bi",    "bo",   "us",   "sy",   "id",    "wa"};
+static uint64_t columns[COLUMNS][MAX_ROWS];
 static size_t rows;
 
-/* What the kernel counts since its start. */
+/* Counters of /proc/vmstat and /proc/stat, which start at boot. */
 struct counters {
-    uint64_t pages_in, pages_out, kib_in, kib_out;
-    uint64_t user, system, idle, waiting;
+    uint64_t swapped_in, swapped_out, kib_in, kib_out;
+    uint64_t user, system, idle, iowait;
 };
 
-/* Each look: when, and how much had been swapped out by then. */
-static struct { uint64_t at_ns, bytes; } marks[MARKS];
-static size_t looks;
+/* Each sample: its time, and the bytes swapped out since the start. */
+static struct { uint64_t at_ns, bytes; } samples[MAX_SAMPLES];
+static size_t sample_count;
 
-static uint64_t *touched; /* pages, shared with the child */
+static uint64_t *pages_written; /* by the child; shared memory */
 
 static size_t page_bytes(void) {
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static void set_score(const char *score) {
+static void set_oom_score_adj(const char *score) {
     int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
     if (fd < 0 || write(fd, score, strlen(score)) != (ssize_t)strlen(score))
-        figures_fail("its out-of-memory score can't be set: it must be root");
+        figures_fail("can't write /proc/self/oom_score_adj: fill needs root");
     close(fd);
 }
 
-static _Noreturn void fill(unsigned percent) {
+static _Noreturn void fill_memory(unsigned percent) {
     size_t page = page_bytes();
     uint64_t number = 0;
 
-    set_score("1000");
+    set_oom_score_adj("1000");
     for (;;) {
-        char *block = mmap(NULL, STEP, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *block = mmap(NULL, BLOCK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (block == MAP_FAILED)
             _exit(3);
-        for (size_t at = 0; at < STEP; at += page) {
+        for (size_t at = 0; at < BLOCK_BYTES; at += page) {
             fill_page((uint64_t *)(void *)(block + at), page / sizeof(uint64_t), number++, percent);
-            *touched = number;
+            *pages_written = number;
         }
     }
 }
@@ -62,19 +69,19 @@ static _Noreturn void fill(unsigned percent) {
 static struct counters read_counters(void) {
     struct counters now = {0};
     uint64_t times[8] = {0};
-    const char *text = need_text("/proc/vmstat");
+    const char *text = require_proc_file("/proc/vmstat");
 
-    now.pages_in = number_after(text, "pswpin");
-    now.pages_out = number_after(text, "pswpout");
-    now.kib_in = number_after(text, "pgpgin");
-    now.kib_out = number_after(text, "pgpgout");
-    text = need_text("/proc/stat");
-    if (strncmp(text, "cpu ", 4) != 0 || numbers_of(text + 4, times, 8) < 7)
-        figures_fail("/proc/stat is not as it should be");
+    now.swapped_in = proc_field(text, "pswpin");
+    now.swapped_out = proc_field(text, "pswpout");
+    now.kib_in = proc_field(text, "pgpgin");
+    now.kib_out = proc_field(text, "pgpgout");
+    text = require_proc_file("/proc/stat");
+    if (strncmp(text, "cpu ", 4) != 0 || parse_numbers(text + 4, times, 8) < 7)
+        figures_fail("/proc/stat: unexpected format");
     now.user = times[0] + times[1];
     now.system = times[2] + times[5] + times[6];
     now.idle = times[3];
-    now.waiting = times[4];
+    now.iowait = times[4];
     return now;
 }
 
@@ -82,87 +89,90 @@ static uint64_t percent_of(uint64_t part, uint64_t whole) {
     return whole ? (100 * part + whole / 2) / whole : 0;
 }
 
-/* One row, as procps' vmstat computes it: what lies between two looks, in KiB; the shares of the time
- * rounded. */
+/* Adds a row, with the formulas of vmstat in procps: growth between two samples in KiB, and rounded shares of
+ * the CPU time. */
 static void add_row(uint64_t at_ns, const struct counters *before, const struct counters *now) {
-    const char *text = need_text("/proc/meminfo");
-    uint64_t kib = page_bytes() / 1024, swap = number_after(text, "SwapTotal");
+    const char *text = require_proc_file("/proc/meminfo");
+    uint64_t kib = page_bytes() / 1024, swap = proc_field(text, "SwapTotal");
     uint64_t user = now->user - before->user, system = now->system - before->system,
              idle = now->idle > before->idle ? now->idle - before->idle : 0,
-             waiting = now->waiting > before->waiting ? now->waiting - before->waiting : 0,
-             whole = user + system + idle + waiting;
+             iowait = now->iowait > before->iowait ? now->iowait - before->iowait : 0,
+             whole = user + system + idle + iowait;
     uint64_t row[COLUMNS] = {
-        [AT] = at_ns,
-        [SWPD] = swap - number_after(text, "SwapFree"),
-        [FREE] = number_after(text, "MemFree"),
-        [BUFF] = number_after(text, "Buffers"),
-        [CACHE] = number_after(text, "Cached") + number_after(text, "SReclaimable"),
-        [SI] = (now->pages_in - before->pages_in) * kib,
-        [SO] = (now->pages_out - before->pages_out) * kib,
+        [AT_NS] = at_ns,
+        [SWPD] = swap - proc_field(text, "SwapFree"),
+        [FREE] = proc_field(text, "MemFree"),
+        [BUFF] = proc_field(text, "Buffers"),
+        [CACHE] = proc_field(text, "Cached") + proc_field(text, "SReclaimable"),
+        [SI] = (now->swapped_in - before->swapped_in) * kib,
+        [SO] = (now->swapped_out - before->swapped_out) * kib,
         [BI] = now->kib_in - before->kib_in,
         [BO] = now->kib_out - before->kib_out,
         [US] = percent_of(user, whole),
         [SY] = percent_of(system, whole),
         [ID] = percent_of(idle, whole),
-        [WA] = percent_of(waiting, whole),
+        [WA] = percent_of(iowait, whole),
     };
 
-    if (rows == ROWS)
-        figures_fail("it was not killed within its time");
+    if (rows == MAX_ROWS)
+        figures_fail("the child was not killed within 900 s");
     for (int column = 0; column < COLUMNS; column++)
         columns[column][rows] = row[column];
     rows++;
 }
 
-/* Swapped-out bytes, and those that they take where they were put, at the look at which most was swapped out.
- */
-static struct { uint64_t held, taken; } peak;
+/* At the sample with the most swapped-out bytes: those bytes, and the bytes that they occupy on the swap
+ * device. */
+static struct { uint64_t original, stored; } peak;
 
-static bool compresses(void) {
-    return strstr(need_text("/proc/swaps"), "/zram") != NULL;
+static bool swap_is_zram(void) {
+    return strstr(require_proc_file("/proc/swaps"), "/zram") != NULL;
 }
 
-static void look(uint64_t start_ns, uint64_t pages_before) {
-    uint64_t bytes = (number_after(need_text("/proc/vmstat"), "pswpout") - pages_before) * page_bytes();
+static void take_sample(uint64_t start_ns, uint64_t swapped_out_before) {
+    uint64_t bytes =
+        (proc_field(require_proc_file("/proc/vmstat"), "pswpout") - swapped_out_before) * page_bytes();
     uint64_t stat[3];
 
-    if (looks == MARKS)
-        figures_fail("it was not killed within its time");
-    marks[looks].at_ns = now_ns() - start_ns;
-    marks[looks++].bytes = bytes;
-    const char *text = need_text("/proc/meminfo");
-    uint64_t used = (number_after(text, "SwapTotal") - number_after(text, "SwapFree")) * 1024;
-    if (!compresses()) {
-        if (used >= peak.held)
-            peak.held = peak.taken = used;
-    } else if (numbers_of(need_text("/sys/block/zram0/mm_stat"), stat, 3) == 3 && stat[0] >= peak.held) {
-        peak.held = stat[0];
-        peak.taken = stat[1];
+    if (sample_count == MAX_SAMPLES)
+        figures_fail("the child was not killed within 900 s");
+    samples[sample_count].at_ns = now_ns() - start_ns;
+    samples[sample_count++].bytes = bytes;
+    const char *text = require_proc_file("/proc/meminfo");
+    uint64_t used = (proc_field(text, "SwapTotal") - proc_field(text, "SwapFree")) * 1024;
+    if (!swap_is_zram()) {
+        if (used >= peak.original)
+            peak.original = peak.stored = used;
+    } else if (parse_numbers(require_proc_file("/sys/block/zram0/mm_stat"), stat, 3) == 3 &&
+               stat[0] >= peak.original) {
+        peak.original = stat[0];
+        peak.stored = stat[1];
     }
 }
 
-/* Bytes written to the flash since the machine started; 0 where it has none. */
+/* Bytes written to the emulated flash (null_blk) since boot; 0 if there is none. */
 static uint64_t flash_bytes(void) {
     uint64_t stat[7];
-    const char *text = read_text("/sys/block/nullb1/stat");
-    return text && numbers_of(text, stat, 7) == 7 ? stat[6] * 512 : 0;
+    const char *text = read_proc_file("/sys/block/nullb1/stat");
+    return text && parse_numbers(text, stat, 7) == 7 ? stat[6] * 512 : 0;
 }
 
-/* When so many hundredths of all had been swapped out: the first look at which they had. */
-static size_t mark_of(uint64_t hundredths) {
+/* The first sample at which `percent` of all swapped-out bytes were out. */
+static size_t sample_at_percent(uint64_t percent) {
     size_t at = 0;
-    while (at + 1 < looks && marks[at].bytes * HUNDREDTHS < marks[looks - 1].bytes * hundredths)
+    while (at + 1 < sample_count && samples[at].bytes * 100 < samples[sample_count - 1].bytes * percent)
         at++;
     return at;
 }
 
+/* Bytes per second between two samples. */
 static uint64_t rate(size_t from, size_t to) {
-    uint64_t bytes = marks[to].bytes - marks[from].bytes, ns = marks[to].at_ns - marks[from].at_ns;
+    uint64_t bytes = samples[to].bytes - samples[from].bytes, ns = samples[to].at_ns - samples[from].at_ns;
     return ns ? (uint64_t)((double)bytes * 1e9 / (double)ns) : 0;
 }
 
-/* Waits until a moment or the child's end. */
-static bool ended(const sigset_t *signals, uint64_t until_ns) {
+/* Waits until a time or SIGCHLD. Returns whether it was SIGCHLD. */
+static bool wait_for_child(const sigset_t *signals, uint64_t until_ns) {
     for (;;) {
         uint64_t now = now_ns(), left = until_ns > now ? until_ns - now : 0;
         struct timespec wait = {(time_t)(left / SECOND_NS), (long)(left % SECOND_NS)};
@@ -173,38 +183,38 @@ static bool ended(const sigset_t *signals, uint64_t until_ns) {
     }
 }
 
-static void watch(const sigset_t *signals, uint64_t start_ns) {
+static void sample_until_exit(const sigset_t *signals, uint64_t start_ns) {
     struct counters before = read_counters(), now;
-    uint64_t pages_before = before.pages_out;
+    uint64_t swapped_out_before = before.swapped_out;
 
     for (uint64_t number = 1;; number++) {
-        bool over = ended(signals, start_ns + number * LOOK_NS);
-        look(start_ns, pages_before);
-        if (over || number % LOOKS == 0) {
+        bool exited = wait_for_child(signals, start_ns + number * SAMPLE_NS);
+        take_sample(start_ns, swapped_out_before);
+        if (exited || number % SAMPLES_PER_S == 0) {
             now = read_counters();
             add_row(now_ns() - start_ns, &before, &now);
             before = now;
         }
-        if (over)
+        if (exited)
             return;
     }
 }
 
-static void say(uint64_t until_ns, uint64_t written) {
-    size_t last = looks - 1, first = 0;
+static void print_figures(uint64_t until_ns, uint64_t written) {
+    size_t last = sample_count - 1, first = 0;
 
-    while (first < last && marks[first + 1].bytes == 0)
+    while (first < last && samples[first + 1].bytes == 0)
         first++;
     figures_begin("fill");
-    figure("reached", *touched * page_bytes());
+    figure("reached", *pages_written * page_bytes());
     figure("until_kill", until_ns);
-    figure("swapped_out", marks[last].bytes);
+    figure("swapped_out", samples[last].bytes);
     figure("out_mean", rate(first, last));
-    figure("out_steady", rate(mark_of(25), mark_of(75)));
-    figure_ratio("compression", peak.held, peak.taken);
+    figure("out_steady", rate(sample_at_percent(25), sample_at_percent(75)));
+    figure_ratio("compression", peak.original, peak.stored);
     figure("flash_written", written);
     for (int column = 0; column < COLUMNS; column++)
-        figures_series(names[column], columns[column], rows);
+        figure_series(column_names[column], columns[column], rows);
     figures_end();
 }
 
@@ -213,26 +223,26 @@ int main(int count, char **arguments) {
     int status;
 
     if (count != 2)
-        figures_fail("fill PERCENT");
+        figures_fail("usage: fill PERCENT");
     unsigned percent = (unsigned)strtoul(arguments[1], NULL, 10);
-    touched = mmap(NULL, page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (touched == MAP_FAILED || percent > 100)
-        figures_fail("it can't begin");
-    set_score("-1000");
+    pages_written = mmap(NULL, page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (pages_written == MAP_FAILED || percent > 100)
+        figures_fail("PERCENT is above 100, or mmap, fork or mlockall failed");
+    set_oom_score_adj("-1000");
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);
     sigprocmask(SIG_BLOCK, &signals, NULL);
     uint64_t written = flash_bytes(), start_ns = now_ns();
     pid_t child = fork();
     if (child == 0)
-        fill(percent);
+        fill_memory(percent);
     if (child < 0 || mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
-        figures_fail("it can't begin");
-    watch(&signals, start_ns);
-    uint64_t until_ns = marks[looks - 1].at_ns;
+        figures_fail("PERCENT is above 100, or mmap, fork or mlockall failed");
+    sample_until_exit(&signals, start_ns);
+    uint64_t until_ns = samples[sample_count - 1].at_ns;
     written = flash_bytes() - written;
     if (waitpid(child, &status, 0) != child || !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
-        figures_fail("its child was not killed for want of memory");
-    say(until_ns, written);
+        figures_fail("the child was not killed by SIGKILL (out of memory)");
+    print_figures(until_ns, written);
     return 0;
 }

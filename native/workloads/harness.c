@@ -1,10 +1,10 @@
 /*
- * Runs a workload and prints its report: PROGRAM PASSES [PARAMETER].
+ * Runs a workload and prints its report: PROGRAM PASSES [PARAMETER]. harness.h describes a workload.
  *
- * The measured process is always a child. It reports through one shared mapping that the parent made, so it
- * needs no heap, no descriptor and no stdio of its own for that; the mapping has a device number, so memory
- * figures leave it out, and the list of mapped files skips it by its address. The parent uses no stdio before
- * the last child has ended: a child inherits an untouched heap.
+ * The measured process is always a child. It writes its results to a shared mapping of the parent. For that
+ * it needs no heap, no file descriptor and no stdio. The mapping has a device number, so the memory figures
+ * leave it out; the list of mapped files skips it by its address. The parent uses no stdio before the last
+ * child ends, so each child inherits an unused heap.
  */
 #include "harness.h"
 
@@ -23,9 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_PASSES = 1000000, MAPPED_ROOM = 32768, MALLOC_ROOM = 4096, SMAPS_LINE = 8192 };
+enum { MAX_PASSES = 1000000, MAPPED_BYTES = 32768, MALLOC_PATH_BYTES = 4096, SMAPS_LINE_BYTES = 8192 };
 
-struct moment {
+struct reading {
     struct rusage self, children;
     uint64_t wall_ns, cpu_ns;
     uint64_t run_delay_ns;
@@ -39,14 +39,15 @@ struct pass {
     uint64_t check;
 };
 
+/* The shared mapping. */
 struct shared {
-    uint64_t done; /* passes that are complete */
+    uint64_t done; /* completed passes */
     bool failed;
     char error[512];
     uint64_t virt_bytes, res_bytes, dirty_bytes;
-    char malloc_file[MALLOC_ROOM]; /* in which malloc lies; empty where it lies in none */
+    char malloc_file[MALLOC_PATH_BYTES]; /* the mapped file that contains malloc; empty if none does */
     size_t mapped_length;
-    char mapped[MAPPED_ROOM]; /* texts that end with a zero byte, one after the other */
+    char mapped[MAPPED_BYTES]; /* paths of mapped files, each zero-terminated */
     struct pass passes[];
 };
 
@@ -57,14 +58,13 @@ static const char *report_name;
 static uint64_t report_ops;
 static uint64_t (*pass_function)(void);
 
-/* The loader fills it in: where the malloc that this program calls really lies. Volatile, and in writable
- * data, so that no compiler or linker puts the address of a stub of this program there. */
+/* The dynamic linker stores the address of the malloc that this program calls here. It is volatile and
+ * writable so that neither compiler nor linker stores the address of a PLT entry of the program instead. */
 static void *(*volatile malloc_address)(size_t) = malloc;
 
-/* ---- the report
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ==== Report ==== */
 
+/* Percent-encodes a text, as docs/wire.md specifies. */
 static void print_text(const char *key, const char *text) {
     printf("%s ", key);
     if (!*text)
@@ -103,7 +103,7 @@ static int report(uint64_t passes) {
     char check[17];
     for (uint64_t i = 1; i < passes; i++)
         if (shared->passes[i].check != shared->passes[0].check)
-            return report_error("the passes did different work: their checksums differ");
+            return report_error("the checksums of the passes differ");
     puts("swapstone-workload 2");
     print_text("name", report_name);
     printf("ops %" PRIu64 "\npasses %" PRIu64 "\n", report_ops, passes);
@@ -119,20 +119,19 @@ static int report(uint64_t passes) {
     return end_report(0);
 }
 
-/* ---- in the child: what a workload may call
- * ------------------------------------------------------------------------------------ */
+/* ==== Functions for workloads; called in the measured process ==== */
 
 void fail(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    if (!shared->failed) /* else one of its children has said more than it can */
+    if (!shared->failed) /* the first error is kept: a child's text is more specific than its parent's */
         vsnprintf(shared->error, sizeof shared->error, format, list);
     va_end(list);
     shared->failed = true;
     _exit(1);
 }
 
-void beside_program(char *path, size_t size, const char *name) {
+void path_beside_program(char *path, size_t size, const char *name) {
     ssize_t length = readlink("/proc/self/exe", path, size);
     if (length < 0)
         fail("readlink /proc/self/exe: %s", strerror(errno));
@@ -143,8 +142,7 @@ void beside_program(char *path, size_t size, const char *name) {
     strcpy(path + length, name);
 }
 
-/* ---- in the child: clocks and counters
- * ----------------------------------------------------------------------------------------- */
+/* ==== Clocks and counters of the measured process ==== */
 
 static uint64_t clock_ns(clockid_t clock) {
     struct timespec now;
@@ -153,20 +151,20 @@ static uint64_t clock_ns(clockid_t clock) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Second field of schedstat: nanoseconds that the main thread was ready to run and did not. Not every kernel
- * keeps it. */
-static void take_run_delay(struct moment *moment) {
+/* The second field of /proc/self/schedstat: nanoseconds for which the main thread waited on a run queue. A
+ * kernel without CONFIG_SCHED_INFO has no such file. */
+static void read_run_delay(struct reading *reading) {
     char text[128];
     int file = open("/proc/self/schedstat", O_RDONLY | O_CLOEXEC);
     ssize_t length = file < 0 ? -1 : read(file, text, sizeof text - 1);
     if (file >= 0)
         close(file);
     text[length < 0 ? 0 : length] = 0;
-    moment->run_delay_known = sscanf(text, "%*u %" SCNu64, &moment->run_delay_ns) == 1;
+    reading->run_delay_known = sscanf(text, "%*u %" SCNu64, &reading->run_delay_ns) == 1;
 }
 
-static void take_usage(struct moment *moment) {
-    if (getrusage(RUSAGE_SELF, &moment->self) != 0 || getrusage(RUSAGE_CHILDREN, &moment->children) != 0)
+static void read_usage(struct reading *reading) {
+    if (getrusage(RUSAGE_SELF, &reading->self) != 0 || getrusage(RUSAGE_CHILDREN, &reading->children) != 0)
         fail("getrusage: %s", strerror(errno));
 }
 
@@ -176,22 +174,24 @@ static uint64_t usage_ns(const struct rusage *usage) {
     return seconds * 1000000000u + microseconds * 1000u;
 }
 
+/* Of the process and of its children together. */
 #define GROWTH(field)                                                                                        \
     ((uint64_t)(after.self.field - before.self.field) +                                                      \
      (uint64_t)(after.children.field - before.children.field))
 
-/* CPU time, faults and switches count the whole process, and the children that the work waited for. */
+/* Runs one pass between two readings. CPU time, page faults and context switches are those of all threads of
+ * the process and of the children that it waited for. */
 static void measure(struct pass *pass) {
-    struct moment before, after;
-    take_run_delay(&before);
-    take_usage(&before);
+    struct reading before, after;
+    read_run_delay(&before);
+    read_usage(&before);
     before.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     before.wall_ns = clock_ns(CLOCK_MONOTONIC);
     uint64_t check = pass_function();
     after.wall_ns = clock_ns(CLOCK_MONOTONIC);
     after.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    take_usage(&after);
-    take_run_delay(&after);
+    read_usage(&after);
+    read_run_delay(&after);
     *pass = (struct pass){
         .wall_ns = after.wall_ns - before.wall_ns,
         .cpu_ns = after.cpu_ns - before.cpu_ns + usage_ns(&after.children) - usage_ns(&before.children),
@@ -206,28 +206,28 @@ static void measure(struct pass *pass) {
         pass->run_delay_ns = after.run_delay_ns - before.run_delay_ns;
 }
 
-/* ---- in the child: memory
- * ------------------------------------------------------------------------------------------------------ */
+/* ==== Memory of the measured process ==== */
 
-static void remember_mapped(const char *path) {
+static void add_mapped_file(const char *path) {
     size_t length = strlen(path) + 1;
     for (size_t at = 0; at < shared->mapped_length; at += strlen(shared->mapped + at) + 1)
         if (strcmp(shared->mapped + at, path) == 0)
             return;
     if (shared->mapped_length + length > sizeof shared->mapped)
-        fail("more mapped files than the report has room for");
+        fail("the paths of the mapped files are too long together");
     memcpy(shared->mapped + shared->mapped_length, path, length);
     shared->mapped_length += length;
 }
 
-static void remember_malloc(const char *path) {
+static void set_malloc_file(const char *path) {
     if (strlen(path) >= sizeof shared->malloc_file)
-        fail("the path of the file in which malloc lies is too long");
+        fail("the path of the file that contains malloc is too long");
     strcpy(shared->malloc_file, path);
 }
 
-/* Read the first line of a mapping; tell whether docs/wire.md counts it as memory. */
-static bool begin_mapping(char *line) {
+/* Parses the first line of a mapping in smaps. Returns whether the mapping counts as memory, as docs/wire.md
+ * defines it: anonymous memory and the heap, without mappings that permit nothing. */
+static bool parse_mapping(char *line) {
     unsigned long start, end;
     uintptr_t address = (uintptr_t)malloc_address;
     char permissions[5];
@@ -235,30 +235,32 @@ static bool begin_mapping(char *line) {
     int name = 0;
     if (sscanf(line, "%lx-%lx %4s %*x %x:%x %*u %n", &start, &end, permissions, &major, &minor, &name) != 5 ||
         name == 0)
-        fail("/proc/self/smaps: not understood: %.200s", line);
+        fail("/proc/self/smaps: unexpected line: %.200s", line);
     line[strcspn(line, "\n")] = 0;
     const char *text = line + name;
     if (*text == '/' && (void *)start != (void *)shared)
-        remember_mapped(text);
+        add_mapped_file(text);
     if (*text == '/' && start <= address && address < end)
-        remember_malloc(text);
+        set_malloc_file(text);
     return major == 0 && minor == 0 && (!*text || strcmp(text, "[heap]") == 0) &&
            strncmp(permissions, "---", 3) != 0;
 }
 
+/* Adds the value of a line "FIELD N kB" to a sum in bytes. Ignores other lines. */
 static void add_field(const char *line, const char *field, uint64_t *sum) {
     uint64_t kibibytes;
     size_t length = strlen(field);
     if (strncmp(line, field, length) != 0)
         return;
     if (sscanf(line + length, "%" SCNu64 " kB", &kibibytes) != 1)
-        fail("/proc/self/smaps: not understood: %.200s", line);
+        fail("/proc/self/smaps: unexpected line: %.200s", line);
     *sum += kibibytes * 1024;
 }
 
-/* Through stdio, as the program would read any file: what that takes from the heap belongs to the figures. */
-static void read_memory(void) {
-    char line[SMAPS_LINE];
+/* Sums up the memory figures. It reads through stdio, as libc-bench does: the buffer that stdio allocates is
+ * part of the figures. */
+static void read_smaps(void) {
+    char line[SMAPS_LINE_BYTES];
     bool counts = false;
     FILE *file = fopen("/proc/self/smaps", "r");
     if (!file)
@@ -267,7 +269,7 @@ static void read_memory(void) {
         if (!strchr(line, '\n'))
             fail("/proc/self/smaps: a line is too long");
         if (*line < 'A' || *line > 'Z') {
-            counts = begin_mapping(line);
+            counts = parse_mapping(line);
         } else if (counts) {
             add_field(line, "Size:", &shared->virt_bytes);
             add_field(line, "Rss:", &shared->res_bytes);
@@ -279,11 +281,9 @@ static void read_memory(void) {
     fclose(file);
 }
 
-/* ---- the child
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ==== The measured process ==== */
 
-/* As in any program, stdio has been used before the work begins. The line stays in its buffer. */
+/* Uses stdio before the first pass, as most programs do. The line stays in the buffer of stdout. */
 static void use_stdio(void) {
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (null < 0 || dup2(null, STDOUT_FILENO) < 0)
@@ -293,7 +293,8 @@ static void use_stdio(void) {
         fail("puts: %s", strerror(errno));
 }
 
-_Noreturn static void be_child(uint64_t first, uint64_t end, bool last) {
+/* Runs passes first..end-1, in the child. `last`: it also reads the memory. */
+_Noreturn static void run_passes_in_child(uint64_t first, uint64_t end, bool last) {
     use_stdio();
     if (swapstone_workload.prepare)
         swapstone_workload.prepare();
@@ -304,22 +305,21 @@ _Noreturn static void be_child(uint64_t first, uint64_t end, bool last) {
         shared->done = i + 1;
     }
     if (last)
-        read_memory();
+        read_smaps();
     if (swapstone_workload.finish)
         swapstone_workload.finish();
     _exit(0);
 }
 
-/* ---- the parent
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ==== The parent process ==== */
 
-/* Returns whether the child did passes first..end-1; otherwise `shared->error` says why not. */
+/* Forks a child that runs passes first..end-1. Returns whether it completed them; `shared->error` holds the
+ * reason if it did not. */
 static bool run_child(uint64_t first, uint64_t end, bool last) {
     int status;
     pid_t child = fork();
     if (child == 0)
-        be_child(first, end, last);
+        run_passes_in_child(first, end, last);
     while (child > 0 && waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
             child = -1;
@@ -345,17 +345,18 @@ static bool run_passes(uint64_t passes) {
     return true;
 }
 
-/* Returns the number of passes, or 0 when the text is not one. */
+/* Returns the number of passes, or 0 if the text is not a number from 1 to MAX_PASSES. */
 static uint64_t parse_passes(const char *text) {
     char *rest;
     if (*text < '1' || *text > '9')
         return 0;
     errno = 0;
     unsigned long long number = strtoull(text, &rest, 10);
-    return errno == 0 && *rest == 0 && number <= MOST_PASSES ? number : 0;
+    return errno == 0 && *rest == 0 && number <= MAX_PASSES ? number : 0;
 }
 
-static bool choose(int count, char **arguments) {
+/* Selects the parameter. Returns whether the number of arguments and the second argument are valid. */
+static bool select_parameter(int count, char **arguments) {
     report_name = swapstone_workload.name;
     report_ops = swapstone_workload.ops;
     pass_function = swapstone_workload.pass;
@@ -375,16 +376,16 @@ static bool choose(int count, char **arguments) {
 }
 
 int main(int count, char **arguments) {
-    /* Some works start this very program again; `startup` with nothing to do. */
+    /* The workloads `exec` and `startup` execute their own program again, with this argument. */
     if (count > 1 && strcmp(arguments[1], "-") == 0)
-        return swapstone_workload.started_anew ? swapstone_workload.started_anew(count, arguments) : 0;
-    bool chosen = choose(count, arguments);
+        return swapstone_workload.reexec_main ? swapstone_workload.reexec_main(count, arguments) : 0;
+    bool valid = select_parameter(count, arguments);
     uint64_t passes = count > 1 ? parse_passes(arguments[1]) : 0;
-    if (!chosen || passes == 0)
+    if (!valid || passes == 0)
         return report_error("usage: PROGRAM PASSES [PARAMETER]");
     size_t size = sizeof *shared + passes * sizeof *shared->passes;
     shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
-        return report_error("no memory for the results");
+        return report_error("mmap of the shared results failed");
     return run_passes(passes) ? report(passes) : report_error(shared->error);
 }

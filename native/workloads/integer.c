@@ -1,5 +1,8 @@
-/* Arithmetic on integers: records are copied and linked, texts compared, tables filled and searched, with the
- * branches and calls that programs have. 60000 rounds. */
+/* Integer arithmetic with the branches and calls of ordinary programs: copies linked records, compares
+ * strings, fills a table and searches it. One pass is 60000 rounds. UnixBench: Dhrystone 2 (other work of the
+ * same kind).
+ *
+ * The parameter is the number of tasks. */
 #include "tasks.h"
 
 enum { ROUNDS = 60000, RECORDS = 16, CELLS = 64, TEXT = 32 };
@@ -17,7 +20,7 @@ struct state {
     uint64_t sum;
 };
 
-static void fill(struct state *state) {
+static void init_state(struct state *state) {
     memset(state, 0, sizeof *state);
     state->random = 1;
     for (int i = 0; i < RECORDS; i++) {
@@ -29,17 +32,17 @@ static void fill(struct state *state) {
     }
 }
 
-static uint32_t divided(uint32_t value, uint32_t by) {
+static uint32_t quotient_plus_remainder(uint32_t value, uint32_t by) {
     return by ? value / by + value % by : value;
 }
 
 static void one_round(struct state *state, uint32_t round) {
-    struct record *at = &state->records[round % RECORDS], *other = at->next, copy = *other;
+    struct record *record = &state->records[round % RECORDS], *other = record->next, copy = *other;
     uint32_t low = 0, high = CELLS, wanted = next_random(&state->random) >> 20;
-    copy.number = divided(wanted * 7 + round, copy.kind + 3);
-    if (strcmp(at->name, copy.name) == 0)
+    copy.number = quotient_plus_remainder(wanted * 7 + round, copy.kind + 3);
+    if (strcmp(record->name, copy.name) == 0)
         copy.number += 2;
-    else if (at->name[TEXT - 2] > copy.name[TEXT - 2])
+    else if (record->name[TEXT - 2] > copy.name[TEXT - 2])
         copy.number ^= round;
     switch (copy.kind) {
     case 0:
@@ -50,7 +53,7 @@ static void one_round(struct state *state, uint32_t round) {
             state->table[i] += state->table[i - 1] >> 3;
         break;
     default:
-        while (low < high) { /* the table need not be sorted: the steps are the work */
+        while (low < high) { /* The table is not sorted; only the steps of the search matter. */
             uint32_t middle = (low + high) / 2;
             if (state->table[middle] < wanted)
                 low = middle + 1;
@@ -66,18 +69,18 @@ static void one_round(struct state *state, uint32_t round) {
 static uint64_t work(unsigned task) {
     struct state state;
     (void)task;
-    fill(&state);
+    init_state(&state);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         one_round(&state, round);
         compiler_barrier();
     }
-    return hash_number(HASH_START, state.sum);
+    return fnv1a_number(FNV1A_OFFSET_BASIS, state.sum);
 }
 
 static uint64_t pass(void) {
-    return in_tasks(work);
+    return run_in_tasks(work);
 }
 
-static const struct parameter tasks[] = {ONE_AND_EIGHT("integer", ROUNDS)};
+static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("integer", ROUNDS)};
 
 WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);

@@ -1,24 +1,26 @@
-/* Copy a block between two page-aligned buffers, again and again: both stay in the cache as far as it
- * reaches. */
-#include "sizes.h"
+/* Copies a block between two page-aligned buffers with memcpy().
+ * Not from a published benchmark.
+ *
+ * The parameter is the size of the block in bytes. block_sizes.h has the number of calls in a pass. */
+#include "block_sizes.h"
 
-static unsigned char *source, *target;
+static unsigned char *source, *destination;
 
 static void prepare(void) {
-    source = page_aligned(parameter->size);
-    target = page_aligned(parameter->size);
+    source = allocate_page_aligned(parameter->size);
+    destination = allocate_page_aligned(parameter->size);
     source[0] = 1;
     source[parameter->size - 1] = 2;
 }
 
 static uint64_t pass(void) {
     for (uint64_t i = 0; i < parameter->ops; i++) {
-        memcpy(target, source, parameter->size);
+        memcpy(destination, source, parameter->size);
         compiler_barrier();
     }
-    return target[0] + 256u * target[parameter->size - 1];
+    return destination[0] + 256u * destination[parameter->size - 1];
 }
 
-static const struct parameter sizes[] = {SIZES("memcpy")};
+static const struct parameter sizes[] = {ALL_BLOCK_SIZES("memcpy")};
 
 WORKLOAD(.mode = WARM, .prepare = prepare, .pass = pass, .parameters = sizes);

@@ -1,10 +1,13 @@
-/* Move a block by half its size inside one buffer, up and down in turn: source and target overlap. */
-#include "sizes.h"
+/* Moves a block by half its size inside one buffer with memmove(), up and down in turn: source and
+ * destination overlap. Not from a published benchmark.
+ *
+ * The parameter is the size of the block in bytes. block_sizes.h has the number of calls in a pass. */
+#include "block_sizes.h"
 
 static unsigned char *buffer;
 
 static void prepare(void) {
-    buffer = page_aligned(parameter->size + parameter->size / 2);
+    buffer = allocate_page_aligned(parameter->size + parameter->size / 2);
     buffer[0] = 1;
     buffer[parameter->size - 1] = 2;
 }
@@ -20,6 +23,6 @@ static uint64_t pass(void) {
     return buffer[0] + 256u * buffer[parameter->size - 1];
 }
 
-static const struct parameter sizes[] = {SIZES("memmove")};
+static const struct parameter sizes[] = {ALL_BLOCK_SIZES("memmove")};
 
 WORKLOAD(.mode = WARM, .prepare = prepare, .pass = pass, .parameters = sizes);

@@ -1,10 +1,13 @@
-/* Set a page-aligned block, again and again, to another value each time. */
-#include "sizes.h"
+/* Fills a page-aligned block with memset(), each time with another value.
+ * Not from a published benchmark.
+ *
+ * The parameter is the size of the block in bytes. block_sizes.h has the number of calls in a pass. */
+#include "block_sizes.h"
 
 static unsigned char *buffer;
 
 static void prepare(void) {
-    buffer = page_aligned(parameter->size);
+    buffer = allocate_page_aligned(parameter->size);
 }
 
 static uint64_t pass(void) {
@@ -15,6 +18,6 @@ static uint64_t pass(void) {
     return buffer[0] + 256u * buffer[parameter->size - 1];
 }
 
-static const struct parameter sizes[] = {SIZES("memset")};
+static const struct parameter sizes[] = {ALL_BLOCK_SIZES("memset")};
 
 WORKLOAD(.mode = WARM, .prepare = prepare, .pass = pass, .parameters = sizes);

@@ -1,4 +1,6 @@
-/* Write 512 bytes into one's own pipe and read them back, 4000 times. */
+/* Writes 512 bytes to a pipe and reads them back, in one process, 4000 times. UnixBench: Pipe Throughput.
+ *
+ * The parameter is the number of tasks. */
 #include "tasks.h"
 
 enum { ROUNDS = 4000, BLOCK = 512 };
@@ -28,9 +30,9 @@ static uint64_t work(unsigned task) {
 }
 
 static uint64_t pass(void) {
-    return in_tasks(work);
+    return run_in_tasks(work);
 }
 
-static const struct parameter tasks[] = {ONE_AND_EIGHT("pipe", ROUNDS)};
+static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("pipe", ROUNDS)};
 
 WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);

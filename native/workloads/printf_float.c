@@ -1,5 +1,5 @@
-/* Print 500 numbers in four formats. */
-#include "floats.h"
+/* Prints 500 numbers with snprintf() in each of four formats. Not from a published benchmark. */
+#include "float_texts.h"
 
 static const char *const formats[] = {"%.6f", "%g", "%e", "%.17g"};
 

@@ -1,25 +1,27 @@
-/* Start a process that ends at once, and wait for its end, 100 times. */
+/* Forks a child that exits at once, and waits for it, 100 times. UnixBench: Process Creation.
+ *
+ * The parameter is the number of tasks. */
 #include "tasks.h"
 
 enum { PROCESSES = 100, STATUS = 7 };
 
 static uint64_t work(unsigned task) {
-    uint64_t ended = 0;
+    uint64_t exited = 0;
     (void)task;
     for (int i = 0; i < PROCESSES; i++) {
-        pid_t child = start_child();
+        pid_t child = fork_or_fail();
         if (child == 0)
             _exit(STATUS);
-        await_child(child, STATUS);
-        ended++;
+        wait_for_exit(child, STATUS);
+        exited++;
     }
-    return ended;
+    return exited;
 }
 
 static uint64_t pass(void) {
-    return in_tasks(work);
+    return run_in_tasks(work);
 }
 
-static const struct parameter tasks[] = {ONE_AND_EIGHT("process_creation", PROCESSES)};
+static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("process_creation", PROCESSES)};
 
 WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);

@@ -1,7 +1,7 @@
-/* Read 500 texts of numbers with sscanf, ten times over. */
-#include "floats.h"
+/* Reads 500 decimal numbers with sscanf(), ten times. Not from a published benchmark. */
+#include "float_texts.h"
 
-static char texts[FLOATS][FLOAT_TEXT];
+static char texts[FLOATS][FLOAT_TEXT_BYTES];
 
 static void prepare(void) {
     make_texts(texts);
@@ -9,13 +9,13 @@ static void prepare(void) {
 
 static uint64_t pass(void) {
     uint64_t check = 0;
-    for (size_t i = 0; i < FLOATS * READINGS; i++) {
+    for (size_t i = 0; i < FLOATS * REPEATS; i++) {
         double number;
         if (sscanf(texts[i % FLOATS], "%lf", &number) != 1)
-            fail("sscanf did not read %s", texts[i % FLOATS]);
+            fail("sscanf can't read %s", texts[i % FLOATS]);
         check = add_bits(check, number);
     }
     return check;
 }
 
-WORKLOAD(.name = "scanf_float", .mode = WARM, .ops = FLOATS * READINGS, .prepare = prepare, .pass = pass);
+WORKLOAD(.name = "scanf_float", .mode = WARM, .ops = FLOATS * REPEATS, .prepare = prepare, .pass = pass);

@@ -1,13 +1,13 @@
-/* An HTTP server that allocates for each request as handlers do: small objects that live for the request, and
- * one buffer that its answer is made in.
+/* An HTTP/1.1 server on 127.0.0.1 that allocates memory for each request: small objects and one large buffer.
+ * The published comparison of C libraries' malloc measured such a server (docs/servers.md).
  *
- *     prog PORT THREADS SMALL LARGE
+ *     PROGRAM PORT THREADS SMALL LARGE
  *
- * Each request takes SMALL objects of 16 to 527 bytes and one buffer of LARGE bytes, writes to every page of
- * it, and gives all back. HTTP/1.1 with kept connections on 127.0.0.1. With one thread it makes none; with
- * more, each has its own set of connections. The first thread accepts them and gives one to each thread in
- * turn: threads that share a listening socket may leave all connections to one of them. Ends at SIGTERM with
- * status 0.
+ * THREADS is 0 for one thread per processor. For each request the server allocates SMALL objects of 16 to 527
+ * bytes and a buffer of LARGE bytes, writes to every page of the buffer, and frees all. Connections are kept
+ * open. Each thread has its own epoll instance. The first thread accepts all connections and assigns them to
+ * the threads in turn, because threads that share a listening socket may leave all connections to one of
+ * them. SIGTERM ends the server with status 0.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -24,39 +24,46 @@
 
 #include <netinet/tcp.h>
 
-enum { MOST_SMALL = 4096, MOST_LARGE = 64 << 20, MOST_THREADS = 1024, PAGE = 4096, HEAD = 4096, EVENTS = 64 };
+enum {
+    MAX_SMALL = 4096,
+    MAX_LARGE = 64 << 20,
+    MAX_THREADS = 1024,
+    PAGE = 4096,
+    HEAD_BYTES = 4096,
+    EVENTS = 64
+};
 
 static int listener;
 static long small_count, large_bytes, threads;
-static int epolls[MOST_THREADS]; /* of each thread; made before there are threads */
+static int epolls[MAX_THREADS]; /* one for each thread; created before the threads */
 
 struct connection {
     int fd;
-    size_t used;
-    char head[HEAD];
+    size_t used; /* bytes in `head` */
+    char head[HEAD_BYTES];
 };
 
-static _Noreturn void give_up(const char *what) {
+static _Noreturn void exit_with_errno(const char *what) {
     fprintf(stderr, "server: %s: %s\n", what, strerror(errno));
     exit(1);
 }
 
-/* The work of a request: returns a number that depends on all that was written, so that nothing can be left
- * out. */
-static unsigned handle(void) {
-    unsigned char *small[MOST_SMALL];
+/* Allocates, writes, reads and frees, for one request. The result depends on all written bytes that it reads,
+ * so the compiler can't drop the writes. */
+static unsigned allocate_and_free(void) {
+    unsigned char *small[MAX_SMALL];
     unsigned sum = 0;
 
     for (long i = 0; i < small_count; i++) {
         size_t size = 16 + (size_t)(i * 67) % 512;
         small[i] = malloc(size);
         if (!small[i])
-            give_up("malloc");
+            exit_with_errno("malloc");
         memset(small[i], (int)i, size);
     }
     unsigned char *large = malloc((size_t)large_bytes);
     if (!large)
-        give_up("malloc");
+        exit_with_errno("malloc");
     for (long at = 0; at < large_bytes; at += PAGE)
         ((volatile unsigned char *)large)[at] = (unsigned char)(at / PAGE + 1);
     for (long at = 0; at < large_bytes; at += PAGE)
@@ -69,20 +76,22 @@ static unsigned handle(void) {
     return sum;
 }
 
-/* Writes all of a short answer; the socket's buffer has room for it, or the client is not one of ours. */
-static bool answer(int fd, bool say_kept) {
+/* Writes a response in one write(). Returns false if the socket buffer is full: the client does not read. */
+static bool write_response(int fd, bool keep_alive_header) {
     char text[160], body[16];
-    int length = snprintf(body, sizeof body, "%u\n", handle());
+    int length = snprintf(body, sizeof body, "%u\n", allocate_and_free());
     int size = snprintf(text, sizeof text,
                         "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n%sContent-Length: %d\r\n\r\n%s",
-                        say_kept ? "Connection: keep-alive\r\n" : "", length, body);
+                        keep_alive_header ? "Connection: keep-alive\r\n" : "", length, body);
     return write(fd, text, (size_t)size) == size;
 }
 
-/* Reads what has come and answers every whole request in it; false when the connection is over. */
-static bool serve(struct connection *connection) {
+/* Reads what has arrived and responds to each complete request. Returns false if the connection must be
+ * closed. */
+static bool serve_requests(struct connection *connection) {
     for (;;) {
-        ssize_t size = read(connection->fd, connection->head + connection->used, HEAD - 1 - connection->used);
+        ssize_t size =
+            read(connection->fd, connection->head + connection->used, HEAD_BYTES - 1 - connection->used);
         if (size < 0 && errno == EINTR)
             continue;
         if (size < 0)
@@ -94,52 +103,52 @@ static bool serve(struct connection *connection) {
         char *end, *start = connection->head;
         while ((end = strstr(start, "\r\n\r\n")) != NULL) {
             *end = 0;
-            bool old = strstr(start, " HTTP/1.0\r\n") != NULL;
-            bool kept = strcasestr(start, "\r\nconnection: keep-alive") != NULL;
-            bool over = old ? !kept : strcasestr(start, "\r\nconnection: close") != NULL;
-            if (strncmp(start, "GET ", 4) != 0 || !answer(connection->fd, old) || over)
+            bool http_1_0 = strstr(start, " HTTP/1.0\r\n") != NULL;
+            bool keep_alive = strcasestr(start, "\r\nconnection: keep-alive") != NULL;
+            bool last = http_1_0 ? !keep_alive : strcasestr(start, "\r\nconnection: close") != NULL;
+            if (strncmp(start, "GET ", 4) != 0 || !write_response(connection->fd, http_1_0) || last)
                 return false;
             start = end + 4;
         }
         connection->used -= (size_t)(start - connection->head);
         memmove(connection->head, start, connection->used + 1);
-        if (connection->used == HEAD - 1)
-            return false; /* a head that long is none of ours */
+        if (connection->used == HEAD_BYTES - 1)
+            return false; /* the request head is too long */
         if (connection->used == 0)
-            return true; /* what comes later is told of again */
+            return true; /* level-triggered epoll reports later bytes */
     }
 }
 
-/* Accepts a connection and gives it to the thread whose turn it is. Called by the first thread alone. */
-static void take_connection(void) {
-    static long turn;
+/* Accepts a connection and assigns it to the next thread. Only the first thread calls it. */
+static void accept_connection(void) {
+    static long next_thread;
     int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC), on = 1;
     if (fd < 0)
-        return; /* the client is gone */
+        return; /* the client has closed it */
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     struct connection *connection = malloc(sizeof *connection);
     if (!connection)
-        give_up("malloc");
+        exit_with_errno("malloc");
     connection->fd = fd;
     connection->used = 0;
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = connection};
-    if (epoll_ctl(epolls[turn++ % threads], EPOLL_CTL_ADD, fd, &event) != 0)
-        give_up("epoll_ctl");
+    if (epoll_ctl(epolls[next_thread++ % threads], EPOLL_CTL_ADD, fd, &event) != 0)
+        exit_with_errno("epoll_ctl");
 }
 
-static void *work(void *mine) {
+static void *run_thread(void *epoll_fd) {
     struct epoll_event events[EVENTS];
-    int epoll = *(int *)mine;
+    int epoll = *(int *)epoll_fd;
 
     for (;;) {
         int count = epoll_wait(epoll, events, EVENTS, -1);
         if (count < 0 && errno != EINTR)
-            give_up("epoll_wait");
+            exit_with_errno("epoll_wait");
         for (int i = 0; i < count; i++) {
             struct connection *connection = events[i].data.ptr;
-            if (!connection) {
-                take_connection();
-            } else if (!serve(connection)) {
+            if (!connection) { /* the listening socket */
+                accept_connection();
+            } else if (!serve_requests(connection)) {
                 close(connection->fd);
                 free(connection);
             }
@@ -148,12 +157,12 @@ static void *work(void *mine) {
     return NULL;
 }
 
-static void end(int signal) {
+static void exit_on_sigterm(int signal) {
     (void)signal;
     _exit(0);
 }
 
-static long number(const char *text, long lowest, long highest) {
+static long parse_number(const char *text, long lowest, long highest) {
     char *rest;
     long value = strtol(text, &rest, 10);
     if (*text == 0 || *rest || value < lowest || value > highest) {
@@ -171,32 +180,32 @@ int main(int count, char **arguments) {
         fprintf(stderr, "usage: %s PORT THREADS SMALL LARGE\n", arguments[0]);
         return 2;
     }
-    address.sin_port = htons((unsigned short)number(arguments[1], 1, 65535));
-    threads = number(arguments[2], 0, MOST_THREADS);
-    small_count = number(arguments[3], 0, MOST_SMALL);
-    large_bytes = number(arguments[4], 1, MOST_LARGE);
+    address.sin_port = htons((unsigned short)parse_number(arguments[1], 1, 65535));
+    threads = parse_number(arguments[2], 0, MAX_THREADS);
+    small_count = parse_number(arguments[3], 0, MAX_SMALL);
+    large_bytes = parse_number(arguments[4], 1, MAX_LARGE);
     if (threads == 0)
         threads = sysconf(_SC_NPROCESSORS_ONLN);
-    if (threads > MOST_THREADS)
-        threads = MOST_THREADS;
-    signal(SIGTERM, end);
+    if (threads > MAX_THREADS)
+        threads = MAX_THREADS;
+    signal(SIGTERM, exit_on_sigterm);
     signal(SIGPIPE, SIG_IGN);
     listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (listener < 0 || setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
         bind(listener, (struct sockaddr *)&address, sizeof address) != 0 || listen(listener, 1024) != 0)
-        give_up(arguments[1]);
+        exit_with_errno(arguments[1]);
     for (long i = 0; i < threads; i++)
         if ((epolls[i] = epoll_create1(EPOLL_CLOEXEC)) < 0)
-            give_up("epoll_create1");
-    struct epoll_event first = {.events = EPOLLIN, .data.ptr = NULL};
-    if (epoll_ctl(epolls[0], EPOLL_CTL_ADD, listener, &first) != 0)
-        give_up("epoll_ctl");
+            exit_with_errno("epoll_create1");
+    struct epoll_event listening = {.events = EPOLLIN, .data.ptr = NULL};
+    if (epoll_ctl(epolls[0], EPOLL_CTL_ADD, listener, &listening) != 0)
+        exit_with_errno("epoll_ctl");
     for (long i = 1; i < threads; i++) {
         pthread_t thread;
-        errno = pthread_create(&thread, NULL, work, &epolls[i]);
+        errno = pthread_create(&thread, NULL, run_thread, &epolls[i]);
         if (errno)
-            give_up("pthread_create");
+            exit_with_errno("pthread_create");
     }
-    work(&epolls[0]);
+    run_thread(&epolls[0]);
     return 1;
 }

@@ -1,5 +1,5 @@
-/* Start a program that does nothing, and wait for its end, 20 times. It is this very program, which returns
- * at once from main. */
+/* Starts a program that returns from main() at once, and waits for it, 20 times. The program is the
+ * workload's own with the argument "-". Not from a published benchmark. */
 #include "harness.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static uint64_t pass(void) {
         if (child < 0 || waitpid(child, &status, 0) != child)
             fail("fork or waitpid: %s", strerror(errno));
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-            fail("the empty program ended with status %d", status);
+            fail("the started program ended with wait status %d", status);
     }
     return STARTS;
 }

@@ -1,5 +1,6 @@
-/* Five cheap system calls in turn, 4000 times: duplicate a descriptor, close it, ask for the process, ask for
- * the user, set the file mask. */
+/* Calls dup(), close(), getpid(), getuid() and umask() in turn, 4000 times. UnixBench: System Call Overhead.
+ *
+ * The parameter is the number of tasks. */
 #include "tasks.h"
 
 #include <sys/stat.h>
@@ -7,26 +8,26 @@
 enum { ROUNDS = 4000, MASK = 022 };
 
 static uint64_t work(unsigned task) {
-    uint64_t good = 0;
+    uint64_t succeeded = 0;
     pid_t process = getpid();
     uid_t user = getuid();
     (void)task;
     umask(MASK);
     for (int i = 0; i < ROUNDS; i++) {
         int copy = dup(STDOUT_FILENO);
-        good += copy >= 0;
-        good += close(copy) == 0;
-        good += getpid() == process;
-        good += getuid() == user;
-        good += umask(MASK) == MASK;
+        succeeded += copy >= 0;
+        succeeded += close(copy) == 0;
+        succeeded += getpid() == process;
+        succeeded += getuid() == user;
+        succeeded += umask(MASK) == MASK;
     }
-    return good;
+    return succeeded;
 }
 
 static uint64_t pass(void) {
-    return in_tasks(work);
+    return run_in_tasks(work);
 }
 
-static const struct parameter tasks[] = {ONE_AND_EIGHT("syscall", ROUNDS)};
+static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("syscall", ROUNDS)};
 
 WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);

@@ -1,5 +1,5 @@
-/* Several processes that do the same work at once. The parameter's `size` says how many; one is this process
- * itself. */
+/* Shared by the workloads of the suite `throughput`: runs the same work in one process, or in eight at once.
+ * The parameter's `size` is the number of tasks (processes). */
 #ifndef SWAPSTONE_TASKS_H
 #define SWAPSTONE_TASKS_H
 
@@ -10,30 +10,32 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_TASKS = 8 };
+enum { MAX_TASKS = 8 };
 
-/* Start a child of this process; it is told from its parent by 0. */
-static inline pid_t start_child(void) {
+/* fork() that calls fail() on an error. */
+static inline pid_t fork_or_fail(void) {
     pid_t child = fork();
     if (child < 0)
         fail("fork: %s", strerror(errno));
     return child;
 }
 
-/* Wait for a child, which must end with this status. One that gave up has said why. */
-static inline void await_child(pid_t child, int expected) {
+/* Waits for a child. Calls fail() unless its exit status is `expected`. If the child called fail() itself,
+ * the report has the child's text. */
+static inline void wait_for_exit(pid_t child, int expected) {
     int status;
     if (waitpid(child, &status, 0) != child)
         fail("waitpid: %s", strerror(errno));
     if (!WIFEXITED(status) || WEXITSTATUS(status) != expected)
-        fail("a process that should end with %d ended with status %d", expected, status);
+        fail("a process should exit with status %d, but its wait status is %d", expected, status);
 }
 
-/* Do the work, in as many tasks as the parameter says; each is told its number. What they find comes through
- * a pipe, which holds it all; all do the same work, so it must be the same. */
-static inline uint64_t in_tasks(uint64_t (*work)(unsigned task)) {
-    pid_t tasks[MOST_TASKS];
-    uint64_t found[MOST_TASKS];
+/* Calls work(task) in parameter->size processes, or in this one if that is 1, and returns its checksum. Calls
+ * fail() if two tasks return different checksums. The checksums are sent through a pipe, whose buffer holds
+ * them all. */
+static inline uint64_t run_in_tasks(uint64_t (*work)(unsigned task)) {
+    pid_t tasks[MAX_TASKS];
+    uint64_t checks[MAX_TASKS];
     int results[2];
     unsigned count = (unsigned)parameter->size;
     if (count == 1)
@@ -41,28 +43,29 @@ static inline uint64_t in_tasks(uint64_t (*work)(unsigned task)) {
     if (pipe(results) != 0)
         fail("pipe: %s", strerror(errno));
     for (unsigned task = 0; task < count; task++) {
-        tasks[task] = start_child();
+        tasks[task] = fork_or_fail();
         if (tasks[task] == 0) {
-            uint64_t mine = work(task);
-            _exit(write(results[1], &mine, sizeof mine) != sizeof mine);
+            uint64_t check = work(task);
+            _exit(write(results[1], &check, sizeof check) != sizeof check);
         }
     }
     for (unsigned task = 0; task < count; task++)
-        await_child(tasks[task], 0);
-    if (read(results[0], found, count * sizeof *found) != (ssize_t)(count * sizeof *found))
-        fail("a task did not say what it found");
+        wait_for_exit(tasks[task], 0);
+    if (read(results[0], checks, count * sizeof *checks) != (ssize_t)(count * sizeof *checks))
+        fail("a task sent no checksum");
     for (unsigned task = 1; task < count; task++)
-        if (found[task] != found[0])
-            fail("two tasks did different work");
+        if (checks[task] != checks[0])
+            fail("the checksums of two tasks differ");
     close(results[0]);
     close(results[1]);
-    return found[0];
+    return checks[0];
 }
 
-/* The two parameters of a work that has no other: once alone, and in eight tasks at once. */
-#define ONE_AND_EIGHT(title, rounds)                                                                         \
+/* The parameter table of a workload whose only parameter is the number of tasks. `rounds` is the number of
+ * operations of one task. */
+#define ONE_AND_EIGHT_TASKS(title, rounds)                                                                   \
     {.argument = "1", .name = title, .ops = (rounds), .size = 1},                                            \
-        {.argument = "8", .name = title " (8 tasks)", .ops = MOST_TASKS * (rounds), .size = MOST_TASKS}, {   \
+        {.argument = "8", .name = title " (8 tasks)", .ops = MAX_TASKS * (rounds), .size = MAX_TASKS}, {     \
         0                                                                                                    \
     }
 

@@ -1,4 +1,4 @@
-/* Threads whose creation and end are checked. */
+/* Shared by the threaded workloads: pthread_create() and pthread_join() that call fail() on an error. */
 #ifndef SWAPSTONE_THREADS_H
 #define SWAPSTONE_THREADS_H
 

@@ -1,7 +1,7 @@
 /*
- * A shared object for the workload tls_access. A thread-local variable of an object that is loaded while the
- * program runs is found through the C library; one of the program itself would be found by the compiler
- * alone.
+ * A shared object for the workload tls_access. The C library resolves a thread-local variable of an object
+ * that dlopen() loads (the general dynamic TLS model). The linker alone resolves one of the program (local
+ * exec).
  */
 #include <stdint.h>
 

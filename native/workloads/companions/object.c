@@ -1,4 +1,4 @@
-/* A small shared object for the workload dlopen: one function, and one pointer that has to be relocated. */
+/* A small shared object for the workload dlopen: one function, and one pointer that needs a relocation. */
 
 static int number = 42;
 int *object_number = &number;

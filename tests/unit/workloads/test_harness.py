@@ -1,11 +1,12 @@
 """What the harness makes of a workload that goes wrong, and what it counts. Each test builds a workload of its own."""
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.unit.workloads.programs import LEVELS, REPORT, Programs, run
+from tests.unit.workloads.programs import LEVELS, REPORT, SOURCES, Programs, run
 
 
 def error_of(programs: Programs, cwd: Path, text: str, *arguments: str, level: str = "glibc") -> str:
@@ -32,6 +33,21 @@ def passes_of(programs: Programs, cwd: Path, text: str, passes: int) -> list[lis
 
 
 @pytest.mark.parametrize("level", LEVELS)
+def test_the_example_of_the_guide_builds_and_prints_the_report_of_the_guide(
+    level: str, programs: Programs, tmp_path: Path
+) -> None:
+    guide = re.sub(r"(?m)^ \*(?:     | $)?", "", (SOURCES / "harness.h").read_text())
+    example = re.search(r'(?ms)^#include "harness.h"\n(.*?^WORKLOAD\(.*?\);$)', guide)
+    shown = re.search(r"(?ms)^(swapstone-workload 2\n.*?^pass ).*?^(check \w+\nend\n)", guide)
+    assert example
+    assert shown
+    printed = run(programs.build_text(level, example[1] + "\n"), "2", cwd=tmp_path).stdout
+    assert REPORT.fullmatch(printed), printed
+    assert printed.startswith(shown[1])
+    assert printed.endswith(shown[2])
+
+
+@pytest.mark.parametrize("level", LEVELS)
 def test_a_crash_is_an_error_that_names_the_signal(level: str, programs: Programs, tmp_path: Path) -> None:
     text = work("raise(SIGSEGV); return 1;", before="#include <signal.h>\n")
     assert error_of(programs, tmp_path, text, "3", level=level) == "killed by signal 11 after 0 passes"
@@ -50,8 +66,8 @@ def test_work_that_gives_up_says_why_in_its_own_words(programs: Programs, tmp_pa
 IN_TASKS = """
 #include "tasks.h"
 static uint64_t work(unsigned task) { %s }
-static uint64_t pass(void) { return in_tasks(work); }
-static const struct parameter tasks[] = {ONE_AND_EIGHT("work", 1)};
+static uint64_t pass(void) { return run_in_tasks(work); }
+static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("work", 1)};
 WORKLOAD(.mode = FRESH, .pass = pass, .parameters = tasks);
 """
 
@@ -62,20 +78,20 @@ def test_the_task_that_gives_up_is_heard_and_not_its_parent(programs: Programs, 
 
 
 def test_tasks_that_did_different_work_are_an_error(programs: Programs, tmp_path: Path) -> None:
-    assert error_of(programs, tmp_path, IN_TASKS % "return task / 7;", "1", "8") == "two tasks did different work"
+    assert error_of(programs, tmp_path, IN_TASKS % "return task / 7;", "1", "8") == "the checksums of two tasks differ"
 
 
 def test_a_task_that_crashes_is_an_error(programs: Programs, tmp_path: Path) -> None:
     text = IN_TASKS % "if (task == 7) __builtin_trap(); return 1;"
     said = error_of(programs, tmp_path, text, "1", "8")
-    assert said.startswith("a process that should end with 0 ended with status ")
+    assert said.startswith("a process should exit with status 0, but its wait status is ")
 
 
 def test_a_program_that_is_started_anew_does_what_its_work_says(programs: Programs, tmp_path: Path) -> None:
     anew = work(
         "return 1;",
         before="static int again(int n, char **a) { return n + (a[2][0] == 'x'); }\n",
-        extra=", .started_anew = again",
+        extra=", .reexec_main = again",
     )
     assert run(programs.build_text("glibc", anew), "-", "x", cwd=tmp_path).returncode == 4
     assert run(programs.build_text("glibc", work("return 1;")), "-", "x", cwd=tmp_path).returncode == 0
@@ -88,7 +104,7 @@ def test_work_that_ends_the_process_is_an_error(programs: Programs, tmp_path: Pa
 
 def test_passes_that_did_different_work_are_an_error(programs: Programs, tmp_path: Path) -> None:
     text = work("static uint64_t n; return ++n;", mode="WARM")
-    assert error_of(programs, tmp_path, text, "2") == "the passes did different work: their checksums differ"
+    assert error_of(programs, tmp_path, text, "2") == "the checksums of the passes differ"
 
 
 @pytest.mark.parametrize("arguments", [(), ("0",), ("-1",), ("2x",), ("",), ("99999999999999999999",), ("1", "more")])

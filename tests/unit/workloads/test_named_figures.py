@@ -172,4 +172,4 @@ def test_the_programs_say_why_they_can_not_begin(workload: Workload, tmp_path: P
     built = build_workload(source_of(workload), resolve_recipe(BASE_RECIPE))
     made = subprocess.run([built.path], capture_output=True, check=False, cwd=tmp_path)
     assert (made.returncode, made.stdout) == (1, b"")
-    assert made.stderr.decode().startswith(f"{source_of(workload).file.removesuffix('.c')} ")
+    assert made.stderr.decode().startswith(f"usage: {source_of(workload).file.removesuffix('.c')} ")

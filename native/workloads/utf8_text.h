@@ -1,7 +1,6 @@
-/* What the UTF-8 workloads share: a locale, and a long text of sequences of two, three and four bytes in
- * turn. */
-#ifndef SWAPSTONE_UTF8_H
-#define SWAPSTONE_UTF8_H
+/* Shared by the UTF-8 workloads: a locale, and a text of sequences of two, three and four bytes in turn. */
+#ifndef SWAPSTONE_UTF8_TEXT_H
+#define SWAPSTONE_UTF8_TEXT_H
 
 #include "harness.h"
 
@@ -10,8 +9,8 @@
 
 enum { THIRD = 50000, CHARACTERS = 3 * THIRD, UTF8_SIZE = 9 * THIRD + 1 };
 
-/* Sequences of two bytes hold U+0080..U+07FF, of three U+0800..U+D7FF, of four from U+10000: no surrogates.
- */
+/* Sequences of two bytes encode U+0080..U+07FF, of three U+0800..U+D7FF (below the surrogates), of four
+ * U+10000 and above. */
 static inline void make_utf8(unsigned char *text) {
     for (uint32_t i = 0; i < THIRD; i++) {
         uint32_t two = 0x80 + i % 0x780, three = 0x800 + i % 0xd000, four = 0x10000 + i;
@@ -28,9 +27,9 @@ static inline void make_utf8(unsigned char *text) {
     *text = 0;
 }
 
-static inline void use_utf8(void) {
+static inline void set_utf8_locale(void) {
     if (!setlocale(LC_CTYPE, "C.UTF-8"))
-        fail("there is no locale C.UTF-8");
+        fail("the locale C.UTF-8 is not installed");
 }
 
 #endif

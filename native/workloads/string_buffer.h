@@ -1,6 +1,6 @@
-/* What the long-buffer string workloads share. */
-#ifndef SWAPSTONE_BUFFER_H
-#define SWAPSTONE_BUFFER_H
+/* Shared by b_string_memset, b_string_strchr and b_string_strlen: a buffer of 500000 bytes. */
+#ifndef SWAPSTONE_STRING_BUFFER_H
+#define SWAPSTONE_STRING_BUFFER_H
 
 #include "harness.h"
 
@@ -9,7 +9,7 @@
 
 enum { BUFFER_SIZE = 500000, BUFFER_ROUNDS = 100 };
 
-static inline char *take_buffer(void) {
+static inline char *allocate_buffer(void) {
     char *buffer = malloc(BUFFER_SIZE);
     if (!buffer)
         fail("malloc failed");
