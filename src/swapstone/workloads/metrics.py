@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone.model import Direction, Metric, Quantity
+from swapstone.model import Direction, FrozenStruct, Metric, Quantity
 
 WALL = Metric(
     name="wall", unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning="elapsed time of one operation"
@@ -82,7 +82,29 @@ NIVCSW = Metric(
     meaning="context switches in one pass because the processor was taken away: the machine's doing",
 )
 
-_BESIDE_TIME = (RUN_DELAY, VIRT, RES, DIRTY, MAXRSS, MINFLT, MAJFLT, NVCSW, NIVCSW)
+
+class AgentMetric(FrozenStruct, frozen=True, kw_only=True):
+    """A metric of every native workload and own program that the agent measures around the program.
+
+    Attributes:
+        fact: name of the agent's fact (docs/wire.md, section 2). A run without the fact has no value of the metric.
+        metric: how it is named and compared.
+        scale: the fact is multiplied by this to get the metric's unit.
+    """
+
+    fact: str
+    metric: Metric
+    scale: int = 1
+
+
+FROM_AGENT: tuple[AgentMetric, ...] = (AgentMetric(fact="maxrss_bytes", metric=MAXRSS),)
+"""The registry of such metrics: an entry here is measured, compared, reported and exported."""
+
+_BESIDE_TIME = (
+    *(RUN_DELAY, VIRT, RES, DIRTY),
+    *(entry.metric for entry in FROM_AGENT),
+    *(MINFLT, MAJFLT, NVCSW, NIVCSW),
+)
 
 COMPUTING: tuple[Metric, ...] = (WALL, CPU, *_BESIDE_TIME)
 """Of work that only computes: processor time decides when a run is precise enough."""
@@ -93,6 +115,3 @@ WAITING: tuple[Metric, ...] = (
     *_BESIDE_TIME,
 )
 """Of work that waits or uses several processors at once: elapsed time decides."""
-
-FROM_AGENT: tuple[tuple[str, Metric], ...] = (("maxrss_bytes", MAXRSS),)
-"""Metrics that the agent measures around the program, each with the name of its fact (docs/wire.md, section 2)."""

@@ -24,7 +24,7 @@ _MEANINGS = {
 
 
 def _of_process(metric: Metric) -> Metric:
-    return msgspec.structs.replace(metric, meaning=_MEANINGS[metric.name], leads=False)
+    return msgspec.structs.replace(metric, meaning=_MEANINGS.get(metric.name, metric.meaning), leads=False)
 
 
 def _share_of_cpu(name: str, meaning: str) -> Metric:
@@ -44,7 +44,7 @@ _FROM_FACTS: tuple[tuple[Metric, tuple[str, ...], int], ...] = (
     (_of_process(metrics.CPU), ("user_us", "system_us"), _NS_PER_US),
     (_share_of_cpu("user", "of cpu, in the program"), ("user_us",), _NS_PER_US),
     (_share_of_cpu("system", "of cpu, in the kernel"), ("system_us",), _NS_PER_US),
-    (_of_process(metrics.MAXRSS), ("maxrss_bytes",), 1),
+    *((_of_process(entry.metric), (entry.fact,), entry.scale) for entry in metrics.FROM_AGENT),
     (_of_process(metrics.MINFLT), ("minflt",), 1),
     (_of_process(metrics.MAJFLT), ("majflt",), 1),
     (_of_process(metrics.NVCSW), ("nvcsw",), 1),

@@ -77,7 +77,11 @@ def samples_of(report: Report, answer_facts: Mapping[str, int]) -> tuple[Sample,
         samples.append(_sample(metrics.VIRT, [report.memory.virt_bytes]))
         samples.append(_sample(metrics.RES, [report.memory.res_bytes]))
         samples.append(_sample(metrics.DIRTY, [report.memory.dirty_bytes]))
-    samples.extend(_sample(metric, [answer_facts[fact]]) for fact, metric in metrics.FROM_AGENT if fact in answer_facts)
+    samples.extend(
+        _sample(entry.metric, [answer_facts[entry.fact] * entry.scale])
+        for entry in metrics.FROM_AGENT
+        if entry.fact in answer_facts
+    )
     samples.append(_sample(metrics.MINFLT, [one.minflt for one in passes]))
     samples.append(_sample(metrics.MAJFLT, [one.majflt for one in passes]))
     samples.append(_sample(metrics.NVCSW, [one.nvcsw for one in passes]))

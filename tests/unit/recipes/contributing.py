@@ -33,4 +33,6 @@ def run_python(source: Path, script: str, *arguments: str) -> str:
     """Run a script with a copy of the source; return what it prints."""
     environment = {**os.environ, "PYTHONPATH": str(source)}
     command = [sys.executable, "-c", script, *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
