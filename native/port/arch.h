@@ -1,8 +1,8 @@
-/* What differs between processors: how a program enters the Linux kernel, the numbers it asks by, and how it
- * starts.
+/* The parts that depend on the processor: system call numbers, the system call instruction, and the entry
+ * point.
  *
- * Numbers are those of the kernel's own tables (arch/.../syscall*.tbl; include/uapi/asm-generic/unistd.h for
- * aarch64 and riscv64); tests/unit/agent/test_port.py holds those of this machine against its headers.
+ * The numbers are from the kernel's tables: arch/.../syscall*.tbl, and include/uapi/asm-generic/unistd.h for
+ * aarch64 and riscv64. tests/unit/agent/test_port.py compares them with the installed kernel headers.
  */
 #ifndef PORT_ARCH_H
 #define PORT_ARCH_H
@@ -70,7 +70,7 @@ static inline long arch_syscall(long nr, long a, long b, long c, long d, long e,
     return result;
 }
 
-/* Its I/O ports, which only a program that owns its machine may use. */
+/* x86 I/O ports. Only the first process of a virtual machine uses them. */
 #define ARCH_HAS_IO_PORTS 1
 enum { NR_IOPERM = 173 };
 
@@ -211,14 +211,14 @@ enum {
     NR_PRCTL = 172,
     NR_RT_SIGACTION = 174,
     NR_RT_SIGPROCMASK = 175,
-    NR_MMAP = 192, /* mmap2: the offset counts pages; ARCH_MMAP_UNIT */
+    NR_MMAP = 192, /* mmap2: the offset is in units of ARCH_MMAP_UNIT */
     NR_GETDENTS64 = 217,
     NR_FCNTL = 221, /* fcntl64 */
     NR_SCHED_SETAFFINITY = 241,
     NR_SCHED_GETAFFINITY = 242,
     NR_EXIT_GROUP = 248,
     NR_CLOCK_GETTIME = 263,
-    NR_STATFS = 266, /* statfs64: takes the size of its structure */
+    NR_STATFS = 266, /* statfs64: its second argument is the size of the structure */
     NR_WAITID = 280,
     NR_SOCKET = 281,
     NR_CONNECT = 283,
@@ -252,11 +252,12 @@ static inline long arch_syscall(long nr, long a, long b, long c, long d, long e,
     "mov fp, #0\nmov lr, #0\nmov r0, sp\nbic ip, r0, #15\nmov sp, ip\nbl port_start\n"
 
 #else
-#error "native/port/arch.h does not know this processor: add its numbers, its call and its entry point"
+#error                                                                                                       \
+    "native/port/arch.h does not support this processor: add its system call numbers, arch_syscall and ARCH_ENTRY"
 #endif
 
 #ifndef ARCH_MMAP_UNIT
-#define ARCH_MMAP_UNIT 1 /* what the call that maps files counts their offsets in, in bytes */
+#define ARCH_MMAP_UNIT 1 /* the unit of the file offset of mmap, in bytes */
 #endif
 
 #define SYSCALL0(nr) arch_syscall(nr, 0, 0, 0, 0, 0, 0)

@@ -1,4 +1,5 @@
-/* The calls of port.h on Linux, without a C library. Layouts and values are the kernel's (include/uapi/). */
+/* Implements port.h for Linux, without a C library. Structures and constants are those of the kernel's
+ * include/uapi/. */
 #include "port.h"
 
 #include "arch.h"
@@ -47,8 +48,8 @@ enum {
     CPU_CLOCK_OF_PROCESS = 2, /* CPUCLOCK_SCHED, include/linux/posix-timers.h */
 };
 
-/* A time as these calls take it: two words, also where a word has 32 bits (monotonic time fits for 68 years).
- */
+/* struct timespec as the system calls take it. On 32-bit processors both members have 32 bits, which is
+ * enough for 68 years of monotonic time. */
 struct timespec_words {
     long seconds, nanoseconds;
 };
@@ -108,9 +109,9 @@ int port_write_file(const char *path, const char *text) {
     return result < 0 ? (int)result : 0;
 }
 
-int port_pipe(int ends[2], bool reader_waits) {
+int port_pipe(int ends[2], bool reader_blocks) {
     int result = (int)SYSCALL2(NR_PIPE2, ends, O_CLOEXEC);
-    if (result == 0 && !reader_waits)
+    if (result == 0 && !reader_blocks)
         SYSCALL3(NR_FCNTL, ends[0], F_SETFL, O_NONBLOCK);
     return result;
 }
@@ -179,7 +180,7 @@ int64_t port_process_cpu_ns(int pid) {
 }
 
 int port_try_connect(int port, int64_t wait_ns) {
-    /* struct sockaddr_in: family in the machine's byte order, port and address in the network's */
+    /* struct sockaddr_in: the family is in host byte order, port and address are in network byte order */
     struct {
         uint16_t family;
         unsigned char port[2], address[4], rest[8];
@@ -203,21 +204,21 @@ int port_poll(struct port_pollfd *polled, unsigned count, int64_t wait_ns) {
 }
 
 int port_block_signals(void) {
-    static const int held[] = {PORT_SIG_HUP, PORT_SIG_INT, PORT_SIG_TERM, PORT_SIG_PIPE, PORT_SIG_CHLD};
+    static const int blocked[] = {PORT_SIG_HUP, PORT_SIG_INT, PORT_SIG_TERM, PORT_SIG_PIPE, PORT_SIG_CHLD};
     uint64_t mask = 0;
-    const long ignored_nothing[8] = {0}; /* struct sigaction: default handler, no flags, no mask */
+    const long default_action[8] = {0}; /* struct sigaction: SIG_DFL, no flags, no mask */
 
     for (int signal = 1; signal <= SIG_COUNT; signal++)
         if (signal != PORT_SIG_KILL && signal != PORT_SIG_STOP)
-            SYSCALL4(NR_RT_SIGACTION, signal, ignored_nothing, NULL, sizeof mask);
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++)
-        mask |= 1ULL << (held[i] - 1);
+            SYSCALL4(NR_RT_SIGACTION, signal, default_action, NULL, sizeof mask);
+    for (size_t i = 0; i < sizeof blocked / sizeof *blocked; i++)
+        mask |= 1ULL << (blocked[i] - 1);
     SYSCALL4(NR_RT_SIGPROCMASK, SIG_SETMASK, &mask, NULL, sizeof mask);
     return (int)SYSCALL4(NR_SIGNALFD4, -1, &mask, sizeof mask, O_NONBLOCK | O_CLOEXEC);
 }
 
 int port_read_signal(int fd) {
-    uint32_t info[32]; /* struct signalfd_siginfo: 128 bytes, the number first */
+    uint32_t info[32]; /* struct signalfd_siginfo: 128 bytes; ssi_signo is the first field */
     return port_read(fd, info, sizeof info) == (long)sizeof info ? (int)info[0] : 0;
 }
 
@@ -275,17 +276,17 @@ int port_become_subreaper(void) {
     return (int)SYSCALL5(NR_PRCTL, PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
-static int limit(int which, uint64_t value) {
+static int set_limit(int resource, uint64_t value) {
     const uint64_t both[2] = {value, value};
-    return (int)SYSCALL4(NR_PRLIMIT64, 0, which, both, NULL);
+    return (int)SYSCALL4(NR_PRLIMIT64, 0, resource, both, NULL);
 }
 
 int port_limit_file_size(int64_t bytes) {
-    return limit(RLIMIT_FSIZE_ID, (uint64_t)bytes);
+    return set_limit(RLIMIT_FSIZE_ID, (uint64_t)bytes);
 }
 
 int port_disable_core_dumps(void) {
-    return limit(RLIMIT_CORE_ID, 0);
+    return set_limit(RLIMIT_CORE_ID, 0);
 }
 
 int port_set_affinity(const struct port_cpu_set *cpus) {
@@ -309,13 +310,14 @@ int port_set_nice(int nice) {
 }
 
 int port_get_nice(int pid, int *nice) {
-    long result = SYSCALL2(NR_GETPRIORITY, PRIO_PROCESS, pid); /* 20 - nice, so that it is never negative */
+    /* The system call returns 20 - nice, which is positive. */
+    long result = SYSCALL2(NR_GETPRIORITY, PRIO_PROCESS, pid);
     if (result > 0)
         *nice = 20 - (int)result;
     return result > 0 ? 0 : (int)result;
 }
 
-/* struct rusage, in words */
+/* struct rusage */
 struct usage_words {
     long user_s, user_us, system_s, system_us, maxrss_kib, shared, data, stack;
     long minflt, majflt, swaps, blocks_in, blocks_out, sent, received, signals, nvcsw, nivcsw;
@@ -333,14 +335,14 @@ static struct port_usage convert_usage(const struct usage_words *words) {
     };
 }
 
-/* Looks for a child that has changed and leaves it as it is: its pid, 0 when nothing has changed, or a
- * negative errno.
- */
-static int next_changed(bool *ended) {
-    enum { CODE = 2, PID = sizeof(long) == 8 ? 4 : 3, LAST_END = 3 }; /* CLD_EXITED, CLD_KILLED, CLD_DUMPED */
-    int info[32] = {0};                                               /* siginfo_t: 128 bytes */
+/* waitid(2) with WNOWAIT: finds a child whose state changed and does not consume the change. Returns its pid,
+ * 0 if there is none, or a negative errno. */
+static int peek_changed_child(bool *ended) {
+    /* Indices in siginfo_t of si_code and si_pid. CLD_EXITED is 1, CLD_KILLED 2, CLD_DUMPED 3. */
+    enum { CODE = 2, PID = sizeof(long) == 8 ? 4 : 3, CLD_LAST_END = 3 };
+    int info[32] = {0}; /* siginfo_t: 128 bytes */
     long result = SYSCALL5(NR_WAITID, P_ALL, 0, info, WEXITED | WSTOPPED | WNOHANG | WNOWAIT | WALL, NULL);
-    *ended = info[CODE] >= 1 && info[CODE] <= LAST_END;
+    *ended = info[CODE] >= 1 && info[CODE] <= CLD_LAST_END;
     return result < 0 ? (int)result : info[PID];
 }
 
@@ -350,7 +352,7 @@ int port_wait(int kept, struct port_event *event) {
     long pid;
     if (kept > 0) {
         bool ended;
-        which = next_changed(&ended);
+        which = peek_changed_child(&ended);
         if (which <= 0)
             return which;
         if (which == kept && ended) {

@@ -1,5 +1,6 @@
-/* The functions that a compiler may call in any program, even one without a library. Compiled so that none of
- * these loops is turned into a call of itself. */
+/* The memory functions that a compiler may call even in a freestanding program (GCC manual, "Standards"). The
+ * build uses -ffreestanding -fno-builtin, so that the compiler replaces none of these loops by a call of the
+ * function that contains it. */
 #include <stddef.h>
 
 void *memcpy(void *restrict to, const void *restrict from, size_t size);
@@ -41,7 +42,7 @@ int memcmp(const void *left, const void *right, size_t size) {
 }
 
 #if defined(__arm__)
-/* The compiler's division calls it for a divisor of 0, which no caller here passes. */
+/* libgcc's integer division (__aeabi_idiv0) calls it if the divisor is 0, which does not occur here. */
 int raise(int signal);
 int raise(int signal) {
     (void)signal;

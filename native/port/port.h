@@ -1,7 +1,8 @@
-/* All that the agent asks of an operating system. Nothing outside this folder names one, or a processor.
+/* The interface between the agent and the operating system. Only the files of this folder name an operating
+ * system or a processor. Each call is named after the POSIX or Linux call that it makes (see its man page).
  *
- * Every call that can fail returns a negative errno, as the kernel does; there is no `errno`. Times are in
- * nanoseconds, sizes in bytes. Calls that a signal can interrupt are repeated here, except `port_poll`.
+ * A call that can fail returns a negative errno, as the kernel does. There is no variable `errno`. Times are
+ * in nanoseconds, sizes in bytes. A call that a signal interrupts is restarted, except `port_poll`.
  */
 #ifndef PORT_PORT_H
 #define PORT_PORT_H
@@ -33,77 +34,82 @@ enum {
     PORT_SIG_XFSZ = 25,
 };
 
-/* Processors in an affinity: one bit each. */
+/* A CPU affinity mask: one bit for each processor. */
 enum { PORT_MAX_CPUS = 4096 };
 struct port_cpu_set {
     unsigned long bits[PORT_MAX_CPUS / (8 * sizeof(unsigned long))];
 };
 
+/* The fields of struct rusage that the agent reports. */
 struct port_usage {
     int64_t user_us, system_us, maxrss_bytes, minflt, majflt, nvcsw, nivcsw;
 };
 
-/* How a child changed: `port_wait` fills it. */
+/* A change of state of a child, from `port_wait`. */
 enum port_change {
-    PORT_EXITED_UNREAPED,
+    PORT_EXITED_UNREAPED, /* ended, but still a zombie; only for the child `kept` */
     PORT_EXITED,
-    PORT_SIGNALED,
-    PORT_EXIT_STOP,
-    PORT_GROUP_STOP,
-    PORT_TRACE_STOP,
-    PORT_SIGNAL_STOP
+    PORT_SIGNALED,    /* killed by a signal */
+    PORT_EXIT_STOP,   /* PTRACE_EVENT_EXIT */
+    PORT_GROUP_STOP,  /* PTRACE_EVENT_STOP by a stopping signal */
+    PORT_TRACE_STOP,  /* PTRACE_EVENT_STOP with SIGTRAP */
+    PORT_SIGNAL_STOP, /* signal-delivery-stop */
 };
 struct port_event {
     int pid;
     enum port_change change;
-    int value; /* exit status, or signal */
+    int value; /* exit status or signal */
     struct port_usage usage;
 };
 
+/* struct pollfd of poll(2), and its events. */
 struct port_pollfd {
     int fd;
     short events, revents;
 };
 enum { PORT_POLL_IN = 1, PORT_POLL_OUT = 4, PORT_POLL_ERR = 8, PORT_POLL_HUP = 16, PORT_POLL_NVAL = 32 };
 
-/* Files. What `port_open_read` and `port_open_write` open and all pipes are closed by exec. */
+/* Files. Descriptors from `port_open_read`, `port_open_write` and `port_pipe` are close-on-exec. */
 int port_open_read(const char *path);
-int port_open_null(void);
-int port_open_write(const char *path); /* made or emptied */
+int port_open_null(void);              /* /dev/null; not close-on-exec */
+int port_open_write(const char *path); /* creates the file or truncates it */
 int port_close(int fd);
 long port_read(int fd, void *buffer, size_t size);
 long port_write(int fd, const void *data, size_t size);
-long port_lseek(int fd, long offset);
+long port_lseek(int fd, long offset); /* SEEK_SET */
+/* Writes a text to an existing file. */
 int port_write_file(const char *path, const char *text);
-int port_pipe(int ends[2], bool reader_waits);
+/* Creates a pipe. A read from `ends[0]` blocks if `reader_blocks`; otherwise it returns -EAGAIN. */
+int port_pipe(int ends[2], bool reader_blocks);
 int port_dup2(int from, int to);
+/* Closes all descriptors from `first` on (close_range(2)). */
 int port_close_from(int first);
-/* The next entries of an open folder, as `port_next_dirent` reads them. */
+/* Reads entries of an open directory. `port_next_dirent` returns the name at `offset` and advances it. */
 long port_getdents(int fd, void *buffer, size_t size);
 const char *port_next_dirent(const void *buffer, size_t *offset);
-/* Bytes that a user may still write in the file system that holds `path`. */
+/* The space that an unprivileged user can still use in the file system that contains `path` (f_bavail). */
 int port_available_bytes(const char *path, int64_t *bytes);
 
-/* Memory, in whole pages, zeroed; `shared` stays common to parent and child. */
+/* Anonymous memory in whole pages, zeroed. `shared`: MAP_SHARED, else MAP_PRIVATE. NULL on failure. */
 void *port_mmap(size_t size, bool shared);
 void port_munmap(void *memory, size_t size);
 
+/* CLOCK_MONOTONIC. */
 int64_t port_now_ns(void);
-/* Processor time of a process, all its threads, also those that have ended; negative when it can't be read.
- */
+/* The CPU time of all threads of a process, including ended ones (clock_getcpuclockid(3)), or a negative
+ * errno. */
 int64_t port_process_cpu_ns(int pid);
-/* Waits until something happens or the time is over; negative waits for ever. */
+/* Waits until a descriptor is ready or the time is over. A negative time is no timeout. */
 int port_poll(struct port_pollfd *polled, unsigned count, int64_t wait_ns);
 
-/* Whether something accepts connections on a TCP port of this machine (127.0.0.1): 0, or a negative errno.
- * The connection is closed at once; waits at most `wait_ns`. */
+/* Connects to a TCP port of 127.0.0.1 and closes the connection. Returns 0 if the connection was accepted
+ * within `wait_ns`. */
 int port_try_connect(int port, int64_t wait_ns);
 
-/* Signals: all reset to their defaults; those that end a program, SIGPIPE and SIGCHLD are then held back and
- * read from the descriptor that `port_block_signals` returns. `port_read_signal` returns 0 when there is
- * none.
- */
+/* Resets all signals to their default actions. Blocks SIGHUP, SIGINT, SIGTERM, SIGPIPE and SIGCHLD. Returns a
+ * signalfd(2) for them. */
 int port_block_signals(void);
+/* Returns the next signal of that descriptor, or 0 if none is pending. */
 int port_read_signal(int fd);
 void port_unblock_signals(void);
 
@@ -118,31 +124,37 @@ int port_killpg(int group, int signal);
 int port_setsid(void);
 int port_chdir(const char *path);
 void port_umask(int mask);
-/* Has this process sent a signal when its parent dies. */
+/* The kernel sends this process the signal when its parent dies (PR_SET_PDEATHSIG). */
 int port_set_parent_death_signal(int signal);
+/* Orphaned descendants become children of this process (PR_SET_CHILD_SUBREAPER). */
 int port_become_subreaper(void);
+/* RLIMIT_FSIZE, soft and hard. */
 int port_limit_file_size(int64_t bytes);
+/* RLIMIT_CORE 0. */
 int port_disable_core_dumps(void);
+/* Of this process. */
 int port_set_affinity(const struct port_cpu_set *cpus);
+/* The number of processors in the affinity mask of a process. */
 int port_count_allowed_cpus(int pid);
 int port_set_nice(int nice);
 int port_get_nice(int pid, int *nice);
 
-/* Reports the next change of a child, if any: its pid, 0 when nothing has changed, or a negative errno. When
- * the child `kept` (0 for none) has ended, that is PORT_EXITED_UNREAPED, without anything else in the event,
- * again and again: it is not taken away, so that it can still be looked at. */
+/* Reports the next change of state of a child. Returns its pid, 0 if there is none, or a negative errno. It
+ * does not reap the child `kept` (0 for none): after its end each call returns PORT_EXITED_UNREAPED, with no
+ * other field set, and /proc/PID stays readable. */
 int port_wait(int kept, struct port_event *event);
 
-/* Gives the kernel's random numbers a seed, and has it count as all the chance that it waits for. */
+/* Adds a seed to the kernel's random number generator and credits all its bits (RNDADDENTROPY). */
 enum { PORT_SEED_BYTES = 32 };
 int port_seed_random(const char seed[PORT_SEED_BYTES]);
 
-/* Tracing that only looks at the end: the process stops once, when it exits, and dies with its tracer. */
+/* Tracing (ptrace(2)) that stops a process only at its exit: PTRACE_SEIZE with PTRACE_O_TRACEEXIT and
+ * PTRACE_O_EXITKILL. */
 int port_trace_exit(int pid);
-int port_trace_continue(int pid, int signal);
-int port_trace_listen(int pid);
+int port_trace_continue(int pid, int signal); /* PTRACE_CONT */
+int port_trace_listen(int pid);               /* PTRACE_LISTEN: it stays stopped */
 
-/* The program: defined by whoever is linked with this. */
+/* The main function; each program that is linked with this folder defines it. */
 int port_main(int count, char **arguments);
 
 #endif

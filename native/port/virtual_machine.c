@@ -1,13 +1,13 @@
-/* The calls of machine.h: Linux's, and the devices of QEMU: in its source docs/specs/fw_cfg.rst and
- * ivshmem-spec.rst, hw/watchdog and hw/arm/virt.c. */
+/* Implements virtual_machine.h. QEMU's devices are described in its source: docs/specs/fw_cfg.rst,
+ * docs/specs/ivshmem-spec.rst, hw/watchdog/ and hw/arm/virt.c. */
 #include "virtual_machine.h"
 
 #include "arch.h"
 #include "port.h"
 
 enum {
-    AT_CURRENT_FOLDER = -100,
-    CREATE_CLOSED_BY_EXEC = 01 | 0100 | 01000 | 02000000, /* O_WRONLY, O_CREAT, O_TRUNC, O_CLOEXEC */
+    AT_FDCWD = -100,
+    OPEN_CREATE = 01 | 0100 | 01000 | 02000000, /* O_WRONLY, O_CREAT, O_TRUNC, O_CLOEXEC */
     TCSBRK = 0x5409,
     REBOOT_MAGIC = (int)0xfee1dead,
     REBOOT_MAGIC_2 = 672274793,
@@ -33,32 +33,32 @@ int port_uname(struct port_utsname *identity) {
 }
 
 int port_create_file(const char *path) {
-    return (int)SYSCALL4(NR_OPENAT, AT_CURRENT_FOLDER, path, CREATE_CLOSED_BY_EXEC, 0600);
+    return (int)SYSCALL4(NR_OPENAT, AT_FDCWD, path, OPEN_CREATE, 0600);
 }
 
 void port_tcdrain(int fd) {
     SYSCALL3(NR_IOCTL, fd, TCSBRK, 1);
 }
 
-static _Noreturn void end_by_kernel(void) {
+static _Noreturn void power_off(void) {
     SYSCALL4(NR_REBOOT, REBOOT_MAGIC, REBOOT_MAGIC_2, REBOOT_POWER_OFF, NULL);
     SYSCALL4(NR_REBOOT, REBOOT_MAGIC, REBOOT_MAGIC_2, REBOOT_RESTART, NULL);
-    port_exit(1); /* the kernel panics when its first process ends */
+    port_exit(1); /* the kernel panics when the first process exits */
 }
 
-/* The emulator's files: a selector, and a register from which the chosen one is read on and on. */
+/* fw_cfg holds files: one register selects a file, and reads from another return its bytes in order. */
 enum { FW_CFG_SIGNATURE = 0, FW_CFG_DIRECTORY = 0x19, FW_CFG_NAME = 56 };
-static void fw_cfg_select(uint16_t which);
+static void fw_cfg_select(uint16_t key);
 static void fw_cfg_read(void *buffer, size_t size);
 
-/* One file of fw_cfg's directory; its numbers have their most significant byte first. */
+/* struct FWCfgFile: an entry of the directory, in big-endian byte order. */
 struct fw_cfg_file {
     uint32_t size;
     uint16_t selector, reserved;
     char name[FW_CFG_NAME];
 };
 
-static bool same(const char *left, const char *right) {
+static bool equal(const char *left, const char *right) {
     while (*left && *left == *right)
         left++, right++;
     return *left == *right;
@@ -71,13 +71,13 @@ long port_read_order(char *buffer, size_t size) {
 
     fw_cfg_select(FW_CFG_SIGNATURE);
     fw_cfg_read(signature, 4);
-    if (!same(signature, "QEMU"))
+    if (!equal(signature, "QEMU"))
         return -PORT_E_NOENT;
     fw_cfg_select(FW_CFG_DIRECTORY);
     fw_cfg_read(&count, sizeof count);
     for (count = __builtin_bswap32(count); count; count--) {
         fw_cfg_read(&file, sizeof file);
-        if (!same(file.name, "opt/swapstone/order"))
+        if (!equal(file.name, "opt/swapstone/order"))
             continue;
         uint32_t bytes = __builtin_bswap32(file.size);
         if (bytes > size)
@@ -97,35 +97,36 @@ enum {
     PORT_WATCHDOG = 0x443,
     PORT_FW_CFG_SELECT = 0x510,
     PORT_FW_CFG_DATA = 0x511,
-    WATCHDOG_AT_ONCE = 15, /* the last of its times is 0 s */
-    END_WELL = 0x20,       /* QEMU ends with twice this and one */
-    END_FAILED = 0x21,
+    WATCHDOG_EXPIRE = 15,  /* selects a time-out of 0 s */
+    EXIT_SUCCEEDED = 0x20, /* QEMU exits with status 2 * value + 1 */
+    EXIT_FAILED = 0x21,
 };
 
-static const uint16_t owned[][2] = {
+/* First I/O port and number of ports of each device. */
+static const uint16_t port_ranges[][2] = {
     {PORT_DEBUG_CONSOLE, 1}, {PORT_DEBUG_EXIT, 1}, {PORT_WATCHDOG, 1}, {PORT_FW_CFG_SELECT, 2}};
 
-static int permit(bool on) {
+static int set_io_permissions(bool on) {
     int result = 0;
-    for (size_t i = 0; i < sizeof owned / sizeof *owned && result == 0; i++)
-        result = (int)SYSCALL3(NR_IOPERM, owned[i][0], owned[i][1], on);
+    for (size_t i = 0; i < sizeof port_ranges / sizeof *port_ranges && result == 0; i++)
+        result = (int)SYSCALL3(NR_IOPERM, port_ranges[i][0], port_ranges[i][1], on);
     return result;
 }
 
 int port_acquire_devices(void) {
-    return permit(true);
+    return set_io_permissions(true);
 }
 
 void port_release_devices(void) {
-    permit(false);
+    set_io_permissions(false);
 }
 
 void port_request_pause(void) {
-    arch_outb(PORT_WATCHDOG, WATCHDOG_AT_ONCE);
+    arch_outb(PORT_WATCHDOG, WATCHDOG_EXPIRE);
 }
 
-static void fw_cfg_select(uint16_t which) {
-    arch_outw(PORT_FW_CFG_SELECT, which);
+static void fw_cfg_select(uint16_t key) {
+    arch_outw(PORT_FW_CFG_SELECT, key);
 }
 
 static void fw_cfg_read(void *buffer, size_t size) {
@@ -138,84 +139,85 @@ long port_write_channel(const void *data, size_t size) {
 }
 
 void port_stop_machine(bool failed) {
-    arch_outb(PORT_DEBUG_EXIT, failed ? END_FAILED : END_WELL);
-    end_by_kernel();
+    arch_outb(PORT_DEBUG_EXIT, failed ? EXIT_FAILED : EXIT_SUCCEEDED);
+    power_off();
 }
 
 #else
 
-/* A machine without I/O ports: its devices are registers in memory, seen through /dev/mem. The watchdog
- * (i6300esb) and the channel (ivshmem-plain: memory that is a file of the host) lie on its PCI bus, at the
- * addresses that targets/vm/qemu.py gives them; where they lie in memory, the kernel has decided. */
+/* Machines without I/O ports. The devices are memory-mapped; /dev/mem gives access to them. The watchdog
+ * (i6300esb) and the channel (ivshmem-plain: shared memory backed by a file of the host) are PCI devices, in
+ * the slots that targets/vm/machine_models.py assigns. The kernel assigns their memory addresses (BARs). */
 enum {
-    OPEN_BOTH_WAYS_AT_ONCE = 02 | 02000000 | 04010000, /* O_RDWR, O_CLOEXEC, O_SYNC: not cached */
+    OPEN_UNCACHED = 02 | 02000000 | 04010000, /* O_RDWR, O_CLOEXEC, O_SYNC (uncached) */
     PROTECT_READ_WRITE = 3,
     MAP_SHARED_MEMORY = 1,
-    WINDOW = 1 << 16, /* the largest page that a kernel may have */
+    WINDOW = 1 << 16, /* bytes of a mapping; the largest page size of arm64 */
     SEEK_FROM_START = 0,
     PCI_COMMAND = 4,
     PCI_COMMAND_MEMORY = 2,
     PCI_BAR_0 = 0x10,
     PCI_BAR_2 = 0x18,
-    FW_CFG_ADDRESS = 0x09020000, /* of the machine "virt" */
+    FW_CFG_ADDRESS = 0x09020000, /* of QEMU's machine "virt" */
     FW_CFG_SELECTOR = 8,
     WATCHDOG_CONFIG = 0x60,
     WATCHDOG_LOCK = 0x68,
-    WATCHDOG_FIRST_TIME = 0,
-    WATCHDOG_SECOND_TIME = 4,
+    WATCHDOG_TIMER_1 = 0,
+    WATCHDOG_TIMER_2 = 4,
     WATCHDOG_RELOAD = 0xc,
     WATCHDOG_KEY_1 = 0x80,
     WATCHDOG_KEY_2 = 0x86,
-    WATCHDOG_QUICK = 4, /* counts microseconds; its other bits: no interrupt, an action when time is up */
-    WATCHDOG_ON = 2,
-    CHANNEL_BYTES = 16 << 20, /* as targets/vm/qemu.py has it */
-    CHANNEL_START = 4096,     /* before: how many bytes were written, 8 bytes, the least significant first */
+    WATCHDOG_1_MHZ = 4, /* ESB_WDT_FREQ; bit 5 is 0: the second time-out triggers the action */
+    WATCHDOG_ENABLE = 2,
+    CHANNEL_BYTES = 16 << 20, /* as in targets/vm/machine_models.py */
+    CHANNEL_START = 4096,     /* the first 8 bytes hold the number of bytes written, little-endian */
 };
 
-#define WATCHDOG_FOLDER "/sys/bus/pci/devices/0000:00:01.0"
-#define CHANNEL_FOLDER "/sys/bus/pci/devices/0000:00:02.0"
+#define WATCHDOG_DEVICE "/sys/bus/pci/devices/0000:00:01.0"
+#define CHANNEL_DEVICE "/sys/bus/pci/devices/0000:00:02.0"
 
 static struct {
-    int memory; /* /dev/mem */
+    int memory; /* file descriptor of /dev/mem */
     volatile unsigned char *fw_cfg;
     volatile unsigned char *watchdog;
     uint64_t channel, written;
-    volatile unsigned char *first, *window; /* of the channel: its first, and the one that is written to */
+    /* Mapped windows of the channel: the first, and the current one. */
+    volatile unsigned char *first, *window;
     uint64_t window_at;
 } devices;
 
-/* A window of the machine's memory, which begins at a multiple of its size; NULL where there is none. */
+/* Maps a window of physical memory. `address` is a multiple of WINDOW. Returns NULL on failure. */
 static volatile unsigned char *map_window(uint64_t address) {
     long result = arch_syscall(NR_MMAP, 0, WINDOW, PROTECT_READ_WRITE, MAP_SHARED_MEMORY, devices.memory,
                                (long)(address / ARCH_MMAP_UNIT));
     return result < 0 && result > -4096 ? NULL : (volatile unsigned char *)result;
 }
 
-static int open_both_ways(const char *path) {
-    return (int)SYSCALL4(NR_OPENAT, AT_CURRENT_FOLDER, path, OPEN_BOTH_WAYS_AT_ONCE, 0);
+static int open_uncached(const char *path) {
+    return (int)SYSCALL4(NR_OPENAT, AT_FDCWD, path, OPEN_UNCACHED, 0);
 }
 
-/* Reads or writes a PCI device's configuration. */
-static long configure(int fd, long where, void *bytes, size_t size, bool writes) {
-    long result = SYSCALL3(NR_LSEEK, fd, where, SEEK_FROM_START);
+/* Reads or writes the PCI configuration space of a device. */
+static long access_config(int fd, long offset, void *bytes, size_t size, bool writes) {
+    long result = SYSCALL3(NR_LSEEK, fd, offset, SEEK_FROM_START);
     if (result >= 0)
         result = SYSCALL3(writes ? NR_WRITE : NR_READ, fd, bytes, size);
     return result < 0 ? result : result == (long)size ? 0 : -PORT_E_NOENT;
 }
 
-/* Lets a PCI device answer, and says where one of its memories lies. */
-static int find_memory(const char *path, int bar, uint64_t *address) {
+/* Enables memory access to a PCI device and returns the address of one of its BARs. */
+static int read_bar_address(const char *path, int bar, uint64_t *address) {
     uint16_t command = 0;
     uint32_t words[2] = {0};
-    int fd = open_both_ways(path);
+    int fd = open_uncached(path);
     if (fd < 0)
         return fd;
-    long result = configure(fd, PCI_COMMAND, &command, sizeof command, false);
+    long result = access_config(fd, PCI_COMMAND, &command, sizeof command, false);
     command |= PCI_COMMAND_MEMORY;
     if (result == 0)
-        result = configure(fd, PCI_COMMAND, &command, sizeof command, true);
+        result = access_config(fd, PCI_COMMAND, &command, sizeof command, true);
     if (result == 0)
-        result = configure(fd, bar, words, sizeof words, false);
+        result = access_config(fd, bar, words, sizeof words, false);
     port_close(fd);
     bool is_long = words[0] & 4;
     *address = (words[0] & ~(uint32_t)15) | (is_long ? (uint64_t)words[1] << 32 : 0);
@@ -224,12 +226,12 @@ static int find_memory(const char *path, int bar, uint64_t *address) {
 
 int port_acquire_devices(void) {
     uint64_t watchdog;
-    devices.memory = open_both_ways("/dev/mem");
+    devices.memory = open_uncached("/dev/mem");
     if (devices.memory < 0)
         return devices.memory;
-    int result = find_memory(WATCHDOG_FOLDER "/config", PCI_BAR_0, &watchdog);
+    int result = read_bar_address(WATCHDOG_DEVICE "/config", PCI_BAR_0, &watchdog);
     if (result == 0)
-        result = find_memory(CHANNEL_FOLDER "/config", PCI_BAR_2, &devices.channel);
+        result = read_bar_address(CHANNEL_DEVICE "/config", PCI_BAR_2, &devices.channel);
     if (result < 0)
         return result;
     devices.fw_cfg = map_window(FW_CFG_ADDRESS);
@@ -242,31 +244,32 @@ int port_acquire_devices(void) {
     return 0;
 }
 
-/* The memory goes with exec, and exec is all that is done without it. */
+/* Nothing to do: execve(2) removes the mappings. */
 void port_release_devices(void) {}
 
-static void set_register(int where, uint32_t value) {
+/* Writes a watchdog register; each write needs the two unlock keys. */
+static void write_watchdog(int offset, uint32_t value) {
     volatile uint16_t *key = (volatile uint16_t *)(devices.watchdog + WATCHDOG_RELOAD);
 
     *key = WATCHDOG_KEY_1;
     *key = WATCHDOG_KEY_2;
-    *(volatile uint32_t *)(devices.watchdog + where) = value;
+    *(volatile uint32_t *)(devices.watchdog + offset) = value;
 }
 
 void port_request_pause(void) {
-    uint16_t config = WATCHDOG_QUICK;
-    uint8_t lock = WATCHDOG_ON;
-    int fd = open_both_ways(WATCHDOG_FOLDER "/config");
+    uint16_t config = WATCHDOG_1_MHZ;
+    uint8_t lock = WATCHDOG_ENABLE;
+    int fd = open_uncached(WATCHDOG_DEVICE "/config");
 
-    set_register(WATCHDOG_FIRST_TIME, 1);
-    set_register(WATCHDOG_SECOND_TIME, 1);
-    configure(fd, WATCHDOG_CONFIG, &config, sizeof config, true);
-    configure(fd, WATCHDOG_LOCK, &lock, sizeof lock, true);
+    write_watchdog(WATCHDOG_TIMER_1, 1);
+    write_watchdog(WATCHDOG_TIMER_2, 1);
+    access_config(fd, WATCHDOG_CONFIG, &config, sizeof config, true);
+    access_config(fd, WATCHDOG_LOCK, &lock, sizeof lock, true);
     port_close(fd);
 }
 
-static void fw_cfg_select(uint16_t which) {
-    *(volatile uint16_t *)(devices.fw_cfg + FW_CFG_SELECTOR) = __builtin_bswap16(which);
+static void fw_cfg_select(uint16_t key) {
+    *(volatile uint16_t *)(devices.fw_cfg + FW_CFG_SELECTOR) = __builtin_bswap16(key);
 }
 
 static void fw_cfg_read(void *buffer, size_t size) {
@@ -282,7 +285,7 @@ static void fw_cfg_read(void *buffer, size_t size) {
         *at++ = *devices.fw_cfg;
 }
 
-/* The window of the channel that a byte lies in; NULL where there is none. */
+/* Returns the mapped window of the channel that contains a byte, or NULL if it can't be mapped. */
 static volatile unsigned char *window_of(uint64_t at) {
     uint64_t begin = at - at % WINDOW;
 
@@ -313,7 +316,7 @@ long port_write_channel(const void *data, size_t size) {
 void port_stop_machine(bool failed) {
     (void)failed;
     port_tcdrain(1);
-    end_by_kernel();
+    power_off();
 }
 
 #endif

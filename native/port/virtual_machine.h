@@ -1,6 +1,7 @@
-/* What a program asks that owns its whole machine: an emulated one, with devices that an emulator gives it.
+/* Calls for the first process of a virtual machine: Linux calls that the agent does not need, and QEMU's
+ * devices.
  *
- * Every call that can fail returns a negative errno, as in port.h.
+ * A call that can fail returns a negative errno, as in port.h.
  */
 #ifndef PORT_VIRTUAL_MACHINE_H
 #define PORT_VIRTUAL_MACHINE_H
@@ -8,10 +9,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Kernel. */
+/* Mounts a file system without a device. */
 int port_mount(const char *type, const char *where);
 int port_load_module(const char *path);
-/* Who the kernel is: names of the system, its release, its version and the machine, each zero-terminated. */
+/* struct utsname of uname(2): six zero-terminated texts. The indices of those that are used are named. */
 enum {
     PORT_SYSTEM,
     PORT_RELEASE = 2,
@@ -25,24 +26,25 @@ struct port_utsname {
 };
 int port_uname(struct port_utsname *identity);
 
-/* A new file for writing; one that was there is emptied. */
+/* Opens a file for writing; creates it or truncates it. */
 int port_create_file(const char *path);
-/* Waits until a terminal has sent what was written to it. */
+/* Waits until a terminal has transmitted all output (tcdrain(3)). */
 void port_tcdrain(int fd);
 
-/* Emulator. `port_acquire_devices` must come first, and after /dev and /sys; `port_release_devices` gives
- * them up for this process and those that it starts. */
+/* Gets access to QEMU's devices, for this process and its children. The other calls below need it first. It
+ * needs /dev and /sys. */
 int port_acquire_devices(void);
+/* Gives up that access, in a child. */
 void port_release_devices(void);
-/* Asks the emulator to stop the machine, so that it can be saved: that happens soon, not at once. Nothing
- * happens where the emulator has no such device, or isn't told to stop. */
+/* Makes the watchdog expire. QEMU then pauses the machine some time later, so that it can be saved. Nothing
+ * happens if QEMU has no watchdog or does not pause on it. */
 void port_request_pause(void);
-/* Reads what the emulator's operator orders: the size, or a negative errno. An order that is longer than the
- * buffer is -ENOSPC. */
+/* Reads the order, the file opt/swapstone/order of fw_cfg. Returns its size, or -ENOSPC if the buffer is too
+ * small. */
 long port_read_order(char *buffer, size_t size);
-/* Where results go; a full channel is -ENOSPC. */
+/* Writes to the channel, which carries the results to the host. Returns -ENOSPC if the channel is full. */
 long port_write_channel(const void *data, size_t size);
-/* Ends the machine at once; `failed` is seen by the emulator's operator where the emulator can say so. */
+/* Ends the machine at once. With isa-debug-exit (x86), QEMU's exit status reports `failed`. */
 _Noreturn void port_stop_machine(bool failed);
 
 #endif
