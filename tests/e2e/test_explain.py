@@ -1,4 +1,4 @@
-"""`swapstone explain` names causes that were planted: six small programs whose other side adds one known cost each."""
+"""`swapstone explain` finds known causes: six pairs of programs whose candidate has one added cost each."""
 
 from __future__ import annotations
 
@@ -229,8 +229,8 @@ def memory_share(folder: Path) -> float:
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="needs wrk: apt-get install wrk")
 def test_the_off_cpu_graph_of_a_server_names_mapping_for_musls_malloc_and_not_for_mimalloc(tmp_path: Path) -> None:
     record = tmp_path / "r"
-    asked = ("libc=glibc,musl", "allocator=default,mimalloc", "--suite", "server", "--only", "http(c=10,t=cores)")
-    swapstone(tmp_path, "compare", *asked, "--blocks", "1", "--out", str(record))
+    arguments = ("libc=glibc,musl", "allocator=default,mimalloc", "--suite", "server", "--only", "http(c=10,t=cores)")
+    swapstone(tmp_path, "compare", *arguments, "--blocks", "1", "--out", str(record))
     shares = {}
     for allocator in ("default", "mimalloc"):
         versus = f"libc=musl,allocator={allocator}"

@@ -9,8 +9,8 @@ import pytest
 
 from swapstone.cli.explain import choose
 from swapstone.instruments import requirements, run_instruments
-from swapstone.instruments.acquisition import INSTRUMENTS, Asked, Plain
-from swapstone.instruments.tracee import Region, Subject
+from swapstone.instruments.acquisition import INSTRUMENTS, ReferenceRun, RowVariant
+from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import Comparison, Instrumented, Place, UnavailableError, UserError, Verdict
 from swapstone.wire import TrialRequest
 from tests.e2e.cli import fake, swapstone
@@ -36,7 +36,7 @@ UNDECIDED = {"workload": "c", "effect": 9.0, "verdict": Verdict.INCONCLUSIVE}
 def test_the_largest_difference_that_is_one_is_chosen() -> None:
     assert _pick(WORSE, BETTER, UNDECIDED).workload == "b"
     assert _pick(WORSE, BETTER, UNDECIDED, only="a").workload == "a"
-    assert _pick(WORSE, BETTER, UNDECIDED, only="c").workload == "c"  # asked for by its name
+    assert _pick(WORSE, BETTER, UNDECIDED, only="c").workload == "c"  # selected by its name
 
 
 def test_no_row_that_fits_is_explained() -> None:
@@ -64,10 +64,14 @@ def test_a_fake_record_is_not_explained(tmp_path: Path) -> None:
     assert "Measure it on --target host" in result.stderr
 
 
-def _asked(variant: str, wall: float) -> Asked:
+def _variant(variant: str, wall: float) -> RowVariant:
     request = TrialRequest(id="x", arguments=("/bin/true",), cwd="/", timeout_ms=1)
-    return Asked(
-        Subject(variant, request, Region.PROGRAM), lambda _: Plain({"wall": wall, "minflt": 3.0}, ()), wall, wall, ""
+    return RowVariant(
+        Tracee(variant, request, Region.PROGRAM),
+        lambda _: ReferenceRun({"wall": wall, "minflt": 3.0}, ()),
+        wall,
+        wall,
+        "",
     )
 
 
@@ -85,7 +89,7 @@ def test_an_instrument_that_is_not_to_be_had_leaves_the_others(monkeypatch: pyte
     monkeypatch.setitem(INSTRUMENTS, "off-cpu", broken)
     place = Place(suite="", workload="w", load="idle", metric="wall", baseline="a", candidate="b")
     seen = run_instruments(
-        place, "ns", "wall", (_asked("a", 1.0), _asked("b", 2.0)), lambda _: None, only=("on-cpu", "off-cpu")
+        place, "ns", "wall", (_variant("a", 1.0), _variant("b", 2.0)), lambda _: None, only=("on-cpu", "off-cpu")
     )
     assert [(one.instrument, one.reason, one.mend) for one in seen.missing] == [
         ("on-cpu", "perf is not there", "install it"),
@@ -97,17 +101,17 @@ def test_an_instrument_that_is_not_to_be_had_leaves_the_others(monkeypatch: pyte
 
 
 def test_what_a_machine_forbids_comes_with_the_setting_that_would_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requirements, "tool_barrier", lambda *_: None)
+    monkeypatch.setattr(requirements, "missing_tool", lambda *_: None)
     monkeypatch.setattr(requirements, "_run", lambda _: None)
-    found = requirements.perf_barrier.__wrapped__()
+    found = requirements.missing_perf.__wrapped__()
     assert found is not None
     assert "the kernel refuses perf events (kernel.perf_event_paranoid=" in found.reason
     assert "sudo sysctl kernel.perf_event_paranoid=1" in found.mend
 
 
 def test_a_missing_tool_is_named_with_its_package() -> None:
-    found = requirements.tool_barrier("no-such-tool", "its-package")
+    found = requirements.missing_tool("no-such-tool", "its-package")
     assert found is not None
-    assert found == requirements.Barrier(
+    assert found == requirements.MissingRequirement(
         "the command 'no-such-tool' is not installed", "sudo apt-get install its-package"
     )

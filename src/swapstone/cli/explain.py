@@ -15,7 +15,7 @@ from swapstone.cli.tables import plain
 from swapstone.explain import explain as explain_seen
 from swapstone.explain import load_classes
 from swapstone.instruments import INSTRUMENTS, run_instruments
-from swapstone.instruments.prepare_row import Asking, asked_for, check_host, ledger_metric
+from swapstone.instruments.prepare_row import RowContext, ledger_metric, prepare_row, require_host_record
 from swapstone.model import Analysis, Comparison, Missing, Place, Seen, UserError, Verdict
 from swapstone.record import RecordView, find_record, load
 from swapstone.report import explained
@@ -93,7 +93,7 @@ def explain_command(
 @click.option("--versus", "versus", metavar="CANDIDATE", help="The row's candidate.")
 @click.option("--on-cpu", "kind", flag_value="on-cpu", default="on-cpu", help="Where processor time goes.  [default]")
 @click.option("--off-cpu", "kind", flag_value="off-cpu", help="What threads wait for.")
-@click.option("--allocations", "kind", flag_value="allocations", help="Bytes asked for, by caller.")
+@click.option("--allocations", "kind", flag_value="allocations", help="Bytes requested, by caller.")
 @click.option("--syscalls", "kind", flag_value="syscalls", help="System calls, by caller.")
 @click.option(
     "--classes", "classes", metavar="FILE", help="Rules in TOML that come before Swapstone's own table of classes."
@@ -194,15 +194,15 @@ def _seen(view: RecordView, row: Comparison, *, again: bool, without: tuple[str,
     kept = None if again or without else explanation_files.read(folder, view)
     if kept is not None and not any(each.reason == LEFT_OUT for each in kept.missing):
         return folder, kept
-    check_host(view.experiment, row.load)
+    require_host_record(view.experiment, row.load)
     if view.manifest is None:
         raise UserError(f"{view.path} ended before anything was built: there is nothing to run again.")
     passes = {(suite, name): count for suite, name, count in view.manifest.passes}
     with open_target("host") as target, tempfile.TemporaryDirectory(prefix="swapstone-symbols-") as scratch:
         prepared = prepare(view.experiment, target, lambda *_: None, _tell)
         _tell_of_other_programs(view, prepared.programs)
-        asking = Asking(view.experiment, prepared, target, passes.get((row.suite, row.workload), 1), Path(scratch))
-        pair = asked_for(asking, row)
+        context = RowContext(view.experiment, prepared, target, passes.get((row.suite, row.workload), 1), Path(scratch))
+        pair = prepare_row(context, row)
         only = [name for name in INSTRUMENTS if name not in without]
         seen = run_instruments(place, row.metric.unit, ledger_metric(row), pair, _tell, only=only)
     left_out = tuple(Missing(instrument=name, reason=LEFT_OUT) for name in without)

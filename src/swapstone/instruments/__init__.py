@@ -1,6 +1,6 @@
-"""Running baseline and candidate of a row again, under instruments: never together with measured trials."""
+"""Run both variants of a row under instruments, apart from the measured trials."""
 
-from swapstone.instruments.acquisition import INSTRUMENTS, Asked, run_instruments
-from swapstone.instruments.tracee import Region, Subject
+from swapstone.instruments.acquisition import INSTRUMENTS, RowVariant, run_instruments
+from swapstone.instruments.tracee import Region, Tracee
 
-__all__ = ["INSTRUMENTS", "Asked", "Region", "Subject", "run_instruments"]
+__all__ = ["INSTRUMENTS", "Region", "RowVariant", "Tracee", "run_instruments"]

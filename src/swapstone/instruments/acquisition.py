@@ -1,4 +1,4 @@
-"""All instruments on both variants of a row, one after another, each in runs of its own."""
+"""Run all instruments on both variants of a row, one after another, each in runs of its own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from swapstone.instruments import heap, instructions, offcpu, oncpu, syscalls
-from swapstone.instruments.instrument_result import Known
-from swapstone.instruments.tracee import Subject
+from swapstone.instruments.instrument_result import ReferenceRuns
+from swapstone.instruments.tracee import Tracee
 from swapstone.model import (
     Amount,
     Instrumented,
@@ -24,7 +24,7 @@ from swapstone.model import (
 )
 from swapstone.targets import TargetError
 
-Measure = Callable[[Subject, Known], Instrumented]
+Measure = Callable[[Tracee, ReferenceRuns], Instrumented]
 
 INSTRUMENTS: dict[str, Measure] = {
     oncpu.NAME: oncpu.measure,
@@ -33,16 +33,16 @@ INSTRUMENTS: dict[str, Measure] = {
     heap.NAME: heap.measure,
     instructions.NAME: instructions.measure,
 }
-"""By name, in the order in which they are used."""
+"""By name, in the order in which they run."""
 
 REFERENCE = "reference"
-"""Runs without any instrument."""
+"""Name of the runs without an instrument."""
 
-FEWEST, MOST = 8, 24
-"""How many of those there are of each variant."""
+MIN_REFERENCES, MAX_REFERENCES = 8, 24
+"""Number of reference runs of each variant."""
 
-ENOUGH_S = 16.0
-"""More than the fewest are made as long as all take no longer than this."""
+REFERENCE_BUDGET_S = 16.0
+"""More than the minimum are made if all of them take no longer than this."""
 
 _COUNTERS = {
     "minflt": "minor faults",
@@ -53,28 +53,28 @@ _COUNTERS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Plain:
-    """One run without an instrument: medians by metric's name, and what was mapped."""
+class ReferenceRun:
+    """A run without an instrument: medians by metric name, and the mapped objects."""
 
     metrics: Mapping[str, float]
     objects: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True)
-class Asked:
-    """One variant of the row.
+class RowVariant:
+    """One variant of a row, ready to run.
 
     Attributes:
-        subject: what is run.
-        plain: makes one run without an instrument, as a trial is made.
+        tracee: what to run.
+        plain: makes a run without an instrument, in the way of a trial; its argument numbers the run.
         recorded: median of the row's metric in the record.
-        time_ns: time of an operation in the record, of the ledger's metric; None where the row is of another.
-        program_sha256: of the file.
-        preload: objects that the loader takes first.
+        time_ns: time of an operation in the record, of the ledger's metric; None if the row is of another metric.
+        program_sha256: digest of the program's file.
+        preload: objects that the loader preloads.
     """
 
-    subject: Subject
-    plain: Callable[[int], Plain]
+    tracee: Tracee
+    plain: Callable[[int], ReferenceRun]
     recorded: float
     time_ns: float | None
     program_sha256: str
@@ -85,62 +85,62 @@ def run_instruments(
     place: Place,
     unit: str,
     ledger_metric: str,
-    pair: Sequence[Asked],
-    tell: Callable[[str], None],
+    pair: Sequence[RowVariant],
+    notify: Callable[[str], None],
     *,
     only: Sequence[str] = tuple(INSTRUMENTS),
 ) -> Seen:
     """Run both variants under all instruments.
 
+    Reference runs without an instrument alternate between the variants. Half of them come before the instruments and half after,
+    so that a drift of the machine affects both variants alike. Short ones are repeated more often.
+
     Args:
-        place: which row.
+        place: the row.
         unit: of its metric.
-        ledger_metric: the time that will be split.
+        ledger_metric: the time that the ledger splits.
         pair: baseline, then candidate.
-        tell: called with a line before each step.
+        notify: called with a line before each step.
         only: names of the instruments to use.
 
-    Both run without an instrument, too, taking turns: half of the runs before the instruments, half after, so that a machine that
-    changes meanwhile doesn't favour either. Short ones run more often.
-
     Returns:
-        What was seen. An instrument that can't be used, or fails on one of the two, is among `Seen.missing`.
+        The measurements. An instrument that can't be used, or fails for a variant, is in `Seen.missing`.
 
     Raises:
-        UserError: a variant can't be run at all.
+        UserError: a variant can't be run.
     """
-    runs: list[list[Plain]] = [[], []]
+    runs: list[list[ReferenceRun]] = [[], []]
     start = time.monotonic()
-    _run_plain(pair, runs, range(FEWEST // 2), FEWEST, tell)
-    references = references_for((time.monotonic() - start) / (FEWEST // 2))
-    _run_plain(pair, runs, range(FEWEST // 2, references // 2), references, tell)
+    _run_plain(pair, runs, range(MIN_REFERENCES // 2), MIN_REFERENCES, notify)
+    references = references_for((time.monotonic() - start) / (MIN_REFERENCES // 2))
+    _run_plain(pair, runs, range(MIN_REFERENCES // 2, references // 2), references, notify)
     medians = [_medians(each) for each in runs]
     found: list[Instrumented] = []
     missing: list[Missing] = []
     for name in only:
-        tell(f"running both under the instrument {name}")
+        notify(f"running both variants under {name}")
         try:
             found += [
-                _measured(INSTRUMENTS[name], asked, known, each)
-                for asked, known, each in zip(pair, medians, runs, strict=True)
+                _measured(INSTRUMENTS[name], variant, reference, each)
+                for variant, reference, each in zip(pair, medians, runs, strict=True)
             ]
         except UnavailableError as error:
             missing.append(Missing(instrument=name, reason=error.message, mend=error.hint))
         except UserError as error:
             missing.append(Missing(instrument=name, reason=f"it failed: {error.message}", mend=error.hint))
-    _run_plain(pair, runs, range(references // 2, references), references, tell)
+    _run_plain(pair, runs, range(references // 2, references), references, notify)
     medians = [_medians(each) for each in runs]
-    found = [*(_counters(asked, known) for asked, known in zip(pair, medians, strict=True)), *found]
+    found = [*(_counters(variant, reference) for variant, reference in zip(pair, medians, strict=True)), *found]
     sides = [
         Reference(
-            variant=asked.subject.variant,
-            program_sha256=asked.program_sha256,
-            recorded=asked.recorded,
-            time_ns=asked.time_ns,
-            metrics=tuple(known.items()),
+            variant=variant.tracee.variant,
+            program_sha256=variant.program_sha256,
+            recorded=variant.recorded,
+            time_ns=variant.time_ns,
+            metrics=tuple(reference.items()),
             runs=references,
         )
-        for asked, known in zip(pair, medians, strict=True)
+        for variant, reference in zip(pair, medians, strict=True)
     ]
     return Seen(
         place=place,
@@ -153,43 +153,45 @@ def run_instruments(
 
 
 def references_for(seconds: float) -> int:
-    """Return how many runs without an instrument each variant gets: an even number.
+    """Return the number of reference runs of each variant: an even number.
 
     Args:
-        seconds: what one of both takes together.
+        seconds: duration of one run of both variants.
     """
-    return max(FEWEST, min(MOST, 2 * int(ENOUGH_S / seconds / 2)))
+    return max(MIN_REFERENCES, min(MAX_REFERENCES, 2 * int(REFERENCE_BUDGET_S / seconds / 2)))
 
 
 def _run_plain(
-    pair: Sequence[Asked], runs: list[list[Plain]], numbers: range, of: int, tell: Callable[[str], None]
+    pair: Sequence[RowVariant], runs: list[list[ReferenceRun]], numbers: range, of: int, notify: Callable[[str], None]
 ) -> None:
     for number in numbers:
-        tell(f"running both without an instrument, {number + 1} of {of}")
-        for side, asked in enumerate(pair):
-            runs[side].append(_plain(asked, number))
+        notify(f"running both variants without an instrument, {number + 1} of {of}")
+        for side, variant in enumerate(pair):
+            runs[side].append(_plain(variant, number))
 
 
-def _plain(asked: Asked, number: int) -> Plain:
-    """Make one run without an instrument; a target that broke on a busy machine is tried once more."""
+def _plain(variant: RowVariant, number: int) -> ReferenceRun:
+    """Make a reference run. A failure of the target is retried once, because a busy machine may cause it."""
     try:
-        return asked.plain(number)
+        return variant.plain(number)
     except TargetError:
-        return asked.plain(number)
+        return variant.plain(number)
 
 
-def _medians(runs: Sequence[Plain]) -> dict[str, float]:
+def _medians(runs: Sequence[ReferenceRun]) -> dict[str, float]:
     names = dict.fromkeys(name for run in runs for name in run.metrics)
     return {name: statistics.median(run.metrics[name] for run in runs if name in run.metrics) for name in names}
 
 
-def _measured(measure: Measure, asked: Asked, medians: Mapping[str, float], runs: Sequence[Plain]) -> Instrumented:
-    """Measure one variant; what fails once is tried once more, for a busy machine may stop a driver or a recording."""
+def _measured(
+    measure: Measure, variant: RowVariant, medians: Mapping[str, float], runs: Sequence[ReferenceRun]
+) -> Instrumented:
+    """Measure one variant. A failure is retried once, because a busy machine may stop a load generator or a recording."""
     for last in (False, True):
         with tempfile.TemporaryDirectory(prefix="swapstone-explain-") as folder:
-            known = Known(medians, runs[0].objects, asked.preload, Path(folder))
+            reference = ReferenceRuns(medians, runs[0].objects, variant.preload, Path(folder))
             try:
-                return measure(asked.subject, known)
+                return measure(variant.tracee, reference)
             except UnavailableError:
                 raise
             except UserError:
@@ -198,13 +200,13 @@ def _measured(measure: Measure, asked: Asked, medians: Mapping[str, float], runs
     raise AssertionError
 
 
-def _counters(asked: Asked, medians: Mapping[str, float]) -> Instrumented:
-    """Return what the kernel counts of every process anyway: it needs no instrument."""
+def _counters(variant: RowVariant, medians: Mapping[str, float]) -> Instrumented:
+    """Return the kernel's counters of a process, which need no instrument."""
     amounts = tuple(
         Amount(
             group="faults" if name.endswith("flt") else "switches",
             name=words,
-            value=medians[name] / asked.subject.operations,
+            value=medians[name] / variant.tracee.operations,
         )
         for name, words in _COUNTERS.items()
         if name in medians
@@ -212,9 +214,9 @@ def _counters(asked: Asked, medians: Mapping[str, float]) -> Instrumented:
     return Instrumented(
         instrument=REFERENCE,
         tool="",
-        variant=asked.subject.variant,
-        command=" ".join(asked.subject.request.arguments),
-        operations=asked.subject.operations,
+        variant=variant.tracee.variant,
+        command=" ".join(variant.tracee.request.arguments),
+        operations=variant.tracee.operations,
         overhead=1.0,
         amounts=amounts,
     )

@@ -1,7 +1,7 @@
-"""Functions of a stripped shared library, found by their code in the static archive that was built beside it.
+"""Find the functions of a stripped shared library by the code in its static archive.
 
-A distribution strips the shared library, but not the archive: its objects still name their static functions. Where both were compiled
-alike (Debian's musl is), an object's code lies in the library byte for byte, but for what the linker filled in.
+A distribution strips the shared library, but not the archive, whose objects still have symbols of static functions. If both
+were compiled with the same options (as Debian's musl is), an object's code occurs in the library, except for relocated bytes.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from elftools.elf.elffile import ELFFile
 _MAGIC = b"!<arch>\n"
 _HEADER = 60
 _EXECUTABLE = 4  # SHF_EXECINSTR
-_FILLED = 4  # bytes that a relocation of code fills in; none is longer on the processors here
-_SHORTEST = 8  # bytes in a row that must be the object's own, or a match says nothing
+_FILLED = 4  # bytes that a relocation of code changes; the maximum on the supported processors
+_SHORTEST = 8  # consecutive unrelocated bytes that a match needs
 
 
 def digest_of(*paths: Path) -> str:
-    """Return a digest of some files' content and of this method's version."""
+    """Return a digest of the files' contents and of the version of this method."""
     digest = hashlib.sha256(b"swapstone-archive 1")
     for path in paths:
         digest.update(hashlib.sha256(path.read_bytes()).digest())
@@ -52,7 +52,7 @@ def matches(library: Path, companion: Path) -> list[tuple[int, int, str]]:
     """Find the functions of an archive's objects in a library.
 
     Returns:
-        Triples (address, size, name). A piece of code that lies in the library more than once, or not at all, is left out.
+        Triples (address, size, name). A section that occurs more than once, or not at all, is left out.
     """
     with library.open("rb") as file:
         text = ELFFile(file).get_section_by_name(".text")
@@ -87,7 +87,7 @@ def _of_object(elf: Any, code: bytes, base: int) -> list[tuple[int, int, str]]: 
 
 
 def _filled(sections: list[Any], number: int, length: int) -> list[tuple[int, int]]:
-    """Return the stretches of a section that the linker leaves as they are."""
+    """Return the ranges of a section that the linker leaves unchanged."""
     holes = sorted(
         entry["r_offset"]
         for section in sections
@@ -105,7 +105,7 @@ def _filled(sections: list[Any], number: int, length: int) -> list[tuple[int, in
 
 
 def _only_place(own: bytes, kept: list[tuple[int, int]], code: bytes) -> int | None:
-    """Return where a section lies in the library, if it is in exactly one place."""
+    """Return the offset of a section in the library; None unless it occurs exactly once."""
     begin, end = max(kept, key=lambda piece: piece[1] - piece[0], default=(0, 0))
     if end - begin < _SHORTEST:
         return None

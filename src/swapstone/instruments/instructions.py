@@ -1,6 +1,6 @@
-"""Instructions by function, counted one by one: valgrind's callgrind.
+"""Count instructions by function, with valgrind's callgrind.
 
-The processor that valgrind emulates has no AVX-512, so a C library may choose other functions under it.
+Valgrind's processor has no AVX-512, so a C library may select other functions under it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from swapstone.instruments import requirements
-from swapstone.instruments.instrument_result import Known
-from swapstone.instruments.symbolizer import Namer
-from swapstone.instruments.traced_run import Ended, inner_command, run
-from swapstone.instruments.tracee import Region, Subject
+from swapstone.instruments.instrument_result import ReferenceRuns
+from swapstone.instruments.symbolizer import Symbolizer
+from swapstone.instruments.traced_run import TracedRun, inner_command, run
+from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import OWN_OBJECT, Amount, Instrumented, UnavailableError, UserError
 
 NAME = "instructions"
-SLOWER = 60
-"""About how many times slower a program is under callgrind."""
+SLOWDOWN = 60
+"""Approximate slowdown of a program under callgrind."""
 
 LONGEST_S = 120.0
 MOST_FUNCTIONS = 40
@@ -38,13 +38,13 @@ class Tally:
 
 
 def tally(lines: Iterable[str]) -> Tally:
-    """Decode one file of callgrind's (format version 1, one position, one event).
+    """Decode a callgrind output file (format version 1, one position, one event).
 
     Args:
         lines: of the file.
 
     Returns:
-        Each function's own instructions, and how often it was called.
+        Each function's own instructions, and the number of its calls.
     """
     found = Tally(collections.Counter(), collections.Counter())
     kept: dict[tuple[str, str], str] = {}
@@ -71,41 +71,41 @@ def tally(lines: Iterable[str]) -> Tally:
     return found
 
 
-def measure(subject: Subject, known: Known) -> Instrumented:
+def measure(tracee: Tracee, reference: ReferenceRuns) -> Instrumented:
     """Count a run's instructions by function.
 
-    Work in passes is run with one pass and with three, and half of the difference is one pass: what comes before and after is taken off.
+    A program with passes runs with one pass and with three. Half of the difference is one pass, without start and end.
 
     Raises:
-        UnavailableError: valgrind is not here, or the work would take too long under it.
+        UnavailableError: valgrind is not installed, or the run would take too long under it.
         UserError: the run failed.
     """
-    barrier = requirements.tool_barrier("valgrind", "valgrind")
+    barrier = requirements.missing_tool("valgrind", "valgrind")
     if barrier is not None:
         raise UnavailableError(barrier.reason, barrier.mend)
-    if subject.region in {Region.ATTACHED, Region.DRIVEN}:
-        raise UnavailableError("callgrind counts whole runs, and a server's start and end are no part of a request")
-    whole_s = known.wall_ns * subject.operations / 1e9 * (4 if subject.region is Region.PASSES else 1) * SLOWER
+    if tracee.region in {Region.ATTACHED, Region.DRIVEN}:
+        raise UnavailableError("callgrind counts whole runs; a server's start and end would be counted as requests")
+    whole_s = reference.wall_ns * tracee.operations / 1e9 * (4 if tracee.region is Region.PASSES else 1) * SLOWDOWN
     if whole_s > LONGEST_S:
         raise UnavailableError(
             f"one pass would take about {whole_s:.0f} s under callgrind, more than {LONGEST_S:.0f} s"
         )
-    if subject.region is Region.PASSES:
-        (one, _), (three, ended) = _run(subject.with_passes(1), known), _run(subject.with_passes(3), known)
+    if tracee.region is Region.PASSES:
+        (one, _), (three, ended) = _run(tracee.with_passes(1), reference), _run(tracee.with_passes(3), reference)
         counted = Tally(_half(three.instructions, one.instructions), _half(three.calls, one.calls))
         passes = 3
     else:
-        counted, ended = _run(subject, known)
+        counted, ended = _run(tracee, reference)
         passes = 1
-    took = ended.elapsed_ns / (passes * subject.operations)
+    took = ended.elapsed_ns / (passes * tracee.operations)
     return Instrumented(
         instrument=NAME,
         tool=requirements.version_of("valgrind"),
-        variant=subject.variant,
-        command=" ".join(("valgrind --tool=callgrind", *subject.request.arguments)),
-        operations=subject.operations,
-        overhead=took / known.wall_ns if known.wall_ns else None,
-        amounts=_amounts(subject, counted),
+        variant=tracee.variant,
+        command=" ".join(("valgrind --tool=callgrind", *tracee.request.arguments)),
+        operations=tracee.operations,
+        overhead=took / reference.wall_ns if reference.wall_ns else None,
+        amounts=_amounts(tracee, counted),
         notes=("valgrind runs one thread at a time, and its processor has no AVX-512",),
     )
 
@@ -118,14 +118,14 @@ def _half(
     )
 
 
-def _run(subject: Subject, known: Known) -> tuple[Tally, Ended]:
-    files = known.folder / "callgrind"
+def _run(tracee: Tracee, reference: ReferenceRuns) -> tuple[Tally, TracedRun]:
+    files = reference.folder / "callgrind"
     files.mkdir(exist_ok=True)
     tool = ("valgrind", "--tool=callgrind", "-q", f"--callgrind-out-file={files}/out.%p")
-    request = subject.request
-    whole = inner_command(subject)
+    request = tracee.request
+    whole = inner_command(tracee)
     helpers = whole[: len(whole) - len(request.arguments)]
-    ended = run((*helpers, *tool, *request.arguments), _bare(subject), known.folder)
+    ended = run((*helpers, *tool, *request.arguments), _with_inner_command(tracee), reference.folder)
     found = Tally(collections.Counter(), collections.Counter())
     for file in sorted(files.iterdir()):
         with file.open(errors="replace") as lines:
@@ -138,33 +138,33 @@ def _run(subject: Subject, known: Known) -> tuple[Tally, Ended]:
     return found, ended
 
 
-def _bare(subject: Subject) -> Subject:
-    """Return the subject as one whose command is complete already."""
-    return dataclasses.replace(subject, region=Region.ATTACHED)
+def _with_inner_command(tracee: Tracee) -> Tracee:
+    """Return the tracee with its complete command."""
+    return dataclasses.replace(tracee, region=Region.ATTACHED)
 
 
-def _amounts(subject: Subject, counted: Tally) -> tuple[Amount, ...]:
-    namer = Namer(subject)
+def _amounts(tracee: Tracee, counted: Tally) -> tuple[Amount, ...]:
+    symbolizer = Symbolizer(tracee)
     instructions: collections.Counter[str] = collections.Counter()
     calls: collections.Counter[str] = collections.Counter()
     for place, count in counted.instructions.items():
-        instructions[_name(namer, *place)] += count
+        instructions[_name(symbolizer, *place)] += count
     for place, count in counted.calls.items():
         if "'" not in place[1]:
-            calls[_name(namer, *place)] += count
+            calls[_name(symbolizer, *place)] += count
     total = sum(instructions.values())
-    found = [Amount(group="instructions", name="all", value=total / subject.operations)]
+    found = [Amount(group="instructions", name="all", value=total / tracee.operations)]
     for group, counts in (("instructions", instructions), ("calls", calls)):
         for name, count in counts.most_common(MOST_FUNCTIONS):
-            found.append(Amount(group=group, name=name, value=count / subject.operations))
+            found.append(Amount(group=group, name=name, value=count / tracee.operations))
     return tuple(found)
 
 
-def _name(namer: Namer, path: str, function: str) -> str:
-    """Return a function's name with the object that it is in; recursion levels (``'2``) are one function."""
+def _name(symbolizer: Symbolizer, path: str, function: str) -> str:
+    """Return a function's name with its object; recursion levels (``'2``) count as one function."""
     plain = function.split("'", maxsplit=1)[0].split("@@", maxsplit=1)[0]
     if _ADDRESS.match(plain) and path.startswith("/"):
-        table = namer.table(str(Path(path).resolve()))
+        table = symbolizer.table(str(Path(path).resolve()))
         plain = (table.name_at(int(plain, 16)) if table else "") or plain
-    where = namer.object_of(str(Path(path).resolve())) if path.startswith("/") else path
+    where = symbolizer.object_of(str(Path(path).resolve())) if path.startswith("/") else path
     return plain if where == OWN_OBJECT else f"{plain} ({where})"

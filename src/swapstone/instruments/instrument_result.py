@@ -1,4 +1,4 @@
-"""What instruments have in common."""
+"""The input and the result that all instruments share."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 
 from swapstone.instruments import requirements
 from swapstone.instruments.perf import Recording
-from swapstone.instruments.tracee import Region, Subject
+from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import Amount, Instrumented, Passing, Profile
 
 
 @dataclasses.dataclass(frozen=True)
-class Known:
-    """What is known of a subject before it is put under an instrument.
+class ReferenceRuns:
+    """What the reference runs of a variant gave.
 
     Attributes:
-        metrics: medians of the runs without one, by name: ``wall``, ``cpu`` of an operation in ns, ``nvcsw`` and others of a pass.
-        objects: files that it had mapped executable.
-        preload: of them, those that the loader was told to take first.
-        folder: scratch.
+        metrics: medians by name: ``wall``, ``cpu`` per operation in ns, ``nvcsw`` and others per pass.
+        objects: files that the process had mapped executable.
+        preload: of these, the objects that the loader preloaded.
+        folder: a scratch folder.
     """
 
     metrics: Mapping[str, float]
@@ -30,26 +30,26 @@ class Known:
 
     @property
     def wall_ns(self) -> float:
-        """Return the elapsed time of an operation."""
+        """Return the elapsed time of an operation in ns."""
         return self.metrics.get("wall", 0.0)
 
-    def passes_for(self, subject: Subject, work_ns: float, most: int = 20_000) -> Subject:
-        """Return the subject with as many passes as take about so long without an instrument."""
-        one = max(1.0, self.wall_ns * subject.operations)
-        return subject.with_passes(max(1, min(most, round(work_ns / one))))
+    def passes_for(self, tracee: Tracee, work_ns: float, most: int = 20_000) -> Tracee:
+        """Return the tracee with the number of passes that takes about this long without an instrument."""
+        one = max(1.0, self.wall_ns * tracee.operations)
+        return tracee.with_passes(max(1, min(most, round(work_ns / one))))
 
 
-def operations_in(recording: Recording, subject: Subject) -> float:
-    """Return how many operations lie in the work that was recorded."""
+def operations_in(recording: Recording, tracee: Tracee) -> float:
+    """Return the number of operations in the recorded work."""
     if recording.ended.driven is not None:
         return recording.ended.driven.requests
-    return len(recording.windows.pieces) * subject.operations if subject.region is Region.PASSES else subject.operations
+    return len(recording.windows.pieces) * tracee.operations if tracee.region is Region.PASSES else tracee.operations
 
 
 def result(
     name: str,
-    subject: Subject,
-    known: Known,
+    tracee: Tracee,
+    reference: ReferenceRuns,
     recording: Recording,
     *,
     amounts: tuple[Amount, ...] = (),
@@ -57,28 +57,28 @@ def result(
     passing: Passing | None = None,
     notes: tuple[str, ...] = (),
 ) -> Instrumented:
-    """Put together what a recording gave, with the instrument's overhead.
+    """Build an instrument's result from a recording, with the instrument's overhead.
 
     Args:
         name: of the instrument.
-        subject: what ran.
-        known: how long it takes without.
-        recording: what perf saw.
-        amounts: what was counted.
-        profile: its stacks.
-        passing: how the time passed.
+        tracee: what ran.
+        reference: the reference runs.
+        recording: of perf.
+        amounts: counts.
+        profile: stacks.
+        passing: division of the elapsed time.
         notes: what was lost or left out.
     """
-    operations = operations_in(recording, subject)
+    operations = operations_in(recording, tracee)
     took = recording.windows.total_ns / operations
-    attached = subject.region is Region.ATTACHED
+    attached = tracee.region is Region.ATTACHED
     return Instrumented(
         instrument=name,
         tool=requirements.version_of("perf"),
-        variant=subject.variant,
+        variant=tracee.variant,
         command=recording.command,
         operations=operations,
-        overhead=took / known.wall_ns if known.wall_ns and not attached else None,
+        overhead=took / reference.wall_ns if reference.wall_ns and not attached else None,
         amounts=amounts,
         profile=profile,
         passing=passing,

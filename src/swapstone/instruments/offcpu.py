@@ -1,31 +1,31 @@
-"""What threads wait for: each time a thread leaves its processor, with its stack, until it is back."""
+"""Off-CPU time: each time a thread is switched out, its stack and the time until it runs again."""
 
 from __future__ import annotations
 
 import dataclasses
 
-from swapstone.instruments.instrument_result import Known, operations_in, result
+from swapstone.instruments.instrument_result import ReferenceRuns, operations_in, result
 from swapstone.instruments.perf import Recording, lost_note, record
 from swapstone.instruments.perf_script import Event
-from swapstone.instruments.profile_builder import Adder
-from swapstone.instruments.symbolizer import Namer
-from swapstone.instruments.tracee import Region, Subject
+from swapstone.instruments.profile_builder import ProfileBuilder
+from swapstone.instruments.symbolizer import Symbolizer
+from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import KERNEL, KERNEL_LOCKS, Frame, Instrumented, Passing
 
 NAME = "off-cpu"
 WORK_NS = 0.6e9
 STACK_BYTES = 2048
 MOST_SWITCHES_S = 5000
-"""A server whose threads leave their processors more often in a second is looked at without unwinding its own code: a copy of 2 KiB of
-stack for each switch takes more of a small machine than the server does, and its driver then waits in vain."""
+"""Above this rate a server's user stacks are not unwound: copying 2 KiB of stack at each switch takes more CPU time of a small
+machine than the server does, and the load generator times out."""
 
 _EVENT = "context-switches"
 _NOTE = (
-    "time off the processor includes the wait for one after the wake-up; a moment is divided among the threads that run, are ready, or"
-    " wait for a lock that another holds; while no thread does any of these it goes to the wait that ends first"
+    "off-CPU time includes the wait for a processor after the wake-up; elapsed time is divided among threads that run, are ready or"
+    " wait for a lock; while no thread does, it is attributed to the wait that ends first"
 )
 _LOCK_CALLS = ("futex", "futex_wait", "futex_waitv", "futex_lock_pi")
-_PEACEFUL = (
+_NOT_LOCKS = (
     "pthread_join",
     "pthread_clockjoin",
     "pthread_timedjoin",
@@ -34,23 +34,23 @@ _PEACEFUL = (
     "cond_clockwait",
     "sem_wait",
     "barrier",
-    "futex_abstimed_wait",  # glibc's innermost function of all these, where no caller was taken
-    "__syscall_cp_asm",  # musl's, as they can be cancelled; its mutexes and rwlocks wait with cancellation off, elsewhere
+    "futex_abstimed_wait",  # glibc's innermost function of all these, for stacks without callers
+    "__syscall_cp_asm",  # musl's cancellable waits; its mutexes and rwlocks wait without cancellation
 )
-TAKEN = Frame(symbol="processor taken", object=KERNEL)
-"""The innermost frame of a thread that could have gone on: it shows what it was at, as off-CPU graphs of other tools do."""
+PREEMPTED = Frame(symbol="processor taken", object=KERNEL)
+"""Innermost frame of a preempted thread; the frames above it are what the thread was running, as in other tools' off-CPU graphs."""
 
 _LOCKING = ("mutex_lock", "rwlock", "lll_lock")
 
 
 @dataclasses.dataclass
 class _Thread:
-    """What a thread does now.
+    """The state of a thread.
 
     Attributes:
-        pid: of its process.
+        pid: its process.
         doing: ``run``, ``ready`` or ``wait``.
-        stack: with which it left the processor.
+        stack: with which it was switched out.
         contends: whether it waits for a lock.
     """
 
@@ -65,15 +65,14 @@ class _Thread:
 
 
 def contends(stack: tuple[Frame, ...], *, main_of_several: bool) -> bool:
-    """Say whether a thread that left its processor with this stack waits for a lock that another thread holds.
+    """Return whether a thread that was switched out with this stack waits for a lock that another thread holds.
 
-    A futex is what locks wait on, but joins, conditions and semaphores too: where the caller has no name (musl's code has no unwind
-    tables) and the innermost function doesn't tell, a process's first thread is taken to wait for its others, and any other thread for
-    a lock.
+    Joins, conditions and semaphores wait on a futex too. If neither the caller (musl has no unwind tables) nor the innermost function
+    tells them apart, the main thread of a process is assumed to wait for its threads, and any other thread for a lock.
 
     Args:
         stack: the outermost frame first.
-        main_of_several: whether it is the first thread of a process that has others.
+        main_of_several: whether it is the main thread of a process with several threads.
     """
     kernel = [frame.symbol for frame in stack if frame.object == KERNEL]
     if any(name.startswith(KERNEL_LOCKS) for name in kernel):
@@ -83,37 +82,37 @@ def contends(stack: tuple[Frame, ...], *, main_of_several: bool) -> bool:
     user = [frame.symbol for frame in stack if frame.object != KERNEL]
     if any(name == "__lock" or part in name for name in user for part in _LOCKING):
         return True
-    if any(part in name for name in user for part in _PEACEFUL):
+    if any(part in name for name in user for part in _NOT_LOCKS):
         return False
     return not main_of_several
 
 
 class Timeline:
-    """Walks through a recording and divides each moment among the threads that have work.
+    """Divides the elapsed time of a recording among the active threads.
 
     Args:
         recording: with samples of context switches and the switches themselves.
-        namer: names its stacks.
+        symbolizer: names its stacks.
 
     Attributes:
-        waits: stacks of threads that waited for something, with their share of the time.
-        off: the same, and stacks of threads whose processor was taken, each below `TAKEN`.
+        waits: stacks of waiting threads, with their share of the time.
+        off: the same, and stacks of preempted threads, each below `PREEMPTED`.
     """
 
-    def __init__(self, recording: Recording, namer: Namer) -> None:
+    def __init__(self, recording: Recording, symbolizer: Symbolizer) -> None:
         self._recording = recording
-        self._namer = namer
+        self._namer = symbolizer
         self._threads: dict[int, _Thread] = {}
         self._leaving: dict[int, tuple[Frame, ...]] = {}
         self._amounts = {"run": 0.0, "ready": 0.0}
         self._most = 0
         self._cpu_ns = 0.0
         self._idle_ns = 0.0
-        self.waits = Adder()
-        self.off = Adder()
+        self.waits = ProfileBuilder()
+        self.off = ProfileBuilder()
 
     def passing(self, operations: float, notes: tuple[str, ...]) -> Passing:
-        """Return how the time passed."""
+        """Return the division of the elapsed time."""
         before = 0
         for event in self._recording.events:
             if before and event.time_ns > before:
@@ -144,14 +143,14 @@ class Timeline:
             else:
                 self._amounts[thread.doing] += length_ns / len(working)
                 if thread.doing == "ready":
-                    self.off.add((*thread.stack, TAKEN), length_ns / len(working))
+                    self.off.add((*thread.stack, PREEMPTED), length_ns / len(working))
 
     def _charge(self, thread: _Thread, length_ns: float) -> None:
         self.waits.add(thread.stack, length_ns)
         self.off.add(thread.stack, length_ns)
 
     def _charge_idle(self, threads: list[_Thread]) -> None:
-        """Charge the time in which nobody had work: to the thread that ended it, or to all alike where none has."""
+        """Attribute time in which no thread was active to the thread that ended it, or to all threads equally if none did."""
         if not threads or not self._idle_ns:
             return
         for thread in threads:
@@ -182,41 +181,41 @@ class Timeline:
             self._threads[event.tid] = _Thread(event.pid, "run")
 
 
-def stacks_of(subject: Subject, known: Known) -> tuple[str, tuple[str, ...]]:
-    """Choose how stacks are taken: by DWARF, or for a server that switches often only the kernel's and the innermost function.
+def stacks_of(tracee: Tracee, reference: ReferenceRuns) -> tuple[str, tuple[str, ...]]:
+    """Return how stacks are taken: by DWARF unwinding, or for a server that switches often without user callers.
 
     Args:
-        subject: what is looked at.
-        known: how often it switches without an instrument.
+        tracee: what to run.
+        reference: gives the rate of switches without an instrument.
 
     Returns:
-        perf's terms for the event, and what a reader must know of it.
+        perf's event specification, and notes for the reader.
     """
-    if subject.region is Region.DRIVEN:
-        often = [known.metrics[name] for name in ("nvcsw", "nivcsw") if name in known.metrics]
-        rate = sum(often) * 1e9 / known.wall_ns if often and known.wall_ns else None
+    if tracee.region is Region.DRIVEN:
+        often = [reference.metrics[name] for name in ("nvcsw", "nivcsw") if name in reference.metrics]
+        rate = sum(often) * 1e9 / reference.wall_ns if often and reference.wall_ns else None
         if rate is None or rate > MOST_SWITCHES_S:
             how_often = "an unknown number of times" if rate is None else f"{rate:.0f} times"
             return "call-graph=fp", (
-                f"its threads leave their processors {how_often} in a second: stacks have the kernel's functions and the innermost"
-                " of the server's, but not its callers",
+                f"its threads are switched out {how_often} per second: stacks have the kernel's functions and the server's innermost"
+                " function, but not its callers",
             )
     return f"call-graph=dwarf,stack-size={STACK_BYTES}", ()
 
 
-def measure(subject: Subject, known: Known) -> Instrumented:
-    """Record why threads leave their processors, and for how long.
+def measure(tracee: Tracee, reference: ReferenceRuns) -> Instrumented:
+    """Record why and for how long threads are off the processor.
 
     Raises:
-        UnavailableError: perf can't be used here.
+        UnavailableError: perf can't be used.
         UserError: the run failed.
     """
-    subject = known.passes_for(subject, WORK_NS)
-    terms, limits = stacks_of(subject, known)
+    tracee = reference.passes_for(tracee, WORK_NS)
+    terms, limits = stacks_of(tracee, reference)
     options = ("-e", f"{_EVENT}/period=1,{terms},name={_EVENT}/", "--switch-events", "-m", "4096")
-    recording = record(subject, options, known.folder)
+    recording = record(tracee, options, reference.folder)
     notes = (_NOTE, *limits, *lost_note(recording, [_EVENT]))
-    operations, timeline = operations_in(recording, subject), Timeline(recording, Namer(subject))
+    operations, timeline = operations_in(recording, tracee), Timeline(recording, Symbolizer(tracee))
     passing = timeline.passing(operations, notes)
     profile = timeline.off.profile(NAME, "ns", operations, notes) if timeline.off.total else None
-    return result(NAME, subject, known, recording, profile=profile, passing=passing, notes=notes)
+    return result(NAME, tracee, reference, recording, profile=profile, passing=passing, notes=notes)

@@ -1,43 +1,43 @@
-"""Where the processor's time goes: stacks at a fixed rate of processor time."""
+"""On-CPU time: stacks sampled at a fixed rate of CPU time."""
 
 from __future__ import annotations
 
-from swapstone.instruments.instrument_result import Known, operations_in, result
+from swapstone.instruments.instrument_result import ReferenceRuns, operations_in, result
 from swapstone.instruments.perf import lost_note, record
-from swapstone.instruments.profile_builder import Adder
-from swapstone.instruments.symbolizer import Namer
-from swapstone.instruments.tracee import Subject
+from swapstone.instruments.profile_builder import ProfileBuilder
+from swapstone.instruments.symbolizer import Symbolizer
+from swapstone.instruments.tracee import Tracee
 from swapstone.model import Instrumented, UserError
 
 NAME = "on-cpu"
-RATE_HZ = 1997  # a prime: no work in step with it hides between two samples
+RATE_HZ = 1997  # a prime, so that sampling does not lock to periodic work
 WORK_NS = 1.2e9
 STACK_BYTES = 8192
 _EVENT = "cpu-clock"
-_STACKS = "stacks are taken by DWARF; code without unwind tables (musl's) shows its own function and no caller"
+_STACKS = "user stacks are unwound by DWARF; code without unwind tables (musl) has its function but no caller"
 
 
-def measure(subject: Subject, known: Known) -> Instrumented:
+def measure(tracee: Tracee, reference: ReferenceRuns) -> Instrumented:
     """Sample a run's stacks while it is on a processor.
 
     Raises:
-        UnavailableError: perf can't be used here.
-        UserError: the run failed, or was too short to be seen.
+        UnavailableError: perf can't be used.
+        UserError: the run failed, or was too short for a sample.
     """
-    subject = known.passes_for(subject, WORK_NS)
-    # The rate is the event's own: a rate for all would let marks be left out.
+    tracee = reference.passes_for(tracee, WORK_NS)
+    # The rate is set for this event alone: a common rate would drop marker events.
     options = ("-e", f"{_EVENT}/freq={RATE_HZ},call-graph=dwarf,stack-size={STACK_BYTES},name={_EVENT}/")
-    recording = record(subject, options, known.folder)
-    namer, adder = Namer(subject), Adder()
+    recording = record(tracee, options, reference.folder)
+    symbolizer, adder = Symbolizer(tracee), ProfileBuilder()
     for event in recording.events:
         if (
             event.what.startswith(_EVENT)
             and event.pid != recording.windows.pid
-            and recording.windows.holds(event.time_ns)
+            and recording.windows.contains(event.time_ns)
         ):
-            adder.add(namer.stack(event), 1e9 / RATE_HZ)
+            adder.add(symbolizer.stack(event), 1e9 / RATE_HZ)
     if not adder.total:
         raise UserError("The work was too short for a single sample.")
     notes = (_STACKS, *lost_note(recording, [_EVENT]))
-    profile = adder.profile(NAME, "ns", operations_in(recording, subject), notes)
-    return result(NAME, subject, known, recording, profile=profile, notes=notes)
+    profile = adder.profile(NAME, "ns", operations_in(recording, tracee), notes)
+    return result(NAME, tracee, reference, recording, profile=profile, notes=notes)

@@ -1,4 +1,4 @@
-"""Recording with perf, and reading the recording."""
+"""Record a run with perf, and read the recording."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from swapstone.instruments import perf_script, requirements
-from swapstone.instruments.measured_region import MARKER, Windows, windows
+from swapstone.instruments.measured_region import MARKER, MeasuredWindows, windows
 from swapstone.instruments.perf_script import Event
-from swapstone.instruments.traced_run import Ended, run
-from swapstone.instruments.tracee import Region, Subject
+from swapstone.instruments.traced_run import TracedRun, run
+from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import UnavailableError, UserError
 
 COMM_BYTES = 15
@@ -20,10 +20,10 @@ _SCRIPT_S = 600
 
 
 class TooLargeError(Exception):
-    """A recording that would take too long to read.
+    """A recording that is too large to read.
 
     Attributes:
-        times: how much larger it is than it may be.
+        times: its size relative to the limit.
     """
 
     def __init__(self, times: float) -> None:
@@ -35,39 +35,38 @@ class TooLargeError(Exception):
 class Recording:
     """What perf recorded of a run.
 
-    Attributes:
-        events: ascending by time.
-        windows: where the work is.
-        ended: how the run ended.
-        lost: records that the kernel had no room for.
-        command: what was run, as one would type it.
+    events: in order of time.
+    windows: the work.
+    ended: how the run ended.
+    lost: number of records that perf lost because its buffer was full.
+    command: of perf, as typed in a shell.
     """
 
     events: list[Event]
-    windows: Windows
-    ended: Ended
+    windows: MeasuredWindows
+    ended: TracedRun
     lost: int
     command: str
 
 
 def need(*, tracepoints: bool) -> tuple[str, ...]:
-    """Return the command that perf is started through.
+    """Return the command prefix for perf.
 
     Raises:
-        UnavailableError: perf can't be used here, or no tracepoints.
+        UnavailableError: perf or tracepoints can't be used.
     """
-    barrier = requirements.perf_barrier()
+    barrier = requirements.missing_perf()
     wrapper: tuple[str, ...] = ()
     if barrier is None and tracepoints:
         found = requirements.tracing_wrapper()
-        barrier, wrapper = (found, ()) if isinstance(found, requirements.Barrier) else (None, found)
+        barrier, wrapper = (found, ()) if isinstance(found, requirements.MissingRequirement) else (None, found)
     if barrier is not None:
         raise UnavailableError(barrier.reason, barrier.mend)
     return wrapper
 
 
 def record(
-    subject: Subject,
+    tracee: Tracee,
     options: Sequence[str],
     folder: Path,
     *,
@@ -78,48 +77,48 @@ def record(
     """Record a run.
 
     Args:
-        subject: what to run.
+        tracee: what to run.
         options: of ``perf record``: events, stacks.
-        folder: scratch.
+        folder: a scratch folder.
         tracepoints: whether one of the events is a tracepoint.
-        before: what to start perf through instead of what `need` says.
-        most_bytes: that are read.
+        before: command prefix to use in place of that of `need`.
+        most_bytes: limit of the recording's size.
 
     Raises:
-        TooLargeError: perf wrote more than that.
-        UnavailableError: it can't be done here.
+        TooLargeError: the recording is larger than that.
+        UnavailableError: perf can't be used.
         UserError: the program, or perf, failed.
     """
-    marked = subject.region is Region.PASSES
+    marked = tracee.region is Region.PASSES
     wrapper = tuple(before) or need(tracepoints=tracepoints or marked)
     markers = ("-e", MARKER) if marked else ()
-    if subject.region is Region.DRIVEN:
-        markers = ("-k", "CLOCK_MONOTONIC")  # the clock by which the driver's start and end are noted
+    if tracee.region is Region.DRIVEN:
+        markers = ("-k", "CLOCK_MONOTONIC")  # the clock of the load generator's start and end
     data = folder / _DATA
     attached = (
-        ("-p", str(subject.pid), "--", "sleep", str(subject.seconds)) if subject.region is Region.ATTACHED else ("--",)
+        ("-p", str(tracee.pid), "--", "sleep", str(tracee.seconds)) if tracee.region is Region.ATTACHED else ("--",)
     )
     command = (*wrapper, "perf", "record", "-q", "-o", str(data), *options, *markers, *attached)
-    ended = run(command, subject, folder)
+    ended = run(command, tracee, folder)
     if (ended.status != 0 and ended.driven is None) or not data.is_file():
         said = ended.stderr.strip().splitlines()[-1:] or ["nothing"]
-        raise UserError(f"perf record ended with status {ended.status}; its last words: {said[0][:200]}")
+        raise UserError(f"perf record ended with status {ended.status}: {said[0][:200]}")
     try:
         if most_bytes is not None and (size := data.stat().st_size) > most_bytes:
             raise TooLargeError(size / most_bytes)
         events = read(data)
     finally:
         data.unlink()
-    name = Path(subject.program).name[:COMM_BYTES]
+    name = Path(tracee.program).name[:COMM_BYTES]
     where = (
-        Windows(((ended.driven.start_ns, ended.driven.end_ns),))
+        MeasuredWindows(((ended.driven.start_ns, ended.driven.end_ns),))
         if ended.driven is not None
-        else windows(events, subject.region, name)
+        else windows(events, tracee.region, name)
     )
     if not where.pieces:
-        raise UserError("The recording holds no sign of where the work begins and ends.")
+        raise UserError("The recording has no markers of the work's begin and end.")
     lost = sum(int(event.trace) for event in events if event.what == "lost")
-    shown = " ".join(("perf", "record", *options, *markers, "--", *subject.request.arguments))
+    shown = " ".join(("perf", "record", *options, *markers, "--", *tracee.request.arguments))
     return Recording(events, where, ended, lost, shown)
 
 
@@ -141,16 +140,15 @@ def read(data: Path) -> list[Event]:
 
 
 def once(events: Sequence[Event]) -> list[Event]:
-    """Drop records that are there twice.
+    """Remove duplicate records.
 
-    Of a long recording perf now and then gives a few records a second time (of 300,000, up to 22 were seen), the same to the ns.
-    A thread does nothing twice in one ns.
+    perf sometimes writes a few records of a long recording twice, equal to the nanosecond (up to 22 of 300,000 were observed).
 
     Args:
-        events: ascending by time.
+        events: in order of time.
 
     Returns:
-        Each of them once, in the same order.
+        Each event once, in the same order.
     """
     kept: list[Event] = []
     now: set[Event] = set()
@@ -164,8 +162,8 @@ def once(events: Sequence[Event]) -> list[Event]:
 
 
 def lost_note(recording: Recording, of: Iterable[str]) -> tuple[str, ...]:
-    """Say how many records were lost, if any were."""
+    """Return a note with the number of lost records; none if no record was lost."""
     kept = sum(event.what in set(of) for event in recording.events)
     if not recording.lost:
         return ()
-    return (f"{recording.lost} records were lost beside {kept} that were kept: the kernel's buffer was full",)
+    return (f"{recording.lost} records were lost because the kernel's buffer was full; {kept} were kept",)

@@ -1,4 +1,4 @@
-"""What `perf script` prints, decoded: samples with their stacks, switches, and what was mapped where."""
+"""Decode the output of `perf script`: samples with stacks, context switches and mappings."""
 
 from __future__ import annotations
 

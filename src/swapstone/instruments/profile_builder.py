@@ -1,4 +1,4 @@
-"""Adding up stacks."""
+"""Sum up weights by stack."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import collections
 from swapstone.model import Frame, Profile, Stack
 
 
-class Adder:
-    """Adds up weights by stack."""
+class ProfileBuilder:
+    """Sums up weights by stack."""
 
     def __init__(self) -> None:
         self._weights: collections.Counter[tuple[Frame, ...]] = collections.Counter()
 
     def add(self, frames: tuple[Frame, ...], weight: float) -> None:
-        """Add a weight to a stack; the outermost frame is the first."""
+        """Add a weight to a stack, given from the outermost frame."""
         self._weights[frames] += weight  # type: ignore[assignment]  # a Counter adds floats as well
 
     @property
@@ -23,7 +23,7 @@ class Adder:
         return float(sum(self._weights.values()))
 
     def profile(self, kind: str, unit: str, operations: float, notes: tuple[str, ...] = ()) -> Profile:
-        """Return what was added up, heaviest stacks first."""
+        """Return the profile, heaviest stacks first."""
         index: dict[Frame, int] = {}
         stacks = []
         for frames, weight in sorted(self._weights.items(), key=lambda one: (-one[1], [f.symbol for f in one[0]])):

@@ -1,4 +1,4 @@
-"""What a machine lets instruments do, and what would allow the rest."""
+"""What the instruments need of this machine, and how to provide it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _PROBE_S = 30
 
 
 @dataclasses.dataclass(frozen=True)
-class Barrier:
-    """Why something can't be had, and what would mend it."""
+class MissingRequirement:
+    """Why a tool or a kernel feature can't be used, and a command or setting that enables it."""
 
     reason: str
     mend: str
@@ -23,50 +23,54 @@ class Barrier:
 
 @functools.cache
 def version_of(tool: str) -> str:
-    """Return the first line that a tool says of its version; empty where it is not there."""
+    """Return the first line of a tool's ``--version``; empty if the tool is not installed."""
     if shutil.which(tool) is None:
         return ""
     said = _run((tool, "--version"))
     return (said.stdout.splitlines() or [""])[0] if said and said.returncode == 0 else ""
 
 
-def tool_barrier(tool: str, package: str) -> Barrier | None:
-    """Say why a tool can't be used; None where it can."""
+def missing_tool(tool: str, package: str) -> MissingRequirement | None:
+    """Return why a tool can't be used; None if it can."""
     if shutil.which(tool) is None:
-        return Barrier(f"the command {tool!r} is not installed", f"sudo apt-get install {package}")
+        return MissingRequirement(f"the command {tool!r} is not installed", f"sudo apt-get install {package}")
     if not version_of(tool):
-        return Barrier(f"{tool} doesn't start: it may be built for another kernel", f"sudo apt-get install {package}")
+        return MissingRequirement(
+            f"{tool} doesn't start: it may be built for another kernel", f"sudo apt-get install {package}"
+        )
     return None
 
 
 @functools.cache
-def perf_barrier() -> Barrier | None:
-    """Say why perf can't take stacks of user and kernel here; None where it can."""
-    missing = tool_barrier("perf", "linux-perf")
+def missing_perf() -> MissingRequirement | None:
+    """Return why perf can't sample stacks of user and kernel code; None if it can."""
+    missing = missing_tool("perf", "linux-perf")
     if missing:
         return missing
     said = _run(("perf", "stat", "-e", "cpu-clock", "--", "true"))
     if said is not None and said.returncode == 0:
         return None
     setting = _read("/proc/sys/kernel/perf_event_paranoid")
-    return Barrier(
+    return MissingRequirement(
         f"the kernel refuses perf events (kernel.perf_event_paranoid={setting or 'unreadable'})",
         "sudo sysctl kernel.perf_event_paranoid=1; in a container also --cap-add PERFMON",
     )
 
 
 @functools.cache
-def tracing_wrapper() -> tuple[str, ...] | Barrier:
-    """Return the command before perf with which tracepoints can be used, or why they can't.
+def tracing_wrapper() -> tuple[str, ...] | MissingRequirement:
+    """Return the command prefix with which perf can use tracepoints, or why it can't.
 
-    Where tracefs is not mounted it is mounted in a mount namespace of the command's own, so that nothing else sees it.
+    If tracefs is not mounted, the prefix mounts it in a mount namespace of the command.
     """
     if os.geteuid() != 0:
         readable = os.access(f"{TRACING}/events", os.R_OK | os.X_OK)
         return (
             ()
             if readable
-            else Barrier("tracepoints need root, or a readable tracefs", f"sudo mount -o remount,mode=755 {TRACING}")
+            else MissingRequirement(
+                "tracepoints need root, or a readable tracefs", f"sudo mount -o remount,mode=755 {TRACING}"
+            )
         )
     if Path(f"{TRACING}/events").is_dir():
         return ()
@@ -75,7 +79,7 @@ def tracing_wrapper() -> tuple[str, ...] | Barrier:
     said = _run((*wrapper, "test", "-d", f"{TRACING}/events/syscalls"))
     if said is not None and said.returncode == 0:
         return wrapper
-    return Barrier(
+    return MissingRequirement(
         f"tracefs can't be mounted on {TRACING}"
         + (f": {said.stderr.strip()[:120]}" if said and said.stderr.strip() else ""),
         "a kernel with CONFIG_FTRACE_SYSCALLS=y; in a container: --privileged, or -v /sys/kernel/tracing:/sys/kernel/tracing",
@@ -83,27 +87,27 @@ def tracing_wrapper() -> tuple[str, ...] | Barrier:
 
 
 @functools.cache
-def uprobe_barrier() -> Barrier | None:
-    """Say why calls of malloc and memcpy can't be counted by probes here; None where they can."""
-    missing = perf_barrier()
+def missing_uprobes() -> MissingRequirement | None:
+    """Return why calls of malloc and memcpy can't be counted by uprobes; None if they can."""
+    missing = missing_perf()
     if missing:
         return missing
     wrapper = tracing_wrapper()
-    if isinstance(wrapper, Barrier):
+    if isinstance(wrapper, MissingRequirement):
         return wrapper
     said = _run((*wrapper, "test", "-w", f"{TRACING}/uprobe_events"))
     if said is not None and said.returncode == 0:
         return None
-    return Barrier(
-        "this kernel, or this user, has no probes of user code", "root, and a kernel with CONFIG_UPROBE_EVENTS=y"
+    return MissingRequirement(
+        "this kernel or this user can't use uprobes", "root, and a kernel with CONFIG_UPROBE_EVENTS=y"
     )
 
 
-def kernel_names_barrier(symbols: Path = Path("/proc/kallsyms")) -> Barrier | None:
-    """Say why the kernel's functions have no names in stacks; None where they have. Hidden addresses are shown as zeros.
+def missing_kernel_names(symbols: Path = Path("/proc/kallsyms")) -> MissingRequirement | None:
+    """Return why kernel functions have no names in stacks; None if they have. The kernel shows hidden addresses as zeros.
 
     Args:
-        symbols: the kernel's list of its symbols.
+        symbols: the kernel's list of symbols.
     """
     try:
         with symbols.open() as opened:
@@ -112,8 +116,8 @@ def kernel_names_barrier(symbols: Path = Path("/proc/kallsyms")) -> Barrier | No
         shown = False
     if shown:
         return None
-    return Barrier(
-        "the kernel hides its addresses, so what a thread waits for in it has no name",
+    return MissingRequirement(
+        "the kernel hides its symbol addresses, so kernel functions in stacks have no names",
         "sudo sysctl kernel.kptr_restrict=0; or root",
     )
 

@@ -1,4 +1,4 @@
-"""A server under an instrument: awaited, warmed up, driven while it is looked at, and stopped."""
+"""Run a server under an instrument: wait for its port, warm it up, send the measured requests, and stop it."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ from swapstone.model import LoadGenerator, UserError
 from swapstone.wire import LoadGeneratorRequest
 from swapstone.workloads.load_generators import read_load_report
 
-SLOWEST = 10
-"""How much longer than without an instrument a server may take until it answers, and until it has ended."""
+TIMEOUT_FACTOR = 10
+"""Time-outs for the server's start and end are multiplied by this under an instrument."""
 
 DRIVER_S = 600
 
-PATIENT = {"wrk": ("--timeout", f"{DRIVER_S}s"), "ab": ("-s", str(DRIVER_S))}
-"""What makes a driver wait longer for an answer, by its name: under an instrument on a busy machine a request may take longer than the
-2 s after which wrk calls it an error (its SOCKET_TIMEOUT_MS), or ab's 30 s. How many requests are answered does not depend on it."""
+LONG_TIMEOUT_OPTIONS = {"wrk": ("--timeout", f"{DRIVER_S}s"), "ab": ("-s", str(DRIVER_S))}
+"""Options that raise the time-out of a load generator for a response. A request may take longer under an instrument than the
+time-outs of wrk (2 s, its SOCKET_TIMEOUT_MS) and ab (30 s). They don't change the number of requests."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Driven:
-    """What came of driving a server: from when to when (CLOCK_MONOTONIC, ns), and how many requests were answered."""
+class ServerRun:
+    """The measured window of a server (CLOCK_MONOTONIC, ns), and the number of answered requests."""
 
     start_ns: int
     end_ns: int
     requests: float
 
 
-def drive_it(
+def drive_server(
     process: subprocess.Popen[bytes], program: str, request: LoadGeneratorRequest, generator: LoadGenerator
-) -> Driven:
-    """Drive a server that was just started, and tell it to end.
+) -> ServerRun:
+    """Send a server its load, then stop it.
 
     Args:
-        process: the instrument, or whatever the server is below.
+        process: the instrument, or another ancestor of the server.
         program: path of the server.
-        request: port, driver and times.
-        generator: how the driver's output is read.
+        request: port, load generator and times.
+        generator: names the reader of the load generator's output.
 
     Raises:
-        UserError: the server doesn't answer in time, or the driver fails.
+        UserError: the server accepts no connection in time, or the load generator fails.
     """
-    _await(process, request)
-    command = [*_pinned(request.cpus), *patient(request.arguments)]
+    _wait_for_port(process, request)
+    command = [*_pinned(request.cpus), *with_long_timeout(request.arguments)]
     if request.warm_ms:
-        _warm(command, request)
+        _warm_up(command, request)
     start = time.monotonic_ns()
     try:
         said = subprocess.run(
@@ -63,39 +63,39 @@ def drive_it(
             stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(f"The driver {request.arguments[0]} failed: {error}") from error
+        raise UserError(f"The load generator {request.arguments[0]} failed: {error}") from error
     end = time.monotonic_ns()
     if said.returncode != 0:
         raise UserError(
-            f"The driver ended with status {said.returncode}: {said.stderr.decode(errors='replace')[-200:]}"
+            f"The load generator ended with status {said.returncode}: {said.stderr.decode(errors='replace')[-200:]}"
         )
     answered = read_load_report(generator.reader, said.stdout)
     requests = answered.requests or (answered.per_second or 0.0) * (end - start) / 1e9
     if not requests:
-        raise UserError("The driver got no answer.")
-    stop(process, program, request.stop_ms * SLOWEST / 1000)
-    return Driven(start, end, float(requests))
+        raise UserError("The load generator got no response.")
+    stop(process, program, request.stop_ms * TIMEOUT_FACTOR / 1000)
+    return ServerRun(start, end, float(requests))
 
 
-def patient(arguments: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a driver's command that waits for answers as long as an instrument may hold them up; a time-out of the user's own stays."""
-    return (arguments[0], *PATIENT.get(Path(arguments[0]).name, ()), *arguments[1:])
+def with_long_timeout(arguments: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a load generator's command with the time-out of `LONG_TIMEOUT_OPTIONS`, unless the command sets one."""
+    return (arguments[0], *LONG_TIMEOUT_OPTIONS.get(Path(arguments[0]).name, ()), *arguments[1:])
 
 
 def _pinned(cpus: tuple[int, ...]) -> tuple[str, ...]:
     return ("/usr/bin/taskset", "-c", ",".join(map(str, cpus))) if cpus else ()
 
 
-def _await(process: subprocess.Popen[bytes], request: LoadGeneratorRequest) -> None:
-    until = time.monotonic() + request.ready_ms * SLOWEST / 1000
+def _wait_for_port(process: subprocess.Popen[bytes], request: LoadGeneratorRequest) -> None:
+    until = time.monotonic() + request.ready_ms * TIMEOUT_FACTOR / 1000
     while time.monotonic() < until and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", request.port), 1):
             return
         time.sleep(0.01)
-    raise UserError("The server accepted no connection on its port in time, under the instrument.")
+    raise UserError("The server accepted no connection on its port in time under the instrument.")
 
 
-def _warm(command: list[str], request: LoadGeneratorRequest) -> None:
+def _warm_up(command: list[str], request: LoadGeneratorRequest) -> None:
     with subprocess.Popen(
         command,
         env=dict(request.environment),
@@ -110,8 +110,8 @@ def _warm(command: list[str], request: LoadGeneratorRequest) -> None:
 
 
 def stop(process: subprocess.Popen[bytes], program: str, within_s: float) -> None:
-    """Tell the server below a process to end, so that the instrument above it ends too."""
-    for pid in _below(process.pid):
+    """Send SIGTERM to the server below a process, so that the instrument above it ends too."""
+    for pid in _descendants(process.pid):
         with contextlib.suppress(OSError):
             if os.path.samefile(f"/proc/{pid}/exe", program):  # noqa: PTH121 - a link that names no path of ours
                 os.kill(pid, signal.SIGTERM)
@@ -119,8 +119,8 @@ def stop(process: subprocess.Popen[bytes], program: str, within_s: float) -> Non
         process.wait(within_s)
 
 
-def _below(top: int) -> list[int]:
-    """Return the processes below one, by who started whom."""
+def _descendants(top: int) -> list[int]:
+    """Return the descendants of a process."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

@@ -1,4 +1,4 @@
-"""Names of functions by their addresses, also in files whose own symbols were stripped."""
+"""Names of functions by address, also for stripped files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEBUG = Path("/usr/lib/debug")
 
 @dataclasses.dataclass(frozen=True)
 class Symbol:
-    """A function: its address as the file has it, its size (0 where the file doesn't say), its name."""
+    """A function: its address in the file, its size (0 if the file has none), its name."""
 
     address: int
     size: int
@@ -34,7 +34,7 @@ class Table:
 
     Args:
         symbols: in any order.
-        segments: triples (offset in the file, address, size) of what is loaded.
+        segments: triples (offset in the file, address, size) of the loadable segments.
     """
 
     def __init__(self, symbols: list[Symbol], segments: tuple[tuple[int, int, int], ...]) -> None:
@@ -43,7 +43,7 @@ class Table:
         self._segments = segments
 
     def address_of(self, offset: int) -> int:
-        """Return the address at which an offset of the file is loaded, before relocation."""
+        """Return the unrelocated address of an offset in the file."""
         return next(
             (at + offset - begin for begin, at, size in self._segments if begin <= offset < begin + size), offset
         )
@@ -53,9 +53,9 @@ class Table:
         return next((begin + address - at for begin, at, size in self._segments if at <= address < at + size), address)
 
     def name_at(self, address: int) -> str:
-        """Return the function that holds an address, or an empty text.
+        """Return the function that contains an address; empty if there is none.
 
-        A function whose file gives no size (assembler often doesn't) reaches to the next one, at most 4096 bytes.
+        A function without a size (as in assembler) extends to the next one, but at most 4096 bytes.
         """
         at = bisect.bisect_right(self._starts, address)
         for one in reversed(self.symbols[max(0, at - 8) : at]):
@@ -68,19 +68,19 @@ class Table:
         return ""
 
     def _first(self, one: Symbol) -> Symbol:
-        """Return the name to show of several for one address."""
+        """Return the preferred name of several symbols at one address."""
         return self.symbols[bisect.bisect_left(self._starts, one.address)]
 
     def address(self, name: str) -> int | None:
-        """Return where a function of that name is."""
+        """Return the address of a function."""
         return next((one.address for one in self.symbols if one.name == name and not one.resolver), None)
 
 
 def table_of(path: Path) -> Table | None:
-    """Read a file's functions: its own symbols, those of its debug file, and for a stripped musl those of its archive.
+    """Return a file's functions: from its symbols, its debug file, or for a stripped musl its static archive.
 
     Returns:
-        None where it is no ELF file or can't be read.
+        None if it can't be read as an ELF file.
     """
     try:
         status = path.stat()
@@ -120,7 +120,7 @@ def _symbols(elf: Any) -> list[Symbol]:  # noqa: ANN401 - pyelftools ships no us
     found = []
     for name in (".symtab", ".dynsym"):
         section = elf.get_section_by_name(name)
-        if section is None or section["sh_type"] == "SHT_NOBITS":  # a debug file names what it leaves out
+        if section is None or section["sh_type"] == "SHT_NOBITS":  # in a debug file these have no content
             continue
         for one in section.iter_symbols():
             kind = one["st_info"]["type"]
@@ -130,7 +130,7 @@ def _symbols(elf: Any) -> list[Symbol]:  # noqa: ANN401 - pyelftools ships no us
 
 
 def _debug_file(elf: Any) -> Path | None:  # noqa: ANN401 - as above
-    """Return the file that a distribution ships a stripped file's symbols in, by its build id."""
+    """Return the distribution's debug file of a stripped file, found by its build ID."""
     note = elf.get_section_by_name(".note.gnu.build-id")
     for each in note.iter_notes() if note else ():
         build = str(each["n_desc"])
@@ -141,7 +141,7 @@ def _debug_file(elf: Any) -> Path | None:  # noqa: ANN401 - as above
 
 
 def _matched(path: Path, companion: Path) -> list[tuple[int, int, str]]:
-    """Return the functions of a stripped library that are found in its static archive, byte for byte; kept in the cache."""
+    """Return the functions of a stripped library that match its static archive; cached."""
     digest = archive_matching.digest_of(path, companion)
     kept = cache_dir() / "symbols" / f"{digest}.json"
     try:

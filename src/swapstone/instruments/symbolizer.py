@@ -1,4 +1,4 @@
-"""From the addresses of a stack to frames."""
+"""Convert the addresses of a stack to frames."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from pathlib import Path
 
 from swapstone.instruments.perf_script import Event
 from swapstone.instruments.symbol_tables import Table, table_of
-from swapstone.instruments.tracee import Subject
+from swapstone.instruments.tracee import Tracee
 from swapstone.model import KERNEL, OWN_OBJECT, Frame
 
 UNKNOWN = "[unknown]"
 
 
-class Namer:
-    """Names the frames of one subject's stacks.
+class Symbolizer:
+    """Names the frames of one tracee's stacks.
 
     Args:
-        subject: whose.
+        tracee: what ran.
     """
 
-    def __init__(self, subject: Subject) -> None:
-        self._program = str(Path(subject.program).resolve())
-        self._twin = subject.symbols
+    def __init__(self, tracee: Tracee) -> None:
+        self._program = str(Path(tracee.program).resolve())
+        self._twin = tracee.symbols
         self.frame = functools.lru_cache(maxsize=1 << 16)(self._frame)
 
     def stack(self, event: Event) -> tuple[Frame, ...]:
@@ -30,7 +30,7 @@ class Namer:
         return tuple(self.frame(*each) for each in reversed(event.stack))
 
     def object_of(self, path: str) -> str:
-        """Return what frames in a file are said to be in."""
+        """Return the object name of frames in a file."""
         if path.startswith("[kernel") or path.endswith(".ko") or path == "[guest.kernel.kallsyms]":
             return KERNEL
         return OWN_OBJECT if path == self._program else Path(path).name
@@ -47,6 +47,6 @@ class Namer:
             return Frame(symbol=symbol, object=KERNEL)
         table = self.table(path)
         own = table.name_at(table.address_of(offset)) if table else ""
-        # What perf calls a place in a stripped file is the nearest symbol before it, which may be another function.
+        # In a stripped file perf reports the nearest preceding symbol, which may be another function.
         fallback = symbol if table is None or not table.symbols else UNKNOWN
         return Frame(symbol=(own or fallback).split("@@")[0], object=where)

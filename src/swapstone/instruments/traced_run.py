@@ -1,4 +1,4 @@
-"""Starting a subject under an instrument, and ending all of it."""
+"""Start a tracee under an instrument, and end all of its processes."""
 
 from __future__ import annotations
 
@@ -12,55 +12,55 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from swapstone.instruments.server_run import Driven, drive_it
-from swapstone.instruments.tracee import Region, Subject
+from swapstone.instruments.server_run import ServerRun, drive_server
+from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import UserError
 
-SLOWEST = 60
-"""How much longer than its own time-out a run may take under an instrument."""
+TIMEOUT_FACTOR = 60
+"""A run's own time-out is multiplied by this under an instrument."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Ended:
-    """How a run ended: what the program and its instrument printed, the exit status, how long it all took, and what driving it gave."""
+class TracedRun:
+    """A finished run: output of the program and the instrument, exit status, duration, and the load of a server."""
 
     stdout: bytes
     stderr: str
     status: int
     elapsed_ns: int
-    driven: Driven | None = None
+    driven: ServerRun | None = None
 
 
-def inner_command(subject: Subject) -> tuple[str, ...]:
-    """Return the command that starts the subject's program with its processors, priority and environment, and nothing else of ours.
+def inner_command(tracee: Tracee) -> tuple[str, ...]:
+    """Return the command that starts the program with its processors, priority and environment.
 
-    The environment is set by the last command before the program: what is preloaded into it is not for its helpers.
+    The environment is set last, so that preloaded objects are not loaded into the commands before the program.
     """
-    request = subject.request
+    request = tracee.request
     pinned = (_tool("taskset"), "-c", ",".join(map(str, request.cpus))) if request.cpus else ()
     nice = (_tool("nice"), "-n", str(request.nice)) if request.nice else ()
     variables = (f"{name}={value}" for name, value in request.environment)
     return (*pinned, *nice, _tool("env"), "-i", *variables, *request.arguments)
 
 
-def run(before: Sequence[str], subject: Subject, folder: Path) -> Ended:
-    """Run a subject to its end under an instrument.
+def run(before: Sequence[str], tracee: Tracee, folder: Path) -> TracedRun:
+    """Run a tracee to its end under an instrument.
 
     Args:
-        before: the instrument's command, to which the subject's is appended; for `Region.ATTACHED` it stands alone.
-        subject: what.
-        folder: scratch, for its output; it runs in the folder that its request names.
+        before: the instrument's command; the tracee's command is appended, except for `Region.ATTACHED`.
+        tracee: what to run.
+        folder: a scratch folder for its output. It runs in the folder that its request names.
 
     Returns:
         How it ended.
 
     Raises:
-        UserError: it did not end within its time; or the instrument can't be started.
+        UserError: it did not end in time, or the instrument can't be started.
     """
-    if subject.renew is not None:
-        subject = dataclasses.replace(subject, request=subject.renew())
-    request, driven = subject.request, None
-    command = [*before] if subject.region is Region.ATTACHED else [*before, *inner_command(subject)]
+    if tracee.renew is not None:
+        tracee = dataclasses.replace(tracee, request=tracee.renew())
+    request, driven = tracee.request, None
+    command = [*before] if tracee.region is Region.ATTACHED else [*before, *inner_command(tracee)]
     start = time.monotonic_ns()
     with (
         Path(request.stdin or os.devnull).open("rb") as stdin,
@@ -74,21 +74,21 @@ def run(before: Sequence[str], subject: Subject, folder: Path) -> Ended:
         except OSError as error:
             raise UserError(f"{command[0]} can't be started: {error.strerror}.") from error
         try:
-            if request.load_generator is not None and subject.load_generator is not None:
-                driven = drive_it(process, subject.program, request.load_generator, subject.load_generator)
-            status = process.wait(request.timeout_ms / 1000 * SLOWEST)
+            if request.load_generator is not None and tracee.load_generator is not None:
+                driven = drive_server(process, tracee.program, request.load_generator, tracee.load_generator)
+            status = process.wait(request.timeout_ms / 1000 * TIMEOUT_FACTOR)
         except subprocess.TimeoutExpired as error:
-            raise UserError(f"{subject.program} did not end within its time under {command[0]}.") from error
+            raise UserError(f"{tracee.program} did not end within its time under {command[0]}.") from error
         finally:
             _end(process)
         elapsed = time.monotonic_ns() - start
         stdout.seek(0)
         stderr.seek(0)
-        return Ended(stdout.read(), stderr.read().decode(errors="replace"), status, elapsed, driven)
+        return TracedRun(stdout.read(), stderr.read().decode(errors="replace"), status, elapsed, driven)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End whatever is left of the session that a run had."""
+    """Kill all remaining processes of a run's session."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -98,7 +98,7 @@ def _tool(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise UserError(
-            f"The command {name!r} is not there; instruments start programs with it.",
-            "It is in Debian's coreutils and util-linux.",
+            f"The command {name!r} is not installed; instruments start programs with it.",
+            "Install coreutils and util-linux.",
         )
     return found

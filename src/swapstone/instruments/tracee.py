@@ -1,4 +1,4 @@
-"""What is put under an instrument: a process tree with a command, and where in it the work lies."""
+"""What runs under an instrument: a command with its process tree, and which part of it is the work."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from swapstone.wire import TrialRequest
 
 
 class Region(enum.Enum):
-    """Which part of a run is the work."""
+    """What delimits the work."""
 
-    PASSES = "passes"  # between the two calls of getrusage that our harness makes around each pass
-    PROGRAM = "program"  # from the program's start to its end
-    DRIVEN = "driven"  # of a server: while its driver runs
-    ATTACHED = "attached"  # all that happens while the instrument is attached to a process that is there already
+    PASSES = "passes"  # each pass: the harness calls getrusage before and after it
+    PROGRAM = "program"  # the whole run of the program
+    DRIVEN = "driven"  # of a server: while its load generator runs
+    ATTACHED = "attached"  # as long as the instrument is attached to a running process
 
 
 @dataclasses.dataclass(frozen=True)
-class Subject:
-    """What is put under an instrument.
+class Tracee:
+    """A command that runs under an instrument.
 
     Attributes:
-        variant: its label.
-        request: how it is started: arguments, environment, folder, processors, limits.
-        region: which part of the run is the work.
-        operations: operations in a pass, or in the whole run.
-        symbols: a file with the symbols that the program's own file lacks, at the same addresses; None where it has its own.
-        renew: makes the request anew for each run, where it names a port; None where it stays.
-        load_generator: what sends it requests, for `Region.DRIVEN`.
-        pid: of the process to attach to, for `Region.ATTACHED`.
+        variant: label of its variant.
+        request: arguments, environment, folder, processors and limits.
+        region: what delimits the work.
+        operations: operations per pass, or in the whole run.
+        symbols: an unstripped build of the program with the same addresses; None if the program has symbols.
+        renew: makes a new request for each run, if the request names a port; else None.
+        load_generator: sends the requests, for `Region.DRIVEN`.
+        pid: process to attach to, for `Region.ATTACHED`.
         seconds: how long to stay attached.
     """
 
@@ -53,8 +53,8 @@ class Subject:
         """Return the path of the program."""
         return self.request.arguments[0]
 
-    def with_passes(self, passes: int) -> Subject:
-        """Return the same with another number of passes; a program that runs once a trial has none to change."""
+    def with_passes(self, passes: int) -> Tracee:
+        """Return the same with another number of passes; unchanged for a program without passes."""
         if self.region is not Region.PASSES:
             return self
         arguments = (self.request.arguments[0], str(passes), *self.request.arguments[2:])

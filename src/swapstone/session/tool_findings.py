@@ -7,12 +7,12 @@ import subprocess
 from collections.abc import Callable, Iterator
 
 from swapstone.instruments import requirements
-from swapstone.instruments.requirements import Barrier
+from swapstone.instruments.requirements import MissingRequirement
 from swapstone.targets.health import Finding, State
 from swapstone.workloads.load_generators import LOAD_GENERATORS
 
 _VERSIONS = {"wrk": "-v", "ab": "-V"}
-"""The drivers that must be installed, and what each is asked its version with."""
+"""The drivers that must be installed, and the option with which each prints its version."""
 
 
 def driver_findings() -> list[Finding]:
@@ -38,21 +38,21 @@ def _driver(name: str) -> Finding:
     )
 
 
-Probe = Callable[[], Barrier | None]
+Probe = Callable[[], MissingRequirement | None]
 
 
-def _tracepoints() -> Barrier | None:
-    barrier = requirements.perf_barrier()
+def _tracepoints() -> MissingRequirement | None:
+    barrier = requirements.missing_perf()
     found = requirements.tracing_wrapper()
-    return barrier or (found if isinstance(found, Barrier) else None)
+    return barrier or (found if isinstance(found, MissingRequirement) else None)
 
 
-def _strace() -> Barrier | None:
-    return requirements.tool_barrier("strace", "strace")
+def _strace() -> MissingRequirement | None:
+    return requirements.missing_tool("strace", "strace")
 
 
-def _valgrind() -> Barrier | None:
-    return requirements.tool_barrier("valgrind", "valgrind")
+def _valgrind() -> MissingRequirement | None:
+    return requirements.missing_tool("valgrind", "valgrind")
 
 
 WITHOUT = {
@@ -66,11 +66,11 @@ WITHOUT = {
 
 def instrument_findings(
     *,
-    perf: Probe = requirements.perf_barrier,
-    names: Probe = requirements.kernel_names_barrier,
+    perf: Probe = requirements.missing_perf,
+    names: Probe = requirements.missing_kernel_names,
     tracepoints: Probe = _tracepoints,
     strace: Probe = _strace,
-    probes: Probe = requirements.uprobe_barrier,
+    probes: Probe = requirements.missing_uprobes,
     valgrind: Probe = _valgrind,
 ) -> Iterator[Finding]:
     """Say of each instrument of `swapstone explain` whether it works here, or what would allow it.
@@ -114,7 +114,7 @@ def instrument_findings(
     yield _finding("instructions", valgrind(), f"{requirements.version_of('valgrind')}, callgrind; not for servers")
 
 
-def _finding(instrument: str, barrier: Barrier | None, found: str, meaning: str = "") -> Finding:
+def _finding(instrument: str, barrier: MissingRequirement | None, found: str, meaning: str = "") -> Finding:
     name = f"explain {instrument}"
     if barrier is None:
         return Finding(name=name, state=State.GOOD, found=found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from swapstone.instruments.instructions import tally
-from swapstone.instruments.measured_region import Windows, passes, windows
+from swapstone.instruments.measured_region import MeasuredWindows, passes, windows
 from swapstone.instruments.perf import once
 from swapstone.instruments.perf_script import Event, Mapped, events, mapped
 from swapstone.instruments.syscalls import counted_by_strace
@@ -74,11 +74,11 @@ def test_windows() -> None:
     mark = "syscalls:sys_enter_getrusage"
     started = [_event("exec", 1, trace="taskset"), _event("exec", 5, trace="prog")]
     marks = [_event(mark, at, pid=8) for at in (10, 12, 20, 22)]
-    assert windows([*started, *marks], Region.PASSES, "prog") == Windows(((12, 20),), 7)
-    assert windows([*started, _event("exit", 50)], Region.PROGRAM, "prog") == Windows(((5, 50),))
-    assert windows(marks, Region.PROGRAM, "prog") == Windows(())
-    two = Windows(((12, 20), (30, 40)))
-    assert [two.holds(at) for at in (11, 12, 19, 20, 35, 40)] == [False, True, True, False, True, False]
+    assert windows([*started, *marks], Region.PASSES, "prog") == MeasuredWindows(((12, 20),), 7)
+    assert windows([*started, _event("exit", 50)], Region.PROGRAM, "prog") == MeasuredWindows(((5, 50),))
+    assert windows(marks, Region.PROGRAM, "prog") == MeasuredWindows(())
+    two = MeasuredWindows(((12, 20), (30, 40)))
+    assert [two.contains(at) for at in (11, 12, 19, 20, 35, 40)] == [False, True, True, False, True, False]
     assert (two.overlap_ns(0, 100), two.overlap_ns(15, 33), two.overlap_ns(20, 30), two.total_ns) == (18, 8, 0, 18)
 
 

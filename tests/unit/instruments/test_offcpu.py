@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments.instrument_result import Known
-from swapstone.instruments.measured_region import Windows
-from swapstone.instruments.offcpu import TAKEN, Timeline, contends, stacks_of
+from swapstone.instruments.instrument_result import ReferenceRuns
+from swapstone.instruments.measured_region import MeasuredWindows
+from swapstone.instruments.offcpu import PREEMPTED, Timeline, contends, stacks_of
 from swapstone.instruments.perf import Recording
 from swapstone.instruments.perf_script import Event
-from swapstone.instruments.server_run import patient
-from swapstone.instruments.symbolizer import Namer
-from swapstone.instruments.traced_run import Ended
-from swapstone.instruments.tracee import Region, Subject
+from swapstone.instruments.server_run import with_long_timeout
+from swapstone.instruments.symbolizer import Symbolizer
+from swapstone.instruments.traced_run import TracedRun
+from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import KERNEL, Frame, Passing
 from swapstone.wire import TrialRequest
 
@@ -59,9 +59,9 @@ REQUEST = TrialRequest(id="x", arguments=("/nowhere/prog",), cwd="/", timeout_ms
 
 
 def _timeline(*events: Event) -> Timeline:
-    subject = Subject("v", REQUEST, Region.PROGRAM)
-    recording = Recording(list(events), Windows(((0, 1000),)), Ended(b"", "", 0, 1), 0, "")
-    return Timeline(recording, Namer(subject))
+    tracee = Tracee("v", REQUEST, Region.PROGRAM)
+    recording = Recording(list(events), MeasuredWindows(((0, 1000),)), TracedRun(b"", "", 0, 1), 0, "")
+    return Timeline(recording, Symbolizer(tracee))
 
 
 def _passing(*events: Event) -> Passing:
@@ -155,7 +155,7 @@ def test_the_graph_shows_what_a_thread_was_at_when_its_processor_was_taken() -> 
     (stack_,) = profile.stacks
     assert stack_.weight == 300
     names = [profile.frames[number].symbol for number in stack_.frames]
-    assert names == ["handle", "asm_exc_page_fault", "schedule", TAKEN.symbol]
+    assert names == ["handle", "asm_exc_page_fault", "schedule", PREEMPTED.symbol]
 
 
 @pytest.mark.parametrize(
@@ -170,13 +170,13 @@ def test_the_graph_shows_what_a_thread_was_at_when_its_processor_was_taken() -> 
 def test_a_server_that_switches_often_is_looked_at_without_unwinding(
     region: Region, metrics: dict[str, float], expected: str
 ) -> None:
-    terms, notes = stacks_of(Subject("v", REQUEST, region), Known(metrics, (), (), Path()))
+    terms, notes = stacks_of(Tracee("v", REQUEST, region), ReferenceRuns(metrics, (), (), Path()))
     assert terms.startswith(expected)
     assert any("not its callers" in note for note in notes) == (expected == "call-graph=fp")
 
 
 def test_drivers_wait_for_answers_as_long_as_an_instrument_may_hold_them_up() -> None:
-    assert patient(("/usr/bin/wrk", "-c", "1", "http://x/")) == (
+    assert with_long_timeout(("/usr/bin/wrk", "-c", "1", "http://x/")) == (
         "/usr/bin/wrk",
         "--timeout",
         "600s",
@@ -184,5 +184,5 @@ def test_drivers_wait_for_answers_as_long_as_an_instrument_may_hold_them_up() ->
         "1",
         "http://x/",
     )
-    assert patient(("ab", "-n", "5", "http://x/")) == ("ab", "-s", "600", "-n", "5", "http://x/")
-    assert patient(("./mine", "x")) == ("./mine", "x")
+    assert with_long_timeout(("ab", "-n", "5", "http://x/")) == ("ab", "-s", "600", "-n", "5", "http://x/")
+    assert with_long_timeout(("./mine", "x")) == ("./mine", "x")

@@ -6,23 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments.requirements import Barrier, kernel_names_barrier
+from swapstone.instruments.requirements import MissingRequirement, missing_kernel_names
 from swapstone.session.tool_findings import driver_findings, instrument_findings
 from swapstone.targets.health import Finding, State
 
-LOCKED = Barrier(
+LOCKED = MissingRequirement(
     "the kernel refuses perf events (kernel.perf_event_paranoid=4)", "sudo sysctl kernel.perf_event_paranoid=1"
 )
-GONE = Barrier("the command 'x' is not installed", "sudo apt-get install x")
+GONE = MissingRequirement("the command 'x' is not installed", "sudo apt-get install x")
 
 
 def here() -> None:
     """Stand for what is there."""
 
 
-def findings(**absent: Barrier) -> dict[str, Finding]:
-    asked = dict.fromkeys(("perf", "names", "tracepoints", "strace", "probes", "valgrind"), here)
-    found = instrument_findings(**{**asked, **{name: lambda one=one: one for name, one in absent.items()}})  # type: ignore[misc]
+def findings(**absent: MissingRequirement) -> dict[str, Finding]:
+    probes = dict.fromkeys(("perf", "names", "tracepoints", "strace", "probes", "valgrind"), here)
+    found = instrument_findings(**{**probes, **{name: lambda one=one: one for name, one in absent.items()}})  # type: ignore[misc]
     return {finding.name.removeprefix("explain "): finding for finding in found}
 
 
@@ -61,7 +61,7 @@ def test_without_tracepoints_and_strace_no_calls_are_counted() -> None:
 )
 def test_hidden_addresses_are_noticed(tmp_path: Path, text: str, hidden: bool) -> None:
     (tmp_path / "kallsyms").write_text(text)
-    barrier = kernel_names_barrier(tmp_path / "kallsyms")
+    barrier = missing_kernel_names(tmp_path / "kallsyms")
     assert (barrier is not None) is hidden
     if barrier:
         assert "kernel.kptr_restrict=0" in barrier.mend
