@@ -17,7 +17,7 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
             let buffers = if options.fixed_buffers {
                 Buffers::Limits
             } else {
-                Buffers::Kernels
+                Buffers::Automatic
             };
             let (kernel, platform) = Kernel::new(options.limits, buffers)?;
             over(kernel, platform, |_| Value::Null, options, stop)

@@ -72,7 +72,7 @@ impl Device for Wire {
         DeviceLimits {
             address: frames::SUBJECT_MAC,
             mtu: 1500,
-            finishes_checksums: offload,
+            checksum_offload: offload,
             segments: if offload { 60_000 } else { 0 },
             largest_received: 1500,
         }

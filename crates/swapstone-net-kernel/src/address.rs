@@ -1,4 +1,4 @@
-//! Addresses, as the kernel's sockets of both families have them.
+//! Conversions between IPv4 and IPv4-mapped IPv6 addresses, and the local addresses.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -7,7 +7,7 @@ use nix::sys::socket::SockaddrStorage;
 use rustix::net::SocketAddrAny;
 use swapstone_net::Cidr;
 
-/// An address as a socket of this family takes it: a socket of IPv6 has IPv4 addresses mapped.
+/// Converts an address for a socket of this family: IPv6 sockets need IPv4-mapped addresses.
 pub fn mapped(address: SocketAddr, ipv6: bool) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(v4) if ipv6 => SocketAddr::new(v4.to_ipv6_mapped().into(), address.port()),
@@ -15,16 +15,16 @@ pub fn mapped(address: SocketAddr, ipv6: bool) -> SocketAddr {
     }
 }
 
-/// What the kernel says, with mapped addresses as what they stand for.
+/// Converts an address from the kernel: IPv4-mapped addresses become IPv4.
 pub fn plain(address: SocketAddrAny) -> Option<SocketAddr> {
     let address = SocketAddr::try_from(address).ok()?;
     Some(match address.ip().to_canonical() {
         IpAddr::V4(v4) => SocketAddr::new(v4.into(), address.port()),
-        IpAddr::V6(_) => address, // with its scope
+        IpAddr::V6(_) => address, // keeps the scope id
     })
 }
 
-/// The addresses of all interfaces of this network namespace.
+/// Returns the addresses of all interfaces of this network namespace.
 pub fn all() -> Vec<Cidr> {
     let ip = |storage: SockaddrStorage| -> Option<IpAddr> {
         match (storage.as_sockaddr_in(), storage.as_sockaddr_in6()) {
@@ -47,8 +47,8 @@ pub fn all() -> Vec<Cidr> {
         .collect()
 }
 
-/// Whether an address stands for all of both families.
-pub fn is_everything(address: &SocketAddr) -> bool {
+/// Returns whether an address matches all local addresses of both families.
+pub fn is_dual_stack_wildcard(address: &SocketAddr) -> bool {
     address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED)
 }
 
@@ -58,7 +58,7 @@ mod tests {
     use std::net::Ipv4Addr;
 
     #[test]
-    fn mapping_and_back() {
+    fn ipv4_addresses_are_mapped_and_unmapped() {
         let v4: SocketAddr = "192.0.2.1:80".parse().unwrap();
         let v6: SocketAddr = "[2001:db8::1]:80".parse().unwrap();
         assert_eq!(mapped(v4, true), "[::ffff:192.0.2.1]:80".parse().unwrap());
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loopback_address_is_among_all() {
+    fn the_loopback_address_is_listed() {
         let loopback = Cidr::new(Ipv4Addr::LOCALHOST.into(), 8);
         assert!(all().contains(&loopback), "{:?}", all());
     }

@@ -1,12 +1,14 @@
-//! Linux's own sockets behind the contract of `swapstone-net`, so that one application runs on the kernel's stack and on others.
+//! The Linux kernel's sockets as a `swapstone_net::Stack`, so that one application runs on the
+//! kernel's network stack and on others.
 //!
-//! Sockets are non-blocking and watched by one `epoll`, edge-triggered. [`Kernel::new`] gives the stack and its clock:
+//! Sockets are non-blocking and registered with one edge-triggered `epoll` instance.
+//! [`Kernel::new`] returns the stack and its clock:
 //!
 //! ```
 //! use swapstone_net::{Limits, Net};
 //! use swapstone_net_kernel::{Buffers, Kernel};
 //!
-//! let (kernel, platform) = Kernel::new(Limits::default(), Buffers::Kernels)?;
+//! let (kernel, platform) = Kernel::new(Limits::default(), Buffers::Automatic)?;
 //! let net = Net::new(kernel, platform);
 //! let server = net.tcp()?;
 //! server.bind("127.0.0.1:0".parse()?)?;
@@ -22,23 +24,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What differs from a stack of one's own:
+//! Differences from a stack in the process:
 //!
-//! - Frames, retransmissions, orphans and malformed frames are the kernel's business: they are 0 in the statistics.
-//! - Receiving copies once, from the kernel into one scratch buffer; so does sending. `tcp_send_shared` is an ordinary send.
-//! - Of the limits, sockets are counted here (without those that wait to be accepted, which the kernel holds); buffers are the kernel's
-//!   unless [`Buffers::Limits`] is asked for; packet memory is the kernel's.
-//! - The unspecified address of IPv6 stands for both families, that of IPv4 for IPv4 alone.
-//! - A connect that nobody answers ends after `net.ipv4.tcp_syn_retries` tries, two minutes by default.
-//! - Addresses, routes, ports and initial sequence numbers are the kernel's, so there is no `Config`.
+//! - The statistics of frames, retransmissions, orphans and malformed frames are 0.
+//! - Receiving copies once, from the kernel into a scratch buffer; sending copies once, too.
+//!   `tcp_send_shared` is an ordinary send.
+//! - The numbers of sockets are limited, without those in accept queues. Buffers are sized by the
+//!   kernel, or fixed with [`Buffers::Limits`]. There is no limit of packet memory.
+//! - The IPv6 unspecified address matches IPv4, too; the IPv4 one matches IPv4 only.
+//! - `connect` times out after `net.ipv4.tcp_syn_retries` retransmissions: about two minutes.
+//! - Addresses, routes, ports and initial sequence numbers are the kernel's, so there is no
+//!   `Config`.
 #![cfg(target_os = "linux")]
 #![deny(missing_docs)]
 
 mod address;
-mod fault;
+mod errno;
 mod platform;
+mod socket;
 mod stack;
-mod table;
 mod tcp;
 mod udp;
 

@@ -1,4 +1,4 @@
-//! The clock, and the wait for events.
+//! The clock, and waiting with `epoll`.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -9,10 +9,11 @@ use rustix::event::{Timespec, epoll};
 use rustix::time::{ClockId, clock_gettime};
 use swapstone_net::{Instant, Platform};
 
-/// Events that one call takes from the kernel.
+/// The maximum number of events of one `epoll_wait`.
 const BATCH: usize = 256;
 
-/// An `epoll` that the stack and its clock share: what a wait has brought the next poll takes, so that both together cost one call.
+/// An `epoll` instance that the stack and its clock share. The next poll processes the events of a
+/// wait, so that both together need one system call.
 pub struct Watch {
     pub epoll: OwnedFd,
     state: RefCell<State>,
@@ -20,7 +21,8 @@ pub struct Watch {
 
 struct State {
     events: Vec<epoll::Event>,
-    brought: bool,
+    /// `events` was not processed yet.
+    fetched: bool,
 }
 
 impl fmt::Debug for Watch {
@@ -35,28 +37,28 @@ impl Watch {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             state: RefCell::new(State {
                 events: Vec::with_capacity(BATCH),
-                brought: false,
+                fetched: false,
             }),
         })
     }
 
     fn wait(&self, timeout: Option<&Timespec>) {
         let mut state = self.state.borrow_mut();
-        if state.brought {
-            return; // what was brought has not been taken yet
+        if state.fetched {
+            return;
         }
         state.events.clear();
         let spare = rustix::buffer::spare_capacity(&mut state.events);
-        // A signal ends the wait early, as the contract allows.
+        // A signal ends the wait early, which the contract allows.
         let _ = epoll::wait(&self.epoll, spare, timeout);
-        state.brought = true;
+        state.fetched = true;
     }
 
-    /// Give out the events that are there; `true` if there may be more at once.
+    /// Calls `each` with the pending events. Returns `true` if more may be pending.
     pub fn take(&self, mut each: impl FnMut(epoll::Event)) -> bool {
         self.wait(Some(&Timespec::default()));
         let mut state = self.state.borrow_mut();
-        state.brought = false;
+        state.fetched = false;
         let full = state.events.len() == BATCH;
         for event in state.events.drain(..) {
             each(event);
@@ -65,7 +67,7 @@ impl Watch {
     }
 }
 
-/// The monotonic clock of the machine, and the wait for a socket of [`crate::Kernel`].
+/// The system's monotonic clock, and waiting for events of the sockets of [`crate::Kernel`].
 #[derive(Debug)]
 pub struct KernelPlatform {
     watch: Rc<Watch>,

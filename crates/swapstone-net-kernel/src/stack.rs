@@ -1,9 +1,8 @@
-//! The stack: what TCP and UDP have in common.
+//! The parts of the stack that TCP and UDP share.
 
 use std::fs;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::OnceLock;
@@ -11,37 +10,31 @@ use std::sync::OnceLock;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, sockopt};
-use swapstone_net::error::{
-    AcceptError, BindError, ConnectError, Limit, ListenError, OpenError, RecvError, Resource,
-    SendError, SocketError, UdpRecvError, UdpSendError,
-};
-use swapstone_net::{
-    Capabilities, Cidr, Instant, Limits, Readiness, Shared, Shutdown, SocketId, Stack, Statistics,
-    TcpOption,
-};
+use swapstone_net::error::{Limit, Resource};
+use swapstone_net::{Capabilities, Cidr, Instant, Limits, Readiness, SocketId, Stack, Statistics};
 
 use crate::address;
 use crate::platform::{KernelPlatform, Watch};
-use crate::table::{Phase, Socket, Table};
+use crate::socket::{Phase, Sockets};
 
-/// Bytes that one receiving call takes from the kernel at most; no datagram is larger.
+/// The size of the receive buffer in bytes; no datagram is larger.
 const SCRATCH: usize = 64 << 10;
-/// Parts that one sending call gives to the kernel at most.
+/// The maximum number of parts in one `sendmsg`.
 pub(crate) const PARTS: usize = 16;
 
-/// Who chooses the size of the sockets' buffers.
+/// How socket buffers are sized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffers {
-    /// The kernel, by its own measurement of each connection.
-    Kernels,
-    /// The limits that the stack was given, fixed.
+    /// By the kernel's autotuning (`net.ipv4.tcp_rmem`, `net.ipv4.tcp_wmem`).
+    Automatic,
+    /// Fixed, by [`Limits::receive_buffer`] and [`Limits::send_buffer`].
     Limits,
 }
 
-/// Linux's sockets. See the crate's description.
+/// The kernel's sockets as a [`Stack`].
 #[derive(Debug)]
 pub struct Kernel {
-    pub(crate) table: Table,
+    pub(crate) sockets: Sockets,
     pub(crate) scratch: Vec<u8>,
     limits: Limits,
     buffers: Buffers,
@@ -49,15 +42,15 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Make the stack and its clock.
+    /// Creates the stack and its clock.
     ///
     /// # Errors
     ///
-    /// The process has as many files open as it may.
+    /// `epoll_create1` fails: the limit of open files is reached.
     pub fn new(limits: Limits, buffers: Buffers) -> io::Result<(Self, KernelPlatform)> {
         let watch = Rc::new(Watch::new()?);
         let kernel = Self {
-            table: Table::default(),
+            sockets: Sockets::default(),
             scratch: vec![0; SCRATCH],
             limits,
             buffers,
@@ -66,7 +59,7 @@ impl Kernel {
         Ok((kernel, KernelPlatform::new(watch)))
     }
 
-    /// Make the kernel's socket, now that its family is known.
+    /// Creates a socket descriptor.
     pub(crate) fn create(&self, udp: bool, ipv6: bool) -> Result<OwnedFd, Errno> {
         let (family, kind) = (
             if ipv6 {
@@ -84,7 +77,7 @@ impl Kernel {
         let socket = rustix::net::socket_with(family, kind, flags, None)?;
         if self.buffers == Buffers::Limits {
             let receive = if udp {
-                self.limits.datagrams * 2304 // a full frame with the kernel's own account of it
+                self.limits.datagrams * 2304 // a full frame, with the kernel's overhead
             } else {
                 self.limits.receive_buffer
             };
@@ -94,7 +87,7 @@ impl Kernel {
         Ok(socket)
     }
 
-    /// Have the kernel tell what changes for a socket.
+    /// Registers a socket with `epoll`.
     pub(crate) fn watch(&self, id: SocketId, socket: &OwnedFd) -> Result<(), Errno> {
         let flags = epoll::EventFlags::IN
             | epoll::EventFlags::OUT
@@ -109,18 +102,18 @@ impl Kernel {
         )
     }
 
-    /// Whether there may be another socket.
+    /// Returns an error if the limit of sockets is reached.
     pub(crate) fn room(&self, udp: bool) -> Result<(), Limit> {
         let (of, used, most) = if udp {
             (
                 Resource::UdpSockets,
-                self.table.udp,
+                self.sockets.udp,
                 self.limits.udp_sockets,
             )
         } else {
             (
                 Resource::TcpSockets,
-                self.table.tcp,
+                self.sockets.tcp,
                 self.limits.tcp_sockets,
             )
         };
@@ -131,23 +124,21 @@ impl Kernel {
         }
     }
 
-    fn peer_of(&self, id: SocketId, udp: bool) -> Option<SocketAddr> {
-        self.table.get(id).filter(|socket| socket.udp == udp)?.peer
+    pub(crate) fn peer(&self, id: SocketId, udp: bool) -> Option<SocketAddr> {
+        self.sockets
+            .get(id)
+            .filter(|socket| socket.udp == udp)?
+            .peer
     }
 
-    fn name_of(&self, id: SocketId, udp: bool) -> Option<SocketAddr> {
-        let socket = self.table.get(id).filter(|socket| socket.udp == udp)?;
+    pub(crate) fn local(&self, id: SocketId, udp: bool) -> Option<SocketAddr> {
+        let socket = self.sockets.get(id).filter(|socket| socket.udp == udp)?;
         let name = rustix::net::getsockname(socket.descriptor.as_ref()?).ok()?;
         address::plain(name).filter(|name| name.port() != 0)
     }
 }
 
-/// The socket if it is one of TCP, or of UDP.
-pub(crate) fn of(table: &mut Table, id: SocketId, udp: bool) -> Option<&mut Socket> {
-    table.get_mut(id).filter(|socket| socket.udp == udp)
-}
-
-/// The parts as a call takes them; what is beyond their number waits for the next call.
+/// Returns the first parts as an array for `sendmsg`, and their number.
 pub(crate) fn slices<'a>(parts: &[&'a [u8]]) -> ([IoSlice<'a>; PARTS], usize) {
     let mut slices = [IoSlice::new(&[]); PARTS];
     let count = parts.len().min(PARTS);
@@ -157,7 +148,7 @@ pub(crate) fn slices<'a>(parts: &[&'a [u8]]) -> ([IoSlice<'a>; PARTS], usize) {
     (slices, count)
 }
 
-/// A line of the kernel's own files, read once.
+/// Reads a line of a file in `/proc` once.
 fn fact(cell: &'static OnceLock<String>, path: &str) -> &'static str {
     cell.get_or_init(|| {
         fs::read_to_string(path).map_or_else(|_| "unknown".into(), |text| text.trim().into())
@@ -180,7 +171,7 @@ impl Stack for Kernel {
             many_instances: true,
             keep_alive: true,
             ipv6: fs::exists("/proc/net/if_inet6").unwrap_or(false),
-            segmentation_offload: false, // it has no `Device`; what the kernel's own can do is the kernel's business
+            segmentation_offload: false, // it has no `Device`
         }
     }
 
@@ -190,15 +181,15 @@ impl Stack for Kernel {
 
     fn statistics(&self) -> Statistics {
         Statistics {
-            tcp_sockets: self.table.tcp as u64,
-            udp_sockets: self.table.udp as u64,
+            tcp_sockets: self.sockets.tcp as u64,
+            udp_sockets: self.sockets.udp as u64,
             ..Statistics::default()
         }
     }
 
     fn poll(&mut self, _: Instant) -> bool {
         let Self {
-            table,
+            sockets,
             scratch,
             watch,
             ..
@@ -209,7 +200,7 @@ impl Stack for Kernel {
                 index: (name >> 32) as u32,
                 generation: name as u32,
             };
-            note(table, scratch, id, event.flags);
+            process(sockets, scratch, id, event.flags);
         })
     }
 
@@ -218,135 +209,29 @@ impl Stack for Kernel {
     }
 
     fn next_event(&mut self) -> Option<(SocketId, Readiness)> {
-        self.table.next()
+        self.sockets.next_event()
     }
 
     fn addresses(&self) -> Vec<Cidr> {
         address::all()
     }
 
-    fn tcp_open(&mut self) -> Result<SocketId, OpenError> {
-        self.room(false).map_err(OpenError::Limit)?;
-        Ok(self.table.add(Socket::new(false)))
-    }
-
-    fn tcp_bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError> {
-        self.bind_tcp(id, address)
-    }
-
-    fn tcp_listen(&mut self, id: SocketId, backlog: usize) -> Result<(), ListenError> {
-        self.listen(id, backlog)
-    }
-
-    fn tcp_accept(&mut self, id: SocketId) -> Result<(SocketId, SocketAddr), AcceptError> {
-        self.accept(id)
-    }
-
-    fn tcp_connect(&mut self, id: SocketId, peer: SocketAddr) -> Result<(), ConnectError> {
-        self.connect(id, peer)
-    }
-
-    fn tcp_send(&mut self, id: SocketId, parts: &[&[u8]]) -> Result<usize, SendError> {
-        self.send(id, parts)
-    }
-
-    fn tcp_send_shared(
-        &mut self,
-        id: SocketId,
-        bytes: &Shared,
-        range: Range<usize>,
-    ) -> Result<usize, SendError> {
-        self.send(id, &[&bytes[range]])
-    }
-
-    fn tcp_receive(
-        &mut self,
-        id: SocketId,
-        look: &mut dyn FnMut(&[u8]) -> usize,
-    ) -> Result<usize, RecvError> {
-        self.receive(id, look)
-    }
-
-    fn tcp_shutdown(&mut self, id: SocketId, which: Shutdown) -> Result<(), SocketError> {
-        self.shutdown(id, which)
-    }
-
-    fn tcp_set(&mut self, id: SocketId, option: TcpOption) -> Result<(), SocketError> {
-        self.set(id, option)
-    }
-
-    fn tcp_local(&self, id: SocketId) -> Option<SocketAddr> {
-        self.name_of(id, false)
-    }
-
-    fn tcp_peer(&self, id: SocketId) -> Option<SocketAddr> {
-        self.peer_of(id, false)
-    }
-
-    fn tcp_close(&mut self, id: SocketId) {
-        self.close(id);
-    }
-
-    fn udp_open(&mut self) -> Result<SocketId, OpenError> {
-        self.room(true).map_err(OpenError::Limit)?;
-        Ok(self.table.add(Socket::new(true)))
-    }
-
-    fn udp_bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError> {
-        self.bind_udp(id, address)
-    }
-
-    fn udp_connect(&mut self, id: SocketId, peer: Option<SocketAddr>) -> Result<(), BindError> {
-        self.aim(id, peer)
-    }
-
-    fn udp_send(
-        &mut self,
-        id: SocketId,
-        parts: &[&[u8]],
-        peer: Option<SocketAddr>,
-    ) -> Result<(), UdpSendError> {
-        self.send_datagram(id, parts, peer)
-    }
-
-    fn udp_receive(
-        &mut self,
-        id: SocketId,
-        look: &mut dyn FnMut(&[u8], SocketAddr) -> bool,
-    ) -> Result<(), UdpRecvError> {
-        self.receive_datagram(id, look)
-    }
-
-    fn udp_local(&self, id: SocketId) -> Option<SocketAddr> {
-        self.name_of(id, true)
-    }
-
-    fn udp_peer(&self, id: SocketId) -> Option<SocketAddr> {
-        self.peer_of(id, true)
-    }
-
-    fn udp_close(&mut self, id: SocketId) {
-        if of(&mut self.table, id, true).is_some() {
-            self.table.remove(id);
-        }
-    }
-
     fn readiness(&self, id: SocketId) -> Readiness {
-        let Some(socket) = self.table.get(id) else {
+        let Some(socket) = self.sockets.get(id) else {
             return Readiness::NONE;
         };
         let mut now = Readiness::NONE;
-        if !socket.leftover().is_empty() || socket.fault.is_some() {
+        if !socket.pending().is_empty() || socket.error.is_some() {
             now |= Readiness::READABLE;
         }
         if matches!(socket.phase, Phase::New) && !socket.udp {
-            return now; // the kernel calls a socket without a connection hung up
+            return now; // the kernel reports POLLHUP for an unconnected socket
         }
         if let Some(descriptor) = &socket.descriptor {
-            let asked = PollFlags::IN | PollFlags::OUT | PollFlags::RDHUP;
-            let mut watched = [PollFd::new(descriptor, asked)];
+            let flags = PollFlags::IN | PollFlags::OUT | PollFlags::RDHUP;
+            let mut watched = [PollFd::new(descriptor, flags)];
             if rustix::event::poll(&mut watched, Some(&Timespec::default())).is_ok() {
-                now |= meaning(epoll::EventFlags::from_bits_retain(u32::from(
+                now |= readiness(epoll::EventFlags::from_bits_retain(u32::from(
                     watched[0].revents().bits(),
                 )));
             }
@@ -355,8 +240,8 @@ impl Stack for Kernel {
     }
 }
 
-/// What the kernel's flags say; those of `poll` and `epoll` are the same.
-fn meaning(flags: epoll::EventFlags) -> Readiness {
+/// Converts event flags; those of `poll` and `epoll` have the same values.
+fn readiness(flags: epoll::EventFlags) -> Readiness {
     use epoll::EventFlags as Flags;
     let mut news = Readiness::NONE;
     if flags.intersects(Flags::IN | Flags::RDHUP | Flags::HUP | Flags::ERR) {
@@ -371,10 +256,10 @@ fn meaning(flags: epoll::EventFlags) -> Readiness {
     news
 }
 
-/// Take in that something changed for a socket.
-fn note(table: &mut Table, scratch: &mut [u8], id: SocketId, flags: epoll::EventFlags) {
+/// Processes an event of a socket.
+fn process(sockets: &mut Sockets, scratch: &mut [u8], id: SocketId, flags: epoll::EventFlags) {
     use epoll::EventFlags as Flags;
-    let Some(socket) = table.get_mut(id) else {
+    let Some(socket) = sockets.get_mut(id) else {
         return;
     };
     if flags.intersects(Flags::RDHUP | Flags::HUP | Flags::ERR) {
@@ -383,9 +268,9 @@ fn note(table: &mut Table, scratch: &mut [u8], id: SocketId, flags: epoll::Event
     if flags.intersects(Flags::IN | Flags::RDHUP | Flags::HUP | Flags::ERR) {
         socket.drained = false;
     }
-    if let (false, Some(descriptor)) = (socket.reads, &socket.descriptor) {
-        // Shut down for reading: what arrives is thrown away.
+    if let (true, Some(descriptor)) = (socket.read_closed, &socket.descriptor) {
+        // Shut down for reading: discard the data.
         while let Ok((1.., _)) = rustix::net::recv(descriptor, &mut *scratch, RecvFlags::TRUNC) {}
     }
-    table.tell(id, meaning(flags));
+    sockets.notify(id, readiness(flags));
 }

@@ -1,4 +1,4 @@
-//! What TCP sockets do.
+//! TCP sockets.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -6,79 +6,96 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, SocketFlags, sockopt};
 use swapstone_net::error::{
-    AcceptError, BindError, ConnectError, Limit, ListenError, RecvError, Resource, SendError,
-    SocketError,
+    AcceptError, BindError, ConnectError, Limit, ListenError, OpenError, RecvError, Resource,
+    SendError, SocketError,
 };
-use swapstone_net::{Shutdown, SocketId, TcpOption};
+use swapstone_net::{Shutdown, SocketId, TcpOption, TcpStack};
 
-use crate::stack::{Kernel, of, slices};
-use crate::table::{Fault, Phase, Socket};
-use crate::{address, fault};
+use crate::socket::{ConnectionError, Phase, Socket};
+use crate::stack::{Kernel, slices};
+use crate::{address, errno};
 
 impl Kernel {
-    /// Make the kernel's socket with the options that were wished for.
-    fn make(&mut self, id: SocketId, ipv6: bool) -> Result<(), Errno> {
+    /// Creates the descriptor of a socket and sets the options that were stored.
+    fn create_tcp(&mut self, id: SocketId, ipv6: bool) -> Result<(), Errno> {
         let descriptor = self.create(false, ipv6)?;
         // A port whose former connections are in TIME_WAIT is free.
         sockopt::set_socket_reuseaddr(&descriptor, true)?;
-        if let Some(socket) = of(&mut self.table, id, false) {
+        if let Some(socket) = self.sockets.tcp(id) {
             socket.descriptor = Some(descriptor);
             socket.ipv6 = ipv6;
-            let wishes = socket.wishes;
-            for option in [
-                TcpOption::NoDelay(wishes.nodelay),
-                TcpOption::KeepAlive(wishes.keep_alive),
-                TcpOption::Linger(wishes.linger),
-            ] {
-                // Each was checked when it was wished for.
+            for option in socket.options.all() {
+                // `tcp_set` has rejected unsupported values.
                 let _ = apply(socket, option);
             }
         }
         Ok(())
     }
 
-    pub(crate) fn bind_tcp(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError> {
-        let socket = of(&mut self.table, id, false).ok_or(BindError::NotNew)?;
-        if socket.phase != Phase::New || socket.descriptor.is_some() {
-            return Err(BindError::NotNew);
+    fn watch_tcp(&self, id: SocketId) -> Result<(), Errno> {
+        match self.sockets.get(id).and_then(|it| it.descriptor.as_ref()) {
+            Some(descriptor) => self.watch(id, descriptor),
+            None => Ok(()),
         }
-        let limit = self.as_many_as_there_are();
-        let fault = |error| fault::bind(error, address.port(), limit);
-        self.make(id, address.is_ipv6()).map_err(fault)?;
-        let socket = of(&mut self.table, id, false).ok_or(BindError::NotNew)?;
-        let descriptor = socket.descriptor.as_ref().ok_or(BindError::NotNew)?;
+    }
+
+    /// The limit of descriptors of the process or the system, which is lower than the configured one.
+    fn descriptor_limit(&self) -> Limit {
+        Limit {
+            of: Resource::TcpSockets,
+            most: self.sockets.tcp,
+        }
+    }
+}
+
+impl TcpStack for Kernel {
+    fn tcp_open(&mut self) -> Result<SocketId, OpenError> {
+        self.room(false).map_err(OpenError::Limit)?;
+        Ok(self.sockets.add(Socket::new(false)))
+    }
+
+    fn tcp_bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError> {
+        let socket = self.sockets.tcp(id).ok_or(BindError::AlreadyBound)?;
+        if socket.phase != Phase::New || socket.descriptor.is_some() {
+            return Err(BindError::AlreadyBound);
+        }
+        let limit = self.descriptor_limit();
+        let convert = |error| errno::bind(error, address.port(), limit);
+        self.create_tcp(id, address.is_ipv6()).map_err(convert)?;
+        let socket = self.sockets.tcp(id).ok_or(BindError::AlreadyBound)?;
+        let descriptor = socket.descriptor.as_ref().ok_or(BindError::AlreadyBound)?;
         if address.is_ipv6() {
-            let only = !address::is_everything(&address);
-            sockopt::set_ipv6_v6only(descriptor, only).map_err(fault)?;
+            let only = !address::is_dual_stack_wildcard(&address);
+            sockopt::set_ipv6_v6only(descriptor, only).map_err(convert)?;
         }
         if let Err(error) = rustix::net::bind(descriptor, &address) {
-            socket.descriptor = None; // it may be bound to something else
-            return Err(fault(error));
+            socket.descriptor = None; // a later bind starts anew
+            return Err(convert(error));
         }
         Ok(())
     }
 
-    pub(crate) fn listen(&mut self, id: SocketId, backlog: usize) -> Result<(), ListenError> {
-        let socket = of(&mut self.table, id, false).ok_or(ListenError::NotBound)?;
+    fn tcp_listen(&mut self, id: SocketId, backlog: usize) -> Result<(), ListenError> {
+        let socket = self.sockets.tcp(id).ok_or(ListenError::NotBound)?;
         if socket.phase != Phase::New {
-            return Err(ListenError::NotNew);
+            return Err(ListenError::AlreadyActive);
         }
         let descriptor = socket.descriptor.as_ref().ok_or(ListenError::NotBound)?;
-        // The kernel would cut it down and say nothing.
-        let most = fault::backlog();
+        // listen(2) would reduce it silently.
+        let most = errno::backlog();
         if backlog > most {
             let of = Resource::Backlog;
             return Err(ListenError::Limit(Limit { of, most }));
         }
         let backlog = i32::try_from(backlog.max(1)).unwrap_or(i32::MAX);
-        rustix::net::listen(descriptor, backlog).map_err(fault::listen)?;
+        rustix::net::listen(descriptor, backlog).map_err(errno::listen)?;
         socket.phase = Phase::Listening;
-        self.begin_watching(id)
-            .map_err(|_| ListenError::Limit(self.as_many_as_there_are()))
+        self.watch_tcp(id)
+            .map_err(|_| ListenError::Limit(self.descriptor_limit()))
     }
 
-    pub(crate) fn accept(&mut self, id: SocketId) -> Result<(SocketId, SocketAddr), AcceptError> {
-        let listening = self.table.get(id).filter(|socket| !socket.udp);
+    fn tcp_accept(&mut self, id: SocketId) -> Result<(SocketId, SocketAddr), AcceptError> {
+        let listening = self.sockets.get(id).filter(|socket| !socket.udp);
         let (Some(Phase::Listening), Some(Some(descriptor)), ipv6) = (
             listening.map(|socket| socket.phase),
             listening.map(|socket| &socket.descriptor),
@@ -93,7 +110,7 @@ impl Kernel {
                 Ok(accepted) => break accepted,
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
                 Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
-                    return Err(AcceptError::Limit(self.as_many_as_there_are()));
+                    return Err(AcceptError::Limit(self.descriptor_limit()));
                 }
                 Err(_) => return Err(AcceptError::WouldBlock),
             }
@@ -106,57 +123,45 @@ impl Kernel {
         socket.ipv6 = ipv6;
         socket.phase = Phase::Connected;
         socket.peer = Some(peer);
-        let id = self.table.add(socket);
-        if self.begin_watching(id).is_err() {
-            let limit = self.as_many_as_there_are();
-            self.table.remove(id);
+        let id = self.sockets.add(socket);
+        if self.watch_tcp(id).is_err() {
+            let limit = self.descriptor_limit();
+            self.sockets.remove(id);
             return Err(AcceptError::Limit(limit));
         }
         Ok((id, peer))
     }
 
-    fn begin_watching(&self, id: SocketId) -> Result<(), Errno> {
-        match self.table.get(id).and_then(|it| it.descriptor.as_ref()) {
-            Some(descriptor) => self.watch(id, descriptor),
-            None => Ok(()),
-        }
-    }
-
-    /// The limit of the process or the machine, which is lower than ours.
-    fn as_many_as_there_are(&self) -> Limit {
-        Limit {
-            of: Resource::TcpSockets,
-            most: self.table.tcp,
-        }
-    }
-
-    pub(crate) fn connect(&mut self, id: SocketId, peer: SocketAddr) -> Result<(), ConnectError> {
-        let sockets = self.table.tcp;
-        let socket = of(&mut self.table, id, false).ok_or(ConnectError::NotNew)?;
+    fn tcp_connect(&mut self, id: SocketId, peer: SocketAddr) -> Result<(), ConnectError> {
+        let sockets = self.sockets.tcp;
+        let socket = self.sockets.tcp(id).ok_or(ConnectError::AlreadyActive)?;
         let first = match socket.phase {
             Phase::New => true,
             Phase::Connecting(_) => false,
             Phase::Failed(error) => return Err(error),
-            Phase::Connected | Phase::Listening => return Err(ConnectError::NotNew),
+            Phase::Connected | Phase::Listening => return Err(ConnectError::AlreadyActive),
         };
         let unbound = socket.descriptor.is_none();
         if first && unbound {
-            self.make(id, peer.is_ipv6())
-                .map_err(|error| fault::connect(error, sockets))?;
+            self.create_tcp(id, peer.is_ipv6())
+                .map_err(|error| errno::connect(error, sockets))?;
         }
-        let socket = of(&mut self.table, id, false).ok_or(ConnectError::NotNew)?;
+        let socket = self.sockets.tcp(id).ok_or(ConnectError::AlreadyActive)?;
         let peer = match socket.phase {
             Phase::Connecting(peer) => peer,
             _ => peer,
         };
-        let descriptor = socket.descriptor.as_ref().ok_or(ConnectError::NotNew)?;
-        // While a connection comes about this call tells how far it is.
+        let descriptor = socket
+            .descriptor
+            .as_ref()
+            .ok_or(ConnectError::AlreadyActive)?;
+        // During a handshake this call returns its state.
         let outcome = match rustix::net::connect(descriptor, &address::mapped(peer, socket.ipv6)) {
             Ok(()) | Err(Errno::ISCONN) => Ok(()),
-            Err(error) => Err(fault::connect(error, sockets)),
+            Err(error) => Err(errno::connect(error, sockets)),
         };
         if let (true, Err(ConnectError::Limit(_))) = (first, outcome) {
-            // Nothing has begun: it can be tried again when there is room.
+            // No SYN was sent, so the caller can try again.
             if unbound {
                 socket.descriptor = None;
             }
@@ -170,18 +175,18 @@ impl Kernel {
         if outcome.is_ok() {
             socket.peer = Some(peer);
         }
-        if first && self.begin_watching(id).is_err() {
-            return Err(ConnectError::Limit(self.as_many_as_there_are()));
+        if first && self.watch_tcp(id).is_err() {
+            return Err(ConnectError::Limit(self.descriptor_limit()));
         }
         outcome
     }
 
-    pub(crate) fn send(&mut self, id: SocketId, parts: &[&[u8]]) -> Result<usize, SendError> {
-        let socket = of(&mut self.table, id, false).ok_or(SendError::NotConnected)?;
+    fn tcp_send(&mut self, id: SocketId, parts: &[&[u8]]) -> Result<usize, SendError> {
+        let socket = self.sockets.tcp(id).ok_or(SendError::NotConnected)?;
         if socket.phase != Phase::Connected {
             return Err(SendError::NotConnected);
         }
-        if !socket.writes {
+        if socket.write_closed {
             return Err(SendError::Closed);
         }
         let descriptor = socket.descriptor.as_ref().ok_or(SendError::NotConnected)?;
@@ -209,37 +214,37 @@ impl Kernel {
             Ok(size) => Ok(size),
             Err(Errno::AGAIN) => Err(SendError::WouldBlock),
             Err(error) => {
-                // The end of a connection is told once by the kernel, and its cause is lost in the calls after that.
-                let cause = *socket.fault.get_or_insert(fault::connection(error));
+                // The kernel reports the error once; later calls return EPIPE.
+                let cause = *socket.error.get_or_insert(errno::connection(error));
                 Err(match cause {
-                    Fault::Reset => SendError::Reset,
-                    Fault::TimedOut => SendError::TimedOut,
+                    ConnectionError::Reset => SendError::Reset,
+                    ConnectionError::TimedOut => SendError::TimedOut,
                 })
             }
         }
     }
 
-    pub(crate) fn receive(
+    fn tcp_receive(
         &mut self,
         id: SocketId,
         look: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<usize, RecvError> {
-        let socket = of(&mut self.table, id, false).ok_or(RecvError::NotConnected)?;
+        let socket = self.sockets.tcp(id).ok_or(RecvError::NotConnected)?;
         if socket.phase != Phase::Connected {
             return Err(RecvError::NotConnected);
         }
-        if !socket.reads {
+        if socket.read_closed {
             look(&[]);
             return Ok(0);
         }
-        let leftover = socket.leftover();
-        if !leftover.is_empty() {
-            let (shown, taken) = (leftover.len(), look(leftover));
+        let pending = socket.pending();
+        if !pending.is_empty() {
+            let (shown, taken) = (pending.len(), look(pending));
             assert!(taken <= shown, "{taken} bytes taken of {shown}");
-            socket.taken += taken;
+            socket.consumed += taken;
             if taken == shown {
-                socket.left.clear();
-                socket.taken = 0;
+                socket.pending.clear();
+                socket.consumed = 0;
             }
             return Ok(taken);
         }
@@ -254,19 +259,19 @@ impl Kernel {
             }
         };
         match result {
-            Ok((0, _)) => match socket.fault {
+            Ok((0, _)) => match socket.error {
                 None => {
                     look(&[]);
                     Ok(0)
                 }
-                Some(fault) => Err(received(fault)),
+                Some(error) => Err(received(error)),
             },
             Ok((size, _)) => {
-                // A short read has emptied the socket: the edge that follows is told by the kernel (epoll(7), question 9).
+                // A short read means an empty receive queue: epoll reports further data (epoll(7), Q9).
                 socket.drained = size < self.scratch.len() && !socket.ending;
                 let taken = look(&self.scratch[..size]);
                 assert!(taken <= size, "{taken} bytes taken of {size}");
-                socket.left.extend_from_slice(&self.scratch[taken..size]);
+                socket.pending.extend_from_slice(&self.scratch[taken..size]);
                 Ok(taken)
             }
             Err(Errno::AGAIN) => {
@@ -274,84 +279,91 @@ impl Kernel {
                 Err(RecvError::WouldBlock)
             }
             Err(error) => Err(received(
-                *socket.fault.get_or_insert(fault::connection(error)),
+                *socket.error.get_or_insert(errno::connection(error)),
             )),
         }
     }
 
-    pub(crate) fn shutdown(&mut self, id: SocketId, which: Shutdown) -> Result<(), SocketError> {
-        let socket = of(&mut self.table, id, false).ok_or(SocketError::NotConnected)?;
+    fn tcp_shutdown(&mut self, id: SocketId, which: Shutdown) -> Result<(), SocketError> {
+        let socket = self.sockets.tcp(id).ok_or(SocketError::NotConnected)?;
         let (Phase::Connected, Some(descriptor)) = (socket.phase, &socket.descriptor) else {
             return Err(SocketError::NotConnected);
         };
-        if which != Shutdown::Read && socket.writes {
-            socket.writes = false;
+        if which != Shutdown::Read && !socket.write_closed {
+            socket.write_closed = true;
             match rustix::net::shutdown(descriptor, rustix::net::Shutdown::Write) {
-                // A connection that is reset already has no half to end.
+                // The connection was reset before.
                 Ok(()) | Err(Errno::NOTCONN) => {}
-                Err(error) => return Err(fault::option(error)),
+                Err(error) => return Err(errno::option(error)),
             }
         }
         if which != Shutdown::Write {
-            socket.reads = false;
-            socket.left = Vec::new();
-            socket.taken = 0;
+            socket.read_closed = true;
+            socket.pending = Vec::new();
+            socket.consumed = 0;
         }
         Ok(())
     }
 
-    pub(crate) fn set(&mut self, id: SocketId, option: TcpOption) -> Result<(), SocketError> {
-        let socket = of(&mut self.table, id, false).ok_or(SocketError::NotConnected)?;
-        match option {
-            TcpOption::NoDelay(at_once) => socket.wishes.nodelay = at_once,
-            TcpOption::KeepAlive(after) => socket.wishes.keep_alive = after,
-            // The kernel would wait for the peer inside close, which must not block.
-            TcpOption::Linger(Some(time)) if !time.is_zero() => {
-                return Err(SocketError::Unsupported);
-            }
-            TcpOption::Linger(linger) => socket.wishes.linger = linger,
+    fn tcp_set(&mut self, id: SocketId, option: TcpOption) -> Result<(), SocketError> {
+        let socket = self.sockets.tcp(id).ok_or(SocketError::NotConnected)?;
+        if let TcpOption::Linger(Some(time)) = option
+            && !time.is_zero()
+        {
+            // close(2) would block for this time.
+            return Err(SocketError::Unsupported);
         }
+        socket.options.set(option);
         apply(socket, option)
     }
 
-    pub(crate) fn close(&mut self, id: SocketId) {
-        if of(&mut self.table, id, false).is_none() {
+    fn tcp_local(&self, id: SocketId) -> Option<SocketAddr> {
+        self.local(id, false)
+    }
+
+    fn tcp_peer(&self, id: SocketId) -> Option<SocketAddr> {
+        self.peer(id, false)
+    }
+
+    fn tcp_close(&mut self, id: SocketId) {
+        if self.sockets.tcp(id).is_none() {
             return;
         }
-        let Some(socket) = self.table.remove(id) else {
+        let Some(socket) = self.sockets.remove(id) else {
             return;
         };
         if let Some(descriptor) = &socket.descriptor {
-            // The kernel resets a connection by itself if bytes were not read, but these it has given out.
-            if !socket.leftover().is_empty() {
+            // The kernel resets the connection if its receive queue is not empty. These bytes were
+            // already read from it.
+            if !socket.pending().is_empty() {
                 let _ = sockopt::set_socket_linger(descriptor, Some(Duration::ZERO));
             }
         }
     }
 }
 
-fn received(fault: Fault) -> RecvError {
-    match fault {
-        Fault::Reset => RecvError::Reset,
-        Fault::TimedOut => RecvError::TimedOut,
+fn received(error: ConnectionError) -> RecvError {
+    match error {
+        ConnectionError::Reset => RecvError::Reset,
+        ConnectionError::TimedOut => RecvError::TimedOut,
     }
 }
 
-/// Give an option to the kernel's socket, if there is one yet.
+/// Sets an option of the descriptor, if there is one.
 fn apply(socket: &Socket, option: TcpOption) -> Result<(), SocketError> {
     let Some(descriptor) = &socket.descriptor else {
         return Ok(());
     };
     match option {
-        TcpOption::NoDelay(at_once) => sockopt::set_tcp_nodelay(descriptor, at_once),
+        TcpOption::NoDelay(nodelay) => sockopt::set_tcp_nodelay(descriptor, nodelay),
         TcpOption::KeepAlive(None) => sockopt::set_socket_keepalive(descriptor, false),
-        TcpOption::KeepAlive(Some(after)) => {
-            // The kernel counts in seconds, and zero is none.
-            let after = Duration::from_secs(after.as_secs_f64().ceil().max(1.0) as u64);
-            sockopt::set_tcp_keepidle(descriptor, after)
+        TcpOption::KeepAlive(Some(idle)) => {
+            // TCP_KEEPIDLE is in seconds and must not be 0.
+            let idle = Duration::from_secs(idle.as_secs_f64().ceil().max(1.0) as u64);
+            sockopt::set_tcp_keepidle(descriptor, idle)
                 .and_then(|()| sockopt::set_socket_keepalive(descriptor, true))
         }
         TcpOption::Linger(linger) => sockopt::set_socket_linger(descriptor, linger),
     }
-    .map_err(fault::option)
+    .map_err(errno::option)
 }

@@ -1,92 +1,94 @@
-//! What UDP sockets do.
+//! UDP sockets.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
-use swapstone_net::SocketId;
-use swapstone_net::error::{BindError, Limit, Resource, UdpRecvError, UdpSendError};
+use swapstone_net::backend::wildcard_for;
+use swapstone_net::error::{BindError, Limit, OpenError, Resource, UdpRecvError, UdpSendError};
+use swapstone_net::{SocketId, UdpStack};
 
-use crate::stack::{Kernel, PARTS, of, slices};
-use crate::{address, fault};
+use crate::socket::Socket;
+use crate::stack::{Kernel, PARTS, slices};
+use crate::{address, errno};
 
 impl Kernel {
-    pub(crate) fn bind_udp(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError> {
-        let socket = of(&mut self.table, id, true).ok_or(BindError::NotNew)?;
+    fn datagram_limit(&self) -> Limit {
+        Limit {
+            of: Resource::UdpSockets,
+            most: self.sockets.udp,
+        }
+    }
+
+    /// Binds an unbound socket to a free port of the peer's family.
+    fn ensure_bound(&mut self, id: SocketId, peer: SocketAddr) -> Result<(), BindError> {
+        let socket = self.sockets.udp(id).ok_or(BindError::AlreadyBound)?;
         if socket.descriptor.is_some() {
-            return Err(BindError::NotNew);
+            return Ok(());
+        }
+        self.udp_bind(id, wildcard_for(peer.ip()))
+    }
+}
+
+impl UdpStack for Kernel {
+    fn udp_open(&mut self) -> Result<SocketId, OpenError> {
+        self.room(true).map_err(OpenError::Limit)?;
+        Ok(self.sockets.add(Socket::new(true)))
+    }
+
+    fn udp_bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError> {
+        let socket = self.sockets.udp(id).ok_or(BindError::AlreadyBound)?;
+        if socket.descriptor.is_some() {
+            return Err(BindError::AlreadyBound);
         }
         let limit = self.datagram_limit();
-        let fault = |error| fault::bind(error, address.port(), limit);
-        let descriptor = self.create(true, address.is_ipv6()).map_err(fault)?;
+        let convert = |error| errno::bind(error, address.port(), limit);
+        let descriptor = self.create(true, address.is_ipv6()).map_err(convert)?;
         if address.is_ipv6() {
-            let only = !address::is_everything(&address);
-            sockopt::set_ipv6_v6only(&descriptor, only).map_err(fault)?;
+            let only = !address::is_dual_stack_wildcard(&address);
+            sockopt::set_ipv6_v6only(&descriptor, only).map_err(convert)?;
         }
-        rustix::net::bind(&descriptor, &address).map_err(fault)?;
+        rustix::net::bind(&descriptor, &address).map_err(convert)?;
         self.watch(id, &descriptor)
             .map_err(|_| BindError::Limit(limit))?;
-        if let Some(socket) = of(&mut self.table, id, true) {
+        if let Some(socket) = self.sockets.udp(id) {
             socket.descriptor = Some(descriptor);
             socket.ipv6 = address.is_ipv6();
         }
         Ok(())
     }
 
-    fn datagram_limit(&self) -> Limit {
-        Limit {
-            of: Resource::UdpSockets,
-            most: self.table.udp,
-        }
-    }
-
-    /// A socket without a port gets one, of the peer's family.
-    fn have_port(&mut self, id: SocketId, peer: SocketAddr) -> Result<(), BindError> {
-        let socket = of(&mut self.table, id, true).ok_or(BindError::NotNew)?;
-        if socket.descriptor.is_some() {
-            return Ok(());
-        }
-        let any: IpAddr = match peer {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        self.bind_udp(id, SocketAddr::new(any, 0))
-    }
-
-    pub(crate) fn aim(&mut self, id: SocketId, peer: Option<SocketAddr>) -> Result<(), BindError> {
+    fn udp_connect(&mut self, id: SocketId, peer: Option<SocketAddr>) -> Result<(), BindError> {
         if let Some(peer) = peer {
-            self.have_port(id, peer)?;
+            self.ensure_bound(id, peer)?;
         }
         let limit = self.datagram_limit();
-        let socket = of(&mut self.table, id, true).ok_or(BindError::NotNew)?;
-        let fault = |error| fault::bind(error, 0, limit);
+        let socket = self.sockets.udp(id).ok_or(BindError::AlreadyBound)?;
+        let convert = |error| errno::bind(error, 0, limit);
         let Some(descriptor) = &socket.descriptor else {
-            return Ok(()); // it hears from nobody, so from nobody in particular
+            return Ok(()); // an unbound socket has no peer to remove
         };
         match peer {
             Some(peer) => {
                 rustix::net::connect(descriptor, &address::mapped(peer, socket.ipv6))
-                    .map_err(fault)?;
+                    .map_err(convert)?;
             }
-            None => rustix::net::connect_unspec(descriptor).map_err(fault)?,
+            None => rustix::net::connect_unspec(descriptor).map_err(convert)?,
         }
         socket.peer = peer;
         Ok(())
     }
 
-    pub(crate) fn send_datagram(
+    fn udp_send(
         &mut self,
         id: SocketId,
         parts: &[&[u8]],
         peer: Option<SocketAddr>,
     ) -> Result<(), UdpSendError> {
         if let Some(peer) = peer {
-            self.have_port(id, peer).map_err(|error| match error {
-                BindError::Limit(limit) => UdpSendError::Limit(limit),
-                _ => UdpSendError::Unreachable,
-            })?;
+            self.ensure_bound(id, peer)?;
         }
-        let socket = of(&mut self.table, id, true).ok_or(UdpSendError::NoPeer)?;
+        let socket = self.sockets.udp(id).ok_or(UdpSendError::NoPeer)?;
         let descriptor = socket.descriptor.as_ref().ok_or(UdpSendError::NoPeer)?;
         let joined;
         let whole: [&[u8]; 1];
@@ -98,7 +100,7 @@ impl Kernel {
             &whole
         };
         let (slices, count) = slices(parts);
-        let mut refusals = 0;
+        let mut refused = 0;
         loop {
             let mut nothing = SendAncillaryBuffer::default();
             let result = match peer {
@@ -119,24 +121,24 @@ impl Kernel {
             match result {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
-                // That an earlier datagram met nobody; this one has not been tried.
-                Err(Errno::CONNREFUSED) if refusals == 0 => refusals += 1,
-                Err(error) => return Err(fault::send_datagram(error)),
+                // An ICMP error of an earlier datagram; this one was not sent.
+                Err(Errno::CONNREFUSED) if refused == 0 => refused += 1,
+                Err(error) => return Err(errno::send_datagram(error)),
             }
         }
     }
 
-    pub(crate) fn receive_datagram(
+    fn udp_receive(
         &mut self,
         id: SocketId,
         look: &mut dyn FnMut(&[u8], SocketAddr) -> bool,
     ) -> Result<(), UdpRecvError> {
-        let socket = of(&mut self.table, id, true).ok_or(UdpRecvError::NotBound)?;
+        let socket = self.sockets.udp(id).ok_or(UdpRecvError::NotBound)?;
         let descriptor = socket.descriptor.as_ref().ok_or(UdpRecvError::NotBound)?;
-        if let Some(sender) = socket.peeked {
-            if look(&socket.left, sender) {
-                socket.left.clear();
-                socket.peeked = None;
+        if let Some(sender) = socket.pending_sender {
+            if look(&socket.pending, sender) {
+                socket.pending.clear();
+                socket.pending_sender = None;
             }
             return Ok(());
         }
@@ -149,15 +151,29 @@ impl Kernel {
                         continue;
                     };
                     if !look(&self.scratch[..size], sender) {
-                        socket.left.extend_from_slice(&self.scratch[..size]);
-                        socket.peeked = Some(sender);
+                        socket.pending.extend_from_slice(&self.scratch[..size]);
+                        socket.pending_sender = Some(sender);
                     }
                     return Ok(());
                 }
-                // That a datagram of ours met nobody is no reason to hear nothing.
+                // An ICMP error of an earlier datagram.
                 Err(Errno::INTR | Errno::CONNREFUSED) => {}
                 Err(_) => return Err(UdpRecvError::WouldBlock),
             }
+        }
+    }
+
+    fn udp_local(&self, id: SocketId) -> Option<SocketAddr> {
+        self.local(id, true)
+    }
+
+    fn udp_peer(&self, id: SocketId) -> Option<SocketAddr> {
+        self.peer(id, true)
+    }
+
+    fn udp_close(&mut self, id: SocketId) {
+        if self.sockets.udp(id).is_some() {
+            self.sockets.remove(id);
         }
     }
 }

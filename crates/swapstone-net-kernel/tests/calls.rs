@@ -9,12 +9,12 @@ use swapstone_net::error::{
 };
 use swapstone_net::{
     Instant, Limits, Net, Readiness, Shared, Shutdown, SocketId, Stack, Statistics, TcpOption,
-    TcpSocket, UdpSocket,
+    TcpSocket, TcpStack, UdpSocket, UdpStack,
 };
 use swapstone_net_kernel::{Buffers, Kernel};
 
 fn net() -> Net<Kernel> {
-    let (kernel, platform) = Kernel::new(Limits::default(), Buffers::Kernels).unwrap();
+    let (kernel, platform) = Kernel::new(Limits::default(), Buffers::Automatic).unwrap();
     Net::new(kernel, platform)
 }
 
@@ -48,10 +48,10 @@ fn bound(net: &Net<Kernel>) -> (UdpSocket<Kernel>, SocketAddr) {
 fn no_tcp(kernel: &mut Kernel, id: SocketId) {
     let shared: Shared = [1, 2, 3].into();
     let at = local(9);
-    assert_eq!(kernel.tcp_bind(id, at), Err(BindError::NotNew));
+    assert_eq!(kernel.tcp_bind(id, at), Err(BindError::AlreadyBound));
     assert_eq!(kernel.tcp_listen(id, 1), Err(ListenError::NotBound));
     assert_eq!(kernel.tcp_accept(id), Err(AcceptError::NotListening));
-    assert_eq!(kernel.tcp_connect(id, at), Err(ConnectError::NotNew));
+    assert_eq!(kernel.tcp_connect(id, at), Err(ConnectError::AlreadyActive));
     assert_eq!(kernel.tcp_send(id, &[b"x"]), Err(SendError::NotConnected));
     let sent = kernel.tcp_send_shared(id, &shared, 0..3);
     assert_eq!(sent, Err(SendError::NotConnected));
@@ -75,9 +75,12 @@ fn no_tcp(kernel: &mut Kernel, id: SocketId) {
 /// Every call of UDP with an id that names no UDP socket.
 fn no_udp(kernel: &mut Kernel, id: SocketId) {
     let at = local(9);
-    assert_eq!(kernel.udp_bind(id, at), Err(BindError::NotNew));
-    assert_eq!(kernel.udp_connect(id, Some(at)), Err(BindError::NotNew));
-    assert_eq!(kernel.udp_connect(id, None), Err(BindError::NotNew));
+    assert_eq!(kernel.udp_bind(id, at), Err(BindError::AlreadyBound));
+    assert_eq!(
+        kernel.udp_connect(id, Some(at)),
+        Err(BindError::AlreadyBound)
+    );
+    assert_eq!(kernel.udp_connect(id, None), Err(BindError::AlreadyBound));
     let sent = kernel.udp_send(id, &[b"x"], None);
     assert_eq!(sent, Err(UdpSendError::NoPeer));
     let received = kernel.udp_receive(id, &mut |_, _| panic!("shown"));
@@ -244,7 +247,7 @@ fn a_refusal_is_told_as_an_event() {
 fn a_datagram_goes_to_the_chosen_peer_and_its_sender_is_told() {
     let net = net();
     let ((here, to), (there, from)) = (bound(&net), bound(&net));
-    assert_eq!(there.bind(local(0)), Err(BindError::NotNew));
+    assert_eq!(there.bind(local(0)), Err(BindError::AlreadyBound));
     let other = net.udp().unwrap();
     assert_eq!(other.bind(to), Err(BindError::InUse));
     let foreign = SocketAddr::from(([192, 0, 2, 77], 0));
@@ -271,7 +274,7 @@ fn limits_and_counts_are_its_own() {
         udp_sockets: 5,
         ..Limits::default()
     };
-    let (mut kernel, _) = Kernel::new(limits, Buffers::Kernels).unwrap();
+    let (mut kernel, _) = Kernel::new(limits, Buffers::Automatic).unwrap();
     assert_eq!(kernel.limits(), limits);
     assert_eq!(kernel.statistics(), Statistics::default());
     let (tcp, udp) = (kernel.tcp_open().unwrap(), kernel.udp_open().unwrap());

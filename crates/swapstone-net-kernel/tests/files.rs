@@ -9,7 +9,7 @@ use swapstone_net_kernel::{Buffers, Kernel};
 
 #[test]
 fn without_files_each_call_names_the_sockets_and_works_again_later() {
-    let (kernel, platform) = Kernel::new(Limits::default(), Buffers::Kernels).unwrap();
+    let (kernel, platform) = Kernel::new(Limits::default(), Buffers::Automatic).unwrap();
     let net = Net::new(kernel, platform);
     let server = net.tcp().unwrap();
     server.bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -33,7 +33,7 @@ fn alone(limits: Limits, buffers: Buffers) -> Option<Net<Kernel>> {
 }
 
 fn usual() -> Option<Net<Kernel>> {
-    alone(Limits::default(), Buffers::Kernels)
+    alone(Limits::default(), Buffers::Automatic)
 }
 
 fn setting(name: &str, value: &str) {

@@ -7,13 +7,13 @@ use swapstone_net::error::{
     AcceptError, BindError, ConnectError, Limit, ListenError, OpenError, RecvError, Resource,
     SendError, SocketError, UdpRecvError, UdpSendError,
 };
-use swapstone_net::{Limits, Net, Readiness, Shutdown, Stack, TcpOption, TcpSocket};
+use swapstone_net::{Limits, Net, Readiness, Shutdown, Stack, TcpOption, TcpSocket, TcpStack};
 use swapstone_net_kernel::{Buffers, Kernel};
 
 type Socket = TcpSocket<Kernel>;
 
 fn net_with(limits: Limits) -> Net<Kernel> {
-    let (kernel, platform) = Kernel::new(limits, Buffers::Kernels).unwrap();
+    let (kernel, platform) = Kernel::new(limits, Buffers::Automatic).unwrap();
     Net::new(kernel, platform)
 }
 
@@ -263,10 +263,10 @@ fn binding_and_listening_are_checked() {
     let foreign = SocketAddr::from(([192, 0, 2, 77], 0));
     assert_eq!(other.bind(foreign), Err(BindError::NotLocal));
     other.bind(local(0)).unwrap();
-    assert_eq!(other.bind(local(0)), Err(BindError::NotNew));
+    assert_eq!(other.bind(local(0)), Err(BindError::AlreadyBound));
     assert_eq!(other.accept().unwrap_err(), AcceptError::NotListening);
-    assert_eq!(server.listen(1), Err(ListenError::NotNew));
-    assert_eq!(server.connect(address), Err(ConnectError::NotNew));
+    assert_eq!(server.listen(1), Err(ListenError::AlreadyActive));
+    assert_eq!(server.connect(address), Err(ConnectError::AlreadyActive));
 }
 
 #[test]

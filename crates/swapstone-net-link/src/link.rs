@@ -465,7 +465,7 @@ impl Device for Port {
         DeviceLimits {
             address: wires.ends[self.id].address,
             mtu: options.mtu,
-            finishes_checksums: options.partial_checksums,
+            checksum_offload: options.partial_checksums,
             segments: options.segments,
             largest_received: options.mtu.max(options.segments),
         }

@@ -297,7 +297,7 @@ fn offloads_arrive_marked() {
     });
     let (mut left, mut right) = (link.port(A), link.port(B));
     let limits = left.limits();
-    assert!(limits.finishes_checksums);
+    assert!(limits.checksum_offload);
     assert_eq!((limits.mtu, limits.largest_received), (1500, 60_000));
     let partial = Some(PartialChecksum {
         start: 34,

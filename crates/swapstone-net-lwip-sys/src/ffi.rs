@@ -93,7 +93,7 @@ pub struct Offload {
 pub struct Settings {
     pub hardware_address: [u8; 6],
     pub slaac: u8,
-    pub finishes_checksums: u8,
+    pub checksum_offload: u8,
     pub mtu: u16,
     pub segments: u16,
     pub receive_buffer: u32,

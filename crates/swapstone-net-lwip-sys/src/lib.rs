@@ -170,7 +170,7 @@ impl Core {
         let c = ffi::Settings {
             hardware_address: device.address,
             slaac: settings.slaac.into(),
-            finishes_checksums: device.finishes_checksums.into(),
+            checksum_offload: device.checksum_offload.into(),
             mtu: device.mtu.min(0xffff) as u16,
             segments: device.segments.min(60_000) as u16,
             receive_buffer: limits.receive_buffer.clamp(2048, 1 << 30) as u32,

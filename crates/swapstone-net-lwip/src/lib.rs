@@ -1,9 +1,9 @@
-//! The [`swapstone_net`] contract over lwIP's raw API.
+//! lwIP's raw API as a [`swapstone_net::Stack`].
 //!
-//! [`Lwip`] is a [`Stack`] over a [`Device`]; [`swapstone_net::Net`] makes sockets of it. There is at most one in a process. `README.md` says what
-//! it adds to lwIP and what it lacks.
+//! [`Lwip`] is a [`Stack`] over a [`Device`]; [`swapstone_net::Net`] provides its sockets. A process
+//! can have one instance. `README.md` lists what this crate adds to lwIP and what is missing.
 //!
-//! Here a program on lwIP talks to one on another stack, over a link in memory with a virtual clock:
+//! lwIP and smoltcp connected by an in-memory link with a virtual clock:
 //!
 //! ```
 //! use swapstone_net::{Cidr, Config, Net};
@@ -29,7 +29,7 @@
 //!
 //! let (server, peer) = listener.accept()?;
 //! assert_eq!(peer.ip().to_string(), "10.0.0.2");
-//! // Shown where the device put it: no copy.
+//! // Data is shown in the device's buffer, without a copy.
 //! let seen = server.recv_with(|bytes| {
 //!     assert_eq!(bytes, b"hello");
 //!     bytes.len()
@@ -38,8 +38,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Statistics: `malformed` counts frames that lwIP or the glue dropped for their form or sum, `retransmitted` all segments that left again.
-//! A connection in `TIME_WAIT` is no socket any more and counts nowhere; [`Lwip::counts`] has their number.
+//! Statistics: `malformed` counts frames that lwIP or this crate dropped because of their format or
+//! checksum, `retransmitted` all segments that were sent again. Connections in TIME-WAIT are not
+//! counted as sockets; [`Lwip::counts`] has their number.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -51,56 +52,49 @@ mod udp;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::{IpAddr, SocketAddr};
+use core::net::IpAddr;
 use core::time::Duration;
 
-use swapstone_net::error::{
-    AcceptError, BindError, ConnectError, ListenError, OpenError, RecvError, SendError,
-    SocketError, UdpRecvError, UdpSendError,
-};
+use swapstone_net::backend::{SocketTable, ephemeral_ports};
 use swapstone_net::{
-    Capabilities, Cidr, Config, Device, Instant, Limits, Readiness, Shared, Shutdown, SocketId,
-    Stack, Statistics, TcpOption,
+    Capabilities, Cidr, Config, Device, Instant, Limits, Readiness, SocketId, Stack, Statistics,
 };
 use swapstone_net_lwip_sys::{Active, Change, Core, Settings, StartError};
 
 use tcp::Tcp;
 use udp::Udp;
 
-/// How many frames one poll takes.
+/// The maximum number of frames of one poll.
 const BATCH: usize = 64;
-/// The ports that are chosen from (RFC 6335).
-const FIRST_PORT: u16 = 49152;
-const PORTS: u32 = 65536 - FIRST_PORT as u32;
-/// How long a connection without an owner may take to deliver what it has.
+/// How long a closed socket may deliver its data.
 const ORPHAN: Duration = Duration::from_secs(120);
 
-/// Why there is no stack.
+/// Why a stack can't be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewError {
-    /// There is one in this process already, and lwIP keeps its state in global variables.
+    /// The process already has an instance: lwIP keeps its state in global variables.
     Exists,
-    /// More than one IPv4 address was given; lwIP's devices have one.
+    /// More than one IPv4 address is configured; an lwIP interface has one.
     ManyIpv4,
-    /// An IPv6 network is not of 64 bits, which is all that lwIP knows.
+    /// An IPv6 prefix length is not 64, the only one that lwIP supports.
     Prefix,
-    /// More IPv6 addresses than lwIP was compiled for: seven, besides the link-local one.
+    /// More than seven IPv6 addresses are configured besides the link-local one.
     ManyIpv6,
-    /// The device can't carry what TCP needs: its MTU is below 576 (or 1280 with IPv6 addresses) or above 65535.
+    /// The MTU of the device is below 576 (1280 with IPv6 addresses) or above 65535.
     Mtu,
-    /// A limit is zero, or beyond what lwIP can have: windows up to 1 GiB, a million sockets, 65535 datagrams.
+    /// A limit is zero or exceeds lwIP's: windows of 1 GiB, 2^20 TCP sockets, 65535 datagrams.
     Limits,
 }
 
 impl fmt::Display for NewError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Self::Exists => "there is an lwIP in this process already, and it keeps its state in global variables; drop that one first",
-            Self::ManyIpv4 => "lwIP has one IPv4 address, and more were given",
-            Self::Prefix => "lwIP knows IPv6 networks of 64 bits only",
-            Self::ManyIpv6 => "lwIP was compiled for seven IPv6 addresses, and more were given",
+            Self::Exists => "the process already has an lwIP instance, whose state is in global variables; drop it first",
+            Self::ManyIpv4 => "more than one IPv4 address is configured; an lwIP interface has one",
+            Self::Prefix => "an IPv6 prefix length is not 64, the only one that lwIP supports",
+            Self::ManyIpv6 => "more than seven IPv6 addresses are configured",
             Self::Mtu => "the device's MTU is below 576 (1280 with IPv6 addresses) or above 65535 bytes",
-            Self::Limits => "a limit is zero or beyond what lwIP can have",
+            Self::Limits => "a limit is zero or exceeds that of lwIP",
         })
     }
 }
@@ -112,29 +106,30 @@ pub struct Lwip<D> {
     core: Core,
     device: D,
     limits: Limits,
-    /// What one held frame may cost, in bytes.
+    /// The memory of one received frame in bytes.
     frame_cost: usize,
     now: Instant,
     tcp: Vec<Tcp>,
     udp: Vec<Udp>,
-    /// Who has bound a TCP port.
+    /// The ids of all sockets, UDP after TCP. The value is whether the socket is in `starved`.
+    handles: SocketTable<bool>,
+    /// TCP sockets by the port that they are bound to.
     bound: BTreeMap<u16, Vec<u32>>,
-    /// Moves on with each port chosen.
-    chosen: u32,
-    events: VecDeque<u32>,
-    /// Sockets that lacked memory or the device's room, not their own.
+    /// Added to the hash that selects an ephemeral port; incremented with each selection (RFC 6056).
+    port_counter: u32,
+    /// Sockets that wait for packet memory or for the device's transmit queue.
     starved: VecDeque<u32>,
-    /// TCP sockets that have written since the last poll, each once.
+    /// TCP sockets with data that was queued since the last poll, each once.
     unsent: VecDeque<u32>,
     scratch: Vec<u8>,
 }
 
 impl<D: Device> Lwip<D> {
-    /// Start lwIP over this device. Only one can exist at a time in a process; when it is dropped another can be made.
+    /// Starts lwIP over a device. A process can have one instance at a time.
     ///
     /// # Errors
     ///
-    /// There is one, or it can't be as the configuration says.
+    /// See [`NewError`].
     pub fn new(device: D, config: &Config) -> Result<Self, NewError> {
         let about = device.limits();
         let limits = config.limits;
@@ -181,7 +176,7 @@ impl<D: Device> Lwip<D> {
             StartError::Exists => NewError::Exists,
             StartError::Refused => NewError::Mtu,
         })?;
-        // The first place is for the link-local address, which `begin` makes.
+        // Index 0 is the link-local address, which `begin` adds.
         if !v6.into_iter().all(|address| core.add_v6(address)) {
             return Err(NewError::ManyIpv6);
         }
@@ -195,23 +190,23 @@ impl<D: Device> Lwip<D> {
             limits,
             frame_cost: about.largest_received.max(about.mtu) + 64,
             now: Instant::ZERO,
-            events: VecDeque::with_capacity(tcp.len() + udp.len()),
+            handles: SocketTable::with_slots(tcp.len() + udp.len()),
             starved: VecDeque::new(),
             unsent: VecDeque::with_capacity(tcp.len()),
             tcp,
             udp,
             bound: BTreeMap::new(),
-            chosen: 0,
+            port_counter: 0,
             scratch: Vec::new(),
         })
     }
 
-    /// The device.
+    /// Returns the device.
     pub fn device(&mut self) -> &mut D {
         &mut self.device
     }
 
-    /// What only lwIP counts.
+    /// Returns the counters of lwIP.
     pub fn counts(&self) -> swapstone_net_lwip_sys::Counts {
         self.core.counts()
     }
@@ -222,67 +217,61 @@ impl<D: Device> Lwip<D> {
         active
     }
 
-    /// Turn what lwIP's callbacks have noted into events.
-    fn settle(&mut self) {
+    /// Converts the changes that lwIP's callbacks have recorded to events.
+    fn process_changes(&mut self) {
         while let Some(change) = self.core.next_change() {
             match change {
                 Change::Tcp(index) => {
-                    if self.tcp[index as usize].open {
+                    if self.handles.is_open(index) {
                         if self.tcp[index as usize].read_closed {
                             self.active().discard(index);
                         }
-                        self.announce(index);
+                        self.handles.queue_event(index);
                     }
                 }
-                Change::Udp(index) => self.announce(self.tcp.len() as u32 + index),
+                Change::Udp(index) => self.handles.queue_event(self.udp_handle(index)),
             }
         }
     }
 
-    /// Put a socket in the queue of events, once. UDP's are numbered after TCP's.
-    fn announce(&mut self, number: u32) {
-        let announced = match (number as usize).checked_sub(self.tcp.len()) {
-            None => &mut self.tcp[number as usize].announced,
-            Some(index) => &mut self.udp[index].announced,
-        };
-        if !core::mem::replace(announced, true) {
-            self.events.push_back(number);
+    /// The index of a UDP socket in `handles`.
+    fn udp_handle(&self, index: u32) -> u32 {
+        self.tcp.len() as u32 + index
+    }
+
+    /// The number of open UDP sockets.
+    fn udp_count(&self) -> usize {
+        (self.tcp.len() as u32..self.handles.len())
+            .filter(|handle| self.handles.is_open(*handle))
+            .count()
+    }
+
+    /// Queues an event for a socket once shared memory or the transmit queue has room again.
+    fn wait_for_memory(&mut self, handle: u32) {
+        if !core::mem::replace(&mut self.handles[handle], true) {
+            self.starved.push_back(handle);
         }
     }
 
-    /// It lacked something that is not its own: tell it when that may be there again.
-    fn starve(&mut self, number: u32) {
-        let starving = match (number as usize).checked_sub(self.tcp.len()) {
-            None => &mut self.tcp[number as usize].starving,
-            Some(index) => &mut self.udp[index].starving,
-        };
-        if !core::mem::replace(starving, true) {
-            self.starved.push_back(number);
-        }
-    }
-
-    /// Tell those that starved: of memory, or (UDP only, for TCP sends later by itself) of the device's room.
-    fn feed(&mut self) {
+    /// Queues events for the sockets in `starved`. TCP waits for memory only: lwIP retransmits what
+    /// the device did not take.
+    fn wake_starved(&mut self) {
         if self.starved.is_empty() {
             return;
         }
         let memory = self.core.memory_recovered();
         let room = !self.core.device_full();
         for _ in 0..self.starved.len() {
-            let Some(number) = self.starved.pop_front() else {
+            let Some(handle) = self.starved.pop_front() else {
                 break;
             };
-            let udp = (number as usize).checked_sub(self.tcp.len());
-            let fed = memory || (room && udp.is_some());
-            if !fed {
-                self.starved.push_back(number);
-                continue;
+            let is_udp = handle as usize >= self.tcp.len();
+            if memory || (room && is_udp) {
+                self.handles[handle] = false;
+                self.handles.queue_event(handle);
+            } else {
+                self.starved.push_back(handle);
             }
-            match udp {
-                None => self.tcp[number as usize].starving = false,
-                Some(index) => self.udp[index].starving = false,
-            }
-            self.announce(number);
         }
     }
 
@@ -290,27 +279,16 @@ impl<D: Device> Lwip<D> {
         address.is_unspecified() || self.core.addresses().any(|cidr| cidr.address == address)
     }
 
-    /// A local port for which `free` says yes, beginning at a hash of the names.
-    fn choose_port(&mut self, begin: u32, mut free: impl FnMut(&Self, u16) -> bool) -> Option<u16> {
-        for step in 0..PORTS {
-            let port =
-                FIRST_PORT + (begin.wrapping_add(self.chosen).wrapping_add(step) % PORTS) as u16;
-            if free(self, port) {
-                self.chosen = self.chosen.wrapping_add(step + 1);
-                return Some(port);
-            }
-        }
-        None
+    /// Selects an ephemeral port for which `free` returns `true`, starting at the offset `hash`
+    /// (RFC 6056, algorithm 3).
+    fn choose_port(&mut self, hash: u32, free: impl Fn(&Self, u16) -> bool) -> Option<u16> {
+        let start = hash.wrapping_add(self.port_counter);
+        let (step, port) = (0..)
+            .zip(ephemeral_ports(start))
+            .find(|(_, port)| free(self, *port))?;
+        self.port_counter = self.port_counter.wrapping_add(step + 1);
+        Some(port)
     }
-}
-
-/// Whether two local addresses can't have one port both.
-fn overlap(one: IpAddr, other: IpAddr) -> bool {
-    let all = |address: IpAddr| address == IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED);
-    one == other
-        || all(one)
-        || all(other)
-        || (one.is_ipv4() == other.is_ipv4() && (one.is_unspecified() || other.is_unspecified()))
 }
 
 impl<D: Device> Stack for Lwip<D> {
@@ -346,7 +324,7 @@ impl<D: Device> Stack for Lwip<D> {
             retransmitted: counts.retransmitted,
             tcp_sockets: counts.tcp as u64,
             orphans: counts.orphans as u64,
-            udp_sockets: self.udp.iter().filter(|socket| socket.open).count() as u64,
+            udp_sockets: self.udp_count() as u64,
         }
     }
 
@@ -360,15 +338,16 @@ impl<D: Device> Stack for Lwip<D> {
         while frames < BATCH {
             let Some(frame) = active.receive() else { break };
             frames += 1;
-            // Data that nobody reads holds the device's memory: beyond half of what there may be it is copied, which packs it.
+            // Unread data keeps the device's buffers. Above half of the limit it is copied, so that
+            // it needs less memory.
             let copy = active.held() >= held_most;
             active.input(frame, copy);
         }
         active.timers();
         active.flush();
         drop(active);
-        self.feed();
-        self.settle();
+        self.wake_starved();
+        self.process_changes();
         frames == BATCH
     }
 
@@ -380,123 +359,13 @@ impl<D: Device> Stack for Lwip<D> {
     }
 
     fn next_event(&mut self) -> Option<(SocketId, Readiness)> {
-        self.settle();
-        while let Some(number) = self.events.pop_front() {
-            let id = match (number as usize).checked_sub(self.tcp.len()) {
-                None => self.tcp[number as usize].announcement(number),
-                Some(index) => self.udp[index].announcement(number),
-            };
-            if let Some(id) = id {
-                return Some((id, self.readiness(id)));
-            }
-        }
-        None
+        self.process_changes();
+        let id = self.handles.next_event()?;
+        Some((id, self.readiness(id)))
     }
 
     fn addresses(&self) -> Vec<Cidr> {
         self.core.addresses().collect()
-    }
-
-    fn tcp_open(&mut self) -> Result<SocketId, OpenError> {
-        self.open_tcp()
-    }
-
-    fn tcp_bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError> {
-        self.bind_tcp(id, address)
-    }
-
-    fn tcp_listen(&mut self, id: SocketId, backlog: usize) -> Result<(), ListenError> {
-        self.listen_tcp(id, backlog)
-    }
-
-    fn tcp_accept(&mut self, id: SocketId) -> Result<(SocketId, SocketAddr), AcceptError> {
-        self.accept_tcp(id)
-    }
-
-    fn tcp_connect(&mut self, id: SocketId, peer: SocketAddr) -> Result<(), ConnectError> {
-        self.connect_tcp(id, peer)
-    }
-
-    fn tcp_send(&mut self, id: SocketId, parts: &[&[u8]]) -> Result<usize, SendError> {
-        self.send_tcp(id, parts)
-    }
-
-    fn tcp_send_shared(
-        &mut self,
-        id: SocketId,
-        bytes: &Shared,
-        range: core::ops::Range<usize>,
-    ) -> Result<usize, SendError> {
-        self.send_shared_tcp(id, bytes, range)
-    }
-
-    fn tcp_receive(
-        &mut self,
-        id: SocketId,
-        look: &mut dyn FnMut(&[u8]) -> usize,
-    ) -> Result<usize, RecvError> {
-        self.receive_tcp(id, look)
-    }
-
-    fn tcp_shutdown(&mut self, id: SocketId, which: Shutdown) -> Result<(), SocketError> {
-        self.shutdown_tcp(id, which)
-    }
-
-    fn tcp_set(&mut self, id: SocketId, option: TcpOption) -> Result<(), SocketError> {
-        self.set_tcp(id, option)
-    }
-
-    fn tcp_local(&self, id: SocketId) -> Option<SocketAddr> {
-        self.tcp(id)?.local
-    }
-
-    fn tcp_peer(&self, id: SocketId) -> Option<SocketAddr> {
-        self.tcp(id)?.peer
-    }
-
-    fn tcp_close(&mut self, id: SocketId) {
-        self.close_tcp(id);
-    }
-
-    fn udp_open(&mut self) -> Result<SocketId, OpenError> {
-        self.open_udp()
-    }
-
-    fn udp_bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError> {
-        self.bind_udp(id, address)
-    }
-
-    fn udp_connect(&mut self, id: SocketId, peer: Option<SocketAddr>) -> Result<(), BindError> {
-        self.connect_udp(id, peer)
-    }
-
-    fn udp_send(
-        &mut self,
-        id: SocketId,
-        parts: &[&[u8]],
-        peer: Option<SocketAddr>,
-    ) -> Result<(), UdpSendError> {
-        self.send_udp(id, parts, peer)
-    }
-
-    fn udp_receive(
-        &mut self,
-        id: SocketId,
-        look: &mut dyn FnMut(&[u8], SocketAddr) -> bool,
-    ) -> Result<(), UdpRecvError> {
-        self.receive_udp(id, look)
-    }
-
-    fn udp_local(&self, id: SocketId) -> Option<SocketAddr> {
-        self.udp(id)?.local
-    }
-
-    fn udp_peer(&self, id: SocketId) -> Option<SocketAddr> {
-        self.udp(id)?.peer
-    }
-
-    fn udp_close(&mut self, id: SocketId) {
-        self.close_udp(id);
     }
 
     fn readiness(&self, id: SocketId) -> Readiness {

@@ -1,78 +1,75 @@
 //! UDP sockets.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::SocketAddr;
 
+use swapstone_net::backend::{NO_EPHEMERAL_PORT, wildcard_for};
 use swapstone_net::error::{BindError, Limit, OpenError, Resource, UdpRecvError, UdpSendError};
-use swapstone_net::{Device, Readiness, SocketId};
+use swapstone_net::{Device, Readiness, SocketId, UdpStack};
 use swapstone_net_lwip_sys::Sent;
 
-use crate::{Lwip, PORTS};
+use crate::Lwip;
 
-/// The pieces that a datagram may have before it is joined.
+/// A datagram with more parts is copied to one buffer.
 const PARTS: usize = 32;
 
 /// A UDP socket.
 #[derive(Debug, Default)]
 pub(crate) struct Udp {
-    pub(crate) open: bool,
-    pub(crate) announced: bool,
-    pub(crate) starving: bool,
-    pub(crate) local: Option<SocketAddr>,
-    pub(crate) peer: Option<SocketAddr>,
-    generation: u32,
-}
-
-impl Udp {
-    /// It is taken from the queue of events: whose it is now.
-    pub(crate) fn announcement(&mut self, number: u32) -> Option<SocketId> {
-        self.announced = false;
-        self.open.then_some(SocketId {
-            index: number,
-            generation: self.generation,
-        })
-    }
+    local: Option<SocketAddr>,
+    peer: Option<SocketAddr>,
 }
 
 impl<D: Device> Lwip<D> {
     fn udp_index(&self, id: SocketId) -> Option<usize> {
-        let index = (id.index as usize).checked_sub(self.tcp.len())?;
-        let socket = self.udp.get(index)?;
-        (socket.open && socket.generation == id.generation).then_some(index)
+        let handle = self.handles.index_of(id)?;
+        (handle as usize).checked_sub(self.tcp.len())
     }
 
-    pub(crate) fn udp(&self, id: SocketId) -> Option<&Udp> {
+    fn udp(&self, id: SocketId) -> Option<&Udp> {
         self.udp_index(id).map(|index| &self.udp[index])
     }
 
-    pub(crate) fn open_udp(&mut self) -> Result<SocketId, OpenError> {
+    /// Binds an unbound socket to a free port of the peer's family.
+    fn ensure_bound(
+        &mut self,
+        id: SocketId,
+        index: usize,
+        peer: SocketAddr,
+    ) -> Result<(), BindError> {
+        if self.udp[index].local.is_some() {
+            return Ok(());
+        }
+        self.udp_bind(id, wildcard_for(peer.ip()))
+    }
+
+    pub(crate) fn readiness_udp(&self, id: SocketId) -> Readiness {
+        let Some(index) = self.udp_index(id) else {
+            return Readiness::NONE;
+        };
+        let mut ready = Readiness::WRITABLE;
+        if self.core.udp_waiting(index as u32) > 0 {
+            ready |= Readiness::READABLE;
+        }
+        ready
+    }
+}
+
+impl<D: Device> UdpStack for Lwip<D> {
+    fn udp_open(&mut self) -> Result<SocketId, OpenError> {
         let full = |of, most| OpenError::Limit(Limit { of, most });
-        if self.udp.iter().all(|socket| socket.open) {
+        if self.udp_count() == self.udp.len() {
             return Err(full(Resource::UdpSockets, self.limits.udp_sockets));
         }
         let index = self.active().udp_open();
         let index = index.ok_or(full(Resource::PacketMemory, self.limits.packet_memory))?;
-        let socket = &mut self.udp[index as usize];
-        *socket = Udp {
-            open: true,
-            announced: socket.announced,
-            starving: socket.starving,
-            generation: socket.generation.wrapping_add(1),
-            ..Udp::default()
-        };
-        Ok(SocketId {
-            index: self.tcp.len() as u32 + index,
-            generation: socket.generation,
-        })
+        self.udp[index as usize] = Udp::default();
+        Ok(self.handles.open(self.udp_handle(index)))
     }
 
-    pub(crate) fn bind_udp(
-        &mut self,
-        id: SocketId,
-        mut address: SocketAddr,
-    ) -> Result<(), BindError> {
-        let index = self.udp_index(id).ok_or(BindError::NotNew)?;
+    fn udp_bind(&mut self, id: SocketId, mut address: SocketAddr) -> Result<(), BindError> {
+        let index = self.udp_index(id).ok_or(BindError::AlreadyBound)?;
         if self.udp[index].local.is_some() {
-            return Err(BindError::NotNew);
+            return Err(BindError::AlreadyBound);
         }
         if !self.is_local(address.ip()) {
             return Err(BindError::NotLocal);
@@ -80,16 +77,14 @@ impl<D: Device> Lwip<D> {
         if address.port() == 0 {
             let begin = self.core.random();
             let free = |this: &Self, port| {
-                !this.udp.iter().any(|other| {
-                    other.open && other.local.is_some_and(|local| local.port() == port)
-                })
+                !this
+                    .udp
+                    .iter()
+                    .any(|other| other.local.is_some_and(|local| local.port() == port))
             };
             let port = self
                 .choose_port(begin, free)
-                .ok_or(BindError::Limit(Limit {
-                    of: Resource::Ports,
-                    most: PORTS as usize,
-                }))?;
+                .ok_or(BindError::Limit(NO_EPHEMERAL_PORT))?;
             address.set_port(port);
         }
         if !self.active().udp_bind(index as u32, address) {
@@ -99,33 +94,17 @@ impl<D: Device> Lwip<D> {
         Ok(())
     }
 
-    /// Give it a port of its own if it has none.
-    fn ensure_port(&mut self, id: SocketId, index: usize, peer: IpAddr) -> Result<(), BindError> {
-        if self.udp[index].local.is_some() {
-            return Ok(());
-        }
-        let all = match peer {
-            IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-            IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        };
-        self.bind_udp(id, SocketAddr::new(all, 0))
-    }
-
-    pub(crate) fn connect_udp(
-        &mut self,
-        id: SocketId,
-        peer: Option<SocketAddr>,
-    ) -> Result<(), BindError> {
-        let index = self.udp_index(id).ok_or(BindError::NotNew)?;
+    fn udp_connect(&mut self, id: SocketId, peer: Option<SocketAddr>) -> Result<(), BindError> {
+        let index = self.udp_index(id).ok_or(BindError::AlreadyBound)?;
         if let Some(peer) = peer {
-            self.ensure_port(id, index, peer.ip())?;
+            self.ensure_bound(id, index, peer)?;
         }
         self.active().udp_connect(index as u32, peer);
         self.udp[index].peer = peer;
         Ok(())
     }
 
-    pub(crate) fn send_udp(
+    fn udp_send(
         &mut self,
         id: SocketId,
         parts: &[&[u8]],
@@ -134,7 +113,7 @@ impl<D: Device> Lwip<D> {
         let index = self.udp_index(id).ok_or(UdpSendError::NoPeer)?;
         let peer = peer.or(self.udp[index].peer).ok_or(UdpSendError::NoPeer)?;
         let size: usize = parts.iter().map(|part| part.len()).sum();
-        // What a packet's 16-bit length leaves behind the headers of IPv4 and UDP, or of IPv6's fragments.
+        // The maximum IP packet length, minus the headers of IPv4 and UDP, or of IPv6 fragments.
         let most = if peer.is_ipv4() { 65507 } else { 65487 };
         if size > most {
             return Err(UdpSendError::Limit(Limit {
@@ -145,11 +124,7 @@ impl<D: Device> Lwip<D> {
         if peer.ip().is_unspecified() || self.core.source_for(peer.ip()).is_none() {
             return Err(UdpSendError::Unreachable);
         }
-        self.ensure_port(id, index, peer.ip())
-            .map_err(|error| match error {
-                BindError::Limit(limit) => UdpSendError::Limit(limit),
-                _ => UdpSendError::Unreachable,
-            })?;
+        self.ensure_bound(id, index, peer)?;
         let mut joined = core::mem::take(&mut self.scratch);
         let sent = if parts.len() > PARTS {
             joined.clear();
@@ -162,14 +137,14 @@ impl<D: Device> Lwip<D> {
         match sent {
             Sent::Done => Ok(()),
             Sent::NoRoom => {
-                self.starve(id.index);
+                self.wait_for_memory(id.index);
                 Err(UdpSendError::WouldBlock)
             }
             Sent::NoRoute => Err(UdpSendError::Unreachable),
         }
     }
 
-    pub(crate) fn receive_udp(
+    fn udp_receive(
         &mut self,
         id: SocketId,
         look: &mut dyn FnMut(&[u8], SocketAddr) -> bool,
@@ -184,21 +159,19 @@ impl<D: Device> Lwip<D> {
         seen.ok_or(UdpRecvError::WouldBlock)
     }
 
-    pub(crate) fn close_udp(&mut self, id: SocketId) {
-        if let Some(index) = self.udp_index(id) {
-            self.udp[index].open = false;
-            self.active().udp_close(index as u32);
-        }
+    fn udp_local(&self, id: SocketId) -> Option<SocketAddr> {
+        self.udp(id)?.local
     }
 
-    pub(crate) fn readiness_udp(&self, id: SocketId) -> Readiness {
-        let Some(index) = self.udp_index(id) else {
-            return Readiness::NONE;
-        };
-        let mut ready = Readiness::WRITABLE;
-        if self.core.udp_waiting(index as u32) > 0 {
-            ready |= Readiness::READABLE;
+    fn udp_peer(&self, id: SocketId) -> Option<SocketAddr> {
+        self.udp(id)?.peer
+    }
+
+    fn udp_close(&mut self, id: SocketId) {
+        if let Some(index) = self.udp_index(id) {
+            self.udp[index] = Udp::default();
+            self.handles.close(id.index);
+            self.active().udp_close(index as u32);
         }
-        ready
     }
 }

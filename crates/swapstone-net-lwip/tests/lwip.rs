@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use swapstone_net::device::{Checksum, Device, DeviceLimits, Frame, Full, Outgoing};
-use swapstone_net::{Cidr, Config, Net, Shared, Stack};
+use swapstone_net::{Cidr, Config, Net, Shared, Stack, TcpStack as _};
 use swapstone_net_link::{Link, Options};
 use swapstone_net_lwip::{Lwip, NewError};
 use swapstone_net_smoltcp::Smoltcp;

@@ -4,12 +4,13 @@ use alloc::boxed::Box;
 use core::time::Duration;
 
 use smoltcp::socket::tcp::State;
+use swapstone_net::backend::TcpOptions;
 use swapstone_net::device::{Device, Frame};
 use swapstone_net::{Instant, Readiness};
 
 use crate::keys::{Key, Realm, seed_for};
 use crate::port::{Port, Sent};
-use crate::slots::{Conn, DEFAULT_SEGMENT, Failure, Kind, Options, Phase, duration};
+use crate::slots::{Conn, DEFAULT_SEGMENT, Failure, Kind, Phase, duration};
 use crate::stack::{Smoltcp, micros};
 use crate::wire::{self, ACK, FIN, RST, SYN, Segment, Unreachable};
 
@@ -58,7 +59,7 @@ impl Conn {
     }
 
     pub(crate) fn readiness(&self) -> Readiness {
-        let socket = self.socket.look();
+        let socket = self.socket.get();
         let over = self.phase == Phase::Over;
         if self.phase == Phase::Connecting {
             return Readiness::NONE;
@@ -78,14 +79,14 @@ impl Conn {
 
     /// Whether bytes, or an end, are still to be delivered.
     fn owes(&self) -> bool {
-        let state = self.socket.look().state();
-        self.socket.look().send_queue() > 0
+        let state = self.socket.get().state();
+        self.socket.get().send_queue() > 0
             || matches!(state, State::FinWait1 | State::Closing | State::LastAck)
     }
 
     /// Set when it is given up, and return when it has to be looked at for that.
     fn patience(&mut self, now: Instant) -> Option<Instant> {
-        let state = self.socket.look().state();
+        let state = self.socket.get().state();
         let limit = match state {
             State::SynSent | State::SynReceived => Some(HANDSHAKE),
             State::FinWait2 if self.orphan => Some(ORPHAN),
@@ -149,7 +150,7 @@ impl<D: Device> Smoltcp<D> {
         if segment.flags & (SYN | ACK | RST) == SYN {
             let listener = self
                 .bound(Realm::TcpPort, segment.local)
-                .find(|index| matches!(self.slots.look(*index).kind, Kind::Listener(..)));
+                .find(|index| matches!(self.slots[*index].kind, Kind::Listener(..)));
             if let Some(listener) = listener {
                 return self.open_passively(frame, segment, listener, after);
             }
@@ -173,10 +174,10 @@ impl<D: Device> Smoltcp<D> {
         if !matches!(conn.phase, Phase::Open(_)) || segment.seq == conn.expected {
             return true;
         }
-        let room = conn.socket.look().recv_capacity() as u32;
+        let room = conn.socket.get().recv_capacity() as u32;
         let near = segment.seq.wrapping_sub(conn.expected) < room;
-        if near && conn.question_at <= now {
-            conn.question_at = now + Duration::from_secs(1);
+        if near && conn.challenge_ack_at <= now {
+            conn.challenge_ack_at = now + Duration::from_secs(1);
             let question = wire::Answer {
                 flags: ACK,
                 seq: conn.highest,
@@ -251,14 +252,15 @@ impl<D: Device> Smoltcp<D> {
         let mut conn = self.spare_conn();
         let path = (segment.local, segment.remote);
         let phase = Phase::Handshaking(listening);
-        conn.renew(path, phase, Options::default(), self.now);
+        conn.renew(path, phase, TcpOptions::default(), self.now);
         conn.take_segment(offered, most);
         conn.isn = self.sequence(&conn.key, after.map(|(_, floor)| floor));
         conn.highest = conn.isn;
         conn.expected = segment.seq.wrapping_add(1);
         let endpoint: smoltcp::wire::IpListenEndpoint = segment.local.into();
         let listens = conn.socket.tcp().listen(endpoint).is_ok();
-        conn.socket.await_nobody(&mut self.clock, micros(self.now));
+        conn.socket
+            .clear_neighbor(&mut self.clock, micros(self.now));
         // An interface of its own for this one segment: it draws the sequence number that was chosen.
         let mut opener = self.opener(seed_for(conn.isn));
         let mut port = Port {
@@ -267,7 +269,7 @@ impl<D: Device> Smoltcp<D> {
             frame: Some(&frame.bytes),
         };
         opener.poll_ingress_single(micros(self.now), &mut port, &mut conn.socket.set);
-        conn.state = conn.socket.look().state();
+        conn.state = conn.socket.get().state();
         if !listens || conn.state != State::SynReceived {
             self.statistics.malformed += 1;
             self.spare_tcp.push(conn);
@@ -277,7 +279,7 @@ impl<D: Device> Smoltcp<D> {
             self.forget(place);
         }
         let key = conn.key;
-        let index = self.slots.add(Kind::Conn(conn), false);
+        let index = self.slots.add(Kind::Conn(conn));
         self.table.insert(key, index);
         self.statistics.tcp_sockets += 1;
         if let Some(listener) = self.slots.listener(listening) {
@@ -306,7 +308,7 @@ impl<D: Device> Smoltcp<D> {
             let size = wire::drop_payload(&mut frame.bytes, segment.at, segment.payload);
             frame.bytes.narrow(0..size);
         }
-        let before = conn.socket.look().recv_queue();
+        let before = conn.socket.get().recv_queue();
         conn.heard = self.now;
         if matches!(conn.phase, Phase::Open(_)) && !conn.orphan {
             conn.give_up = None;
@@ -323,7 +325,7 @@ impl<D: Device> Smoltcp<D> {
         if let Some(sent) = self.output.sent.take() {
             self.statistics.retransmitted += u64::from(conn.note(sent));
         }
-        let came = conn.socket.look().recv_queue().saturating_sub(before);
+        let came = conn.socket.get().recv_queue().saturating_sub(before);
         conn.expected = conn.expected.wrapping_add(came as u32);
         let more = came > 0;
         if more && conn.shut_read {
@@ -500,8 +502,8 @@ impl<D: Device> Smoltcp<D> {
         if conn.aborting {
             return true;
         }
-        let (before, state) = (conn.state, conn.socket.look().state());
-        let undelivered = conn.socket.look().send_queue();
+        let (before, state) = (conn.state, conn.socket.get().state());
+        let undelivered = conn.socket.get().send_queue();
         if state != before || undelivered < conn.undelivered {
             conn.give_up = None;
         }
@@ -525,12 +527,12 @@ impl<D: Device> Smoltcp<D> {
             (_, State::SynSent | State::SynReceived) => {}
             (Phase::Connecting, _) => {
                 conn.phase = Phase::Open(None);
-                conn.came_about = true;
+                conn.established = true;
             }
             (Phase::Handshaking(listening), _) => {
                 conn.phase = Phase::Open(Some(listening));
-                conn.came_about = true;
-                conn.told = true;
+                conn.established = true;
+                conn.reported = true;
                 if let Some(listener) = self.slots.listener(listening) {
                     listener.half_open -= 1;
                     listener.ready.push_back(index);

@@ -4,7 +4,7 @@ use super::*;
 use alloc::vec::Vec;
 use std::cell::RefCell;
 use std::rc::Rc;
-use swapstone_net::{Cidr, Config, Stack as _};
+use swapstone_net::{Cidr, Config, Stack as _, TcpStack as _};
 use swapstone_net_link::{Link, Options as LinkOptions, Port as LinkPort};
 
 fn stack(link: &Link, last: u8) -> Smoltcp<LinkPort> {

@@ -5,6 +5,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use hashbrown::HashMap;
 use siphasher::sip::SipHasher13;
+use swapstone_net::backend::ephemeral_ports;
 
 /// What is looked up: a connection, or the port that a socket is bound to (then without a remote side).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,11 +69,6 @@ impl BuildHasher for Keyed {
 /// The table of all connections, times of waiting, and ports.
 pub(crate) type Table = HashMap<Key, u32, Keyed>;
 
-/// The first and the last of the ports that are chosen (RFC 6335, section 6).
-pub(crate) const FIRST_PORT: u16 = 49152;
-/// How many of them there are.
-pub(crate) const PORTS: u32 = 65536 - FIRST_PORT as u32;
-
 /// What is drawn from the seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Secrets {
@@ -129,18 +125,14 @@ impl Secrets {
         let counter = &mut self.counters[(hash >> 60) as usize];
         let start = (hash as u32).wrapping_add(u32::from(*counter));
         *counter = counter.wrapping_add(1);
-        all_ports(start)
+        ephemeral_ports(start)
     }
 
     /// All ports from a random one on (RFC 6056, algorithm 1).
     pub(crate) fn any_port(&mut self) -> impl Iterator<Item = u16> + use<> {
         self.drawn += 1;
-        all_ports(self.ports.hash_one(self.drawn) as u32)
+        ephemeral_ports(self.ports.hash_one(self.drawn) as u32)
     }
-}
-
-fn all_ports(start: u32) -> impl Iterator<Item = u16> {
-    (0..PORTS).map(move |step| FIRST_PORT + (start.wrapping_add(step) % PORTS) as u16)
 }
 
 /// The multiplier and the increment of smoltcp's generator (its `rand.rs`), and the multiplier's inverse modulo 2^64.
@@ -187,6 +179,7 @@ pub(crate) fn seed_for(sequence: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use swapstone_net::backend::{EPHEMERAL_PORTS, FIRST_EPHEMERAL_PORT};
 
     #[test]
     fn the_generator_is_inverted() {
@@ -223,9 +216,9 @@ mod tests {
         assert!(
             secrets
                 .ports(&key)
-                .all(|port| port >= FIRST_PORT && seen.insert(port))
+                .all(|port| port >= FIRST_EPHEMERAL_PORT && seen.insert(port))
         );
-        assert_eq!(seen.len(), PORTS as usize);
+        assert_eq!(seen.len(), EPHEMERAL_PORTS as usize);
         assert_ne!(secrets.ports(&key).next().unwrap(), first);
     }
 }

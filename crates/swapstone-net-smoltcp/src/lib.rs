@@ -16,7 +16,7 @@
 //!   let config = Config::new(&[Cidr::new([10, 0, 0, last].into(), 24)], [last; 32]);
 //!   let net = Net::new(Smoltcp::new(port, &config)?, link.time(id));
 //!   link.attach(id, net.clone());
-//!   Ok::<_, swapstone_net_smoltcp::MakeError>(net)
+//!   Ok::<_, swapstone_net_smoltcp::NewError>(net)
 //! };
 //! let (client, server) = (host(1)?, host(2)?);
 //!
@@ -83,7 +83,6 @@ extern crate alloc;
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
-mod api;
 mod conn;
 mod discovery;
 mod keys;
@@ -96,4 +95,4 @@ mod udp;
 mod waiting;
 mod wire;
 
-pub use stack::{MakeError, Smoltcp};
+pub use stack::{NewError, Smoltcp};

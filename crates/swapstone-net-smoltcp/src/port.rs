@@ -53,7 +53,7 @@ pub(crate) struct Output {
 
 impl Output {
     pub(crate) fn new(limits: DeviceLimits) -> Self {
-        let cuts = limits.finishes_checksums && limits.segments > limits.mtu;
+        let cuts = limits.checksum_offload && limits.segments > limits.mtu;
         let largest = if cuts { limits.segments } else { limits.mtu }.min(LARGEST_PACKET);
         Self {
             limits,
@@ -172,7 +172,7 @@ impl Output {
         if too_large && !(transport.tcp && self.segment > 0) {
             return None;
         }
-        if self.limits.finishes_checksums {
+        if self.limits.checksum_offload {
             offload.partial = Some(PartialChecksum {
                 start: transport.at as u16,
                 offset: transport.prepare_checksum(frame),
@@ -302,7 +302,7 @@ mod tests {
             DeviceLimits {
                 address: [2; 6],
                 mtu: 1500,
-                finishes_checksums: true,
+                checksum_offload: true,
                 segments: 60_000,
                 largest_received: 1500,
             }

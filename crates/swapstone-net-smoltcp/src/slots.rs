@@ -1,48 +1,42 @@
-//! The table of sockets, and what is known of each.
+//! The table of sockets and the state of each kind of socket.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use core::ops::{Deref, DerefMut};
 use core::time::Duration;
 
 use smoltcp::iface::{Interface, SocketHandle, SocketSet};
 use smoltcp::socket::{tcp, udp};
 use smoltcp::storage::PacketMetadata;
-use swapstone_net::{Instant, Readiness, SocketId};
+use swapstone_net::backend::{SocketTable, TcpOptions};
+use swapstone_net::{Instant, Readiness};
 
 use crate::keys::Key;
 
-/// Settings of a TCP socket, kept before there is a connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Options {
-    pub(crate) nodelay: bool,
-    pub(crate) keep_alive: Option<Duration>,
-    pub(crate) linger: Option<Duration>,
-}
-
-/// A socket that listens.
+/// A listening socket.
 #[derive(Debug)]
 pub(crate) struct Listener {
     pub(crate) local: SocketAddr,
     pub(crate) backlog: usize,
-    /// Connections that are being made.
+    /// Connections in SYN-RECEIVED.
     pub(crate) half_open: usize,
-    /// Connections that wait to be accepted.
+    /// The accept queue.
     pub(crate) ready: VecDeque<u32>,
 }
 
-/// How far a connection is.
+/// The phase of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// We asked for it.
+    /// Active open: SYN-SENT.
     Connecting,
-    /// A peer asked for it, of the listener in this slot.
+    /// Passive open by the listener in this slot: SYN-RECEIVED.
     Handshaking(u32),
-    /// It is there; it waits to be accepted by the listener in this slot, or has an owner, or had one.
+    /// Established or closing. `Some` is the slot of the listener whose accept queue it is in.
     Open(Option<u32>),
-    /// It is over, and smoltcp does nothing for it any more; what has arrived can still be read.
+    /// Closed. Received data can still be read.
     Over,
 }
 
@@ -55,7 +49,7 @@ pub(crate) enum Failure {
     Unreachable,
 }
 
-/// A TCP socket of smoltcp's, alone in its set, so that smoltcp looks at no other when it looks for this one.
+/// A smoltcp TCP socket in a set of its own, so that smoltcp examines no other socket.
 #[derive(Debug)]
 pub(crate) struct TcpSet {
     pub(crate) set: SocketSet<'static>,
@@ -70,8 +64,8 @@ impl TcpSet {
         Self { set, handle }
     }
 
-    /// Make it ready to listen or to connect, where it is: it is a thousand bytes long.
-    fn renew(&mut self, options: Options) {
+    /// Resets the socket in place: it is about 1000 bytes long.
+    fn renew(&mut self, options: TcpOptions) {
         let socket = self.tcp();
         socket.abort();
         socket.set_congestion_control(CONGESTION_CONTROL);
@@ -80,11 +74,12 @@ impl TcpSet {
         socket.set_keep_alive(options.keep_alive.map(duration));
     }
 
-    /// Forget the neighbour that the last connection waited for, once this one listens or connects.
+    /// Clears the neighbor that the former connection waited for. Call it after `listen` or `connect`.
     ///
-    /// What smoltcp remembers of it lies beside the socket and goes only when that is taken out. So that this is rare, `clock`, which
-    /// knows no neighbour, is asked: such a socket listens and connects later, any other one at once or never.
-    pub(crate) fn await_nobody(&mut self, clock: &mut Interface, now: smoltcp::time::Instant) {
+    /// smoltcp keeps that state beside the socket and clears it only if the socket is removed from
+    /// its set. That is needed only if `poll_at` of `clock`, an interface without neighbors, is
+    /// later than now.
+    pub(crate) fn clear_neighbor(&mut self, clock: &mut Interface, now: smoltcp::time::Instant) {
         if clock.poll_at(now, &self.set).is_none_or(|at| at <= now) {
             return;
         }
@@ -93,11 +88,12 @@ impl TcpSet {
         }
     }
 
-    /// Put bytes into the send buffer; returns how many there was room for.
+    /// Copies bytes to the send buffer; returns how many did fit.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> usize {
         let (socket, mut written) = (self.tcp(), 0);
         while written < bytes.len() {
-            // Room is in one piece or two. (smoltcp's `send_slice` copies twice each time, nothing if one was enough.)
+            // The free space of the ring buffer is one piece or two. (smoltcp's `send_slice` always
+            // makes two copies, the second one often of 0 bytes.)
             let left = &bytes[written..];
             let taken = socket.send(|room| {
                 let size = room.len().min(left.len());
@@ -114,7 +110,8 @@ impl TcpSet {
         written
     }
 
-    /// Show room in the send buffer, at most so much; returns how many bytes were written there, or None if it is full.
+    /// Calls `fill` with free space of the send buffer, at most `most` bytes. Returns how many bytes it
+    /// wrote, or `None` if the buffer is full.
     pub(crate) fn fill(
         &mut self,
         most: usize,
@@ -136,7 +133,7 @@ impl TcpSet {
         self.set.get_mut(self.handle)
     }
 
-    pub(crate) fn look(&self) -> &tcp::Socket<'static> {
+    pub(crate) fn get(&self) -> &tcp::Socket<'static> {
         self.set.get(self.handle)
     }
 }
@@ -146,10 +143,10 @@ const CONGESTION_CONTROL: tcp::CongestionControl = tcp::CongestionControl::Cubic
 #[cfg(not(feature = "std"))]
 const CONGESTION_CONTROL: tcp::CongestionControl = tcp::CongestionControl::Reno;
 
-/// What a peer takes that doesn't say (RFC 9293, 3.7.1).
+/// The maximum segment size of a peer that sends no MSS option (RFC 9293, 3.7.1).
 pub(crate) const DEFAULT_SEGMENT: u16 = 536;
 
-/// As smoltcp counts time.
+/// Converts a duration to smoltcp's type.
 pub(crate) fn duration(duration: Duration) -> smoltcp::time::Duration {
     smoltcp::time::Duration::from_micros(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
 }
@@ -162,47 +159,48 @@ pub(crate) struct Conn {
     pub(crate) remote: SocketAddr,
     pub(crate) key: Key,
     pub(crate) phase: Phase,
-    /// Whether it was ever there.
-    pub(crate) came_about: bool,
-    /// Whether its owner knows that.
-    pub(crate) told: bool,
+    /// The connection was established at some time.
+    pub(crate) established: bool,
+    /// `connect` has returned the result to the owner.
+    pub(crate) reported: bool,
     pub(crate) failure: Option<Failure>,
     pub(crate) shut_read: bool,
     pub(crate) shut_write: bool,
-    /// A reset is on its way.
+    /// A RST is to be sent.
     pub(crate) aborting: bool,
-    /// Its owner is gone.
+    /// The owner has closed the socket.
     pub(crate) orphan: bool,
-    /// The state that smoltcp had it in when that was last looked at.
+    /// The state of the smoltcp socket when it was last examined.
     pub(crate) state: tcp::State,
-    pub(crate) options: Options,
-    /// The port that is bound for it.
+    pub(crate) options: TcpOptions,
+    /// The key of the port that the socket is bound to.
     pub(crate) bound: Option<Key>,
     pub(crate) isn: u32,
-    /// The largest payload of its segments, in bytes.
+    /// The maximum payload of a segment in bytes.
     pub(crate) segment: u16,
-    /// One after the highest sequence number that was sent.
+    /// SND.MAX: the sequence number after the last one sent.
     pub(crate) highest: u32,
-    /// What was acknowledged last, and the window that was told then, as in the header.
+    /// The last acknowledgement number and window field that were sent.
     pub(crate) acknowledged: (u32, u16),
-    /// The next sequence number of the peer's that has not come.
+    /// RCV.NXT: the next sequence number expected from the peer.
     pub(crate) expected: u32,
-    /// Whether smoltcp sends keep-alive probes. It would send the first one at once: it is told when that is due.
+    /// Keep-alive is enabled in smoltcp. As smoltcp sends the first probe at once, it is enabled when
+    /// that probe is due.
     pub(crate) probing: bool,
-    /// When a wrong reset may be questioned again.
-    pub(crate) question_at: Instant,
-    /// When it is given up if nothing changes.
+    /// The earliest time of the next challenge ACK (RFC 5961, section 7).
+    pub(crate) challenge_ack_at: Instant,
+    /// The time when the connection fails unless the peer makes progress.
     pub(crate) give_up: Option<Instant>,
-    /// When it is reset if not all is delivered.
+    /// The time of the linger option when undelivered data causes a RST.
     pub(crate) linger_until: Option<Instant>,
-    /// When its peer was last heard.
+    /// The time of the last segment of the peer.
     pub(crate) heard: Instant,
-    /// What was still to be delivered when that was last looked at, in bytes.
+    /// The length of the send buffer when it was last examined, in bytes.
     pub(crate) undelivered: usize,
 }
 
 impl Conn {
-    /// A connection to nobody, with its buffers: [`Conn::renew`] makes it one to somebody.
+    /// Allocates a connection and its buffers. [`Conn::renew`] sets its addresses.
     pub(crate) fn new(receive: usize, send: usize) -> Box<Self> {
         let nowhere = SocketAddr::from(([0; 4], 0));
         Box::new(Self {
@@ -211,15 +209,15 @@ impl Conn {
             remote: nowhere,
             key: Key::connection(nowhere, nowhere),
             phase: Phase::Over,
-            came_about: false,
-            told: false,
+            established: false,
+            reported: false,
             failure: None,
             shut_read: false,
             shut_write: false,
             aborting: false,
             orphan: false,
             state: tcp::State::Closed,
-            options: Options::default(),
+            options: TcpOptions::default(),
             bound: None,
             isn: 0,
             segment: DEFAULT_SEGMENT,
@@ -227,7 +225,7 @@ impl Conn {
             acknowledged: (0, 0),
             expected: 0,
             probing: false,
-            question_at: Instant::ZERO,
+            challenge_ack_at: Instant::ZERO,
             give_up: None,
             linger_until: None,
             heard: Instant::ZERO,
@@ -235,23 +233,23 @@ impl Conn {
         })
     }
 
-    /// Make it a new connection, where it is and with the buffers that it has.
+    /// Initializes a new connection in place, with the existing buffers.
     pub(crate) fn renew(
         &mut self,
         path: (SocketAddr, SocketAddr),
         phase: Phase,
-        options: Options,
+        options: TcpOptions,
         now: Instant,
     ) {
-        // Field by field, and each is named: written as one value it would be made elsewhere and copied.
+        // Each field is assigned, because a struct literal would be built elsewhere and copied.
         let Self {
             socket,
             local,
             remote,
             key,
             phase: its_phase,
-            came_about,
-            told,
+            established,
+            reported,
             failure,
             shut_read,
             shut_write,
@@ -266,7 +264,7 @@ impl Conn {
             acknowledged,
             expected,
             probing,
-            question_at,
+            challenge_ack_at,
             give_up,
             linger_until,
             heard,
@@ -276,7 +274,7 @@ impl Conn {
         (*local, *remote) = path;
         *key = Key::connection(path.0, path.1);
         (*its_phase, *its_options) = (phase, options);
-        (*came_about, *told, *aborting, *orphan) = (false, false, false, false);
+        (*established, *reported, *aborting, *orphan) = (false, false, false, false);
         (*shut_read, *shut_write) = (false, false);
         *failure = None;
         *state = tcp::State::Closed;
@@ -285,7 +283,7 @@ impl Conn {
         *segment = DEFAULT_SEGMENT;
         *acknowledged = (0, 0);
         *probing = options.keep_alive.is_some();
-        *question_at = Instant::ZERO;
+        *challenge_ack_at = Instant::ZERO;
         (*give_up, *linger_until) = (None, None);
         *heard = now;
         *undelivered = 0;
@@ -299,15 +297,15 @@ pub(crate) struct Udp {
     pub(crate) local: Option<SocketAddr>,
     pub(crate) bound: Option<Key>,
     pub(crate) peer: Option<SocketAddr>,
-    /// Datagrams that wait to be read.
+    /// Datagrams in the receive queue.
     pub(crate) received: usize,
-    /// Datagrams that wait to be sent.
+    /// Datagrams in the send queue.
     pub(crate) unsent: usize,
-    /// When the one that waits to be sent is given up.
+    /// The time when the first datagram of the send queue is dropped.
     pub(crate) give_up: Option<Instant>,
 }
 
-/// A UDP socket of smoltcp's, alone in its set.
+/// A smoltcp UDP socket in a set of its own.
 #[derive(Debug)]
 pub(crate) struct UdpSet {
     pub(crate) set: SocketSet<'static>,
@@ -315,9 +313,9 @@ pub(crate) struct UdpSet {
 }
 
 impl UdpSet {
-    /// Hold so many datagrams each way, of at most `size` bytes.
+    /// Creates a socket with queues of `datagrams` datagrams of at most `size` bytes.
     pub(crate) fn new(datagrams: usize, size: usize) -> Self {
-        // One more of each, because a datagram lies in one piece: the end of the ring may be too small for it.
+        // A datagram is contiguous, so the end of the ring may be too small for it: add one.
         let buffer = || {
             udp::PacketBuffer::new(
                 vec![PacketMetadata::EMPTY; datagrams + 2],
@@ -333,7 +331,7 @@ impl UdpSet {
         self.set.get_mut(self.handle)
     }
 
-    /// Make it as good as new.
+    /// Resets the socket.
     pub(crate) fn renew(&mut self) {
         if let smoltcp::socket::Socket::Udp(mut socket) = self.set.remove(self.handle) {
             socket.close();
@@ -342,128 +340,80 @@ impl UdpSet {
     }
 }
 
-/// What is in a place of the table. It is moved for each connection, so what is large lies elsewhere.
-#[derive(Debug)]
+/// The kind of a socket and its state. It is moved for each connection, so large state is boxed.
+#[derive(Debug, Default)]
 pub(crate) enum Kind {
+    #[default]
     Free,
-    /// A TCP socket that does nothing yet.
+    /// A TCP socket that is neither listening nor connected.
     New {
         local: Option<SocketAddr>,
         bound: Option<Key>,
-        options: Options,
+        options: TcpOptions,
     },
     Listener(Listener, Key),
     Conn(Box<Conn>),
     Udp(Box<Udp>),
 }
 
-// What is larger is no longer moved by plain instructions, but by a call.
+// Larger values are moved by a call of memcpy.
 const _: () = assert!(size_of::<Kind>() <= 128);
 
-/// A place in the table.
-#[derive(Debug)]
+/// The value of a slot.
+#[derive(Debug, Default)]
 pub(crate) struct Slot {
     pub(crate) kind: Kind,
-    pub(crate) generation: u32,
-    /// Whether somebody knows its id.
-    pub(crate) owned: bool,
-    /// Whether it is in the queue of events.
-    pub(crate) queued: bool,
-    /// Whether it is in the queue of sockets that may have something to send.
+    /// The slot is in the queue of sockets that may have something to send.
     pub(crate) dirty: bool,
-    /// Whether it waits for a neighbour to be found.
+    /// The slot is in the list of sockets that wait for neighbor discovery.
     pub(crate) awaiting: bool,
-    /// What it was ready for when that was last looked at.
+    /// The readiness when the owner last called a method or received an event.
     pub(crate) seen: Readiness,
 }
 
-/// The table of sockets.
+/// The table of sockets. It adds access by kind to [`SocketTable`].
 #[derive(Debug, Default)]
-pub(crate) struct Slots {
-    slots: Vec<Slot>,
-    free: Vec<u32>,
+pub(crate) struct Slots(SocketTable<Slot>);
+
+impl Deref for Slots {
+    type Target = SocketTable<Slot>;
+
+    fn deref(&self) -> &SocketTable<Slot> {
+        &self.0
+    }
+}
+
+impl DerefMut for Slots {
+    fn deref_mut(&mut self) -> &mut SocketTable<Slot> {
+        &mut self.0
+    }
 }
 
 impl Slots {
-    /// Put something in; returns its place.
-    pub(crate) fn add(&mut self, kind: Kind, owned: bool) -> u32 {
-        if let Some(index) = self.free.pop() {
-            let slot = &mut self.slots[index as usize];
-            slot.kind = kind;
-            slot.owned = owned;
-            slot.seen = Readiness::NONE;
-            return index;
-        }
-        self.slots.push(Slot {
-            kind,
-            generation: 0,
-            owned,
-            queued: false,
-            dirty: false,
-            awaiting: false,
-            seen: Readiness::NONE,
-        });
-        // So that removing allocates nothing.
-        self.free.reserve(self.slots.len());
-        self.slots.len() as u32 - 1
+    /// Adds a socket without an owner and returns its index.
+    pub(crate) fn add(&mut self, kind: Kind) -> u32 {
+        let index = self.allocate();
+        let slot = &mut self[index];
+        slot.kind = kind;
+        slot.seen = Readiness::NONE;
+        index
     }
 
-    /// Take out what is in a place; nobody's id leads there any more.
+    /// Removes a socket. Its slot stays in the queues that it is in.
     pub(crate) fn remove(&mut self, index: u32) -> Kind {
-        let slot = &mut self.slots[index as usize];
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.owned = false;
-        self.free.push(index);
-        core::mem::replace(&mut slot.kind, Kind::Free)
-    }
-
-    /// Nobody's id leads to it any more, but it goes on.
-    pub(crate) fn disown(&mut self, index: u32) {
-        let slot = &mut self.slots[index as usize];
-        slot.generation = slot.generation.wrapping_add(1);
-        slot.owned = false;
-    }
-
-    pub(crate) fn at(&mut self, index: u32) -> &mut Slot {
-        &mut self.slots[index as usize]
-    }
-
-    pub(crate) fn look(&self, index: u32) -> &Slot {
-        &self.slots[index as usize]
-    }
-
-    pub(crate) fn len(&self) -> u32 {
-        self.slots.len() as u32
-    }
-
-    /// Where an id leads.
-    pub(crate) fn find(&self, id: SocketId) -> Option<&Slot> {
-        let slot = self.slots.get(id.index as usize)?;
-        (slot.generation == id.generation && slot.owned).then_some(slot)
-    }
-
-    /// Where an id leads.
-    pub(crate) fn find_mut(&mut self, id: SocketId) -> Option<&mut Slot> {
-        let slot = self.slots.get_mut(id.index as usize)?;
-        (slot.generation == id.generation && slot.owned).then_some(slot)
-    }
-
-    pub(crate) fn id(&self, index: u32) -> SocketId {
-        SocketId {
-            index,
-            generation: self.slots[index as usize].generation,
-        }
+        self.release(index);
+        core::mem::take(&mut self[index].kind)
     }
 
     pub(crate) fn conn(&mut self, index: u32) -> Option<&mut Conn> {
-        match &mut self.slots.get_mut(index as usize)?.kind {
+        match &mut self[index].kind {
             Kind::Conn(conn) => Some(conn),
             _ => None,
         }
     }
 
     pub(crate) fn listener(&mut self, index: u32) -> Option<&mut Listener> {
-        match &mut self.slots.get_mut(index as usize)?.kind {
+        match &mut self[index].kind {
             Kind::Listener(listener, _) => Some(listener),
             _ => None,
         }

@@ -9,8 +9,11 @@ use core::net::{IpAddr, SocketAddr};
 use smoltcp::iface::{self, Interface, Route, SocketSet};
 use smoltcp::time::Instant as Micros;
 use smoltcp::wire::{EthernetAddress, HardwareAddress as SmoltcpAddress, IpCidr, Ipv6Cidr};
+use swapstone_net::backend::wildcard_for;
 use swapstone_net::device::{Device, Frame, HardwareAddress};
-use swapstone_net::{Cidr, Config, Instant, Limits, Readiness, Statistics};
+use swapstone_net::{
+    Capabilities, Cidr, Config, Instant, Limits, Readiness, SocketId, Stack, Statistics,
+};
 
 use crate::discovery;
 use crate::keys::{Key, Realm, Secrets, Table};
@@ -31,9 +34,28 @@ const PATIENCE_MICROS: u64 = 10_000;
 /// How long after a device had no room it is tried again.
 const RETRY_MICROS: u64 = 1000;
 
-/// Why a stack can't be made.
+/// The result of [`Stack::capabilities`].
+const CAPABILITIES: Capabilities = Capabilities {
+    name: "smoltcp",
+    version: "0.14.0",
+    zero_copy_receive: false,
+    zero_copy_send: false,
+    send_in_place: true,
+    congestion_control: if cfg!(feature = "std") {
+        "cubic"
+    } else {
+        "reno"
+    },
+    selective_acknowledgements: false,
+    many_instances: true,
+    keep_alive: true,
+    ipv6: true,
+    segmentation_offload: true,
+};
+
+/// Why a stack can't be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MakeError {
+pub enum NewError {
     /// There are more addresses than it can hold: `Config::addresses` has more than this.
     TooManyAddresses(usize),
     /// An address in `Config::addresses` is not one of a host, or the device's is not one of a device.
@@ -44,7 +66,7 @@ pub enum MakeError {
     Buffers(usize),
 }
 
-impl fmt::Display for MakeError {
+impl fmt::Display for NewError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooManyAddresses(most) => {
@@ -62,7 +84,7 @@ impl fmt::Display for MakeError {
     }
 }
 
-impl core::error::Error for MakeError {}
+impl core::error::Error for NewError {}
 
 /// smoltcp as a [`swapstone_net::Stack`] over a [`Device`].
 pub struct Smoltcp<D> {
@@ -87,7 +109,6 @@ pub struct Smoltcp<D> {
     pub(crate) timers: Timers,
     dirty: VecDeque<u32>,
     pub(crate) awaiting: Vec<u32>,
-    pub(crate) events: VecDeque<u32>,
     #[expect(
         clippy::vec_box,
         reason = "a place of the table takes the box, and nothing is moved"
@@ -119,26 +140,26 @@ impl<D: Device> Smoltcp<D> {
     /// # Errors
     ///
     /// The configuration asks for what it can't hold.
-    pub fn new(device: D, config: &Config) -> Result<Self, MakeError> {
+    pub fn new(device: D, config: &Config) -> Result<Self, NewError> {
         let limits = device.limits();
         let most = ADDRESSES - 1;
         if config.addresses.len() > most {
-            return Err(MakeError::TooManyAddresses(most));
+            return Err(NewError::TooManyAddresses(most));
         }
         let multicast = |address: IpAddr| address.is_multicast() || address.is_unspecified();
         let broadcast = IpAddr::V4(core::net::Ipv4Addr::BROADCAST);
         let bad = |cidr: &Cidr| multicast(cidr.address) || cidr.address == broadcast;
         if config.addresses.iter().any(bad) || limits.address[0] & 1 == 1 {
-            return Err(MakeError::NotUnicast);
+            return Err(NewError::NotUnicast);
         }
         if limits.mtu < LEAST_MTU {
-            return Err(MakeError::SmallMtu(LEAST_MTU));
+            return Err(NewError::SmallMtu(LEAST_MTU));
         }
         let buffers = 1..=1 << 30;
         if !buffers.contains(&config.limits.receive_buffer)
             || !buffers.contains(&config.limits.send_buffer)
         {
-            return Err(MakeError::Buffers(1 << 30));
+            return Err(NewError::Buffers(1 << 30));
         }
         let secrets = Secrets::new(&config.seed);
         let output = Output::new(limits);
@@ -167,7 +188,6 @@ impl<D: Device> Smoltcp<D> {
             timers: Timers::default(),
             dirty: VecDeque::new(),
             awaiting: Vec::new(),
-            events: VecDeque::new(),
             spare_tcp: Vec::new(),
             spare_udp: Vec::new(),
             statistics: Statistics::default(),
@@ -261,7 +281,7 @@ impl<D: Device> Smoltcp<D> {
 
     /// One more thing to do for a socket.
     pub(crate) fn touch(&mut self, index: u32) {
-        let slot = self.slots.at(index);
+        let slot = &mut self.slots[index];
         if !slot.dirty {
             slot.dirty = true;
             self.dirty.push_back(index);
@@ -270,7 +290,7 @@ impl<D: Device> Smoltcp<D> {
 
     /// A socket that can't send before a neighbour is found.
     pub(crate) fn await_neighbor(&mut self, index: u32) {
-        let slot = self.slots.at(index);
+        let slot = &mut self.slots[index];
         if !slot.awaiting {
             slot.awaiting = true;
             self.awaiting.push(index);
@@ -280,23 +300,22 @@ impl<D: Device> Smoltcp<D> {
     /// Put a socket in the queue of events if it is ready for more than before, or if `anyway` and it is ready for anything.
     pub(crate) fn notify(&mut self, index: u32, anyway: bool) {
         let ready = self.ready(index);
-        let slot = self.slots.at(index);
+        let slot = &mut self.slots[index];
         let more = !slot.seen.contains(ready) || (anyway && !ready.is_empty());
         slot.seen = ready;
-        if more && slot.owned && !slot.queued {
-            slot.queued = true;
-            self.events.push_back(index);
+        if more && self.slots.is_open(index) {
+            self.slots.queue_event(index);
         }
     }
 
     /// Its owner knows what a socket is ready for.
     pub(crate) fn seen(&mut self, index: u32) {
         let ready = self.ready(index);
-        self.slots.at(index).seen = ready;
+        self.slots[index].seen = ready;
     }
 
     pub(crate) fn ready(&self, index: u32) -> Readiness {
-        match &self.slots.look(index).kind {
+        match &self.slots[index].kind {
             Kind::Free | Kind::New { .. } => Readiness::NONE,
             Kind::Listener(listener, _) if listener.ready.is_empty() => Readiness::NONE,
             Kind::Listener(..) => Readiness::READABLE,
@@ -307,49 +326,13 @@ impl<D: Device> Smoltcp<D> {
 
     /// When smoltcp has something to do for a set, in microseconds.
     pub(crate) fn due(&mut self, index: u32) -> Option<u64> {
-        let set = match &self.slots.look(index).kind {
+        let set = match &self.slots[index].kind {
             Kind::Conn(conn) => &conn.socket.set,
             Kind::Udp(udp) => &udp.socket.set,
             _ => return None,
         };
         let at = self.clock.poll_at(micros(self.now), set)?;
         Some(u64::try_from(at.total_micros()).unwrap_or(0))
-    }
-
-    pub(crate) fn poll_now(&mut self, now: Instant) -> bool {
-        self.now = self.now.max(now);
-        self.maintain();
-        self.output.retry(&mut self.device);
-        let mut taken = 0;
-        while taken < BATCH {
-            let Some(frame) = self.device.receive() else {
-                break;
-            };
-            taken += 1;
-            self.ingest(frame);
-        }
-        while let Some((at, index)) = self.timers.next() {
-            // Frames that still wait may bring what a timer waits for: they come first, for a while.
-            let late = if taken == BATCH { PATIENCE_MICROS } else { 0 };
-            if at.saturating_add(late) > self.now.micros() {
-                break;
-            }
-            self.timers.set(index, None);
-            self.expire(index);
-        }
-        for _ in 0..self.dirty.len() {
-            let Some(index) = self.dirty.pop_front() else {
-                break;
-            };
-            self.slots.at(index).dirty = false;
-            match self.slots.look(index).kind {
-                Kind::Conn(_) => self.egress_tcp(index),
-                Kind::Udp(_) => self.egress_udp(index),
-                _ => {}
-            }
-        }
-        self.device.flush();
-        taken == BATCH || (!self.dirty.is_empty() && !self.output.is_held())
     }
 
     fn maintain(&mut self) {
@@ -373,29 +356,6 @@ impl<D: Device> Smoltcp<D> {
         self.iface.poll_egress(now, &mut port, &mut self.nobody);
     }
 
-    pub(crate) fn next_deadline(&mut self, now: Instant) -> Option<Instant> {
-        self.now = self.now.max(now);
-        let now = self.now.micros();
-        let timer = self.timers.next().map(|(at, _)| at);
-        let work = match (self.output.is_held(), self.dirty.is_empty()) {
-            (true, _) => Some(now + RETRY_MICROS),
-            (false, false) => Some(now),
-            (false, true) => None,
-        };
-        let router = if self.slaac {
-            self.iface
-                .poll_at(micros(self.now), &self.nobody)
-                .map(|at| u64::try_from(at.total_micros()).unwrap_or(0))
-        } else {
-            None
-        };
-        [timer, work, router]
-            .into_iter()
-            .flatten()
-            .min()
-            .map(|at| Instant::from_micros(at.max(now)))
-    }
-
     /// Find whose a frame is.
     fn ingest(&mut self, frame: Frame) {
         self.statistics.frames_in += 1;
@@ -416,7 +376,7 @@ impl<D: Device> Smoltcp<D> {
                 self.ingest_nobody(&frame.bytes);
                 for at in 0..self.awaiting.len() {
                     let index = self.awaiting[at];
-                    self.slots.at(index).awaiting = false;
+                    self.slots[index].awaiting = false;
                     self.touch(index);
                 }
                 self.awaiting.clear();
@@ -466,11 +426,7 @@ impl<D: Device> Smoltcp<D> {
 
     /// The socket that is bound to a local address, or to all of its kind.
     pub(crate) fn bound(&self, realm: Realm, local: SocketAddr) -> impl Iterator<Item = u32> + '_ {
-        let all = |ip: IpAddr| match ip {
-            IpAddr::V4(_) => IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
-            IpAddr::V6(_) => V6_ALL,
-        };
-        [local.ip(), all(local.ip()), V6_ALL]
+        [local.ip(), wildcard_for(local.ip()).ip(), V6_ALL]
             .into_iter()
             .filter_map(move |ip| self.table.get(&Key::port(realm, ip, local.port())).copied())
     }
@@ -478,10 +434,7 @@ impl<D: Device> Smoltcp<D> {
     /// Whether a port is taken.
     pub(crate) fn taken(&self, realm: Realm, local: SocketAddr) -> bool {
         let held = |ip: IpAddr| self.table.contains_key(&Key::port(realm, ip, local.port()));
-        let all = match local.ip() {
-            IpAddr::V4(_) => IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
-            IpAddr::V6(_) => V6_ALL,
-        };
+        let all = wildcard_for(local.ip()).ip();
         if !local.ip().is_unspecified() {
             return held(local.ip()) || held(all);
         }
@@ -514,6 +467,104 @@ impl<D: Device> Smoltcp<D> {
         let key = Key::port(realm, local.ip(), local.port());
         self.table.insert(key, index);
         Some((local, key))
+    }
+}
+
+impl<D: Device> Stack for Smoltcp<D> {
+    fn capabilities(&self) -> Capabilities {
+        CAPABILITIES
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn statistics(&self) -> Statistics {
+        let mut statistics = self.statistics;
+        statistics.frames_out = self.output.frames;
+        statistics.bytes_out = self.output.bytes;
+        statistics.no_room += self.output.no_room;
+        statistics
+    }
+
+    fn poll(&mut self, now: Instant) -> bool {
+        self.now = self.now.max(now);
+        self.maintain();
+        self.output.retry(&mut self.device);
+        let mut taken = 0;
+        while taken < BATCH {
+            let Some(frame) = self.device.receive() else {
+                break;
+            };
+            taken += 1;
+            self.ingest(frame);
+        }
+        while let Some((at, index)) = self.timers.next() {
+            // Frames that still wait may bring what a timer waits for: they come first, for a while.
+            let late = if taken == BATCH { PATIENCE_MICROS } else { 0 };
+            if at.saturating_add(late) > self.now.micros() {
+                break;
+            }
+            self.timers.set(index, None);
+            self.expire(index);
+        }
+        for _ in 0..self.dirty.len() {
+            let Some(index) = self.dirty.pop_front() else {
+                break;
+            };
+            self.slots[index].dirty = false;
+            match self.slots[index].kind {
+                Kind::Conn(_) => self.egress_tcp(index),
+                Kind::Udp(_) => self.egress_udp(index),
+                _ => {}
+            }
+        }
+        self.device.flush();
+        taken == BATCH || (!self.dirty.is_empty() && !self.output.is_held())
+    }
+
+    fn deadline(&mut self, now: Instant) -> Option<Instant> {
+        self.now = self.now.max(now);
+        let now = self.now.micros();
+        let timer = self.timers.next().map(|(at, _)| at);
+        let work = match (self.output.is_held(), self.dirty.is_empty()) {
+            (true, _) => Some(now + RETRY_MICROS),
+            (false, false) => Some(now),
+            (false, true) => None,
+        };
+        let router = if self.slaac {
+            self.iface
+                .poll_at(micros(self.now), &self.nobody)
+                .map(|at| u64::try_from(at.total_micros()).unwrap_or(0))
+        } else {
+            None
+        };
+        [timer, work, router]
+            .into_iter()
+            .flatten()
+            .min()
+            .map(|at| Instant::from_micros(at.max(now)))
+    }
+
+    fn next_event(&mut self) -> Option<(SocketId, Readiness)> {
+        while let Some(id) = self.slots.next_event() {
+            let ready = self.ready(id.index);
+            if !ready.is_empty() {
+                return Some((id, ready));
+            }
+        }
+        None
+    }
+
+    fn addresses(&self) -> Vec<Cidr> {
+        self.addresses.clone()
+    }
+
+    fn readiness(&self, id: SocketId) -> Readiness {
+        match self.slots.get(id) {
+            Some(_) => self.ready(id.index),
+            None => Readiness::NONE,
+        }
     }
 }
 

@@ -4,16 +4,17 @@ use core::net::{IpAddr, SocketAddr};
 
 use smoltcp::iface::Interface;
 use smoltcp::socket::tcp::State;
+use swapstone_net::backend::{EPHEMERAL_PORTS, NO_EPHEMERAL_PORT, TcpOptions, is_connectable};
 use swapstone_net::device::Device;
 use swapstone_net::error::{
     AcceptError, BindError, ConnectError, Limit, ListenError, OpenError, RecvError, Resource,
     SendError, SocketError,
 };
-use swapstone_net::{Shutdown, SocketId, TcpOption};
+use swapstone_net::{Shutdown, SocketId, TcpOption, TcpStack};
 
 use crate::conn::WAITING;
-use crate::keys::{Key, PORTS, Realm, seed_for};
-use crate::slots::{Conn, Failure, Kind, Listener, Options, Phase, duration};
+use crate::keys::{Key, Realm, seed_for};
+use crate::slots::{Conn, Failure, Kind, Listener, Phase, duration};
 use crate::stack::{Smoltcp, micros};
 
 /// Free ports that are looked for before one is taken whose last connection is in TIME-WAIT.
@@ -27,122 +28,9 @@ struct Choice {
 }
 
 impl<D: Device> Smoltcp<D> {
-    pub(crate) fn open_tcp(&mut self) -> Result<SocketId, OpenError> {
-        let most = self.limits.tcp_sockets;
-        if self.statistics.tcp_sockets >= most as u64 {
-            let of = Resource::TcpSockets;
-            return Err(OpenError::Limit(Limit { of, most }));
-        }
-        self.statistics.tcp_sockets += 1;
-        let new = Kind::New {
-            local: None,
-            bound: None,
-            options: Options::default(),
-        };
-        let index = self.slots.add(new, true);
-        Ok(self.slots.id(index))
-    }
-
     /// Whether a socket may be bound to an address.
     pub(crate) fn bindable(&self, address: IpAddr) -> bool {
         address.is_unspecified() || self.is_local(address)
-    }
-
-    pub(crate) fn bind_tcp(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError> {
-        let bindable = self.bindable(address.ip());
-        match self.slots.find(id).map(|slot| &slot.kind) {
-            Some(Kind::New { bound: None, .. }) if bindable => {}
-            Some(Kind::New { bound: None, .. }) => return Err(BindError::NotLocal),
-            _ => return Err(BindError::NotNew),
-        }
-        let (local, key) = self
-            .take_port(Realm::TcpPort, address, id.index)
-            .ok_or_else(|| no_port(address))?;
-        if let Kind::New {
-            local: at, bound, ..
-        } = &mut self.slots.at(id.index).kind
-        {
-            (*at, *bound) = (Some(local), Some(key));
-        }
-        Ok(())
-    }
-
-    pub(crate) fn listen(&mut self, id: SocketId, backlog: usize) -> Result<(), ListenError> {
-        let Some(slot) = self.slots.find_mut(id) else {
-            return Err(ListenError::NotBound);
-        };
-        match slot.kind {
-            Kind::New {
-                local: Some(local),
-                bound: Some(bound),
-                ..
-            } => {
-                let most = self.limits.tcp_sockets;
-                if backlog > most {
-                    let of = Resource::Backlog;
-                    return Err(ListenError::Limit(Limit { of, most }));
-                }
-                let listener = Listener {
-                    local,
-                    backlog: backlog.max(1),
-                    half_open: 0,
-                    ready: Default::default(),
-                };
-                slot.kind = Kind::Listener(listener, bound);
-                Ok(())
-            }
-            Kind::New { .. } => Err(ListenError::NotBound),
-            _ => Err(ListenError::NotNew),
-        }
-    }
-
-    pub(crate) fn accept(&mut self, id: SocketId) -> Result<(SocketId, SocketAddr), AcceptError> {
-        let Some(slot) = self.slots.find_mut(id) else {
-            return Err(AcceptError::NotListening);
-        };
-        let Kind::Listener(listener, _) = &mut slot.kind else {
-            return Err(AcceptError::NotListening);
-        };
-        let taken = listener.ready.pop_front();
-        self.seen(id.index);
-        let index = taken.ok_or(AcceptError::WouldBlock)?;
-        self.slots.at(index).owned = true;
-        let Some(conn) = self.slots.conn(index) else {
-            return Err(AcceptError::WouldBlock);
-        };
-        if conn.phase != Phase::Over {
-            conn.phase = Phase::Open(None);
-        }
-        let remote = conn.remote;
-        self.slots.at(index).seen = swapstone_net::Readiness::NONE;
-        self.notify(index, false);
-        Ok((self.slots.id(index), remote))
-    }
-
-    pub(crate) fn connect(&mut self, id: SocketId, peer: SocketAddr) -> Result<(), ConnectError> {
-        let slot = self.slots.find_mut(id).ok_or(ConnectError::NotNew)?;
-        match &mut slot.kind {
-            Kind::New {
-                local,
-                bound,
-                options,
-            } => {
-                let (local, bound, options) = (*local, *bound, *options);
-                self.begin(id.index, local, bound, options, peer)
-            }
-            Kind::Conn(conn) => match (conn.phase, conn.failure) {
-                _ if conn.told => Err(ConnectError::NotNew),
-                _ if conn.came_about => {
-                    conn.told = true;
-                    Ok(())
-                }
-                (Phase::Over, Some(Failure::TimedOut)) => Err(ConnectError::TimedOut),
-                (Phase::Over, Some(Failure::Unreachable)) => Err(ConnectError::Unreachable),
-                (Phase::Over, _) => Err(ConnectError::Refused),
-                _ => Err(ConnectError::WouldBlock),
-            },
-            _ => Err(ConnectError::NotNew),
-        }
     }
 
     fn begin(
@@ -150,11 +38,10 @@ impl<D: Device> Smoltcp<D> {
         index: u32,
         local: Option<SocketAddr>,
         bound: Option<Key>,
-        options: Options,
+        options: TcpOptions,
         peer: SocketAddr,
     ) -> Result<(), ConnectError> {
-        let broadcast = peer.ip() == IpAddr::V4(core::net::Ipv4Addr::BROADCAST);
-        if peer.ip().is_multicast() || broadcast || peer.port() == 0 {
+        if !is_connectable(peer) {
             return Err(ConnectError::Unreachable);
         }
         let source = self.source(peer.ip()).ok_or(ConnectError::Unreachable)?;
@@ -189,10 +76,11 @@ impl<D: Device> Smoltcp<D> {
             self.spare_tcp.push(conn);
             return Err(ConnectError::Unreachable);
         }
-        conn.socket.await_nobody(&mut self.clock, micros(self.now));
+        conn.socket
+            .clear_neighbor(&mut self.clock, micros(self.now));
         conn.state = State::SynSent;
         self.table.insert(conn.key, index);
-        let slot = self.slots.at(index);
+        let slot = &mut self.slots[index];
         slot.kind = Kind::Conn(conn);
         self.touch(index);
         Err(ConnectError::WouldBlock)
@@ -232,7 +120,11 @@ impl<D: Device> Smoltcp<D> {
                 }
             }
         }
-        let most = if port.is_some() { 1 } else { PORTS as usize };
+        let most = if port.is_some() {
+            1
+        } else {
+            EPHEMERAL_PORTS as usize
+        };
         let of = Resource::Ports;
         let (local, place) = fallback.ok_or(ConnectError::Limit(Limit { of, most }))?;
         Ok(Choice {
@@ -242,7 +134,7 @@ impl<D: Device> Smoltcp<D> {
     }
 
     fn connection(&mut self, id: SocketId) -> Option<&mut Conn> {
-        match &mut self.slots.find_mut(id)?.kind {
+        match &mut self.slots.get_mut(id)?.kind {
             Kind::Conn(conn) => Some(conn),
             _ => None,
         }
@@ -253,7 +145,7 @@ impl<D: Device> Smoltcp<D> {
         let conn = self.connection(id).ok_or(SendError::NotConnected)?;
         match (conn.phase, conn.failure) {
             (Phase::Over, Some(Failure::Reset)) => Err(SendError::Reset),
-            (Phase::Over, Some(Failure::TimedOut)) if conn.came_about => Err(SendError::TimedOut),
+            (Phase::Over, Some(Failure::TimedOut)) if conn.established => Err(SendError::TimedOut),
             (Phase::Over, Some(_)) => Err(SendError::NotConnected),
             (Phase::Over, None) => Err(SendError::Closed),
             _ if conn.shut_write => Err(SendError::Closed),
@@ -261,31 +153,6 @@ impl<D: Device> Smoltcp<D> {
             (Phase::Open(_), _) => Ok(conn),
             _ => Err(SendError::WouldBlock),
         }
-    }
-
-    pub(crate) fn send(&mut self, id: SocketId, parts: &[&[u8]]) -> Result<usize, SendError> {
-        let conn = self.sendable(id)?;
-        let mut sent = 0;
-        for part in parts {
-            let taken = conn.socket.write(part);
-            sent += taken;
-            if taken < part.len() {
-                break;
-            }
-        }
-        let full = sent == 0 && parts.iter().any(|part| !part.is_empty());
-        self.queued(id, sent, full)
-    }
-
-    pub(crate) fn send_with(
-        &mut self,
-        id: SocketId,
-        most: usize,
-        fill: &mut dyn FnMut(&mut [u8]) -> usize,
-    ) -> Result<usize, SendError> {
-        let conn = self.sendable(id)?;
-        let sent = conn.socket.fill(most, fill);
-        self.queued(id, sent.unwrap_or(0), sent.is_none() && most > 0)
     }
 
     fn queued(&mut self, id: SocketId, sent: usize, full: bool) -> Result<usize, SendError> {
@@ -300,122 +167,6 @@ impl<D: Device> Smoltcp<D> {
             Err(SendError::WouldBlock)
         } else {
             Ok(sent)
-        }
-    }
-
-    pub(crate) fn receive(
-        &mut self,
-        id: SocketId,
-        look: &mut dyn FnMut(&[u8]) -> usize,
-    ) -> Result<usize, RecvError> {
-        let conn = self.connection(id).ok_or(RecvError::NotConnected)?;
-        if conn.socket.look().can_recv() && !conn.shut_read && conn.came_about {
-            let taken = conn.socket.tcp().recv(|bytes| {
-                let taken = look(bytes);
-                assert!(taken <= bytes.len(), "more was taken than was shown");
-                (taken, taken)
-            });
-            let over = conn.phase == Phase::Over;
-            let taken = taken.unwrap_or(0);
-            if taken > 0 && !over {
-                self.touch(id.index);
-            }
-            self.seen(id.index);
-            return Ok(taken);
-        }
-        let result = match (conn.phase, conn.failure) {
-            _ if conn.ended() || conn.shut_read => Ok(0),
-            (Phase::Over, Some(Failure::TimedOut)) if conn.came_about => Err(RecvError::TimedOut),
-            (Phase::Over, Some(Failure::Reset)) => Err(RecvError::Reset),
-            (Phase::Over, Some(_)) => Err(RecvError::NotConnected),
-            (Phase::Over, None) => Ok(0),
-            _ => Err(RecvError::WouldBlock),
-        };
-        self.seen(id.index);
-        if result.is_ok() {
-            look(&[]);
-        }
-        result
-    }
-
-    pub(crate) fn shutdown(&mut self, id: SocketId, which: Shutdown) -> Result<(), SocketError> {
-        let conn = self.connection(id).ok_or(SocketError::NotConnected)?;
-        if !matches!(conn.phase, Phase::Open(_)) {
-            return Err(SocketError::NotConnected);
-        }
-        if which != Shutdown::Write {
-            conn.shut_read = true;
-            while conn.socket.look().can_recv() {
-                let _ = conn.socket.tcp().recv(|bytes| (bytes.len(), ()));
-            }
-        }
-        if which != Shutdown::Read && !conn.shut_write {
-            conn.shut_write = true;
-            conn.socket.tcp().close();
-            conn.state = conn.socket.look().state();
-            conn.give_up = None;
-        }
-        self.touch(id.index);
-        self.notify(id.index, false);
-        Ok(())
-    }
-
-    pub(crate) fn set_option(
-        &mut self,
-        id: SocketId,
-        option: TcpOption,
-    ) -> Result<(), SocketError> {
-        let now = self.now;
-        let slot = self.slots.find_mut(id).ok_or(SocketError::NotConnected)?;
-        let options = match &mut slot.kind {
-            Kind::New { options, .. } => options,
-            Kind::Conn(conn) => {
-                match option {
-                    TcpOption::NoDelay(on) => conn.socket.tcp().set_nagle_enabled(!on),
-                    TcpOption::KeepAlive(each) => {
-                        conn.heard = now;
-                        conn.probing &= each.is_some();
-                        if each.is_none() || conn.probing {
-                            conn.socket.tcp().set_keep_alive(each.map(duration));
-                        }
-                    }
-                    TcpOption::Linger(_) => {}
-                }
-                &mut conn.options
-            }
-            _ => return Err(SocketError::NotConnected),
-        };
-        match option {
-            TcpOption::NoDelay(on) => options.nodelay = on,
-            TcpOption::KeepAlive(each) => options.keep_alive = each,
-            TcpOption::Linger(linger) => options.linger = linger,
-        }
-        self.touch(id.index);
-        Ok(())
-    }
-
-    pub(crate) fn close_tcp(&mut self, id: SocketId) {
-        let Some(slot) = self.slots.find_mut(id) else {
-            return;
-        };
-        match &mut slot.kind {
-            Kind::New { bound, .. } => {
-                let bound = *bound;
-                self.release(id.index, bound);
-            }
-            Kind::Listener(listener, bound) => {
-                let (ready, bound) = (core::mem::take(&mut listener.ready), *bound);
-                let half_open = listener.half_open > 0;
-                self.release(id.index, Some(bound));
-                for index in ready {
-                    self.give_up_on(index);
-                }
-                if half_open {
-                    self.refuse_half_open(id.index);
-                }
-            }
-            Kind::Conn(_) => self.give_up_on(id.index),
-            Kind::Free | Kind::Udp(_) => {}
         }
     }
 
@@ -443,12 +194,12 @@ impl<D: Device> Smoltcp<D> {
     /// The owner of a connection is gone: let it end in order, or reset it.
     fn give_up_on(&mut self, index: u32) {
         let now = self.now;
-        self.slots.disown(index);
+        self.slots.close(index);
         let Some(conn) = self.slots.conn(index) else {
             return;
         };
         conn.orphan = true;
-        let unread = conn.socket.look().can_recv() && !conn.shut_read;
+        let unread = conn.socket.get().can_recv() && !conn.shut_read;
         let waiting = matches!(conn.phase, Phase::Open(Some(_)));
         let (linger, bound) = (conn.options.linger, conn.bound.take());
         let over = matches!(conn.phase, Phase::Over | Phase::Connecting);
@@ -456,7 +207,7 @@ impl<D: Device> Smoltcp<D> {
         if !over && !reset {
             conn.linger_until = linger.map(|linger| now + linger);
             conn.socket.tcp().close();
-            conn.state = conn.socket.look().state();
+            conn.state = conn.socket.get().state();
             conn.shut_write = true;
             conn.give_up = None;
         }
@@ -474,13 +225,274 @@ impl<D: Device> Smoltcp<D> {
     }
 }
 
+impl<D: Device> TcpStack for Smoltcp<D> {
+    fn tcp_open(&mut self) -> Result<SocketId, OpenError> {
+        let most = self.limits.tcp_sockets;
+        if self.statistics.tcp_sockets >= most as u64 {
+            let of = Resource::TcpSockets;
+            return Err(OpenError::Limit(Limit { of, most }));
+        }
+        self.statistics.tcp_sockets += 1;
+        let new = Kind::New {
+            local: None,
+            bound: None,
+            options: TcpOptions::default(),
+        };
+        let index = self.slots.add(new);
+        Ok(self.slots.open(index))
+    }
+
+    fn tcp_bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError> {
+        let bindable = self.bindable(address.ip());
+        match self.slots.get(id).map(|slot| &slot.kind) {
+            Some(Kind::New { bound: None, .. }) if bindable => {}
+            Some(Kind::New { bound: None, .. }) => return Err(BindError::NotLocal),
+            _ => return Err(BindError::AlreadyBound),
+        }
+        let (local, key) = self
+            .take_port(Realm::TcpPort, address, id.index)
+            .ok_or_else(|| no_port(address))?;
+        if let Kind::New {
+            local: at, bound, ..
+        } = &mut self.slots[id.index].kind
+        {
+            (*at, *bound) = (Some(local), Some(key));
+        }
+        Ok(())
+    }
+
+    fn tcp_listen(&mut self, id: SocketId, backlog: usize) -> Result<(), ListenError> {
+        let Some(slot) = self.slots.get_mut(id) else {
+            return Err(ListenError::NotBound);
+        };
+        match slot.kind {
+            Kind::New {
+                local: Some(local),
+                bound: Some(bound),
+                ..
+            } => {
+                let most = self.limits.tcp_sockets;
+                if backlog > most {
+                    let of = Resource::Backlog;
+                    return Err(ListenError::Limit(Limit { of, most }));
+                }
+                let listener = Listener {
+                    local,
+                    backlog: backlog.max(1),
+                    half_open: 0,
+                    ready: Default::default(),
+                };
+                slot.kind = Kind::Listener(listener, bound);
+                Ok(())
+            }
+            Kind::New { .. } => Err(ListenError::NotBound),
+            _ => Err(ListenError::AlreadyActive),
+        }
+    }
+
+    fn tcp_accept(&mut self, id: SocketId) -> Result<(SocketId, SocketAddr), AcceptError> {
+        let Some(slot) = self.slots.get_mut(id) else {
+            return Err(AcceptError::NotListening);
+        };
+        let Kind::Listener(listener, _) = &mut slot.kind else {
+            return Err(AcceptError::NotListening);
+        };
+        let taken = listener.ready.pop_front();
+        self.seen(id.index);
+        let index = taken.ok_or(AcceptError::WouldBlock)?;
+        let accepted = self.slots.open(index);
+        let Some(conn) = self.slots.conn(index) else {
+            return Err(AcceptError::WouldBlock);
+        };
+        if conn.phase != Phase::Over {
+            conn.phase = Phase::Open(None);
+        }
+        let remote = conn.remote;
+        self.slots[index].seen = swapstone_net::Readiness::NONE;
+        self.notify(index, false);
+        Ok((accepted, remote))
+    }
+
+    fn tcp_connect(&mut self, id: SocketId, peer: SocketAddr) -> Result<(), ConnectError> {
+        let slot = self.slots.get_mut(id).ok_or(ConnectError::AlreadyActive)?;
+        match &mut slot.kind {
+            Kind::New {
+                local,
+                bound,
+                options,
+            } => {
+                let (local, bound, options) = (*local, *bound, *options);
+                self.begin(id.index, local, bound, options, peer)
+            }
+            Kind::Conn(conn) => match (conn.phase, conn.failure) {
+                _ if conn.reported => Err(ConnectError::AlreadyActive),
+                _ if conn.established => {
+                    conn.reported = true;
+                    Ok(())
+                }
+                (Phase::Over, Some(Failure::TimedOut)) => Err(ConnectError::TimedOut),
+                (Phase::Over, Some(Failure::Unreachable)) => Err(ConnectError::Unreachable),
+                (Phase::Over, _) => Err(ConnectError::Refused),
+                _ => Err(ConnectError::WouldBlock),
+            },
+            _ => Err(ConnectError::AlreadyActive),
+        }
+    }
+
+    fn tcp_send(&mut self, id: SocketId, parts: &[&[u8]]) -> Result<usize, SendError> {
+        let conn = self.sendable(id)?;
+        let mut sent = 0;
+        for part in parts {
+            let taken = conn.socket.write(part);
+            sent += taken;
+            if taken < part.len() {
+                break;
+            }
+        }
+        let full = sent == 0 && parts.iter().any(|part| !part.is_empty());
+        self.queued(id, sent, full)
+    }
+
+    fn tcp_send_with(
+        &mut self,
+        id: SocketId,
+        most: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> usize,
+    ) -> Result<usize, SendError> {
+        let conn = self.sendable(id)?;
+        let sent = conn.socket.fill(most, fill);
+        self.queued(id, sent.unwrap_or(0), sent.is_none() && most > 0)
+    }
+
+    fn tcp_receive(
+        &mut self,
+        id: SocketId,
+        look: &mut dyn FnMut(&[u8]) -> usize,
+    ) -> Result<usize, RecvError> {
+        let conn = self.connection(id).ok_or(RecvError::NotConnected)?;
+        if conn.socket.get().can_recv() && !conn.shut_read && conn.established {
+            let taken = conn.socket.tcp().recv(|bytes| {
+                let taken = look(bytes);
+                assert!(taken <= bytes.len(), "more was taken than was shown");
+                (taken, taken)
+            });
+            let over = conn.phase == Phase::Over;
+            let taken = taken.unwrap_or(0);
+            if taken > 0 && !over {
+                self.touch(id.index);
+            }
+            self.seen(id.index);
+            return Ok(taken);
+        }
+        let result = match (conn.phase, conn.failure) {
+            _ if conn.ended() || conn.shut_read => Ok(0),
+            (Phase::Over, Some(Failure::TimedOut)) if conn.established => Err(RecvError::TimedOut),
+            (Phase::Over, Some(Failure::Reset)) => Err(RecvError::Reset),
+            (Phase::Over, Some(_)) => Err(RecvError::NotConnected),
+            (Phase::Over, None) => Ok(0),
+            _ => Err(RecvError::WouldBlock),
+        };
+        self.seen(id.index);
+        if result.is_ok() {
+            look(&[]);
+        }
+        result
+    }
+
+    fn tcp_shutdown(&mut self, id: SocketId, which: Shutdown) -> Result<(), SocketError> {
+        let conn = self.connection(id).ok_or(SocketError::NotConnected)?;
+        if !matches!(conn.phase, Phase::Open(_)) {
+            return Err(SocketError::NotConnected);
+        }
+        if which != Shutdown::Write {
+            conn.shut_read = true;
+            while conn.socket.get().can_recv() {
+                let _ = conn.socket.tcp().recv(|bytes| (bytes.len(), ()));
+            }
+        }
+        if which != Shutdown::Read && !conn.shut_write {
+            conn.shut_write = true;
+            conn.socket.tcp().close();
+            conn.state = conn.socket.get().state();
+            conn.give_up = None;
+        }
+        self.touch(id.index);
+        self.notify(id.index, false);
+        Ok(())
+    }
+
+    fn tcp_set(&mut self, id: SocketId, option: TcpOption) -> Result<(), SocketError> {
+        let now = self.now;
+        let slot = self.slots.get_mut(id).ok_or(SocketError::NotConnected)?;
+        let options = match &mut slot.kind {
+            Kind::New { options, .. } => options,
+            Kind::Conn(conn) => {
+                match option {
+                    TcpOption::NoDelay(on) => conn.socket.tcp().set_nagle_enabled(!on),
+                    TcpOption::KeepAlive(each) => {
+                        conn.heard = now;
+                        conn.probing &= each.is_some();
+                        if each.is_none() || conn.probing {
+                            conn.socket.tcp().set_keep_alive(each.map(duration));
+                        }
+                    }
+                    TcpOption::Linger(_) => {}
+                }
+                &mut conn.options
+            }
+            _ => return Err(SocketError::NotConnected),
+        };
+        options.set(option);
+        self.touch(id.index);
+        Ok(())
+    }
+
+    fn tcp_local(&self, id: SocketId) -> Option<SocketAddr> {
+        match &self.slots.get(id)?.kind {
+            Kind::New { local, .. } => *local,
+            Kind::Listener(listener, _) => Some(listener.local),
+            Kind::Conn(conn) => Some(conn.local),
+            Kind::Free | Kind::Udp(_) => None,
+        }
+    }
+
+    fn tcp_peer(&self, id: SocketId) -> Option<SocketAddr> {
+        match &self.slots.get(id)?.kind {
+            Kind::Conn(conn) => Some(conn.remote),
+            _ => None,
+        }
+    }
+
+    fn tcp_close(&mut self, id: SocketId) {
+        let Some(slot) = self.slots.get_mut(id) else {
+            return;
+        };
+        match &mut slot.kind {
+            Kind::New { bound, .. } => {
+                let bound = *bound;
+                self.release(id.index, bound);
+            }
+            Kind::Listener(listener, bound) => {
+                let (ready, bound) = (core::mem::take(&mut listener.ready), *bound);
+                let half_open = listener.half_open > 0;
+                self.release(id.index, Some(bound));
+                for index in ready {
+                    self.give_up_on(index);
+                }
+                if half_open {
+                    self.refuse_half_open(id.index);
+                }
+            }
+            Kind::Conn(_) => self.give_up_on(id.index),
+            Kind::Free | Kind::Udp(_) => {}
+        }
+    }
+}
+
 /// What it means that no port could be had.
 pub(crate) fn no_port(address: SocketAddr) -> BindError {
     if address.port() != 0 {
         return BindError::InUse;
     }
-    BindError::Limit(Limit {
-        of: Resource::Ports,
-        most: PORTS as usize,
-    })
+    BindError::Limit(NO_EPHEMERAL_PORT)
 }

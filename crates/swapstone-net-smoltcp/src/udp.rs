@@ -1,14 +1,15 @@
 //! UDP sockets.
 
 use alloc::boxed::Box;
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use smoltcp::iface::PollResult;
 use smoltcp::socket::udp::UdpMetadata;
+use swapstone_net::backend::wildcard_for;
 use swapstone_net::device::{Device, Frame};
 use swapstone_net::error::{BindError, Limit, OpenError, Resource, UdpRecvError, UdpSendError};
-use swapstone_net::{Readiness, SocketId};
+use swapstone_net::{Readiness, SocketId, UdpStack};
 
 use crate::keys::Realm;
 use crate::port::Port;
@@ -61,35 +62,17 @@ impl Udp {
 
 impl<D: Device> Smoltcp<D> {
     fn udp_at(&mut self, index: u32) -> Option<&mut Udp> {
-        match &mut self.slots.at(index).kind {
+        match &mut self.slots[index].kind {
             Kind::Udp(udp) => Some(udp),
             _ => None,
         }
     }
 
     pub(crate) fn udp(&mut self, id: SocketId) -> Option<&mut Udp> {
-        match &mut self.slots.find_mut(id)?.kind {
+        match &mut self.slots.get_mut(id)?.kind {
             Kind::Udp(udp) => Some(udp),
             _ => None,
         }
-    }
-
-    pub(crate) fn open_udp(&mut self) -> Result<SocketId, OpenError> {
-        let most = self.limits.udp_sockets;
-        if self.statistics.udp_sockets >= most as u64 {
-            let of = Resource::UdpSockets;
-            return Err(OpenError::Limit(Limit { of, most }));
-        }
-        let size = self.largest_datagram(false);
-        let datagrams = self.limits.datagrams;
-        let mut udp = self
-            .spare_udp
-            .pop()
-            .unwrap_or_else(|| Udp::new(datagrams, size));
-        udp.renew();
-        self.statistics.udp_sockets += 1;
-        let index = self.slots.add(Kind::Udp(udp), true);
-        Ok(self.slots.id(index))
     }
 
     /// The most bytes that a datagram can have: none is cut into fragments.
@@ -99,143 +82,12 @@ impl<D: Device> Smoltcp<D> {
         tcp + 12
     }
 
-    pub(crate) fn bind_udp(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError> {
-        let bindable = self.bindable(address.ip());
-        match self.udp(id) {
-            Some(udp) if udp.local.is_some() => return Err(BindError::NotNew),
-            Some(_) if !bindable => return Err(BindError::NotLocal),
-            Some(_) => {}
-            None => return Err(BindError::NotNew),
-        }
-        let (local, key) = self
-            .take_port(Realm::UdpPort, address, id.index)
-            .ok_or_else(|| no_port(address))?;
-        if let Some(udp) = self.udp(id) {
-            udp.local = Some(local);
-            udp.bound = Some(key);
-            // It can't fail: the port is not 0, and the socket is closed.
-            let _ = udp.socket.udp().bind(local.port());
-        }
-        Ok(())
-    }
-
-    /// Bind a socket to any port if it has none.
-    fn bind_any(&mut self, id: SocketId, peer: SocketAddr) -> Result<(), BindError> {
+    /// Binds an unbound socket to a free port of the peer's family.
+    fn ensure_bound(&mut self, id: SocketId, peer: SocketAddr) -> Result<(), BindError> {
         if self.udp(id).is_some_and(|udp| udp.local.is_some()) {
             return Ok(());
         }
-        let all = match peer {
-            SocketAddr::V4(_) => IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED),
-            SocketAddr::V6(_) => IpAddr::V6(core::net::Ipv6Addr::UNSPECIFIED),
-        };
-        self.bind_udp(id, SocketAddr::new(all, 0))
-    }
-
-    pub(crate) fn connect_udp(
-        &mut self,
-        id: SocketId,
-        peer: Option<SocketAddr>,
-    ) -> Result<(), BindError> {
-        if let Some(peer) = peer {
-            self.bind_any(id, peer)?;
-        }
-        let udp = self.udp(id).ok_or(BindError::NotNew)?;
-        udp.peer = peer;
-        Ok(())
-    }
-
-    pub(crate) fn send_udp(
-        &mut self,
-        id: SocketId,
-        parts: &[&[u8]],
-        peer: Option<SocketAddr>,
-    ) -> Result<(), UdpSendError> {
-        let udp = self.udp(id).ok_or(UdpSendError::NoPeer)?;
-        let peer = peer.or(udp.peer).ok_or(UdpSendError::NoPeer)?;
-        let size: usize = parts.iter().map(|part| part.len()).sum();
-        let most = self.largest_datagram(peer.is_ipv6());
-        if size > most {
-            let of = Resource::DatagramBytes;
-            return Err(UdpSendError::Limit(Limit { of, most }));
-        }
-        self.bind_any(id, peer).map_err(|error| match error {
-            BindError::Limit(limit) => UdpSendError::Limit(limit),
-            _ => UdpSendError::Unreachable,
-        })?;
-        let source = self.source(peer.ip()).ok_or(UdpSendError::Unreachable)?;
-        let datagrams = self.limits.datagrams;
-        let udp = self.udp(id).ok_or(UdpSendError::NoPeer)?;
-        let source = match udp.local {
-            Some(local) if local.ip().is_unspecified() => source,
-            Some(local) if local.is_ipv4() == peer.is_ipv4() => local.ip(),
-            _ => return Err(UdpSendError::Unreachable),
-        };
-        if peer.port() == 0 {
-            return Err(UdpSendError::Unreachable);
-        }
-        if udp.unsent >= datagrams {
-            return Err(UdpSendError::WouldBlock);
-        }
-        let mut to: UdpMetadata = smoltcp::wire::IpEndpoint::from(peer).into();
-        to.local_address = Some(source.into());
-        let Ok(room) = udp.socket.udp().send(size, to) else {
-            return Err(UdpSendError::WouldBlock);
-        };
-        let mut at = 0;
-        for part in parts {
-            room[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        }
-        udp.unsent += 1;
-        self.touch(id.index);
-        self.seen(id.index);
-        Ok(())
-    }
-
-    pub(crate) fn receive_udp(
-        &mut self,
-        id: SocketId,
-        look: &mut dyn FnMut(&[u8], SocketAddr) -> bool,
-    ) -> Result<(), UdpRecvError> {
-        let udp = self.udp(id).ok_or(UdpRecvError::NotBound)?;
-        if udp.local.is_none() {
-            return Err(UdpRecvError::NotBound);
-        }
-        let mut result = Err(UdpRecvError::WouldBlock);
-        while udp.received > 0 {
-            let filter = udp.peer;
-            let Ok((bytes, from)) = udp.socket.udp().peek() else {
-                udp.received = 0;
-                break;
-            };
-            let sender = SocketAddr::from(from.endpoint);
-            // One that came before the socket was connected to somebody else.
-            let unheard = filter.is_some_and(|peer| peer != sender);
-            if unheard || look(bytes, sender) {
-                let _ = udp.socket.udp().recv();
-                udp.received -= 1;
-            }
-            if !unheard {
-                result = Ok(());
-                break;
-            }
-        }
-        self.seen(id.index);
-        result
-    }
-
-    pub(crate) fn close_udp(&mut self, id: SocketId) {
-        if self.udp(id).is_none() {
-            return;
-        }
-        self.timers.set(id.index, None);
-        if let Kind::Udp(udp) = self.slots.remove(id.index) {
-            if let Some(bound) = udp.bound {
-                self.table.remove(&bound);
-            }
-            self.statistics.udp_sockets -= 1;
-            self.spare_udp.push(udp);
-        }
+        self.udp_bind(id, wildcard_for(peer.ip()))
     }
 
     /// A datagram that arrived.
@@ -263,7 +115,7 @@ impl<D: Device> Smoltcp<D> {
             self.statistics.no_room += 1;
             return;
         }
-        let Kind::Udp(udp) = &mut self.slots.at(index).kind else {
+        let Kind::Udp(udp) = &mut self.slots[index].kind else {
             return;
         };
         let (before, empty) = (udp.socket.udp().recv_queue(), !udp.socket.udp().can_recv());
@@ -286,7 +138,7 @@ impl<D: Device> Smoltcp<D> {
     /// Let smoltcp send what it has for a UDP socket.
     pub(crate) fn egress_udp(&mut self, index: u32) {
         let now = self.now;
-        let Kind::Udp(udp) = &mut self.slots.at(index).kind else {
+        let Kind::Udp(udp) = &mut self.slots[index].kind else {
             return;
         };
         let mut held = false;
@@ -327,5 +179,159 @@ impl<D: Device> Smoltcp<D> {
             self.timers.set(index, None);
         }
         self.notify(index, false);
+    }
+}
+
+impl<D: Device> UdpStack for Smoltcp<D> {
+    fn udp_open(&mut self) -> Result<SocketId, OpenError> {
+        let most = self.limits.udp_sockets;
+        if self.statistics.udp_sockets >= most as u64 {
+            let of = Resource::UdpSockets;
+            return Err(OpenError::Limit(Limit { of, most }));
+        }
+        let size = self.largest_datagram(false);
+        let datagrams = self.limits.datagrams;
+        let mut udp = self
+            .spare_udp
+            .pop()
+            .unwrap_or_else(|| Udp::new(datagrams, size));
+        udp.renew();
+        self.statistics.udp_sockets += 1;
+        let index = self.slots.add(Kind::Udp(udp));
+        Ok(self.slots.open(index))
+    }
+
+    fn udp_bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError> {
+        let bindable = self.bindable(address.ip());
+        match self.udp(id) {
+            Some(udp) if udp.local.is_some() => return Err(BindError::AlreadyBound),
+            Some(_) if !bindable => return Err(BindError::NotLocal),
+            Some(_) => {}
+            None => return Err(BindError::AlreadyBound),
+        }
+        let (local, key) = self
+            .take_port(Realm::UdpPort, address, id.index)
+            .ok_or_else(|| no_port(address))?;
+        if let Some(udp) = self.udp(id) {
+            udp.local = Some(local);
+            udp.bound = Some(key);
+            // It can't fail: the port is not 0, and the socket is closed.
+            let _ = udp.socket.udp().bind(local.port());
+        }
+        Ok(())
+    }
+
+    fn udp_connect(&mut self, id: SocketId, peer: Option<SocketAddr>) -> Result<(), BindError> {
+        if let Some(peer) = peer {
+            self.ensure_bound(id, peer)?;
+        }
+        let udp = self.udp(id).ok_or(BindError::AlreadyBound)?;
+        udp.peer = peer;
+        Ok(())
+    }
+
+    fn udp_send(
+        &mut self,
+        id: SocketId,
+        parts: &[&[u8]],
+        peer: Option<SocketAddr>,
+    ) -> Result<(), UdpSendError> {
+        let udp = self.udp(id).ok_or(UdpSendError::NoPeer)?;
+        let peer = peer.or(udp.peer).ok_or(UdpSendError::NoPeer)?;
+        let size: usize = parts.iter().map(|part| part.len()).sum();
+        let most = self.largest_datagram(peer.is_ipv6());
+        if size > most {
+            let of = Resource::DatagramBytes;
+            return Err(UdpSendError::Limit(Limit { of, most }));
+        }
+        self.ensure_bound(id, peer)?;
+        let source = self.source(peer.ip()).ok_or(UdpSendError::Unreachable)?;
+        let datagrams = self.limits.datagrams;
+        let udp = self.udp(id).ok_or(UdpSendError::NoPeer)?;
+        let source = match udp.local {
+            Some(local) if local.ip().is_unspecified() => source,
+            Some(local) if local.is_ipv4() == peer.is_ipv4() => local.ip(),
+            _ => return Err(UdpSendError::Unreachable),
+        };
+        if peer.port() == 0 {
+            return Err(UdpSendError::Unreachable);
+        }
+        if udp.unsent >= datagrams {
+            return Err(UdpSendError::WouldBlock);
+        }
+        let mut to: UdpMetadata = smoltcp::wire::IpEndpoint::from(peer).into();
+        to.local_address = Some(source.into());
+        let Ok(room) = udp.socket.udp().send(size, to) else {
+            return Err(UdpSendError::WouldBlock);
+        };
+        let mut at = 0;
+        for part in parts {
+            room[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        udp.unsent += 1;
+        self.touch(id.index);
+        self.seen(id.index);
+        Ok(())
+    }
+
+    fn udp_receive(
+        &mut self,
+        id: SocketId,
+        look: &mut dyn FnMut(&[u8], SocketAddr) -> bool,
+    ) -> Result<(), UdpRecvError> {
+        let udp = self.udp(id).ok_or(UdpRecvError::NotBound)?;
+        if udp.local.is_none() {
+            return Err(UdpRecvError::NotBound);
+        }
+        let mut result = Err(UdpRecvError::WouldBlock);
+        while udp.received > 0 {
+            let filter = udp.peer;
+            let Ok((bytes, from)) = udp.socket.udp().peek() else {
+                udp.received = 0;
+                break;
+            };
+            let sender = SocketAddr::from(from.endpoint);
+            // One that came before the socket was connected to somebody else.
+            let unheard = filter.is_some_and(|peer| peer != sender);
+            if unheard || look(bytes, sender) {
+                let _ = udp.socket.udp().recv();
+                udp.received -= 1;
+            }
+            if !unheard {
+                result = Ok(());
+                break;
+            }
+        }
+        self.seen(id.index);
+        result
+    }
+
+    fn udp_local(&self, id: SocketId) -> Option<SocketAddr> {
+        match &self.slots.get(id)?.kind {
+            Kind::Udp(udp) => udp.local,
+            _ => None,
+        }
+    }
+
+    fn udp_peer(&self, id: SocketId) -> Option<SocketAddr> {
+        match &self.slots.get(id)?.kind {
+            Kind::Udp(udp) => udp.peer,
+            _ => None,
+        }
+    }
+
+    fn udp_close(&mut self, id: SocketId) {
+        if self.udp(id).is_none() {
+            return;
+        }
+        self.timers.set(id.index, None);
+        if let Kind::Udp(udp) = self.slots.remove(id.index) {
+            if let Some(bound) = udp.bound {
+                self.table.remove(&bound);
+            }
+            self.statistics.udp_sockets -= 1;
+            self.spare_udp.push(udp);
+        }
     }
 }

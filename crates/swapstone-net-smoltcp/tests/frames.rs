@@ -10,7 +10,7 @@ use swapstone_net::device::{Checksum, Outgoing};
 use swapstone_net::error::{BindError, Limit, OpenError, Resource, UdpRecvError, UdpSendError};
 use swapstone_net::{Config, Device, Instant, Limits, Net, Readiness, Stack};
 use swapstone_net_link::{Link, Options, Port, Random, Verdict};
-use swapstone_net_smoltcp::{MakeError, Smoltcp};
+use swapstone_net_smoltcp::{NewError, Smoltcp};
 
 fn sum(bytes: &[u8]) -> u32 {
     bytes
@@ -349,16 +349,16 @@ fn what_can_not_be_held_is_said_when_it_is_made() {
     assert_eq!(make(&Config::new(&many[..7], [0; 32])), None);
     assert_eq!(
         make(&Config::new(&many, [0; 32])),
-        Some(MakeError::TooManyAddresses(7))
+        Some(NewError::TooManyAddresses(7))
     );
     let multicast = swapstone_net::Cidr::new([224, 0, 0, 1].into(), 24);
     assert_eq!(
         make(&Config::new(&[multicast], [0; 32])),
-        Some(MakeError::NotUnicast)
+        Some(NewError::NotUnicast)
     );
     let mut config = Config::new(&[], [0; 32]);
     config.limits.send_buffer = 0;
-    assert_eq!(make(&config), Some(MakeError::Buffers(1 << 30)));
+    assert_eq!(make(&config), Some(NewError::Buffers(1 << 30)));
 }
 
 #[test]

@@ -549,7 +549,7 @@ fn all_addresses_of_a_kind_are_listened_on() {
     assert_eq!(again.bind(at("10.9.9.9:80")), Err(BindError::NotLocal));
     again.bind(at("10.0.0.2:0")).unwrap();
     assert!(again.local_addr().unwrap().port() >= 49152);
-    assert_eq!(again.bind(at("10.0.0.2:0")), Err(BindError::NotNew));
+    assert_eq!(again.bind(at("10.0.0.2:0")), Err(BindError::AlreadyBound));
 }
 
 /// Connect to nobody's address, and give up while the neighbour is asked for.

@@ -84,7 +84,7 @@ impl Tap {
         let limits = DeviceLimits {
             address: settings.address,
             mtu: settings.mtu,
-            finishes_checksums: settings.offload,
+            checksum_offload: settings.offload,
             segments: if settings.offload { LARGEST_PACKET } else { 0 },
             largest_received: if settings.offload {
                 LARGEST_PACKET

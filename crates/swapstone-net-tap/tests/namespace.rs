@@ -189,7 +189,7 @@ fn the_kernel_cuts_and_completes_for_a_side_without_offload() {
     }
     let (mut left, mut right) = bridged(true, false);
     assert_eq!(right.limits().segments, 0);
-    assert!(!right.limits().finishes_checksums);
+    assert!(!right.limits().checksum_offload);
     let whole = segment(3000);
     left.transmit(Outgoing {
         parts: &[&whole],

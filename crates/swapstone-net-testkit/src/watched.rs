@@ -12,7 +12,7 @@ use swapstone_net::error::{
 };
 use swapstone_net::{
     Capabilities, Cidr, Instant, Limits, Readiness, Shared, Shutdown, SocketId, Stack, Statistics,
-    TcpOption,
+    TcpOption, TcpStack, UdpStack,
 };
 use swapstone_net_link::Port;
 
@@ -161,11 +161,23 @@ impl Stack for Watched {
         self.inner.statistics()
     }
 
-    // The owner of an address list allocates it; that is no packet and no request.
+    // The list of addresses is allocated for the caller.
     fn addresses(&self) -> Vec<Cidr> {
         self.inner.addresses()
     }
 
+    fn readiness(&self, id: SocketId) -> Readiness {
+        self.inner.readiness(id)
+    }
+
+    delegate! {
+        fn poll(&mut self, now: Instant) -> bool;
+        fn deadline(&mut self, now: Instant) -> Option<Instant>;
+        fn next_event(&mut self) -> Option<(SocketId, Readiness)>;
+    }
+}
+
+impl TcpStack for Watched {
     fn tcp_local(&self, id: SocketId) -> Option<SocketAddr> {
         self.inner.tcp_local(id)
     }
@@ -174,40 +186,16 @@ impl Stack for Watched {
         self.inner.tcp_peer(id)
     }
 
-    fn udp_local(&self, id: SocketId) -> Option<SocketAddr> {
-        self.inner.udp_local(id)
-    }
-
-    fn udp_peer(&self, id: SocketId) -> Option<SocketAddr> {
-        self.inner.udp_peer(id)
-    }
-
-    fn readiness(&self, id: SocketId) -> Readiness {
-        self.inner.readiness(id)
-    }
-
+    // Allocations of the callbacks belong to the test, not to the stack.
     fn tcp_receive(
         &mut self,
         id: SocketId,
         look: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<usize, RecvError> {
         let _inside = memory::enter(self.under_test);
-        // What the test does with the bytes is not the stack's doing.
         self.inner.tcp_receive(id, &mut |bytes| {
             let _outside = memory::enter(false);
             look(bytes)
-        })
-    }
-
-    fn udp_receive(
-        &mut self,
-        id: SocketId,
-        look: &mut dyn FnMut(&[u8], SocketAddr) -> bool,
-    ) -> Result<(), UdpRecvError> {
-        let _inside = memory::enter(self.under_test);
-        self.inner.udp_receive(id, &mut |bytes, sender| {
-            let _outside = memory::enter(false);
-            look(bytes, sender)
         })
     }
 
@@ -225,9 +213,6 @@ impl Stack for Watched {
     }
 
     delegate! {
-        fn poll(&mut self, now: Instant) -> bool;
-        fn deadline(&mut self, now: Instant) -> Option<Instant>;
-        fn next_event(&mut self) -> Option<(SocketId, Readiness)>;
         fn tcp_open(&mut self) -> Result<SocketId, OpenError>;
         fn tcp_bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError>;
         fn tcp_listen(&mut self, id: SocketId, backlog: usize) -> Result<(), ListenError>;
@@ -238,6 +223,31 @@ impl Stack for Watched {
         fn tcp_shutdown(&mut self, id: SocketId, which: Shutdown) -> Result<(), SocketError>;
         fn tcp_set(&mut self, id: SocketId, option: TcpOption) -> Result<(), SocketError>;
         fn tcp_close(&mut self, id: SocketId);
+    }
+}
+
+impl UdpStack for Watched {
+    fn udp_local(&self, id: SocketId) -> Option<SocketAddr> {
+        self.inner.udp_local(id)
+    }
+
+    fn udp_peer(&self, id: SocketId) -> Option<SocketAddr> {
+        self.inner.udp_peer(id)
+    }
+
+    fn udp_receive(
+        &mut self,
+        id: SocketId,
+        look: &mut dyn FnMut(&[u8], SocketAddr) -> bool,
+    ) -> Result<(), UdpRecvError> {
+        let _inside = memory::enter(self.under_test);
+        self.inner.udp_receive(id, &mut |bytes, sender| {
+            let _outside = memory::enter(false);
+            look(bytes, sender)
+        })
+    }
+
+    delegate! {
         fn udp_open(&mut self) -> Result<SocketId, OpenError>;
         fn udp_bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError>;
         fn udp_connect(&mut self, id: SocketId, peer: Option<SocketAddr>) -> Result<(), BindError>;

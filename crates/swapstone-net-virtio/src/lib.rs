@@ -116,7 +116,7 @@ impl<H: Hal, T: Transport, const QUEUE: usize> Device for VirtioNet<H, T, QUEUE>
         DeviceLimits {
             address: self.address(),
             mtu: MTU,
-            finishes_checksums: false,
+            checksum_offload: false,
             segments: 0,
             largest_received: MTU,
         }

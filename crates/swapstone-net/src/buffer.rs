@@ -1,4 +1,4 @@
-//! Memory that frames live in, taken from a pool and given back to it: no allocation per frame.
+//! Buffers for frames, from a pool, so that no memory is allocated per frame.
 
 use alloc::boxed::Box;
 use alloc::rc::{Rc, Weak};
@@ -8,9 +8,9 @@ use core::cell::RefCell;
 use core::fmt;
 use core::ops::{Deref, DerefMut, Range};
 
-/// Where buffers of one size come from.
+/// A pool of buffers of one size.
 ///
-/// It allocates until it has handed out `most` at once; what is dropped comes back and is used again.
+/// It allocates up to `most` buffers. A dropped buffer returns to the pool.
 #[derive(Clone)]
 pub struct Pool {
     shared: Rc<Shared>,
@@ -28,9 +28,9 @@ struct State {
 }
 
 impl Pool {
-    /// Make a pool.
+    /// Creates a pool.
     ///
-    /// `size` is each buffer's, in bytes; `most` is how many may be in use at once.
+    /// `size` is the size of each buffer in bytes; `most` is how many can be in use at once.
     pub fn new(size: usize, most: usize) -> Self {
         let state = RefCell::new(State {
             free: Vec::with_capacity(most),
@@ -41,7 +41,8 @@ impl Pool {
         }
     }
 
-    /// Take a buffer, all of it visible; `None` while all are in use. What is in it is left over from its last use.
+    /// Takes a buffer with its full range visible; `None` if all are in use. Its content is
+    /// unspecified.
     pub fn take(&self) -> Option<Buffer> {
         let mut state = self.shared.state.borrow_mut();
         let memory = match state.free.pop() {
@@ -60,13 +61,13 @@ impl Pool {
         })
     }
 
-    /// How many of its buffers are in use.
+    /// Returns how many buffers are in use.
     pub fn in_use(&self) -> usize {
         let state = self.shared.state.borrow();
         state.made - state.free.len()
     }
 
-    /// The size of each buffer, in bytes.
+    /// Returns the size of each buffer in bytes.
     pub fn size(&self) -> usize {
         self.shared.size
     }
@@ -84,7 +85,7 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// A buffer of a [`Pool`], or one on its own; a range of it is visible.
+/// A buffer with a visible range. It belongs to a [`Pool`] or owns its memory.
 pub struct Buffer {
     memory: Option<Box<[u8]>>,
     visible: Range<usize>,
@@ -92,7 +93,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// A buffer that belongs to no pool, with a copy of `bytes`.
+    /// Creates a buffer without a pool from a copy of `bytes`.
     pub fn copied(bytes: &[u8]) -> Self {
         Self {
             memory: Some(bytes.into()),
@@ -101,15 +102,15 @@ impl Buffer {
         }
     }
 
-    /// Show only `range` of what is visible now.
+    /// Reduces the visible range to `range` of the current one.
     ///
     /// # Panics
     ///
-    /// If the range is not inside what is visible.
+    /// If the range exceeds the current one.
     pub fn narrow(&mut self, range: Range<usize>) {
         assert!(
             range.start <= range.end && range.end <= self.visible.len(),
-            "{range:?} is not inside"
+            "{range:?} exceeds the visible range"
         );
         self.visible = self.visible.start + range.start..self.visible.start + range.end;
     }
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_come_back() {
+    fn dropped_buffers_return_to_the_pool() {
         let pool = Pool::new(4, 2);
         let first = pool.take().unwrap();
         let at = first.as_ptr();
@@ -181,8 +182,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "not inside")]
-    fn what_is_hidden_stays_hidden() {
+    #[should_panic(expected = "exceeds")]
+    fn a_hidden_range_stays_hidden() {
         let mut buffer = Buffer::copied(b"abcd");
         buffer.narrow(0..2);
         buffer.narrow(0..3);

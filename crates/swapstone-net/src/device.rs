@@ -1,119 +1,123 @@
-//! What a stack needs of a network device: Ethernet frames in, Ethernet frames out.
+//! The contract of a network device: it receives and transmits Ethernet frames.
 //!
-//! The contract is small enough for a virtio-net driver, and its offloads are those of virtio-net: partial checksums, and TCP segments
-//! larger than the MTU that somebody further on cuts (TSO out, GRO in).
+//! Its offloads are those of virtio-net: checksum offload, TCP segmentation offload (TSO) for
+//! transmission, and merged segments (GRO) on reception.
 
 use crate::buffer::Buffer;
 
-/// Bytes of an Ethernet header.
+/// The length of an Ethernet header in bytes.
 pub const ETHERNET_HEADER: usize = 14;
 
 /// An Ethernet address.
 pub type HardwareAddress = [u8; 6];
 
-/// What a device can do.
+/// The properties of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceLimits {
-    /// Its Ethernet address.
+    /// The Ethernet address.
     pub address: HardwareAddress,
-    /// The largest IP packet that it carries, in bytes, without the Ethernet header.
+    /// The MTU: the largest IP packet in bytes, without the Ethernet header.
     pub mtu: usize,
-    /// Whether it completes the checksum of frames with [`Outgoing::partial`] set, for TCP and UDP.
-    pub finishes_checksums: bool,
-    /// The largest TCP segment over IPv4 or IPv6 that it cuts up, in bytes of IP packet; 0 if it cuts none.
+    /// Whether it completes TCP and UDP checksums of frames with [`Outgoing::partial`].
+    pub checksum_offload: bool,
+    /// The largest TCP segment that it splits (TSO), as IP packet length in bytes; 0 without TSO.
     pub segments: usize,
-    /// The largest IP packet that [`Device::receive`] may return; more than `mtu` if frames are merged on the way in.
+    /// The largest IP packet that [`Device::receive`] returns. It exceeds `mtu` if the device
+    /// merges received segments (GRO).
     pub largest_received: usize,
 }
 
-/// What is known of a received frame's TCP or UDP checksum. (IPv4's header checksum is always the stack's to verify.)
+/// The state of the TCP or UDP checksum of a received frame. The stack always verifies the IPv4
+/// header checksum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Checksum {
-    /// Nothing: the stack must verify it.
+    /// The stack must verify it.
     #[default]
     Unknown,
     /// The device verified it.
     Verified,
-    /// It was never completed, because the frame never left this machine's memory: the field holds the pseudo-header's sum only.
+    /// The field holds only the sum of the pseudo-header, because the frame comes from this
+    /// machine. The stack must not verify it.
     Partial,
 }
 
-/// A frame that was received. Its memory is the device's; dropping it gives that back.
+/// A received frame. Dropping it returns its buffer to the device.
 #[derive(Debug)]
 pub struct Frame {
-    /// From the Ethernet header on.
+    /// The bytes, starting with the Ethernet header.
     pub bytes: Buffer,
-    /// What is known of its checksum.
+    /// The state of the TCP or UDP checksum.
     pub checksum: Checksum,
-    /// If it is several TCP segments in one, the payload of each but the last, in bytes.
+    /// For merged TCP segments, the payload length of each but the last in bytes.
     pub segment: Option<u16>,
 }
 
-/// Where the checksum of a frame that is sent has to be completed.
+/// The position of a checksum that the device has to complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartialChecksum {
-    /// Where the summing starts: the TCP or UDP header, in bytes from the frame's first.
+    /// The offset of the TCP or UDP header in the frame, where the sum starts.
     pub start: u16,
-    /// Where the field is, in bytes from `start`. It holds the pseudo-header's sum.
+    /// The offset of the checksum field from `start`. It holds the sum of the pseudo-header.
     pub offset: u16,
 }
 
-/// How a frame that is too large has to be cut.
+/// How the device has to split a frame that exceeds the MTU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segmentation {
-    /// The payload of each segment but the last, in bytes.
+    /// The payload length of each segment but the last in bytes.
     pub size: u16,
-    /// Bytes of all headers, Ethernet's among them.
+    /// The length of all headers in bytes, including the Ethernet header.
     pub headers: u16,
-    /// Whether it is IPv6.
+    /// The packet is IPv6.
     pub ipv6: bool,
 }
 
-/// A frame to send, in pieces.
+/// A frame to transmit, in parts.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing<'a> {
-    /// The frame's bytes, from the Ethernet header on.
+    /// The consecutive parts of the frame, starting with the Ethernet header.
     pub parts: &'a [&'a [u8]],
-    /// Set if the checksum is left to the device.
+    /// Set if the device has to complete the checksum.
     pub partial: Option<PartialChecksum>,
-    /// Set if cutting is left to the device; `partial` is set then too.
+    /// Set if the device has to split the frame; then `partial` is set too.
     pub segmentation: Option<Segmentation>,
 }
 
 impl Outgoing<'_> {
-    /// How many bytes it has.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.parts.iter().map(|part| part.len()).sum()
     }
 
-    /// Whether it has none.
+    /// Returns whether the length is 0.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// The device can take no frame now; it can be tried again after a while. TCP sends such a segment again by itself.
+/// The transmit queue of the device is full. The caller may try again later; TCP retransmits such a
+/// segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// A network device. Nothing here blocks.
+/// A network device. No method blocks.
 pub trait Device {
-    /// What it can do; the same at any time.
+    /// Returns the properties of the device. They are constant.
     fn limits(&self) -> DeviceLimits;
 
-    /// Return the next frame that has arrived; `None` if there is none, or no memory to receive into.
+    /// Returns the next received frame; `None` if no frame or no receive buffer is available.
     ///
-    /// A frame may be shorter than an Ethernet header or full of nonsense: that is for the stack to drop.
+    /// A frame may be malformed or shorter than an Ethernet header. The stack drops such frames.
     fn receive(&mut self) -> Option<Frame>;
 
-    /// Take a frame to send. The bytes are the caller's again when this returns.
+    /// Queues a frame for transmission. The bytes are copied or sent before it returns.
     ///
     /// # Errors
     ///
-    /// [`Full`] if there is no room; the frame was not taken, not even a part of it.
+    /// [`Full`] if the transmit queue is full; then no part of the frame was queued.
     fn transmit(&mut self, frame: Outgoing<'_>) -> Result<(), Full>;
 
-    /// Send what `transmit` has only collected. A stack calls this at the end of each poll.
+    /// Transmits the queued frames. A stack calls this at the end of each poll.
     fn flush(&mut self) {}
 }
 

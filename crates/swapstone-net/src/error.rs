@@ -1,30 +1,30 @@
-//! Errors: small, and of each operation only those that it can have.
+//! Errors. Each operation has its own enum with exactly the errors that it can return.
 
 use core::fmt;
 
-/// What there can be too little of.
+/// A resource that a stack can run out of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
-    /// TCP sockets: listening, connected, and closing ones that live on until their peer has the last byte.
+    /// TCP sockets: listening, connected, and closing ones with unacknowledged data.
     TcpSockets,
     /// UDP sockets.
     UdpSockets,
-    /// Connections that wait to be accepted.
+    /// Connections in an accept queue.
     Backlog,
     /// Local ports for connections to one peer.
     Ports,
-    /// Memory of the stack for packets.
+    /// Packet memory of the stack.
     PacketMemory,
-    /// The bytes that one datagram can have.
+    /// Bytes of one datagram.
     DatagramBytes,
 }
 
-/// A limit that was hit.
+/// A limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limit {
-    /// Of what.
+    /// The resource.
     pub of: Resource,
-    /// How many there can be at most.
+    /// The highest possible number.
     pub most: usize,
 }
 
@@ -34,12 +34,12 @@ impl fmt::Display for Limit {
             Resource::TcpSockets => ("TCP sockets", "Limits::tcp_sockets"),
             Resource::UdpSockets => ("UDP sockets", "Limits::udp_sockets"),
             Resource::Backlog => (
-                "connections that wait to be accepted",
-                "the stack's own, Limits::tcp_sockets or the kernel's somaxconn",
+                "connections in the accept queue",
+                "the stack's own, Limits::tcp_sockets or net.core.somaxconn",
             ),
             Resource::Ports => ("local ports to this peer", "the range 49152 to 65535"),
             Resource::PacketMemory => ("bytes of packet memory", "Limits::packet_memory"),
-            Resource::DatagramBytes => ("bytes in a datagram", "UDP and the path"),
+            Resource::DatagramBytes => ("bytes in a datagram", "the protocol's or the path MTU"),
         };
         write!(
             out,
@@ -49,7 +49,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Declares one operation's errors, with what each means.
+/// Declares the error enum of one operation with its messages.
 macro_rules! errors {
     ($(#[$of:meta])* $name:ident { $($variant:ident $(($held:ty))? = $text:literal),+ $(,)? }) => {
         $(#[$of])*
@@ -77,116 +77,126 @@ macro_rules! errors {
 errors! {
     /// Why a socket can't be opened.
     OpenError {
-        Limit(Limit) = "there is no room for another socket",
+        Limit(Limit) = "too many sockets",
     }
 }
 
 errors! {
     /// Why a socket can't be bound.
     BindError {
-        InUse = "another socket has this address and port",
-        NotLocal = "this address is none of ours",
-        NotNew = "the socket is bound or connected already",
-        Limit(Limit) = "there is no free port",
+        InUse = "address in use",
+        NotLocal = "not a local address",
+        AlreadyBound = "the socket is already bound or connected",
+        Limit(Limit) = "no free port",
     }
 }
 
 errors! {
     /// Why a socket can't listen.
     ListenError {
-        NotBound = "it is bound to no port",
-        NotNew = "it listens or is connected already",
-        InUse = "another socket listens on this port",
-        Limit(Limit) = "there is no room for what waits to be accepted",
+        NotBound = "the socket is not bound to a port",
+        AlreadyActive = "the socket already listens or is connected",
+        InUse = "address in use",
+        Limit(Limit) = "the accept queue is too large",
     }
 }
 
 errors! {
     /// Why no connection is accepted.
     AcceptError {
-        WouldBlock = "none waits to be accepted",
-        TimedOut = "none came in time",
+        WouldBlock = "the accept queue is empty",
+        TimedOut = "no connection arrived within the timeout",
         NotListening = "the socket does not listen",
-        Limit(Limit) = "there is no room for another socket",
+        Limit(Limit) = "too many sockets",
     }
 }
 
 errors! {
-    /// Why a connection does not come about.
+    /// Why a connection is not established.
     ConnectError {
-        WouldBlock = "it is under way; the socket becomes writable when it is there",
-        Refused = "the peer refuses it",
-        TimedOut = "the peer does not answer",
-        Unreachable = "there is no way to the peer",
-        NotNew = "the socket listens or is connected already",
-        Limit(Limit) = "there is no room for it",
+        WouldBlock = "the connection is in progress; the socket becomes writable when it is established",
+        Refused = "connection refused",
+        TimedOut = "connection timed out",
+        Unreachable = "no route to host",
+        AlreadyActive = "the socket already listens or is connected",
+        Limit(Limit) = "a limit is reached",
     }
 }
 
 errors! {
     /// Why nothing is sent on a connection.
     SendError {
-        WouldBlock = "there is no room in the send buffer",
-        TimedOut = "there was no room in time, or the peer acknowledges nothing",
+        WouldBlock = "the send buffer is full",
+        TimedOut = "the send buffer stayed full within the timeout, or the peer acknowledged nothing",
         NotConnected = "the socket is not connected",
-        Closed = "this side was shut down for sending",
-        Reset = "the peer has reset the connection",
+        Closed = "the socket is shut down for sending",
+        Reset = "connection reset by peer",
     }
 }
 
 errors! {
-    /// Why nothing is received on a connection. (Its end is no error: it is zero bytes.)
+    /// Why nothing is received on a connection. The end of data is not an error: it is 0 bytes.
     RecvError {
-        WouldBlock = "nothing has arrived",
-        TimedOut = "nothing arrived in time, or the peer is gone",
+        WouldBlock = "no data is available",
+        TimedOut = "no data arrived within the timeout, or the connection timed out",
         NotConnected = "the socket is not connected",
-        Reset = "the peer has reset the connection",
+        Reset = "connection reset by peer",
     }
 }
 
 errors! {
-    /// Why an option or a shutdown is refused.
+    /// Why an option or a shutdown is rejected.
     SocketError {
         NotConnected = "the socket is not connected",
-        Unsupported = "this stack can't do that; see its capabilities",
+        Unsupported = "the stack does not support this; see its capabilities",
     }
 }
 
 errors! {
     /// Why a datagram is not sent.
     UdpSendError {
-        WouldBlock = "there is no room for it now",
-        TimedOut = "there was no room in time",
-        NoPeer = "the socket is not connected, so the datagram needs an address",
-        Unreachable = "there is no way to the peer",
-        Limit(Limit) = "it is too large",
+        WouldBlock = "the send queue is full",
+        TimedOut = "the send queue stayed full within the timeout",
+        NoPeer = "the socket is not connected, so a destination address is required",
+        Unreachable = "no route to host",
+        Limit(Limit) = "a limit is reached",
+    }
+}
+
+/// A datagram needs a local port first: without one, the datagram is not sent.
+impl From<BindError> for UdpSendError {
+    fn from(error: BindError) -> Self {
+        match error {
+            BindError::Limit(limit) => Self::Limit(limit),
+            _ => Self::Unreachable,
+        }
     }
 }
 
 errors! {
     /// Why no datagram is received.
     UdpRecvError {
-        WouldBlock = "none has arrived",
-        TimedOut = "none arrived in time",
-        NotBound = "the socket is bound to no port",
+        WouldBlock = "no datagram is available",
+        TimedOut = "no datagram arrived within the timeout",
+        NotBound = "the socket is not bound to a port",
     }
 }
 
 errors! {
-    /// Why a name has no address.
+    /// Why a name can't be resolved.
     ResolveError {
-        WouldBlock = "it is being asked for",
-        BadName = "this can't be a name",
-        NoServer = "there is no server to ask",
-        TooMany = "too many questions are under way; the limit is Settings::questions",
-        Unknown = "this is no question that is under way",
-        NoName = "there is no such name",
-        NoData = "the name has no such address",
-        TimedOut = "no server answers",
-        Truncated = "the answer does not fit in a datagram",
-        AliasLoop = "it is an alias of an alias, and so on without an end",
-        Failed(u8) = "the server can't tell; its code",
-        Limit(Limit) = "there is no room for a socket to ask with",
+        WouldBlock = "the query is in progress",
+        InvalidName = "not a valid domain name",
+        NoServer = "no DNS server is configured",
+        TooManyQueries = "too many queries are in progress; the limit is Settings::queries",
+        UnknownQuery = "the query has ended or was cancelled",
+        NxDomain = "no such domain name (NXDOMAIN)",
+        NoData = "the name has no address of this type (NODATA)",
+        TimedOut = "no DNS server answered",
+        Truncated = "the response is truncated",
+        CnameLoop = "the chain of CNAME records is a loop or too long",
+        ServerError(u8) = "the server returned an error, RCODE",
+        Limit(Limit) = "no socket is available for the query",
     }
 }
 
@@ -196,16 +206,16 @@ mod tests {
     use alloc::string::ToString;
 
     #[test]
-    fn a_limit_is_named() {
+    fn a_limit_names_its_resource_and_its_setting() {
         let limit = Limit {
             of: Resource::TcpSockets,
             most: 8,
         };
         assert_eq!(
             OpenError::Limit(limit).to_string(),
-            "there is no room for another socket: more than 8 TCP sockets; the limit is Limits::tcp_sockets"
+            "too many sockets: more than 8 TCP sockets; the limit is Limits::tcp_sockets"
         );
-        assert_eq!(RecvError::WouldBlock.to_string(), "nothing has arrived");
+        assert_eq!(RecvError::WouldBlock.to_string(), "no data is available");
     }
 
     #[test]

@@ -1,16 +1,22 @@
 //! One socket API over interchangeable network stacks.
 //!
-//! This crate is the API and nothing else: sockets ([`TcpSocket`], [`UdpSocket`]) over a [`Stack`], which is a backend's contract, over a
-//! [`Device`], which a driver implements. It has no stack and no driver; `no_std`, with `alloc`. Time is passed in.
+//! - [`Net`], [`TcpSocket`], [`UdpSocket`] and [`dns::Resolver`] are the API for applications.
+//! - [`Stack`] is the contract of a network stack. [`backend`] has building blocks for it.
+//! - [`Device`] is the contract of a network device.
 //!
-//! A socket blocks, with or without a time-out, or says `WouldBlock`; an event loop takes [`Net::next_event`]s. No style needs a thread
-//! for each socket.
+//! This crate contains no stack and no driver. It is `no_std` with `alloc`, has no dependencies and
+//! reads no clock. Stacks: `swapstone-net-lwip`, `swapstone-net-smoltcp`, `swapstone-net-kernel`
+//! (Linux). Devices: `swapstone-net-tap` (Linux), `swapstone-net-virtio` (bare metal) and
+//! `swapstone-net-link` (in memory, for tests).
+//!
+//! A socket blocks with or without a timeout, or returns `WouldBlock`. An event loop uses
+//! [`Net::next_event`]. No style needs a thread per socket.
 //!
 //! # Examples
 //!
-//! All of them work over any stack; `swapstone-net-smoltcp` and `swapstone-net-lwip` show how one is made.
+//! They work over any stack; the crates of the stacks show how to create one.
 //!
-//! A server that blocks, and gives back what it gets, where the stack has it:
+//! A blocking echo server:
 //!
 //! ```
 //! use core::net::SocketAddr;
@@ -33,7 +39,7 @@
 //! }
 //! ```
 //!
-//! A client that looks at what arrives without a copy, and doesn't wait for ever:
+//! A client that reads in the stack's buffer, without a copy, and has a timeout:
 //!
 //! ```
 //! # use core::net::SocketAddr;
@@ -54,7 +60,8 @@
 //! }
 //! ```
 //!
-//! A server that makes its data where they are sent from, which is their only place with a stack that can ([`Capabilities::send_in_place`]):
+//! A server that writes its data into the stack's send buffer, without a copy on a stack with
+//! [`Capabilities::send_in_place`]:
 //!
 //! ```
 //! # use core::net::SocketAddr;
@@ -77,7 +84,7 @@
 //! }
 //! ```
 //!
-//! An event loop over any number of sockets:
+//! An event loop for any number of sockets:
 //!
 //! ```
 //! # use swapstone_net::{Net, Readiness, Stack, TcpSocket};
@@ -100,18 +107,18 @@
 //! }
 //! ```
 //!
-//! Datagrams, and names:
+//! Datagrams and name resolution:
 //!
 //! ```
 //! # use core::net::{IpAddr, SocketAddr};
 //! # use swapstone_net::{Net, Stack, dns};
-//! fn ask<S: Stack>(net: &Net<S>, server: SocketAddr, seed: [u8; 32]) -> Result<Vec<IpAddr>, Box<dyn std::error::Error>> {
+//! fn query<S: Stack>(net: &Net<S>, server: SocketAddr, seed: [u8; 32]) -> Result<Vec<IpAddr>, Box<dyn std::error::Error>> {
 //!     let socket = net.udp()?;
 //!     socket.send_to(b"hello", server)?;
 //!     let mut buffer = [0; 512];
 //!     let (_size, _sender) = socket.recv_from(&mut buffer)?;
 //!     let mut resolver = dns::Resolver::new(net, dns::Settings::new(&[server], seed));
-//!     Ok(resolver.resolve("device.example", dns::Want::V4)?)
+//!     Ok(resolver.resolve("device.example", dns::RecordType::A)?)
 //! }
 //! ```
 #![no_std]
@@ -120,6 +127,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod backend;
 pub mod buffer;
 pub mod device;
 pub mod dns;
@@ -135,7 +143,7 @@ pub use device::Device;
 pub use net::{Net, Platform};
 pub use stack::{
     Capabilities, Cidr, Config, Limits, Readiness, Shared, Shutdown, SocketId, Stack, Statistics,
-    TcpOption,
+    TcpOption, TcpStack, UdpStack,
 };
 pub use tcp::TcpSocket;
 pub use time::Instant;

@@ -1,4 +1,4 @@
-//! A stack that several sockets share, and how they wait.
+//! A stack that several sockets share, and how sockets block.
 
 use alloc::boxed::Box;
 use alloc::rc::Rc;
@@ -6,22 +6,22 @@ use core::cell::{Cell, RefCell};
 use core::fmt;
 use core::time::Duration;
 
-use crate::error::OpenError;
 use crate::stack::{Readiness, SocketId, Stack};
-use crate::tcp::TcpSocket;
 use crate::time::Instant;
-use crate::udp::UdpSocket;
 
-/// The clock that a stack runs by, and how to wait for its device.
+/// A monotonic clock, and a way to wait for the device of a stack.
 pub trait Platform {
-    /// What time it is.
+    /// Returns the current time.
     fn now(&mut self) -> Instant;
 
-    /// Return when a frame may have arrived, or at `until`, or earlier. `None` waits for frames only.
+    /// Blocks until a frame may have arrived or until `until`. It may return earlier. `None` waits
+    /// for a frame without a time limit.
     fn wait(&mut self, until: Option<Instant>);
 }
 
-/// A stack with its clock. Clones are the same stack; it lives on one thread.
+/// A stack and its clock. Clones refer to the same stack. It is confined to one thread.
+///
+/// [`Net::tcp`] and [`Net::udp`] open sockets.
 pub struct Net<S> {
     inner: Rc<Inner<S>>,
 }
@@ -29,7 +29,7 @@ pub struct Net<S> {
 struct Inner<S> {
     stack: RefCell<S>,
     platform: RefCell<Box<dyn Platform>>,
-    /// Whether the last poll has left something to do.
+    /// The last poll has left work.
     more: Cell<bool>,
 }
 
@@ -42,7 +42,7 @@ impl<S> Clone for Net<S> {
 }
 
 impl<S: Stack> Net<S> {
-    /// Join a stack and its clock.
+    /// Combines a stack and its clock.
     pub fn new(stack: S, platform: impl Platform + 'static) -> Self {
         Self {
             inner: Rc::new(Inner {
@@ -53,7 +53,7 @@ impl<S: Stack> Net<S> {
         }
     }
 
-    /// Do something with the stack itself.
+    /// Calls `what` with the stack.
     ///
     /// # Panics
     ///
@@ -62,32 +62,12 @@ impl<S: Stack> Net<S> {
         what(&mut self.inner.stack.borrow_mut())
     }
 
-    /// What time it is.
+    /// Returns the current time.
     pub fn now(&self) -> Instant {
         self.inner.platform.borrow_mut().now()
     }
 
-    /// Open a TCP socket, which blocks.
-    ///
-    /// # Errors
-    ///
-    /// There are as many as there can be.
-    pub fn tcp(&self) -> Result<TcpSocket<S>, OpenError> {
-        let id = self.with(Stack::tcp_open)?;
-        Ok(TcpSocket::new(self.clone(), id))
-    }
-
-    /// Open a UDP socket, which blocks.
-    ///
-    /// # Errors
-    ///
-    /// There are as many as there can be.
-    pub fn udp(&self) -> Result<UdpSocket<S>, OpenError> {
-        let id = self.with(Stack::udp_open)?;
-        Ok(UdpSocket::new(self.clone(), id))
-    }
-
-    /// Poll the stack once, now; `true` if there may be more to do at once.
+    /// Polls the stack once. Returns `true` if more work may be pending.
     pub fn poll(&self) -> bool {
         let now = self.now();
         let more = self.with(|stack| stack.poll(now));
@@ -95,18 +75,18 @@ impl<S: Stack> Net<S> {
         more
     }
 
-    /// Wait until there may be something to do, at most until `until`, and poll.
+    /// Waits until work may be pending, at most until `until`, and polls once.
     ///
-    /// Nothing is waited for after the poll: what it brought is the caller's to see first.
+    /// It does not wait after the poll, so that the caller can handle the events first.
     pub fn turn(&self, until: Option<Instant>) {
         if !self.inner.more.get() {
-            self.rest(until);
+            self.wait_for_work(until);
         }
         self.poll();
     }
 
-    /// Wait until there may be something to do, at most until `until`.
-    fn rest(&self, until: Option<Instant>) {
+    /// Waits for a frame, a timer of the stack or `until`.
+    fn wait_for_work(&self, until: Option<Instant>) {
         let now = self.now();
         let due = self.with(|stack| stack.deadline(now));
         let until = match (due, until) {
@@ -118,9 +98,9 @@ impl<S: Stack> Net<S> {
         }
     }
 
-    /// The heart of an event loop: a socket that something changed for, or `None` at `until`.
+    /// Waits for the next event of any socket: the core of an event loop.
     ///
-    /// Without `until` it returns only with an event.
+    /// Returns `None` at `until`. Without `until` it returns only with an event.
     pub fn next_event(&self, until: Option<Instant>) -> Option<(SocketId, Readiness)> {
         loop {
             if let Some(event) = self.with(Stack::next_event) {
@@ -133,22 +113,23 @@ impl<S: Stack> Net<S> {
         }
     }
 
-    /// Repeat `attempt` while it says `would_block`; poll and wait in between.
+    /// Repeats `attempt` while it returns `would_block`; polls and waits in between.
     ///
-    /// `patience` is how long, then it is `timed_out`; `None` for as long as it takes; zero tries once and returns whatever comes.
-    pub(crate) fn wait<T, E: PartialEq>(
+    /// After `timeout` it returns `timed_out`. `None` waits without a limit. With a timeout of zero
+    /// it tries once and returns the result.
+    fn wait<T, E: PartialEq>(
         &self,
-        patience: Option<Duration>,
+        timeout: Option<Duration>,
         would_block: E,
         timed_out: E,
         mut attempt: impl FnMut(&mut S) -> Result<T, E>,
     ) -> Result<T, E> {
         let first = self.with(&mut attempt);
         let blocked = |result: &Result<T, E>| matches!(result, Err(error) if *error == would_block);
-        if patience == Some(Duration::ZERO) || !blocked(&first) {
+        if timeout == Some(Duration::ZERO) || !blocked(&first) {
             return first;
         }
-        let until = patience.map(|patience| self.now() + patience);
+        let until = timeout.map(|timeout| self.now() + timeout);
         loop {
             self.turn(until);
             let result = self.with(&mut attempt);
@@ -166,7 +147,47 @@ impl<S: Stack> fmt::Debug for Net<S> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.inner.stack.try_borrow() {
             Ok(stack) => write!(out, "Net({})", stack.capabilities().name),
-            Err(_) => write!(out, "Net(at work)"),
+            Err(_) => write!(out, "Net(borrowed)"),
         }
+    }
+}
+
+/// What TCP and UDP sockets have in common: an id in a stack, and whether calls block.
+pub(crate) struct Handle<S> {
+    pub(crate) net: Net<S>,
+    pub(crate) id: SocketId,
+    timeout: Cell<Option<Duration>>,
+}
+
+impl<S: Stack> Handle<S> {
+    pub(crate) fn new(net: &Net<S>, id: SocketId) -> Self {
+        Self {
+            net: net.clone(),
+            id,
+            timeout: Cell::new(None),
+        }
+    }
+
+    pub(crate) fn set_nonblocking(&self, nonblocking: bool) {
+        self.timeout.set(nonblocking.then_some(Duration::ZERO));
+    }
+
+    /// Panics if the timeout is zero.
+    pub(crate) fn set_timeout(&self, timeout: Option<Duration>) {
+        assert!(
+            timeout != Some(Duration::ZERO),
+            "a timeout of zero is a non-blocking socket: use set_nonblocking"
+        );
+        self.timeout.set(timeout);
+    }
+
+    pub(crate) fn wait<T, E: PartialEq>(
+        &self,
+        would_block: E,
+        timed_out: E,
+        attempt: impl FnMut(&mut S) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.net
+            .wait(self.timeout.get(), would_block, timed_out, attempt)
     }
 }

@@ -1,4 +1,7 @@
-//! The contract between the sockets of this crate and a stack: what a backend implements.
+//! The contract between the sockets of this crate and a network stack: what a backend implements.
+//!
+//! [`Stack`] is the whole contract. Its two halves, [`TcpStack`] and [`UdpStack`], are traits of
+//! their own so that a backend can keep each in its own file.
 
 use alloc::rc::Rc;
 use alloc::vec::Vec;
@@ -12,17 +15,17 @@ use crate::error::{
 };
 use crate::time::Instant;
 
-/// An address and how many of its first bits name its network.
+/// An IP address and the length of its network prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cidr {
     /// The address.
     pub address: IpAddr,
-    /// Bits of the network's part: up to 32 or 128.
+    /// Prefix length in bits: up to 32 for IPv4, up to 128 for IPv6.
     pub prefix: u8,
 }
 
 impl Cidr {
-    /// Join both.
+    /// Combines an address and a prefix length.
     ///
     /// # Panics
     ///
@@ -33,20 +36,21 @@ impl Cidr {
     }
 }
 
-/// How much a stack may hold at once. A backend that can't hold so much says so when it is made.
+/// Upper limits on what a stack holds. A backend that can't provide them returns an error when it
+/// is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// TCP sockets, with those that wait to be accepted and those that still close.
+    /// TCP sockets, including connections in the accept queue and closing ones.
     pub tcp_sockets: usize,
     /// UDP sockets.
     pub udp_sockets: usize,
-    /// Bytes that a TCP socket receives before its owner reads them: the largest window.
+    /// Receive buffer of a TCP socket in bytes: the largest receive window.
     pub receive_buffer: usize,
-    /// Bytes that a TCP socket holds until its peer has acknowledged them.
+    /// Send buffer of a TCP socket in bytes: data is kept until the peer acknowledges it.
     pub send_buffer: usize,
-    /// Datagrams that a UDP socket holds.
+    /// Datagrams in the receive queue of a UDP socket.
     pub datagrams: usize,
-    /// Bytes for packets, all in all, where a stack has one store of them.
+    /// Bytes for packets of all sockets together, where a stack has one pool for them.
     pub packet_memory: usize,
 }
 
@@ -63,25 +67,28 @@ impl Default for Limits {
     }
 }
 
-/// What a stack is told when it is made.
+/// The configuration of a stack.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its own addresses, besides the link-local one of IPv6, which it makes itself.
+    /// Static addresses. The stack adds the IPv6 link-local address by itself.
     pub addresses: Vec<Cidr>,
-    /// Where IPv4 packets to other networks go.
+    /// The default gateway for IPv4.
     pub gateway_v4: Option<Ipv4Addr>,
-    /// Where IPv6 packets to other networks go, if no router advertises itself.
+    /// The default gateway for IPv6, used if no router advertisement arrives.
     pub gateway_v6: Option<Ipv6Addr>,
-    /// Whether it takes IPv6 addresses and routers from advertisements (SLAAC, RFC 4862).
+    /// Enables IPv6 stateless address autoconfiguration (SLAAC, RFC 4862).
     pub slaac: bool,
-    /// What ports and initial sequence numbers are drawn from: unpredictable bytes, or the same ones for the same run again.
+    /// The seed of ephemeral ports and initial sequence numbers. Use unpredictable bytes, or the
+    /// same bytes to reproduce a run.
     pub seed: [u8; 32],
-    /// How much it may hold.
+    /// Upper limits.
     pub limits: Limits,
 }
 
 impl Config {
-    /// A configuration with these addresses and nothing else; `seed` as in [`Config::seed`].
+    /// A configuration with these addresses, the default limits, no gateway and no SLAAC.
+    ///
+    /// `seed` is described at [`Config::seed`].
     pub fn new(addresses: &[Cidr], seed: [u8; 32]) -> Self {
         Self {
             addresses: addresses.into(),
@@ -94,62 +101,63 @@ impl Config {
     }
 }
 
-/// What a stack can do, and what it lacks.
+/// The features of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Its name: `lwip`, `smoltcp`, `kernel`.
+    /// The name of the stack: `lwip`, `smoltcp` or `kernel`.
     pub name: &'static str,
-    /// Its own version.
+    /// The version of the stack.
     pub version: &'static str,
-    /// Whether received data can be looked at where the device put it, without any copy inside the stack.
+    /// Received data is shown in the device's buffer, without a copy in the stack.
     pub zero_copy_receive: bool,
-    /// Whether [`Stack::tcp_send_shared`] sends from the caller's memory.
+    /// [`TcpStack::tcp_send_shared`] sends from the caller's memory.
     pub zero_copy_send: bool,
-    /// Whether [`Stack::tcp_send_with`] shows the very memory from which it is sent, and sent again.
+    /// [`TcpStack::tcp_send_with`] shows the send buffer itself.
     pub send_in_place: bool,
-    /// Congestion control, by its usual name; `none` if there is none.
+    /// The congestion control algorithm by its usual name, or `none`.
     pub congestion_control: &'static str,
     /// Selective acknowledgements (RFC 2018).
     pub selective_acknowledgements: bool,
-    /// Whether several stacks can exist in one process.
+    /// Several instances can exist in one process.
     pub many_instances: bool,
-    /// Keep-alive probes.
+    /// Keep-alive probes (RFC 9293, 3.8.4).
     pub keep_alive: bool,
     /// IPv6.
     pub ipv6: bool,
-    /// Whether it leaves TCP segments larger than the MTU to a device that cuts them up ([`crate::device::DeviceLimits::segments`]).
+    /// The stack passes TCP segments larger than the MTU to a device that supports segmentation
+    /// offload ([`crate::device::DeviceLimits::segments`]).
     pub segmentation_offload: bool,
 }
 
-/// One socket of a stack. It is never used again for another socket.
+/// The identifier of a socket. A stack never reuses it for another socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SocketId {
-    /// The place in the stack's table.
+    /// The index in the stack's socket table.
     pub index: u32,
-    /// Which user of that place.
+    /// The generation: how often that index was used before.
     pub generation: u32,
 }
 
-/// What can be done with a socket without waiting: a set.
+/// The operations that a socket can do without blocking: a set of flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Readiness(u8);
 
 impl Readiness {
-    /// Nothing.
+    /// The empty set.
     pub const NONE: Self = Self(0);
-    /// There is data, an end of it, an error, or a connection to accept.
+    /// Data, end of data, an error or a connection to accept is pending.
     pub const READABLE: Self = Self(1);
-    /// There is room to send, or a connection has come about or failed.
+    /// The send buffer has room, or a connection attempt has succeeded or failed.
     pub const WRITABLE: Self = Self(2);
-    /// Both directions have ended, in order or by an error.
+    /// Both directions are closed, in order or by an error.
     pub const CLOSED: Self = Self(4);
 
-    /// Whether all of `other` is in it.
+    /// Returns whether all flags of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether it is empty.
+    /// Returns whether no flag is set.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
@@ -169,147 +177,170 @@ impl BitOrAssign for Readiness {
     }
 }
 
-/// Which half of a connection ends.
+/// The direction of a connection to shut down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shutdown {
-    /// What arrives from now on is thrown away.
+    /// Receiving: data that arrives later is discarded.
     Read,
-    /// All that was sent is delivered, then the peer reads an end.
+    /// Sending: queued data is delivered, followed by a FIN.
     Write,
-    /// Both.
+    /// Both directions.
     Both,
 }
 
-/// Settings of a TCP socket.
+/// An option of a TCP socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TcpOption {
-    /// Send small pieces at once (Nagle's algorithm off). Off at first.
+    /// Disables Nagle's algorithm (RFC 896), so that small segments are sent at once. Initially
+    /// off.
     NoDelay(bool),
-    /// Ask a silent peer after so long whether it is still there. Never at first.
+    /// The idle time after which keep-alive probes are sent; `None` disables them. Initially
+    /// `None`.
     KeepAlive(Option<Duration>),
-    /// What closing does with bytes that the peer has not yet: `None`, they are delivered by and by (at first); zero, the connection is
-    /// reset; otherwise it is reset when they are not delivered in this time.
+    /// What closing does with unacknowledged data. `None` delivers it in the background (the
+    /// initial value). Zero resets the connection. Any other time resets it if the data is not
+    /// delivered within that time.
     Linger(Option<Duration>),
 }
 
-/// Bytes of the caller that a stack may send from where they are: they don't change any more.
+/// Immutable bytes of the caller that a stack may send without a copy.
 pub type Shared = Rc<[u8]>;
 
-/// What a stack has done so far. What it can't count is 0, and its documentation says so.
+/// Counters of a stack. A value that a stack can't count is 0; its documentation names these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Frames taken from the device.
+    /// Frames received from the device.
     pub frames_in: u64,
-    /// Frames given to the device.
+    /// Frames passed to the device.
     pub frames_out: u64,
-    /// Bytes in those frames.
+    /// Bytes of the received frames.
     pub bytes_in: u64,
-    /// Bytes in those frames.
+    /// Bytes of the sent frames.
     pub bytes_out: u64,
-    /// Frames that were dropped because they are malformed or their checksum is wrong.
+    /// Frames dropped because of a malformed header or a wrong checksum.
     pub malformed: u64,
-    /// Frames that were dropped, in or out, for lack of room.
+    /// Frames dropped in either direction for lack of memory.
     pub no_room: u64,
-    /// TCP segments that were sent again.
+    /// Retransmitted TCP segments.
     pub retransmitted: u64,
-    /// TCP sockets that exist, closing ones among them.
+    /// TCP sockets, including closing ones.
     pub tcp_sockets: u64,
-    /// Of those, the ones whose owner is gone.
+    /// TCP sockets that were closed by their owner and still deliver data.
     pub orphans: u64,
-    /// UDP sockets that exist.
+    /// UDP sockets.
     pub udp_sockets: u64,
 }
 
-/// Room on our own stack for what a caller writes, where the network stack shows none of its memory: a full segment of Ethernet.
+/// The size of the temporary buffer of the default [`TcpStack::tcp_send_with`]: one full Ethernet
+/// segment.
 const PIECE: usize = 1460;
 
-/// A network stack: sockets of TCP and UDP over one device.
+/// A network stack: TCP and UDP sockets over one device.
 ///
-/// Nothing blocks and nothing asks a clock. All work is done inside [`Stack::poll`] or the call that asks for it, on the caller's thread.
-/// An id of a socket that was closed is an error of the caller: operations on it answer `NotConnected`, `NotListening` or `NotBound`.
+/// No method blocks or reads a clock. All work is done in [`Stack::poll`] or in the called method,
+/// on the caller's thread. Operations on the id of a closed socket return `NotConnected`,
+/// `NotListening` or `NotBound`.
 ///
-/// An event style takes [`Stack::next_event`]s after each poll; a polling style just tries; [`crate::Net`] adds blocking.
-pub trait Stack {
-    /// What it can do.
+/// An event-driven program calls [`Stack::next_event`] after each poll. [`crate::Net`] adds
+/// blocking sockets.
+pub trait Stack: TcpStack + UdpStack {
+    /// Returns the features of this stack.
     fn capabilities(&self) -> Capabilities;
 
-    /// How much it holds at most.
+    /// Returns the configured limits.
     fn limits(&self) -> Limits;
 
-    /// What it has done so far.
+    /// Returns the counters.
     fn statistics(&self) -> Statistics;
 
-    /// Take frames from the device, let timers expire, and send what there is to send.
+    /// Receives frames from the device, processes expired timers and sends what is due.
     ///
-    /// At most a batch of frames is taken, so that one poll ends under any load: `true` says that there may be more at once.
-    /// `now` never goes back.
+    /// One call receives at most one batch of frames. It returns `true` if more work may be
+    /// pending. `now` never decreases from call to call.
     fn poll(&mut self, now: Instant) -> bool;
 
-    /// When to poll at the latest, even if no frame arrives; `None` if nothing is due.
+    /// Returns the latest time for the next poll if no frame arrives; `None` without a timer.
     fn deadline(&mut self, now: Instant) -> Option<Instant>;
 
-    /// A socket that something has changed for since it was last named here, and what it is ready for now.
+    /// Returns the next socket whose state changed since it was last returned, with its readiness.
     ///
-    /// Each socket is in the queue at most once; the cost does not grow with the number of sockets.
+    /// A socket is at most once in the queue. The cost does not depend on the number of sockets.
     fn next_event(&mut self) -> Option<(SocketId, Readiness)>;
 
-    /// The addresses that it has now, SLAAC's and link-local ones among them (tentative ones are not).
+    /// Returns the current addresses, including link-local and SLAAC ones. Tentative addresses are
+    /// left out.
     fn addresses(&self) -> Vec<Cidr>;
 
-    /// Open a TCP socket.
+    /// Returns the readiness of a TCP or UDP socket.
+    fn readiness(&self, id: SocketId) -> Readiness;
+}
+
+/// The TCP sockets of a [`Stack`].
+pub trait TcpStack {
+    /// Opens a TCP socket.
     ///
     /// # Errors
     ///
-    /// There are as many as there can be.
+    /// The limit of sockets is reached.
     fn tcp_open(&mut self) -> Result<SocketId, OpenError>;
 
-    /// Give it a local address; port 0 chooses a free one. The unspecified address stands for all.
+    /// Binds a socket to a local address. Port 0 selects a free port. The unspecified address
+    /// matches every local address.
+    ///
+    /// A port whose former connections are in TIME-WAIT is free.
     ///
     /// # Errors
     ///
-    /// The port is taken, the address not ours, or the socket is not new. A port whose former connections are in TIME_WAIT is free.
+    /// The port is in use, the address is not local, or the socket is already bound.
     fn tcp_bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError>;
 
-    /// Wait for connections: up to `backlog` of them are completed before they are accepted (at least one).
+    /// Starts to listen, with an accept queue of `backlog` connections (at least one).
     ///
-    /// A connection that there is no room for is not refused: its SYN is dropped, which [`Statistics::no_room`] counts, and the peer
-    /// tries again.
+    /// If the queue is full, a SYN is dropped without a RST, so that the peer retransmits it.
+    /// [`Statistics::no_room`] counts these.
     ///
     /// # Errors
     ///
-    /// The socket has no port, is not new, the port is taken, or more are to wait than there can be.
+    /// The socket is not bound, it already listens or is connected, the port is in use, or the
+    /// backlog is larger than the stack's limit.
     fn tcp_listen(&mut self, id: SocketId, backlog: usize) -> Result<(), ListenError>;
 
-    /// Take the connection that has waited longest, and its peer's address.
+    /// Takes the first connection from the accept queue and returns it with the peer's address.
     ///
     /// # Errors
     ///
-    /// None waits, or the socket does not listen.
+    /// The queue is empty, or the socket does not listen.
     fn tcp_accept(&mut self, id: SocketId) -> Result<(SocketId, SocketAddr), AcceptError>;
 
-    /// Connect, or ask what came of it: the first call begins and says `WouldBlock`; later ones do too until there is an outcome.
+    /// Connects, or returns the result of a pending connect.
+    ///
+    /// The first call sends a SYN and returns `WouldBlock`. Further calls return `WouldBlock` until
+    /// the connection is established or has failed.
     ///
     /// # Errors
     ///
-    /// It is under way or has failed, and why. An unanswered attempt ends after the stack's own limit, which its documentation gives.
+    /// The connect is pending or has failed. The documentation of a stack states its connect
+    /// timeout.
     fn tcp_connect(&mut self, id: SocketId, peer: SocketAddr) -> Result<(), ConnectError>;
 
-    /// Take as many bytes of `parts`, one after another, as there is room for; return how many.
+    /// Copies as many bytes of the consecutive `parts` as fit into the send buffer, and returns
+    /// their number.
     ///
     /// # Errors
     ///
-    /// There is room for none (and there was something to send), or it can't be sent any more.
+    /// The send buffer is full (and `parts` is not empty), or the connection can't send.
     fn tcp_send(&mut self, id: SocketId, parts: &[&[u8]]) -> Result<usize, SendError>;
 
-    /// As [`Stack::tcp_send`], from memory that stays as it is: a stack that can sends it without a copy.
+    /// As [`TcpStack::tcp_send`], from immutable memory. A stack with
+    /// [`Capabilities::zero_copy_send`] sends it without a copy.
     ///
     /// # Errors
     ///
-    /// As of `tcp_send`.
+    /// See [`TcpStack::tcp_send`].
     ///
     /// # Panics
     ///
-    /// If the range is not inside the bytes.
+    /// If the range is out of bounds.
     fn tcp_send_shared(
         &mut self,
         id: SocketId,
@@ -319,20 +350,22 @@ pub trait Stack {
         self.tcp_send(id, &[&bytes[range]])
     }
 
-    /// Have `fill` write what is sent: it gets room for at most `most` bytes, as much as lies in one piece, and returns to how many of its
-    /// first bytes it wrote. Return how many of those were taken; what was not has to be written again.
+    /// Calls `fill` with a buffer of at most `most` bytes and sends the bytes that it wrote.
     ///
-    /// A stack whose [`Capabilities::send_in_place`] is set shows its send buffer, so that a caller that makes its data needs no memory of
-    /// its own for them, and no copy. Others show memory of their own, and may find only then that nothing can be sent. `fill` is not
-    /// called for 0 bytes, nor where it is known before that nothing can be sent.
+    /// `fill` returns how many bytes it wrote at the start of the buffer. The result is how many of
+    /// them were queued; the caller has to write the rest again.
+    ///
+    /// A stack with [`Capabilities::send_in_place`] passes a contiguous part of its send buffer.
+    /// Others pass a temporary buffer, and may return an error after `fill` was called. `fill` is
+    /// not called if `most` is 0 or if the connection is known to be unable to send.
     ///
     /// # Errors
     ///
-    /// As of `tcp_send`.
+    /// See [`TcpStack::tcp_send`].
     ///
     /// # Panics
     ///
-    /// If `fill` returns more than it had room for.
+    /// If `fill` returns more than the length of the buffer.
     fn tcp_send_with(
         &mut self,
         id: SocketId,
@@ -349,75 +382,84 @@ pub trait Stack {
         self.tcp_send(id, &[&room[..filled]])
     }
 
-    /// Show what has arrived, as much as lies in one piece, and take as many bytes of it as `look` returns; return that number.
+    /// Calls `look` with a contiguous piece of the received data, and removes as many bytes from
+    /// the receive buffer as `look` returns. Returns that number.
     ///
-    /// `look` gets an empty slice at the end of data (and what it returns is then taken for 0); it is not called if there is an error.
-    /// All data that came before an end or a reset is shown before those.
+    /// At the end of data `look` is called with an empty slice, and 0 is returned. After an error
+    /// it is not called. Data that arrived before a FIN or RST is delivered first.
     ///
     /// # Errors
     ///
-    /// Nothing is there, or the connection has failed.
+    /// No data has arrived, or the connection has failed.
     ///
     /// # Panics
     ///
-    /// If `look` returns more than it was shown.
+    /// If `look` returns more than the length of the slice.
     fn tcp_receive(
         &mut self,
         id: SocketId,
         look: &mut dyn FnMut(&[u8]) -> usize,
     ) -> Result<usize, RecvError>;
 
-    /// End one half, or both.
+    /// Shuts down one or both directions.
     ///
     /// # Errors
     ///
     /// The socket is not connected.
     fn tcp_shutdown(&mut self, id: SocketId, which: Shutdown) -> Result<(), SocketError>;
 
-    /// Change a setting.
+    /// Sets an option.
     ///
     /// # Errors
     ///
-    /// The stack can't do that.
+    /// The stack does not support it.
     fn tcp_set(&mut self, id: SocketId, option: TcpOption) -> Result<(), SocketError>;
 
-    /// Its own address; `None` before it has one.
+    /// Returns the local address; `None` before the socket is bound.
     fn tcp_local(&self, id: SocketId) -> Option<SocketAddr>;
 
-    /// Its peer's address; `None` if it was never connected.
+    /// Returns the peer's address; `None` if the socket was never connected.
     fn tcp_peer(&self, id: SocketId) -> Option<SocketAddr>;
 
-    /// Give a TCP socket up. What it has sent is still delivered, unless it lingers otherwise; a listening one refuses what waits.
+    /// Closes a socket.
     ///
-    /// If bytes that arrived were never read the connection is reset, as RFC 1122, 4.2.2.13, has it.
+    /// Queued data is still delivered, unless [`TcpOption::Linger`] is set. A listening socket
+    /// resets the connections in its accept queue. If received bytes were not read, the connection
+    /// is reset (RFC 1122, 4.2.2.13).
     fn tcp_close(&mut self, id: SocketId);
+}
 
-    /// Open a UDP socket.
+/// The UDP sockets of a [`Stack`].
+pub trait UdpStack {
+    /// Opens a UDP socket.
     ///
     /// # Errors
     ///
-    /// There are as many as there can be.
+    /// The limit of sockets is reached.
     fn udp_open(&mut self) -> Result<SocketId, OpenError>;
 
-    /// Give it a local address, as [`Stack::tcp_bind`] does.
+    /// Binds a socket to a local address, as [`TcpStack::tcp_bind`] does.
     ///
     /// # Errors
     ///
-    /// As of `tcp_bind`.
+    /// See [`TcpStack::tcp_bind`].
     fn udp_bind(&mut self, id: SocketId, address: SocketAddr) -> Result<(), BindError>;
 
-    /// Choose the only peer that it hears from and sends to; `None` undoes that. A socket without a port gets one.
+    /// Sets the only peer to send to and receive from; `None` removes it. An unbound socket is
+    /// bound to a free port.
     ///
     /// # Errors
     ///
-    /// There is no port for it.
+    /// No port is free.
     fn udp_connect(&mut self, id: SocketId, peer: Option<SocketAddr>) -> Result<(), BindError>;
 
-    /// Send a datagram made of `parts`, to `peer` or to the one it is connected to. A socket without a port gets one.
+    /// Sends one datagram made of `parts` to `peer`, or to the connected peer. An unbound socket is
+    /// bound to a free port.
     ///
     /// # Errors
     ///
-    /// It is too large, has no peer, or there is no room or no way now.
+    /// The datagram is too large, there is no peer, the send queue is full, or the host is
+    /// unreachable.
     fn udp_send(
         &mut self,
         id: SocketId,
@@ -425,26 +467,24 @@ pub trait Stack {
         peer: Option<SocketAddr>,
     ) -> Result<(), UdpSendError>;
 
-    /// Show the datagram that has waited longest, and its sender; it is gone afterwards if `look` returns `true`.
+    /// Calls `look` with the first datagram of the receive queue and its sender. The datagram is
+    /// removed if `look` returns `true`.
     ///
     /// # Errors
     ///
-    /// None waits, or the socket has no port.
+    /// The queue is empty, or the socket is not bound.
     fn udp_receive(
         &mut self,
         id: SocketId,
         look: &mut dyn FnMut(&[u8], SocketAddr) -> bool,
     ) -> Result<(), UdpRecvError>;
 
-    /// Its own address; `None` before it has one.
+    /// Returns the local address; `None` before the socket is bound.
     fn udp_local(&self, id: SocketId) -> Option<SocketAddr>;
 
-    /// The peer that it is connected to.
+    /// Returns the connected peer.
     fn udp_peer(&self, id: SocketId) -> Option<SocketAddr>;
 
-    /// Give a UDP socket up, with what it has not read.
+    /// Closes a socket and discards its receive queue.
     fn udp_close(&mut self, id: SocketId);
-
-    /// What can be done with a TCP or UDP socket now.
-    fn readiness(&self, id: SocketId) -> Readiness;
 }

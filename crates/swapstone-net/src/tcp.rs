@@ -1,183 +1,165 @@
-//! A TCP socket.
+//! TCP sockets.
 
-use core::cell::Cell;
 use core::fmt;
 use core::net::SocketAddr;
 use core::ops::Range;
 use core::time::Duration;
 
 use crate::error::{
-    AcceptError, BindError, ConnectError, ListenError, RecvError, SendError, SocketError,
+    AcceptError, BindError, ConnectError, ListenError, OpenError, RecvError, SendError, SocketError,
 };
-use crate::net::Net;
-use crate::stack::{Readiness, Shared, Shutdown, SocketId, Stack, TcpOption};
+use crate::net::{Handle, Net};
+use crate::stack::{Readiness, Shared, Shutdown, SocketId, Stack, TcpOption, TcpStack};
+
+impl<S: Stack> Net<S> {
+    /// Opens a blocking TCP socket.
+    ///
+    /// # Errors
+    ///
+    /// The limit of sockets is reached.
+    pub fn tcp(&self) -> Result<TcpSocket<S>, OpenError> {
+        let id = self.with(TcpStack::tcp_open)?;
+        Ok(TcpSocket::from_id(self, id))
+    }
+}
 
 /// A TCP socket: listening or connected.
 ///
-/// It blocks until it is told otherwise ([`TcpSocket::set_nonblocking`], [`TcpSocket::set_timeout`]). Dropping it closes it in order: what
-/// was sent is delivered while the stack is polled.
+/// It blocks unless [`TcpSocket::set_nonblocking`] or [`TcpSocket::set_timeout`] is called. Dropping
+/// it closes it in order: queued data is delivered while the stack is polled.
 pub struct TcpSocket<S: Stack> {
-    net: Net<S>,
-    id: SocketId,
-    patience: Cell<Option<Duration>>,
+    handle: Handle<S>,
 }
 
 impl<S: Stack> TcpSocket<S> {
-    pub(crate) fn new(net: Net<S>, id: SocketId) -> Self {
+    /// Takes ownership of a socket of the stack by its id, for event loops.
+    pub fn from_id(net: &Net<S>, id: SocketId) -> Self {
         Self {
-            net,
-            id,
-            patience: Cell::new(None),
+            handle: Handle::new(net, id),
         }
     }
 
-    /// Take charge of a socket of the stack, as an event loop has them.
-    pub fn from_id(net: &Net<S>, id: SocketId) -> Self {
-        Self::new(net.clone(), id)
-    }
-
-    /// Its name in the stack's events.
+    /// Returns the id that events of this socket carry.
     pub fn id(&self) -> SocketId {
-        self.id
+        self.handle.id
     }
 
-    /// Say `WouldBlock` instead of waiting, or wait again without an end.
+    /// Makes calls return `WouldBlock` instead of waiting; `false` makes them wait without a limit.
     pub fn set_nonblocking(&self, nonblocking: bool) {
-        self.patience.set(nonblocking.then_some(Duration::ZERO));
+        self.handle.set_nonblocking(nonblocking);
     }
 
-    /// Wait so long for anything, and say `TimedOut` then; `None` waits without an end.
+    /// Sets how long a call waits before it returns `TimedOut`; `None` waits without a limit.
     ///
     /// # Panics
     ///
-    /// If the time is zero: that is what [`TcpSocket::set_nonblocking`] is for.
-    pub fn set_timeout(&self, patience: Option<Duration>) {
-        assert!(
-            patience != Some(Duration::ZERO),
-            "a time-out of zero is a non-blocking socket"
-        );
-        self.patience.set(patience);
+    /// If the timeout is zero: use [`TcpSocket::set_nonblocking`].
+    pub fn set_timeout(&self, timeout: Option<Duration>) {
+        self.handle.set_timeout(timeout);
     }
 
-    /// Give it a local address; port 0 chooses a free one, and an unspecified address stands for all.
+    /// Binds to a local address. Port 0 selects a free port. The unspecified address matches every
+    /// local address.
     ///
     /// # Errors
     ///
-    /// The port is taken, the address not ours, or the socket is not new.
+    /// The port is in use, the address is not local, or the socket is already bound.
     pub fn bind(&self, address: SocketAddr) -> Result<(), BindError> {
-        self.net.with(|stack| stack.tcp_bind(self.id, address))
+        self.with(|stack, id| stack.tcp_bind(id, address))
     }
 
-    /// Listen: up to `backlog` connections are completed before they are accepted.
+    /// Listens, with an accept queue of `backlog` connections.
     ///
     /// # Errors
     ///
-    /// The socket has no port, is not new, or there is no room.
+    /// The socket is not bound, it already listens or is connected, or the backlog is too large.
     pub fn listen(&self, backlog: usize) -> Result<(), ListenError> {
-        self.net.with(|stack| stack.tcp_listen(self.id, backlog))
+        self.with(|stack, id| stack.tcp_listen(id, backlog))
     }
 
-    /// Take the connection that has waited longest, and its peer's address. The new socket blocks.
+    /// Takes the first connection from the accept queue and returns it with the peer's address. The
+    /// new socket blocks.
     ///
     /// # Errors
     ///
-    /// None came, or the socket does not listen.
+    /// No connection arrived, or the socket does not listen.
     pub fn accept(&self) -> Result<(Self, SocketAddr), AcceptError> {
-        self.net
-            .wait(
-                self.patience.get(),
-                AcceptError::WouldBlock,
-                AcceptError::TimedOut,
-                |stack| stack.tcp_accept(self.id),
-            )
-            .map(|(id, peer)| (Self::new(self.net.clone(), id), peer))
+        self.handle
+            .wait(AcceptError::WouldBlock, AcceptError::TimedOut, |stack| {
+                stack.tcp_accept(self.handle.id)
+            })
+            .map(|(id, peer)| (Self::from_id(&self.handle.net, id), peer))
     }
 
-    /// Connect. A non-blocking socket begins, says `WouldBlock`, and tells when it is called again, at best once it is writable.
+    /// Connects. A non-blocking socket sends a SYN and returns `WouldBlock`; call it again when the
+    /// socket is writable to read the result.
     ///
     /// # Errors
     ///
-    /// It did not come about, and why.
+    /// The connection is pending or has failed.
     pub fn connect(&self, peer: SocketAddr) -> Result<(), ConnectError> {
-        self.net.wait(
-            self.patience.get(),
-            ConnectError::WouldBlock,
-            ConnectError::TimedOut,
-            |stack| stack.tcp_connect(self.id, peer),
-        )
+        self.handle
+            .wait(ConnectError::WouldBlock, ConnectError::TimedOut, |stack| {
+                stack.tcp_connect(self.handle.id, peer)
+            })
     }
 
-    /// Send some bytes: as many as there is room for, at least one if there are any.
+    /// Queues as many bytes as fit into the send buffer, at least one unless `bytes` is empty.
+    /// Returns their number.
     ///
     /// # Errors
     ///
-    /// There was no room, or it can't be sent any more.
+    /// The send buffer is full, or the connection can't send.
     pub fn send(&self, bytes: &[u8]) -> Result<usize, SendError> {
         self.send_vectored(&[bytes])
     }
 
-    /// Send some bytes of several pieces, as if they were one.
+    /// As [`TcpSocket::send`], from several consecutive parts.
     ///
     /// # Errors
     ///
-    /// As of [`TcpSocket::send`].
+    /// See [`TcpSocket::send`].
     pub fn send_vectored(&self, parts: &[&[u8]]) -> Result<usize, SendError> {
-        self.net.wait(
-            self.patience.get(),
-            SendError::WouldBlock,
-            SendError::TimedOut,
-            |stack| stack.tcp_send(self.id, parts),
-        )
+        self.wait_to_send(|stack, id| stack.tcp_send(id, parts))
     }
 
-    /// Send some bytes from where they are, without a copy if the stack can.
+    /// As [`TcpSocket::send`], from immutable memory, without a copy if the stack has
+    /// [`crate::Capabilities::zero_copy_send`].
     ///
     /// # Errors
     ///
-    /// As of [`TcpSocket::send`].
+    /// See [`TcpSocket::send`].
     ///
     /// # Panics
     ///
-    /// If the range is not inside the bytes.
+    /// If the range is out of bounds.
     pub fn send_shared(&self, bytes: &Shared, range: Range<usize>) -> Result<usize, SendError> {
-        self.net.wait(
-            self.patience.get(),
-            SendError::WouldBlock,
-            SendError::TimedOut,
-            |stack| stack.tcp_send_shared(self.id, bytes, range.clone()),
-        )
+        self.wait_to_send(|stack, id| stack.tcp_send_shared(id, bytes, range.clone()))
     }
 
-    /// Have `fill` write what is sent: it gets room for at most `most` bytes and returns to how many of its first bytes it wrote.
-    ///
-    /// Returns how many of those were taken; `fill` has to write what was not again. With a stack that shows its send buffer
-    /// ([`crate::Capabilities::send_in_place`]) data that are made here are copied nowhere else.
+    /// Calls `fill` with a buffer of at most `most` bytes and sends the bytes that it wrote. See
+    /// [`TcpStack::tcp_send_with`].
     ///
     /// # Errors
     ///
-    /// As of [`TcpSocket::send`].
+    /// See [`TcpSocket::send`].
     ///
     /// # Panics
     ///
-    /// If `fill` returns more than it had room for, or uses the stack.
+    /// If `fill` returns more than the length of the buffer, or uses the stack.
     pub fn send_with(
         &self,
         most: usize,
         mut fill: impl FnMut(&mut [u8]) -> usize,
     ) -> Result<usize, SendError> {
-        self.net.wait(
-            self.patience.get(),
-            SendError::WouldBlock,
-            SendError::TimedOut,
-            |stack| stack.tcp_send_with(self.id, most, &mut fill),
-        )
+        self.wait_to_send(|stack, id| stack.tcp_send_with(id, most, &mut fill))
     }
 
-    /// Send all bytes, however often that means waiting.
+    /// Sends all bytes, and waits as often as the send buffer is full.
     ///
     /// # Errors
     ///
-    /// As of [`TcpSocket::send`]; a part may have been sent.
+    /// See [`TcpSocket::send`]. A part of the bytes may have been sent.
     pub fn send_all(&self, mut bytes: &[u8]) -> Result<(), SendError> {
         while !bytes.is_empty() {
             bytes = &bytes[self.send(bytes)?..];
@@ -185,11 +167,11 @@ impl<S: Stack> TcpSocket<S> {
         Ok(())
     }
 
-    /// Receive some bytes into `buffer`; 0 is the end of data (or an empty buffer).
+    /// Receives bytes into `buffer`. Returns 0 at the end of data (or for an empty buffer).
     ///
     /// # Errors
     ///
-    /// Nothing arrived, or the connection failed.
+    /// No data arrived, or the connection failed.
     pub fn recv(&self, buffer: &mut [u8]) -> Result<usize, RecvError> {
         if buffer.is_empty() {
             return Ok(0);
@@ -201,29 +183,28 @@ impl<S: Stack> TcpSocket<S> {
         })
     }
 
-    /// Look at what has arrived, where it is, and take as many bytes as `look` returns. An empty slice is the end of data.
+    /// Calls `look` with received data in the stack's buffer, and removes as many bytes as it
+    /// returns. An empty slice is the end of data.
     ///
     /// # Errors
     ///
-    /// As of [`TcpSocket::recv`].
+    /// See [`TcpSocket::recv`].
     ///
     /// # Panics
     ///
-    /// If `look` returns more than it was shown, or uses the stack.
+    /// If `look` returns more than the length of the slice, or uses the stack.
     pub fn recv_with(&self, mut look: impl FnMut(&[u8]) -> usize) -> Result<usize, RecvError> {
-        self.net.wait(
-            self.patience.get(),
-            RecvError::WouldBlock,
-            RecvError::TimedOut,
-            |stack| stack.tcp_receive(self.id, &mut look),
-        )
+        self.handle
+            .wait(RecvError::WouldBlock, RecvError::TimedOut, |stack| {
+                stack.tcp_receive(self.handle.id, &mut look)
+            })
     }
 
-    /// Look at what has arrived without taking it, at most a buffer full.
+    /// Copies received bytes into `buffer` without removing them.
     ///
     /// # Errors
     ///
-    /// As of [`TcpSocket::recv`].
+    /// See [`TcpSocket::recv`].
     pub fn peek(&self, buffer: &mut [u8]) -> Result<usize, RecvError> {
         let mut seen = 0;
         self.recv_with(|bytes| {
@@ -234,70 +215,85 @@ impl<S: Stack> TcpSocket<S> {
         Ok(seen)
     }
 
-    /// End one half of the connection, or both.
+    /// Shuts down one or both directions.
     ///
     /// # Errors
     ///
     /// The socket is not connected.
     pub fn shutdown(&self, which: Shutdown) -> Result<(), SocketError> {
-        self.net.with(|stack| stack.tcp_shutdown(self.id, which))
+        self.with(|stack, id| stack.tcp_shutdown(id, which))
     }
 
-    /// Send small pieces at once, without waiting for more or for an acknowledgement.
+    /// Disables Nagle's algorithm; see [`TcpOption::NoDelay`].
     ///
     /// # Errors
     ///
-    /// The stack can't do that.
-    pub fn set_nodelay(&self, at_once: bool) -> Result<(), SocketError> {
-        self.set(TcpOption::NoDelay(at_once))
+    /// The stack does not support it.
+    pub fn set_nodelay(&self, nodelay: bool) -> Result<(), SocketError> {
+        self.set(TcpOption::NoDelay(nodelay))
     }
 
-    /// Ask a silent peer after so long whether it is still there; `None` never asks.
+    /// Sends keep-alive probes after this idle time; `None` disables them.
     ///
     /// # Errors
     ///
-    /// The stack can't do that.
-    pub fn set_keep_alive(&self, after: Option<Duration>) -> Result<(), SocketError> {
-        self.set(TcpOption::KeepAlive(after))
+    /// The stack does not support it.
+    pub fn set_keep_alive(&self, idle: Option<Duration>) -> Result<(), SocketError> {
+        self.set(TcpOption::KeepAlive(idle))
     }
 
-    /// Choose what closing does with undelivered bytes; see [`TcpOption::Linger`].
+    /// Sets what closing does with unacknowledged data; see [`TcpOption::Linger`].
     ///
     /// # Errors
     ///
-    /// The stack can't do that.
+    /// The stack does not support it.
     pub fn set_linger(&self, linger: Option<Duration>) -> Result<(), SocketError> {
         self.set(TcpOption::Linger(linger))
     }
 
     fn set(&self, option: TcpOption) -> Result<(), SocketError> {
-        self.net.with(|stack| stack.tcp_set(self.id, option))
+        self.with(|stack, id| stack.tcp_set(id, option))
     }
 
-    /// Its own address; `None` before it has one.
+    /// Returns the local address; `None` before the socket is bound.
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.net.with(|stack| stack.tcp_local(self.id))
+        self.with(|stack, id| stack.tcp_local(id))
     }
 
-    /// Its peer's address; `None` if it was never connected.
+    /// Returns the peer's address; `None` if the socket was never connected.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.net.with(|stack| stack.tcp_peer(self.id))
+        self.with(|stack, id| stack.tcp_peer(id))
     }
 
-    /// What can be done with it without waiting.
+    /// Returns the operations that don't block.
     pub fn readiness(&self) -> Readiness {
-        self.net.with(|stack| stack.readiness(self.id))
+        self.with(|stack, id| stack.readiness(id))
+    }
+
+    fn with<T>(&self, what: impl FnOnce(&mut S, SocketId) -> T) -> T {
+        self.handle.net.with(|stack| what(stack, self.handle.id))
+    }
+
+    fn wait_to_send(
+        &self,
+        mut attempt: impl FnMut(&mut S, SocketId) -> Result<usize, SendError>,
+    ) -> Result<usize, SendError> {
+        self.handle
+            .wait(SendError::WouldBlock, SendError::TimedOut, |stack| {
+                attempt(stack, self.handle.id)
+            })
     }
 }
 
 impl<S: Stack> Drop for TcpSocket<S> {
     fn drop(&mut self) {
-        self.net.with(|stack| stack.tcp_close(self.id));
+        self.with(|stack, id| stack.tcp_close(id));
     }
 }
 
 impl<S: Stack> fmt::Debug for TcpSocket<S> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "TcpSocket({}.{})", self.id.index, self.id.generation)
+        let SocketId { index, generation } = self.handle.id;
+        write!(out, "TcpSocket({index}.{generation})")
     }
 }

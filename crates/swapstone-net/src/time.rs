@@ -1,34 +1,34 @@
-//! Time, which is always passed in: nothing here asks a clock.
+//! Points in time. They are always passed in: this crate reads no clock.
 
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
-/// A moment: microseconds since a start that its source chose, never going back.
+/// A point in time: microseconds since an epoch that the clock chooses. It never decreases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant {
     micros: u64,
 }
 
 impl Instant {
-    /// The start.
+    /// The epoch.
     pub const ZERO: Self = Self { micros: 0 };
 
-    /// The moment that is `micros` microseconds after the start.
+    /// Returns the time `micros` microseconds after the epoch.
     pub const fn from_micros(micros: u64) -> Self {
         Self { micros }
     }
 
-    /// Microseconds since the start.
+    /// Returns the microseconds since the epoch.
     pub const fn micros(self) -> u64 {
         self.micros
     }
 
-    /// Milliseconds since the start, rounded down.
+    /// Returns the milliseconds since the epoch, rounded down.
     pub const fn millis(self) -> u64 {
         self.micros / 1000
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// Returns the duration since `earlier`, or zero if `earlier` is later.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.micros.saturating_sub(earlier.micros))
     }
@@ -37,7 +37,7 @@ impl Instant {
 impl Add<Duration> for Instant {
     type Output = Self;
 
-    /// Fractions of a microsecond are rounded up, so that a wait is never too short. The end of time is not passed.
+    /// Rounds up to a microsecond, so that a wait is never too short. Saturates on overflow.
     fn add(self, duration: Duration) -> Self {
         let micros = duration.as_nanos().div_ceil(1000);
         Self::from_micros(
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_moments_are_no_time_ago() {
+    fn a_difference_is_never_negative() {
         let (early, late) = (Instant::from_micros(5), Instant::from_micros(9));
         assert_eq!(late - early, Duration::from_micros(4));
         assert_eq!(early - late, Duration::ZERO);

@@ -1,201 +1,201 @@
-//! A UDP socket.
+//! UDP sockets.
 
-use core::cell::Cell;
 use core::fmt;
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use crate::error::{BindError, UdpRecvError, UdpSendError};
-use crate::net::Net;
-use crate::stack::{Readiness, SocketId, Stack};
+use crate::error::{BindError, OpenError, UdpRecvError, UdpSendError};
+use crate::net::{Handle, Net};
+use crate::stack::{Readiness, SocketId, Stack, UdpStack};
 
-/// A UDP socket. It blocks until it is told otherwise; dropping it closes it.
+impl<S: Stack> Net<S> {
+    /// Opens a blocking UDP socket.
+    ///
+    /// # Errors
+    ///
+    /// The limit of sockets is reached.
+    pub fn udp(&self) -> Result<UdpSocket<S>, OpenError> {
+        let id = self.with(UdpStack::udp_open)?;
+        Ok(UdpSocket {
+            handle: Handle::new(self, id),
+        })
+    }
+}
+
+/// A UDP socket. It blocks unless [`UdpSocket::set_nonblocking`] or [`UdpSocket::set_timeout`] is
+/// called. Dropping it closes it.
 pub struct UdpSocket<S: Stack> {
-    net: Net<S>,
-    id: SocketId,
-    patience: Cell<Option<Duration>>,
+    handle: Handle<S>,
 }
 
 impl<S: Stack> UdpSocket<S> {
-    pub(crate) fn new(net: Net<S>, id: SocketId) -> Self {
-        Self {
-            net,
-            id,
-            patience: Cell::new(None),
-        }
-    }
-
-    /// Its name in the stack's events.
+    /// Returns the id that events of this socket carry.
     pub fn id(&self) -> SocketId {
-        self.id
+        self.handle.id
     }
 
-    /// Say `WouldBlock` instead of waiting, or wait again without an end.
+    /// Makes calls return `WouldBlock` instead of waiting; `false` makes them wait without a limit.
     pub fn set_nonblocking(&self, nonblocking: bool) {
-        self.patience.set(nonblocking.then_some(Duration::ZERO));
+        self.handle.set_nonblocking(nonblocking);
     }
 
-    /// Wait so long for anything, and say `TimedOut` then; `None` waits without an end.
+    /// Sets how long a call waits before it returns `TimedOut`; `None` waits without a limit.
     ///
     /// # Panics
     ///
-    /// If the time is zero: that is what [`UdpSocket::set_nonblocking`] is for.
-    pub fn set_timeout(&self, patience: Option<Duration>) {
-        assert!(
-            patience != Some(Duration::ZERO),
-            "a time-out of zero is a non-blocking socket"
-        );
-        self.patience.set(patience);
+    /// If the timeout is zero: use [`UdpSocket::set_nonblocking`].
+    pub fn set_timeout(&self, timeout: Option<Duration>) {
+        self.handle.set_timeout(timeout);
     }
 
-    /// Give it a local address; port 0 chooses a free one, and an unspecified address stands for all.
+    /// Binds to a local address. Port 0 selects a free port. The unspecified address matches every
+    /// local address.
     ///
     /// # Errors
     ///
-    /// The port is taken, the address not ours, or the socket is bound already.
+    /// The port is in use, the address is not local, or the socket is already bound.
     pub fn bind(&self, address: SocketAddr) -> Result<(), BindError> {
-        self.net.with(|stack| stack.udp_bind(self.id, address))
+        self.with(|stack, id| stack.udp_bind(id, address))
     }
 
-    /// Choose the only peer that it hears from and sends to.
+    /// Sets the only peer to send to and receive from.
     ///
     /// # Errors
     ///
-    /// There is no free port for it.
+    /// No port is free.
     pub fn connect(&self, peer: SocketAddr) -> Result<(), BindError> {
-        self.net
-            .with(|stack| stack.udp_connect(self.id, Some(peer)))
+        self.with(|stack, id| stack.udp_connect(id, Some(peer)))
     }
 
-    /// Hear from everybody again.
+    /// Removes the peer that [`UdpSocket::connect`] has set.
     ///
     /// # Errors
     ///
-    /// None that a bound socket could have.
+    /// A bound socket returns none.
     pub fn disconnect(&self) -> Result<(), BindError> {
-        self.net.with(|stack| stack.udp_connect(self.id, None))
+        self.with(|stack, id| stack.udp_connect(id, None))
     }
 
-    /// Send a datagram to `peer`.
+    /// Sends a datagram to `peer`.
     ///
     /// # Errors
     ///
-    /// It is too large, or there is no room or no way now.
+    /// The datagram is too large, the send queue is full, or the host is unreachable.
     pub fn send_to(&self, bytes: &[u8], peer: SocketAddr) -> Result<(), UdpSendError> {
         self.send_parts(&[bytes], Some(peer))
     }
 
-    /// Send a datagram to the peer that the socket is connected to.
+    /// Sends a datagram to the connected peer.
     ///
     /// # Errors
     ///
-    /// As of [`UdpSocket::send_to`], or there is no such peer.
+    /// As of [`UdpSocket::send_to`], or the socket is not connected.
     pub fn send(&self, bytes: &[u8]) -> Result<(), UdpSendError> {
         self.send_parts(&[bytes], None)
     }
 
-    /// Send a datagram that lies in several pieces.
+    /// Sends one datagram made of several parts.
     ///
     /// # Errors
     ///
-    /// As of [`UdpSocket::send_to`].
+    /// See [`UdpSocket::send`].
     pub fn send_parts(
         &self,
         parts: &[&[u8]],
         peer: Option<SocketAddr>,
     ) -> Result<(), UdpSendError> {
-        self.net.wait(
-            self.patience.get(),
-            UdpSendError::WouldBlock,
-            UdpSendError::TimedOut,
-            |stack| stack.udp_send(self.id, parts, peer),
-        )
+        self.handle
+            .wait(UdpSendError::WouldBlock, UdpSendError::TimedOut, |stack| {
+                stack.udp_send(self.handle.id, parts, peer)
+            })
     }
 
-    /// Receive a datagram into `buffer`: how many bytes it has and who sent it. What does not fit is lost, and counts.
+    /// Receives a datagram into `buffer`. Returns the datagram's full length and its sender; bytes
+    /// that don't fit are lost.
     ///
     /// # Errors
     ///
-    /// None arrived, or the socket has no port.
+    /// No datagram arrived, or the socket is not bound.
     pub fn recv_from(&self, buffer: &mut [u8]) -> Result<(usize, SocketAddr), UdpRecvError> {
-        self.receive(buffer, true)
+        self.copy(buffer, true)
     }
 
-    /// Look at a datagram as [`UdpSocket::recv_from`] does, and leave it there.
+    /// As [`UdpSocket::recv_from`], without removing the datagram.
     ///
     /// # Errors
     ///
-    /// As of `recv_from`.
+    /// See [`UdpSocket::recv_from`].
     pub fn peek_from(&self, buffer: &mut [u8]) -> Result<(usize, SocketAddr), UdpRecvError> {
-        self.receive(buffer, false)
+        self.copy(buffer, false)
     }
 
-    /// Look at a datagram where it is, then drop it; returns what `look` does.
+    /// Calls `look` with a datagram in the stack's buffer, removes the datagram, and returns the
+    /// result of `look`.
     ///
     /// # Errors
     ///
-    /// As of [`UdpSocket::recv_from`].
+    /// See [`UdpSocket::recv_from`].
     pub fn recv_with<T>(
         &self,
         mut look: impl FnMut(&[u8], SocketAddr) -> T,
     ) -> Result<T, UdpRecvError> {
+        self.receive(|bytes, sender| (look(bytes, sender), true))
+    }
+
+    fn copy(&self, buffer: &mut [u8], remove: bool) -> Result<(usize, SocketAddr), UdpRecvError> {
+        self.receive(|bytes, sender| {
+            let size = bytes.len().min(buffer.len());
+            buffer[..size].copy_from_slice(&bytes[..size]);
+            ((bytes.len(), sender), remove)
+        })
+    }
+
+    /// `look` returns its result, and whether the datagram is removed.
+    fn receive<T>(
+        &self,
+        mut look: impl FnMut(&[u8], SocketAddr) -> (T, bool),
+    ) -> Result<T, UdpRecvError> {
         let mut seen = None;
-        self.net.wait(
-            self.patience.get(),
-            UdpRecvError::WouldBlock,
-            UdpRecvError::TimedOut,
-            |stack| {
-                stack.udp_receive(self.id, &mut |bytes, sender| {
-                    seen = Some(look(bytes, sender));
-                    true
+        self.handle
+            .wait(UdpRecvError::WouldBlock, UdpRecvError::TimedOut, |stack| {
+                stack.udp_receive(self.handle.id, &mut |bytes, sender| {
+                    let (result, remove) = look(bytes, sender);
+                    seen = Some(result);
+                    remove
                 })
-            },
-        )?;
+            })?;
         seen.ok_or(UdpRecvError::WouldBlock)
     }
 
-    fn receive(&self, buffer: &mut [u8], take: bool) -> Result<(usize, SocketAddr), UdpRecvError> {
-        let mut seen = None;
-        self.net.wait(
-            self.patience.get(),
-            UdpRecvError::WouldBlock,
-            UdpRecvError::TimedOut,
-            |stack| {
-                stack.udp_receive(self.id, &mut |bytes, sender| {
-                    let size = bytes.len().min(buffer.len());
-                    buffer[..size].copy_from_slice(&bytes[..size]);
-                    seen = Some((bytes.len(), sender));
-                    take
-                })
-            },
-        )?;
-        seen.ok_or(UdpRecvError::WouldBlock)
-    }
-
-    /// Its own address; `None` before it has one.
+    /// Returns the local address; `None` before the socket is bound.
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        self.net.with(|stack| stack.udp_local(self.id))
+        self.with(|stack, id| stack.udp_local(id))
     }
 
-    /// The peer that it is connected to.
+    /// Returns the connected peer.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.net.with(|stack| stack.udp_peer(self.id))
+        self.with(|stack, id| stack.udp_peer(id))
     }
 
-    /// What can be done with it without waiting.
+    /// Returns the operations that don't block.
     pub fn readiness(&self) -> Readiness {
-        self.net.with(|stack| stack.readiness(self.id))
+        self.with(|stack, id| stack.readiness(id))
+    }
+
+    fn with<T>(&self, what: impl FnOnce(&mut S, SocketId) -> T) -> T {
+        self.handle.net.with(|stack| what(stack, self.handle.id))
     }
 }
 
 impl<S: Stack> Drop for UdpSocket<S> {
     fn drop(&mut self) {
-        self.net.with(|stack| stack.udp_close(self.id));
+        self.with(|stack, id| stack.udp_close(id));
     }
 }
 
 impl<S: Stack> fmt::Debug for UdpSocket<S> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "UdpSocket({}.{})", self.id.index, self.id.generation)
+        let SocketId { index, generation } = self.handle.id;
+        write!(out, "UdpSocket({index}.{generation})")
     }
 }

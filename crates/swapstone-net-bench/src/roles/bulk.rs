@@ -50,7 +50,7 @@ impl<S: Stack> Ways<S> {
         match self {
             Self::Listening(_) => Ok(true),
             Self::Connecting(peer) => match socket.connect(*peer) {
-                Ok(()) | Err(ConnectError::NotNew) => Ok(true),
+                Ok(()) | Err(ConnectError::AlreadyActive) => Ok(true),
                 Err(ConnectError::WouldBlock) => Ok(false),
                 Err(error) => Err(error),
             },

@@ -2,13 +2,14 @@
 
 use super::*;
 use std::time::Duration;
+use swapstone_net::TcpStack as _;
 use swapstone_net::error::ConnectError;
 use swapstone_net_apps::{Receive, Send};
 use swapstone_net_kernel::{Buffers, Kernel};
 
 /// Ask a server over the kernel's sockets; return all that it answers until it closes.
 fn answers(options: Options, request: &[u8]) -> (String, Outcome) {
-    let (kernel, platform) = Kernel::new(options.limits, Buffers::Kernels).unwrap();
+    let (kernel, platform) = Kernel::new(options.limits, Buffers::Automatic).unwrap();
     let net = Net::new(kernel, platform);
     let options = Options {
         listen: "127.0.0.1:0".parse().unwrap(),

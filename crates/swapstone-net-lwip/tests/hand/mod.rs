@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use swapstone_net::device::{Checksum, Device, DeviceLimits, Frame, Full, Outgoing};
-use swapstone_net::{Buffer, Config, Instant, SocketId, Stack};
+use swapstone_net::{Buffer, Config, Instant, SocketId, Stack, TcpStack};
 use swapstone_net_lwip::Lwip;
 
 pub const SUBJECT: [u8; 4] = [10, 0, 0, 1];
@@ -31,7 +31,7 @@ impl Device for Line {
         DeviceLimits {
             address: HERE,
             mtu: 1500,
-            finishes_checksums: false,
+            checksum_offload: false,
             segments: 0,
             largest_received: 65_535,
         }

@@ -86,7 +86,10 @@ fn active(context: &Context) {
     assert_eq!(socket.local_addr(), Some(world.at_subject(conn.subject)));
     assert!(socket.readiness().contains(Readiness::WRITABLE));
     assert!(!socket.readiness().contains(Readiness::READABLE));
-    assert_eq!(socket.connect(world.at_peer(81)), Err(ConnectError::NotNew));
+    assert_eq!(
+        socket.connect(world.at_peer(81)),
+        Err(ConnectError::AlreadyActive)
+    );
 }
 
 fn refused(context: &Context) {
@@ -288,9 +291,12 @@ fn port_taken(context: &Context) {
     assert_eq!(third.bind(world.at_peer(81)), Err(BindError::NotLocal));
     assert_eq!(third.listen(1), Err(ListenError::NotBound));
     assert_eq!(third.bind(world.at_subject(81)), Ok(()));
-    assert_eq!(third.bind(world.at_subject(82)), Err(BindError::NotNew));
+    assert_eq!(
+        third.bind(world.at_subject(82)),
+        Err(BindError::AlreadyBound)
+    );
     assert_eq!(third.listen(1), Ok(()));
-    assert_eq!(third.listen(1), Err(ListenError::NotNew));
+    assert_eq!(third.listen(1), Err(ListenError::AlreadyActive));
 }
 
 fn port_free_again(context: &Context) {

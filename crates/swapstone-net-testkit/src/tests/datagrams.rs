@@ -166,7 +166,10 @@ fn ports(context: &Context) {
     let other = world.net.udp().unwrap();
     assert_eq!(other.bind(world.at_subject(53)), Err(BindError::InUse));
     assert_eq!(other.bind(world.at_peer(54)), Err(BindError::NotLocal));
-    assert_eq!(socket.bind(world.at_subject(54)), Err(BindError::NotNew));
+    assert_eq!(
+        socket.bind(world.at_subject(54)),
+        Err(BindError::AlreadyBound)
+    );
     drop(socket);
     assert_eq!(other.bind(world.at_subject(53)), Ok(()));
     other.set_nonblocking(true);

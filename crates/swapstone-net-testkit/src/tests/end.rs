@@ -502,10 +502,10 @@ fn not_connected(context: &Context) {
     assert_ne!(other.id(), id);
     let sent = world
         .net
-        .with(|stack| swapstone_net::Stack::tcp_send(stack, id, &[b"x"]));
+        .with(|stack| swapstone_net::TcpStack::tcp_send(stack, id, &[b"x"]));
     assert_eq!(sent, Err(SendError::NotConnected));
     world
         .net
-        .with(|stack| swapstone_net::Stack::tcp_close(stack, id));
+        .with(|stack| swapstone_net::TcpStack::tcp_close(stack, id));
     assert!(other.bind(world.at_subject(80)).is_ok());
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use swapstone_net::dns::{Question, Resolver, Settings, Want};
+use swapstone_net::dns::{Query, RecordType, Resolver, Settings};
 use swapstone_net::error::ResolveError;
 
 use crate::context::{Context, Test};
@@ -41,7 +41,7 @@ fn resolver(world: &World) -> Resolver<Watched> {
 }
 
 /// Poll until the question arrives at the server.
-fn question(world: &mut World, resolver: &mut Resolver<Watched>, of: &Question) -> Udp {
+fn question(world: &mut World, resolver: &mut Resolver<Watched>, of: &Query) -> Udp {
     for _ in 0..100 {
         assert_eq!(resolver.poll(of), Err(ResolveError::WouldBlock));
         let got = world.find(Duration::from_millis(100), |packet| packet.udp().cloned());
@@ -78,7 +78,7 @@ const ADDRESS: [u8; 4] = [192, 0, 2, 1];
 fn resolved(context: &Context) {
     let mut world = context.world();
     let mut resolver = resolver(&world);
-    let of = resolver.start("www.example.org", Want::V4).unwrap();
+    let of = resolver.start("www.example.org", RecordType::A).unwrap();
     let asked = question(&mut world, &mut resolver, &of);
     assert_eq!(asked.destination, 53);
     assert_eq!(
@@ -88,15 +88,18 @@ fn resolved(context: &Context) {
     answer(&mut world, &asked, 0, [1, 0, 0], &record(1, 60, &ADDRESS));
     let expected = vec![IpAddr::from(ADDRESS)];
     assert_eq!(resolver.poll(&of), Ok(expected.clone()));
-    assert_eq!(resolver.poll(&of), Err(ResolveError::Unknown));
+    assert_eq!(resolver.poll(&of), Err(ResolveError::UnknownQuery));
     assert_eq!(resolver.deadline(), None);
     world.run(Duration::from_secs(59));
-    assert_eq!(resolver.resolve("WWW.example.org.", Want::V4), Ok(expected));
+    assert_eq!(
+        resolver.resolve("WWW.example.org.", RecordType::A),
+        Ok(expected)
+    );
     world.run(Duration::from_secs(2));
-    let of = resolver.start("www.example.org", Want::V4).unwrap();
+    let of = resolver.start("www.example.org", RecordType::A).unwrap();
     question(&mut world, &mut resolver, &of);
     // The other kind of address was never known.
-    let of = resolver.start("www.example.org", Want::V6).unwrap();
+    let of = resolver.start("www.example.org", RecordType::Aaaa).unwrap();
     let asked = question(&mut world, &mut resolver, &of);
     answer(
         &mut world,
@@ -107,7 +110,7 @@ fn resolved(context: &Context) {
     );
     assert_eq!(resolver.poll(&of), Ok(vec![IpAddr::from([0x20; 16])]));
     assert_eq!(
-        resolver.resolve("192.0.2.7", Want::V4),
+        resolver.resolve("192.0.2.7", RecordType::A),
         Ok(vec![IpAddr::from([192, 0, 2, 7])])
     );
 }
@@ -115,27 +118,27 @@ fn resolved(context: &Context) {
 fn absent(context: &Context) {
     let mut world = context.world();
     let mut resolver = resolver(&world);
-    let of = resolver.start("no.example.org", Want::V4).unwrap();
+    let of = resolver.start("no.example.org", RecordType::A).unwrap();
     let asked = question(&mut world, &mut resolver, &of);
     let mut zone = vec![0, 0];
     for number in [1_u32, 2, 3, 4, 30] {
         zone.extend(number.to_be_bytes());
     }
     answer(&mut world, &asked, 3, [0, 1, 0], &record(6, 900, &zone));
-    assert_eq!(resolver.poll(&of), Err(ResolveError::NoName));
+    assert_eq!(resolver.poll(&of), Err(ResolveError::NxDomain));
     assert_eq!(
-        resolver.resolve("no.example.org", Want::V4),
-        Err(ResolveError::NoName)
+        resolver.resolve("no.example.org", RecordType::A),
+        Err(ResolveError::NxDomain)
     );
     world.run(Duration::from_secs(31));
-    let of = resolver.start("no.example.org", Want::V4).unwrap();
+    let of = resolver.start("no.example.org", RecordType::A).unwrap();
     question(&mut world, &mut resolver, &of);
 }
 
 fn asked_again(context: &Context) {
     let mut world = context.world();
     let mut resolver = resolver(&world);
-    let of = resolver.start("a.b", Want::V4).unwrap();
+    let of = resolver.start("a.b", RecordType::A).unwrap();
     let mut asked = Vec::new();
     for _ in 0..4 {
         asked.push(question(&mut world, &mut resolver, &of));
@@ -166,7 +169,7 @@ fn asked_again(context: &Context) {
 fn wrong_id(context: &Context) {
     let mut world = context.world();
     let mut resolver = resolver(&world);
-    let of = resolver.start("a.b", Want::V4).unwrap();
+    let of = resolver.start("a.b", RecordType::A).unwrap();
     let asked = question(&mut world, &mut resolver, &of);
     let mut forged = asked.clone();
     forged.payload[0] ^= 1;
@@ -184,7 +187,7 @@ fn wrong_id(context: &Context) {
 fn next_server(context: &Context) {
     let mut world = context.world();
     let mut resolver = resolver(&world);
-    let of = resolver.start("a.b", Want::V4).unwrap();
+    let of = resolver.start("a.b", RecordType::A).unwrap();
     let asked = question(&mut world, &mut resolver, &of);
     let before = world.now();
     answer(&mut world, &asked, 2, [0, 0, 0], &[]);
@@ -196,13 +199,13 @@ fn next_server(context: &Context) {
         let _ = question(&mut world, &mut resolver, &of);
     }
     world.run(Duration::from_secs(3));
-    assert_eq!(resolver.poll(&of), Err(ResolveError::Failed(5)));
+    assert_eq!(resolver.poll(&of), Err(ResolveError::ServerError(5)));
 }
 
 fn alias(context: &Context) {
     let mut world = context.world();
     let mut resolver = resolver(&world);
-    let of = resolver.start("a.b", Want::V4).unwrap();
+    let of = resolver.start("a.b", RecordType::A).unwrap();
     let asked = question(&mut world, &mut resolver, &of);
     answer(
         &mut world,
@@ -217,9 +220,12 @@ fn alias(context: &Context) {
     assert_eq!(resolver.poll(&of), Ok(vec![ADDRESS.into()]));
     // It is true for as long as the alias.
     world.run(Duration::from_secs(9));
-    assert_eq!(resolver.resolve("a.b", Want::V4), Ok(vec![ADDRESS.into()]));
+    assert_eq!(
+        resolver.resolve("a.b", RecordType::A),
+        Ok(vec![ADDRESS.into()])
+    );
     world.run(Duration::from_secs(2));
-    let of = resolver.start("a.b", Want::V4).unwrap();
+    let of = resolver.start("a.b", RecordType::A).unwrap();
     // And a chain without an end has one.
     for _ in 0..9 {
         let asked = question(&mut world, &mut resolver, &of);
@@ -230,16 +236,16 @@ fn alias(context: &Context) {
         };
         answer(&mut world, &asked, 0, [1, 0, 0], &record(5, 10, target));
     }
-    assert_eq!(resolver.poll(&of), Err(ResolveError::AliasLoop));
+    assert_eq!(resolver.poll(&of), Err(ResolveError::CnameLoop));
 }
 
 fn cut_off(context: &Context) {
     let mut world = context.world();
     let mut one = settings(&world);
     one.servers.truncate(1);
-    one.tries = 1;
+    one.attempts = 1;
     let mut resolver = Resolver::new(&world.net, one);
-    let of = resolver.start("a.b", Want::V4).unwrap();
+    let of = resolver.start("a.b", RecordType::A).unwrap();
     let asked = question(&mut world, &mut resolver, &of);
     answer(&mut world, &asked, 0x200, [0, 0, 0], &[]);
     assert_eq!(resolver.poll(&of), Err(ResolveError::Truncated));
@@ -250,7 +256,7 @@ fn blocking(context: &Context) {
     let mut resolver = resolver(&world);
     let begun = world.now();
     assert_eq!(
-        resolver.resolve("a.b", Want::V4),
+        resolver.resolve("a.b", RecordType::A),
         Err(ResolveError::TimedOut)
     );
     assert_eq!((world.now() - begun).as_secs(), 8, "four attempts of 2 s");
@@ -260,16 +266,22 @@ fn blocking(context: &Context) {
 fn bounded(context: &Context) {
     let mut world = context.world();
     let mut few = settings(&world);
-    few.questions = 2;
-    few.cache = 3;
+    few.queries = 2;
+    few.cache_entries = 3;
     let mut resolver = Resolver::new(&world.net, few);
-    assert_eq!(resolver.start("a..b", Want::V4), Err(ResolveError::BadName));
-    let first = resolver.start("a.b", Want::V4).unwrap();
-    let _second = resolver.start("c.d", Want::V4).unwrap();
-    assert_eq!(resolver.start("e.f", Want::V4), Err(ResolveError::TooMany));
+    assert_eq!(
+        resolver.start("a..b", RecordType::A),
+        Err(ResolveError::InvalidName)
+    );
+    let first = resolver.start("a.b", RecordType::A).unwrap();
+    let _second = resolver.start("c.d", RecordType::A).unwrap();
+    assert_eq!(
+        resolver.start("e.f", RecordType::A),
+        Err(ResolveError::TooManyQueries)
+    );
     resolver.cancel(first);
     for at in 0..10 {
-        let of = resolver.start(&format!("n{at}.b"), Want::V4).unwrap();
+        let of = resolver.start(&format!("n{at}.b"), RecordType::A).unwrap();
         let asked = question(&mut world, &mut resolver, &of);
         answer(
             &mut world,
@@ -279,9 +291,15 @@ fn bounded(context: &Context) {
             &record(1, 60 + at, &ADDRESS),
         );
         assert_eq!(resolver.poll(&of), Ok(vec![ADDRESS.into()]));
-        assert!(resolver.remembered() <= 3);
+        assert!(resolver.cached() <= 3);
     }
-    assert_eq!(resolver.resolve("n9.b", Want::V4), Ok(vec![ADDRESS.into()]));
+    assert_eq!(
+        resolver.resolve("n9.b", RecordType::A),
+        Ok(vec![ADDRESS.into()])
+    );
     resolver = Resolver::new(&world.net, Settings::new(&[], [0; 32]));
-    assert_eq!(resolver.start("a.b", Want::V4), Err(ResolveError::NoServer));
+    assert_eq!(
+        resolver.start("a.b", RecordType::A),
+        Err(ResolveError::NoServer)
+    );
 }

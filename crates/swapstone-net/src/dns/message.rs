@@ -1,23 +1,24 @@
-//! DNS messages (RFC 1035): a question to bytes, bytes to an answer. Nothing here trusts a length or a pointer.
+//! DNS messages (RFC 1035): encoding of queries and decoding of responses. Every length and
+//! compression pointer is checked.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Which addresses are asked for.
+/// The record type to query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Want {
-    /// IPv4: records of type A.
-    V4,
-    /// IPv6: records of type AAAA.
-    V6,
+pub enum RecordType {
+    /// IPv4 addresses.
+    A,
+    /// IPv6 addresses.
+    Aaaa,
 }
 
-impl Want {
-    const fn kind(self) -> u16 {
+impl RecordType {
+    const fn code(self) -> u16 {
         match self {
-            Self::V4 => 1,
-            Self::V6 => 28,
+            Self::A => 1,
+            Self::Aaaa => 28,
         }
     }
 }
@@ -25,16 +26,16 @@ impl Want {
 const CNAME: u16 = 5;
 const SOA: u16 = 6;
 const INTERNET: u16 = 1;
-/// Bytes of a message's header.
+/// The length of a message header in bytes.
 const HEADER: usize = 12;
-/// The longest name on the wire, in bytes.
+/// The maximum length of an encoded name in bytes.
 const LONGEST: usize = 255;
-/// How many aliases in one answer are followed.
-const ALIASES: usize = 16;
-/// How many addresses of one answer are kept.
-const ADDRESSES: usize = 32;
+/// How many CNAME records of one response are followed.
+const MAX_CNAMES: usize = 16;
+/// How many addresses of one response are used.
+const MAX_ADDRESSES: usize = 32;
 
-/// A name as it is on the wire, in lower case: labels with their lengths, and the root at the end.
+/// A domain name in wire format and lower case: labels with their lengths, ending with the root.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Name {
     bytes: [u8; LONGEST],
@@ -53,7 +54,8 @@ impl Name {
         length: 0,
     };
 
-    /// A name of text such as `www.example.org`, with or without a dot at its end; `None` if it can't be one.
+    /// Encodes a name such as `www.example.org`, with or without a trailing dot; `None` if it is
+    /// invalid.
     pub(super) fn new(text: &str) -> Option<Self> {
         let mut name = Self::EMPTY;
         for label in text.strip_suffix('.').unwrap_or(text).split('.') {
@@ -69,11 +71,11 @@ impl Name {
         &self.bytes[..usize::from(self.length)]
     }
 
-    /// Add a label; `None` if it or the name gets too long.
+    /// Appends a label; `None` if the label or the name is too long.
     fn push(&mut self, label: &[u8]) -> Option<()> {
         let size = u8::try_from(label.len()).ok().filter(|size| *size <= 63)?;
         let at = usize::from(self.length);
-        // There has to be room for the root.
+        // One byte stays free for the root.
         if at + 1 + label.len() >= LONGEST {
             return None;
         }
@@ -85,7 +87,7 @@ impl Name {
         Some(())
     }
 
-    /// Add the root.
+    /// Appends the root label.
     fn end(mut self) -> Option<Self> {
         *self.bytes.get_mut(usize::from(self.length))? = 0;
         self.length += 1;
@@ -93,60 +95,60 @@ impl Name {
     }
 }
 
-/// What is wrong with a message.
+/// Why a message is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bad {
-    /// It answers another question, or none.
+    /// It is not a response to this query.
     NotOurs,
-    /// It ends too early, or contradicts itself.
+    /// It is truncated or inconsistent.
     Malformed,
 }
 
-/// What a server says.
+/// A decoded response. TTLs are in seconds; a negative response has one if it may be cached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
-    /// These, for so many seconds.
+pub(super) enum Response {
+    /// Addresses and their TTL.
     Addresses(Vec<IpAddr>, u32),
-    /// Ask for another name; true for so many seconds.
-    Alias(Box<Name>, u32),
-    /// There is no such name; true for so many seconds, if it may be remembered.
-    NoName(Option<u32>),
-    /// The name has no such address; true for so many seconds, if it may be remembered.
+    /// The target of a CNAME record without address records, and its TTL.
+    Cname(Box<Name>, u32),
+    /// NXDOMAIN.
+    NxDomain(Option<u32>),
+    /// The name has no record of this type (NODATA).
     NoData(Option<u32>),
-    /// The answer did not fit in a datagram.
+    /// The TC bit is set.
     Truncated,
-    /// The server can't or won't tell: its code.
-    Failed(u8),
-    /// Its aliases lead in a circle, or are too many.
-    AliasLoop,
+    /// Any other RCODE.
+    ServerError(u8),
+    /// The CNAME records are a loop or too many.
+    CnameLoop,
 }
 
-/// A question: the message's bytes.
-pub(super) fn question(id: u16, name: &Name, want: Want) -> Vec<u8> {
+/// Encodes a query.
+pub(super) fn request(id: u16, name: &Name, record_type: RecordType) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER + name.wire().len() + 4);
     bytes.extend(id.to_be_bytes());
     // Recursion desired; one question.
     bytes.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
     bytes.extend(name.wire());
-    bytes.extend(want.kind().to_be_bytes());
+    bytes.extend(record_type.code().to_be_bytes());
     bytes.extend(INTERNET.to_be_bytes());
     bytes
 }
 
-/// Reads a message from its start.
+/// A cursor into a message.
 #[derive(Clone, Copy)]
 struct Reader<'a> {
     message: &'a [u8],
     at: usize,
 }
 
-/// A resource record; what it holds starts at `data`.
+/// A resource record.
 struct Record<'a> {
     name: Name,
     kind: u16,
     class: u16,
     ttl: u32,
-    /// A reader at its data, which may point back into the message.
+    /// A reader at RDATA, which may hold compression pointers into the message.
     data: Reader<'a>,
     length: usize,
 }
@@ -168,9 +170,9 @@ impl<'a> Reader<'a> {
         Ok(u32::from(self.half()?) << 16 | u32::from(self.half()?))
     }
 
-    /// A name, compressed or not.
+    /// Reads a name with optional compression (RFC 1035, 4.1.4).
     ///
-    /// A pointer has to lead to before the part that it ends. So there is no circle, and no need to count.
+    /// A pointer must refer to a position before the labels that it ends, so loops are impossible.
     fn name(&mut self) -> Result<Name, Bad> {
         let mut name = Name::EMPTY;
         let mut part = self.at;
@@ -220,7 +222,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Record<'_> {
-    /// The name that is all of its data.
+    /// Decodes RDATA as one name.
     fn target(mut self) -> Result<Name, Bad> {
         let end = self.data.at + self.length;
         let name = self.data.name()?;
@@ -231,7 +233,7 @@ impl Record<'_> {
         }
     }
 
-    /// The address that is its data.
+    /// Decodes RDATA as an address.
     fn address(mut self) -> Result<IpAddr, Bad> {
         let bytes = self.data.bytes(self.length)?;
         if let Ok(octets) = <[u8; 4]>::try_from(bytes) {
@@ -243,7 +245,7 @@ impl Record<'_> {
         }
     }
 
-    /// For how long its absence may be remembered (RFC 2308, 5), if it is a zone's start.
+    /// Decodes the negative TTL of a SOA record (RFC 2308, section 5).
     fn negative(mut self) -> Result<u32, Bad> {
         let end = self.data.at + self.length;
         self.data.name()?;
@@ -258,12 +260,17 @@ impl Record<'_> {
     }
 }
 
-/// Read the answer to a question.
+/// Decodes the response to a query.
 ///
 /// # Errors
 ///
-/// It is malformed anywhere, or not the answer to this question.
-pub(super) fn answer(message: &[u8], id: u16, name: &Name, want: Want) -> Result<Answer, Bad> {
+/// The message is malformed, or it is not a response to this query.
+pub(super) fn response(
+    message: &[u8],
+    id: u16,
+    name: &Name,
+    record_type: RecordType,
+) -> Result<Response, Bad> {
     let mut reader = Reader { message, at: 0 };
     let (its, flags) = (reader.half()?, reader.half()?);
     let [questions, answers, authorities, others] = [
@@ -272,18 +279,18 @@ pub(super) fn answer(message: &[u8], id: u16, name: &Name, want: Want) -> Result
         reader.half()?,
         reader.half()?,
     ];
-    // A response to a standard query, with the same question.
+    // QR = 1, OPCODE = 0, one question.
     if its != id || flags & 0xf800 != 0x8000 || questions != 1 {
         return Err(Bad::NotOurs);
     }
-    let asked = reader.name()?;
-    if (asked, reader.half()?, reader.half()?) != (*name, want.kind(), INTERNET) {
+    let queried = reader.name()?;
+    if (queried, reader.half()?, reader.half()?) != (*name, record_type.code(), INTERNET) {
         return Err(Bad::NotOurs);
     }
     let records = reader;
-    // All of it has to be well-formed, whatever is needed of it.
+    // Every record must be well-formed, including those that are not used.
     for _ in 0..answers {
-        check(reader.record()?, want)?;
+        check(reader.record()?, record_type)?;
     }
     let mut negative = None;
     for _ in 0..authorities {
@@ -297,65 +304,65 @@ pub(super) fn answer(message: &[u8], id: u16, name: &Name, want: Want) -> Result
     }
     let code = (flags & 15) as u8;
     match code {
-        _ if flags & 0x0200 != 0 => Ok(Answer::Truncated),
-        0 => follow(records, answers, name, want, negative),
-        3 => Ok(Answer::NoName(negative)),
-        _ => Ok(Answer::Failed(code)),
+        _ if flags & 0x0200 != 0 => Ok(Response::Truncated),
+        0 => follow(records, answers, name, record_type, negative),
+        3 => Ok(Response::NxDomain(negative)),
+        _ => Ok(Response::ServerError(code)),
     }
 }
 
-/// Whether a record's data is what its type says, if it matters.
-fn check(record: Record<'_>, want: Want) -> Result<(), Bad> {
-    let size = match want {
-        Want::V4 => 4,
-        Want::V6 => 16,
+/// Checks that RDATA is valid for the record types that are used.
+fn check(record: Record<'_>, record_type: RecordType) -> Result<(), Bad> {
+    let size = match record_type {
+        RecordType::A => 4,
+        RecordType::Aaaa => 16,
     };
     match record.kind {
         CNAME => record.target().map(drop),
-        kind if kind == want.kind() && record.length != size => Err(Bad::Malformed),
+        kind if kind == record_type.code() && record.length != size => Err(Bad::Malformed),
         _ => Ok(()),
     }
 }
 
-/// Go from the name that was asked for, alias by alias, to addresses.
+/// Follows CNAME records from the queried name to addresses.
 fn follow(
     records: Reader<'_>,
     count: u16,
     name: &Name,
-    want: Want,
+    record_type: RecordType,
     negative: Option<u32>,
-) -> Result<Answer, Bad> {
+) -> Result<Response, Bad> {
     let mut at = *name;
     let mut ttl = u32::MAX;
-    for _ in 0..ALIASES {
+    for _ in 0..MAX_CNAMES {
         let mut addresses = Vec::new();
-        let mut alias = None;
+        let mut cname = None;
         let mut reader = records;
         for _ in 0..count {
             let record = reader.record()?;
             if record.name != at || record.class != INTERNET {
                 continue;
             }
-            if record.kind == want.kind() && addresses.len() < ADDRESSES {
+            if record.kind == record_type.code() && addresses.len() < MAX_ADDRESSES {
                 ttl = ttl.min(record.ttl);
                 addresses.push(record.address()?);
-            } else if record.kind == CNAME && alias.is_none() {
-                alias = Some((record.ttl, record.target()?));
+            } else if record.kind == CNAME && cname.is_none() {
+                cname = Some((record.ttl, record.target()?));
             }
         }
-        match alias {
-            _ if !addresses.is_empty() => return Ok(Answer::Addresses(addresses, ttl)),
+        match cname {
+            _ if !addresses.is_empty() => return Ok(Response::Addresses(addresses, ttl)),
             Some((its, target)) => {
                 ttl = ttl.min(its);
                 at = target;
             }
-            None if at == *name => return Ok(Answer::NoData(negative)),
-            // A start of authority says that the alias leads to a name without such addresses.
-            None if negative.is_some() => return Ok(Answer::NoData(negative)),
-            None => return Ok(Answer::Alias(Box::new(at), ttl)),
+            None if at == *name => return Ok(Response::NoData(negative)),
+            // A SOA record means that the CNAME target has no address of this type.
+            None if negative.is_some() => return Ok(Response::NoData(negative)),
+            None => return Ok(Response::Cname(Box::new(at), ttl)),
         }
     }
-    Ok(Answer::AliasLoop)
+    Ok(Response::CnameLoop)
 }
 
 #[cfg(test)]

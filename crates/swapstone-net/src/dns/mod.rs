@@ -1,16 +1,17 @@
-//! A resolver: names to addresses, by asking the servers that its owner names.
+//! A DNS stub resolver (RFC 1035): it sends queries to recursive servers.
 //!
-//! It is a stub: servers have to do the recursion. Every attempt has an id and a source port of its own, drawn from the seed. Answers are
-//! remembered for their TTL, and so is the absence of a name (RFC 2308), in a cache of bounded size. An answer that does not fit in a
-//! datagram is an error, [`ResolveError::Truncated`]: it is not asked for again over TCP.
+//! Each query uses its own random id and source port (RFC 5452), derived from the seed. A cache of
+//! bounded size keeps responses for their TTL, and negative ones as RFC 2308 states. A truncated
+//! response is the error [`ResolveError::Truncated`]; the resolver does not retry over TCP.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 
+use crate::backend::{FIRST_EPHEMERAL_PORT, wildcard_for};
 use crate::error::{BindError, OpenError, ResolveError};
 use crate::net::Net;
 use crate::stack::Stack;
@@ -20,113 +21,114 @@ use crate::udp::UdpSocket;
 mod message;
 mod random;
 
-pub use message::Want;
-use message::{Answer, Name};
-use random::Unguessable;
+pub use message::RecordType;
+use message::{Name, Response};
+use random::KeyedRandom;
 
-/// How often an alias leads to another question.
-const ALIASES: u8 = 8;
-/// How often a random port is tried before the stack chooses one.
-const PORTS: usize = 8;
+/// How many CNAME records are followed with a further query.
+const MAX_CNAMES: u8 = 8;
+/// How many random ports are tried before the stack selects one.
+const PORT_ATTEMPTS: usize = 8;
 
-/// How a resolver asks and remembers.
+/// The configuration of a resolver.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Whom to ask: in turn, until one answers.
+    /// The servers to query, one after another until one responds.
     pub servers: Vec<SocketAddr>,
-    /// How long to wait for each answer.
-    pub patience: Duration,
-    /// How often each server is asked.
-    pub tries: u8,
-    /// Answers that are remembered.
-    pub cache: usize,
-    /// The longest time that an answer is remembered.
-    pub longest: Duration,
-    /// Questions that can be under way at once.
-    pub questions: usize,
-    /// What ids and ports are drawn from; as [`crate::Config::seed`], but not the same bytes.
+    /// The time to wait for each response.
+    pub timeout: Duration,
+    /// The number of queries to each server.
+    pub attempts: u8,
+    /// The capacity of the cache in responses.
+    pub cache_entries: usize,
+    /// The longest time to cache a response, whatever its TTL.
+    pub max_ttl: Duration,
+    /// The number of concurrent queries.
+    pub queries: usize,
+    /// The seed of ids and source ports, as [`crate::Config::seed`]. Use other bytes than there.
     pub seed: [u8; 32],
 }
 
 impl Settings {
-    /// Usual settings: 2 s for each answer, each server twice, 256 answers for at most a day, 32 questions at once.
+    /// Default settings: a timeout of 2 s, 2 attempts for each server, 256 cached responses for at
+    /// most a day, and 32 concurrent queries.
     pub fn new(servers: &[SocketAddr], seed: [u8; 32]) -> Self {
         Self {
             servers: servers.into(),
-            patience: Duration::from_secs(2),
-            tries: 2,
-            cache: 256,
-            longest: Duration::from_secs(86_400),
-            questions: 32,
+            timeout: Duration::from_secs(2),
+            attempts: 2,
+            cache_entries: 256,
+            max_ttl: Duration::from_secs(86_400),
+            queries: 32,
             seed,
         }
     }
 }
 
-/// A question that is under way.
+/// A pending query.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct Query {
     index: usize,
     generation: u64,
 }
 
 type Outcome = Result<Vec<IpAddr>, ResolveError>;
 
-/// What became of a question.
+/// The state of a query.
 enum State<S: Stack> {
-    /// It is answered, and the answer was not taken yet.
+    /// The result is available and was not returned yet.
     Done(Outcome),
-    /// It is asked.
-    Asking(Box<Asking<S>>),
+    /// A request was sent.
+    Pending(Box<Pending<S>>),
 }
 
-struct Asking<S: Stack> {
-    /// What is asked for now: the first name, or what it is an alias of.
+struct Pending<S: Stack> {
+    /// The name of the current request: the original name or a CNAME target.
     name: Name,
-    aliases: u8,
-    /// No answer is true for longer than the aliases that led to it.
+    cnames: u8,
+    /// The lowest TTL of the CNAME records so far.
     ttl: u32,
-    /// Attempts so far.
+    /// Requests sent for the current name.
     attempts: usize,
     socket: Option<UdpSocket<S>>,
     id: u16,
     until: Instant,
-    /// What the last server said, if it said anything.
+    /// The error of the last server that responded.
     failure: ResolveError,
 }
 
 struct Entry<S: Stack> {
     generation: u64,
-    /// What was asked for in the first place.
+    /// The original name.
     name: Name,
-    want: Want,
+    kind: RecordType,
     state: State<S>,
 }
 
-struct Remembered {
+struct Cached {
     outcome: Outcome,
     until: Instant,
 }
 
-/// Asks and remembers.
+/// A caching stub resolver.
 ///
-/// In a blocking style there is [`Resolver::resolve`]; otherwise [`Resolver::start`] gives a [`Question`], which [`Resolver::poll`] answers
-/// sooner or later.
+/// [`Resolver::resolve`] blocks. For an event loop, [`Resolver::start`] returns a [`Query`] whose
+/// result [`Resolver::poll`] returns.
 pub struct Resolver<S: Stack> {
     net: Net<S>,
     settings: Settings,
-    random: Unguessable,
+    random: KeyedRandom,
     entries: Vec<Option<Entry<S>>>,
     generation: u64,
-    cache: BTreeMap<(Name, Want), Remembered>,
+    cache: BTreeMap<(Name, RecordType), Cached>,
 }
 
 impl<S: Stack> Resolver<S> {
-    /// A resolver over a stack. It asks nothing yet.
+    /// Creates a resolver over a stack.
     pub fn new(net: &Net<S>, settings: Settings) -> Self {
         Self {
             net: net.clone(),
-            random: Unguessable::new(&settings.seed),
+            random: KeyedRandom::new(&settings.seed),
             settings,
             entries: Vec::new(),
             generation: 0,
@@ -134,46 +136,46 @@ impl<S: Stack> Resolver<S> {
         }
     }
 
-    /// Ask for a name's addresses and wait for the answer.
+    /// Resolves a name and waits for the result.
     ///
     /// # Errors
     ///
-    /// There is no such name or address, no server answers, or there is no room to ask.
-    pub fn resolve(&mut self, name: &str, want: Want) -> Result<Vec<IpAddr>, ResolveError> {
-        let question = self.start(name, want)?;
+    /// See [`ResolveError`]; never `WouldBlock`.
+    pub fn resolve(&mut self, name: &str, kind: RecordType) -> Result<Vec<IpAddr>, ResolveError> {
+        let query = self.start(name, kind)?;
         loop {
-            match self.poll(&question) {
+            match self.poll(&query) {
                 Err(ResolveError::WouldBlock) => self.net.turn(self.deadline()),
                 outcome => return outcome,
             }
         }
     }
 
-    /// Ask for a name's addresses. An address in digits is its own answer.
+    /// Starts a query. An IP address in text form resolves to itself.
     ///
     /// # Errors
     ///
-    /// It is no name, there is no server to ask, or there are too many questions.
-    pub fn start(&mut self, name: &str, want: Want) -> Result<Question, ResolveError> {
-        if let Some(outcome) = literal(name, want) {
-            let root = Name::new("literal").ok_or(ResolveError::BadName)?;
-            return self.enter(root, want, State::Done(outcome));
+    /// The name is invalid, no server is configured, or too many queries are pending.
+    pub fn start(&mut self, name: &str, kind: RecordType) -> Result<Query, ResolveError> {
+        if let Some(outcome) = literal(name, kind) {
+            let root = Name::new("literal").ok_or(ResolveError::InvalidName)?;
+            return self.enter(root, kind, State::Done(outcome));
         }
-        let name = Name::new(name).ok_or(ResolveError::BadName)?;
+        let name = Name::new(name).ok_or(ResolveError::InvalidName)?;
         let now = self.net.now();
-        if let Some(known) = self.cache.get(&(name, want)) {
-            if known.until > now {
-                let outcome = known.outcome.clone();
-                return self.enter(name, want, State::Done(outcome));
+        if let Some(cached) = self.cache.get(&(name, kind)) {
+            if cached.until > now {
+                let outcome = cached.outcome.clone();
+                return self.enter(name, kind, State::Done(outcome));
             }
-            self.cache.remove(&(name, want));
+            self.cache.remove(&(name, kind));
         }
         if self.settings.servers.is_empty() {
             return Err(ResolveError::NoServer);
         }
-        let asking = Asking {
+        let pending = Pending {
             name,
-            aliases: 0,
+            cnames: 0,
             ttl: u32::MAX,
             attempts: 0,
             socket: None,
@@ -181,197 +183,218 @@ impl<S: Stack> Resolver<S> {
             until: now,
             failure: ResolveError::TimedOut,
         };
-        self.enter(name, want, State::Asking(Box::new(asking)))
+        self.enter(name, kind, State::Pending(Box::new(pending)))
     }
 
-    fn enter(&mut self, name: Name, want: Want, state: State<S>) -> Result<Question, ResolveError> {
+    fn enter(
+        &mut self,
+        name: Name,
+        kind: RecordType,
+        state: State<S>,
+    ) -> Result<Query, ResolveError> {
         let free = self.entries.iter().position(Option::is_none);
         let index = match free {
             Some(index) => index,
-            None if self.entries.len() < self.settings.questions => {
+            None if self.entries.len() < self.settings.queries => {
                 self.entries.push(None);
                 self.entries.len() - 1
             }
-            None => return Err(ResolveError::TooMany),
+            None => return Err(ResolveError::TooManyQueries),
         };
         self.generation += 1;
         self.entries[index] = Some(Entry {
             generation: self.generation,
             name,
-            want,
+            kind,
             state,
         });
-        Ok(Question {
+        Ok(Query {
             index,
             generation: self.generation,
         })
     }
 
-    /// Look whether a question is answered; the answer is given once.
+    /// Returns the result of a query. It is returned once.
     ///
-    /// Polling the stack is the caller's affair; it is due again when something arrives, or at [`Resolver::deadline`].
+    /// The caller has to poll the stack. Call this again after an event of the stack or at
+    /// [`Resolver::deadline`].
     ///
     /// # Errors
     ///
-    /// It is not answered yet (`WouldBlock`), or what came of it.
-    pub fn poll(&mut self, question: &Question) -> Result<Vec<IpAddr>, ResolveError> {
-        let place = self.entries.get_mut(question.index);
+    /// The query is pending (`WouldBlock`) or has failed.
+    pub fn poll(&mut self, query: &Query) -> Result<Vec<IpAddr>, ResolveError> {
+        let place = self.entries.get_mut(query.index);
         let entry =
-            place.and_then(|place| place.take_if(|entry| entry.generation == question.generation));
+            place.and_then(|place| place.take_if(|entry| entry.generation == query.generation));
         let Some(mut entry) = entry else {
-            return Err(ResolveError::Unknown);
+            return Err(ResolveError::UnknownQuery);
         };
         let outcome = match entry.state {
             State::Done(outcome) => return outcome,
-            State::Asking(ref mut asking) => self.advance(entry.name, entry.want, asking),
+            State::Pending(ref mut pending) => self.advance(entry.name, entry.kind, pending),
         };
         if outcome == Err(ResolveError::WouldBlock) {
-            self.entries[question.index] = Some(entry);
+            self.entries[query.index] = Some(entry);
         }
         outcome
     }
 
-    /// Give a question up.
-    pub fn cancel(&mut self, question: Question) {
-        if let Some(place) = self.entries.get_mut(question.index) {
-            place.take_if(|entry| entry.generation == question.generation);
+    /// Cancels a query.
+    pub fn cancel(&mut self, query: Query) {
+        if let Some(place) = self.entries.get_mut(query.index) {
+            place.take_if(|entry| entry.generation == query.generation);
         }
     }
 
-    /// When to poll at the latest, even if nothing arrives; `None` if nothing is asked.
+    /// Returns the latest time for the next [`Resolver::poll`]; `None` without a pending query.
     pub fn deadline(&self) -> Option<Instant> {
         let entries = self.entries.iter().flatten();
         let times = entries.map(|entry| match &entry.state {
             State::Done(_) => Instant::ZERO,
-            State::Asking(asking) => asking.until,
+            State::Pending(pending) => pending.until,
         });
         times.min()
     }
 
-    /// How many answers are remembered.
-    pub fn remembered(&self) -> usize {
+    /// Returns the number of cached responses.
+    pub fn cached(&self) -> usize {
         self.cache.len()
     }
 
-    /// Go on with a question as far as there is something to go on with.
-    fn advance(&mut self, first: Name, want: Want, asking: &mut Asking<S>) -> Outcome {
+    /// Processes responses and timeouts of a query.
+    fn advance(&mut self, first: Name, kind: RecordType, pending: &mut Pending<S>) -> Outcome {
         loop {
             let now = self.net.now();
-            if let Some(answer) = asking.hear(want) {
-                match answer {
-                    Answer::Addresses(addresses, ttl) => {
-                        let ttl = ttl.min(asking.ttl);
-                        self.remember(first, want, Ok(addresses.clone()), Some(ttl), now);
+            if let Some(response) = pending.receive(kind) {
+                match response {
+                    Response::Addresses(addresses, ttl) => {
+                        let ttl = ttl.min(pending.ttl);
+                        self.store(first, kind, Ok(addresses.clone()), Some(ttl), now);
                         return Ok(addresses);
                     }
-                    Answer::Alias(target, ttl) => asking.follow(*target, ttl)?,
-                    Answer::AliasLoop => return Err(ResolveError::AliasLoop),
-                    Answer::NoName(ttl) => {
-                        return self.absent(first, want, ResolveError::NoName, ttl, asking, now);
+                    Response::Cname(target, ttl) => pending.follow(*target, ttl)?,
+                    Response::CnameLoop => return Err(ResolveError::CnameLoop),
+                    Response::NxDomain(ttl) => {
+                        return self.store_negative(
+                            first,
+                            kind,
+                            ResolveError::NxDomain,
+                            ttl,
+                            pending,
+                            now,
+                        );
                     }
-                    Answer::NoData(ttl) => {
-                        return self.absent(first, want, ResolveError::NoData, ttl, asking, now);
+                    Response::NoData(ttl) => {
+                        return self.store_negative(
+                            first,
+                            kind,
+                            ResolveError::NoData,
+                            ttl,
+                            pending,
+                            now,
+                        );
                     }
-                    Answer::Truncated => asking.fail(ResolveError::Truncated),
-                    Answer::Failed(code) => asking.fail(ResolveError::Failed(code)),
+                    Response::Truncated => pending.fail(ResolveError::Truncated),
+                    Response::ServerError(code) => pending.fail(ResolveError::ServerError(code)),
                 }
-            } else if asking.socket.is_some() && now < asking.until {
+            } else if pending.socket.is_some() && now < pending.until {
                 return Err(ResolveError::WouldBlock);
             }
-            self.ask(want, asking, now)?;
+            self.send_request(kind, pending, now)?;
         }
     }
 
-    fn absent(
+    fn store_negative(
         &mut self,
         name: Name,
-        want: Want,
+        kind: RecordType,
         error: ResolveError,
         ttl: Option<u32>,
-        asking: &Asking<S>,
+        pending: &Pending<S>,
         now: Instant,
     ) -> Outcome {
-        let ttl = ttl.map(|ttl| ttl.min(asking.ttl));
-        self.remember(name, want, Err(error), ttl, now);
+        let ttl = ttl.map(|ttl| ttl.min(pending.ttl));
+        self.store(name, kind, Err(error), ttl, now);
         Err(error)
     }
 
-    /// Send a question to the next server.
-    fn ask(
+    /// Sends a request to the next server.
+    fn send_request(
         &mut self,
-        want: Want,
-        asking: &mut Asking<S>,
+        kind: RecordType,
+        pending: &mut Pending<S>,
         now: Instant,
     ) -> Result<(), ResolveError> {
         let servers = &self.settings.servers;
-        if asking.attempts >= servers.len() * usize::from(self.settings.tries.max(1)) {
-            return Err(asking.failure);
+        if pending.attempts >= servers.len() * usize::from(self.settings.attempts.max(1)) {
+            return Err(pending.failure);
         }
-        let server = servers[asking.attempts % servers.len()];
-        asking.attempts += 1;
-        asking.socket = None;
-        asking.until = now + self.settings.patience;
-        asking.id = (self.random.next() & 0xffff) as u16;
+        let server = servers[pending.attempts % servers.len()];
+        pending.attempts += 1;
+        pending.socket = None;
+        pending.until = now + self.settings.timeout;
+        pending.id = (self.random.next() & 0xffff) as u16;
         let socket = match self.net.udp() {
             Ok(socket) => socket,
             Err(OpenError::Limit(limit)) => return Err(ResolveError::Limit(limit)),
         };
         socket.set_nonblocking(true);
         bind(&socket, server, &mut self.random);
-        let message = message::question(asking.id, &asking.name, want);
-        // What can't be sent is as good as lost: the next attempt comes in time.
+        let message = message::request(pending.id, &pending.name, kind);
+        // A request that can't be sent counts as lost: the next attempt follows after the timeout.
         if socket.connect(server).is_ok() {
             let _ = socket.send(&message);
         }
-        asking.socket = Some(socket);
+        pending.socket = Some(socket);
         Ok(())
     }
 
-    /// Keep an answer, if it is true for any time. What is no longer true goes first, then what would be next.
-    fn remember(
+    /// Caches a result with a TTL above 0. If the cache is full, expired entries are removed, then the
+    /// one that expires next.
+    fn store(
         &mut self,
         name: Name,
-        want: Want,
+        kind: RecordType,
         outcome: Outcome,
         ttl: Option<u32>,
         now: Instant,
     ) {
-        let Some(ttl) = ttl.filter(|ttl| *ttl > 0 && self.settings.cache > 0) else {
+        let Some(ttl) = ttl.filter(|ttl| *ttl > 0 && self.settings.cache_entries > 0) else {
             return;
         };
-        if self.cache.len() >= self.settings.cache {
-            self.cache.retain(|_, known| known.until > now);
+        if self.cache.len() >= self.settings.cache_entries {
+            self.cache.retain(|_, cached| cached.until > now);
         }
-        if self.cache.len() >= self.settings.cache {
-            let next = self.cache.iter().min_by_key(|(_, known)| known.until);
+        if self.cache.len() >= self.settings.cache_entries {
+            let next = self.cache.iter().min_by_key(|(_, cached)| cached.until);
             if let Some(key) = next.map(|(key, _)| *key) {
                 self.cache.remove(&key);
             }
         }
-        let until = now + Duration::from_secs(ttl.into()).min(self.settings.longest);
-        self.cache
-            .insert((name, want), Remembered { outcome, until });
+        let until = now + Duration::from_secs(ttl.into()).min(self.settings.max_ttl);
+        self.cache.insert((name, kind), Cached { outcome, until });
     }
 }
 
-impl<S: Stack> Asking<S> {
-    /// The server's answer, if it is there. What is malformed or answers something else may be forged: it is as if it had not come.
-    fn hear(&mut self, want: Want) -> Option<Answer> {
+impl<S: Stack> Pending<S> {
+    /// Returns the server's response. Malformed responses, and responses to other requests, may be
+    /// forged and are ignored.
+    fn receive(&mut self, kind: RecordType) -> Option<Response> {
         let socket = self.socket.as_ref()?;
         let (id, name) = (self.id, &self.name);
-        while let Ok(read) = socket.recv_with(|bytes, _| message::answer(bytes, id, name, want)) {
-            if let Ok(answer) = read {
-                return Some(answer);
+        while let Ok(read) = socket.recv_with(|bytes, _| message::response(bytes, id, name, kind)) {
+            if let Ok(response) = read {
+                return Some(response);
             }
         }
         None
     }
 
-    /// Ask for another name from now on, from the first server.
+    /// Continues with the target of a CNAME record, at the first server.
     fn follow(&mut self, target: Name, ttl: u32) -> Result<(), ResolveError> {
-        self.aliases += 1;
-        if self.aliases > ALIASES {
-            return Err(ResolveError::AliasLoop);
+        self.cnames += 1;
+        if self.cnames > MAX_CNAMES {
+            return Err(ResolveError::CnameLoop);
         }
         self.name = target;
         self.ttl = self.ttl.min(ttl);
@@ -380,42 +403,39 @@ impl<S: Stack> Asking<S> {
         Ok(())
     }
 
-    /// This server does not help.
+    /// Records the error of a server, so that the next one is queried.
     fn fail(&mut self, why: ResolveError) {
         self.failure = why;
         self.socket = None;
     }
 }
 
-/// Give a socket a random port. If that does not work, the stack gives it one when it connects.
-fn bind<S: Stack>(socket: &UdpSocket<S>, server: SocketAddr, random: &mut Unguessable) {
-    let any: IpAddr = match server {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    for _ in 0..PORTS {
-        let port = 49152 | (random.next() & 0x3fff) as u16;
-        if socket.bind(SocketAddr::new(any, port)) != Err(BindError::InUse) {
+/// Binds a socket to a random port. If that fails, `connect` selects a port.
+fn bind<S: Stack>(socket: &UdpSocket<S>, server: SocketAddr, random: &mut KeyedRandom) {
+    let mut local = wildcard_for(server.ip());
+    for _ in 0..PORT_ATTEMPTS {
+        local.set_port(FIRST_EPHEMERAL_PORT | (random.next() & 0x3fff) as u16);
+        if socket.bind(local) != Err(BindError::InUse) {
             return;
         }
     }
 }
 
-/// What a text that is an address already stands for.
-fn literal(name: &str, want: Want) -> Option<Outcome> {
+/// Returns the result for a name that is an IP address in text form.
+fn literal(name: &str, kind: RecordType) -> Option<Outcome> {
     let address: IpAddr = name.parse().ok()?;
-    Some(match (want, address) {
-        (Want::V4, IpAddr::V4(_)) | (Want::V6, IpAddr::V6(_)) => Ok([address].into()),
+    Some(match (kind, address) {
+        (RecordType::A, IpAddr::V4(_)) | (RecordType::Aaaa, IpAddr::V6(_)) => Ok([address].into()),
         _ => Err(ResolveError::NoData),
     })
 }
 
 impl<S: Stack> fmt::Debug for Resolver<S> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let asking = self.entries.iter().flatten().count();
+        let pending = self.entries.iter().flatten().count();
         write!(
             out,
-            "Resolver({asking} asked, {} remembered)",
+            "Resolver({pending} pending, {} cached)",
             self.cache.len()
         )
     }

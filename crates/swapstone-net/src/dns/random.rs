@@ -1,13 +1,13 @@
-//! Numbers that nobody can guess without the seed: SipHash-2-4 (Aumasson and Bernstein, 2012) of a counter.
+//! Unpredictable numbers from a seed: SipHash-2-4 (Aumasson and Bernstein, 2012) of a counter.
 
-/// A stream of such numbers.
+/// A generator whose output is unpredictable without its seed.
 #[derive(Clone, Debug)]
-pub(super) struct Unguessable {
+pub(super) struct KeyedRandom {
     key: [u64; 4],
     count: u64,
 }
 
-impl Unguessable {
+impl KeyedRandom {
     pub(super) fn new(seed: &[u8; 32]) -> Self {
         let mut key = [0; 4];
         for (word, bytes) in key.iter_mut().zip(seed.chunks_exact(8)) {
@@ -18,16 +18,16 @@ impl Unguessable {
         Self { key, count: 0 }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub(super) fn next(&mut self) -> u64 {
         self.count = self.count.wrapping_add(1);
         let half = siphash(self.key[0], self.key[1], self.count);
-        // The seed's other half counts, too.
+        // Mix in the other half of the seed.
         siphash(self.key[2], self.key[3], half)
     }
 }
 
-/// SipHash-2-4 of one word of eight bytes.
+/// SipHash-2-4 of an 8-byte message.
 fn siphash(key0: u64, key1: u64, word: u64) -> u64 {
     let mut state = [
         key0 ^ 0x736f_6d65_7073_6575,
@@ -35,7 +35,7 @@ fn siphash(key0: u64, key1: u64, word: u64) -> u64 {
         key0 ^ 0x6c79_6765_6e65_7261,
         key1 ^ 0x7465_6462_7974_6573,
     ];
-    // The last block has the length, 8, in its highest byte.
+    // The last block has the message length, 8, in its highest byte.
     for block in [word, 8 << 56] {
         state[3] ^= block;
         rounds(&mut state, 2);
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hash_is_that_of_the_reference() {
+    fn the_hash_matches_the_reference_vectors() {
         // vectors_sip64[8]: the key is 00 01 .. 0f, the message 00 01 .. 07.
         let key0 = 0x0706_0504_0302_0100;
         let key1 = 0x0f0e_0d0c_0b0a_0908;
@@ -76,15 +76,15 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_of_the_seed_counts() {
-        let of = |seed: &[u8; 32]| Unguessable::new(seed).next();
+    fn every_byte_of_the_seed_changes_the_output() {
+        let of = |seed: &[u8; 32]| KeyedRandom::new(seed).next();
         let seed = [7; 32];
         for at in 0..32 {
             let mut other = seed;
             other[at] ^= 1;
             assert_ne!(of(&other), of(&seed), "byte {at}");
         }
-        let mut numbers = Unguessable::new(&seed);
+        let mut numbers = KeyedRandom::new(&seed);
         assert_ne!(numbers.next(), numbers.next());
     }
 }

@@ -1,20 +1,20 @@
-//! The kernel's errors as those of the contract.
+//! Conversion of `errno` values to the errors of the contract.
 
 use rustix::io::Errno;
 use swapstone_net::error::{
     BindError, ConnectError, Limit, ListenError, Resource, SocketError, UdpSendError,
 };
 
-use crate::table::Fault;
+use crate::socket::ConnectionError;
 
-/// What an IPv4 datagram has at most, in bytes.
+/// The maximum payload of a UDP datagram over IPv4 in bytes.
 const LARGEST_DATAGRAM: usize = 65_507;
 
 const fn limit(of: Resource, most: usize) -> Limit {
     Limit { of, most }
 }
 
-/// Ports that the kernel chooses from.
+/// The number of ephemeral ports.
 fn ports() -> usize {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
     let ends: Vec<usize> = range
@@ -28,21 +28,22 @@ fn ports() -> usize {
     }
 }
 
-/// Connections that the kernel lets wait at one listening socket.
+/// The maximum length of an accept queue.
 pub fn backlog() -> usize {
     let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn");
     most.ok()
         .and_then(|most| most.trim().parse().ok())
-        .unwrap_or(usize::MAX) // then the kernel decides by itself
+        .unwrap_or(usize::MAX) // the kernel applies its limit
 }
 
-/// A port that the user has no right to counts as in use. `port` is what was asked for, `sockets` is how many there are.
+/// `port` is the requested port; `sockets` is reported if the process has no descriptor left.
+/// `EACCES` (a privileged port) is reported as in use.
 pub fn bind(error: Errno, port: u16, sockets: Limit) -> BindError {
     match error {
         Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT => BindError::NotLocal,
-        Errno::INVAL => BindError::NotNew,
+        Errno::INVAL => BindError::AlreadyBound,
         Errno::AGAIN => BindError::Limit(limit(Resource::Ports, ports())),
-        // Of any port that is free, so none is.
+        // Any free port was requested, so none is free.
         Errno::ADDRINUSE if port == 0 => BindError::Limit(limit(Resource::Ports, ports())),
         Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM => BindError::Limit(sockets),
         _ => BindError::InUse,
@@ -52,7 +53,7 @@ pub fn bind(error: Errno, port: u16, sockets: Limit) -> BindError {
 pub fn listen(error: Errno) -> ListenError {
     match error {
         Errno::ADDRINUSE => ListenError::InUse,
-        _ => ListenError::NotNew,
+        _ => ListenError::AlreadyActive,
     }
 }
 
@@ -71,11 +72,11 @@ pub fn connect(error: Errno, sockets: usize) -> ConnectError {
     }
 }
 
-/// How a connection that a call fails on has ended.
-pub fn connection(error: Errno) -> Fault {
+/// The error that ended an established connection.
+pub fn connection(error: Errno) -> ConnectionError {
     match error {
-        Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH => Fault::TimedOut,
-        _ => Fault::Reset,
+        Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH => ConnectionError::TimedOut,
+        _ => ConnectionError::Reset,
     }
 }
 
