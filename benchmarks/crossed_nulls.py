@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import contextlib
-import io
 import subprocess
 import sys
 import tempfile
@@ -30,11 +28,11 @@ from benchmarks.false_alarms import DIFFERENT, Tally
 from benchmarks.rules import ALPHA
 
 from swapstone import factors, plan
-from swapstone.cli.main import cli
 from swapstone.compare import analyse
 from swapstone.factors import Evidence, Level, Recipe, Stage
 from swapstone.model import Analysis, FactorEffect, Interaction, Presence, Quantity, Run, Scale, Status, UserError
 from swapstone.record import RecordView, load
+from swapstone.session import api
 from swapstone.session.analysis import workloads_of
 
 WORKLOADS = ("b_malloc_tiny1", "b_string_strlen")
@@ -107,13 +105,15 @@ def _parser() -> argparse.ArgumentParser:
 def _made(folder: Path, options: argparse.Namespace) -> Iterable[Path]:
     """Make the experiments one after the other; yield each one's record."""
     factors.FACTORS = (*factors.FACTORS, LEFT, RIGHT)
-    only = [part for name in options.workload or WORKLOADS for part in ("--only", name)]
     for number in range(options.experiments):
         path = folder / f"crossed-null-{options.seed + number}"
-        asked = ["compare", "left=a,b", "right=a,b", *only, "--blocks", str(options.blocks)]
-        asked += ["--seed", str(options.seed + number), "--out", str(path)]
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            cli.main(asked, standalone_mode=False)
+        api.compare(
+            {"left": ("a", "b"), "right": ("a", "b")},
+            only=options.workload or WORKLOADS,
+            blocks=options.blocks,
+            seed=options.seed + number,
+            out=path,
+        )
         if number == 0:
             _check_same(load(path))
         print(f"{number + 1} of {options.experiments} made", file=sys.stderr, flush=True)

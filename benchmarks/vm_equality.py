@@ -21,11 +21,11 @@ from pathlib import Path
 
 from benchmarks.poking import poked
 
-from swapstone.cli.flow import Wish, parse_factors, resolve
 from swapstone.model import Experiment
 from swapstone.run.prepare import prepare
 from swapstone.run.setting import setting_for
 from swapstone.run.trial import raw_output, request_for
+from swapstone.session.experiment import ExperimentRequest, parse_factors, resolve
 from swapstone.session.machines import open_experiment_target
 from swapstone.targets import Target
 from swapstone.workloads import find_load, workloads_of
@@ -51,7 +51,7 @@ def main() -> int:
         help="keep the emulators' main loops busy then; arm64 machines may hang at their end",
     )
     asked = parser.parse_args()
-    wish = Wish(
+    request = ExperimentRequest(
         name="equality",
         factors=parse_factors([asked.factor]),
         suites=(asked.suite,),
@@ -60,7 +60,7 @@ def main() -> int:
         architecture=asked.arch,
         blocks=asked.trials,
     )
-    experiment = resolve(wish)
+    experiment = resolve(request)
     with open_experiment_target(experiment, lambda line: print(line, file=sys.stderr), no_cache=True) as target:
         return _compare(experiment, target, asked.trials, asked.repeats, poke=asked.poke)
 

@@ -13,7 +13,7 @@ import pytest
 from tests.e2e.cli import fake, swapstone
 
 CASES = [
-    (["compare"], "Say what to compare", "swapstone compare libc=glibc,musl"),
+    (["compare"], "There is nothing to compare", "swapstone compare libc=glibc,musl"),
     (["compare", "lbc=glibc,musl"], "no factor named 'lbc'", "'libc'"),
     (["compare", "libc=glibc,musk"], "no level named 'musk'", "'musl'"),
     (["compare", "libc=glibc"], "one level only", "libc=glibc,musl"),
@@ -29,7 +29,7 @@ CASES = [
     (["compare", "libc=glibc,musl", "--target", "fake:absent.toml"], "absent.toml", ""),
     (["compare", "libc=glibc,musl", "--out", "/proc/here"], "can't be written", "--out"),
     (["compare", "--resume", "nowhere"], "no record named 'nowhere'", "list records"),
-    (["compare", "--resume", "last", "libc=glibc,musl"], "--resume goes on", ""),
+    (["compare", "--resume", "last", "libc=glibc,musl"], "--resume continues", ""),
     (["compare", "--resume", "last", "--margin", "5%"], "it takes no --margin", "--budget"),
     (["compare", "--resume", "last", "--confidence", "95"], "it takes no --confidence", "--budget"),
     (["compare", "--resume", "last", "--target", "host"], "it takes no --target", "--budget"),

@@ -123,7 +123,7 @@ def test_query_answers_over_all_records(tmp_path: Path, record: Path) -> None:
         "b_malloc_tiny2,worse",
     ]
     assert "record" in swapstone(tmp_path, "query", "SELECT * FROM records").stdout
-    assert "DuckDB says" in swapstone(tmp_path, "query", "SELEC 1", expect=2).stderr
+    assert "DuckDB: Parser Error" in swapstone(tmp_path, "query", "SELEC 1", expect=2).stderr
 
 
 def test_query_without_records_says_so(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_the_doctor_names_a_missing_compiler(tmp_path: Path) -> None:
     text = swapstone(tmp_path, "doctor", PATH="/nonexistent").stdout
     assert "libc=musl is unavailable" in text and "sudo apt-get install musl-tools" in text
     assert (
-        "driver wrk" in text
+        "load generator wrk" in text
         and "sudo apt-get install wrk" in text
         and "explain has no profile of processor time" in text
     )

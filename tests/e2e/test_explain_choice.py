@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.cli.explain import choose
 from swapstone.instruments import requirements, run_instruments
 from swapstone.instruments.acquisition import INSTRUMENTS, ReferenceRun, RowVariant
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import Comparison, Instrumented, Place, UnavailableError, UserError, Verdict
+from swapstone.session.row_explanation import choose_row
 from swapstone.wire import TrialRequest
 from tests.e2e.cli import fake, swapstone
 from tests.golden import synthetic
@@ -25,7 +25,7 @@ def rows(*changes: dict[str, object]) -> object:
 
 
 def _pick(*changes: dict[str, object], metric: str | None = None, only: str | None = None) -> Comparison:
-    return choose(rows(*changes), metric, only, None)  # type: ignore[arg-type]
+    return choose_row(rows(*changes), metric, only, None)  # type: ignore[arg-type]
 
 
 WORSE = {"workload": "a", "effect": 1.5, "verdict": Verdict.WORSE}
@@ -43,7 +43,7 @@ def test_no_row_that_fits_is_explained() -> None:
     with pytest.raises(UserError) as caught:
         _pick(WORSE, only="z")
     assert "Workloads: a." in caught.value.hint
-    with pytest.raises(UserError, match="None of the 1 rows that fit differs"):
+    with pytest.raises(UserError, match="None of the 1 rows that match differs"):
         _pick(UNDECIDED)
 
 

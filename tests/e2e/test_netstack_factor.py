@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts import build_crate, crate_trouble
-from swapstone.cli.compare import _usual_suites
 from swapstone.factors import parse_choice
+from swapstone.session.experiment import default_suites
 from swapstone.session.study_file import load_study
 from swapstone.workloads import find_workload
 from tests.e2e.cli import runs_of, swapstone
@@ -23,8 +23,8 @@ LEVELS = ("kernel", "lwip", "smoltcp")
 
 def test_the_factor_has_a_suite_of_its_own() -> None:
     choice = parse_choice("netstack=kernel,lwip,smoltcp")
-    assert _usual_suites((choice,), ()) == ("netstack",)
-    assert _usual_suites((choice,), ("ab",)) == ("netstack",)
+    assert default_suites((choice,), ()) == ("netstack",)
+    assert default_suites((choice,), ("ab",)) == ("netstack",)
 
 
 def test_the_study_has_the_pages_two_stacks_and_takes_a_quarter_of_an_hour() -> None:
@@ -32,7 +32,7 @@ def test_the_study_has_the_pages_two_stacks_and_takes_a_quarter_of_an_hour() -> 
     assert study.published == "lwip-vs-smoltcp"
     assert study.factor[0].levels == ("lwip", "smoltcp", "kernel")
     assert [part.name for part in study.part] == ["speed", "counts"]
-    assert study.budget_ns == 15 * 60 * 10**9
+    assert study.total_budget_ns == 15 * 60 * 10**9
 
 
 def test_it_is_refused_where_programs_of_crates_do_not_run(tmp_path: Path) -> None:

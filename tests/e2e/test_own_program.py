@@ -123,7 +123,7 @@ def test_a_program_is_built_for_each_c_library_and_observed(tmp_path: Path, cach
     assert "musl-gcc -O2 -g0" in (record / "builds" / "libc=musl.log").read_text()
     assert not (source / "prog").exists()  # the sources stay as they are
     assert "size of the program" in result.stdout and "own: elapsed time" in result.stdout
-    assert "No direction was given for req/s" in result.stdout
+    assert "req/s has no direction" in result.stdout
 
 
 @pytest.mark.slow
@@ -462,11 +462,11 @@ BAD: list[tuple[list[str], str, str]] = [
     (["--program", "a,b=/bin/true", "--program", "b=/bin/true"], "is not NAME=PATH", "baseline=./old"),
     (
         ["--program", "a=/bin/true", "--program", "b=/bin/ls", "--build", "x", "--source", "src"],
-        "takes programs as they are",
+        "takes programs that are built already",
         "one or the other",
     ),
     (["program=a,b", "--", "/bin/true"], "The levels of the factor program", "--program baseline=./old"),
-    (["--", "/bin/true"], "Say what to compare", "libc=glibc,musl"),
+    (["--", "/bin/true"], "There is nothing to compare", "libc=glibc,musl"),
     (["libc=glibc,musl", "--suite", "libc", "--", "/bin/true"], "--suite chooses among", "Leave --suite out"),
     (["libc=glibc,musl", "--only", "b*", "--", "/bin/true"], "--only chooses among", "Leave --only out"),
     (["libc=glibc,musl", "--metric", "x", "--", "/bin/true"], "is not NAME[UNIT,DIRECTION]=regex", "req/s[1/s,higher]"),
@@ -566,7 +566,7 @@ def test_a_program_that_was_built_in_the_sources_already_is_not_taken_for_the_bu
 
 def test_help_teaches(tmp_path: Path) -> None:
     text = swapstone(tmp_path, "compare", "--help").stdout
-    for heading in ("A program of your own:", "How it runs and what it gives:", "Measuring:", "Record:"):
+    for heading in ("A program of your own:", "How it runs and what it prints:", "Measuring:", "Record:"):
         assert heading in text
     assert "\\b" not in text
     assert "\n    swapstone compare --program baseline=./old --program candidate=./new -- ARG\n" in text

@@ -46,7 +46,7 @@ def test_the_study_asks_for_what_the_page_did_and_more() -> None:
     ]
     found = [work.name for part in study.part for _, work in find_workloads(part.suites, part.only)]
     assert found == [work.name for _, work in find_workloads(["server"])]
-    assert study.budget_ns == 30 * 60 * 10**9
+    assert study.total_budget_ns == 30 * 60 * 10**9
 
 
 def test_the_study_on_the_fake_target(tmp_path: Path) -> None:

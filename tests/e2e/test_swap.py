@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.cli.compare import _usual_suites
 from swapstone.factors import parse_choice
+from swapstone.session.experiment import default_suites
 from swapstone.session.study_file import load_study
 from swapstone.workloads import SUITES
 from tests.e2e.cli import runs_of, swapstone
@@ -18,14 +18,14 @@ from tests.e2e.cli import runs_of, swapstone
 
 def test_a_factor_of_the_machine_has_a_suite_of_its_own() -> None:
     swap, libc = parse_choice("swap=flash,zram:lz4"), parse_choice("libc=glibc,musl")
-    assert _usual_suites((swap,), ()) == ("swap",)
-    assert _usual_suites((libc, swap), ()) == ("swap",)
-    assert _usual_suites((libc,), ()) == ("libc",)
-    assert _usual_suites((), ()) == ("libc",)
-    assert _usual_suites((swap,), ("fill*",)) == ("swap",)
-    assert _usual_suites((swap,), ("b_string_strlen",)) == ("libc",)
+    assert default_suites((swap,), ()) == ("swap",)
+    assert default_suites((libc, swap), ()) == ("swap",)
+    assert default_suites((libc,), ()) == ("libc",)
+    assert default_suites((), ()) == ("libc",)
+    assert default_suites((swap,), ("fill*",)) == ("swap",)
+    assert default_suites((swap,), ("b_string_strlen",)) == ("libc",)
     known = {suite.name for suite in SUITES}
-    assert _usual_suites((parse_choice("kernel=generic,rt"),), ()) == (
+    assert default_suites((parse_choice("kernel=generic,rt"),), ()) == (
         ("latency",) if "latency" in known else ("libc",)
     )
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts.images import BuiltImage, Image
-from swapstone.cli.flow import Wish, parse_factors, resolve
 from swapstone.model import UnavailableError, UserError
 from swapstone.session import machines
+from swapstone.session.experiment import ExperimentRequest, parse_factors, resolve
 from swapstone.targets import clock_of
 from swapstone.targets.vm import spec
 from swapstone.targets.vm.target import VmImage
@@ -30,7 +30,7 @@ def test_each_target_has_its_clock() -> None:
 def test_a_wall_clock_in_a_virtual_machine_needs_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reason = "/dev/kvm opens, but the kernel 6.1 did not start under it within 15 s"
     monkeypatch.setattr(machines, "kvm_device_trouble", lambda _: reason)
-    wish = Wish(
+    request = ExperimentRequest(
         name="compare",
         factors=parse_factors(["libc=glibc,musl"]),
         suites=("libc",),
@@ -39,7 +39,7 @@ def test_a_wall_clock_in_a_virtual_machine_needs_kvm(tmp_path: Path, monkeypatch
         clock="wall",
     )
     with pytest.raises(UnavailableError, match=f"needs KVM, which is unavailable: {reason}") as caught:
-        machines.open_experiment_target(resolve(wish), print)
+        machines.open_experiment_target(resolve(request), print)
     assert "Leave --clock out" in caught.value.hint
 
 
@@ -77,14 +77,14 @@ def test_where_kvm_works_each_kernel_runs_by_it(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(spec, "kvm_trouble", works)
     monkeypatch.setattr(spec, "VmTarget", lambda images, options, certificates: opened.append(images))
     for clock in ("wall", "virtual"):
-        wish = Wish(
+        request = ExperimentRequest(
             name="compare",
             factors=parse_factors(["kernel=generic,rt"]),
             suites=("libc",),
             only=("b_string_strlen",),
             clock=clock,
         )
-        machines.open_experiment_target(resolve(wish), print)
+        machines.open_experiment_target(resolve(request), print)
     assert [parts.kernel for parts in tried] == [tmp_path / "generic" / "kernel", tmp_path / "rt" / "kernel"]
     assert [{level: parts.machine.wall for level, parts in each.items()} for each in opened] == [
         {"generic": True, "rt": True},
@@ -93,9 +93,11 @@ def test_where_kvm_works_each_kernel_runs_by_it(tmp_path: Path, monkeypatch: pyt
 
 
 def test_experiments_run_on_two_architectures() -> None:
-    wish = Wish(name="compare", factors=parse_factors(["kernel=generic,rt"]), suites=("libc",), architecture="armhf")
+    request = ExperimentRequest(
+        name="compare", factors=parse_factors(["kernel=generic,rt"]), suites=("libc",), architecture="armhf"
+    )
     with pytest.raises(UnavailableError, match="machines of x86_64 and arm64, and not of armhf") as caught:
-        machines.open_experiment_target(resolve(wish), print)
+        machines.open_experiment_target(resolve(request), print)
     assert caught.value.hint.endswith("swapstone image boot --arch armhf")
 
 

@@ -1,39 +1,30 @@
-"""`swapstone compare` and the resuming of a record."""
+"""`swapstone compare`, and resuming a record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from fnmatch import fnmatchcase
+from pathlib import Path
 
 import click
 import msgspec
 from click.core import ParameterSource
 
-from swapstone.cli.flow import Session, Wish, go_on, parse_factors, parse_loads, resolve, start
-from swapstone.cli.options import measuring
-from swapstone.cli.own import (
-    Typed,
-    building_options,
-    own_program,
-    program_factor,
-    running_options,
-    tell_of_huge_sources,
-)
+from swapstone.cli.display import display
+from swapstone.cli.options import measuring_options
+from swapstone.cli.own_program_options import building_options, running_options, server_options
+from swapstone.cli.printing import print_interruption, print_table
 from swapstone.cli.program_command import ProgramCommand, program_of
-from swapstone.cli.serving import serving_options
-from swapstone.model import FactorLevels, UserError
-from swapstone.record import find_record
-from swapstone.workloads import SUITES
-
-_USUAL_SUITE = "libc"
-_SUITES_OF_FACTORS = {"kernel": "latency", "swap": "swap", "netstack": "netstack"}
-"""What is measured unless the user says, where one of these factors is compared."""
+from swapstone.model import UserError
+from swapstone.session.api import run_request
+from swapstone.session.experiment import ExperimentRequest, Interrupted, RunOptions
+from swapstone.session.own_program import OwnProgramRequest
+from swapstone.session.record_handle import open_record
+from swapstone.session.values import parse_confidence, parse_duration_ns, parse_ratio
 
 _GROUPS = {
     "Workloads": ("suites", "only"),
     "A program of your own": ("build", "source", "build_timeout", "rebuild", "programs"),
-    "A server of your own": ("server", "drive", "connections", "reader", "warm_up", "ready_timeout"),
-    "How it runs and what it gives": (
+    "A server of your own": ("server", "load_generator", "connections", "reader", "warm_up", "ready_timeout"),
+    "How it runs and what it prints": (
         "stdin",
         "output",
         "variables",
@@ -63,21 +54,19 @@ class _CompareCommand(ProgramCommand):
     "suites",
     multiple=True,
     metavar="NAME",
-    help="A suite of workloads; may be repeated.  [as the factor needs, or libc]",
+    help="A suite of workloads; repeatable.  [the one that suits the factor, or libc]",
 )
 @building_options
-@serving_options
+@server_options
 @running_options
-@measuring
+@measuring_options
 @click.option(
     "--modules",
     multiple=True,
     metavar="KERNEL=DIR",
-    help="Where the modules of a kernel of your own are; may be repeated.  [KERNEL.modules, beside it]",
+    help="The modules of a kernel of your own; repeatable.  [KERNEL.modules, beside it]",
 )
-@click.option(
-    "--resume", metavar="RECORD", help="Go on with an interrupted record; takes no other option but --budget."
-)
+@click.option("--resume", metavar="RECORD", help="Resume an interrupted record; accepts only --budget beside it.")
 @click.pass_context
 def compare_command(
     context: click.Context,
@@ -103,11 +92,11 @@ def compare_command(
     rebuild: bool,
     **about_program: object,
 ) -> int:
-    r"""Compare levels of a factor and say what may be believed.
+    r"""Compare levels of a factor: ratios with confidence intervals, and a verdict for each.
 
-    The first level is the baseline. Each workload is built for every level; trials run in random order inside blocks that hold each
-    level once. It stops when every interval is narrower than the margin, or when the budget for measuring is spent. Ctrl-C prints the
-    verdicts so far; --resume goes on. What follows -- is a program of your own, measured instead of Swapstone's workloads.
+    The first level is the baseline. Each workload is built for every level. Trials run in random order, in blocks that hold each
+    level once. Measuring stops when every interval is narrower than the margin, or when the budget is spent. Ctrl-C prints the
+    verdicts so far, and --resume continues. What follows -- is a program of your own, measured instead of the bundled workloads.
 
     \b
     Examples:
@@ -128,71 +117,54 @@ def compare_command(
           --metric 'req/s[1/s,higher]=regex:Requests/sec: +([0-9.]+)' -- ./bench
 
     \b
-    A server of your own (docs/servers.md): started, awaited, driven, stopped, and measured apart from its driver.
+    A server of your own (docs/servers.md), measured apart from its load generator:
       swapstone compare allocator=default,mimalloc libc=glibc,musl --source src \
           --build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --server './my-server --port {port}' \
-          --drive 'wrk -c {connections} -t 1 -d 3s --latency http://127.0.0.1:{port}/' --connections 1,10,100
+          --load-generator 'wrk -c {connections} -t 1 -d 3s --latency http://127.0.0.1:{port}/' --connections 1,10,100
       swapstone compare allocator=default,mimalloc --server './my-server {port}' \
-          --drive 'swapstone-pace --port {port} --rate 2000 --seconds 3 --connections 32'
-      swapstone compare allocator=default,mimalloc --server './my-server {port}' --drive './my-driver {port}' \
+          --load-generator 'swapstone-pace --port {port} --rate 2000 --seconds 3 --connections 32'
+      swapstone compare allocator=default,mimalloc --server './my-server {port}' --load-generator './my-client {port}' \
           --read 'regex:(?P<requests>\d+) requests in (?P<seconds>[0-9.]+) s'
     """
-    if resume:
-        _refuse_other_options(context)
-        return go_on(find_record(resume), budget)
-    own = own_program(msgspec.convert({**about_program, "rebuild": rebuild, "command": program_of(context)}, Typed))
-    if own is not None:
-        _refuse_workloads(suites, only)
-        tell_of_huge_sources(own)
-    named = program_factor(own) if own else ()
-    chosen = (*named, *(parse_factors(factors) if factors or not named else ()))
-    wish = Wish(
-        name="compare",
-        factors=chosen,
-        suites=suites or _usual_suites(chosen, only),
-        only=only,
-        budget=budget,
-        margin=margin,
-        confidence=confidence,
-        seed=seed,
-        blocks=blocks,
-        null=null,
-        layouts=layouts or 0,
-        target=target,
-        clock=clock,
-        loads=parse_loads(loads),
-        architecture=architecture or "",
-        modules=modules,
-        own=own,
-    )
-    return start(resolve(wish), out, session=Session(rebuild=rebuild, no_cache=no_cache))
-
-
-def _usual_suites(factors: Iterable[FactorLevels], only: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the suites of an experiment that names none: those that show what its factors change, else ``libc``.
-
-    Patterns of ``--only`` that all match in ``libc`` are still about ``libc``, as they are without such a factor.
-    """
-    known = {suite.name: suite for suite in SUITES}
-    found = tuple(
-        dict.fromkeys(suite for choice in factors if (suite := _SUITES_OF_FACTORS.get(choice.factor, "")) in known)
-    )
-    libc = [workload.name for workload in known[_USUAL_SUITE].workloads]
-    about_libc = only and all(any(fnmatchcase(name, pattern) for name in libc) for pattern in only)
-    return (_USUAL_SUITE,) if about_libc or not found else found
-
-
-def _refuse_workloads(suites: tuple[str, ...], only: tuple[str, ...]) -> None:
-    for given, option in ((suites, "--suite"), (only, "--only")):
-        if given:
-            raise UserError(
-                f"{option} chooses among Swapstone's workloads; a program of your own is measured instead of them.",
-                f"Leave {option} out, or what follows --.",
+    shown = display()
+    duration_ns = parse_duration_ns(budget) if budget else None
+    try:
+        if resume:
+            _check_no_other_options(context)
+            record = open_record(resume).resume(budget, progress=shown)
+        else:
+            own = {**about_program, "rebuild": rebuild, "command": program_of(context)}
+            request = ExperimentRequest(
+                name="compare",
+                factors=(),
+                suites=suites,
+                only=only,
+                budget_ns=duration_ns,
+                margin=parse_ratio(margin, "--margin", 0.0, 1.0),
+                confidence=parse_confidence(confidence),
+                seed=seed,
+                blocks=blocks or 0,
+                null=null,
+                layouts=layouts or 0,
+                target=target,
+                clock=clock,
+                loads=loads.split(","),
+                architecture=architecture or "",
+                modules=modules,
             )
+            options = RunOptions(rebuild=rebuild, no_cache=no_cache)
+            own_request = msgspec.convert(own, OwnProgramRequest)
+            record = run_request(
+                request, factors, own_request, out=Path(out) if out else None, options=options, progress=shown
+            )
+    except Interrupted as interrupted:
+        return print_interruption(interrupted)
+    print_table(record)
+    return 0
 
 
-def _refuse_other_options(context: click.Context) -> None:
-    """Raise a `UserError` for anything beside --resume and --budget on the command line: it would be ignored."""
+def _check_no_other_options(context: click.Context) -> None:
+    """Raise a `UserError` for anything beside --resume and --budget on the command line, which would be ignored."""
     given = [
         parameter
         for parameter in context.command.params
@@ -204,6 +176,6 @@ def _refuse_other_options(context: click.Context) -> None:
         what = "program"
     if what:
         raise UserError(
-            f"--resume goes on with an experiment as it is: it takes no {what}.",
+            f"--resume continues an experiment with its own options: it takes no {what}.",
             "Only --budget may be given beside it.",
         )

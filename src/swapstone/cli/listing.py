@@ -1,4 +1,4 @@
-"""`swapstone list`: what there is."""
+"""`swapstone list`: lists of factors, workloads, suites, loads, studies and records."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import click
 
-from swapstone.cli.own import command_line
 from swapstone.cli.tables import table
 from swapstone.factors import FACTORS
 from swapstone.model import RecordError
 from swapstone.record import default_root, list_records, load, record_name
-from swapstone.session.study_file import load_study, study_names
+from swapstone.session.own_program import command_line
+from swapstone.session.study_file import BadStudy, list_studies
 from swapstone.session.values import format_duration
 from swapstone.workloads import LOADS, SUITES
 
@@ -55,10 +55,14 @@ def _suites() -> Rows:
 
 
 def _studies() -> Rows:
-    studies = [(name, load_study(name)) for name in study_names()]
-    return ["study", "parts", "budget", "question"], [
-        [name, len(study.part) or 1, format_duration(study.budget_ns), study.question] for name, study in studies
-    ]
+    rows: list[list[object]] = []
+    for name, study in list_studies():
+        if isinstance(study, BadStudy):
+            rows.append([name, "", "", f"unreadable: {study.reason}"])
+        else:
+            budget = format_duration(study.total_budget_ns)
+            rows.append([name, len(study.part) or 1, budget, study.question])
+    return ["study", "parts", "budget", "question"], rows
 
 
 def _records() -> Rows:

@@ -18,29 +18,26 @@ EXIT_BUG, EXIT_USER, EXIT_INTERRUPT = 1, 2, 130
 
 # name: (module under swapstone.cli, one line for --help). The order is that of --help.
 COMMANDS = {
-    "compare": ("compare", "Compare levels of a factor and say what may be believed."),
-    "study": ("study", "Run one of the experiments that Swapstone ships."),
-    "explain": (
-        "explain",
-        "Run a row's two variants under instruments and say what the difference is consistent with.",
-    ),
+    "compare": ("compare", "Compare levels of a factor: ratios, intervals and verdicts."),
+    "study": ("study", "Run a study: a shipped experiment, or one from a file."),
+    "explain": ("explain", "Find out why a row differs: run its two variants under instruments."),
     "profile": ("explain", "Write a row's flame graphs, and their difference."),
     "show": ("show", "Print a record's table again."),
     "report": ("show", "Write a record's report as HTML or Markdown."),
     "export": ("show", "Write a record's figures for other tools."),
-    "verify": ("verify", "Check that a record is whole, unaltered and says what it said."),
-    "agree": ("agree", "Lay two records of the same factors side by side: do their signs agree?"),
-    "rerun": ("rerun", "Make a record's experiment again and compare the two."),
-    "query": ("query", "Ask all records a question in SQL."),
+    "verify": ("verify", "Check that a record is whole, unaltered and gives the same verdicts."),
+    "agree": ("agree", "Compare the signs of the differences in two records."),
+    "rerun": ("rerun", "Run a record's experiment again and compare the two."),
+    "query": ("query", "Run an SQL query over all records."),
     "list": ("listing", "List factors, levels, workloads, suites, studies, records or published figures."),
-    "published": ("published", "Look at the published figures, and check them."),
-    "image": ("image", "Build, list and boot what virtual machines are made of."),
-    "doctor": ("doctor", "Say what this machine can do and what makes its timings noisy."),
+    "published": ("published", "List the published figures, and check them."),
+    "image": ("image", "Build, list and boot images of virtual machines."),
+    "doctor": ("doctor", "Check what this machine can do and what makes its timings noisy."),
 }
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands' names and help lines without importing them."""
+    """A group with the names and help lines of its commands, which imports a command when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the commands in the order of `COMMANDS`."""
@@ -84,13 +81,13 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Swap one part of an embedded Linux stack, hold everything else still, and know what it costs.
 
-    A comparison builds each workload for each level, runs them side by side in random order, and prints ratios with intervals and
-    verdicts that hold up. Everything is kept in a record, from which the same table can be computed again.
+    A comparison builds each workload for each level, runs them in random order, and prints ratios with confidence intervals and
+    verdicts. A record keeps every run, and the same table can be computed from it again.
     """
 
 
 def main() -> None:
-    """Run the command line and exit: 0 well, 1 a bug, 2 the user's mistake, 130 interrupted."""
+    """Run the command line and exit with 0, 1 for a bug, 2 for a user error, or 130 if a signal interrupted it."""
     signal.signal(signal.SIGTERM, _as_interrupt)
     try:
         # click returns what the command returned, or an exit status of its own.
@@ -103,20 +100,20 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         status = EXIT_INTERRUPT
     except UserError as error:
-        _complain(error)
+        _print_error(error)
         status = EXIT_USER
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`): nothing to say, and nobody to say it to.
+        # The reader of the output closed it, as `| head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
-    except Exception:  # whatever it is, it is ours to mend
+    except Exception:  # any other error is a bug of ours
         traceback.print_exc()
         click.echo("This is a bug in Swapstone. Please report it with the lines above.", err=True)
         status = EXIT_BUG
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _complain(error: UserError) -> None:
+def _print_error(error: UserError) -> None:
     click.echo(click.style("error: ", fg="red", bold=True) + error.message, err=True)
     if error.hint:
         click.echo(error.hint, err=True)

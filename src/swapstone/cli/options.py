@@ -1,8 +1,8 @@
-"""Options that several commands share, and how their values are read."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -13,7 +13,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 class Chain:
-    """Applies several click decorators as one, in the order in which help should list them."""
+    """Applies several click decorators as one, in the order in which help lists them."""
 
     def __init__(self, *decorators: Callable[[Any], Any]) -> None:
         self._decorators = decorators
@@ -25,14 +25,33 @@ class Chain:
         return function
 
 
+class AliasedOption(click.Option):
+    """An option that also accepts its former names, which help and completion leave out.
+
+    Args:
+        aliases: the former names, such as ``--drive``.
+    """
+
+    def __init__(self, *arguments: Any, aliases: Sequence[str] = (), **options: Any) -> None:  # noqa: ANN401 - click's
+        super().__init__(*arguments, **options)
+        self.aliases = tuple(aliases)
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ANN401 - click's parser is private
+        """Add the option under all its names."""
+        shown = self.opts
+        self.opts = [*shown, *self.aliases]
+        try:
+            super().add_to_parser(parser, ctx)
+        finally:
+            self.opts = shown
+
+
 NO_CACHE = click.option(
-    "--no-cache", is_flag=True, help="Make every run of a virtual machine anew, though an equal one is known."
+    "--no-cache", is_flag=True, help="Repeat runs of virtual machines although equal runs are in the cache."
 )
 
-measuring = Chain(
-    click.option(
-        "--only", multiple=True, metavar="PATTERN", help="Only workloads whose name matches; may be repeated."
-    ),
+measuring_options = Chain(
+    click.option("--only", multiple=True, metavar="PATTERN", help="Only workloads whose name matches; repeatable."),
     click.option("--budget", metavar="TIME", help="Stop measuring after this long, e.g. 90s or 2m.  [1m per variant]"),
     click.option(
         "--margin", default="2%", show_default=True, metavar="SHARE", help="Differences below this are of no interest."
@@ -40,29 +59,26 @@ measuring = Chain(
     click.option(
         "--confidence", default="95", show_default=True, metavar="PERCENT", help="Of the intervals, before correction."
     ),
-    click.option("--seed", type=int, metavar="N", help="Of every random order.  [drawn, and kept in the record]"),
+    click.option("--seed", type=int, metavar="N", help="Of every random order.  [random, stored in the record]"),
     click.option(
         "--blocks",
         type=click.IntRange(1, 10_000),
         metavar="N",
-        help="Exactly so many blocks, whatever precision and budget say.",
+        help="Run exactly N blocks, instead of stopping on precision or budget.",
     ),
     click.option(
-        "--null",
-        "null",
-        is_flag=True,
-        help="Add the baseline a second time, and a relinked copy: how often do they differ?",
+        "--null", "null", is_flag=True, help="Add the baseline a second time, and relinked: how often do they differ?"
     ),
     click.option(
         "--layouts",
         type=click.IntRange(2, 1000),
         metavar="N",
-        help="Link each variant N times, functions and data shuffled: do verdicts survive it?  Needs about 10 or more.",
+        help="Link each variant N times, with functions and data shuffled.  Needs about 10 or more.",
     ),
     click.option(
         "--target",
         metavar="TARGET",
-        help=f"{'; '.join(kind.usage for kind in TARGETS)}.  [host; vm for what needs a machine of its own]",
+        help=f"{'; '.join(kind.usage for kind in TARGETS)}.  [host; vm where only a virtual machine will do]",
     ),
     click.option(
         "--load",
@@ -70,7 +86,7 @@ measuring = Chain(
         default="idle",
         show_default=True,
         metavar="NAMES",
-        help="What else the machine does meanwhile, e.g. idle,cpu,memory; see `swapstone list loads`.",
+        help="What else the machine runs, e.g. idle,cpu,memory; `swapstone list loads` names them.",
     ),
     click.option(
         "--arch", "architecture", metavar="NAME", help="Of the virtual machine: x86_64 or arm64.  [this machine's]"

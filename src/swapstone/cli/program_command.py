@@ -1,4 +1,4 @@
-"""A click command whose last part, after ``--``, is somebody else's command line."""
+"""A click command that accepts another command line after ``--``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _META = "swapstone.program"
 
 
 class ProgramCommand(click.Command):
-    """Keeps what follows the first ``--`` as it is, and lists its options in named groups.
+    """Stores what follows the first ``--``, and lists its options in named groups.
 
     Attributes:
         groups: headings with the names of the options (their function's parameters) under each, in the order of help.
@@ -19,7 +19,7 @@ class ProgramCommand(click.Command):
     groups: Mapping[str, tuple[str, ...]] = {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Set aside what follows the first ``--``: click would drop the mark and mix the two parts."""
+        """Store what follows the first ``--``: click would drop the mark and join the two parts."""
         ctx.meta[_META] = None
         if "--" in args:
             mark = args.index("--")

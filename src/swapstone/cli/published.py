@@ -1,18 +1,16 @@
-"""`swapstone published`: the published figures, and what becomes of them when they are computed again."""
+"""`swapstone published`: the published figures, and a check of the numbers that their pages derive."""
 
 from __future__ import annotations
-
-import shutil
-import sys
 
 import click
 
 from swapstone.cli.listing import print_list
+from swapstone.cli.printing import output_style, print_styled
 
 
 @click.group()
 def published_command() -> None:
-    r"""Look at the published figures, and check them.
+    r"""List the published figures, and check them.
 
     \b
     Examples:
@@ -35,7 +33,7 @@ def list_figures(as_json: bool) -> None:
 
 @published_command.command("check")
 def check_figures() -> None:
-    r"""Compute again what the pages derived from their figures, and list where their words and numbers disagree.
+    r"""Compute the numbers that the pages derived from their figures, and list the statements that disagree with them.
 
     \b
     Example:
@@ -44,7 +42,8 @@ def check_figures() -> None:
     from swapstone.published import check  # noqa: PLC0415 - reads tables that the other commands don't need
     from swapstone.report import pages  # noqa: PLC0415 - as above
 
-    terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if terminal else 120
-    ascii_only = "utf" not in (sys.stdout.encoding or "").lower()
-    click.echo(pages.render(check(), width=width, colour=terminal, ascii_only=ascii_only), nl=False)
+    style = output_style()
+    print_styled(
+        pages.render(check(), width=style.width, colour=style.terminal, ascii_only=style.ascii_only),
+        style,
+    )

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
-from swapstone.cli.printing import context_of, print_table
+from swapstone.cli.printing import print_table
 from swapstone.model import UserError
-from swapstone.record import find_record, load
 from swapstone.report import export, html, markdown, text
-from swapstone.session.analysis import analyse_record
+from swapstone.session.record_handle import open_record
 
 
 @click.command()
@@ -29,16 +28,15 @@ def show_command(record: str, as_json: bool, every: bool, metrics: tuple[str, ..
       swapstone show last --metric res --metric maxrss
       swapstone show last --json | jq '.analysis.indices'
     """
-    view = load(find_record(record))
-    analysis = analyse_record(view)
+    opened = open_record(record)
     if as_json:
-        click.echo(export.to_json(context_of(view), analysis))
+        click.echo(opened.report("json"))
         return
-    known = {comparison.metric.name for comparison in analysis.comparisons}
+    known = {comparison.metric.name for comparison in opened.analysis().comparisons}
     wrong = next((name for name in metrics if name not in known), None)
     if wrong is not None:
         raise UserError(f"The record has no metric named {wrong!r}.", f"It has: {', '.join(sorted(known))}.")
-    print_table(view, analysis, text.Selection(every=every, metrics=metrics))
+    print_table(opened, text.Selection(every=every, metrics=metrics))
 
 
 @click.command()
@@ -56,11 +54,11 @@ def report_command(record: str, kind: str, out: str | None) -> None:
       swapstone report last --html
       swapstone report last --markdown >> NOTES.md
     """
-    view = load(find_record(record))
+    opened = open_record(record)
     render = html.render if kind == "html" else markdown.render
-    target = out or (str(view.path / "report.html") if kind == "html" else "-")
+    target = out or (str(opened.path / "report.html") if kind == "html" else "-")
     beside = Path(target).parent if target != "-" else None
-    content = render(context_of(view, beside), analyse_record(view))
+    content = render(opened.context(beside), opened.analysis())
     _deliver(content, target)
 
 
@@ -80,8 +78,7 @@ def export_command(record: str, kind: str, out: str) -> None:
       swapstone export last --format csv > table.csv
       swapstone export last --format benchstat | benchstat -col /libc -
     """
-    view = load(find_record(record))
-    _deliver(export.EXPORTS[kind](context_of(view), analyse_record(view)), out)
+    _deliver(open_record(record).report(kind), out)
 
 
 def _deliver(content: str, target: str) -> None:

@@ -1,4 +1,4 @@
-"""From a record to its analysis: what `show`, `report`, `export`, `verify`, `rerun` and `query` have in common."""
+"""From a record to its analysis."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def workloads_of(experiment: Experiment) -> Mapping[str, Workload]:
     """Return the experiment's workloads by name.
 
     Raises:
-        UserError: this Swapstone does not know one of them.
+        UserError: this version of Swapstone has no workload of that name.
     """
     return {name: workload for (_, name), workload in workloads.workloads_of(experiment).items()}
 
 
 def analyse_record(view: RecordView) -> Analysis:
-    """Compute everything that a record lets one say.
+    """Compute the comparisons, effects and caveats of a record.
 
     Raises:
-        UserError: it holds a workload that this Swapstone doesn't know.
+        UserError: the record has a workload that this version of Swapstone does not have.
     """
     sizes = _sizes(view)
-    # The empty programs are no part of the experiment's plan: they are never run, only measured with a ruler.
+    # The empty programs are not in the experiment's plan: they are never run, only their size is measured.
     empty = [program for program in EMPTY_PROGRAMS if any(place[:2] == (EMPTY_SUITE, program.name) for place in sizes)]
     shown = (*view.experiment.workloads, *((EMPTY_SUITE, program.name) for program in empty))
     return analyse(
@@ -45,9 +45,9 @@ def analyse_record(view: RecordView) -> Analysis:
 
 
 def verdicts_digest(analysis: Analysis) -> str:
-    """Return a digest of what an analysis says: every verdict, with its effect to six digits.
+    """Return a SHA-256 of every verdict and its effect, rounded to six digits.
 
-    Six digits are far more than a verdict depends on, and few enough that another version of numpy gives the same ones.
+    Six digits exceed the precision that a verdict depends on, and are the same with every version of numpy.
     """
     lines = []
     for c in analysis.comparisons:
@@ -72,14 +72,15 @@ def _caveats(view: RecordView) -> tuple[Caveat, ...]:
             Caveat(
                 kind=CaveatKind.INTERRUPTED,
                 message="The experiment was interrupted before it was precise enough or its budget was spent.",
-                hint=f"Go on with it: swapstone compare --resume {view.path}",
+                hint=f"Resume it: swapstone compare --resume {view.path}",
             )
         )
-    if view.seal is not None and view.seal.sessions > 1 and not view.experiment.virtual:  # that clock knows no sessions
+    # The virtual clock gives the same values in every session.
+    if view.seal is not None and view.seal.sessions > 1 and not view.experiment.virtual:
         caveats.append(
             Caveat(
                 kind=CaveatKind.RESUMED,
-                message=f"It was made in {view.seal.sessions} sessions; a pair that spans two of them is further apart in time.",
+                message=f"It was measured in {view.seal.sessions} sessions; a pair that spans two of them is further apart in time.",
             )
         )
     if _virtual(view):
@@ -93,7 +94,7 @@ def _caveats(view: RecordView) -> tuple[Caveat, ...]:
 
 
 def _virtual(view: RecordView) -> bool:
-    if view.experiment.clock == "virtual":  # the report says what that clock is
+    if view.experiment.clock == "virtual":  # the report has a note on that clock
         return False
     machine = dict(view.manifest.machine) if view.manifest else {}
     return machine.get("virtualization", "") not in {"", "none"}

@@ -1,18 +1,27 @@
-"""Reading the studies that Swapstone ships: one TOML file each."""
+"""Study files: one TOML file for an experiment, or for several parts that share its keys."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import shlex
 import tomllib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
-from swapstone.model import IDLE, FrozenStruct, UserError, unknown
+from swapstone.factors import parse_choice
+from swapstone.model import IDLE, FactorLevels, FrozenStruct, UserError, unknown
 from swapstone.model.directories import share_dir
-from swapstone.session.values import parse_duration_ns, parse_ratio
+from swapstone.session.experiment import CONFIDENCE, MARGIN, ExperimentRequest, default_budget_ns
+from swapstone.session.own_program import OwnProgramRequest, own_program, program_factor
+from swapstone.session.values import parse_confidence, parse_duration_ns, parse_ratio
 
 _PART_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
+
+Text = str | tuple[str, ...]
+"""A command: a text that is split as a shell would, or its words."""
 
 
 class StudyFactor(FrozenStruct, frozen=True, kw_only=True):
@@ -22,63 +31,201 @@ class StudyFactor(FrozenStruct, frozen=True, kw_only=True):
     levels: tuple[str, ...]
 
 
-class StudyPart(FrozenStruct, frozen=True, kw_only=True):
-    """One of several experiments of a study: a record of its own.
+class StudyProgram(FrozenStruct, frozen=True, kw_only=True):
+    """An own program or an own server. The keys are the options of `swapstone compare`, with ``_`` for ``-``.
+
+    Attributes:
+        command: the program and its arguments; with `programs` the arguments alone.
+        programs: name to path, the baseline first.
+        env: variable to value.
+    """
+
+    command: Text | None = None
+    programs: dict[str, str] = msgspec.field(default_factory=dict)
+    build: str | None = None
+    source: str | None = None
+    build_timeout: str | None = None
+    input: str | None = None
+    output: str | None = None
+    env: dict[str, str] = msgspec.field(default_factory=dict)
+    setup: str | None = None
+    prepare: str | None = None
+    conclude: str | None = None
+    timeout: str | None = None
+    pin: bool = False
+    ignore_failure: bool = False
+    metrics: tuple[str, ...] = ()
+    cpu_bound: bool = False
+    server: str | None = None
+    load_generator: str | None = None
+    connections: tuple[int, ...] = ()
+    read: str | None = None
+    warm_up: str | None = None
+    ready_timeout: str | None = None
+
+    def request(self, directory: str) -> OwnProgramRequest:
+        """Return the options of this program; relative paths start from `directory`."""
+        words = tuple(shlex.split(self.command)) if isinstance(self.command, str) else self.command
+        return OwnProgramRequest(
+            command=words,
+            directory=directory,
+            programs=_pairs(self.programs),
+            build=self.build,
+            source=self.source,
+            build_timeout=self.build_timeout,
+            stdin=self.input,
+            output=self.output,
+            variables=_pairs(self.env),
+            setup=self.setup,
+            prepare=self.prepare,
+            conclude=self.conclude,
+            timeout=self.timeout,
+            pin=self.pin,
+            ignore_failure=self.ignore_failure,
+            metrics=self.metrics,
+            cpu_bound=self.cpu_bound,
+            server=self.server,
+            load_generator=self.load_generator,
+            connections=",".join(map(str, self.connections)) or None,
+            reader=self.read,
+            warm_up=self.warm_up,
+            ready_timeout=self.ready_timeout,
+        )
+
+
+class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
+    """The keys of an experiment: at the top of a study file, and in a part, which inherits those that it leaves out.
+
+    Attributes:
+        suites: names of suites; if left out, those that suit the factors.
+        only: patterns of workloads; all if left out.
+        factor: what is varied.
+        loads: names of loads; ``idle`` if left out.
+        target: ``host``, ``vm``, ``vm:KERNEL`` or ``fake:PATH``; if left out, the one that the experiment needs.
+        architecture: of the virtual machine; this machine's if left out.
+        clock: ``wall`` or ``virtual``; the target's if left out.
+        modules: path of a kernel to the folder of its modules.
+        margin: a share such as ``2%``.
+        confidence: a percentage such as ``95``.
+        null: whether the baseline takes part again.
+        layouts: how many links of each variant take turns.
+        blocks: an exact number of blocks.
+        budget: a duration such as ``14m``; one minute a variant if left out.
+        seed: of every random order.
+        published: name of the published study beside the results.
+        program: an own program or server instead of suites.
+    """
+
+    suites: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    factor: tuple[StudyFactor, ...] = ()
+    loads: tuple[str, ...] = ()
+    target: str = ""
+    architecture: str = ""
+    clock: str = ""
+    modules: dict[str, str] = msgspec.field(default_factory=dict)
+    margin: str = ""
+    confidence: str = ""
+    null: bool | None = None
+    layouts: int = 0
+    blocks: int = 0
+    budget: str = ""
+    seed: int | None = None
+    published: str = ""
+    program: StudyProgram | None = None
+
+    @property
+    def factors(self) -> tuple[FactorLevels, ...]:
+        """Return what is varied, without a look-up of names."""
+        programs = tuple(self.program.programs) if self.program else ()
+        named = (FactorLevels(factor="program", levels=programs),) if programs else ()
+        return (*named, *(FactorLevels(factor=each.name, levels=each.levels) for each in self.factor))
+
+    @property
+    def budget_ns(self) -> int:
+        """Return the time for measuring, in nanoseconds."""
+        return parse_duration_ns(self.budget) if self.budget else default_budget_ns(self.factors)
+
+    def request(self, name: str, directory: str = "") -> ExperimentRequest:
+        """Return the experiment that the keys describe.
+
+        Args:
+            name: of the record.
+            directory: where relative paths start; empty for the current folder.
+
+        Raises:
+            UserError: a name is unknown or a value has the wrong form.
+        """
+        own = own_program(self.program.request(directory)) if self.program else None
+        named = program_factor(own) if own else ()
+        varied = tuple(parse_choice(f"{each.name}={','.join(each.levels)}") for each in self.factor)
+        return ExperimentRequest(
+            name=name,
+            factors=(*named, *varied),
+            suites=self.suites,
+            only=self.only,
+            budget_ns=parse_duration_ns(self.budget) if self.budget else None,
+            margin=parse_ratio(self.margin, "margin", 0.0, 1.0) if self.margin else MARGIN,
+            confidence=parse_confidence(self.confidence, "confidence") if self.confidence else CONFIDENCE,
+            seed=self.seed,
+            blocks=self.blocks,
+            null=bool(self.null),
+            layouts=self.layouts,
+            target=_below(self.target, directory) or None,
+            loads=self.loads or (IDLE.name,),
+            architecture=self.architecture,
+            modules=tuple(f"{_absolute(k, directory)}={_absolute(v, directory)}" for k, v in self.modules.items()),
+            clock=self.clock or None,
+            published=self.published,
+            own=own,
+        )
+
+
+class StudyPart(ExperimentKeys, frozen=True, kw_only=True):
+    """One of several experiments of a study, with a record of its own.
 
     Attributes:
         name: of its folder: small letters, digits, ``-``, ``_`` and ``.``.
         title: what it compares.
-        suites: whose workloads it runs.
-        only: patterns of workloads, as `--only` takes them; none for all.
-        factor: what is varied; none for the study's.
-        loads: what else the machine does meanwhile.
-        architecture: of the virtual machine; empty for this machine's.
-        budget: a duration, as `--budget` takes it; also its weight where a budget for the whole study is shared out.
-        margin: a share; empty for the study's.
-        blocks: an exact number of blocks, or 0 to stop on precision and budget.
     """
 
     name: str
     title: str
-    suites: tuple[str, ...]
-    only: tuple[str, ...] = ()
-    factor: tuple[StudyFactor, ...] = ()
-    loads: tuple[str, ...] = (IDLE.name,)
-    architecture: str = ""
-    budget: str
-    margin: str = ""
-    blocks: int = 0
 
 
-class Study(FrozenStruct, frozen=True, kw_only=True):
-    """What we ship: one experiment, or several that belong together.
+class Study(ExperimentKeys, frozen=True, kw_only=True):
+    """An experiment, or several that belong together.
 
     Attributes:
         title: what it compares.
         question: what it answers.
-        published: the published study to print beside the results; may be empty.
-        suites: whose workloads it runs; none where it consists of parts.
-        null: whether the baseline takes part again.
-        budget: a duration, as `--budget` takes it; empty where it consists of parts.
-        margin: a share, as `--margin` takes it.
-        factor: what is varied.
         part: its parts, in the order in which they run; none for a study of one experiment.
     """
 
     title: str
     question: str
-    published: str = ""
-    suites: tuple[str, ...] = ()
-    null: bool = False
-    budget: str = ""
-    margin: str = "2%"
-    factor: tuple[StudyFactor, ...] = ()
     part: tuple[StudyPart, ...] = ()
 
     @property
-    def budget_ns(self) -> int:
-        """Return its budget, of all parts together, in nanoseconds."""
-        return sum(parse_duration_ns(each.budget) for each in self.part or (self,))
+    def total_budget_ns(self) -> int:
+        """Return the time for measuring of all parts together, in nanoseconds."""
+        return sum(each.budget_ns for each in self.experiments())
+
+    def experiments(self) -> tuple[ExperimentKeys, ...]:
+        """Return the parts with the keys that they inherit, or the study itself if it has no parts."""
+        return self.parts() or (self,)
+
+    def parts(self) -> tuple[StudyPart, ...]:
+        """Return the parts, each with the keys that it inherits from the top."""
+        return tuple(_inherit(part, self) for part in self.part)
+
+
+@dataclasses.dataclass(frozen=True)
+class BadStudy:
+    """A file among the shipped studies that is no study."""
+
+    name: str
+    reason: str
 
 
 def studies_dir() -> Path:
@@ -91,63 +238,173 @@ def study_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in studies_dir().glob("*.toml")))
 
 
+def list_studies() -> Iterator[tuple[str, Study | BadStudy]]:
+    """Yield every shipped study by name. A file that is no study gives a `BadStudy` with the reason."""
+    for name in study_names():
+        try:
+            yield name, load_study(name)
+        except UserError as error:
+            yield name, BadStudy(name, error.message)
+
+
 def load_study(name: str) -> Study:
-    """Read a study by its name, or from a file of the user's own.
+    """Read a study by its name, or from a file.
 
     Args:
-        name: as `study_names` lists them, or a path that ends in ``.toml``.
+        name: one of `study_names`, or a path that ends in ``.toml``.
 
     Raises:
-        UserError: there is none of that name, or the file is not a study.
+        UserError: there is no such study, or the file is not a study.
     """
-    path = Path(name) if name.endswith(".toml") else studies_dir() / f"{name}.toml"
+    path = study_path(name)
     if not path.is_file():
         if name.endswith(".toml"):
-            raise UserError(f"There is no file {name}.")
+            raise UserError(f"There is no file {name}.", "`swapstone list studies` names the shipped ones.")
         raise unknown("study", name, study_names())
     return decode_study(path.read_bytes(), path.name)
 
 
+def study_path(name: str) -> Path:
+    """Return the file of a study: a path that ends in ``.toml``, or a shipped study's."""
+    return Path(name) if name.endswith(".toml") else studies_dir() / f"{name}.toml"
+
+
 def decode_study(content: bytes, name: str) -> Study:
-    """Decode a study's TOML.
+    """Decode a study file.
 
     Args:
         content: the whole file.
-        name: for the error.
+        name: of the file, for the error.
 
     Raises:
-        UserError: it is not a study; says where.
+        UserError: the file is not a study; names the key and an example of a value.
     """
-    hint = "docs/studies.md shows the form."
     try:
         study = msgspec.convert(tomllib.loads(content.decode()), Study)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
-        raise UserError(f"{name} is not a study: {error}.", hint) from error
-    if wrong := _wrong(study):
-        raise UserError(f"{name} is not a study: {wrong}.", hint)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UserError(
+            f"{name} is not a study: {error}.", "The file must be TOML. docs/studies.md has the keys."
+        ) from error
+    except msgspec.ValidationError as error:
+        problem, _, place = str(error).partition(" - at `$")
+        key = place.rstrip("`").lstrip(".")
+        raise _bad(name, problem, key or _named_key(problem)) from error
+    for key, problem in _problems(study):
+        raise _bad(name, problem, key)
     return study
 
 
-def _wrong(study: Study) -> str:
-    """Say what is wrong with a study that its types don't show; empty if nothing is."""
-    if bool(study.part) == bool(study.suites):
-        return "it needs either `suites` or parts, and not both"
-    if study.part and study.budget:
-        return "its parts have the budgets, so it has none of its own"
+_EXAMPLES = {
+    "title": 'title = "musl against glibc"',
+    "question": 'question = "What does it cost to replace glibc by musl?"',
+    "suites": 'suites = ["libc"]',
+    "only": 'only = ["b_malloc*"]',
+    "factor": '[[factor]] with name = "libc" and levels = ["glibc", "musl"]',
+    "loads": 'loads = ["idle", "cpu"]',
+    "target": 'target = "vm"',
+    "architecture": 'architecture = "arm64"',
+    "clock": 'clock = "virtual"',
+    "modules": 'modules = { "./bzImage-a" = "./modules-a" }',
+    "margin": 'margin = "2%"',
+    "confidence": 'confidence = "95"',
+    "null": "null = true",
+    "layouts": "layouts = 20",
+    "blocks": "blocks = 20",
+    "budget": 'budget = "14m"',
+    "seed": "seed = 7",
+    "published": 'published = "musl-vs-glibc"',
+    "program": '[program] with command = "./prog ARG"',
+    "part": '[[part]] with name = "strings" and title = "Strings"',
+    "name": 'name = "strings"',
+    "levels": 'levels = ["glibc", "musl"]',
+    "programs": 'programs = { old = "./a", new = "./b" }',
+    "env": 'env = { PORT = "{port}" }',
+    "connections": "connections = [1, 10, 100]",
+    "command": 'command = "./prog ARG"',
+}
+"""For each key, what to write."""
+
+
+def _bad(name: str, problem: str, key: str) -> UserError:
+    last = re.split(r"[.\[]", re.sub(r"\[[^\]]*\]$", "", key))[-1].rstrip("]")
+    example = f"Write for example: {_EXAMPLES[last]}. " if last in _EXAMPLES else ""
+    where = f"key {key}: " if key and f"`{key}`" not in problem else ""
+    return UserError(f"{name} is not a study: {where}{problem.rstrip('.')}.", f"{example}docs/studies.md has all keys.")
+
+
+def _named_key(problem: str) -> str:
+    """Return the key that a message of msgspec names, e.g. of a required field."""
+    match = re.search(r"`(\w+)`$", problem)
+    return match[1] if match else ""
+
+
+def _problems(study: Study) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a study beside the types of its values, as (key, problem)."""
     names = [part.name for part in study.part]
-    for part in study.part:
+    for index, part in enumerate(study.part):
+        where = f"part[{index}]."
         if not _PART_NAME.fullmatch(part.name):
-            return f"{part.name!r} is no name for a part: it is a folder's, of small letters, digits, -, _ and ."
+            yield (
+                f"{where}name",
+                f"{part.name!r} is no name for a part: it names a folder, with small letters, digits, -, _ and .",
+            )
         if names.count(part.name) > 1:
-            return f"two parts have the name {part.name!r}"
-        if not part.suites or not part.loads:
-            return f"the part {part.name!r} has no suites or no loads"
-    if not all(part.factor or study.factor for part in study.part or (study,)):
-        return "it varies no factor"
-    try:
-        for margin in (study.margin, *(part.margin for part in study.part)):
-            parse_ratio(margin or study.margin, "margin", 0.0, 1.0)
-        assert study.budget_ns
-    except UserError as error:
-        return error.message.rstrip(".")
-    return ""
+            yield f"{where}name", f"two parts have the name {part.name!r}"
+        yield from _value_problems(part, where)
+    yield from _value_problems(study, "")
+    for index, each in enumerate(study.experiments()):
+        where = f"part[{index}]." if study.part else ""
+        if not each.factors:
+            yield f"{where}factor", "it varies no factor"
+        if each.program and (each.suites or each.only):
+            yield f"{where}suites", "a program of your own is measured instead of suites"
+
+
+def _value_problems(keys: ExperimentKeys, where: str) -> Iterator[tuple[str, str]]:
+    checks: Mapping[str, tuple[str, object]] = {
+        "budget": (keys.budget, parse_duration_ns),
+        "margin": (keys.margin, lambda text: parse_ratio(text, "margin", 0.0, 1.0)),
+        "confidence": (keys.confidence, lambda text: parse_confidence(text, "confidence")),
+    }
+    for key, (text, parse) in checks.items():
+        if text:
+            try:
+                parse(text)  # type: ignore[operator] # one of the three above
+            except UserError as error:
+                yield f"{where}{key}", error.message
+    if keys.clock not in {"", "wall", "virtual"}:
+        yield f"{where}clock", f"there is no clock {keys.clock!r}: it is wall or virtual"
+    for key, number, low, high in (("blocks", keys.blocks, 0, 10_000), ("layouts", keys.layouts, 0, 1000)):
+        if not low <= number <= high:
+            yield f"{where}{key}", f"{number} is not between {low} and {high}"
+
+
+def _inherit(part: StudyPart, top: ExperimentKeys) -> StudyPart:
+    """Return a part with the top's value of every key that it leaves out."""
+    empty = ExperimentKeys()
+    inherited = {
+        key: getattr(top, key)
+        for key in ExperimentKeys.__struct_fields__
+        if getattr(part, key) == getattr(empty, key) and getattr(top, key) != getattr(empty, key)
+    }
+    if part.program and not part.suites:  # its own program replaces the suites of the top
+        inherited = {key: value for key, value in inherited.items() if key not in {"suites", "only"}}
+    if (part.suites or part.only) and not part.program:
+        inherited.pop("program", None)
+    return msgspec.structs.replace(part, **inherited)
+
+
+def _pairs(values: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{name}={value}" for name, value in values.items())
+
+
+def _absolute(path: str, directory: str) -> str:
+    return str(Path(directory) / Path(path).expanduser()) if directory and "/" in path else path
+
+
+def _below(target: str, directory: str) -> str:
+    """Return a target whose file, as in ``fake:PATH`` or ``vm:./bzImage``, starts from a folder."""
+    kind, colon, rest = target.partition(":")
+    if not directory or not rest or (kind == "vm" and "/" not in rest):
+        return target
+    return f"{kind}{colon}{Path(directory) / Path(rest).expanduser()}"

@@ -1,4 +1,4 @@
-"""What the doctor says of the drivers of servers, and of the instruments of `swapstone explain`."""
+"""Checks whether load generators and the instruments of `swapstone explain` work on this machine."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from swapstone.targets.health import Finding, State
 from swapstone.workloads.load_generators import LOAD_GENERATORS
 
 _VERSIONS = {"wrk": "-v", "ab": "-V"}
-"""The drivers that must be installed, and the option with which each prints its version."""
+"""The load generators that must be installed, and the option with which each prints its version."""
 
 
-def driver_findings() -> list[Finding]:
-    """Say of each driver that must be installed whether it is, with its version."""
-    return [_driver(name) for name in _VERSIONS]
+def load_generator_findings() -> list[Finding]:
+    """Return for each load generator whether it is installed, with its version."""
+    return [_load_generator(name) for name in _VERSIONS]
 
 
-def _driver(name: str) -> Finding:
+def _load_generator(name: str) -> Finding:
     if shutil.which(name) is None:
         return Finding(
-            name=f"driver {name}",
+            name=f"load generator {name}",
             state=State.MISSING,
             found="missing",
-            meaning=f"servers can't be driven by {name}",
+            meaning=f"{name} can't send requests to servers",
             mend=f"sudo apt-get install {LOAD_GENERATORS[name].package}",
         )
-    said = subprocess.run(
+    printed = subprocess.run(
         [name, _VERSIONS[name]], capture_output=True, text=True, errors="replace", timeout=30, check=False
     )
-    line = (said.stdout + said.stderr).strip().partition("\n")[0]  # wrk says it and exits with 1
+    line = (printed.stdout + printed.stderr).strip().partition("\n")[0]  # wrk prints it and exits with status 1
     return Finding(
-        name=f"driver {name}", state=State.GOOD, found=line.partition(" Copyright")[0] or "it tells no version"
+        name=f"load generator {name}", state=State.GOOD, found=line.partition(" Copyright")[0] or "it prints no version"
     )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import re
+from typing import TypeAlias
 
 from swapstone.model import UserError
 
@@ -24,6 +26,22 @@ def parse_duration_ns(text: str) -> int:
     if nanoseconds <= 0 or nanoseconds > _LONGEST_NS:
         raise UserError(f"{text!r} is not a duration.", "For example: 90s, 2m, 1.5h")
     return nanoseconds
+
+
+Duration: TypeAlias = str | float | datetime.timedelta | None
+"""A duration as the Python API accepts it: a text such as ``90s``, a number of seconds, a `timedelta`, or None."""
+
+
+def duration_ns(value: Duration) -> int | None:
+    """Return a duration in nanoseconds, or None for None.
+
+    Raises:
+        UserError: it is not a duration.
+    """
+    if value is None or isinstance(value, str):
+        return None if value is None else parse_duration_ns(value)
+    seconds = value.total_seconds() if isinstance(value, datetime.timedelta) else value
+    return parse_duration_ns(f"{seconds:.9f}")
 
 
 def parse_ratio(text: str, what: str, low: float, high: float) -> float:

@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.cli.display import PlainDisplay
 from swapstone.model import Experiment, Run
 from swapstone.plan import Group
 from swapstone.record import RecordWriter, load
 from swapstone.run import Engine, Look, SessionEnd, prepare
+from swapstone.session.progress import LineProgress
 from swapstone.targets import MachineConfig
 from swapstone.targets.base import DEFAULT_MACHINE
 from swapstone.targets.fake import FakeTarget
@@ -64,7 +64,8 @@ def made(folder: Path, at_once: int, **changes: object) -> tuple[Experiment, Sev
     target = Several(folder / "fake.toml", at_once)
     path = folder / f"record-{at_once}"
     referee = Counting(3)
-    shown = PlainDisplay(subject)
+    shown = LineProgress(print)
+    shown.experiment_started(subject, "")
     with RecordWriter.create(path, subject) as writer:
         prepared = prepare(subject, target, shown.building, shown.note, keep_log=writer.keep_log)
         ending = Engine(subject, prepared, target, writer, referee=referee, progress=shown).run()

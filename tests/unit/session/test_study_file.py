@@ -8,11 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.cli.flow import parse_factors
 from swapstone.model import UserError
 from swapstone.published import figures
-from swapstone.session.study_file import decode_study, load_study, studies_dir, study_names
-from swapstone.session.values import parse_ratio
+from swapstone.session import study_file
+from swapstone.session.study_file import (
+    BadStudy,
+    Study,
+    decode_study,
+    list_studies,
+    load_study,
+    studies_dir,
+    study_names,
+)
 from swapstone.workloads import find_load, find_suite
 
 HEAD = b'title = "t"\nquestion = "q?"\nfactor = [{ name = "libc", levels = ["glibc", "musl"] }]\n'
@@ -23,14 +30,13 @@ PART = b'[[part]]\nname = "a"\ntitle = "A"\nsuites = ["libc"]\nbudget = "1m"\n'
 def test_a_shipped_study_names_only_what_exists(name: str) -> None:
     study = load_study(name)
     assert study.question.endswith("?")
-    assert study.budget_ns > 0
-    for each in study.part or (study,):
-        factors = each.factor or study.factor
-        assert parse_factors([f"{factor.name}={','.join(factor.levels)}" for factor in factors])
+    assert study.total_budget_ns > 0
+    for each in study.experiments():
+        request = each.request(name)
+        assert request.factors and 0 < request.margin < 1
         assert all(find_suite(suite).workloads for suite in each.suites)
-        assert parse_ratio(each.margin or study.margin, "margin", 0, 1) > 0
-    assert all(find_load(load) for part in study.part for load in part.loads)
-    assert figures(study=study.published)
+        assert all(find_load(load) for load in request.loads)
+        assert figures(study=request.published)
 
 
 def test_musl_vs_glibc_is_there() -> None:
@@ -38,30 +44,99 @@ def test_musl_vs_glibc_is_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
+    ("content", "words", "hint"),
     [
-        (b"title = 3", "Expected `str`, got `int`"),
-        (b"title = ", "Invalid value"),
-        (b"", "missing required field"),
-        (b"\xff", "utf-8"),
-        (b"nonsense = 1", "unknown field `nonsense`"),
-        (HEAD + b'suites = ["libc"]', "not a duration"),
-        (HEAD + b'suites = ["libc"]\nbudget = "1m"\nmargin = "200%"', "no value for margin"),
-        (b'title = "t"\nquestion = "q?"\nsuites = ["libc"]\nbudget = "1m"', "it varies no factor"),
-        (HEAD + b'budget = "1m"', "either `suites` or parts"),
-        (HEAD + b'suites = ["libc"]\n' + PART, "either `suites` or parts"),
-        (HEAD + b'budget = "1m"\n' + PART, "its parts have the budgets"),
-        (HEAD + PART + PART, "two parts have the name 'a'"),
-        (HEAD + PART.replace(b'"a"', b'"../a"'), "no name for a part"),
-        (HEAD + PART.replace(b'"1m"', b'"soon"'), "'soon' is not a duration"),
-        (HEAD + PART.replace(b'["libc"]', b"[]"), "no suites or no loads"),
-        (HEAD + PART + b"bugdet = 1", "unknown field `bugdet`"),
+        (b"title = 3", "key title: Expected `str`, got `int`", 'title = "'),
+        (b"title = ", "Invalid value", "must be TOML"),
+        (b"", "missing required field `title`", 'title = "'),
+        (b"\xff", "utf-8", "must be TOML"),
+        (b"nonsense = 1", "unknown field `nonsense`", "has all keys"),
+        (HEAD + b'budget = "soon"', "key budget: 'soon' is not a duration", 'budget = "14m"'),
+        (HEAD + b'margin = "200%"', "key margin: '200%' is no value for margin", 'margin = "2%"'),
+        (HEAD + b'confidence = "12%"', "key confidence: '12%' is no value for confidence", 'confidence = "95"'),
+        (HEAD + b'clock = "solar"', "key clock: there is no clock 'solar'", 'clock = "virtual"'),
+        (HEAD + b"blocks = -1", "key blocks: -1 is not between", "blocks = 20"),
+        (b'title = "t"\nquestion = "q?"', "key factor: it varies no factor", "[[factor]]"),
+        (HEAD + b'suites = ["libc"]\nprogram = { command = "x" }', "measured instead of suites", "suites"),
+        (HEAD + b'program = { comand = "x" }', "unknown field `comand`", "[program]"),
+        (HEAD + PART + PART, "key part[0].name: two parts have the name 'a'", 'name = "strings"'),
+        (HEAD + PART.replace(b'"a"', b'"../a"'), "no name for a part", 'name = "strings"'),
+        (HEAD + PART.replace(b'"1m"', b'"soon"'), "key part[0].budget: 'soon' is not a duration", 'budget = "14m"'),
+        (HEAD + PART.replace(b'"1m"', b"1"), "key part[0].budget: Expected `str`, got `int`", 'budget = "14m"'),
+        (HEAD + PART + b"bugdet = 1", "unknown field `bugdet`", "[[part]]"),
     ],
 )
-def test_a_broken_study_is_explained(content: bytes, words: str) -> None:
+def test_a_broken_study_names_the_file_the_key_and_what_to_write(content: bytes, words: str, hint: str) -> None:
     with pytest.raises(UserError, match=r"mine\.toml is not a study") as caught:
         decode_study(content, "mine.toml")
     assert words in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_a_part_inherits_what_it_leaves_out() -> None:
+    top = (
+        b'suites = ["libc"]\nonly = ["b_malloc*"]\nloads = ["idle", "cpu"]\ntarget = "vm"\narchitecture = "arm64"\nclock = "virtual"\n'
+        b'margin = "5%"\nconfidence = "90"\nnull = true\nlayouts = 12\nblocks = 7\nbudget = "2m"\nseed = 3\npublished = "p"\n'
+    )
+    own = b'[[part]]\nname = "b"\ntitle = "B"\nonly = ["b_string*"]\nmargin = "1%"\nbudget = "3m"\nnull = false\nseed = 0\n'
+    study = decode_study(HEAD + top + b'[[part]]\nname = "a"\ntitle = "A"\n' + own, "mine.toml")
+    first, second = (part.request(part.name) for part in study.parts())
+    assert first.factors == second.factors and [choice.factor for choice in first.factors] == ["libc"]
+    assert (first.suites, first.only, first.loads) == (("libc",), ("b_malloc*",), ("idle", "cpu"))
+    assert (first.target, first.architecture, first.clock) == ("vm", "arm64", "virtual")
+    assert (first.margin, first.confidence, first.null, first.layouts) == (0.05, 0.9, True, 12)
+    assert (first.blocks, first.budget_ns, first.seed, first.published) == (7, 120 * 10**9, 3, "p")
+    assert (second.only, second.margin, second.budget_ns) == (("b_string*",), 0.01, 180 * 10**9)
+    assert (second.null, second.seed, second.loads) == (False, 0, ("idle", "cpu"))
+    assert study.total_budget_ns == 300 * 10**9
+
+
+def test_without_a_budget_it_is_one_minute_a_variant() -> None:
+    study = decode_study(HEAD, "mine.toml")
+    assert study.total_budget_ns == 120 * 10**9
+    assert study.request("x").budget_ns is None
+
+
+def test_a_study_of_an_own_program(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("")
+    program = b'[program]\ncommand = "./prog -n \'a b\'"\ninput = "in"\nenv = { A = "1" }\ntimeout = "5s"\npin = true\n'
+    own = decode_study(HEAD + program, "mine.toml").request("x", str(tmp_path)).own
+    assert own is not None
+    assert own.arguments == (str(tmp_path / "prog"), "-n", "a b")
+    assert (own.stdin, own.environment, own.timeout_ms) == (str(tmp_path / "in"), (("A", "1"),), 5000)
+    two = b'title = "t"\nquestion = "q?"\n[program]\nprograms = { old = "./a", new = "./b" }\n'
+    request = decode_study(two, "mine.toml").request("x", str(tmp_path))
+    assert [(choice.factor, choice.levels) for choice in request.factors] == [("program", ("old", "new"))]
+
+
+def test_a_study_of_an_own_server(tmp_path: Path) -> None:
+    program = (
+        b'[program]\nserver = "./s {port}"\nload_generator = "/bin/echo {port} {connections}"\n'
+        b'connections = [1, 10]\nread = "wrk"\n'
+    )
+    own = decode_study(HEAD + program, "mine.toml").request("x", str(tmp_path)).own
+    assert own is not None
+    assert [each.connections for each in own.load_generators] == [1, 10]
+
+
+def test_an_own_program_in_a_part_replaces_the_suites_of_the_top() -> None:
+    part = b'[[part]]\nname = "own"\ntitle = "Own"\n[part.program]\ncommand = "/bin/true"\n'
+    study = decode_study(HEAD + b'suites = ["libc"]\nonly = ["b_*"]\n' + PART + part, "mine.toml")
+    bundled, own = study.parts()
+    assert (bundled.suites, bundled.program) == (("libc",), None)
+    assert (own.suites, own.only) == ((), ()) and own.program is not None
+
+
+def test_a_bad_file_among_the_studies_is_listed_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "good.toml").write_bytes(HEAD)
+    (tmp_path / "bad.toml").write_bytes(b"title = 3")
+    monkeypatch.setattr(study_file, "studies_dir", lambda: tmp_path)
+    found = dict(list_studies())
+    bad = found["bad"]
+    assert isinstance(bad, BadStudy) and bad.reason.startswith("bad.toml is not a study: key title")
+    assert isinstance(found["good"], Study)
 
 
 def test_an_unknown_key_is_refused() -> None:

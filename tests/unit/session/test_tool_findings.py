@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments.requirements import MissingRequirement, missing_kernel_names
-from swapstone.session.tool_findings import driver_findings, instrument_findings
+from swapstone.instruments.requirements import Barrier, kernel_names_barrier
+from swapstone.session.tool_findings import instrument_findings, load_generator_findings
 from swapstone.targets.health import Finding, State
 
 LOCKED = MissingRequirement(
@@ -72,9 +72,9 @@ def test_drivers_are_named_with_version_or_package(tmp_path: Path, monkeypatch: 
     wrk.write_text("#!/bin/sh\necho 'wrk 4.1.0 [epoll] Copyright (C) 2012 Will Glozer'\nexit 1\n")
     wrk.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = driver_findings()
+    found = load_generator_findings()
     assert [(one.name, one.state, one.found) for one in found] == [
-        ("driver wrk", State.GOOD, "wrk 4.1.0 [epoll]"),
-        ("driver ab", State.MISSING, "missing"),
+        ("load generator wrk", State.GOOD, "wrk 4.1.0 [epoll]"),
+        ("load generator ab", State.MISSING, "missing"),
     ]
     assert found[1].mend == "sudo apt-get install apache2-utils"

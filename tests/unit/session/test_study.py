@@ -10,9 +10,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.cli import flow, parts
 from swapstone.model import RecordError, UserError
 from swapstone.record import find_record, list_records, load, record_name
+from swapstone.report.study import to_text
+from swapstone.session import experiment, study
+from swapstone.session.experiment import Interrupted
+from swapstone.session.progress import LineProgress
 from swapstone.session.study_file import Study, decode_study
 
 STUDY = b"""
@@ -51,21 +54,21 @@ wall_ns = 30_000_000
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., parts.StudyRun]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., study.StudyRun]:
     """Return a maker of runs on the fake target, with records in a folder of the test's own."""
     monkeypatch.setenv("SWAPSTONE_RECORDS", str(tmp_path / "records"))
     (tmp_path / "fake.toml").write_text(FAKE)
 
-    def make(content: bytes = STUDY, **changes: object) -> parts.StudyRun:
-        study: Study = decode_study(content, "mine.toml")
-        asked: dict[str, object] = {"only_parts": (), "only": (), "budget": None, "seed": 4, "blocks": 6}
+    def make(content: bytes = STUDY, **changes: object) -> study.StudyRun:
+        found: Study = decode_study(content, "mine.toml")
+        asked: dict[str, object] = {"only_parts": (), "only": (), "budget_ns": None, "seed": 4, "blocks": 6}
         asked |= {"target": f"fake:{tmp_path / 'fake.toml'}"} | changes
-        return parts.asked("mine", study, **asked)  # type: ignore[arg-type] # the same names and types
+        return study.plan_study("mine", found, **asked)  # type: ignore[arg-type] # the same names and types
 
     return make
 
 
-Maker = Callable[..., parts.StudyRun]
+Maker = Callable[..., study.StudyRun]
 
 
 def _index(folder: Path) -> dict[str, dict[str, object]]:
@@ -78,7 +81,14 @@ def test_each_part_is_a_record_of_its_own_and_the_others_go_on(
     run: Maker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "records" / "s"
-    assert parts.begin(run(), folder) == 0
+    lines: list[str] = []
+    outcome = study.start_study(run(), folder, progress=LineProgress(lines.append))
+    assert outcome.ok
+    assert [outcome.parts[name].state for name in ("strings", "gone", "malloc")] == [
+        "complete",
+        "unavailable",
+        "complete",
+    ]
     names = [record_name(path) for path in list_records()]
     assert names == ["s/strings", "s/malloc"]
     assert find_record("s/strings") == folder / "strings"
@@ -88,15 +98,15 @@ def test_each_part_is_a_record_of_its_own_and_the_others_go_on(
     assert str(found["gone"]["reason"]).startswith("There is no suite named 'nosuch'. Known: latency, libc")
     assert "libc: musl on 2 workloads: 2 worse." in found["strings"]["headlines"]  # type: ignore[operator] # a list
     assert found["gone"]["page"] == found["gone"]["record"] == ""
-    shown = capsys.readouterr()
-    assert "Part 2 of 3: gone: What is not there\nunavailable: There is no suite named 'nosuch'." in shown.out
-    assert "3 parts: 2 complete, 1 unavailable." in shown.out
-    assert "part 3 of 3: calibrating 2 workloads" in shown.err
+    assert "part 2 of 3: gone: What is not there" in lines
+    assert "part 3 of 3: calibrating 2 workloads on the baseline" in lines
+    assert "3 parts: 2 complete, 1 unavailable." in to_text(outcome.index, width=120, colour=False, ascii_only=False)
+    assert capsys.readouterr().out == capsys.readouterr().err == ""
 
 
 def test_the_index_links_to_the_parts_own_pages(run: Maker, tmp_path: Path) -> None:
     folder = tmp_path / "records" / "s"
-    parts.begin(run(), folder)
+    study.start_study(run(), folder)
     page, text = (folder / "index.html").read_text(), (folder / "index.md").read_text()
     assert '<a href="strings/report.html">' in page and "[report](strings/report.html)" in text
     assert (folder / "strings" / "report.html").read_text().startswith("<!doctype html>")
@@ -106,30 +116,30 @@ def test_the_index_links_to_the_parts_own_pages(run: Maker, tmp_path: Path) -> N
 
 
 def test_what_all_parts_share_and_what_is_their_own(run: Maker, tmp_path: Path) -> None:
-    parts.begin(run(blocks=None, only_parts=("malloc",)), tmp_path / "s")
+    study.start_study(run(blocks=None, only_parts=("malloc",)), tmp_path / "s")
     experiment = load(tmp_path / "s" / "malloc").experiment
     assert (experiment.blocks, experiment.margin, experiment.seed) == (7, 0.05, 4)
     assert (experiment.name, experiment.budget_ns) == ("mine/malloc", 180 * 10**9)
 
 
 def test_a_budget_for_the_whole_is_shared_in_proportion(run: Maker, tmp_path: Path) -> None:
-    parts.begin(run(budget="10m"), tmp_path / "s")
+    study.start_study(run(budget_ns=600 * 10**9), tmp_path / "s")
     budgets = {name: load(tmp_path / "s" / name).experiment.budget_ns for name in ("strings", "malloc")}
     assert budgets == {"strings": 120 * 10**9, "malloc": 360 * 10**9}  # of 1 + 1 + 3 minutes
 
 
 def test_a_budget_that_is_too_small_is_said_before_anything_runs(run: Maker, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="Part strings: The budget of 1 s is too small"):
-        parts.begin(run(budget="5s", blocks=None), tmp_path / "s")
+        study.start_study(run(budget_ns=5 * 10**9, blocks=None), tmp_path / "s")
     assert not (tmp_path / "s").exists()
 
 
 def test_only_leaves_out_parts_without_a_match(run: Maker, tmp_path: Path) -> None:
-    assert parts.begin(run(only=("*strlen",)), tmp_path / "s") == 0
+    assert study.start_study(run(only=("*strlen",)), tmp_path / "s").ok
     assert [part["state"] for part in _index(tmp_path / "s").values()] == ["complete", "unavailable", "left out"]
     assert load(tmp_path / "s" / "strings").experiment.workloads == (("libc", "b_string_strlen"),)
     with pytest.raises(UserError, match="There is no workload named 'b_nothing'"):
-        parts.begin(run(only=("b_nothing",)), tmp_path / "t")
+        study.start_study(run(only=("b_nothing",)), tmp_path / "t")
 
 
 def test_an_unknown_part_is_named(run: Maker) -> None:
@@ -139,12 +149,12 @@ def test_an_unknown_part_is_named(run: Maker) -> None:
 
 
 def test_when_no_part_can_be_made_the_status_says_so(run: Maker, tmp_path: Path) -> None:
-    assert parts.begin(run(only_parts=("gone",)), tmp_path / "s") == 2
+    assert not study.start_study(run(only_parts=("gone",)), tmp_path / "s").ok
 
 
 def test_a_machine_that_is_not_there_is_unavailable_and_no_record_is_left(run: Maker, tmp_path: Path) -> None:
     content = STUDY.replace(b'only = ["b_malloc_tiny*"]', b'only = ["b_malloc_tiny*"]\narchitecture = "vax"')
-    assert parts.begin(run(content), tmp_path / "s") == 0
+    assert study.start_study(run(content), tmp_path / "s").ok
     found = _index(tmp_path / "s")["malloc"]
     assert found["state"] == "unavailable" and "--arch is a virtual machine's architecture" in str(found["reason"])
     assert not (tmp_path / "s" / "malloc").exists()
@@ -152,11 +162,11 @@ def test_a_machine_that_is_not_there_is_unavailable_and_no_record_is_left(run: M
 
 def test_resuming_makes_what_is_missing_and_leaves_what_is_complete(run: Maker, tmp_path: Path) -> None:
     folder = tmp_path / "s"
-    parts.begin(run(), folder)
+    study.start_study(run(), folder)
     kept = (folder / "strings" / "runs.jsonl").read_bytes()
     whole = load(folder / "malloc").runs
     shutil.rmtree(folder / "malloc")
-    assert parts.resume(folder, None) == 0
+    assert study.resume_study(folder).ok
     assert (folder / "strings" / "runs.jsonl").read_bytes() == kept
     again = load(folder / "malloc").runs
     assert [run.trial.key for run in again] == [run.trial.key for run in whole]
@@ -164,46 +174,73 @@ def test_resuming_makes_what_is_missing_and_leaves_what_is_complete(run: Maker, 
 
 
 def test_with_every_part_complete_there_is_nothing_to_resume(run: Maker, tmp_path: Path) -> None:
-    parts.begin(run(only_parts=("strings",)), tmp_path / "s")
+    study.start_study(run(only_parts=("strings",)), tmp_path / "s")
     with pytest.raises(UserError, match="there is nothing to resume"):
-        parts.resume(tmp_path / "s", None)
+        study.resume_study(tmp_path / "s")
 
 
 class _Stopping:
-    """Stands in for `flow.start`: Ctrl-C before the second part has a record."""
+    """Stands in for `experiment.start`: Ctrl-C before the second part has a record."""
 
     def __init__(self) -> None:
         self.calls = 0
 
-    def __call__(self, *arguments: object, **options: object) -> int:
+    def __call__(self, *arguments: object, **options: object) -> Path:
         self.calls += 1
         if self.calls == 2:
             raise KeyboardInterrupt
-        return flow.start(*arguments, **options)  # type: ignore[arg-type] # passed on as they came
+        return experiment.start(*arguments, **options)  # type: ignore[arg-type] # passed on as they came
 
 
-def test_control_c_between_records_writes_the_index_and_says_how_to_go_on(
-    run: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_control_c_between_records_writes_the_index_and_the_command_that_resumes(
+    run: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "s"
     with monkeypatch.context() as patched:
-        patched.setattr(parts, "start", _Stopping())
-        assert parts.begin(run(), folder) == 130
-    assert f"go on with: swapstone study --resume {folder}" in capsys.readouterr().err
+        patched.setattr(study, "start", _Stopping())
+        with pytest.raises(Interrupted) as caught:
+            study.start_study(run(), folder)
+    assert (caught.value.path, caught.value.resume) == (folder, f"swapstone study --resume {folder}")
     assert [part["state"] for part in _index(folder).values()] == ["complete", "unavailable", "not begun"]
     assert f"swapstone study --resume {folder}" in (folder / "index.html").read_text()
-    assert parts.resume(folder, None) == 0
+    assert study.resume_study(folder).ok
     assert [part["state"] for part in _index(folder).values()] == ["complete", "unavailable", "complete"]
+
+
+OLD_STUDY_JSON = """{
+ "format": "swapstone-study", "schema": 1, "created": "2026-11-21T12:00:00+00:00", "name": "mine",
+ "study": {
+  "title": "t", "question": "q?", "published": "", "suites": [], "null": false, "budget": "", "margin": "2%",
+  "factor": [{"name": "libc", "levels": ["glibc", "musl"]}],
+  "part": [
+   {"name": "strings", "title": "Strings", "suites": ["libc"], "only": ["b_string_strlen"], "factor": [], "loads": ["idle"],
+    "architecture": "", "budget": "1m", "margin": "", "blocks": 0},
+   {"name": "malloc", "title": "Malloc", "suites": ["libc"], "only": ["b_malloc_tiny1"], "factor": [], "loads": ["idle"],
+    "architecture": "", "budget": "3m", "margin": "5%", "blocks": 7}]},
+ "parts": ["strings", "malloc"], "only": [], "budget": "8m", "seed": 4, "blocks": 6, "target": "TARGET"}"""
+
+
+def test_a_study_folder_of_version_0_1_resumes(run: Maker, tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    folder.mkdir()
+    (folder / "study.json").write_text(OLD_STUDY_JSON.replace("TARGET", run().target))
+    assert study.resume_study(folder).ok
+    first, second = (load(folder / name).experiment for name in ("strings", "malloc"))
+    assert (first.budget_ns, second.budget_ns) == (120 * 10**9, 360 * 10**9)
+    assert (first.margin, second.margin, first.blocks, first.seed) == (0.02, 0.05, 6, 4)
+    (folder / "study.json").write_text(OLD_STUDY_JSON.replace('"8m"', '"soon"'))
+    with pytest.raises(RecordError, match="can't be read"):
+        study.load_run(folder)
 
 
 def test_a_folder_that_was_being_made_when_its_program_was_killed_is_made_anew(run: Maker, tmp_path: Path) -> None:
     folder = tmp_path / "s"
-    parts.begin(run(only_parts=("strings",)), folder)
+    study.start_study(run(only_parts=("strings",)), folder)
     (folder / "strings" / "record.json").unlink()
     for name in ("manifest.json", "runs.jsonl", "seal.json", "report.html"):
         (folder / "strings" / name).unlink()
     shutil.rmtree(folder / "strings" / "raw")
-    assert parts.resume(folder, None) == 0
+    assert study.resume_study(folder).ok
     assert load(folder / "strings").seal is not None
 
 
@@ -211,21 +248,21 @@ def test_what_fails_is_no_record_to_be_overwritten(run: Maker, tmp_path: Path) -
     (tmp_path / "s").mkdir()
     (tmp_path / "s" / "mine.txt").write_text("")
     with pytest.raises(RecordError, match="is not empty"):
-        parts.begin(run(), tmp_path / "s")
+        study.start_study(run(), tmp_path / "s")
 
 
 def test_a_study_that_was_altered_is_explained(run: Maker, tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"it has no study\.json"):
-        parts.load_run(tmp_path)
+        study.load_run(tmp_path)
     content = msgspec.json.encode(run())
     for size in (0, 10, len(content) - 1):
         (tmp_path / "study.json").write_bytes(content[:size])
         with pytest.raises(RecordError, match="can't be read"):
-            parts.load_run(tmp_path)
+            study.load_run(tmp_path)
 
 
 def test_a_studys_folder_is_no_single_record(run: Maker, tmp_path: Path) -> None:
     folder = tmp_path / "records" / "s"
-    parts.begin(run(), folder)
+    study.start_study(run(), folder)
     with pytest.raises(RecordError, match="it holds malloc, strings"):
         find_record("s")

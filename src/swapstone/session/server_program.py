@@ -1,4 +1,4 @@
-"""Options for a server of the user's own, and how it is driven."""
+"""Own servers: from options as text to the load generators that send their requests."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ import shlex
 import shutil
 from pathlib import Path
 
-import click
-
-from swapstone.cli.options import Chain
 from swapstone.model import Experiment, LoadGenerator, UserError
 from swapstone.model.load_generator import CONNECTIONS, PORT
 from swapstone.session.values import parse_duration_ns
@@ -21,48 +18,24 @@ from swapstone.workloads.server_metrics import closed_loop_note
 MOST_CONNECTIONS = 10_000
 SERVER_EXAMPLE = (
     "--server './my-server --port {port}' "
-    "--drive 'wrk -c {connections} -t 1 -d 10s --latency http://127.0.0.1:{port}/' --connections 1,10"
-)
-
-serving_options = Chain(
-    click.option(
-        "--server",
-        metavar="COMMAND",
-        help="A server of your own instead of what follows --; {port} stands for a port that is free.",
-    ),
-    click.option(
-        "--drive",
-        metavar="COMMAND",
-        help="What drives it: wrk, ab, redis-benchmark, swapstone-pace or your own; knows {port} and {connections}.",
-    ),
-    click.option(
-        "--connections", metavar="N[,N...]", help="How many connections; each number is a workload of its own."
-    ),
-    click.option(
-        "--read",
-        "reader",
-        metavar="NAME|regex:PATTERN",
-        help="How to read what the driver prints: as that of a driver, or by a pattern with named groups.  [by --drive]",
-    ),
-    click.option("--warm-up", metavar="TIME", help="Drive it for so long before measuring; 0 for not at all.  [300ms]"),
-    click.option("--ready-timeout", metavar="TIME", help="The server must accept connections within this.  [10s]"),
+    "--load-generator 'wrk -c {connections} -t 1 -d 10s --latency http://127.0.0.1:{port}/' --connections 1,10"
 )
 
 
 def server_notes(experiment: Experiment) -> tuple[str, ...]:
-    """Return what a reader of the report should know of the drivers of servers: what those of a closed loop hide."""
+    """Return the notes on load generators that a report prints: what a closed loop hides."""
     found: list[LoadGenerator] = []
-    with contextlib.suppress(UserError):  # a record of another version may name what this one doesn't know
+    with contextlib.suppress(UserError):  # a record of another version may have workloads that this one does not
         found = [work.load_generator for work in workloads_of(experiment).values() if work.load_generator is not None]
-    names = dict.fromkeys(Path(drive.command[0]).name for drive in found if is_closed(drive.reader))
+    names = dict.fromkeys(Path(each.command[0]).name for each in found if is_closed(each.reader))
     return (closed_loop_note(" and ".join(names)),) if names else ()
 
 
-def server_words(text: str) -> tuple[str, ...]:
-    """Return the words of the command of --server.
+def server_arguments(text: str) -> tuple[str, ...]:
+    """Split the command of --server into arguments.
 
     Raises:
-        UserError: it is empty, its quotes don't match, or it is told no port.
+        UserError: it is empty, or its quotes don't match.
     """
     return _words("--server", text)
 
@@ -71,38 +44,40 @@ def load_generators(
     server: tuple[str, ...],
     variables: tuple[str, ...],
     *,
-    drive: str | None,
+    command: str | None,
     connections: str | None,
     reader: str | None,
     warm_up: str | None,
     ready_timeout: str | None,
 ) -> tuple[LoadGenerator, ...]:
-    """Return how a server is driven: once for each number of connections.
+    """Return the load generators of a server: one for each number of connections.
 
     Args:
-        server: its words.
+        server: the server's command.
         variables: of its environment, ``NAME=VALUE``.
-        drive: its driver's command, as typed, like all that follow.
-        connections: numbers parted by commas.
-        reader: how the driver's output is read.
+        command: of the load generator.
+        connections: numbers separated by commas.
+        reader: how the load generator's output is read.
         warm_up: a duration.
         ready_timeout: a duration.
 
     Raises:
-        UserError: something is missing or has the wrong form.
+        UserError: one of them is missing or has the wrong form.
     """
-    if not drive:
-        raise UserError("--server needs --drive: what sends it requests.", f"For example: {SERVER_EXAMPLE}")
+    if not command:
+        raise UserError("--server needs --load-generator, which sends the requests.", f"For example: {SERVER_EXAMPLE}")
     if not any(PORT in text for text in (*server, *variables)):
         raise UserError(
-            "--server is told no port: {port} is neither in its command nor in a --env.",
+            "--server receives no port: {port} is neither in its command nor in an --env.",
             "Each trial has a port of its own: --server './my-server --port {port}'",
         )
-    words = _words("--drive", drive)
+    words = _words("--load-generator", command)
     if not any(PORT in word for word in words):
-        raise UserError("--drive is told no port: {port} is not in its command.", f"For example: {SERVER_EXAMPLE}")
+        raise UserError(
+            "--load-generator receives no port: {port} is not in its command.", f"For example: {SERVER_EXAMPLE}"
+        )
     counts = _counts(connections, words)
-    program = _driver(words[0])
+    program = _program(words[0])
     how = _reader(reader, words[0])
     _check_words(how, words)
     return tuple(
@@ -131,11 +106,13 @@ def _counts(text: str | None, words: tuple[str, ...]) -> tuple[int, ...]:
     used = any(CONNECTIONS in word for word in words)
     if text is None:
         if used:
-            raise UserError("--drive has {connections}, and --connections is missing.", "Add: --connections 1,10,100")
+            raise UserError(
+                "--load-generator has {connections}, and --connections is missing.", "Add: --connections 1,10,100"
+            )
         return (0,)
     if not used:
         raise UserError(
-            "--connections is given, and --drive has no {connections}: every number would drive alike.",
+            "--connections is given, and --load-generator has no {connections}: every number would give the same load.",
             f"For example: {SERVER_EXAMPLE}",
         )
     counts = [int(part) if part.strip().isdecimal() else 0 for part in text.split(",")]
@@ -147,8 +124,8 @@ def _counts(text: str | None, words: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def _driver(word: str) -> str:
-    """Return a driver as it is kept: its absolute path, but for ours, which is built."""
+def _program(word: str) -> str:
+    """Return the absolute path of a load generator. `PACE` stays a name, because Swapstone builds it."""
     if word == PACE:
         return word
     found = os.path.normpath(Path.cwd() / word) if "/" in word else shutil.which(word)
@@ -156,7 +133,7 @@ def _driver(word: str) -> str:
         return found
     known = LOAD_GENERATORS.get(word)
     raise UserError(
-        f"The driver {word} is not {'there' if '/' in word else 'installed'}.",
+        f"The load generator {word} is not {'there' if '/' in word else 'installed'}.",
         f"On Debian: sudo apt-get install {known.package}"
         if known
         else f"Name it by its path, or take one of {', '.join(LOAD_GENERATORS)}.",
@@ -168,18 +145,18 @@ def _reader(text: str | None, program: str) -> str:
         return check_reader(text)
     name = Path(program).name
     if name not in LOAD_GENERATORS:
-        raise UserError(f"What {name} prints is read by no reader that is known.", f"Say how: {PATTERN_EXAMPLE}")
+        raise UserError(f"Swapstone has no reader for the output of {name}.", f"Describe the output: {PATTERN_EXAMPLE}")
     return name
 
 
 def _check_words(reader: str, words: tuple[str, ...]) -> None:
-    """Refuse options with which a driver prints what its reader can't read."""
+    """Raise a `UserError` for an option that changes the output so that the reader can't read it."""
     unfit = {"redis-benchmark": ("--csv", "-q"), "ab": ("-q", "-w", "-d", "-S")}.get(reader, ())
     if wrong := next((word for word in words if word in unfit), None):
-        raise UserError(f"With {wrong}, {reader} doesn't print what is read of it.", f"Leave {wrong} out.")
+        raise UserError(f"With {wrong}, {reader} does not print the figures that are read.", f"Leave {wrong} out.")
 
 
-def _milliseconds(text: str | None, usual: int) -> int:
+def _milliseconds(text: str | None, default: int) -> int:
     if text is None:
-        return usual
+        return default
     return 0 if text.strip() == "0" else max(1, parse_duration_ns(text) // 1_000_000)

@@ -6,19 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.cli.flow import Wish, resolve
-from swapstone.cli.own import Typed, command_line, own_program
-from swapstone.cli.serving import server_notes
 from swapstone.model import FactorLevels, LoadGenerator, UserError
+from swapstone.session.experiment import ExperimentRequest, resolve
+from swapstone.session.own_program import OwnProgramRequest, command_line, own_program
+from swapstone.session.server_program import server_notes
 from swapstone.workloads import workloads_of
 
 SERVER = "./my-server --port {port}"
-DRIVE = "/bin/echo -c {connections} http://127.0.0.1:{port}/"
+LOAD_GENERATOR = "/bin/echo -c {connections} http://127.0.0.1:{port}/"
 
 
-def typed(**changed: object) -> Typed:
-    fields: dict[str, object] = {"server": SERVER, "drive": DRIVE, "connections": "1,10", "reader": "wrk", **changed}
-    return Typed(**fields)  # type: ignore[arg-type] # one of its fields at a time
+def typed(**changed: object) -> OwnProgramRequest:
+    fields: dict[str, object] = {
+        "server": SERVER,
+        "load_generator": LOAD_GENERATOR,
+        "connections": "1,10",
+        "reader": "wrk",
+        **changed,
+    }
+    return OwnProgramRequest(**fields)  # type: ignore[arg-type] # one of its fields at a time
 
 
 def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,7 +43,7 @@ def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: p
         for count in (1, 10)
     )
     asked = resolve(
-        Wish(
+        ExperimentRequest(
             name="compare",
             factors=(FactorLevels(factor="allocator", levels=("default", "mimalloc")),),
             suites=(),
@@ -54,13 +60,13 @@ def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: p
 
 
 def test_one_driver_keeps_the_servers_name() -> None:
-    own = own_program(typed(drive="swapstone-pace --port {port}", connections=None, reader=None))
+    own = own_program(typed(load_generator="swapstone-pace --port {port}", connections=None, reader=None))
     assert own is not None
     assert own.load_generators == (
         LoadGenerator(command=("swapstone-pace", "--port", "{port}"), reader="swapstone-pace"),
     )
     asked = resolve(
-        Wish(
+        ExperimentRequest(
             name="compare",
             factors=(FactorLevels(factor="allocator", levels=("default", "mimalloc")),),
             suites=(),
@@ -74,23 +80,29 @@ def test_one_driver_keeps_the_servers_name() -> None:
 @pytest.mark.parametrize(
     ("changed", "text"),
     [
-        ({"drive": None}, "--server needs --drive"),
-        ({"server": "./s"}, "--server is told no port"),
+        ({"load_generator": None}, "--server needs --load-generator"),
+        ({"server": "./s"}, "--server receives no port"),
         ({"server": "./s '{port}"}, "The quotes of --server don't match"),
         ({"server": ""}, "--server is empty"),
-        ({"drive": "/bin/echo {connections}"}, "--drive is told no port"),
-        ({"drive": "/bin/echo {port}"}, "--drive has no {connections}: every number would drive alike"),
-        ({"connections": None}, "--drive has {connections}, and --connections is missing"),
+        ({"load_generator": "/bin/echo {connections}"}, "--load-generator receives no port"),
+        (
+            {"load_generator": "/bin/echo {port}"},
+            "--load-generator has no {connections}: every number would give the same load",
+        ),
+        ({"connections": None}, "--load-generator has {connections}, and --connections is missing"),
         ({"connections": "1,1"}, "no list of different numbers"),
         ({"connections": "0"}, "no list of different numbers from 1 to 10000"),
         ({"connections": "a"}, "no list of different numbers"),
-        ({"reader": None}, "What echo prints is read by no reader that is known"),
+        ({"reader": None}, "Swapstone has no reader for the output of echo"),
         ({"reader": "nobody"}, "There is no reader 'nobody'"),
-        ({"drive": "./nobody {port} {connections}"}, "The driver ./nobody is not there"),
-        ({"drive": "no-such-driver {port} {connections}"}, "The driver no-such-driver is not installed"),
+        ({"load_generator": "./nobody {port} {connections}"}, "The load generator ./nobody is not there"),
         (
-            {"drive": "/bin/echo -q {port} {connections}", "reader": "ab"},
-            "With -q, ab doesn't print what is read of it",
+            {"load_generator": "no-such-driver {port} {connections}"},
+            "The load generator no-such-driver is not installed",
+        ),
+        (
+            {"load_generator": "/bin/echo -q {port} {connections}", "reader": "ab"},
+            "With -q, ab does not print the figures that are read",
         ),
         ({"command": ("./x",)}, "--server names the program"),
         ({"programs": ("a=./x", "b=./y")}, "--server names the program"),
@@ -106,11 +118,11 @@ def test_what_can_not_be(changed: dict[str, object], text: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "option"),
-    [("drive", "drive"), ("connections", "connections"), ("reader", "read"), ("warm_up", "warm-up")],
+    [("load_generator", "load-generator"), ("connections", "connections"), ("reader", "read"), ("warm_up", "warm-up")],
 )
 def test_an_option_of_servers_without_a_server(name: str, option: str) -> None:
     with pytest.raises(UserError, match=f"--{option} is for a server, and there is none"):
-        own_program(Typed(**{"command": ("/bin/true",), name: "1"}))  # type: ignore[arg-type] # one of its fields
+        own_program(OwnProgramRequest(**{"command": ("/bin/true",), name: "1"}))  # type: ignore[arg-type] # one of its fields
 
 
 def test_the_port_may_be_in_the_environment() -> None:

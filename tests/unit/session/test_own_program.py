@@ -6,21 +6,28 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.cli import own as own_module
-from swapstone.cli.own import Typed, command_line, notes_of, own_program, program_factor, tell_of_huge_sources
-from swapstone.cli.printing import describe
 from swapstone.model import Cpus, FactorLevels, OwnProgram, UserError
+from swapstone.session import own_program as own_program_module
+from swapstone.session.own_program import (
+    OwnProgramRequest,
+    command_line,
+    large_sources_note,
+    own_program,
+    program_factor,
+    report_notes,
+)
+from swapstone.session.report_context import describe_experiment
 from tests.unit.builders import experiment
 
 
 def test_nothing_typed_is_no_program() -> None:
-    assert own_program(Typed()) is None
+    assert own_program(OwnProgramRequest()) is None
 
 
 def test_paths_are_absolute_and_the_rest_is_as_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in").write_text("")
-    typed = Typed(
+    typed = OwnProgramRequest(
         command=("./a b/prog\n", "--", "-x", "\u00fc"),
         build="make",
         source="src/../src",
@@ -54,15 +61,15 @@ def test_a_program_without_a_slash_is_found_as_a_shell_finds_it(
     (tmp_path / "mine").write_text("#!/bin/sh\n")
     (tmp_path / "mine").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    made = own_program(Typed(command=("mine", "x")))
+    made = own_program(OwnProgramRequest(command=("mine", "x")))
     assert made is not None
     assert (made.arguments, made.directory, made.name) == ((str(tmp_path / "mine"), "x"), str(Path.cwd()), "mine")
-    absent = own_program(Typed(command=("absent",)))
+    absent = own_program(OwnProgramRequest(command=("absent",)))
     assert absent is not None and absent.arguments == (str(Path.cwd() / "absent"),)
 
 
 def test_named_programs_make_the_factor() -> None:
-    made = own_program(Typed(programs=("old=/bin/a", "new-2.0=/bin/b"), command=("1",)))
+    made = own_program(OwnProgramRequest(programs=("old=/bin/a", "new-2.0=/bin/b"), command=("1",)))
     assert made is not None
     assert program_factor(made) == (FactorLevels(factor="program", levels=("old", "new-2.0")),)
     assert made.command == ("/bin/a", "1") and made.name == "a"
@@ -72,12 +79,12 @@ def test_named_programs_make_the_factor() -> None:
 @pytest.mark.parametrize(
     "typed",
     [
-        Typed(command=("\udcff",)),
-        Typed(command=("/a",), prepare="x\udcff"),
-        Typed(command=("/a",), variables=("A=\udc80",)),
+        OwnProgramRequest(command=("\udcff",)),
+        OwnProgramRequest(command=("/a",), prepare="x\udcff"),
+        OwnProgramRequest(command=("/a",), variables=("A=\udc80",)),
     ],
 )
-def test_what_is_no_text_can_not_be_kept(typed: Typed) -> None:
+def test_what_is_no_text_can_not_be_kept(typed: OwnProgramRequest) -> None:
     with pytest.raises(UserError, match="is not UTF-8") as caught:
         own_program(typed)
     caught.value.message.encode()
@@ -87,22 +94,17 @@ def test_a_record_says_what_was_measured() -> None:
     plain = OwnProgram(name="p", arguments=("./p", "a b"), build="make {cc}")
     subject = experiment(own=plain, null=True)
     assert command_line(subject) == "-- ./p 'a b'"
-    assert describe(subject) == "libc=glibc,musl on host, -- ./p 'a b'"
-    assert any("built by 'make {cc}'" in note for note in notes_of(subject))
-    assert any("one copy" in note for note in notes_of(subject))
+    assert describe_experiment(subject) == "libc=glibc,musl on host, -- ./p 'a b'"
+    assert any("built by 'make {cc}'" in note for note in report_notes(subject))
+    assert any("one copy" in note for note in report_notes(subject))
     named = OwnProgram(name="p", arguments=("x",), programs=(("a", "/p"), ("b", "/q r")))
     assert command_line(experiment(own=named)) == "--program a=/p --program 'b=/q r' -- x"
-    assert command_line(experiment()) == "" and notes_of(experiment()) == ()
-    steering = describe(experiment(own=OwnProgram(name="p", arguments=("/p\x1b[31m",))))
-    assert "\x1b" not in steering
+    assert command_line(experiment()) == "" and report_notes(experiment()) == ()
 
 
-def test_huge_sources_are_told_of_before_they_are_copied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_large_sources_are_announced_before_they_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a").write_text("x" * 3_000_000)
-    tell_of_huge_sources(OwnProgram(name="p", arguments=("p",), source=str(tmp_path)))
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(own_module, "HUGE_BYTES", 2_000_000)
-    tell_of_huge_sources(OwnProgram(name="p", arguments=("p",), source=str(tmp_path)))
-    assert "The sources are large: 1 files, 3 MiB" in capsys.readouterr().err
+    program = OwnProgram(name="p", arguments=("p",), source=str(tmp_path))
+    assert large_sources_note(program) == ""
+    monkeypatch.setattr(own_program_module, "LARGE_BYTES", 2_000_000)
+    assert "The sources are large: 1 files, 3 MiB" in large_sources_note(program)

@@ -1,0 +1,73 @@
+"""Options of `swapstone compare` for own programs and own servers."""
+
+from __future__ import annotations
+
+import click
+
+from swapstone.cli.options import AliasedOption, Chain
+
+building_options = Chain(
+    click.option(
+        "--build",
+        metavar="COMMAND",
+        help="Shell command that builds it in a copy of the sources, with {cc}, {cflags}, {ldflags} and {jobs}.",
+    ),
+    click.option("--source", metavar="DIR", help="Folder that is copied for each variant and built there."),
+    click.option("--build-timeout", metavar="TIME", help="Stop a build after this long.  [1h]"),
+    click.option("--rebuild", is_flag=True, help="Build again although an equal build is in the cache."),
+    click.option(
+        "--program",
+        "programs",
+        multiple=True,
+        metavar="NAME=PATH",
+        help="A program that is built already, the baseline first; repeatable. The ARGs after -- are for all.",
+    ),
+)
+
+running_options = Chain(
+    click.option("--input", "stdin", metavar="FILE", help="Its standard input.  [/dev/null]"),
+    click.option(
+        "--output", metavar="FILE", help="Write its standard output to a file, or to null; no metric is read from it."
+    ),
+    click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Add to its environment; repeatable."),
+    click.option("--setup", metavar="COMMAND", help="Run once for each variant before its first trial."),
+    click.option("--prepare", metavar="COMMAND", help="Run before each trial; not measured."),
+    click.option("--conclude", metavar="COMMAND", help="Run after each trial; not measured."),
+    click.option("--timeout", metavar="TIME", help="Stop a trial after this long.  [10m]"),
+    click.option("--pin", is_flag=True, help="Pin it to one processor.  [all processors]"),
+    click.option("--ignore-failure", is_flag=True, help="Count runs with another exit status than 0."),
+    click.option(
+        "--metric",
+        "metrics",
+        multiple=True,
+        metavar="NAME[UNIT,DIRECTION]=regex:PATTERN",
+        help="A number that it prints; repeatable. DIRECTION is higher, lower or neither.",
+    ),
+    click.option("--cpu-bound", is_flag=True, help="CPU time decides, not elapsed time."),
+)
+
+server_options = Chain(
+    click.option(
+        "--server", metavar="COMMAND", help="A server instead of a program after --; {port} is replaced by a free port."
+    ),
+    click.option(
+        "--load-generator",
+        cls=AliasedOption,
+        aliases=["--drive"],
+        metavar="COMMAND",
+        help="What sends its requests: wrk, ab, redis-benchmark, swapstone-pace or your own; with {port}, {connections}.",
+    ),
+    click.option(
+        "--connections", metavar="N[,N...]", help="How many connections; each number is a workload of its own."
+    ),
+    click.option(
+        "--read",
+        "reader",
+        metavar="NAME|regex:PATTERN",
+        help="How to read its output: as that of a known load generator, or by named groups.  [by --load-generator]",
+    ),
+    click.option(
+        "--warm-up", metavar="TIME", help="Send requests for this long before measuring; 0 for none.  [300ms]"
+    ),
+    click.option("--ready-timeout", metavar="TIME", help="The server must accept connections within this.  [10s]"),
+)

@@ -1,0 +1,443 @@
+"""The functions of the Python API: `compare`, `study`, `load`, `explain` and `query`. `import swapstone` exports them."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from swapstone.factors import FACTORS
+from swapstone.model import IDLE, UserError, unknown
+from swapstone.record import default_root, find_record, new_record_path
+from swapstone.report.study import StudyIndex
+from swapstone.session import experiment as experiments
+from swapstone.session import study as studies
+from swapstone.session.experiment import CONFIDENCE, MARGIN, ExperimentRequest, RunOptions, parse_factors, resolve
+from swapstone.session.own_program import OwnProgramRequest, large_sources_note, own_program, program_factor
+from swapstone.session.progress import Progress, ProgressLike, as_progress
+from swapstone.session.query import Relation, query_records
+from swapstone.session.record_handle import Record, open_record
+from swapstone.session.row_explanation import RowExplanation
+from swapstone.session.study import PartState
+from swapstone.session.study_file import load_study, study_path
+from swapstone.session.values import Duration, duration_ns, parse_confidence, parse_ratio
+
+Levels: TypeAlias = str | Sequence[str]
+"""Levels of a factor, the baseline first: a sequence, or a text with commas."""
+
+Command: TypeAlias = str | Sequence[str]
+"""A command: a text that is split as a shell would, or its words."""
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyResult:
+    """A study that ran to its end.
+
+    Attributes:
+        path: the study's folder; for a study without parts its record's.
+        records: the records by name of the part; for a study without parts by the study's name.
+        states: the state of each part, with the reason; for a study without parts empty.
+        index: what each part came to; None for a study without parts.
+    """
+
+    path: Path
+    records: Mapping[str, Record]
+    states: Mapping[str, PartState]
+    index: StudyIndex | None
+
+    @property
+    def ok(self) -> bool:
+        """Return whether at least one part is complete and none failed."""
+        found = {part.state for part in self.states.values()}
+        return self.index is None or (studies.FAILED not in found and studies.COMPLETE in found)
+
+
+def compare(
+    factors: Mapping[str, Levels] | None = None,
+    *,
+    suites: Levels = (),
+    only: Levels = (),
+    budget: Duration = None,
+    margin: str | float = MARGIN,
+    confidence: str | float = CONFIDENCE,
+    seed: int | None = None,
+    blocks: int = 0,
+    null: bool = False,
+    layouts: int = 0,
+    target: str | None = None,
+    loads: Levels = (IDLE.name,),
+    architecture: str = "",
+    modules: Mapping[str, str] | None = None,
+    clock: str | None = None,
+    published: str = "",
+    command: Command | None = None,
+    programs: Mapping[str, str] | None = None,
+    source: str | Path | None = None,
+    build: str | None = None,
+    build_timeout: Duration = None,
+    rebuild: bool = False,
+    input: str | Path | None = None,
+    output: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    setup: str | None = None,
+    prepare: str | None = None,
+    conclude: str | None = None,
+    timeout: Duration = None,
+    pin: bool = False,
+    ignore_failure: bool = False,
+    metrics: Levels = (),
+    cpu_bound: bool = False,
+    server: Command | None = None,
+    load_generator: Command | None = None,
+    connections: int | Sequence[int] = (),
+    read: str | None = None,
+    warm_up: Duration = None,
+    ready_timeout: Duration = None,
+    no_cache: bool = False,
+    out: str | Path | None = None,
+    progress: ProgressLike = None,
+    **levels: Levels,
+) -> Record:
+    """Compare levels of one or several factors, and return the record.
+
+    Factors are keyword arguments, or the mapping `factors`: ``compare(libc=["glibc", "musl"])``. The other arguments are the options of
+    `swapstone compare`; `command` is the program after ``--``.
+
+    Args:
+        factors: levels by name of the factor, the baseline first.
+        suites: names of suites; empty for those that suit the factors.
+        only: patterns of workloads.
+        budget: time for measuring; one minute a variant if None.
+        margin: differences below this are of no interest: a ratio, or a text such as ``2%``.
+        confidence: of the intervals, before correction: a ratio, or a text such as ``95%``.
+        seed: of every random order; random if None.
+        blocks: an exact number of blocks; 0 to stop on precision or budget.
+        null: whether the baseline takes part again, and relinked.
+        layouts: how many links of each variant take turns; 0 for one.
+        target: ``host``, ``vm``, ``vm:KERNEL`` or ``fake:PATH``; None for the one that the experiment needs.
+        loads: names of loads.
+        architecture: of the virtual machine; this machine's if empty.
+        modules: path of a kernel to the folder of its modules.
+        clock: ``wall`` or ``virtual``; the target's if None.
+        published: name of a published study, to print its figures beside the results.
+        command: an own program and its arguments; with `programs` the arguments alone.
+        programs: name to path of several programs, the baseline first.
+        source: folder that is copied for each variant and built there.
+        build: shell command that builds it, with placeholders such as ``{cc}``.
+        build_timeout: a build is stopped after this long.
+        rebuild: build again although an equal build is in the cache.
+        input: file that is the program's standard input.
+        output: file that receives the program's standard output.
+        env: variables of its environment.
+        setup: command that runs once for each variant before its first trial.
+        prepare: command that runs before each trial.
+        conclude: command that runs after each trial.
+        timeout: a trial is stopped after this long.
+        pin: pin the program to one processor.
+        ignore_failure: count runs with another exit status than 0.
+        metrics: numbers that the program prints, ``NAME[UNIT,DIRECTION]=regex:PATTERN``.
+        cpu_bound: CPU time decides, not elapsed time.
+        server: command of an own server, with ``{port}``.
+        load_generator: command that sends its requests.
+        connections: numbers of connections; each is a workload.
+        read: how the load generator's output is read.
+        warm_up: the load generator runs this long before the measurement.
+        ready_timeout: the server must accept connections within this.
+        no_cache: repeat runs of virtual machines that are in the cache.
+        out: the record's folder; a new one under the root of records if None.
+        progress: a `Progress`, or a function that receives lines of text.
+        **levels: levels by name of the factor.
+
+    Returns:
+        The record, sealed as complete.
+
+    Raises:
+        UserError: an argument is wrong, or the experiment can't run here.
+        Interrupted: a signal ended it (a `KeyboardInterrupt`); the record is sealed, and its path is in the exception.
+    """
+    own_request = OwnProgramRequest(
+        command=_words(command),
+        programs=tuple(f"{name}={path}" for name, path in (programs or {}).items()),
+        source=_text(source),
+        build=build,
+        build_timeout=_duration_text(build_timeout),
+        rebuild=rebuild,
+        stdin=_text(input),
+        output=_text(output),
+        variables=tuple(f"{name}={value}" for name, value in (env or {}).items()),
+        setup=setup,
+        prepare=prepare,
+        conclude=conclude,
+        timeout=_duration_text(timeout),
+        pin=pin,
+        ignore_failure=ignore_failure,
+        metrics=_patterns(metrics),
+        cpu_bound=cpu_bound,
+        server=_command_text(server),
+        load_generator=_command_text(load_generator),
+        connections=",".join(map(str, [connections] if isinstance(connections, int) else connections)) or None,
+        reader=read,
+        warm_up=_duration_text(warm_up),
+        ready_timeout=_duration_text(ready_timeout),
+    )
+    receiver = as_progress(progress)
+    request = ExperimentRequest(
+        name="compare",
+        factors=(),
+        suites=_names(suites),
+        only=_patterns(only),
+        budget_ns=duration_ns(budget),
+        margin=parse_ratio(_share(margin), "margin", 0.0, 1.0),
+        confidence=parse_confidence(_share(confidence), "confidence"),
+        seed=seed,
+        blocks=blocks,
+        null=null,
+        layouts=layouts,
+        target=target,
+        loads=_names(loads),
+        architecture=architecture,
+        modules=tuple(f"{kernel}={folder}" for kernel, folder in (modules or {}).items()),
+        clock=clock,
+        published=published,
+    )
+    texts = [f"{name}={','.join(_names(each))}" for name, each in _factors(factors, levels).items()]
+    options = RunOptions(rebuild=rebuild, no_cache=no_cache)
+    return run_request(request, texts, own_request, out=Path(out) if out else None, options=options, progress=receiver)
+
+
+def run_request(
+    request: ExperimentRequest,
+    factors: Sequence[str],
+    own_request: OwnProgramRequest,
+    *,
+    out: Path | None,
+    options: RunOptions,
+    progress: Progress,
+) -> Record:
+    """Run an experiment of bundled workloads or of an own program.
+
+    Args:
+        request: without factors and without own program.
+        factors: texts ``FACTOR=BASELINE,CANDIDATE``.
+        own_request: the options of an own program.
+        out: the record's folder; None for a new one.
+        options: how it runs.
+        progress: receives events.
+
+    Raises:
+        UserError: an option is wrong, or the experiment can't run here.
+        Interrupted: a signal ended it; the record is sealed.
+    """
+    own = own_program(own_request)
+    named = program_factor(own) if own is not None else ()
+    varied = parse_factors(factors) if factors or not named else ()
+    request = dataclasses.replace(request, factors=(*named, *varied), own=own)
+    experiment = resolve(request)
+    if own is not None and (note := large_sources_note(own)):
+        progress.note(note)
+    return Record(experiments.start(experiment, out, options=options, progress=progress))
+
+
+def study(
+    name: str | Path | None = None,
+    *,
+    only_parts: Levels = (),
+    only: Levels = (),
+    budget: Duration = None,
+    seed: int | None = None,
+    blocks: int = 0,
+    target: str | None = None,
+    no_cache: bool = False,
+    out: str | Path | None = None,
+    resume: str | Path | None = None,
+    progress: ProgressLike = None,
+) -> StudyResult:
+    """Run or resume a study.
+
+    Args:
+        name: of a shipped study, or the path of a TOML file.
+        only_parts: names of the parts to run; empty for all.
+        only: patterns of workloads.
+        budget: of all parts together; the study's if None.
+        seed: of every random order.
+        blocks: an exact number of blocks; 0 for the study's.
+        target: for every part; the study's if None.
+        no_cache: repeat runs of virtual machines that are in the cache.
+        out: the folder of the records; a new one under the root of records if None.
+        resume: the folder of an interrupted study, instead of a name. Only `budget`, `no_cache` and `progress` may be given with it.
+        progress: a `Progress`, or a function that receives lines of text.
+
+    Raises:
+        UserError: there is no such study, or an argument is wrong.
+        Interrupted: a signal ended it; the records are sealed.
+    """
+    receiver, options = as_progress(progress), RunOptions(no_cache=no_cache)
+    if resume is not None:
+        if name or only or only_parts or seed is not None or blocks or target or out:
+            raise UserError("A study resumes with its own options.", "Leave out all but --budget and --no-cache.")
+        return _resume_study(str(resume), duration_ns(budget), options, receiver)
+    if not name:
+        raise UserError("The name of the study is missing.", "`swapstone list studies` shows them all.")
+    found = load_study(str(name))
+    file = study_path(str(name))
+    directory = str(file.absolute().parent) if str(name).endswith(".toml") else ""
+    if not found.part:
+        if only_parts:
+            raise UserError(f"The study {name} has no parts.", "Leave --only-part out.")
+        request = found.request(file.stem, directory)
+        request = dataclasses.replace(
+            request,
+            only=_patterns(only) or request.only,
+            budget_ns=duration_ns(budget) or request.budget_ns,
+            seed=seed if seed is not None else request.seed,
+            blocks=blocks or request.blocks,
+            target=target or request.target,
+        )
+        path = experiments.start(resolve(request), Path(out) if out else None, options=options, progress=receiver)
+        return StudyResult(path, {file.stem: Record(path)}, {}, None)
+    run = studies.plan_study(
+        file.stem,
+        found,
+        only_parts=_names(only_parts),
+        only=_patterns(only),
+        budget_ns=duration_ns(budget),
+        seed=seed,
+        blocks=blocks,
+        target=target,
+        directory=directory,
+    )
+    folder = Path(out) if out else new_record_path(run.name)
+    return _study_result(studies.start_study(run, folder, options=options, progress=receiver))
+
+
+def _resume_study(name: str, budget_ns: int | None, options: RunOptions, progress: Progress) -> StudyResult:
+    """Resume a study's folder, or the record of a study without parts."""
+    for folder in (Path(name), default_root() / name):
+        if (folder / studies.STUDY).is_file():
+            return _study_result(studies.resume_study(folder, budget_ns, options=options, progress=progress))
+    path = experiments.resume(find_record(name), budget_ns, options=options, progress=progress)
+    return StudyResult(path, {Record(path).experiment.name: Record(path)}, {}, None)
+
+
+def _study_result(outcome: studies.StudyOutcome) -> StudyResult:
+    records = {
+        name: Record(outcome.folder / name)
+        for name, part in outcome.parts.items()
+        if (outcome.folder / name / "record.json").is_file() and part.state != studies.FAILED
+    }
+    return StudyResult(outcome.folder, records, outcome.parts, outcome.index)
+
+
+def load(name: str | Path) -> Record:
+    """Open a record.
+
+    Args:
+        name: its folder, its name under the root of records, or ``last``.
+
+    Raises:
+        RecordError: there is no such record; names the nearest ones.
+    """
+    record = open_record(str(name))
+    _ = record.view
+    return record
+
+
+def explain(
+    record: Record | str | Path,
+    workload: str | None = None,
+    *,
+    metric: str | None = None,
+    candidate: str | None = None,
+    classes: str | Path | None = None,
+    again: bool = False,
+    without: Sequence[str] = (),
+    progress: ProgressLike = None,
+) -> RowExplanation:
+    """Explain a row of a record: see `Record.explain`.
+
+    Raises:
+        UserError: there is no such record, no row matches, or the row can't be run under instruments.
+    """
+    opened = record if isinstance(record, Record) else load(record)
+    return opened.explain(
+        workload,
+        metric=metric,
+        candidate=candidate,
+        classes=classes,
+        again=again,
+        without=tuple(without),
+        progress=progress,
+    )
+
+
+def query(sql: str) -> Relation | None:
+    """Run an SQL query over all records.
+
+    Args:
+        sql: in DuckDB's dialect, on the tables that `swapstone query --help` lists.
+
+    Returns:
+        The result; None for a statement that has none.
+
+    Raises:
+        UserError: there are no records, or DuckDB rejects the query.
+    """
+    return query_records(sql)
+
+
+def _factors(factors: Mapping[str, Levels] | None, levels: Mapping[str, Levels]) -> dict[str, Levels]:
+    """Join the mapping and the keyword arguments.
+
+    Raises:
+        UserError: a name is no factor, or stands in both.
+    """
+    known = [factor.name for factor in FACTORS]
+    for name in levels:
+        if name not in known:
+            options = [each for each in compare.__kwdefaults__ or {} if each not in known]
+            raise unknown("factor or argument", name, [*known, *options])
+        if name in (factors or {}):
+            raise UserError(f"The factor {name} is given twice.", "Give it as keyword or in the mapping.")
+    return {**(factors or {}), **levels}
+
+
+def _names(value: Levels) -> tuple[str, ...]:
+    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
+
+
+def _patterns(value: str | Sequence[str]) -> tuple[str, ...]:
+    """Return patterns: a text is one, because a pattern may hold a comma."""
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _share(value: str | float) -> str:
+    return value if isinstance(value, str) else f"{value:.9f}"
+
+
+def _words(command: Command | None) -> tuple[str, ...] | None:
+    if command is None:
+        return None
+    try:
+        return tuple(shlex.split(command)) if isinstance(command, str) else tuple(map(str, command))
+    except ValueError as error:
+        raise UserError(f"The quotes of command don't match: {error}.", "Pass a list of words.") from error
+
+
+def _command_text(command: Command | None) -> str | None:
+    return command if command is None or isinstance(command, str) else _joined(command)
+
+
+def _joined(words: Iterable[str]) -> str:
+    return shlex.join(map(str, words))
+
+
+def _text(value: str | Path | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _duration_text(value: Duration) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return "0" if not value else f"{(duration_ns(value) or 0) / 1e9:.9f}"

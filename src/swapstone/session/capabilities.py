@@ -1,0 +1,103 @@
+"""What this machine can do: factor levels, the agent, network stacks, virtual machines, load generators and instruments."""
+
+from __future__ import annotations
+
+import shutil
+
+from swapstone.artifacts import built_for, compiler_version, crate_trouble
+from swapstone.factors import FACTORS, Level
+from swapstone.model import UserError
+from swapstone.session.emulator_findings import emulator_findings, kvm_finding
+from swapstone.session.tool_findings import instrument_findings, load_generator_findings
+from swapstone.targets import open_target
+from swapstone.targets.health import Finding, State
+from swapstone.wire import Ended, TrialRequest
+
+
+def capabilities() -> list[Finding]:
+    """Return what this machine can and can't do, each with the command that would enable it."""
+    return [
+        *(*_levels(), *_agent(), *emulator_findings(), kvm_finding(), _network()),
+        *(*load_generator_findings(), *instrument_findings()),
+    ]
+
+
+def _levels() -> list[Finding]:
+    findings = []
+    for factor in FACTORS:
+        for level in factor.levels:
+            absent = [command for command in level.needs if shutil.which(command) is None]
+            name = f"{factor.name}={level.name}"
+            if absent:
+                meaning = f"{name} is unavailable: the command {absent[0]!r} is not installed"
+                mend = f"sudo apt-get install {level.package}"
+                findings.append(Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, mend=mend))
+            else:
+                found = _found(factor.name, level)
+                findings.append(Finding(name=name, state=State.GOOD, found=found))
+    return findings
+
+
+def _network() -> Finding:
+    """Return whether trials of network stacks can run; `_levels` checks the commands that they need."""
+    name, trouble = "network stacks", crate_trouble()
+    if trouble is None:
+        return Finding(name=name, state=State.GOOD, found=f"{compiler_version(('rustc',))}, root, a TAP")
+    message, mend = trouble
+    return Finding(
+        name=name, state=State.MISSING, found="unavailable", meaning=f"{message.rstrip('.')}: no netstack=", mend=mend
+    )
+
+
+def _found(factor: str, level: Level) -> str:
+    """Describe a level whose tools are all installed."""
+    if factor == "allocator" and level.needs:
+        built = " and ".join(built_for(level.name))
+        return f"built for {built}" if built else "not built yet; the first comparison that needs it builds it"
+    return compiler_version((level.needs[0],)) if level.needs else "ready"
+
+
+def _agent() -> list[Finding]:
+    """Start a program through the agent, as a trial does, and return what the agent can observe of it."""
+    name = "observing a trial"
+    try:
+        with open_target("host") as target:
+            answer = target.run(
+                TrialRequest(
+                    id="doctor",
+                    arguments=("/bin/true",),
+                    environment=(),
+                    cwd=target.scratch(),
+                    cpus=(),
+                    nice=None,
+                    timeout_ms=10_000,
+                    output_bytes=4096,
+                    disk_bytes=1 << 20,
+                )
+            )
+    except UserError as error:
+        return [
+            Finding(
+                name=name, state=State.MISSING, found="the agent does not run", meaning=error.message, mend=error.hint
+            )
+        ]
+    facts = dict(answer.facts)
+    findings = []
+    if answer.how is Ended.EXITED and answer.objects:
+        findings.append(
+            Finding(name=name, state=State.GOOD, found=f"the agent read {len(answer.objects)} mapped objects")
+        )
+    else:
+        meaning = (
+            "; ".join(answer.notes) or "the agent could not read what a program has mapped: no level can be confirmed"
+        )
+        mend = "sudo sysctl kernel.yama.ptrace_scope=1; in a container: --cap-add SYS_PTRACE"
+        findings.append(Finding(name=name, state=State.MISSING, found="nothing observed", meaning=meaning, mend=mend))
+    for fact, what in (
+        ("run_delay_ns", "run-queue delay"),
+        ("psi_cpu_us", "pressure around a trial"),
+        ("steal_ticks", "steal"),
+    ):
+        state, found = (State.GOOD, "recorded") if fact in facts else (State.UNKNOWN, "this kernel does not report it")
+        findings.append(Finding(name=what, state=state, found=found))
+    return findings

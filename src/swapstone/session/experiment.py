@@ -1,0 +1,391 @@
+"""Experiments: from a request to a resolved experiment, and from there to a sealed record."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import secrets
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import msgspec
+
+from swapstone.artifacts.image_catalog import architecture_of
+from swapstone.factors import parse_choice
+from swapstone.model import IDLE, OWN_SUITE, VIRTUAL_CLOCK, Experiment, FactorLevels, ImageTool, OwnProgram, UserError, Workload
+from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_differences, new_record_path
+from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
+from swapstone.session.analysis import analyse_record, verdicts_digest
+from swapstone.session.budget import check_budget
+from swapstone.session.machines import default_target_of, open_experiment_target, parse_modules
+from swapstone.session.precision_stop import PrecisionStop
+from swapstone.session.progress import NO_PROGRESS, Progress
+from swapstone.targets import TargetOptions, clock_of, parse_target
+from swapstone.workloads import SUITES, find_load, find_workloads, own_names
+
+BUDGET_PER_VARIANT_NS = 60_000_000_000
+MARGIN = 0.02
+CONFIDENCE = 0.95
+DEFAULT_SUITE = "libc"
+SUITES_OF_FACTORS = {"kernel": "latency", "swap": "swap", "netstack": "netstack"}
+"""The default suite of an experiment that varies one of these factors."""
+
+STOPPED = SessionEnd("interrupted", "the user stopped it")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExperimentRequest:
+    """An unresolved experiment: patterns, defaults and names that `resolve` looks up.
+
+    Attributes:
+        name: of the record; a study's name, or ``compare``.
+        factors: what is varied, the baseline's level first.
+        suites: names of suites; empty for those that suit the factors.
+        only: patterns of workloads; empty for all.
+        budget_ns: time for measuring; None for one minute a variant.
+        margin: ratio of no interest, e.g. 0.02.
+        confidence: of the intervals, e.g. 0.95.
+        seed: of every random order; None for a random one.
+        blocks: an exact number of blocks; 0 to stop on precision or budget.
+        null: whether the baseline takes part again.
+        layouts: how many links of each variant take turns; 0 for one.
+        target: ``host``, ``vm``, ``vm:KERNEL`` or ``fake:PATH``; None for the one that the experiment needs.
+        loads: names of loads.
+        architecture: of the virtual machine; empty for this machine's.
+        modules: texts ``KERNEL=FOLDER``.
+        clock: ``wall`` or ``virtual``; None for the target's.
+        published: name of the published study beside the results, or empty.
+        own: the user's own program, instead of the bundled workloads.
+    """
+
+    name: str
+    factors: Sequence[FactorLevels]
+    suites: Sequence[str] = ()
+    only: Sequence[str] = ()
+    budget_ns: int | None = None
+    margin: float = MARGIN
+    confidence: float = CONFIDENCE
+    seed: int | None = None
+    blocks: int = 0
+    null: bool = False
+    layouts: int = 0
+    target: str | None = None
+    loads: Sequence[str] = (IDLE.name,)
+    architecture: str = ""
+    modules: Sequence[str] = ()
+    clock: str | None = None
+    published: str = ""
+    own: OwnProgram | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How an experiment runs, beside what it measures.
+
+    Attributes:
+        rebuild: whether to build an own program again although an equal build is in the cache.
+        no_cache: whether a virtual machine repeats runs that are in the cache.
+        label: which part of a study this is, for displays, e.g. ``part 2 of 4``; else empty.
+    """
+
+    rebuild: bool = False
+    no_cache: bool = False
+    label: str = ""
+
+
+DEFAULT_OPTIONS = RunOptions()
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal ended an experiment or a study. What was measured until then is in a sealed record.
+
+    Attributes:
+        path: the folder of the record or the study.
+        resume: the command that resumes it.
+    """
+
+    def __init__(self, path: Path, resume: str) -> None:
+        super().__init__(f"Interrupted. Resume with: {resume}")
+        self.path = path
+        self.resume = resume
+
+
+def parse_factors(texts: Iterable[str]) -> tuple[FactorLevels, ...]:
+    """Parse texts such as ``libc=glibc,musl``.
+
+    Raises:
+        UserError: there are none, one is malformed, or a factor is named twice.
+    """
+    choices = tuple(parse_choice(text) for text in texts)
+    if not choices:
+        raise UserError(
+            "There is nothing to compare: FACTOR=BASELINE,CANDIDATE is missing.",
+            "For example: swapstone compare libc=glibc,musl",
+        )
+    names = [choice.factor for choice in choices]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(
+            f"The factor {twice} is named twice.", f"List all its levels in one: {twice}=BASELINE,CANDIDATE"
+        )
+    return choices
+
+
+def check_loads(names: Iterable[str]) -> tuple[str, ...]:
+    """Look up names of loads.
+
+    Raises:
+        UserError: there is no such load, or one is named twice.
+    """
+    found = tuple(find_load(name.strip()).name for name in names)
+    if twice := next((name for name in found if found.count(name) > 1), None):
+        raise UserError(f"The load {twice} is named twice.", f"Write: --load {','.join(dict.fromkeys(found))}")
+    return found
+
+
+def default_suites(factors: Iterable[FactorLevels], only: Sequence[str]) -> tuple[str, ...]:
+    """Return the suites of a request that names none: those in which its factors make a difference, else ``libc``.
+
+    If every pattern of `only` matches a workload of ``libc``, the suite is ``libc``.
+    """
+    known = {suite.name: suite for suite in SUITES}
+    found = tuple(
+        dict.fromkeys(suite for choice in factors if (suite := SUITES_OF_FACTORS.get(choice.factor, "")) in known)
+    )
+    libc = [workload.name for workload in known[DEFAULT_SUITE].workloads]
+    all_in_libc = only and all(any(fnmatchcase(name, pattern) for name in libc) for pattern in only)
+    return (DEFAULT_SUITE,) if all_in_libc or not found else found
+
+
+def resolve(request: ExperimentRequest) -> Experiment:
+    """Resolve every name, pattern and default of a request.
+
+    Raises:
+        UserError: a name is unknown, or a value is out of range.
+    """
+    works: list[Workload] = []
+    if request.own:
+        _check_no_workloads(request)
+        chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
+    else:
+        found = find_workloads(request.suites or default_suites(request.factors, request.only), request.only)
+        chosen = tuple((suite, workload.name) for suite, workload in found)
+        works = [workload for _, workload in found]
+    loads = check_loads(request.loads)
+    target = request.target or default_target_of(request.factors, loads, works)
+    clock = clock_of(target, request.clock or "")
+    copies = _copies(request, clock, works) if request.null else 0
+    parse_target(target, TargetOptions(clock=clock, architecture=request.architecture))
+    combinations = math.prod(len(choice.levels) for choice in request.factors)
+    return Experiment(
+        name=request.name,
+        factors=tuple(request.factors),
+        workloads=chosen,
+        loads=loads,
+        target=target,
+        architecture=architecture_of(request.architecture).name if request.architecture else "",
+        modules=parse_modules(request.modules, request.factors, request.target),
+        clock=clock,
+        budget_ns=request.budget_ns or BUDGET_PER_VARIANT_NS * (combinations + copies),
+        margin=request.margin,
+        confidence=request.confidence,
+        seed=request.seed if request.seed is not None else secrets.randbelow(2**31),
+        null=request.null,
+        blocks=request.blocks,
+        layouts=request.layouts,
+        published=request.published,
+        own=request.own,
+    )
+
+
+def _check_no_workloads(request: ExperimentRequest) -> None:
+    for given, option in ((request.suites, "--suite"), (request.only, "--only")):
+        if given:
+            raise UserError(
+                f"{option} chooses among Swapstone's workloads; a program of your own is measured instead of them.",
+                f"Leave {option} out, or the program.",
+            )
+
+
+def _copies(request: ExperimentRequest, clock: str, works: Sequence[Workload]) -> int:
+    """Return how many copies of the baseline a null comparison adds.
+
+    Raises:
+        UserError: no copy could differ from the baseline.
+    """
+    if clock != VIRTUAL_CLOCK:
+        return 1 if request.own else 2
+    if any(isinstance(work.origin, ImageTool) for work in works):
+        raise UserError(
+            "--null has nothing to compare: on the virtual clock a program gives the same bytes when it runs again, "
+            "and a tool of the image can't be relinked.",
+            "Leave --null out.",
+        )
+    return 1
+
+
+def start(
+    experiment: Experiment,
+    out: Path | None = None,
+    *,
+    passes: Mapping[tuple[str, str], int] | None = None,
+    options: RunOptions = DEFAULT_OPTIONS,
+    progress: Progress = NO_PROGRESS,
+) -> Path:
+    """Run an experiment into a new record.
+
+    Args:
+        experiment: what to measure.
+        out: the record's folder; None for a new one under the root of records.
+        passes: calibration to use instead of measuring it, for a rerun.
+        options: how it runs.
+        progress: receives events.
+
+    Returns:
+        The record's folder. The record is sealed as complete.
+
+    Raises:
+        UserError: the experiment can't run here. An error before the first trial leaves no record.
+        Interrupted: a signal ended it; the record is sealed.
+    """
+    title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
+    title = f"{experiment.own.name}-{title}" if experiment.own else title
+    path = out or new_record_path(title if experiment.name == "compare" else experiment.name)
+    # Everything that can be wrong with the experiment is checked before the record is created.
+    with open_experiment_target(experiment, progress.note, no_cache=options.no_cache) as target:
+        check_levels(experiment, target)
+        if experiment.layouts and not target.needs_build:
+            raise UserError(f"The target {target.name} runs no programs of ours: --layouts has nothing to link.")
+        if note := check_budget(experiment):
+            progress.note(f"Note: {note}")
+        with RecordWriter.create(path, experiment) as writer:
+            ending = STOPPED
+            with _events(experiment, options, progress), _sealed_on_error(writer):
+                prepared = prepare(
+                    experiment,
+                    target,
+                    progress.building,
+                    progress.note,
+                    keep_log=writer.keep_log,
+                    rebuild=options.rebuild,
+                )
+                stop = PrecisionStop(experiment, progress.note)
+                engine = Engine(experiment, prepared, target, writer, referee=stop, progress=progress, passes=passes)
+                ending = engine.run()
+            return _finish(writer, ending)
+
+
+def resume(
+    path: Path,
+    budget_ns: int | None = None,
+    *,
+    options: RunOptions = DEFAULT_OPTIONS,
+    progress: Progress = NO_PROGRESS,
+) -> Path:
+    """Resume an interrupted record.
+
+    Args:
+        path: its folder.
+        budget_ns: a new budget for the whole experiment; None for the old one.
+        options: how it runs.
+        progress: receives events.
+
+    Returns:
+        The record's folder. The record is sealed as complete.
+
+    Raises:
+        UserError: the record is complete or altered, another process writes it, or machine or programs changed. The record stays as it is.
+        Interrupted: a signal ended it; the record is sealed.
+    """
+    writer, view = RecordWriter.resume(path)
+    with writer, open_experiment_target(view.experiment, progress.note, no_cache=options.no_cache) as target:
+        experiment = _experiment_to_resume(view, budget_ns)
+        check_levels(experiment, target)
+        passes = {(suite, name): count for suite, name, count in view.manifest.passes} if view.manifest else {}
+        ending = STOPPED
+        with _events(experiment, options, progress):
+            prepared = prepare(experiment, target, progress.building, progress.note, keep_log=writer.keep_log)
+            if view.manifest is not None:
+                _check_same(view.manifest, manifest_of(prepared, target, passes), path)
+            writer.write_experiment(experiment)
+            with _sealed_on_error(writer):
+                engine = Engine(
+                    experiment,
+                    prepared,
+                    target,
+                    writer,
+                    referee=PrecisionStop(experiment, progress.note),
+                    progress=progress,
+                    earlier=view.runs,
+                    passes=passes,
+                )
+                ending = engine.run()
+        return _finish(writer, ending)
+
+
+def _experiment_to_resume(view: RecordView, budget_ns: int | None) -> Experiment:
+    if budget_ns is not None:
+        return msgspec.structs.replace(view.experiment, budget_ns=budget_ns)
+    if view.seal is not None and view.seal.state == "complete":
+        raise UserError(
+            f"{view.path} is complete ({view.seal.why}): there is nothing to resume.",
+            f"Give it more time with --budget, or print it: swapstone show {view.path}",
+        )
+    return view.experiment
+
+
+@contextlib.contextmanager
+def _events(experiment: Experiment, options: RunOptions, progress: Progress) -> Iterator[None]:
+    progress.experiment_started(experiment, options.label)
+    try:
+        yield
+    finally:
+        progress.experiment_ended()
+
+
+@contextlib.contextmanager
+def _sealed_on_error(writer: RecordWriter) -> Iterator[None]:
+    """Seal the record if an error ends the session, and end quietly on SIGINT. At most the trial in flight is missing."""
+    try:
+        yield
+    except UserError:
+        writer.seal("interrupted", "an error ended it", "")
+        raise
+    except KeyboardInterrupt:
+        pass
+
+
+def _check_same(first: Manifest, now: Manifest, path: Path) -> None:
+    """Check that machine and programs are those of the first session.
+
+    Raises:
+        UserError: they differ; names the differences.
+    """
+    differences = manifest_differences(first, now)
+    if differences:
+        raise UserError(
+            f"{path} can't be resumed: " + "; ".join(differences[:3]) + ".",
+            f"Repeat the experiment and compare the two: swapstone rerun {path}",
+        )
+
+
+def _finish(writer: RecordWriter, ending: SessionEnd) -> Path:
+    """Seal the record with the digest of its verdicts.
+
+    Raises:
+        Interrupted: the session ended before the experiment did.
+    """
+    writer.seal(ending.state, ending.why, "")
+    analysis = analyse_record(load(writer.path))
+    writer.seal(ending.state, ending.why, verdicts_digest(analysis))
+    if ending.state != "complete":
+        raise Interrupted(writer.path, f"swapstone compare --resume {shlex.quote(str(writer.path))}")
+    return writer.path
+
+
+def default_budget_ns(factors: Iterable[FactorLevels]) -> int:
+    """Return the budget of an experiment that names none, without copies of the baseline."""
+    return BUDGET_PER_VARIANT_NS * math.prod(len(choice.levels) for choice in factors)

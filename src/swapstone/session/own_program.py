@@ -1,0 +1,342 @@
+"""Own programs: from options as text to the `OwnProgram` that a record stores."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone.artifacts import Amount, count_sources
+from swapstone.model import (
+    Cpus,
+    Experiment,
+    FactorLevels,
+    FrozenStruct,
+    LoadGenerator,
+    OwnProgram,
+    PrintedNumber,
+    UserError,
+)
+from swapstone.session.server_program import SERVER_EXAMPLE, load_generators, server_arguments
+from swapstone.session.values import parse_duration_ns
+from swapstone.workloads import METRIC_EXAMPLE, parse_metric, undirected
+
+LARGE_BYTES = 1 << 30
+LARGE_FILES = 50_000
+"""Sources of this size or more are announced before they are copied. A Linux kernel is about this large."""
+
+BUILD_EXAMPLE = "--build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --source DIR -- ./prog ARG"
+
+
+class OwnProgramRequest(FrozenStruct, frozen=True, kw_only=True):
+    """The options of an own program, as text in the form that `swapstone compare --help` describes.
+
+    Attributes:
+        command: the program and its arguments; None if there is none.
+        directory: the folder that relative paths start from; empty for the current one.
+    """
+
+    command: tuple[str, ...] | None = None
+    directory: str = ""
+    build: str | None = None
+    source: str | None = None
+    build_timeout: str | None = None
+    rebuild: bool = False
+    programs: tuple[str, ...] = ()
+    stdin: str | None = None
+    output: str | None = None
+    variables: tuple[str, ...] = ()
+    setup: str | None = None
+    prepare: str | None = None
+    conclude: str | None = None
+    timeout: str | None = None
+    pin: bool = False
+    ignore_failure: bool = False
+    metrics: tuple[str, ...] = ()
+    cpu_bound: bool = False
+    server: str | None = None
+    load_generator: str | None = None
+    connections: str | None = None
+    reader: str | None = None
+    warm_up: str | None = None
+    ready_timeout: str | None = None
+
+
+_OPTION_NAMES = {"stdin": "input", "variables": "env", "programs": "program", "metrics": "metric", "reader": "read"}
+_SERVER_OPTIONS = ("load_generator", "connections", "reader", "warm_up", "ready_timeout")
+
+
+def own_program(request: OwnProgramRequest) -> OwnProgram | None:
+    """Resolve the options of an own program. Every path in the result is absolute.
+
+    Returns:
+        The program; None if the options name none.
+
+    Raises:
+        UserError: an option is missing, contradicts another one, or has the wrong form.
+    """
+    if request.server is not None:
+        request = _server_command(request)
+    if request.command is None and not request.programs:
+        _check_no_options(request)
+        return None
+    folder = Path(request.directory) if request.directory else Path.cwd()
+    programs = _programs(request, folder)
+    arguments = _arguments(request, folder, named=bool(programs))
+    wrong = next((text for text in _texts(request, folder) if not _is_utf8(text)), None)
+    if wrong is not None:
+        raise UserError(
+            f"{wrong!a} is not UTF-8: a record can't store it.", "Wrap the program in a script, or rename the file."
+        )
+    first = programs[0][1] if programs else arguments[0]
+    return OwnProgram(
+        name=Path(first).name or first,
+        arguments=arguments,
+        source=_absolute(request.source, folder) if request.source else "",
+        build=request.build or "",
+        programs=programs,
+        directory="" if request.build else str(folder),
+        environment=_environment(request.variables),
+        setup=request.setup or "",
+        prepare=request.prepare or "",
+        conclude=request.conclude or "",
+        stdin=_input(request.stdin, folder),
+        output=_output(request.output, folder),
+        ignore_failure=request.ignore_failure,
+        numbers=_numbers(request),
+        cpus=Cpus.ONE if request.pin else Cpus.ALL,
+        waits=not request.cpu_bound,
+        timeout_ms=_milliseconds(request.timeout or "10m"),
+        build_timeout_ms=_milliseconds(request.build_timeout or "1h"),
+        load_generators=_load_generators(request, arguments),
+    )
+
+
+def _server_command(request: OwnProgramRequest) -> OwnProgramRequest:
+    """Use the command of --server as the program.
+
+    Raises:
+        UserError: there is another program, or an option that a server does not have.
+    """
+    if request.command is not None or request.programs:
+        raise UserError(
+            "--server names the program: leave out the program after -- and --program.",
+            f"For example: {SERVER_EXAMPLE}",
+        )
+    for given, option in (
+        (request.output, "--output"),
+        (request.cpu_bound, "--cpu-bound"),
+        (request.ignore_failure, "--ignore-failure"),
+    ):
+        if given:
+            raise UserError(f"{option} is not for a server.", f"Leave {option} out.")
+    return msgspec.structs.replace(request, command=server_arguments(request.server or ""))
+
+
+def _load_generators(request: OwnProgramRequest, arguments: tuple[str, ...]) -> tuple[LoadGenerator, ...]:
+    if request.server is not None:
+        return load_generators(
+            arguments,
+            request.variables,
+            command=request.load_generator,
+            connections=request.connections,
+            reader=request.reader,
+            warm_up=request.warm_up,
+            ready_timeout=request.ready_timeout,
+        )
+    for name in _SERVER_OPTIONS:
+        if getattr(request, name) is not None:
+            raise UserError(f"{_option(name)} is for a server, and there is none.", f"For example: {SERVER_EXAMPLE}")
+    return ()
+
+
+def _option(field: str) -> str:
+    return "--" + _OPTION_NAMES.get(field, field).replace("_", "-")
+
+
+def program_factor(own: OwnProgram) -> tuple[FactorLevels, ...]:
+    """Return the factor ``program`` if several programs are compared, else an empty tuple."""
+    levels = tuple(level for level, _ in own.programs)
+    return (FactorLevels(factor="program", levels=levels),) if levels else ()
+
+
+def command_line(experiment: Experiment) -> str:
+    """Return the options that name an own program, e.g. ``-- ./prog -n 5``; empty for the bundled workloads."""
+    own = experiment.own
+    if own is None:
+        return ""
+    if own.load_generators:
+        return f"--server {shlex.quote(shlex.join(own.arguments))}"
+    programs = " ".join(f"--program {shlex.quote(f'{level}={path}')}" for level, path in own.programs)
+    rest = f"-- {shlex.join(own.arguments)}" if own.arguments else ""
+    return " ".join(filter(None, (programs, rest)))
+
+
+def report_notes(experiment: Experiment) -> tuple[str, ...]:
+    """Return the notes on an own program that a report prints."""
+    own = experiment.own
+    if own is None:
+        return ()
+    notes = [f"What is measured: {command_line(experiment)}" + (f", built by {own.build!r}" if own.build else "") + "."]
+    names = ", ".join(undirected(own))
+    if names:
+        notes.append(f'{names} has no direction: its verdict can only be "changed". For example: {METRIC_EXAMPLE}.')
+    if experiment.null:
+        notes.append("The null has one copy, the program again: Swapstone does not control how its build links it.")
+    return tuple(notes)
+
+
+def large_sources_note(own: OwnProgram) -> str:
+    """Return a note if the sources that are copied for each variant are large, else an empty string."""
+    if not own.source or not Path(own.source).is_dir():
+        return ""
+    amount: Amount = count_sources(Path(own.source))
+    if amount.size_bytes < LARGE_BYTES and amount.files < LARGE_FILES:
+        return ""
+    return (
+        f"The sources are large: {amount.files} files, {amount.size_bytes / 2**20:.0f} MiB. "
+        "They are copied twice for each variant. Name a smaller folder with --source if the build does not need all of them."
+    )
+
+
+def _check_no_options(request: OwnProgramRequest) -> None:
+    """Raise a `UserError` for an option of an own program where there is no program."""
+    given = [name for name, value in msgspec.structs.asdict(request).items() if value not in {None, False, (), ""}]
+    given = [name for name in given if name != "directory"]
+    if given:
+        raise UserError(
+            f"{_option(given[0])} is for a program of your own, and there is none.",
+            f"Name it after --, for example: {BUILD_EXAMPLE}",
+        )
+
+
+def _programs(request: OwnProgramRequest, folder: Path) -> tuple[tuple[str, str], ...]:
+    """Parse the --program options.
+
+    Raises:
+        UserError: one has another form, there is only one, or two are the same.
+    """
+    pairs = []
+    for text in request.programs:
+        name, equals, path = text.partition("=")
+        if not equals or not path or not re.fullmatch(r"[A-Za-z0-9_.+-]+", name, re.ASCII):
+            raise UserError(
+                f"--program {text!r} is not NAME=PATH.",
+                "A name has letters, digits and _ . + -: --program baseline=./old",
+            )
+        pairs.append((name, _executable(path, folder)))
+    if not pairs:
+        return ()
+    if request.build or request.source:
+        raise UserError(
+            "--program takes programs that are built already; --build and --source build one.",
+            "Give one or the other.",
+        )
+    if len(pairs) == 1:
+        raise UserError(
+            "One --program alone has nothing to be compared with.",
+            "Name another: --program baseline=./old --program candidate=./new. To vary a factor: swapstone compare FACTOR=... -- ./prog",
+        )
+    for what, values in (("name", [name for name, _ in pairs]), ("program", [path for _, path in pairs])):
+        twice = next((value for value in values if values.count(value) > 1), None)
+        if twice is not None:
+            raise UserError(
+                f"Two --program options have the same {what} {twice}.",
+                "To see how often a program seems to differ from itself, add --null instead.",
+            )
+    return tuple(pairs)
+
+
+def _arguments(request: OwnProgramRequest, folder: Path, *, named: bool) -> tuple[str, ...]:
+    """Return the program and its arguments; for programs that --program names, the arguments alone.
+
+    Raises:
+        UserError: there is no program, or only one of --build and --source is given.
+    """
+    command = request.command or ()
+    if named:
+        return command
+    if not command or not command[0]:
+        raise UserError("There is no program after --.", f"For example: {BUILD_EXAMPLE}")
+    if request.build and not request.source:
+        raise UserError("--build needs --source: the folder that it builds a copy of.", f"For example: {BUILD_EXAMPLE}")
+    if request.source and not request.build:
+        raise UserError("--source needs --build: the command that builds it.", f"For example: {BUILD_EXAMPLE}")
+    if request.build is not None and not request.build.strip():
+        raise UserError("--build is empty.", f"For example: {BUILD_EXAMPLE}")
+    return command if request.build else (_executable(command[0], folder), *command[1:])
+
+
+def _executable(program: str, folder: Path) -> str:
+    """Return a program's absolute path, with PATH searched for a name without a slash. The file need not exist."""
+    if "/" not in program:
+        return shutil.which(program) or _absolute(program, folder)
+    return _absolute(program, folder)
+
+
+def _absolute(path: str, folder: Path) -> str:
+    """Return an absolute path without following links: some programs act by the name of the link."""
+    return os.path.normpath(folder / path)
+
+
+def _environment(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name, re.ASCII):
+            raise UserError(f"--env {text!r} is not NAME=VALUE.", "For example: --env HOME=/tmp")
+        pairs.append((name, value))
+    return tuple(pairs)
+
+
+def _input(text: str | None, folder: Path) -> str:
+    if text is None:
+        return ""
+    path = _absolute(text, folder)
+    if not Path(path).is_file():
+        what = "no file" if Path(path).exists() else "not there"
+        raise UserError(f"--input {text} is {what}.", "Name a file; a pipe could be read only once.")
+    return path
+
+
+def _output(text: str | None, folder: Path) -> str:
+    if text is None:
+        return ""
+    path = "/dev/null" if text == "null" else _absolute(text, folder)
+    if Path(path).is_dir() or not Path(path).parent.is_dir():
+        raise UserError(f"--output {text} can't be written.", "Name a file in a folder that exists, or null.")
+    return path
+
+
+def _numbers(request: OwnProgramRequest) -> tuple[PrintedNumber, ...]:
+    numbers = tuple(map(parse_metric, request.metrics))
+    names = [number.metric.name for number in numbers]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UserError(f"Two --metric options have the name {twice}.", "Give each its own name.")
+    return numbers
+
+
+def _milliseconds(text: str) -> int:
+    return max(1, parse_duration_ns(text) // 1_000_000)
+
+
+def _texts(request: OwnProgramRequest, folder: Path) -> list[str]:
+    """Return every text that the record stores."""
+    texts = [str(folder)]
+    for value in msgspec.structs.asdict(request).values():
+        texts += [value] if isinstance(value, str) else value if isinstance(value, tuple) else []
+    return texts
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

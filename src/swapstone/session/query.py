@@ -1,0 +1,363 @@
+"""SQL over records, by DuckDB inside this process."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from swapstone.model import Analysis, RecordError, UnavailableError, UserError
+from swapstone.record import default_root, list_records, load, record_name
+from swapstone.report import crossed_export
+from swapstone.session.analysis import analyse_record
+
+if TYPE_CHECKING:
+    import duckdb
+
+_RUN_COLUMNS = """{
+    number: 'BIGINT',
+    run: 'STRUCT(
+        trial STRUCT(suite VARCHAR, workload VARCHAR, load VARCHAR, variant VARCHAR, block BIGINT, "position" BIGINT),
+        status VARCHAR, reason VARCHAR, samples STRUCT(metric VARCHAR, "values" DOUBLE[])[], observed VARCHAR[][],
+        facts JSON, passes BIGINT, started_unix_ns BIGINT, elapsed_ns BIGINT, name VARCHAR)'
+}"""
+
+# The views, in terms of `lines`, which reads the file runs.jsonl of every record for each query.
+_VIEWS = """
+CREATE VIEW runs AS SELECT
+    record, run.trial.block AS block, run.trial.position AS position, run.trial.suite AS suite,
+    run.trial.workload AS workload, run.trial.load AS load, run.trial.variant AS variant, run.status AS status,
+    run.reason AS reason, run.passes AS passes, make_timestamp_ns(run.started_unix_ns) AS started,
+    run.elapsed_ns AS elapsed_ns, run.facts AS facts, run.name AS name
+FROM lines;
+CREATE VIEW samples AS SELECT
+    record, block, suite, workload, load, variant, sample.metric AS metric, list_median(sample."values") AS value,
+    sample."values" AS "values"
+FROM (SELECT record, run.trial.block AS block, run.trial.suite AS suite, run.trial.workload AS workload,
+             run.trial.load AS load, run.trial.variant AS variant, unnest(run.samples) AS sample FROM lines);
+"""
+
+_COMPARISON_FIELDS = {
+    "record": "VARCHAR",
+    "suite": "VARCHAR",
+    "workload": "VARCHAR",
+    "load": "VARCHAR",
+    "metric": "VARCHAR",
+    "unit": "VARCHAR",
+    "baseline": "VARCHAR",
+    "candidate": "VARCHAR",
+    "pairs": "BIGINT",
+    "scale": "VARCHAR",
+    "effect": "DOUBLE",
+    "low": "DOUBLE",
+    "high": "DOUBLE",
+    "p_value": "DOUBLE",
+    "verdict": "VARCHAR",
+}
+
+
+_EFFECT_FIELDS = {
+    "record": "VARCHAR",
+    "kind": "VARCHAR",
+    "suite": "VARCHAR",
+    "workload": "VARCHAR",
+    "load": "VARCHAR",
+    "metric": "VARCHAR",
+    "unit": "VARCHAR",
+    "change": "VARCHAR",
+    "changed_by": "VARCHAR",
+    "held": "VARCHAR",
+    "missing": "VARCHAR",
+    "blocks": "BIGINT",
+    "scale": "VARCHAR",
+    "effect": "DOUBLE",
+    "low": "DOUBLE",
+    "high": "DOUBLE",
+    "p_value": "DOUBLE",
+    "verdict": "VARCHAR",
+    "effect_without": "DOUBLE",
+    "effect_within": "DOUBLE",
+    "closed": "DOUBLE",
+}
+
+
+_RECORD_FIELDS = {
+    "record": "VARCHAR",
+    "path": "VARCHAR",
+    "created": "TIMESTAMP",
+    "name": "VARCHAR",
+    "target": "VARCHAR",
+    "state": "VARCHAR",
+    "runs": "BIGINT",
+}
+
+TABLES = ("records", "runs", "samples", "comparisons", "effects")
+_ANALYSED = ("comparisons", "effects")
+"""The tables that need every record analysed."""
+
+
+class Relation:
+    """A table of results, with the methods of a DuckDB relation: ``.df()``, ``.pl()``, ``.arrow()``, ``.filter()`` and others.
+
+    Args:
+        relation: DuckDB's.
+        connection: the database that it belongs to.
+    """
+
+    def __init__(self, relation: duckdb.DuckDBPyRelation, connection: duckdb.DuckDBPyConnection) -> None:
+        self._relation = relation
+        self._connection = connection
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the names of the columns."""
+        return list(self._relation.columns)
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return all rows as tuples."""
+        return list(self._relation.fetchall())
+
+    def dicts(self) -> list[dict[str, Any]]:
+        """Return all rows as dictionaries."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.fetchall()]
+
+    def df(self) -> Any:  # noqa: ANN401 - pandas is optional
+        """Return a pandas data frame.
+
+        Raises:
+            UnavailableError: pandas is not installed.
+        """
+        _require("pandas", "numpy")
+        return self._relation.df()
+
+    def pl(self) -> Any:  # noqa: ANN401 - polars is optional
+        """Return a polars data frame.
+
+        Raises:
+            UnavailableError: polars or pyarrow is not installed.
+        """
+        _require("polars", "pyarrow")
+        return self._relation.pl()
+
+    def arrow(self) -> Any:  # noqa: ANN401 - pyarrow is optional
+        """Return a pyarrow table.
+
+        Raises:
+            UnavailableError: pyarrow is not installed.
+        """
+        _require("pyarrow")
+        return self._relation.to_arrow_table()
+
+    def sql(self, query: str) -> Relation:
+        """Return the result of a query, in which this table is called ``rows``."""
+        result: Any = self._relation.query("rows", query)
+        return Relation(result, self._connection)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - DuckDB's own methods
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._relation, name)
+
+    def __len__(self) -> int:
+        return int(self._relation.shape[0])
+
+    def __repr__(self) -> str:
+        return repr(self._relation)
+
+
+def _require(*modules: str) -> None:
+    """Raise an `UnavailableError` for a module that is not installed."""
+    missing = next((module for module in modules if importlib.util.find_spec(module) is None), None)
+    if missing is not None:
+        raise UnavailableError(
+            f"{missing} is not installed, and Swapstone works without it.",
+            f"Install it: pip install {' '.join(modules)}. Without it: .fetchall() or .dicts()",
+        )
+
+
+class NamedRecord(NamedTuple):
+    """A record, and the name that the column ``record`` has."""
+
+    name: str
+    path: Path
+
+
+def all_records() -> list[NamedRecord]:
+    """Return every record under the root of records."""
+    return [NamedRecord(record_name(path), path) for path in list_records()]
+
+
+def query_records(sql: str) -> Relation | None:
+    """Run a query over all records.
+
+    Args:
+        sql: in DuckDB's dialect. The tables are `TABLES`; `swapstone query --help` lists their columns.
+
+    Returns:
+        The result; None for a statement that has none.
+
+    Raises:
+        RecordError: there is no record with runs.
+        UserError: DuckDB rejects the query.
+    """
+    import duckdb  # noqa: PLC0415 - slow to import, and only needed here
+
+    records = all_records()
+    wanted = [name for name in _ANALYSED if name in sql.lower()]
+    try:
+        connection = connect(records, wanted)
+        result: Any = connection.sql(sql)
+        return None if result is None else Relation(_stored(result), connection)
+    except duckdb.Error as error:
+        raise UserError(f"DuckDB: {str(error).strip()}", "`swapstone query --help` lists the tables.") from error
+
+
+def _stored(relation: Any) -> Any:  # noqa: ANN401 - the method depends on DuckDB's version
+    """Run a query once and store its rows. DuckDB 2 has `materialize` for it, DuckDB 1 `execute`."""
+    return relation.materialize() if hasattr(relation, "materialize") else relation.execute()
+
+
+def table_of(record: NamedRecord, table: str, analysis: Analysis | None = None) -> Relation:
+    """Return a table of one record.
+
+    Args:
+        record: its name and folder.
+        table: one of `TABLES`.
+        analysis: of the record, if it was computed already.
+
+    Raises:
+        RecordError: the record has no runs.
+    """
+    known = {record.path: analysis} if analysis is not None else {}
+    connection = connect([record], [table], known)
+    return Relation(connection.sql(f"SELECT * FROM {table}"), connection)  # noqa: S608 - a name of TABLES
+
+
+def connect(
+    records: Sequence[NamedRecord], tables: Iterable[str], known: Mapping[Path, Analysis] | None = None
+) -> duckdb.DuckDBPyConnection:
+    """Open a database in memory with the tables of some records.
+
+    Args:
+        records: whose runs it holds.
+        tables: those of `comparisons` and `effects` that are needed; they take an analysis of every record.
+        known: analyses that were computed already.
+
+    Raises:
+        RecordError: no record has a run.
+    """
+    import duckdb  # noqa: PLC0415 - slow to import, and only needed here
+
+    named = [each for each in records if (each.path / "runs.jsonl").stat().st_size > 0]
+    if not named:
+        raise RecordError(f"There are no runs in {default_root()}.", "Make a record: swapstone compare libc=glibc,musl")
+    connection = duckdb.connect(config={"autoinstall_known_extensions": "false"})
+    with tempfile.TemporaryDirectory(prefix="swapstone-query-") as scratch:
+        _define_lines(connection, named)
+        connection.execute(_VIEWS)
+        _table_from(connection, Path(scratch) / "records.json", "records", _RECORD_FIELDS, _record_rows(records))
+        sources = {"comparisons": (_COMPARISON_FIELDS, _comparison_rows), "effects": (_EFFECT_FIELDS, _effect_rows)}
+        wanted = [name for name in sources if name in tables]
+        analyses = _analyses(records, known or {}) if wanted else []
+        for name in wanted:
+            fields, rows = sources[name]
+            _table_from(connection, Path(scratch) / f"{name}.json", name, fields, rows(analyses))
+    return connection
+
+
+def _define_lines(connection: duckdb.DuckDBPyConnection, records: Sequence[NamedRecord]) -> None:
+    """Define the view `lines`, which reads the files of the runs for each query."""
+    connection.execute("CREATE TABLE names (file VARCHAR, record VARCHAR)")
+    connection.executemany("INSERT INTO names VALUES (?, ?)", [[_runs_file(each), each.name] for each in records])
+    files = ", ".join(_quoted(_runs_file(each)) for each in records)
+    connection.execute(
+        f"CREATE VIEW lines AS SELECT names.record, run FROM read_json([{files}], format='newline_delimited', "  # noqa: S608
+        f"ignore_errors=true, filename=true, columns={_RUN_COLUMNS}) AS read JOIN names ON read.filename = names.file"
+    )
+
+
+def _runs_file(record: NamedRecord) -> str:
+    return str(record.path.absolute() / "runs.jsonl")
+
+
+def _record_rows(records: Sequence[NamedRecord]) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for name, path in records:
+        try:
+            view = load(path)
+        except RecordError as error:
+            rows.append({"record": name, "path": str(path), "state": f"unreadable: {error.message}"})
+            continue
+        rows.append(
+            {
+                "record": name,
+                "path": str(path),
+                "created": view.meta.created.removesuffix("+00:00"),
+                "name": view.experiment.name,
+                "target": view.experiment.target,
+                "state": view.seal.state if view.seal else "unsealed",
+                "runs": len(view.runs),
+            }
+        )
+    return rows
+
+
+def _analyses(records: Sequence[NamedRecord], known: Mapping[Path, Analysis]) -> list[tuple[str, Analysis]]:
+    found = []
+    for name, path in records:
+        # The table `records` names those that can't be read.
+        with contextlib.suppress(RecordError):
+            found.append((name, known.get(path) or analyse_record(load(path))))
+    return found
+
+
+def _comparison_rows(analyses: Sequence[tuple[str, Analysis]]) -> list[dict[str, object]]:
+    return [
+        {
+            "record": record,
+            "suite": comparison.suite,
+            "workload": comparison.workload,
+            "load": comparison.load,
+            "metric": comparison.metric.name,
+            "unit": comparison.metric.unit,
+            "baseline": comparison.baseline.label,
+            "candidate": comparison.candidate.label,
+            "pairs": len(comparison.baseline_values),
+            "scale": comparison.scale.value,
+            "effect": comparison.effect,
+            "low": comparison.low,
+            "high": comparison.high,
+            "p_value": comparison.p_value,
+            "verdict": comparison.verdict.value,
+        }
+        for record, analysis in analyses
+        for comparison in analysis.comparisons
+    ]
+
+
+def _effect_rows(analyses: Sequence[tuple[str, Analysis]]) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for record, analysis in analyses:
+        for row in crossed_export.rows(analysis):
+            kept = {name: row[name] for name in _EFFECT_FIELDS if name != "record"}
+            rows.append({"record": record, **kept, "workload": row["workload"] or None})
+    return rows
+
+
+def _table_from(
+    connection: duckdb.DuckDBPyConnection, file: Path, name: str, fields: dict[str, str], rows: list[dict[str, object]]
+) -> None:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    columns = ", ".join(f"{field}: '{kind}'" for field, kind in fields.items())
+    connection.execute(
+        f"CREATE TABLE {name} AS SELECT * FROM "  # noqa: S608 - every part is ours
+        f"read_json({_quoted(str(file))}, format='newline_delimited', columns={{{columns}}})"
+    )
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

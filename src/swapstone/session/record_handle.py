@@ -1,0 +1,213 @@
+"""A record as the Python API returns it: its comparisons, runs and reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from swapstone.model import Analysis, Experiment, RecordError, UserError
+from swapstone.record import RecordView, find_record, record_name
+from swapstone.record import load as load_view
+from swapstone.report import export, html, markdown, text
+from swapstone.report.context import ReportContext
+from swapstone.session import experiment as experiments
+from swapstone.session.analysis import analyse_record
+from swapstone.session.experiment import RunOptions
+from swapstone.session.progress import ProgressLike, as_progress
+from swapstone.session.query import NamedRecord, Relation, table_of
+from swapstone.session.report_context import context_of
+from swapstone.session.rerun import rerun
+from swapstone.session.row_explanation import ExplainOptions, RowExplanation, explain_record
+from swapstone.session.values import Duration, duration_ns
+from swapstone.session.verification import Verification, verify_record
+
+TEXT_WIDTH = 120
+
+
+class Record:
+    """An experiment and its runs on disk.
+
+    The files are read once, when they are first needed. `reload` reads them again.
+
+    Attributes:
+        path: the record's folder.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def name(self) -> str:
+        """Return the name under the root of records, or the folder's name for a record elsewhere."""
+        try:
+            return record_name(self.path)
+        except ValueError:
+            return self.path.name
+
+    @cached_property
+    def view(self) -> RecordView:
+        """Return the decoded files of the record.
+
+        Raises:
+            RecordError: the folder is not a record.
+        """
+        return load_view(self.path)
+
+    @property
+    def experiment(self) -> Experiment:
+        """Return the resolved experiment."""
+        return self.view.experiment
+
+    @property
+    def state(self) -> str:
+        """Return ``complete``, ``interrupted`` or ``unsealed``."""
+        return self.view.seal.state if self.view.seal else "unsealed"
+
+    @property
+    def reason(self) -> str:
+        """Return why the experiment ended."""
+        return self.view.seal.why if self.view.seal else ""
+
+    @cached_property
+    def _analysis(self) -> Analysis:
+        return analyse_record(self.view)
+
+    def analysis(self) -> Analysis:
+        """Return the analysis: comparisons, effects, caveats and failures as typed values.
+
+        Raises:
+            UserError: the record has a workload that this version of Swapstone does not have.
+        """
+        return self._analysis
+
+    def context(self, beside: Path | None = None) -> ReportContext:
+        """Return what a report prints beside the analysis; `beside` is the folder of a report that links to the record's files."""
+        return context_of(self.view, beside)
+
+    def comparisons(self) -> Relation:
+        """Return one row a comparison, with the columns of `swapstone query`'s table ``comparisons``."""
+        return self._table("comparisons")
+
+    def effects(self) -> Relation:
+        """Return one row a main effect, simple effect or interaction of crossed factors."""
+        return self._table("effects")
+
+    def runs(self) -> Relation:
+        """Return one row a run."""
+        return self._table("runs")
+
+    def samples(self) -> Relation:
+        """Return one row a run and metric."""
+        return self._table("samples")
+
+    def _table(self, name: str) -> Relation:
+        analysis = self._analysis if name in {"comparisons", "effects"} else None
+        return table_of(NamedRecord(self.name, self.path), name, analysis)
+
+    def report(self, format: str = "text") -> str:
+        """Return the report in a format.
+
+        Args:
+            format: ``text``, ``markdown``, ``html``, or one of `swapstone export --format`.
+
+        Raises:
+            UserError: there is no such format.
+        """
+        context = self.context(self.path if format == "html" else None)
+        if format == "text":
+            return text.render(context, self._analysis, width=TEXT_WIDTH, colour=False)
+        renderers: Mapping[str, Callable[[ReportContext, Analysis], str]] = {
+            "markdown": markdown.render,
+            "html": html.render,
+            **export.EXPORTS,
+        }
+        if format not in renderers:
+            raise UserError(f"There is no format {format!r}.", f"The formats are text, {', '.join(sorted(renderers))}.")
+        return renderers[format](context, self._analysis)
+
+    def verify(self, recompute: int = 0, progress: ProgressLike = None) -> Verification:
+        """Check that the record is whole and unaltered and gives the same verdicts.
+
+        Args:
+            recompute: how many random trials run again; on the virtual clock their output must be equal to the byte.
+            progress: receives events.
+
+        Raises:
+            UserError: trials should run again, but the record was measured on a wall clock.
+        """
+        return verify_record(load_view(self.path), recompute, as_progress(progress))
+
+    def explain(
+        self,
+        workload: str | None = None,
+        *,
+        metric: str | None = None,
+        candidate: str | None = None,
+        classes: str | Path | None = None,
+        again: bool = False,
+        without: tuple[str, ...] = (),
+        progress: ProgressLike = None,
+    ) -> RowExplanation:
+        """Explain a row: run its two variants under instruments, and split the difference into causes.
+
+        Args:
+            workload: name or pattern; without it, the row with the largest difference.
+            metric: without it, the preferred one.
+            candidate: label such as ``libc=musl``; without it, any.
+            classes: a TOML file with rules that come before the bundled table of cost classes.
+            again: run under instruments although evidence is stored.
+            without: instruments to leave out.
+            progress: receives events.
+
+        Raises:
+            UserError: no row matches, or the row can't be run under instruments.
+        """
+        options = ExplainOptions(
+            metric=metric,
+            workload=workload,
+            candidate=candidate,
+            classes=Path(classes) if classes else None,
+            again=again,
+            without=tuple(without),
+        )
+        return explain_record(self.view, self._analysis, options, as_progress(progress))
+
+    def resume(self, budget: Duration = None, *, no_cache: bool = False, progress: ProgressLike = None) -> Record:
+        """Resume the experiment if it was interrupted.
+
+        Args:
+            budget: a new budget for the whole experiment; None for the old one.
+            no_cache: repeat runs of virtual machines that are in the cache.
+            progress: receives events.
+
+        Raises:
+            UserError: the record is complete or altered, or machine or programs changed.
+            Interrupted: a signal ended it; the record is sealed.
+        """
+        options = RunOptions(no_cache=no_cache)
+        experiments.resume(self.path, duration_ns(budget), options=options, progress=as_progress(progress))
+        return Record(self.path)
+
+    def rerun(self, out: str | Path | None = None, progress: ProgressLike = None) -> Record:
+        """Run the experiment again into a new record, with the same plan and the same passes."""
+        return Record(rerun(self.view, Path(out) if out else None, as_progress(progress)))
+
+    def reload(self) -> Record:
+        """Return the record with its files read again."""
+        return Record(self.path)
+
+    def __repr__(self) -> str:
+        try:
+            return f"<Record {self.path}: {self.state}, {len(self.view.runs)} runs>"
+        except RecordError:
+            return f"<Record {self.path}>"
+
+
+def open_record(name: str) -> Record:
+    """Open a record by its path, its name under the root of records, or ``last``.
+
+    Raises:
+        RecordError: there is none; names the nearest ones.
+    """
+    return Record(find_record(name))

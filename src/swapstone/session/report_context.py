@@ -1,0 +1,59 @@
+"""What a report prints beside the analysis: notes, facts, and the commands that repeat or explain a record."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from swapstone import __version__, workloads
+from swapstone.model import Experiment
+from swapstone.record import RecordView
+from swapstone.report.context import ReportContext
+from swapstone.session import explanation_files
+from swapstone.session.machines import CLOCK_NOTE
+from swapstone.session.own_program import command_line, report_notes
+from swapstone.session.server_program import server_notes
+from swapstone.targets import find_target_kind
+
+
+def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
+    """Return the context of a record's report.
+
+    Args:
+        view: the record.
+        beside: the folder of the report, if the report links to files of the record.
+    """
+    times = [run.started_unix_ns for run in view.runs if run.started_unix_ns]
+    ends = [run.started_unix_ns + run.elapsed_ns for run in view.runs if run.started_unix_ns]
+    manifest = view.manifest
+    facts = (*manifest.machine, *manifest.tools) if manifest else ()
+    return ReportContext(
+        experiment=view.experiment,
+        record_id=view.meta.id,
+        record_path=str(view.path),
+        started_unix_ns=min(times, default=0),
+        finished_unix_ns=max(ends, default=0),
+        facts=facts,
+        rerun=f"swapstone rerun {shlex.quote(str(view.path))}",
+        published=view.experiment.published,
+        notes=(
+            *report_notes(view.experiment),
+            *server_notes(view.experiment),
+            *((CLOCK_NOTE,) if view.experiment.virtual else ()),
+        ),
+        version=__version__,
+        reasons=explanation_files.reasons_of(view, beside),
+        explain=f"swapstone explain {shlex.quote(str(view.path))}"
+        if find_target_kind(view.experiment.target).opens.runs_instruments
+        else "",
+        workloads=tuple((suite, each) for (suite, _), each in workloads.workloads_of(view.experiment).items()),
+    )
+
+
+def describe_experiment(experiment: Experiment) -> str:
+    """Return an experiment in one line, e.g. ``libc=glibc,musl on host, 27 workloads``."""
+    factors = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
+    if experiment.own is not None:
+        return f"{factors} on {experiment.target}, {command_line(experiment)}"
+    count = len(experiment.workloads)
+    return f"{factors} on {experiment.target}, {count} workload{'s' if count != 1 else ''}"

@@ -1,0 +1,208 @@
+"""Explaining a row: running its two variants under instruments, and splitting the difference into causes."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import math
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from swapstone.explain import explain as split_difference
+from swapstone.explain import load_classes
+from swapstone.instruments import INSTRUMENTS, run_instruments
+from swapstone.instruments.prepare_row import RowContext, ledger_metric, prepare_row, require_host_record
+from swapstone.model import Analysis, Comparison, Explanation, Missing, Place, Seen, UserError, Verdict
+from swapstone.record import RecordView
+from swapstone.report import explained
+from swapstone.run import Program, prepare
+from swapstone.session import explanation_files
+from swapstone.session.progress import NO_PROGRESS, Progress
+from swapstone.targets import open_target
+
+EXCLUDED = "it was left out by --without"
+_DIFFERENT = {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}
+
+
+@dataclasses.dataclass(frozen=True)
+class ExplainOptions:
+    """Which row is explained, and how.
+
+    Attributes:
+        metric: name of a metric; None for the preferred one.
+        workload: name or pattern; None for all.
+        candidate: label of a candidate, or its level; None for all.
+        classes: a TOML file with rules that come before the bundled table of cost classes.
+        again: whether to run under instruments although evidence is stored.
+        without: names of instruments to leave out.
+    """
+
+    metric: str | None = None
+    workload: str | None = None
+    candidate: str | None = None
+    classes: Path | None = None
+    again: bool = False
+    without: tuple[str, ...] = ()
+
+
+DEFAULT_OPTIONS = ExplainOptions()
+
+
+@dataclasses.dataclass(frozen=True)
+class RowExplanation:
+    """The explanation of a row.
+
+    Attributes:
+        folder: where the evidence, the flame graphs and the explanation are stored.
+        evidence: what the instruments measured.
+        explanation: the ledger and the findings.
+        files: everything that was written, in the order of writing.
+    """
+
+    folder: Path
+    evidence: Seen
+    explanation: Explanation
+    files: tuple[Path, ...]
+
+    def report(self, format: str = "text") -> str:
+        """Return the explanation as ``text``, ``markdown``, ``json`` or ``html``.
+
+        Raises:
+            UserError: there is no such format.
+        """
+        if format == "html":
+            return (self.folder / explanation_files.PAGES[0][0]).read_text(encoding="utf-8")
+        formats: Mapping[str, Callable[[Seen, Explanation], str]] = {
+            "text": explained.text,
+            "markdown": explained.markdown,
+            "json": explained.to_json,
+        }
+        if format not in formats:
+            raise UserError(f"There is no format {format!r}.", "The formats are text, markdown, json and html.")
+        return formats[format](self.evidence, self.explanation)
+
+    def profiles(self, kind: str) -> tuple[Path, ...]:
+        """Return the files of the profiles of a kind: ``on-cpu``, ``off-cpu``, ``allocations`` or ``syscalls``.
+
+        Raises:
+            UserError: there is no profile of this kind, with the reason.
+        """
+        written = tuple(sorted(path for path in self.folder.iterdir() if path.name.startswith(f"{kind}-")))
+        if not written:
+            missing = next((each for each in self.evidence.missing if each.instrument == kind), None)
+            reason = missing.reason if missing else "neither side has any stack"
+            raise UserError(f"There is no profile {kind}: {reason}.", missing.mend if missing else "")
+        return written
+
+
+def explain_record(
+    view: RecordView,
+    analysis: Analysis,
+    options: ExplainOptions = DEFAULT_OPTIONS,
+    progress: Progress = NO_PROGRESS,
+) -> RowExplanation:
+    """Explain a row of a record, from stored evidence or by running its two variants under instruments.
+
+    Raises:
+        UserError: no row matches the options, none of them differs, or the row can't be run under instruments.
+    """
+    chosen = choose_row(analysis, options.metric, options.workload, options.candidate)
+    classes = load_classes(options.classes)
+    folder, evidence = _evidence(view, chosen, options, progress)
+    explanation = split_difference(evidence, classes)
+    files = explanation_files.write(folder, evidence, explanation, classes)
+    return RowExplanation(folder, evidence, explanation, tuple(files))
+
+
+def choose_row(analysis: Analysis, metric: str | None, workload: str | None, candidate: str | None) -> Comparison:
+    """Return the row with the largest difference among those that match.
+
+    Args:
+        analysis: of the record.
+        metric: its name, or None for the preferred one.
+        workload: its name or a pattern, or None.
+        candidate: the candidate's label, or None.
+
+    Raises:
+        UserError: no row matches, or none of those that match differs.
+    """
+    copies = {null.copy for null in analysis.nulls}
+    rows = [row for row in analysis.comparisons if row.candidate not in copies and row.effect is not None]
+    matching = [
+        row
+        for row in rows
+        if (row.preferred if metric is None else row.metric.name == metric)
+        and (workload is None or fnmatch.fnmatchcase(row.workload, workload) or row.workload == workload)
+        and (candidate is None or candidate in {row.candidate.label, row.candidate.short_label})
+    ]
+    if not matching:
+        names = ", ".join(dict.fromkeys(row.workload for row in rows)) or "none"
+        raise UserError(
+            "No row of the record matches.",
+            f"Workloads: {names}. Candidates: {', '.join(dict.fromkeys(row.candidate.label for row in rows)) or 'none'}. "
+            f"Metrics: {', '.join(dict.fromkeys(row.metric.name for row in rows)) or 'none'}.",
+        )
+    different = [row for row in matching if row.verdict in _DIFFERENT]
+    if not different and (workload is None or len(matching) > 1):
+        raise UserError(
+            f"None of the {len(matching)} rows that match differs: there is nothing to explain.",
+            "Name one with --only to see its counts and its ledger all the same.",
+        )
+    return max(different or matching, key=_distance)
+
+
+def _distance(row: Comparison) -> float:
+    if row.effect is None:
+        return 0.0
+    return abs(math.log(row.effect)) if row.scale.value == "ratio" and row.effect > 0 else abs(row.effect)
+
+
+def _evidence(view: RecordView, row: Comparison, options: ExplainOptions, progress: Progress) -> tuple[Path, Seen]:
+    """Return the folder of a row's evidence, and the evidence: stored, or measured now."""
+    place = Place(
+        suite=row.suite,
+        workload=row.workload,
+        load=row.load,
+        metric=row.metric.name,
+        baseline=row.baseline.label,
+        candidate=row.candidate.label,
+    )
+    folder = explanation_files.folder_of(view, place)
+    stored = None if options.again or options.without else explanation_files.read(folder, view)
+    if stored is not None and not any(each.reason == EXCLUDED for each in stored.missing):
+        return folder, stored
+    require_host_record(view.experiment, row.load)
+    if view.manifest is None:
+        raise UserError(f"{view.path} ended before anything was built: there is nothing to run again.")
+    passes = {(suite, name): count for suite, name, count in view.manifest.passes}
+    with open_target("host") as target, tempfile.TemporaryDirectory(prefix="swapstone-symbols-") as scratch:
+        prepared = prepare(view.experiment, target, lambda *_: None, progress.note)
+        _note_other_programs(view, prepared.programs, progress)
+        context = RowContext(view.experiment, prepared, target, passes.get((row.suite, row.workload), 1), Path(scratch))
+        pair = prepare_row(context, row)
+        only = [name for name in INSTRUMENTS if name not in options.without]
+        seen = run_instruments(place, row.metric.unit, ledger_metric(row), pair, progress.note, only=only)
+    excluded = tuple(Missing(instrument=name, reason=EXCLUDED) for name in options.without)
+    seen = msgspec.structs.replace(seen, differs=row.verdict in _DIFFERENT, missing=(*seen.missing, *excluded))
+    explanation_files.keep(folder, view, seen)
+    return folder, seen
+
+
+def _note_other_programs(
+    view: RecordView, programs: Mapping[tuple[str, str, str], Program], progress: Progress
+) -> None:
+    """Report the programs whose bytes differ from those of the record."""
+    assert view.manifest is not None
+    before = {(a.suite, a.workload, a.variant): a.sha256 for a in view.manifest.artifacts if not a.layout}
+    other = [
+        key
+        for key, program in programs.items()
+        if program.artifact and before.get(key) not in {None, program.artifact.sha256}
+    ]
+    for _, workload, variant in other[:3]:
+        progress.note(
+            f"note: {workload} on {variant} is not the record's program: it was built again, and the bytes differ"
+        )

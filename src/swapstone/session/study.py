@@ -1,0 +1,434 @@
+"""Running a study: each part into a record of its own, and an index of all parts."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import fnmatch
+import os
+import secrets
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone import __version__
+from swapstone.model import Experiment, FrozenStruct, RecordError, UserError, unknown
+from swapstone.record import load
+from swapstone.report import html
+from swapstone.report.study import PartSummary, StudyIndex, summary, to_html, to_json, to_markdown
+from swapstone.session.analysis import analyse_record
+from swapstone.session.budget import check_budget
+from swapstone.session.experiment import (
+    DEFAULT_OPTIONS,
+    Interrupted,
+    RunOptions,
+    default_suites,
+    resolve,
+    resume,
+    start,
+)
+from swapstone.session.progress import NO_PROGRESS, Progress
+from swapstone.session.report_context import context_of
+from swapstone.session.study_file import Study, StudyPart
+from swapstone.session.values import parse_duration_ns
+from swapstone.workloads import find_workloads, own_names
+
+STUDY = "study.json"
+COMPLETE, INTERRUPTED, FAILED = "complete", "interrupted", "failed"
+UNAVAILABLE, LEFT_OUT, NOT_BEGUN = "unavailable", "left out", "not begun"
+_FIRST_FILES = {"lock", "raw", "experiment.json"}
+"""The files of a record's folder before it is a record."""
+
+
+class StudyRun(FrozenStruct, frozen=True, kw_only=True):
+    """A study with the options of its run: `study.json` in its folder, from which it is resumed.
+
+    Attributes:
+        format, schema: of this file. Schema 1 has `budget`, schema 2 `budget_ns` and `directory`.
+        created: when, in UTC.
+        name: of the study.
+        study: the content of its file.
+        parts: names of the parts to run, in order.
+        only: patterns of workloads; none for all.
+        budget: of all parts together, as text; empty since schema 2.
+        budget_ns: of all parts together; 0 for the parts' own.
+        seed: of every random order.
+        blocks: an exact number of blocks for every part; 0 for the parts' own.
+        target: a target for every part; empty for the parts' own.
+        directory: where relative paths in the study start; empty for the current folder.
+    """
+
+    format: str = "swapstone-study"
+    schema: int = 2
+    created: str
+    name: str
+    study: Study
+    parts: tuple[str, ...]
+    only: tuple[str, ...] = ()
+    budget: str = ""
+    budget_ns: int = 0
+    seed: int
+    blocks: int = 0
+    target: str = ""
+    directory: str = ""
+
+    @property
+    def chosen(self) -> tuple[StudyPart, ...]:
+        """Return the parts to run, each with the keys that it inherits."""
+        return tuple(part for part in self.study.parts() if part.name in self.parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class PartState:
+    """The state of a part, and the reason for it."""
+
+    state: str
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class StudyOutcome:
+    """A study that ran to its end.
+
+    Attributes:
+        folder: of the study; the record of a part is the folder of its name in it.
+        parts: the state of each part by name.
+        index: what each part came to, as ``index.html`` shows it.
+    """
+
+    folder: Path
+    parts: Mapping[str, PartState]
+    index: StudyIndex
+
+    @property
+    def ok(self) -> bool:
+        """Return whether at least one part is complete and none failed."""
+        states = {part.state for part in self.parts.values()}
+        return FAILED not in states and COMPLETE in states
+
+
+def plan_study(
+    name: str,
+    study: Study,
+    *,
+    only_parts: Sequence[str] = (),
+    only: Sequence[str] = (),
+    budget_ns: int | None = None,
+    seed: int | None = None,
+    blocks: int | None = None,
+    target: str | None = None,
+    directory: str = "",
+) -> StudyRun:
+    """Combine a study with options that replace its values.
+
+    Raises:
+        UserError: there is no such part.
+    """
+    names = [part.name for part in study.part]
+    if wrong := next((part for part in only_parts if part not in names), None):
+        raise unknown("part of the study", wrong, names)
+    return StudyRun(
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        name=name,
+        study=study,
+        parts=tuple(part for part in names if part in only_parts or not only_parts),
+        only=tuple(only),
+        budget_ns=budget_ns or 0,
+        seed=seed if seed is not None else study.seed if study.seed is not None else secrets.randbelow(2**31),
+        blocks=blocks or 0,
+        target=target or "",
+        directory=directory,
+    )
+
+
+def start_study(
+    run: StudyRun, folder: Path, *, options: RunOptions = DEFAULT_OPTIONS, progress: Progress = NO_PROGRESS
+) -> StudyOutcome:
+    """Create a study's folder and run its parts.
+
+    Args:
+        run: the study and its options.
+        folder: must be empty or absent.
+        options: how its experiments run.
+        progress: receives events.
+
+    Raises:
+        UserError: a pattern matches nothing, a budget is too small, or the folder can't be written.
+        Interrupted: a signal ended it.
+    """
+    planned = _planned(run)
+    _check_budgets(planned)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise RecordError(f"{folder} is not empty.", "Name another folder with --out, or resume it with --resume.")
+        _write(folder / STUDY, msgspec.json.format(run.encoded(), indent=1).decode() + "\n")
+    except OSError as error:
+        raise RecordError(f"{folder} can't be written: {error.strerror}.") from error
+    return _run(run, folder, planned, options, progress)
+
+
+def load_run(folder: Path) -> StudyRun:
+    """Read `study.json` of a study's folder.
+
+    Raises:
+        RecordError: there is none, or it can't be read.
+    """
+    try:
+        run = msgspec.json.decode((folder / STUDY).read_bytes(), type=StudyRun)
+        if run.budget:  # schema 1
+            run = msgspec.structs.replace(run, budget="", budget_ns=parse_duration_ns(run.budget))
+    except OSError as error:
+        raise RecordError(f"{folder} is no study's folder: it has no {STUDY}.") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, UserError) as error:
+        raise RecordError(f"{folder / STUDY} can't be read: {error}.") from error
+    return run
+
+
+def resume_study(
+    folder: Path,
+    budget_ns: int | None = None,
+    *,
+    options: RunOptions = DEFAULT_OPTIONS,
+    progress: Progress = NO_PROGRESS,
+) -> StudyOutcome:
+    """Resume a study: complete parts stay, interrupted parts are resumed, the others start.
+
+    Args:
+        folder: of the study.
+        budget_ns: a new budget for all parts together, or None for the old one.
+        options: how its experiments run.
+        progress: receives events.
+
+    Raises:
+        UserError: every part is complete, or the folder can't be read or written.
+        Interrupted: a signal ended it.
+    """
+    run = load_run(folder)
+    if budget_ns:
+        run = msgspec.structs.replace(run, schema=2, budget_ns=budget_ns)
+    planned = _planned(run)
+    if all(_on_disk(folder / part.name).state == COMPLETE or planned[part.name] is None for part in run.chosen):
+        raise UserError(
+            f"Every part of {folder} is complete: there is nothing to resume.", f"Its report: {folder / 'index.html'}"
+        )
+    if budget_ns:
+        _write(folder / STUDY, msgspec.json.format(run.encoded(), indent=1).decode() + "\n")
+    return _run(run, folder, planned, options, progress, more=bool(budget_ns))
+
+
+_Planned = Mapping[str, Experiment | str | None]
+"""For each part its experiment, or the reason why it is unavailable, or None if `--only` leaves out all its workloads."""
+
+
+def _planned(run: StudyRun) -> _Planned:
+    """Resolve every part before anything runs.
+
+    Raises:
+        UserError: a pattern matches no workload of any part.
+    """
+    names: dict[str, list[str] | str] = {}
+    for part in run.chosen:
+        try:
+            names[part.name] = _workload_names(run, part)
+        except UserError as error:
+            names[part.name] = _in_one_line(error)
+    every = [name for found in names.values() if isinstance(found, list) for name in found]
+    for pattern in run.only:
+        if every and not any(fnmatch.fnmatchcase(name, pattern) for name in every):
+            raise unknown("workload", pattern, every)
+    return {part.name: _one_planned(run, part, names[part.name]) for part in run.chosen}
+
+
+def _workload_names(run: StudyRun, part: StudyPart) -> list[str]:
+    request = part.request(part.name, run.directory)
+    if request.own:
+        return list(own_names(request.own))
+    suites = part.suites or default_suites(request.factors, part.only)
+    return [work.name for _, work in find_workloads(suites, part.only)]
+
+
+def _one_planned(run: StudyRun, part: StudyPart, names: list[str] | str) -> Experiment | str | None:
+    if isinstance(names, str):
+        return names
+    kept = [name for name in names if not run.only or any(fnmatch.fnmatchcase(name, each) for each in run.only)]
+    if not kept:
+        return None
+    try:
+        request = part.request(f"{run.name}/{part.name}", run.directory)
+        return resolve(
+            dataclasses.replace(
+                request,
+                only=kept if run.only and not request.own else request.only,
+                budget_ns=_budget_share_ns(run, part),
+                seed=run.seed,
+                blocks=run.blocks or request.blocks,
+                target=run.target or request.target,
+            )
+        )
+    except UserError as error:
+        return _in_one_line(error)
+
+
+def _budget_share_ns(run: StudyRun, part: StudyPart) -> int:
+    """Return a part's budget: its own, or its share of the common budget, in proportion to the parts' own."""
+    if not run.budget_ns:
+        return part.budget_ns
+    return run.budget_ns * part.budget_ns // sum(each.budget_ns for each in run.chosen)
+
+
+def _check_budgets(planned: _Planned) -> None:
+    """Check that every part's budget is large enough.
+
+    Raises:
+        UserError: one is not; names the part.
+    """
+    for name, experiment in planned.items():
+        if isinstance(experiment, Experiment):
+            try:
+                check_budget(experiment)
+            except UserError as error:
+                raise UserError(
+                    f"Part {name}: {error.message}", "Give it a larger --budget, or an exact number of --blocks."
+                ) from error
+
+
+def _run(
+    run: StudyRun, folder: Path, planned: _Planned, options: RunOptions, progress: Progress, *, more: bool = False
+) -> StudyOutcome:
+    """Run the parts that are not complete, and write the index after each."""
+    states: dict[str, PartState] = {}
+    summaries: dict[str, PartSummary] = {}
+    parts = run.chosen
+    index = None
+    try:
+        for number, part in enumerate(parts, start=1):
+            path = folder / part.name
+            states[part.name] = _on_disk(path)
+            if states[part.name].state == COMPLETE and not more:
+                continue
+            progress.part_started(number, len(parts), part.name, part.title)
+            labelled = dataclasses.replace(options, label=f"part {number} of {len(parts)}")
+            states[part.name] = state = _run_part(path, planned[part.name], labelled, progress, more=more)
+            changed = state.state in {COMPLETE, INTERRUPTED}
+            progress.part_ended(state.state, state.reason, path if changed else None)
+            if state.state == INTERRUPTED:
+                raise KeyboardInterrupt
+            index = _write_index(run, folder, states, summaries)
+    except KeyboardInterrupt:
+        for part in parts:  # also of the part whose images were being built
+            states.setdefault(part.name, _on_disk(folder / part.name))
+        _write_index(run, folder, states, summaries)
+        raise Interrupted(folder, _resume_command(folder)) from None
+    return StudyOutcome(folder, states, index or _write_index(run, folder, states, summaries))
+
+
+def _on_disk(path: Path) -> PartState:
+    """Return the state of a part before this session changes it."""
+    try:
+        view = load(path)
+    except RecordError as error:
+        return PartState(FAILED, _in_one_line(error)) if (path / "record.json").exists() else PartState(NOT_BEGUN)
+    done = view.seal is not None and view.seal.state == "complete"
+    return PartState(COMPLETE) if done else PartState(INTERRUPTED, "" if view.seal is None else view.seal.why)
+
+
+def _run_part(
+    path: Path, planned: Experiment | str | None, options: RunOptions, progress: Progress, *, more: bool
+) -> PartState:
+    """Start or resume the record of a part."""
+    if planned is None:
+        return PartState(LEFT_OUT, "none of its workloads matches --only")
+    if isinstance(planned, str):
+        return PartState(UNAVAILABLE, planned)
+    try:
+        if (path / "record.json").exists():
+            resume(path, planned.budget_ns if more else None, options=options, progress=progress)
+        else:
+            _clear(path)
+            start(planned, path, options=options, progress=progress)
+    except Interrupted:
+        return PartState(INTERRUPTED)
+    except RecordError as error:
+        return PartState(FAILED, _in_one_line(error))
+    except UserError as error:
+        begun = (path / "runs.jsonl").is_file() and (path / "runs.jsonl").stat().st_size > 0
+        return PartState(FAILED if begun else UNAVAILABLE, _in_one_line(error))
+    return PartState(COMPLETE)
+
+
+def _in_one_line(error: UserError) -> str:
+    return " ".join(str(error).splitlines())
+
+
+def _clear(path: Path) -> None:
+    """Remove the folder of a record that a signal ended before the first run was written."""
+    if path.is_dir() and {entry.name for entry in path.iterdir()} <= _FIRST_FILES:
+        shutil.rmtree(path)
+
+
+def _resume_command(folder: Path) -> str:
+    return f"swapstone study --resume {shlex.quote(str(folder))}"
+
+
+def _write_index(
+    run: StudyRun, folder: Path, states: Mapping[str, PartState], summaries: dict[str, PartSummary]
+) -> StudyIndex:
+    """Write the index, and the reports of the parts that changed since the last time."""
+    parts = []
+    for part in run.chosen:
+        state = states.get(part.name, PartState(NOT_BEGUN))
+        if part.name not in summaries or summaries[part.name].state != state.state:
+            summaries[part.name] = _summary(part, state, folder)
+        parts.append(summaries[part.name])
+    open_parts = any(part.state in {INTERRUPTED, FAILED, NOT_BEGUN} for part in parts)
+    index = StudyIndex(
+        name=run.name,
+        title=run.study.title,
+        question=run.study.question,
+        folder=str(folder),
+        parts=tuple(parts),
+        resume=_resume_command(folder) if open_parts else "",
+        version=__version__,
+    )
+    _write(folder / "index.json", to_json(index))
+    _write(folder / "index.md", to_markdown(index))
+    _write(folder / "index.html", to_html(index))
+    return index
+
+
+def _summary(part: StudyPart, state: PartState, folder: Path) -> PartSummary:
+    found = PartSummary(name=part.name, title=part.title, state=state.state, reason=state.reason)
+    with contextlib.suppress(RecordError):
+        view = load(folder / part.name)
+        if view.runs:
+            context, analysis = context_of(view), analyse_record(view)
+            _write(folder / part.name / "report.html", html.render(context, analysis))
+            places = msgspec.structs.replace(found, record=part.name, page=f"{part.name}/report.html")
+            return summary(context, analysis, places)
+    return found
+
+
+def _write(path: Path, content: str) -> None:
+    """Replace a file atomically.
+
+    Raises:
+        RecordError: it can't be written.
+    """
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as opened:
+                opened.write(content)
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise RecordError(f"{path} can't be written: {error.strerror}.") from error
