@@ -15,7 +15,17 @@ import msgspec
 
 from swapstone.artifacts.image_catalog import architecture_of
 from swapstone.factors import parse_choice
-from swapstone.model import IDLE, OWN_SUITE, VIRTUAL_CLOCK, Experiment, FactorLevels, ImageTool, OwnProgram, UserError, Workload
+from swapstone.model import (
+    IDLE,
+    OWN_SUITE,
+    VIRTUAL_CLOCK,
+    Experiment,
+    FactorLevels,
+    ImageTool,
+    OwnProgram,
+    UserError,
+    Workload,
+)
 from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_differences, new_record_path
 from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
 from swapstone.session.analysis import analyse_record, verdicts_digest

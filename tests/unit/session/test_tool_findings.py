@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments.requirements import Barrier, kernel_names_barrier
+from swapstone.instruments.requirements import MissingRequirement, missing_kernel_names
 from swapstone.session.tool_findings import instrument_findings, load_generator_findings
 from swapstone.targets.health import Finding, State
 
