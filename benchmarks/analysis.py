@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from swapstone.compare import analyse
+from swapstone.comparison import analyse
 from swapstone.model import (
     Direction,
     Experiment,

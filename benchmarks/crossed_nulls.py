@@ -28,7 +28,7 @@ from benchmarks.false_alarms import DIFFERENT, Tally
 from benchmarks.rules import ALPHA
 
 from swapstone import factors, plan
-from swapstone.compare import analyse
+from swapstone.comparison import analyse
 from swapstone.factors import Evidence, Level, Recipe, Stage
 from swapstone.model import Analysis, FactorEffect, Interaction, Presence, Quantity, Run, Scale, Status, UserError
 from swapstone.record import RecordView, load

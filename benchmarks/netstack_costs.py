@@ -159,7 +159,7 @@ def flame(title: str, costs: Sequence[Cost], unit: str) -> str | None:
     """
     try:
         drawer = importlib.import_module("swapstone.report.flame")
-        explain = importlib.import_module("swapstone.explain")
+        explain = importlib.import_module("swapstone.explanation")
         model = importlib.import_module("swapstone.model")
     except ImportError:
         return None

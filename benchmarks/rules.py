@@ -13,7 +13,7 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
-from swapstone.compare.verdicts import verdict_of
+from swapstone.comparison.verdicts import verdict_of
 from swapstone.model import Direction, Verdict
 from swapstone.plan.stopping import due
 from swapstone.stats import SignedRank, log_ratios

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from swapstone.explain.profile_formats import SCHEMA
+from swapstone.explanation.profile_formats import SCHEMA
 from tests.e2e.cli import swapstone
 
 COMMON = r"""
@@ -163,7 +163,7 @@ def test_planted_causes_are_named_first(tmp_path: Path) -> None:
         )
     assert {name: cause for name, cause, *_ in table} == EXPECTED
     # The residual (printed above) is a difference of times of other runs: on a busy machine it was seen beyond 40 %, on one that is quiet
-    # it should be under 15 %, which benchmarks/residuals checks. That is no matter for a test; that it adds up is tests/unit/explain's.
+    # it should be under 15 %, which benchmarks/residuals checks. That is no matter for a test; that it adds up is tests/unit/explanation's.
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import random
 from tests.golden import synthetic
 
 from swapstone import plan
-from swapstone.compare import analyse
+from swapstone.comparison import analyse
 from swapstone.model import Analysis, Experiment, FactorLevels, Run, Sample, Source, Status, Trial, Variant, Workload
 from swapstone.report.context import ReportContext
 

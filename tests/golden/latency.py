@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from swapstone import plan
-from swapstone.compare import analyse
+from swapstone.comparison import analyse
 from swapstone.model import (
     Analysis,
     Direction,

@@ -7,7 +7,7 @@ import math
 import random
 
 from swapstone import plan
-from swapstone.compare import analyse
+from swapstone.comparison import analyse
 from swapstone.model import Analysis, Experiment, FactorLevels, Run, Sample, Status, Trial, Variant
 from swapstone.report.context import ReportContext
 from swapstone.workloads import find_workload

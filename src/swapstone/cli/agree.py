@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.printing import output_style, print_styled
-from swapstone.compare.agreement import signs
+from swapstone.comparison.agreement import signs
 from swapstone.report.signs import to_csv, to_json, to_markdown, to_text
 from swapstone.session.analysis import workloads_of
 from swapstone.session.record_handle import open_record

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swapstone.explain.findings import amount, distance, duration, percent, short
-from swapstone.explain.ledger import run_of
+from swapstone.explanation.findings import amount, distance, duration, percent, short
+from swapstone.explanation.ledger import run_of
 from swapstone.model import Count, Explanation, Finding, Instrumented, Ledger, Seen
 from swapstone.report.context import Why
 from swapstone.report.html import template

@@ -11,8 +11,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from swapstone.explain import CostClasses
-from swapstone.explain.profile_formats import label
+from swapstone.explanation import CostClasses
+from swapstone.explanation.profile_formats import label
 from swapstone.model import Frame, Profile
 from swapstone.report.html import template
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone.compare.agreement import AgreementRow, AgreementTable, SignAgreement, Spread
+from swapstone.comparison.agreement import AgreementRow, AgreementTable, SignAgreement, Spread
 from swapstone.model import Comparison
 from swapstone.report import columns, view, words
 from swapstone.report.columns import Cell, Paint

@@ -9,7 +9,7 @@ import msgspec
 
 from swapstone import plan, workloads
 from swapstone.artifacts import EMPTY_PROGRAMS, EMPTY_SUITE, SIZE_METRICS
-from swapstone.compare import SizeValues, analyse
+from swapstone.comparison import SizeValues, analyse
 from swapstone.model import Analysis, Caveat, CaveatKind, Experiment, Workload
 from swapstone.record import RecordView
 from swapstone.report import crossed_export

@@ -13,8 +13,8 @@ from urllib.parse import quote
 import msgspec
 
 from swapstone import __version__
-from swapstone.explain import CostClasses, folded, folded_difference, speedscope
-from swapstone.explain.ledger import run_of
+from swapstone.explanation import CostClasses, folded, folded_difference, speedscope
+from swapstone.explanation.ledger import run_of
 from swapstone.model import Explanation, FrozenStruct, Place, Profile, Seen, UserError
 from swapstone.record import RecordView
 from swapstone.report import explained, flame

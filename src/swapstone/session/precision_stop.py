@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from swapstone import plan
-from swapstone.compare import precision
+from swapstone.comparison import precision
 from swapstone.model import Experiment, Run, WorkloadPrecision
 from swapstone.plan import Group
 from swapstone.plan.stopping import decide, due, first_block, looks

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.explain import explain as split_difference
-from swapstone.explain import load_classes
+from swapstone.explanation import explain as split_difference
+from swapstone.explanation import load_classes
 from swapstone.instruments import INSTRUMENTS, run_instruments
 from swapstone.instruments.prepare_row import RowContext, ledger_metric, prepare_row, require_host_record
 from swapstone.model import Analysis, Comparison, Explanation, Missing, Place, Seen, UserError, Verdict

@@ -11,7 +11,7 @@ from tests.unit.recipes.contributing import code_blocks, copy_source, run_python
 
 SCRIPT = """
 import json
-from swapstone.explain import explain, load_classes
+from swapstone.explanation import explain, load_classes
 from swapstone.model import *
 
 def run(variant, amount, *stacks):
@@ -43,7 +43,7 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_the_class_of_the_recipe_is_found_and_worded(source: Path) -> None:
-    table = source / "swapstone" / "explain" / "classes.toml"
+    table = source / "swapstone" / "explanation" / "classes.toml"
     before = table.read_text()
     (cause, sentence, _), *_ = json.loads(run_python(source, SCRIPT))
     assert cause == "C library, other"
@@ -56,7 +56,7 @@ def test_the_class_of_the_recipe_is_found_and_worded(source: Path) -> None:
 
 
 def test_without_the_rule_of_the_recipe_the_stack_stays_where_it_was(source: Path) -> None:
-    table = source / "swapstone" / "explain" / "classes.toml"
+    table = source / "swapstone" / "explanation" / "classes.toml"
     (block,) = code_blocks("Add an explain class")
     table.write_text(f"{table.read_text()}\n{block.partition('[[rule]]')[0]}")
     (cause, _, _), *_ = json.loads(run_python(source, SCRIPT))

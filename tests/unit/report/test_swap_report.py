@@ -9,7 +9,7 @@ import pytest
 from tests.unit import builders
 
 from swapstone import plan
-from swapstone.compare import analyse
+from swapstone.comparison import analyse
 from swapstone.model import Analysis, Experiment, FactorLevels, Run, Sample, Trial
 from swapstone.report.context import ReportContext
 from swapstone.report.exhibits import MAKERS, Exhibit, exhibits

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from swapstone.compare.factorial_contrasts import Contrast, Kind, Term
-from swapstone.compare.layout_spread import by_layout
-from swapstone.compare.rows import scale_of
+from swapstone.comparison.factorial_contrasts import Contrast, Kind, Term
+from swapstone.comparison.layout_spread import by_layout
+from swapstone.comparison.rows import scale_of
 from swapstone.model import Metric, Quantity, Scale, Verdict
 from swapstone.stats import LOG_QUANTUM, Interval, SignedRank, common_level, difference_quantum
 
@@ -269,7 +269,7 @@ def _exclusion_of(measured: Measured, contrast: Contrast) -> tuple[Verdict, str]
 
 
 def levels(estimates: Sequence[Estimate], confidence: float) -> dict[Family, float]:
-    """Return the alpha of every family's intervals, as `swapstone.compare.rows.levels` does for comparisons."""
+    """Return the alpha of every family's intervals, as `swapstone.comparison.rows.levels` does for comparisons."""
     p_values: dict[Family, list[float]] = {}
     for each in estimates:
         if each.inference is not None:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from swapstone.compare.cells import Cell, Cells, Group
-from swapstone.compare.layout_spread import by_layout
+from swapstone.comparison.cells import Cell, Cells, Group
+from swapstone.comparison.layout_spread import by_layout
 from swapstone.model import Copy, Experiment, Metric, Quantity, Scale, Variant, Verdict, Workload
 from swapstone.stats import SignedRank, common_level, differences, log_ratios, pairs_needed
 

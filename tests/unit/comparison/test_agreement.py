@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from swapstone.compare.agreement import AgreementTable, SignAgreement, signs
+from swapstone.comparison.agreement import AgreementTable, SignAgreement, signs
 from swapstone.model import Analysis, Cpus, Experiment, FactorLevels, UserError
 from swapstone.report.signs import sentences, to_csv, to_json, to_markdown, to_text
-from tests.unit.compare.conftest import Bench
+from tests.unit.comparison.conftest import Bench
 
 Values = tuple[Sequence[float], Sequence[float]]
 SAME = [100.0] * 6

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.explain import explain, load_classes
-from swapstone.explain.findings import counts_of
-from swapstone.explain.ledger import ledger, wait_class
+from swapstone.explanation import explain, load_classes
+from swapstone.explanation.findings import counts_of
+from swapstone.explanation.ledger import ledger, wait_class
 from swapstone.model import (
     KERNEL,
     OWN_OBJECT,

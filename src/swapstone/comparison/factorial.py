@@ -9,13 +9,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
-from swapstone.compare.cells import Cell, Cells
-from swapstone.compare.contrast_estimates import Estimate, Measured, estimate, index_estimate
-from swapstone.compare.factor_effects import FactorialEffects, judged
-from swapstone.compare.factorial_contrasts import Contrast, contrasts
-from swapstone.compare.machine_noise import preferred_time
-from swapstone.compare.rows import SizeValues
-from swapstone.compare.suite_index import TIMES
+from swapstone.comparison.cells import Cell, Cells
+from swapstone.comparison.contrast_estimates import Estimate, Measured, estimate, index_estimate
+from swapstone.comparison.factor_effects import FactorialEffects, judged
+from swapstone.comparison.factorial_contrasts import Contrast, contrasts
+from swapstone.comparison.machine_noise import preferred_time
+from swapstone.comparison.rows import SizeValues
+from swapstone.comparison.suite_index import TIMES
 from swapstone.model import Copy, Experiment, Metric, Variant, Verdict, Workload
 from swapstone.stats import pairs_needed
 
@@ -110,7 +110,7 @@ def _series(
 
 
 def _of_sizes(experiment: Experiment, labels: Sequence[str], sizes: SizeValues) -> Iterator[Measured]:
-    """Yield the sizes under the experiment's first load, as `swapstone.compare.rows.size_rows` does."""
+    """Yield the sizes under the experiment's first load, as `swapstone.comparison.rows.size_rows` does."""
     for suite, name in experiment.workloads:
         known = {label: dict(sizes[suite, name, label]) for label in labels if (suite, name, label) in sizes}
         for metric in dict.fromkeys(metric for found in known.values() for metric in found):

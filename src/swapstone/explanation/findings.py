@@ -7,7 +7,7 @@ import dataclasses
 import math
 from collections.abc import Iterable
 
-from swapstone.explain.cost_classes import (
+from swapstone.explanation.cost_classes import (
     ALLOCATOR,
     COPIES,
     FAULTS,
@@ -16,7 +16,7 @@ from swapstone.explain.cost_classes import (
     CostClass,
     CostClasses,
 )
-from swapstone.explain.ledger import ledger, run_of
+from swapstone.explanation.ledger import ledger, run_of
 from swapstone.model import Count, Explanation, Finding, Frame, Instrumented, Ledger, LedgerLine, Reference, Seen
 
 LEAST_SHARE = 0.1

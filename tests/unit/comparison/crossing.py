@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from swapstone import plan
-from swapstone.compare import SizeValues, analyse
+from swapstone.comparison import SizeValues, analyse
 from swapstone.model import (
     Analysis,
     Experiment,
@@ -19,7 +19,7 @@ from swapstone.model import (
     Trial,
     Workload,
 )
-from tests.unit.compare.conftest import METRICS
+from tests.unit.comparison.conftest import METRICS
 
 Levels = Mapping[str, str]
 Value = Callable[[str, Levels, int], float | Status | None]

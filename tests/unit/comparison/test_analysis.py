@@ -209,7 +209,7 @@ def test_a_drift_that_both_sides_share_is_no_dependence(bench: Any) -> None:
 
 
 def test_what_the_record_knows_comes_first(bench: Any) -> None:
-    from swapstone.compare import analyse
+    from swapstone.comparison import analyse
     from swapstone.model import Caveat
     from swapstone.plan import variants
 

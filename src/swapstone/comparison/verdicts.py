@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from swapstone.compare.rows import Row
+from swapstone.comparison.rows import Row
 from swapstone.model import Comparison, Direction, Scale, Verdict
 from swapstone.stats import Interval, SignedRank, pairs_needed
 

@@ -11,7 +11,7 @@ import pytest
 
 from swapstone.model import Analysis, Presence, Verdict
 from swapstone.stats import wilson
-from tests.unit.compare.crossing import TWO, Levels, Value, analysed
+from tests.unit.comparison.crossing import TWO, Levels, Value, analysed
 
 WORKLOADS = ("a", "b", "c", "d")
 BLOCKS = 20

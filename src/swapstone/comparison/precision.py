@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from swapstone.compare.cells import Group, collect
-from swapstone.compare.machine_noise import busy_loads
-from swapstone.compare.rows import Family, Row, levels, run_rows
+from swapstone.comparison.cells import Group, collect
+from swapstone.comparison.machine_noise import busy_loads
+from swapstone.comparison.rows import Family, Row, levels, run_rows
 from swapstone.model import Experiment, Run, Scale, Variant, Verdict, Workload, WorkloadPrecision
 
 

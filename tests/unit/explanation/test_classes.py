@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.explain import CostClasses, load_classes
+from swapstone.explanation import CostClasses, load_classes
 from swapstone.instruments.symbol_tables import table_of
 from swapstone.model import KERNEL, OWN_OBJECT, Count, Frame, UserError
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from swapstone import plan
-from swapstone.compare import SizeValues, analyse, precision
+from swapstone.comparison import SizeValues, analyse, precision
 from swapstone.model import (
     Analysis,
     Comparison,

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from swapstone.compare.cells import Cell, Cells
-from swapstone.compare.machine_noise import preferred_time
+from swapstone.comparison.cells import Cell, Cells
+from swapstone.comparison.machine_noise import preferred_time
 from swapstone.model import Copy, Experiment, LayoutSpread, Variant, Workload, layout_of
 
 Floats = NDArray[np.float64]

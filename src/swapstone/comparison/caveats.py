@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from swapstone.compare.rows import Family, Row
+from swapstone.comparison.rows import Family, Row
 from swapstone.model import Caveat, CaveatKind, Comparison, Experiment, Noise, Run, Scale, Status, Verdict
 from swapstone.stats import binomial_tail, common_level, dependence_p_value
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from swapstone.compare.rows import Row
+from swapstone.comparison.rows import Row
 from swapstone.model import Index, Scale, Variant
 from swapstone.stats import LOG_QUANTUM, SignedRank, common_level
 

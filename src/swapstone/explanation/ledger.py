@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 
-from swapstone.explain.cost_classes import LOCKS, READY, UNNAMED, WAITING, CostClasses
+from swapstone.explanation.cost_classes import LOCKS, READY, UNNAMED, WAITING, CostClasses
 from swapstone.model import (
     KERNEL,
     KERNEL_LOCKS,

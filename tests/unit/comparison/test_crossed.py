@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swapstone.compare.factorial_contrasts import Kind, contrasts
+from swapstone.comparison.factorial_contrasts import Kind, contrasts
 from swapstone.model import (
     Analysis,
     Direction,
@@ -24,8 +24,8 @@ from swapstone.model import (
     Status,
     Verdict,
 )
-from tests.unit.compare import crossing
-from tests.unit.compare.crossing import TWO, Levels, analysed, interaction, main_effect, simple_effect, waves
+from tests.unit.comparison import crossing
+from tests.unit.comparison.crossing import TWO, Levels, analysed, interaction, main_effect, simple_effect, waves
 
 SLOW_WITH_DEFAULT = {("glibc", "default"): 1.0, ("musl", "default"): 4.0, ("glibc", "fast"): 0.8, ("musl", "fast"): 1.6}
 

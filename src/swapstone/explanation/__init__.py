@@ -1,7 +1,7 @@
 """Explain the difference of two variants by their counts and profiles: a ledger of costs, and findings. Runs nothing."""
 
-from swapstone.explain.cost_classes import CostClasses, load_classes
-from swapstone.explain.findings import explain
-from swapstone.explain.profile_formats import difference, folded, folded_difference, speedscope
+from swapstone.explanation.cost_classes import CostClasses, load_classes
+from swapstone.explanation.findings import explain
+from swapstone.explanation.profile_formats import difference, folded, folded_difference, speedscope
 
 __all__ = ["CostClasses", "difference", "explain", "folded", "folded_difference", "load_classes", "speedscope"]

@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.compare import analyse
-from swapstone.compare.layout_spread import by_layout, spread_of
+from swapstone.comparison import analyse
+from swapstone.comparison.layout_spread import by_layout, spread_of
 from swapstone.model import CaveatKind, Copy, FactorLevels, Presence, Verdict, layout_of
 from swapstone.plan import layout_seeds, variants
 from tests.unit.builders import experiment as experiment_of
-from tests.unit.compare.conftest import Bench
+from tests.unit.comparison.conftest import Bench
 
 
 def test_layouts_take_turns_and_the_warm_up_runs_the_first() -> None:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from swapstone.compare.caveats import DIFFERENT
-from swapstone.compare.contrast_estimates import Estimate, Numbers, levels
-from swapstone.compare.factorial_contrasts import Kind
-from swapstone.compare.verdicts import too_few_pairs_reason, undecided_reason, verdict_of
+from swapstone.comparison.caveats import DIFFERENT
+from swapstone.comparison.contrast_estimates import Estimate, Numbers, levels
+from swapstone.comparison.factorial_contrasts import Kind
+from swapstone.comparison.verdicts import too_few_pairs_reason, undecided_reason, verdict_of
 from swapstone.model import Direction, FactorEffect, Interaction, LevelChange, Presence, Scale, Verdict
 from swapstone.stats import Interval
 

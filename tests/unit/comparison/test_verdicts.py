@@ -35,7 +35,7 @@ SAYING_DIFFERENT = {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}
     ],
 )
 def test_an_interval_and_a_limit_make_a_verdict(low: float, high: float, better: Direction, verdict: Verdict) -> None:
-    from swapstone.compare.verdicts import verdict_of
+    from swapstone.comparison.verdicts import verdict_of
 
     assert verdict_of(Interval(low, high), 0.02, better) is verdict
 

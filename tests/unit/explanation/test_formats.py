@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.explain import difference, folded, folded_difference, load_classes, speedscope
+from swapstone.explanation import difference, folded, folded_difference, load_classes, speedscope
 from swapstone.model import KERNEL, OWN_OBJECT, Frame, Profile, Stack
 from swapstone.report import flame
 

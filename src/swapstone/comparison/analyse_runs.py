@@ -7,15 +7,15 @@ from typing import TypeVar
 
 import msgspec
 
-from swapstone.compare.caveats import DIFFERENT, caveats_of
-from swapstone.compare.cells import collect
-from swapstone.compare.factorial import crossed
-from swapstone.compare.latencies import latencies, time_series
-from swapstone.compare.layout_spread import spreads
-from swapstone.compare.machine_noise import busy_loads, noise_of, preferred_time
-from swapstone.compare.rows import Row, SizeValues, levels, run_rows, size_rows
-from swapstone.compare.suite_index import indices
-from swapstone.compare.verdicts import comparison
+from swapstone.comparison.caveats import DIFFERENT, caveats_of
+from swapstone.comparison.cells import collect
+from swapstone.comparison.factorial import crossed
+from swapstone.comparison.latencies import latencies, time_series
+from swapstone.comparison.layout_spread import spreads
+from swapstone.comparison.machine_noise import busy_loads, noise_of, preferred_time
+from swapstone.comparison.rows import Row, SizeValues, levels, run_rows, size_rows
+from swapstone.comparison.suite_index import indices
+from swapstone.comparison.verdicts import comparison
 from swapstone.model import (
     Analysis,
     Caveat,
