@@ -4,17 +4,14 @@
 
 enum { STANDARD_OUTPUT = 1, CHUNK = 512 };
 
-/* What is said but not written yet, and what is counted of it. */
+/* Bytes that are not written yet, and the counts for the line `end`. */
 static struct {
     char bytes[8192];
     size_t used;
     int64_t lines;
     uint32_t crc;
     bool failed;
-} speech;
-
-static const char *const how_names[] = {"exited",  "signaled",  "timeout", "overflow", "disk",
-                                        "orphans", "unstarted", "driven",  "unready",  "undriven"};
+} writer;
 
 /* CRC-32 of IEEE 802.3, reflected, four bits at a time: the same as zlib's. */
 static uint32_t crc_add(uint32_t crc, unsigned char byte) {
@@ -29,77 +26,94 @@ static uint32_t crc_add(uint32_t crc, unsigned char byte) {
 
 static void flush(void) {
     size_t written = 0;
-    while (written < speech.used && !speech.failed) {
-        long result = port_write(STANDARD_OUTPUT, speech.bytes + written, speech.used - written);
-        if (result == -PORT_E_AGAIN) { /* the other side made this output non-blocking */
+    while (written < writer.used && !writer.failed) {
+        long result = port_write(STANDARD_OUTPUT, writer.bytes + written, writer.used - written);
+        if (result == -PORT_E_AGAIN) { /* the reader made this file description non-blocking */
             struct port_pollfd polled = {STANDARD_OUTPUT, PORT_POLL_OUT, 0};
             port_poll(&polled, 1, -1);
         } else if (result <= 0) {
-            speech.failed = true;
+            writer.failed = true;
         } else {
             written += (size_t)result;
         }
     }
-    speech.used = 0;
+    writer.used = 0;
 }
 
-static void say_byte(char byte) {
-    if (speech.used == sizeof speech.bytes)
+static void put_byte(char byte) {
+    if (writer.used == sizeof writer.bytes)
         flush();
-    speech.bytes[speech.used++] = byte;
-    speech.crc = crc_add(speech.crc, (unsigned char)byte);
-    speech.lines += byte == '\n';
+    writer.bytes[writer.used++] = byte;
+    writer.crc = crc_add(writer.crc, (unsigned char)byte);
+    writer.lines += byte == '\n';
 }
 
-static void say(const char *text) {
+static void put(const char *text) {
     while (*text)
-        say_byte(*text++);
+        put_byte(*text++);
 }
 
-static void say_number(int64_t number) {
+static void put_number(int64_t number) {
     char bytes[24];
     struct text text = {bytes, sizeof bytes, 0, false};
     text_add_number(&text, number);
-    say(text_end(&text));
+    put(text_end(&text));
 }
 
-static void say_encoded(const char *bytes, size_t size) {
+static void put_encoded(const char *bytes, size_t size) {
     char encoded[3];
     if (size == 0)
-        say("%");
+        put("%");
     for (size_t i = 0; i < size; i++) {
         size_t length = text_encode_byte(encoded, (unsigned char)bytes[i]);
         for (size_t at = 0; at < length; at++)
-            say_byte(encoded[at]);
+            put_byte(encoded[at]);
     }
 }
 
-static void say_line(const char *word, const char *bytes, size_t size) {
-    say(word);
-    say(" ");
-    say_encoded(bytes, size);
-    say("\n");
+static void put_line(const char *word, const char *bytes, size_t size) {
+    put(word);
+    put(" ");
+    put_encoded(bytes, size);
+    put("\n");
 }
 
 /* One line for each text of a list. */
-static void say_list(const char *word, const struct text *list) {
+static void put_list(const char *word, const struct text *list) {
     for (size_t at = 0; at < list->used;) {
         size_t size = text_length(list->bytes + at);
-        say_line(word, list->bytes + at, size);
+        put_line(word, list->bytes + at, size);
         at += size + 1;
     }
 }
 
-static void say_output(const char *word, const struct output *output) {
+static void put_output(const char *word, const struct output *output) {
     size_t kept = output->used < output->limit ? output->used : output->limit;
     for (size_t at = 0; at < kept; at += CHUNK)
-        say_line(word, output->bytes + at, kept - at < CHUNK ? kept - at : CHUNK);
+        put_line(word, output->bytes + at, kept - at < CHUNK ? kept - at : CHUNK);
 }
 
-static void say_crc(uint32_t crc) {
+static void put_observations(const struct observations *observations) {
+    for (unsigned i = 0; i < observations->count; i++) {
+        const struct observation *one = &observations->list[i];
+        if (one->result == OBSERVATION_FAILED)
+            continue;
+        put(one->result == OBSERVATION_ABSENT ? WORD_ABSENT " " : WORD_OBSERVED " ");
+        put(observation_names[one->what.kind]);
+        put(" ");
+        put_encoded(one->what.name, text_length(one->what.name));
+        if (one->result == OBSERVATION_READ) {
+            put(" ");
+            put_encoded(one->value, one->size);
+        }
+        put("\n");
+    }
+}
+
+static void put_crc(uint32_t crc) {
     static const char digits[] = "0123456789abcdef";
     for (int shift = 28; shift >= 0; shift -= 4)
-        say_byte(digits[crc >> shift & 15]);
+        put_byte(digits[crc >> shift & 15]);
 }
 
 struct text *note_start(struct answer *answer) {
@@ -112,59 +126,61 @@ void note_end(struct answer *answer) {
         notes->bytes[notes->used++] = 0;
 }
 
-bool say_header(void) {
-    say("swapstone-agent 2\n");
+bool write_header(void) {
+    put(AGENT_HEADER "\n");
     flush();
-    return !speech.failed;
+    return !writer.failed;
 }
 
-bool say_complaint(int64_t line, const char *complaint) {
-    say("error ");
-    say_number(line);
-    say(" ");
-    say_encoded(complaint, text_length(complaint));
-    say("\n");
+bool write_plan_error(int64_t line, const char *error) {
+    put(WORD_ERROR " ");
+    put_number(line);
+    put(" ");
+    put_encoded(error, text_length(error));
+    put("\n");
     flush();
-    return !speech.failed;
+    return !writer.failed;
 }
 
-bool say_answer(const struct answer *answer) {
-    speech.lines = 0;
-    speech.crc = UINT32_MAX;
-    say("begin ");
-    say(answer->id);
-    say("\n");
-    for (int fact = 0; fact < FACTS; fact++) {
+bool write_answer(const struct answer *answer) {
+    writer.lines = 0;
+    writer.crc = UINT32_MAX;
+    put(WORD_BEGIN " ");
+    put(answer->id);
+    put("\n");
+    for (int fact = 0; fact < FACT_COUNT; fact++) {
         if (!answer->facts.known[fact])
             continue;
-        say("fact ");
-        say(fact_names[fact]);
-        say(" ");
-        say_number(answer->facts.values[fact]);
-        say("\n");
+        put(WORD_FACT " ");
+        put(fact_names[fact]);
+        put(" ");
+        put_number(answer->facts.values[fact]);
+        put("\n");
     }
     if (answer->has_image && answer->image.has_interp)
-        say_line("interp", answer->image.interp, text_length(answer->image.interp));
+        put_line(WORD_INTERP, answer->image.interp, text_length(answer->image.interp));
     if (answer->has_image)
-        say_list("object", &answer->image.objects);
-    say_output("out", &answer->out);
-    say_output("err", &answer->err);
-    say_output("driver-out", &answer->driver_out);
-    say_output("driver-err", &answer->driver_err);
-    say_list("note", &answer->notes);
+        put_list(WORD_OBJECT, &answer->image.objects);
+    if (answer->has_image)
+        put_observations(&answer->observations);
+    put_output(WORD_OUT, &answer->out);
+    put_output(WORD_ERR, &answer->err);
+    put_output(WORD_DRIVER_OUT, &answer->generator_out);
+    put_output(WORD_DRIVER_ERR, &answer->generator_err);
+    put_list(WORD_NOTE, &answer->notes);
 
-    int64_t lines = speech.lines;
-    say("end ");
-    say(answer->id);
-    say(" ");
-    say(how_names[answer->how]);
-    say(" ");
-    say_number(answer->code);
-    say(" ");
-    say_number(lines);
-    say(" ");
-    say_crc(~speech.crc);
-    say("\n");
+    int64_t lines = writer.lines;
+    put(WORD_END " ");
+    put(answer->id);
+    put(" ");
+    put(outcome_names[answer->outcome]);
+    put(" ");
+    put_number(answer->code);
+    put(" ");
+    put_number(lines);
+    put(" ");
+    put_crc(~writer.crc);
+    put("\n");
     flush();
-    return !speech.failed;
+    return !writer.failed;
 }

@@ -1,16 +1,16 @@
-/* The answer: what came of a trial, and how it is said (docs/wire.md, section 2). */
+/* The answer to a trial, and how it is written (docs/wire.md, section 2). */
 #ifndef AGENT_ANSWER_H
 #define AGENT_ANSWER_H
 
+#include "../wire/words.h"
+#include "observation.h"
 #include "observe.h"
 #include "text.h"
 
-enum how { EXITED, SIGNALED, TIMEOUT, OVERFLOW, DISK, ORPHANS, UNSTARTED, DRIVEN, UNREADY, UNDRIVEN };
-
-/* What was read of one output of the process: at most `limit` bytes are kept, one more shows that there were
- * more. */
+/* What was read from one output of the process. Of more than `limit` bytes, one is kept to show the excess.
+ */
 struct output {
-    int fd; /* negative when it is closed */
+    int fd; /* negative when closed */
     char *bytes;
     size_t limit, used;
 };
@@ -18,24 +18,25 @@ struct output {
 enum { NOTE_BYTES = 2048 };
 struct answer {
     const char *id;
-    enum how how;
+    enum outcome outcome;
     int64_t code;
-    bool has_image;
+    bool has_image; /* `image` and `observations` are valid */
     struct facts facts;
     struct image image;
+    struct observations observations;
     struct output out, err;
-    struct output driver_out, driver_err; /* of a server's driver */
-    struct text notes;                    /* each ends with a zero byte */
+    struct output generator_out, generator_err; /* of a server's load generator */
+    struct text notes;                          /* each ends with a zero byte */
     char note_bytes[NOTE_BYTES];
 };
 
-/* Begins a note; what is added to the result belongs to it until `note_end`. */
+/* Begins a note. Text that is added to the result belongs to it until `note_end`. */
 struct text *note_start(struct answer *answer);
 void note_end(struct answer *answer);
 
-/* Each returns false when nobody can read what is said any more. */
-bool say_header(void);
-bool say_complaint(int64_t line, const char *complaint);
-bool say_answer(const struct answer *answer);
+/* Each returns false when standard output is closed at the other end. */
+bool write_header(void);
+bool write_plan_error(int64_t line, const char *error);
+bool write_answer(const struct answer *answer);
 
 #endif

@@ -14,7 +14,8 @@ static void add_process(int pid, int group) {
         processes[found++] = pid;
 }
 
-/* Field `number` of /proc/PID/stat, counted from 1 as proc(5) does; those before it may hold anything. */
+/* Reads field `number` of /proc/PID/stat, counted from 1 as in proc(5). The name in field 2 may contain any
+ * character. */
 static bool read_field(const char *stat, int number, int64_t *value) {
     const char *at = stat, *name_end = NULL;
 
@@ -41,8 +42,8 @@ static bool add_field(const char *stat, int number, int64_t *sum) {
     return read;
 }
 
-/* A number of /proc/PID/status: "NAME:", a tab, spaces. A thread that has just ended has no memory to tell
- * of. */
+/* Adds a number of /proc/PID/status: "NAME:", a tab, spaces. The lines Vm* are missing in a thread that has
+ * just ended. */
 static bool add_status(const char *status, const char *name, int64_t scale, int64_t *sum) {
     for (const char *at = status; *at; at++) {
         const char *value = text_after(at, name);
@@ -61,7 +62,7 @@ static bool add_status(const char *status, const char *name, int64_t scale, int6
 
 static bool count_threads(struct counters *counters, int pid) {
     static char entries[8192] __attribute__((aligned(8))), status[8192];
-    int fd = open_of(pid, "task");
+    int fd = open_proc_file(pid, "task");
     bool whole = fd >= 0;
     long size;
 
@@ -69,10 +70,10 @@ static bool count_threads(struct counters *counters, int pid) {
         for (size_t at = 0; at < (size_t)size;) {
             const char *name = port_next_dirent(entries, &at);
             int64_t thread;
-            /* A thread's status is found under its own number too, though no listing shows it there. */
+            /* /proc/TID exists, although /proc does not list it. */
             if (!text_number(&name, &thread) || *name)
                 continue;
-            if (!read_start(open_of((int)thread, "status"), status, sizeof status))
+            if (!read_text(open_proc_file((int)thread, "status"), status, sizeof status))
                 continue; /* it has just ended */
             whole &= add_status(status, "\nvoluntary_ctxt_switches:", 1, &counters->nvcsw);
             whole &= add_status(status, "\nnonvoluntary_ctxt_switches:", 1, &counters->nivcsw);
@@ -89,8 +90,8 @@ static bool count_process(struct counters *counters, int pid) {
     static char stat[1024], status[8192];
     int64_t cpu_ns = port_process_cpu_ns(pid), children_ticks = 0;
 
-    if (cpu_ns < 0 || !read_start(open_of(pid, "stat"), stat, sizeof stat) ||
-        !read_start(open_of(pid, "status"), status, sizeof status))
+    if (cpu_ns < 0 || !read_text(open_proc_file(pid, "stat"), stat, sizeof stat) ||
+        !read_text(open_proc_file(pid, "status"), status, sizeof status))
         return false;
     bool whole =
         add_field(stat, MINFLT, &counters->minflt) && add_field(stat, CMINFLT, &counters->minflt) &&
@@ -109,10 +110,10 @@ void count_server(struct counters *counters) {
     *counters = (struct counters){.whole = true};
     found = 0;
     too_many = false;
-    observe_children(port_getpid(), add_process);
-    for (int i = 0; i < found; i++) { /* grows while it is walked through */
+    for_each_child(port_getpid(), add_process);
+    for (int i = 0; i < found; i++) { /* `found` grows in the loop */
         counters->whole &= count_process(counters, processes[i]);
-        observe_children(processes[i], add_process);
+        for_each_child(processes[i], add_process);
     }
     counters->whole &= !too_many && found > 0;
 }
@@ -122,20 +123,20 @@ static void set_growth(struct facts *facts, enum fact fact, int64_t before, int6
         fact_set(facts, fact, (after - before) * scale);
 }
 
-void facts_of_window(struct facts *facts, const struct counters *before, const struct counters *after) {
+void set_window_facts(struct facts *facts, const struct counters *before, const struct counters *after) {
     enum { TICK_US = 1000000 / USER_HZ };
 
     fact_set(facts, FACT_SERVER_PROCESSES, after->processes);
     fact_set(facts, FACT_SERVER_THREADS, after->threads);
     if (!before->whole || !after->whole)
         return;
-    set_growth(facts, FACT_SERVER_CPU, before->cpu_ns, after->cpu_ns, 1);
-    set_growth(facts, FACT_SERVER_USER, before->user_ticks, after->user_ticks, TICK_US);
-    set_growth(facts, FACT_SERVER_SYSTEM, before->system_ticks, after->system_ticks, TICK_US);
+    set_growth(facts, FACT_SERVER_CPU_NS, before->cpu_ns, after->cpu_ns, 1);
+    set_growth(facts, FACT_SERVER_USER_US, before->user_ticks, after->user_ticks, TICK_US);
+    set_growth(facts, FACT_SERVER_SYSTEM_US, before->system_ticks, after->system_ticks, TICK_US);
     set_growth(facts, FACT_SERVER_MINFLT, before->minflt, after->minflt, 1);
     set_growth(facts, FACT_SERVER_MAJFLT, before->majflt, after->majflt, 1);
     set_growth(facts, FACT_SERVER_NVCSW, before->nvcsw, after->nvcsw, 1);
     set_growth(facts, FACT_SERVER_NIVCSW, before->nivcsw, after->nivcsw, 1);
-    fact_set(facts, FACT_SERVER_RSS, after->rss_bytes);
-    fact_set(facts, FACT_SERVER_PEAK, after->peak_bytes);
+    fact_set(facts, FACT_SERVER_RSS_BYTES, after->rss_bytes);
+    fact_set(facts, FACT_SERVER_PEAK_BYTES, after->peak_bytes);
 }

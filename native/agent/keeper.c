@@ -4,7 +4,7 @@
 #include "observe.h"
 
 enum { KILLED = 5 };
-static const int64_t PATIENCE = 10 * 1000000000LL;
+static const int64_t KILL_TIMEOUT_NS = 10 * 1000000000LL;
 static const int64_t SHORT_WAIT = 50 * 1000000LL;
 
 static void kill_all(int pid, int group) {
@@ -12,7 +12,7 @@ static void kill_all(int pid, int group) {
     port_kill(pid, PORT_SIG_KILL);
 }
 
-/* Reaps what has ended; true while there are children. */
+/* Reaps children that have ended. Returns true while there are others. */
 static bool reap(int worker, bool *ended, int *status) {
     struct port_event event;
     int result;
@@ -26,7 +26,7 @@ static bool reap(int worker, bool *ended, int *status) {
     return result != -PORT_E_CHILD;
 }
 
-/* Waits for a signal, and passes those on that ask the agent to end. */
+/* Waits for a signal, and forwards SIGTERM, SIGINT and SIGHUP to the worker as SIGTERM. */
 static void wait_for_signal(int signal_fd, int worker, int64_t wait_ns) {
     struct port_pollfd polled = {signal_fd, PORT_POLL_IN, 0};
     int signal;
@@ -37,11 +37,11 @@ static void wait_for_signal(int signal_fd, int worker, int64_t wait_ns) {
             port_kill(worker, PORT_SIG_TERM);
 }
 
-static _Noreturn void keep(int worker, int signal_fd) {
+static _Noreturn void run_keeper(int worker, int signal_fd) {
     int status = KILLED, null = port_open_null();
     bool ended = false;
 
-    for (int fd = 0; fd <= 2 && null >= 0; fd++) /* the agent's ends of its pipes are the worker's alone */
+    for (int fd = 0; fd <= 2 && null >= 0; fd++) /* only the worker holds the agent's pipes open */
         port_dup2(null, fd);
     for (;;) {
         reap(worker, &ended, &status);
@@ -49,9 +49,9 @@ static _Noreturn void keep(int worker, int signal_fd) {
             break;
         wait_for_signal(signal_fd, worker, -1);
     }
-    int64_t give_up_ns = port_now_ns() + PATIENCE;
+    int64_t give_up_ns = port_now_ns() + KILL_TIMEOUT_NS;
     while (reap(worker, &ended, &status) && port_now_ns() < give_up_ns) {
-        observe_children(port_getpid(), kill_all);
+        for_each_child(port_getpid(), kill_all);
         wait_for_signal(signal_fd, 0, SHORT_WAIT);
     }
     port_exit(status);
@@ -59,16 +59,16 @@ static _Noreturn void keep(int worker, int signal_fd) {
 
 int split_from_keeper(void) {
     int keeper = port_getpid(), result = port_become_subreaper();
-    int signal_fd = port_block_signals(); /* before the worker can say that it is there */
+    int signal_fd = port_block_signals(); /* before the worker can write its first byte */
     int worker = result < 0 ? result : port_fork();
 
     if (worker > 0)
-        keep(worker, signal_fd);
+        run_keeper(worker, signal_fd);
     if (worker < 0)
         return worker;
-    port_close(signal_fd); /* the keeper's; the worker holds signals itself */
+    port_close(signal_fd); /* the keeper's; the worker opens its own */
     result = port_set_parent_death_signal(PORT_SIG_TERM);
-    if (port_getppid() != keeper) /* it died before that */
+    if (port_getppid() != keeper) /* the keeper died before the call */
         port_exit(KILLED);
     return result;
 }

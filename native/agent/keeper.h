@@ -1,12 +1,11 @@
-/* The keeper: the agent's other process. It does nothing but wait for the one that works, and clean up after
- * it. */
+/* The keeper: the agent's parent process. It waits for the worker process and cleans up after it. */
 #ifndef AGENT_KEEPER_H
 #define AGENT_KEEPER_H
 
-/* Splits the agent in two. Returns 0 in the process that is to work, and a negative errno when there can't be
- * one. The keeper doesn't return: when the worker has ended, whoever killed it, it kills whatever that left
- * and ends as the worker did (5 if it was killed). The worker gets SIGTERM when the keeper dies. So it takes
- * two kills to leave a trial's processes behind. */
+/* Forks. Returns 0 in the worker, and a negative errno when there is none. The keeper does not return: when
+ * the worker has ended, it kills the worker's descendants and exits with the worker's status, or with 5 if
+ * the worker was killed. The worker gets SIGTERM when the keeper dies. So processes of a trial survive only
+ * if both are killed. */
 int split_from_keeper(void);
 
 #endif

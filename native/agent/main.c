@@ -1,21 +1,21 @@
-/* The agent: starts the trials of a plan one after another and answers each with what it saw (docs/wire.md).
+/* The agent: runs the trials of a plan one after another and writes an answer to each (docs/wire.md).
  *
  *     agent -         reads the plan from its standard input
  *     agent FILE      reads it from a file
  *
- * Ends with 0 after the plan, 1 when it can't begin, 2 after a malformed plan, 3 when nobody reads its
- * answers, and 4 when a signal asked it to end. It kills the trial in flight in any case.
+ * Exit status: 0 after the plan, 1 when it can't begin, 2 after a malformed plan, 3 when standard output is
+ * closed at the other end, 4 after SIGTERM, SIGINT or SIGHUP. It kills the trial in flight first.
  */
 #include "answer.h"
 #include "keeper.h"
 #include "plan.h"
 #include "trial.h"
 
-enum { DONE, NOT_BEGUN, MALFORMED, UNHEARD, ASKED_TO_END };
+enum { DONE, NOT_BEGUN, MALFORMED, OUTPUT_CLOSED, TERMINATED };
 
 static int signal_fd;
 
-/* Waits until there is more of the plan; false when a signal asks the agent to end. */
+/* Waits for more of the plan. Returns false after SIGTERM, SIGINT or SIGHUP. */
 static bool wait_for_plan(int fd) {
     struct port_pollfd polled[] = {{fd, PORT_POLL_IN, 0}, {signal_fd, PORT_POLL_IN, 0}};
 
@@ -31,15 +31,13 @@ static bool wait_for_plan(int fd) {
     }
 }
 
-/* Makes the agent ready: no file is open but the first three, orphans come to it, signals wait until they are
- * asked for. */
+/* Closes all files but the first three, becomes the subreaper, and blocks signals. */
 static bool begin(void) {
     int fd;
     do
         fd = port_open_null();
     while (fd >= 0 && fd <= 2);
-    port_close_from(
-        3); /* an older kernel hasn't got this call; then the agent's starter must not leak files */
+    port_close_from(3); /* fails before Linux 5.9; whoever starts the agent must then leak no files */
     if (fd < 0 || split_from_keeper() < 0 || port_become_subreaper() < 0)
         return false;
     signal_fd = port_block_signals();
@@ -51,20 +49,20 @@ static int run_plan(struct plan *plan) {
     const struct answer *answer;
     enum plan_result result = plan_open(plan);
 
-    if (result == PLAN_TRIAL && !say_header())
-        return UNHEARD;
+    if (result == PLAN_TRIAL && !write_header())
+        return OUTPUT_CLOSED;
     while (result == PLAN_TRIAL && (result = plan_next(plan, &request)) == PLAN_TRIAL) {
         enum agent_state state = run_trial(&request, signal_fd, &answer);
-        if (state == AGENT_ASKED_TO_END) /* what it had to kill has no answer */
-            return ASKED_TO_END;
-        if (state == AGENT_UNHEARD || !say_answer(answer))
-            return UNHEARD;
+        if (state == AGENT_TERMINATED) /* a killed trial has no answer */
+            return TERMINATED;
+        if (state == AGENT_OUTPUT_CLOSED || !write_answer(answer))
+            return OUTPUT_CLOSED;
     }
     if (result == PLAN_MALFORMED) {
-        say_complaint(plan->line, plan->complaint);
+        write_plan_error(plan->line, plan->error);
         return MALFORMED;
     }
-    return result == PLAN_STOPPED ? ASKED_TO_END : DONE;
+    return result == PLAN_STOPPED ? TERMINATED : DONE;
 }
 
 int port_main(int count, char **arguments) {

@@ -1,49 +1,11 @@
 #include "observe.h"
 
-const char *const fact_names[FACTS] = {
-    "wall_ns",
-    "launch_ns",
-    "user_us",
-    "system_us",
-    "maxrss_bytes",
-    "minflt",
-    "majflt",
-    "nvcsw",
-    "nivcsw",
-    "run_delay_ns",
-    "nice",
-    "cpus_allowed",
-    "psi_cpu_us",
-    "psi_memory_us",
-    "psi_io_us",
-    "steal_ticks",
-    "cpu_ticks",
-    "load1_milli",
-    "pid",
-    "ready_ns",
-    "driven_ns",
-    "server_cpu_ns",
-    "server_user_us",
-    "server_system_us",
-    "server_minflt",
-    "server_majflt",
-    "server_nvcsw",
-    "server_nivcsw",
-    "server_unseen_switches",
-    "server_rss_bytes",
-    "server_peak_bytes",
-    "server_processes",
-    "server_threads",
-    "driver_user_us",
-    "driver_system_us",
-};
-
 void fact_set(struct facts *facts, enum fact fact, int64_t value) {
     facts->values[fact] = value;
     facts->known[fact] = true;
 }
 
-int open_of(int pid, const char *name) {
+int open_proc_file(int pid, const char *name) {
     char bytes[64];
     struct text path = {bytes, sizeof bytes, 0, false};
     text_add(&path, "/proc/");
@@ -53,7 +15,7 @@ int open_of(int pid, const char *name) {
     return port_open_read(text_end(&path));
 }
 
-bool read_start(int fd, char *bytes, size_t room) {
+bool read_text(int fd, char *bytes, size_t room) {
     if (fd < 0)
         return false;
     long size = port_read(fd, bytes, room - 1);
@@ -74,19 +36,19 @@ bool number_after(const char *text, const char *mark, int64_t *number) {
 static void observe_pressure(struct facts *facts, enum fact fact, const char *path) {
     char bytes[256];
     int64_t total;
-    if (read_start(port_open_read(path), bytes, sizeof bytes) && number_after(bytes, " total=", &total))
+    if (read_text(port_open_read(path), bytes, sizeof bytes) && number_after(bytes, " total=", &total))
         fact_set(facts, fact, total);
 }
 
-/* The first line of /proc/stat: user nice system idle iowait irq softirq steal; what follows is counted in
- * user already. */
+/* The first line of /proc/stat: user nice system idle iowait irq softirq steal. The fields after those are
+ * included in user. */
 static void observe_ticks(struct facts *facts) {
     enum { TIMES = 8, STEAL = 7 };
     char bytes[256];
     int64_t sum = 0, time = 0;
     const char *at;
 
-    if (!read_start(port_open_read("/proc/stat"), bytes, sizeof bytes))
+    if (!read_text(port_open_read("/proc/stat"), bytes, sizeof bytes))
         return;
     at = text_after(bytes, "cpu ");
     for (int i = 0; at && i < TIMES; i++) {
@@ -96,40 +58,41 @@ static void observe_ticks(struct facts *facts) {
             return;
         sum += time;
         if (i == STEAL) {
-            fact_set(facts, FACT_STEAL, time);
-            fact_set(facts, FACT_TICKS, sum);
+            fact_set(facts, FACT_STEAL_TICKS, time);
+            fact_set(facts, FACT_CPU_TICKS, sum);
         }
     }
 }
 
-/* "0.44 ..." is 440 thousandths. */
+/* Reads "0.44 ..." as 440 thousandths. */
 static void observe_load(struct facts *facts) {
     char bytes[64];
     const char *at = bytes;
     int64_t whole;
-    if (read_start(port_open_read("/proc/loadavg"), bytes, sizeof bytes) && text_number(&at, &whole) &&
+    if (read_text(port_open_read("/proc/loadavg"), bytes, sizeof bytes) && text_number(&at, &whole) &&
         at[0] == '.' && at[1] >= '0' && at[1] <= '9' && at[2] >= '0' && at[2] <= '9')
-        fact_set(facts, FACT_LOAD, whole * 1000 + (at[1] - '0') * 100 + (at[2] - '0') * 10);
+        fact_set(facts, FACT_LOAD1_MILLI, whole * 1000 + (at[1] - '0') * 100 + (at[2] - '0') * 10);
 }
 
 void observe_machine(struct facts *facts) {
-    observe_pressure(facts, FACT_PSI_CPU, "/proc/pressure/cpu");
-    observe_pressure(facts, FACT_PSI_MEMORY, "/proc/pressure/memory");
-    observe_pressure(facts, FACT_PSI_IO, "/proc/pressure/io");
+    observe_pressure(facts, FACT_PSI_CPU_US, "/proc/pressure/cpu");
+    observe_pressure(facts, FACT_PSI_MEMORY_US, "/proc/pressure/memory");
+    observe_pressure(facts, FACT_PSI_IO_US, "/proc/pressure/io");
     observe_ticks(facts);
     observe_load(facts);
 }
 
 void facts_grow(struct facts *after, const struct facts *before) {
-    static const enum fact growing[] = {FACT_PSI_CPU, FACT_PSI_MEMORY, FACT_PSI_IO, FACT_STEAL, FACT_TICKS};
+    static const enum fact growing[] = {FACT_PSI_CPU_US, FACT_PSI_MEMORY_US, FACT_PSI_IO_US, FACT_STEAL_TICKS,
+                                        FACT_CPU_TICKS};
     for (size_t i = 0; i < sizeof growing / sizeof *growing; i++) {
         enum fact fact = growing[i];
         int64_t growth = after->values[fact] - before->values[fact];
         after->known[fact] = after->known[fact] && before->known[fact] && growth >= 0;
         after->values[fact] = growth;
     }
-    after->known[FACT_LOAD] = before->known[FACT_LOAD];
-    after->values[FACT_LOAD] = before->values[FACT_LOAD];
+    after->known[FACT_LOAD1_MILLI] = before->known[FACT_LOAD1_MILLI];
+    after->values[FACT_LOAD1_MILLI] = before->values[FACT_LOAD1_MILLI];
 }
 
 void observe_task(struct facts *facts, int pid) {
@@ -137,15 +100,15 @@ void observe_task(struct facts *facts, int pid) {
     int64_t delay;
     int nice, cpus = port_count_allowed_cpus(pid);
 
-    if (read_start(open_of(pid, "schedstat"), bytes, sizeof bytes) && number_after(bytes, " ", &delay))
-        fact_set(facts, FACT_RUN_DELAY, delay);
+    if (read_text(open_proc_file(pid, "schedstat"), bytes, sizeof bytes) && number_after(bytes, " ", &delay))
+        fact_set(facts, FACT_RUN_DELAY_NS, delay);
     if (port_get_nice(pid, &nice) == 0)
         fact_set(facts, FACT_NICE, nice);
     if (cpus > 0)
-        fact_set(facts, FACT_CPUS, cpus);
+        fact_set(facts, FACT_CPUS_ALLOWED, cpus);
 }
 
-/* A number of an ELF file: `size` bytes at `at`, in the file's own byte order. */
+/* Reads a number of an ELF file: `size` bytes at `at`. */
 static uint64_t elf_number(const unsigned char *at, int size, bool big) {
     uint64_t value = 0;
     for (int i = 0; i < size; i++)
@@ -158,7 +121,7 @@ static bool read_at(int fd, uint64_t offset, void *buffer, size_t size) {
            port_read(fd, buffer, size) == (long)size;
 }
 
-/* Finds PT_INTERP as the ELF specification lays it out, for either class and byte order. */
+/* Reads PT_INTERP (ELF specification, program header), for either class and byte order. */
 static void read_interp(struct image *image, int fd) {
     enum { PT_INTERP = 3, HEADERS = 64 };
     unsigned char header[64], entry[56];
@@ -199,8 +162,8 @@ static void add_object(struct text *objects, const char *path) {
         objects->bytes[objects->used++] = 0;
 }
 
-/* A line of maps: "START-END PERM OFFSET DEVICE INODE   PATH"; only files have a path that begins with a
- * slash. */
+/* A line of maps is "START-END PERM OFFSET DEVICE INODE   PATH". Only the path of a file begins with a slash.
+ */
 static void read_maps(struct image *image, int fd) {
     static char bytes[8192];
     struct lines lines = {.fd = fd, .bytes = bytes, .room = sizeof bytes};
@@ -220,9 +183,9 @@ static void read_maps(struct image *image, int fd) {
 }
 
 void observe_image(struct image *image, int pid) {
-    int exe = open_of(pid, "exe"), maps = open_of(pid, "maps");
+    int exe = open_proc_file(pid, "exe"), maps = open_proc_file(pid, "maps");
 
-    if (!read_start(open_of(pid, "comm"), image->name, sizeof image->name))
+    if (!read_text(open_proc_file(pid, "comm"), image->name, sizeof image->name))
         image->name[0] = 0;
     image->has_interp = false;
     image->objects = (struct text){image->object_bytes, sizeof image->object_bytes, 0, false};
@@ -239,17 +202,17 @@ void observe_image(struct image *image, int pid) {
 
 bool is_same_program(const struct image *image, int pid) {
     char name[sizeof image->name];
-    return !image->name[0] || !read_start(open_of(pid, "comm"), name, sizeof name) ||
+    return !image->name[0] || !read_text(open_proc_file(pid, "comm"), name, sizeof name) ||
            text_equal(name, image->name);
 }
 
-/* Parent and process group from /proc/PID/stat: "PID (NAME) STATE PARENT GROUP", where NAME may hold
- * anything. */
-static bool read_family(int pid, int64_t *parent, int64_t *group) {
+/* Reads parent and process group from /proc/PID/stat: "PID (NAME) STATE PARENT GROUP". NAME may contain any
+ * character. */
+static bool read_parent(int pid, int64_t *parent, int64_t *group) {
     char bytes[512];
     const char *at = bytes, *name_end = NULL;
 
-    if (!read_start(open_of(pid, "stat"), bytes, sizeof bytes))
+    if (!read_text(open_proc_file(pid, "stat"), bytes, sizeof bytes))
         return false;
     for (; *at; at++)
         if (*at == ')')
@@ -262,7 +225,7 @@ static bool read_family(int pid, int64_t *parent, int64_t *group) {
     return text_number(&at, group);
 }
 
-int observe_children(int parent, void (*found)(int pid, int group)) {
+int for_each_child(int parent, void (*found)(int pid, int group)) {
     static char entries[8192] __attribute__((aligned(8)));
     int fd = port_open_read("/proc"), count = 0;
     long size;
@@ -271,7 +234,7 @@ int observe_children(int parent, void (*found)(int pid, int group)) {
         for (size_t at = 0; at < (size_t)size;) {
             const char *name = port_next_dirent(entries, &at);
             int64_t pid, its_parent, group;
-            if (!text_number(&name, &pid) || *name || !read_family((int)pid, &its_parent, &group))
+            if (!text_number(&name, &pid) || *name || !read_parent((int)pid, &its_parent, &group))
                 continue;
             if (its_parent == parent) {
                 found((int)pid, (int)group);

@@ -1,14 +1,14 @@
 #include "plan.h"
 
-/* Each reads one value into the request and returns NULL, or what is wrong with it. */
-typedef const char *take(struct request *request, char *value);
+/* Reads one value into the request. Returns NULL, or what is wrong with the value. */
+typedef const char *parse(struct request *request, char *value);
 
 static char store[PLAN_BYTES];
 static size_t stored;
-static unsigned arguments, variables, drive_arguments, drive_variables;
+static unsigned arguments, variables, generator_arguments, generator_variables;
 
-/* Keeps a decoded text until the trial is over. */
-static const char *keep(char *value, const char **kept) {
+/* Decodes a text and stores it until the trial has ended. */
+static const char *store_text(char *value, const char **kept) {
     if (!text_decode(value))
         return "the text is not encoded as the protocol says";
     size_t size = text_length(value) + 1;
@@ -20,12 +20,12 @@ static const char *keep(char *value, const char **kept) {
     return NULL;
 }
 
-static const char *keep_path(char *value, const char **kept) {
-    const char *complaint = keep(value, kept);
-    return complaint || **kept == '/' ? complaint : "the path is not absolute";
+static const char *store_path(char *value, const char **kept) {
+    const char *error = store_text(value, kept);
+    return error || **kept == '/' ? error : "the path is not absolute";
 }
 
-static const char *take_trial(struct request *request, char *value) {
+static const char *parse_trial(struct request *request, char *value) {
     size_t length = text_length(value);
     if (length < 1 || length > PLAN_ID)
         return "an identifier has 1 to 64 characters";
@@ -40,19 +40,19 @@ static const char *take_trial(struct request *request, char *value) {
 }
 
 static const char *add_argument(char **list, unsigned *count, char *value) {
-    const char *kept, *complaint;
+    const char *kept, *error;
     if (*count == PLAN_WORDS)
         return "there are more than 4096 arguments";
-    complaint = *count ? keep(value, &kept) : keep_path(value, &kept);
-    if (!complaint)
+    error = *count ? store_text(value, &kept) : store_path(value, &kept);
+    if (!error)
         list[(*count)++] = (char *)kept;
-    return complaint;
+    return error;
 }
 
 static const char *add_variable(char **list, unsigned *count, char *value) {
-    const char *kept, *complaint = keep(value, &kept);
-    if (complaint)
-        return complaint;
+    const char *kept, *error = store_text(value, &kept);
+    if (error)
+        return error;
     if (*count == PLAN_WORDS)
         return "there are more than 4096 environment variables";
     const char *equals = kept;
@@ -64,32 +64,32 @@ static const char *add_variable(char **list, unsigned *count, char *value) {
     return NULL;
 }
 
-static const char *take_argument(struct request *request, char *value) {
+static const char *parse_argument(struct request *request, char *value) {
     return add_argument(request->arguments, &arguments, value);
 }
 
-static const char *take_variable(struct request *request, char *value) {
+static const char *parse_variable(struct request *request, char *value) {
     return add_variable(request->environment, &variables, value);
 }
 
-static const char *take_drive_argument(struct request *request, char *value) {
-    return add_argument(request->drive.arguments, &drive_arguments, value);
+static const char *parse_generator_argument(struct request *request, char *value) {
+    return add_argument(request->server.arguments, &generator_arguments, value);
 }
 
-static const char *take_drive_variable(struct request *request, char *value) {
-    return add_variable(request->drive.environment, &drive_variables, value);
+static const char *parse_generator_variable(struct request *request, char *value) {
+    return add_variable(request->server.environment, &generator_variables, value);
 }
 
-static const char *take_folder(struct request *request, char *value) {
-    return keep_path(value, &request->folder);
+static const char *parse_folder(struct request *request, char *value) {
+    return store_path(value, &request->folder);
 }
 
-static const char *take_in(struct request *request, char *value) {
-    return keep_path(value, &request->in);
+static const char *parse_in(struct request *request, char *value) {
+    return store_path(value, &request->in);
 }
 
-static const char *take_out(struct request *request, char *value) {
-    return keep_path(value, &request->out);
+static const char *parse_out(struct request *request, char *value) {
+    return store_path(value, &request->out);
 }
 
 static const char *read_cpus(struct port_cpu_set *cpus, bool *pinned, const char *value) {
@@ -113,15 +113,15 @@ static const char *read_cpus(struct port_cpu_set *cpus, bool *pinned, const char
     }
 }
 
-static const char *take_cpus(struct request *request, char *value) {
+static const char *parse_cpus(struct request *request, char *value) {
     return read_cpus(&request->cpus, &request->pinned, value);
 }
 
-static const char *take_drive_cpus(struct request *request, char *value) {
-    return read_cpus(&request->drive.cpus, &request->drive.pinned, value);
+static const char *parse_generator_cpus(struct request *request, char *value) {
+    return read_cpus(&request->server.cpus, &request->server.pinned, value);
 }
 
-static const char *take_nice(struct request *request, char *value) {
+static const char *parse_nice(struct request *request, char *value) {
     bool negative = *value == '-';
     const char *at = value + negative;
     int64_t nice;
@@ -133,91 +133,114 @@ static const char *take_nice(struct request *request, char *value) {
     return NULL;
 }
 
-static const char *take_number_from(int64_t lowest, char *value, int64_t highest, int64_t *number) {
+static const char *parse_number_from(int64_t lowest, char *value, int64_t highest, int64_t *number) {
     const char *at = value;
     if (!text_number(&at, number) || *at)
         return "the value is not a whole number";
     return *number >= lowest && *number <= highest ? NULL : "the number is out of range";
 }
 
-static const char *take_number(char *value, int64_t highest, int64_t *number) {
-    return take_number_from(1, value, highest, number);
+static const char *parse_number(char *value, int64_t highest, int64_t *number) {
+    return parse_number_from(1, value, highest, number);
 }
 
 enum { HOUR_MS = 3600000 };
 
-static const char *take_port(struct request *request, char *value) {
+static const char *parse_port(struct request *request, char *value) {
     int64_t port = 0;
-    const char *complaint = take_number(value, 65535, &port);
-    request->drive.port = (int)port;
-    return complaint;
+    const char *error = parse_number(value, 65535, &port);
+    request->server.port = (int)port;
+    return error;
 }
 
-static const char *take_ready(struct request *request, char *value) {
-    return take_number(value, HOUR_MS, &request->drive.ready_ms);
+static const char *parse_ready(struct request *request, char *value) {
+    return parse_number(value, HOUR_MS, &request->server.ready_ms);
 }
 
-static const char *take_warm(struct request *request, char *value) {
-    return take_number_from(0, value, HOUR_MS, &request->drive.warm_ms);
+static const char *parse_warm(struct request *request, char *value) {
+    return parse_number_from(0, value, HOUR_MS, &request->server.warm_ms);
 }
 
-static const char *take_drain(struct request *request, char *value) {
-    return take_number_from(0, value, HOUR_MS, &request->drive.drain_ms);
+static const char *parse_drain(struct request *request, char *value) {
+    return parse_number_from(0, value, HOUR_MS, &request->server.drain_ms);
 }
 
-static const char *take_stop(struct request *request, char *value) {
-    return take_number(value, HOUR_MS, &request->drive.stop_ms);
+static const char *parse_stop(struct request *request, char *value) {
+    return parse_number(value, HOUR_MS, &request->server.stop_ms);
 }
 
-static const char *take_timeout(struct request *request, char *value) {
-    return take_number(value, 1000LL * 86400 * 365, &request->timeout_ms);
+static const char *parse_observe(struct request *request, char *value) {
+    struct observation_request *what = &request->observations[request->observation_count];
+    const char *error;
+
+    if (request->observation_count == MOST_OBSERVATIONS)
+        return "there are more than 64 observations";
+    error = parse_observation(what, value);
+    if (error)
+        return error;
+    size_t size = text_length(what->name) + 1;
+    if (size > sizeof store - stored)
+        return "the trial's texts are longer than 1 MiB together";
+    what->name = __builtin_memcpy(store + stored, what->name, size);
+    stored += size;
+    for (unsigned i = 0; i < request->observation_count; i++)
+        if (request->observations[i].kind == what->kind &&
+            text_equal(request->observations[i].name, what->name))
+            return "the trial has this observation already";
+    request->observation_count++;
+    return NULL;
 }
 
-static const char *take_output(struct request *request, char *value) {
-    return take_number(value, 16 << 20, &request->output_bytes);
+static const char *parse_timeout(struct request *request, char *value) {
+    return parse_number(value, 1000LL * 86400 * 365, &request->timeout_ms);
 }
 
-static const char *take_disk(struct request *request, char *value) {
-    return take_number(value, INT64_MAX, &request->disk_bytes);
+static const char *parse_output(struct request *request, char *value) {
+    return parse_number(value, 16 << 20, &request->output_bytes);
 }
 
-/* Of a server's lines either all are there that must be, or none. */
+static const char *parse_disk(struct request *request, char *value) {
+    return parse_number(value, INT64_MAX, &request->disk_bytes);
+}
+
+/* A trial has all MUST_OF_SERVER lines, or no line of a server. */
 enum need { MUST, MAY, MUST_OF_SERVER, MAY_OF_SERVER };
 
 static const struct {
-    const char *start;
-    take *take;
+    const char *word;
+    parse *parse;
     bool repeats;
     enum need need;
 } keys[] = {
-    {"trial ", take_trial, false, MUST},
-    {"arg ", take_argument, true, MUST},
-    {"env ", take_variable, true, MAY},
-    {"cwd ", take_folder, false, MUST},
-    {"cpus ", take_cpus, false, MUST},
-    {"nice ", take_nice, false, MAY},
-    {"timeout-ms ", take_timeout, false, MUST},
-    {"output-bytes ", take_output, false, MUST},
-    {"disk-bytes ", take_disk, false, MUST},
-    {"stdin ", take_in, false, MAY},
-    {"stdout ", take_out, false, MAY},
-    {"port ", take_port, false, MUST_OF_SERVER},
-    {"ready-ms ", take_ready, false, MUST_OF_SERVER},
-    {"warm-ms ", take_warm, false, MUST_OF_SERVER},
-    {"drain-ms ", take_drain, false, MUST_OF_SERVER},
-    {"stop-ms ", take_stop, false, MUST_OF_SERVER},
-    {"driver-arg ", take_drive_argument, true, MUST_OF_SERVER},
-    {"driver-env ", take_drive_variable, true, MAY_OF_SERVER},
-    {"driver-cpus ", take_drive_cpus, false, MUST_OF_SERVER},
+    {WORD_TRIAL, parse_trial, false, MUST},
+    {WORD_ARG, parse_argument, true, MUST},
+    {WORD_ENV, parse_variable, true, MAY},
+    {WORD_CWD, parse_folder, false, MUST},
+    {WORD_CPUS, parse_cpus, false, MUST},
+    {WORD_NICE, parse_nice, false, MAY},
+    {WORD_TIMEOUT_MS, parse_timeout, false, MUST},
+    {WORD_OUTPUT_BYTES, parse_output, false, MUST},
+    {WORD_DISK_BYTES, parse_disk, false, MUST},
+    {WORD_STDIN, parse_in, false, MAY},
+    {WORD_STDOUT, parse_out, false, MAY},
+    {WORD_OBSERVE, parse_observe, true, MAY},
+    {WORD_PORT, parse_port, false, MUST_OF_SERVER},
+    {WORD_READY_MS, parse_ready, false, MUST_OF_SERVER},
+    {WORD_WARM_MS, parse_warm, false, MUST_OF_SERVER},
+    {WORD_DRAIN_MS, parse_drain, false, MUST_OF_SERVER},
+    {WORD_STOP_MS, parse_stop, false, MUST_OF_SERVER},
+    {WORD_DRIVER_ARG, parse_generator_argument, true, MUST_OF_SERVER},
+    {WORD_DRIVER_ENV, parse_generator_variable, true, MAY_OF_SERVER},
+    {WORD_DRIVER_CPUS, parse_generator_cpus, false, MUST_OF_SERVER},
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
-static enum plan_result refuse(struct plan *plan, const char *complaint) {
-    plan->complaint = complaint;
+static enum plan_result refuse(struct plan *plan, const char *error) {
+    plan->error = error;
     return PLAN_MALFORMED;
 }
 
-/* Reads a line; whether it is there, the plan ends, or something is wrong. */
+/* Reads a line. */
 static enum plan_result read_line(struct plan *plan, char **line) {
     enum line_result result = next_line(&plan->lines, line);
     plan->line++;
@@ -237,30 +260,30 @@ enum plan_result plan_open(struct plan *plan) {
     enum plan_result result = read_line(plan, &line);
     if (result == PLAN_END)
         return refuse(plan, "the plan is empty");
-    if (result == PLAN_TRIAL && !text_equal(line, "swapstone-plan 2"))
+    if (result == PLAN_TRIAL && !text_equal(line, PLAN_HEADER))
         return refuse(plan,
-                      "the first line is not `swapstone-plan 2`, the only version that this agent knows");
+                      "the first line is not `" PLAN_HEADER "`, the only version that this agent reads");
     return result;
 }
 
-/* Puts one line into the request. */
-static const char *take_line(struct request *request, char *line, unsigned *seen) {
+/* Reads one line into the request. */
+static const char *parse_line(struct request *request, char *line, unsigned *seen) {
     for (unsigned key = 0; key < KEYS; key++) {
-        const char *value = text_after(line, keys[key].start);
-        if (!value)
+        const char *value = text_after(line, keys[key].word);
+        if (!value || *value++ != ' ')
             continue;
         if (key > 0 && !(*seen & 1))
             return "a trial begins with its `trial` line";
         if ((*seen >> key & 1) && !keys[key].repeats)
             return "the trial has such a line already";
         *seen |= 1U << key;
-        return keys[key].take(request, (char *)value);
+        return keys[key].parse(request, (char *)value);
     }
     return "the line begins with no known word";
 }
 
-/* What a trial's lines lack, or NULL. */
-static const char *find_lacking(unsigned seen) {
+/* Names the lines that a trial lacks; NULL if it is complete. */
+static const char *missing_line(unsigned seen) {
     bool server = false;
     for (unsigned key = 0; key < KEYS; key++)
         server |= (seen >> key & 1) && keys[key].need >= MUST_OF_SERVER;
@@ -279,12 +302,13 @@ static const char *find_lacking(unsigned seen) {
 enum plan_result plan_next(struct plan *plan, struct request *request) {
     unsigned seen = 0;
 
-    stored = arguments = variables = drive_arguments = drive_variables = 0;
+    stored = arguments = variables = generator_arguments = generator_variables = 0;
     __builtin_memset(&request->cpus, 0, sizeof request->cpus);
-    __builtin_memset(&request->drive.cpus, 0, sizeof request->drive.cpus);
-    request->pinned = request->has_nice = request->drive.pinned = false;
-    request->drive.port = 0;
+    __builtin_memset(&request->server.cpus, 0, sizeof request->server.cpus);
+    request->pinned = request->has_nice = request->server.pinned = false;
+    request->server.port = 0;
     request->in = request->out = NULL;
+    request->observation_count = 0;
     for (;;) {
         char *line;
         enum plan_result result = read_line(plan, &line);
@@ -292,19 +316,19 @@ enum plan_result plan_next(struct plan *plan, struct request *request) {
             return refuse(plan, "the plan ends inside a trial");
         if (result != PLAN_TRIAL)
             return result;
-        if (text_equal(line, "quit") && !seen)
+        if (text_equal(line, WORD_QUIT) && !seen)
             return PLAN_END;
-        if (text_equal(line, "run"))
+        if (text_equal(line, WORD_RUN))
             break;
-        const char *complaint = take_line(request, line, &seen);
-        if (complaint)
-            return refuse(plan, complaint);
+        const char *error = parse_line(request, line, &seen);
+        if (error)
+            return refuse(plan, error);
     }
     request->read_ns = port_now_ns();
-    const char *lacking = find_lacking(seen);
-    if (lacking)
-        return refuse(plan, lacking);
-    request->drive.arguments[drive_arguments] = request->drive.environment[drive_variables] = NULL;
+    const char *missing = missing_line(seen);
+    if (missing)
+        return refuse(plan, missing);
+    request->server.arguments[generator_arguments] = request->server.environment[generator_variables] = NULL;
     request->arguments[arguments] = request->environment[variables] = NULL;
     return PLAN_TRIAL;
 }

@@ -1,16 +1,18 @@
-/* The plan: what the agent is told to do (docs/wire.md, section 1). */
+/* Reads a plan (docs/wire.md, section 1). */
 #ifndef AGENT_PLAN_H
 #define AGENT_PLAN_H
 
 #include "../port/port.h"
+#include "observation.h"
 #include "text.h"
 
 enum { PLAN_ID = 64, PLAN_WORDS = 4096, PLAN_BYTES = 1 << 20, PLAN_LINE = 400 << 10 };
 
-/* How a server is driven; all of it, or `port` is 0 and the program is no server. */
-struct drive_request {
+/* How a server is measured. `port` is 0 if the program is no server. */
+struct server_request {
     int port;
-    char *arguments[PLAN_WORDS + 1], *environment[PLAN_WORDS + 1]; /* of the driver; each ends with NULL */
+    char *arguments[PLAN_WORDS + 1],
+        *environment[PLAN_WORDS + 1]; /* of the load generator; each ends with NULL */
     bool pinned;
     struct port_cpu_set cpus;
     int64_t ready_ms, warm_ms, drain_ms, stop_ms;
@@ -20,26 +22,28 @@ struct request {
     char id[PLAN_ID + 1];
     char *arguments[PLAN_WORDS + 1], *environment[PLAN_WORDS + 1]; /* each ends with NULL */
     const char *folder;
-    const char *in, *out; /* files to read from and write to, or NULL: nothing, and what the agent keeps */
+    const char *in, *out; /* paths; NULL: /dev/null, and the agent's pipe */
     bool pinned, has_nice;
     struct port_cpu_set cpus;
     int nice;
     int64_t timeout_ms, output_bytes, disk_bytes;
-    struct drive_request drive;
-    int64_t read_ns; /* when `run` was read */
+    struct server_request server;
+    struct observation_request observations[MOST_OBSERVATIONS];
+    unsigned observation_count;
+    int64_t read_ns; /* time at which `run` was read */
 };
 
 enum plan_result { PLAN_TRIAL, PLAN_END, PLAN_STOPPED, PLAN_MALFORMED };
 
 struct plan {
     struct lines lines;
-    int64_t line;          /* number of the last line that was read, from 1 */
-    const char *complaint; /* what is wrong with it, after PLAN_MALFORMED */
+    int64_t line;      /* number of the last line read, from 1 */
+    const char *error; /* what is wrong with that line, after PLAN_MALFORMED */
 };
 
 /* Reads the first line. */
 enum plan_result plan_open(struct plan *plan);
-/* Reads on to the next `run` or to the end. The request is valid until the next call. */
+/* Reads up to the next `run` or to the end. The request is valid until the next call. */
 enum plan_result plan_next(struct plan *plan, struct request *request);
 
 #endif

@@ -20,10 +20,11 @@ const char *start_step(int step) {
     return steps[step];
 }
 
-/* Pipes of a start: the process's two outputs, and the one whose byte releases it. */
+/* Pipes: the process's two outputs, and one whose byte releases it into exec. */
 enum { OUT, ERR, RELEASE, PIPES };
 
-/* Puts a file, or else /dev/null or an end of a pipe, in the place of one of the first three. */
+/* Makes descriptor `to` (0, 1 or 2) a file, or the descriptor `otherwise`, or /dev/null if that is negative.
+ */
 static int put_file(int to, const char *path, int otherwise) {
     int fd = otherwise, result;
 
@@ -46,8 +47,8 @@ static int prepare(enum step step, const struct request *request, int pipes[PIPE
         result = port_set_parent_death_signal(PORT_SIG_KILL);
         return result ? result : port_setsid() < 0 ? -PORT_E_AGAIN : 0;
     case STEP_LIMITS:
-        port_write_file("/proc/self/oom_score_adj",
-                        "500"); /* rather the trial than the agent, where it is allowed */
+        /* the kernel then kills the trial before the agent; not permitted everywhere */
+        port_write_file("/proc/self/oom_score_adj", "500");
         result = port_limit_file_size(request->disk_bytes);
         return result ? result : port_disable_core_dumps();
     case STEP_CPUS:
@@ -71,8 +72,8 @@ static int prepare(enum step step, const struct request *request, int pipes[PIPE
     return 0;
 }
 
-/* The child's side: it ends in exec, or in an exit after saying why not. */
-static _Noreturn void become(struct launch *launch, const struct request *request, int pipes[PIPES][2]) {
+/* Runs in the child: ends in exec, or exits and leaves the error in `launch`. */
+static _Noreturn void run_child(struct launch *launch, const struct request *request, int pipes[PIPES][2]) {
     for (int step = STEP_SESSION; step < STEP_EXEC && !launch->failed; step++) {
         launch->step = step;
         launch->failed = prepare((enum step)step, request, pipes);
@@ -105,11 +106,11 @@ static int start_any(struct started *started, const struct request *request, boo
         result = port_pipe(pipes[i], i == RELEASE);
     pid = result ? result : port_fork();
     if (pid == 0)
-        become(started->launch, request, pipes);
+        run_child(started->launch, request, pipes);
     if (pid < 0) {
         close_pipes(pipes, 0);
         close_pipes(pipes, 1);
-        start_forget(started);
+        start_release(started);
         return pid;
     }
     started->pid = pid;
@@ -130,7 +131,7 @@ int start_untraced(struct started *started, const struct request *request) {
     return start_any(started, request, false);
 }
 
-void start_forget(struct started *started) {
+void start_release(struct started *started) {
     port_munmap(started->launch, sizeof *started->launch);
     started->launch = NULL;
 }

@@ -124,7 +124,7 @@ enum line_result next_line(struct lines *lines, char **line) {
                 return LINE;
             }
         }
-        if (lines->start > 0) { /* move what is left to the front */
+        if (lines->start > 0) { /* move the rest to the front */
             __builtin_memmove(lines->bytes, lines->bytes + lines->start, lines->end - lines->start);
             looked -= lines->start;
             lines->end -= lines->start;

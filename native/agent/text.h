@@ -1,4 +1,4 @@
-/* Text, numbers and lines, without a library. */
+/* Text, numbers and lines, without a C library. */
 #ifndef AGENT_TEXT_H
 #define AGENT_TEXT_H
 
@@ -8,14 +8,14 @@
 
 size_t text_length(const char *text);
 bool text_equal(const char *left, const char *right);
-/* What follows `start` in `text`, or NULL when `text` doesn't begin with it. */
+/* Returns what follows the prefix `start` in `text`, or NULL if `text` does not begin with it. */
 const char *text_after(const char *text, const char *start);
 
-/* Reads decimal digits (no sign, no needless zero) up to a byte that isn't one. False when there is no
- * number, or it is greater than 2^63 - 1. */
+/* Reads decimal digits without a sign and without leading zeros, and advances `text` past them. Returns false
+ * if there is no number, or if it is greater than 2^63 - 1. */
 bool text_number(const char **text, int64_t *number);
 
-/* Text that is being put together in a fixed room. What doesn't fit is left out, and `full` says so. */
+/* Text in a buffer of fixed size. `full` is set when something did not fit. */
 struct text {
     char *bytes;
     size_t room, used;
@@ -24,28 +24,27 @@ struct text {
 
 void text_add(struct text *text, const char *more);
 void text_add_number(struct text *text, int64_t number);
-/* Ends the text with a zero byte (room is kept for it) and returns it. */
+/* Terminates the text with a zero byte, for which there is always room, and returns it. */
 const char *text_end(struct text *text);
 
-/* Replaces percent-encoded text by what it stands for, in place, zero-terminated. False when it isn't encoded
- * as docs/wire.md says, or holds a zero byte. */
+/* Decodes percent-encoded text in place. Returns false if it is not encoded as docs/wire.md specifies, or
+ * contains a zero byte. */
 bool text_decode(char *text);
-/* Writes one byte encoded to `out` (3 bytes of room); returns how many bytes that took. */
+/* Encodes one byte into `out`, which has 3 bytes. Returns the number of bytes written. */
 size_t text_encode_byte(char *out, unsigned char byte);
 
-/* Lines of a file, read into a fixed room. */
+/* Lines of a file, read into a buffer of fixed size. */
 struct lines {
     int fd;
     char *bytes;
     size_t room, start, end;
-    /* Called before each read when not NULL; a false answer ends the lines. */
+    /* Called before each read unless NULL. If it returns false, `next_line` returns LINE_STOPPED. */
     bool (*wait)(int fd);
 };
 
 enum line_result { LINE, LINE_NONE, LINE_UNFINISHED, LINE_TOO_LONG, LINE_STOPPED, LINE_FAILED };
 
-/* Points `line` at the next line, zero-terminated, without its newline; it stays valid until the next call.
- */
+/* Sets `line` to the next line, zero-terminated and without its newline. It is valid until the next call. */
 enum line_result next_line(struct lines *lines, char **line);
 
 #endif

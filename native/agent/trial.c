@@ -1,27 +1,28 @@
 #include "trial.h"
 
-#include "drive.h"
+#include "server.h"
 #include "start.h"
 
 enum { STANDARD_OUTPUT = 1, MILLION = 1000000 };
 static const int64_t SECOND = 1000000000;
-static const int64_t PATIENCE = 10 * 1000000000LL; /* for what was killed to be gone */
-static const int64_t LATE = 100 * 1000000LL; /* a main thread that ends so long before its process is noted */
+static const int64_t KILL_TIMEOUT_NS = 10 * 1000000000LL; /* for killed processes to end */
+static const int64_t EARLY_EXIT_NS =
+    100 * 1000000LL; /* a note reports a main thread that ends this long before its process */
 
 static struct {
     const struct request *request;
     struct started started;
     int signal_fd;
     enum agent_state agent;
-    bool ended;     /* the process was waited for */
-    bool stopped;   /* the agent killed it; `answer.how` says why */
-    bool seen;      /* its task was observed */
-    bool replaced;  /* what was seen of its image was not its last one */
-    bool looked_at; /* the process had ended and was looked at before it was waited for */
+    bool ended;          /* the process was reaped */
+    bool stopped;        /* the agent killed it; `answer.outcome` says why */
+    bool observed;       /* `observe_task` was called */
+    bool replaced;       /* another thread executed a program after the image was observed */
+    bool zombie_handled; /* the zombie was observed before it was reaped */
     int64_t exit_stop_ns, paused_ns, ended_ns;
-    int64_t free_bytes; /* in its folder, before it started; negative if unknown */
-    int killed;         /* processes that were killed after it had ended */
-    struct drive drive; /* where the program is a server */
+    int64_t free_bytes;   /* in its folder, before the start; negative if unknown */
+    int killed;           /* processes that were killed after its end */
+    struct server server; /* if the program is a server */
     struct answer answer;
 } trial;
 
@@ -30,17 +31,16 @@ static void kill_all(int pid, int group) {
     port_kill(pid, PORT_SIG_KILL);
 }
 
-static void stop(enum how how) {
+static void stop(enum outcome outcome) {
     if (trial.stopped || trial.ended)
         return;
     trial.stopped = true;
-    trial.answer.how = how;
-    drive_abandon(&trial.drive);
+    trial.answer.outcome = outcome;
+    server_abandon(&trial.server);
     kill_all(trial.started.pid, trial.started.pid);
 }
 
-/* Reads what a process printed, as much as there is. One byte more than the limit is kept to know that there
- * is more. */
+/* Reads the available output of a process. One byte more than the limit is kept, to detect an overflow. */
 static void drain(struct output *output) {
     static char rest[4096];
 
@@ -55,7 +55,7 @@ static void drain(struct output *output) {
             port_close(output->fd);
             output->fd = -1;
         } else if (full) {
-            return; /* it goes on flooding: leave it to the next look */
+            return; /* the next call reads the rest */
         } else {
             output->used += (size_t)size;
         }
@@ -65,25 +65,25 @@ static void drain(struct output *output) {
 static bool overflowed(void) {
     const struct answer *answer = &trial.answer;
     return answer->out.used > answer->out.limit || answer->err.used > answer->err.limit ||
-           answer->driver_out.used > answer->driver_out.limit ||
-           answer->driver_err.used > answer->driver_err.limit;
+           answer->generator_out.used > answer->generator_out.limit ||
+           answer->generator_err.used > answer->generator_err.limit;
 }
 
-/* Whether the process got as far as the program that was asked for. */
+/* Whether exec succeeded. */
 static bool has_run(void) {
     return trial.started.launch->released_ns != 0 && trial.started.launch->failed == 0;
 }
 
 static void observe_end(void) {
-    if (trial.seen || !has_run())
+    if (trial.observed || !has_run())
         return;
-    trial.seen = true;
+    trial.observed = true;
     observe_task(&trial.answer.facts, trial.started.pid);
 }
 
-/* The process has ended and not been waited for: its name can still be read. */
-static void see_zombie(void) {
-    trial.looked_at = true;
+/* The process is a zombie: its name can still be read. */
+static void handle_zombie(void) {
+    trial.zombie_handled = true;
     observe_end();
     if (trial.answer.has_image && !is_same_program(&trial.answer.image, trial.started.pid)) {
         trial.answer.has_image = false;
@@ -91,11 +91,18 @@ static void see_zombie(void) {
     }
 }
 
-static void see_exit_stop(void) {
+/* Reads what exists only as long as the process has its memory. */
+static void observe_memory(void) {
+    observe_image(&trial.answer.image, trial.started.pid);
+    observe_values(&trial.answer.observations, trial.started.pid, trial.request->observations,
+                   trial.request->observation_count);
+}
+
+static void handle_exit_stop(void) {
     trial.exit_stop_ns = port_now_ns();
     if (has_run()) {
-        if (!trial.answer.has_image) /* a server's was looked at when it had been driven */
-            observe_image(&trial.answer.image, trial.started.pid);
+        if (!trial.answer.has_image) /* a server's is observed at the end of the window */
+            observe_memory();
         trial.answer.has_image = true;
         observe_end();
     }
@@ -103,44 +110,44 @@ static void see_exit_stop(void) {
     trial.paused_ns += port_now_ns() - trial.exit_stop_ns;
 }
 
-static void see_end(const struct port_event *event) {
+static void handle_end(const struct port_event *event) {
     struct facts *facts = &trial.answer.facts;
 
     trial.ended = true;
     trial.ended_ns = port_now_ns();
     if (!trial.stopped) {
-        trial.answer.how = event->change == PORT_EXITED ? EXITED : SIGNALED;
+        trial.answer.outcome = event->change == PORT_EXITED ? OUTCOME_EXITED : OUTCOME_SIGNALED;
         trial.answer.code = event->value;
     }
-    fact_set(facts, FACT_USER, event->usage.user_us);
-    fact_set(facts, FACT_SYSTEM, event->usage.system_us);
-    fact_set(facts, FACT_MAXRSS, event->usage.maxrss_bytes);
+    fact_set(facts, FACT_USER_US, event->usage.user_us);
+    fact_set(facts, FACT_SYSTEM_US, event->usage.system_us);
+    fact_set(facts, FACT_MAXRSS_BYTES, event->usage.maxrss_bytes);
     fact_set(facts, FACT_MINFLT, event->usage.minflt);
     fact_set(facts, FACT_MAJFLT, event->usage.majflt);
     fact_set(facts, FACT_NVCSW, event->usage.nvcsw);
     fact_set(facts, FACT_NIVCSW, event->usage.nivcsw);
-    int64_t counted = trial.drive.after.nvcsw + trial.drive.after.nivcsw;
+    int64_t counted = trial.server.after.nvcsw + trial.server.after.nivcsw;
     if (facts->known[FACT_SERVER_NVCSW] && event->usage.nvcsw + event->usage.nivcsw >= counted)
-        fact_set(facts, FACT_SERVER_UNSEEN, event->usage.nvcsw + event->usage.nivcsw - counted);
+        fact_set(facts, FACT_SERVER_UNSEEN_SWITCHES, event->usage.nvcsw + event->usage.nivcsw - counted);
 }
 
-static void see(const struct port_event *event) {
+static void handle_event(const struct port_event *event) {
     bool gone = event->change == PORT_EXITED || event->change == PORT_SIGNALED;
 
     bool good = true;
 
-    if (drive_see(&trial.drive, event, &good)) {
+    if (server_handle_event(&trial.server, event, &good)) {
         if (!good)
-            stop(trial.answer.how);
+            stop(trial.answer.outcome);
         return;
     }
     if (event->pid != trial.started.pid || trial.ended) {
         if (gone && trial.ended && event->change == PORT_SIGNALED && event->value == PORT_SIG_KILL)
             trial.killed++;
     } else if (gone) {
-        see_end(event);
+        handle_end(event);
     } else if (event->change == PORT_EXIT_STOP) {
-        see_exit_stop();
+        handle_exit_stop();
     } else if (event->change == PORT_GROUP_STOP) {
         port_trace_listen(event->pid);
     } else {
@@ -148,97 +155,96 @@ static void see(const struct port_event *event) {
     }
 }
 
-/* Takes note of every child that has changed; false when there are no children at all. */
-static bool look_at_children(void) {
+/* Handles the events of all children. Returns false if there are no children. */
+static bool handle_children(void) {
     struct port_event event;
     int result;
 
     do {
-        result = port_wait(trial.looked_at ? 0 : trial.started.pid, &event);
+        result = port_wait(trial.zombie_handled ? 0 : trial.started.pid, &event);
         if (result > 0 && event.change == PORT_EXITED_UNREAPED)
-            see_zombie();
+            handle_zombie();
         else if (result > 0)
-            see(&event);
+            handle_event(&event);
     } while (result > 0);
     return result != -PORT_E_CHILD;
 }
 
-static void look_at_signals(void) {
+static void handle_signals(void) {
     int signal;
     while ((signal = port_read_signal(trial.signal_fd)) > 0)
         if (signal == PORT_SIG_TERM || signal == PORT_SIG_INT || signal == PORT_SIG_HUP)
-            trial.agent = AGENT_ASKED_TO_END;
+            trial.agent = AGENT_TERMINATED;
 }
 
-static void look_at_disk(void) {
+static void check_disk(void) {
     int64_t bytes;
     if (trial.free_bytes >= 0 && port_available_bytes(trial.request->folder, &bytes) == 0 &&
         trial.free_bytes - bytes > trial.request->disk_bytes)
-        stop(DISK);
+        stop(OUTCOME_DISK);
 }
 
-/* Waits until something happens to the trial or to the agent, at most until `until_ns`, and takes note of it.
- * Returns false when no child is left. */
-static bool wait_and_look(int64_t until_ns) {
+/* Waits for events of the trial or of the agent, at most until `until_ns`, and handles them. Returns false if
+ * there are no children. */
+static bool wait_for_events(int64_t until_ns) {
     struct port_pollfd polled[] = {
         {trial.signal_fd, PORT_POLL_IN, 0},
         {trial.answer.out.fd, PORT_POLL_IN, 0},
         {trial.answer.err.fd, PORT_POLL_IN, 0},
-        {trial.answer.driver_out.fd, PORT_POLL_IN, 0},
-        {trial.answer.driver_err.fd, PORT_POLL_IN, 0},
-        {trial.agent == AGENT_UNHEARD ? -1 : STANDARD_OUTPUT, 0, 0},
+        {trial.answer.generator_out.fd, PORT_POLL_IN, 0},
+        {trial.answer.generator_err.fd, PORT_POLL_IN, 0},
+        {trial.agent == AGENT_OUTPUT_CLOSED ? -1 : STANDARD_OUTPUT, 0, 0},
     };
     int64_t wait_ns = until_ns - port_now_ns();
     port_poll(polled, sizeof polled / sizeof *polled, wait_ns > 0 ? wait_ns : 0);
-    look_at_signals();
-    bool children = look_at_children();
+    handle_signals();
+    bool children = handle_children();
     drain(&trial.answer.out);
     drain(&trial.answer.err);
-    drain(&trial.answer.driver_out);
-    drain(&trial.answer.driver_err);
+    drain(&trial.answer.generator_out);
+    drain(&trial.answer.generator_err);
     if (polled[5].revents & (PORT_POLL_ERR | PORT_POLL_HUP | PORT_POLL_NVAL))
-        trial.agent = AGENT_UNHEARD;
+        trial.agent = AGENT_OUTPUT_CLOSED;
     return children;
 }
 
-/* From the release to the end of the process, whichever way it comes. */
+/* Runs from the release to the end of the process, or until a killed process has not ended in time. */
 static void watch(void) {
     int64_t start_ns = port_now_ns(), disk_ns = start_ns + SECOND, gone_ns = INT64_MAX;
     int64_t deadline_ns = start_ns + trial.request->timeout_ms * MILLION;
 
     while (!trial.ended) {
         int64_t until_ns = trial.stopped ? gone_ns : disk_ns < deadline_ns ? disk_ns : deadline_ns;
-        int64_t drive_ns = drive_next_ns(&trial.drive);
-        wait_and_look(drive_ns < until_ns ? drive_ns : until_ns);
-        if (!trial.stopped && !trial.ended && !drive_step(&trial.drive))
-            stop(trial.answer.how);
+        int64_t server_ns = server_next_ns(&trial.server);
+        wait_for_events(server_ns < until_ns ? server_ns : until_ns);
+        if (!trial.stopped && !trial.ended && !server_step(&trial.server))
+            stop(trial.answer.outcome);
         int64_t now_ns = port_now_ns();
         if (trial.stopped && now_ns >= gone_ns)
             return;
         if (overflowed())
-            stop(OVERFLOW);
-        if (trial.agent != AGENT_GOES_ON || now_ns >= deadline_ns)
-            stop(TIMEOUT);
+            stop(OUTCOME_OVERFLOW);
+        if (trial.agent != AGENT_CONTINUES || now_ns >= deadline_ns)
+            stop(OUTCOME_TIMEOUT);
         if (now_ns >= disk_ns) {
-            look_at_disk();
+            check_disk();
             disk_ns = now_ns + SECOND;
         }
         if (trial.stopped && gone_ns == INT64_MAX)
-            gone_ns = now_ns + PATIENCE;
+            gone_ns = now_ns + KILL_TIMEOUT_NS;
     }
 }
 
-/* Kills whatever the process left, until no child is left: each one's children become the agent's when it
- * dies. */
+/* Kills the remaining processes until the agent has no children. Orphans become children of the agent. */
 static void clean_up(void) {
     int self = port_getpid(), left = 0;
-    int64_t give_up_ns = port_now_ns() + PATIENCE;
+    int64_t give_up_ns = port_now_ns() + KILL_TIMEOUT_NS;
 
-    while (look_at_children() && port_now_ns() < give_up_ns) {
-        left = observe_children(self, kill_all);
-        wait_and_look(port_now_ns() + SECOND / 20);
+    while (handle_children() && port_now_ns() < give_up_ns) {
+        left = for_each_child(self, kill_all);
+        wait_for_events(port_now_ns() + SECOND / 20);
     }
-    if (look_at_children() && left > 0) {
+    if (handle_children() && left > 0) {
         struct text *note = note_start(&trial.answer);
         text_add_number(note, left);
         text_add(note, " processes could not be killed and are still there");
@@ -246,7 +252,24 @@ static void clean_up(void) {
     }
 }
 
-static void note_what_surprises(void) {
+static void add_observation_notes(struct answer *answer) {
+    for (unsigned i = 0; i < answer->observations.count; i++) {
+        const struct observation *one = &answer->observations.list[i];
+        if (one->result != OBSERVATION_FAILED)
+            continue;
+        struct text *note = note_start(answer);
+        text_add(note, "observe ");
+        text_add(note, observation_names[one->what.kind]);
+        text_add(note, " ");
+        text_add(note, one->what.name);
+        text_add(note, one->error ? ": errno " : ": the value is longer than the agent reads");
+        if (one->error)
+            text_add_number(note, -one->error);
+        note_end(answer);
+    }
+}
+
+static void add_notes(void) {
     struct answer *answer = &trial.answer;
     int64_t early_ns = trial.ended_ns - trial.exit_stop_ns - trial.paused_ns;
 
@@ -256,45 +279,49 @@ static void note_what_surprises(void) {
         text_add_number(note, trial.killed);
         text_add(note, trial.killed == 1 ? " process" : " processes");
         text_add(note, " running, killed by the agent; its own end was ");
-        text_add(note, trial.stopped ? "by the agent" : answer->how == EXITED ? "exit status " : "signal ");
+        text_add(note, trial.stopped                       ? "by the agent"
+                       : answer->outcome == OUTCOME_EXITED ? "exit status "
+                                                           : "signal ");
         if (!trial.stopped)
             text_add_number(note, answer->code);
         note_end(answer);
     }
     if (trial.started.trace_failed) {
         struct text *note = note_start(answer);
-        text_add(note, "loader and objects are unknown: tracing is forbidden here, errno ");
+        text_add(note, "loader, objects and observations are unknown: tracing is forbidden here, errno ");
         text_add_number(note, -trial.started.trace_failed);
         note_end(answer);
     } else if (trial.replaced) {
         text_add(note_start(answer),
-                 "loader and objects are unknown: one of its threads executed another program");
+                 "loader, objects and observations are unknown: a thread executed another program");
         note_end(answer);
     } else if (answer->has_image && answer->image.failed) {
         struct text *note = note_start(answer);
         text_add(note, "loader or objects are unknown: /proc could not be read, errno ");
         text_add_number(note, -answer->image.failed);
         note_end(answer);
-    } else if (answer->has_image && trial.ended && early_ns > LATE) {
+    } else if (answer->has_image && trial.ended && early_ns > EARLY_EXIT_NS) {
         struct text *note = note_start(answer);
         text_add(note, "its main thread ended ");
         text_add_number(note, early_ns / MILLION);
-        text_add(note, " ms before it: loader and objects are as they were then");
+        text_add(note, " ms before it: loader, objects and observations are as they were then");
         note_end(answer);
     }
+    if (answer->has_image)
+        add_observation_notes(answer);
     if (answer->has_image && answer->image.objects.full) {
-        text_add(note_start(answer), "more objects were mapped than are listed");
+        text_add(note_start(answer), "more objects are mapped than are listed");
         note_end(answer);
     }
 }
 
-/* The last word on how it ended, once everything is gone. */
-static void judge(void) {
+/* Sets the outcome, after all processes have ended. */
+static void decide_outcome(void) {
     struct answer *answer = &trial.answer;
     struct launch *launch = trial.started.launch;
 
     if (!has_run() && !trial.stopped) {
-        answer->how = UNSTARTED;
+        answer->outcome = OUTCOME_UNSTARTED;
         answer->code = launch->failed ? -launch->failed : PORT_E_INTR;
         struct text *note = note_start(answer);
         text_add(note, "could not ");
@@ -302,34 +329,34 @@ static void judge(void) {
         note_end(answer);
         return;
     }
-    note_what_surprises();
-    if (trial.drive.phase != NO_SERVER && trial.drive.phase != ENDING && !trial.stopped) {
-        text_add(note_start(answer), trial.drive.phase == AWAITED
+    add_notes();
+    if (trial.server.phase != PHASE_NONE && trial.server.phase != PHASE_STOP && !trial.stopped) {
+        text_add(note_start(answer), trial.server.phase == PHASE_CONNECT
                                          ? "the server ended before it accepted connections"
-                                         : "the server ended though nobody had told it to");
+                                         : "the server ended before SIGTERM");
         note_end(answer);
     }
     if (trial.stopped) {
-        answer->code = answer->how == UNDRIVEN ? answer->code : 0;
+        answer->code = answer->outcome == OUTCOME_UNDRIVEN ? answer->code : 0;
     } else if (overflowed()) {
-        answer->how = OVERFLOW;
+        answer->outcome = OUTCOME_OVERFLOW;
         answer->code = 0;
-    } else if (trial.drive.phase == ENDING) {
-        answer->how = DRIVEN;
+    } else if (trial.server.phase == PHASE_STOP) {
+        answer->outcome = OUTCOME_DRIVEN;
         answer->code = 0;
-    } else if (answer->how == SIGNALED && answer->code == PORT_SIG_XFSZ) {
-        answer->how = DISK;
+    } else if (answer->outcome == OUTCOME_SIGNALED && answer->code == PORT_SIG_XFSZ) {
+        answer->outcome = OUTCOME_DISK;
         answer->code = 0;
-    } else if (answer->how == EXITED && trial.killed > 0) {
-        answer->how = ORPHANS;
+    } else if (answer->outcome == OUTCOME_EXITED && trial.killed > 0) {
+        answer->outcome = OUTCOME_ORPHANS;
         answer->code = trial.killed;
     }
 }
 
-/* Only what a process that never ran leaves true. */
-static void forget_process(struct facts *facts) {
-    for (int fact = 0; fact < FACTS; fact++)
-        facts->known[fact] = facts->known[fact] && fact >= FACT_PSI_CPU && fact <= FACT_LOAD;
+/* Keeps the facts of the machine only: the program never ran. */
+static void clear_process_facts(struct facts *facts) {
+    for (int fact = 0; fact < FACT_COUNT; fact++)
+        facts->known[fact] = facts->known[fact] && fact >= FACT_PSI_CPU_US && fact <= FACT_LOAD1_MILLI;
 }
 
 static void measure(const struct facts *before) {
@@ -339,16 +366,16 @@ static void measure(const struct facts *before) {
     observe_machine(facts);
     facts_grow(facts, before);
     if (!has_run()) {
-        forget_process(facts);
+        clear_process_facts(facts);
         return;
     }
     if (trial.ended)
-        fact_set(facts, FACT_WALL, trial.ended_ns - released_ns - trial.paused_ns);
-    fact_set(facts, FACT_LAUNCH, released_ns - trial.request->read_ns);
+        fact_set(facts, FACT_WALL_NS, trial.ended_ns - released_ns - trial.paused_ns);
+    fact_set(facts, FACT_LAUNCH_NS, released_ns - trial.request->read_ns);
     fact_set(facts, FACT_PID, trial.started.pid);
 }
 
-/* The room for an output comes after the fork, so that it is no part of the child's memory. */
+/* Maps an output's memory after the fork, so that it is no part of the child's memory. */
 static bool open_output(struct output *output, int fd) {
     output->fd = fd;
     output->used = 0;
@@ -359,9 +386,8 @@ static bool open_output(struct output *output, int fd) {
     return output->bytes != NULL;
 }
 
-/* Without bytes it was never opened, and its descriptor means nothing. */
 static void close_output(struct output *output) {
-    if (!output->bytes) { /* none was opened: 0 would be standard input */
+    if (!output->bytes) { /* never opened: its descriptor 0 would be standard input */
         output->fd = -1;
         return;
     }
@@ -372,10 +398,10 @@ static void close_output(struct output *output) {
 }
 
 static void answer_unstarted(int error) {
-    trial.answer.how = UNSTARTED;
+    trial.answer.outcome = OUTCOME_UNSTARTED;
     trial.answer.code = -error;
     struct text *note = note_start(&trial.answer);
-    text_add(note, "the agent has no process or memory left for it");
+    text_add(note, "the agent could not fork or map memory");
     note_end(&trial.answer);
 }
 
@@ -384,22 +410,22 @@ static void begin(const struct request *request, int signal_fd) {
 
     close_output(&answer->out);
     close_output(&answer->err);
-    close_output(&answer->driver_out);
-    close_output(&answer->driver_err);
+    close_output(&answer->generator_out);
+    close_output(&answer->generator_err);
     trial.request = request;
     trial.signal_fd = signal_fd;
-    trial.agent = AGENT_GOES_ON;
-    trial.ended = trial.stopped = trial.seen = trial.replaced = trial.looked_at = false;
+    trial.agent = AGENT_CONTINUES;
+    trial.ended = trial.stopped = trial.observed = trial.replaced = trial.zombie_handled = false;
     trial.exit_stop_ns = trial.paused_ns = trial.ended_ns = 0;
     trial.killed = 0;
-    trial.drive.phase = NO_SERVER;
-    trial.drive.running = false;
-    trial.drive.driver.launch = NULL;
-    trial.drive.after = (struct counters){0};
+    trial.server.phase = PHASE_NONE;
+    trial.server.running = false;
+    trial.server.generator.launch = NULL;
+    trial.server.after = (struct counters){0};
     trial.free_bytes = -1;
     port_available_bytes(request->folder, &trial.free_bytes);
     answer->id = request->id;
-    answer->how = EXITED;
+    answer->outcome = OUTCOME_EXITED;
     answer->code = 0;
     answer->has_image = false;
     answer->notes = (struct text){answer->note_bytes, sizeof answer->note_bytes, 0, false};
@@ -416,33 +442,33 @@ enum agent_state run_trial(const struct request *request, int signal_fd, const s
     error = start(&trial.started, request);
     if (error) {
         answer_unstarted(error);
-        return AGENT_GOES_ON;
+        return AGENT_CONTINUES;
     }
     bool room = open_output(&trial.answer.out, trial.started.out);
     room &= open_output(&trial.answer.err, trial.started.err);
-    if (request->drive.port) { /* its pipes come with the driver */
-        room &= open_output(&trial.answer.driver_out, -1);
-        room &= open_output(&trial.answer.driver_err, -1);
+    if (request->server.port) { /* its pipes are created with the load generator */
+        room &= open_output(&trial.answer.generator_out, -1);
+        room &= open_output(&trial.answer.generator_err, -1);
     }
     if (!room) {
         kill_all(trial.started.pid, trial.started.pid);
         clean_up();
         answer_unstarted(-PORT_E_NOMEM);
-        start_forget(&trial.started);
-        return AGENT_GOES_ON;
+        start_release(&trial.started);
+        return AGENT_CONTINUES;
     }
-    drive_begin(&trial.drive, request, &trial.answer, trial.started.pid);
+    server_begin(&trial.server, request, &trial.answer, trial.started.pid);
     watch();
-    drive_abandon(&trial.drive);
+    server_abandon(&trial.server);
     clean_up();
     drain(&trial.answer.out);
     drain(&trial.answer.err);
-    drain(&trial.answer.driver_out);
-    drain(&trial.answer.driver_err);
-    judge();
+    drain(&trial.answer.generator_out);
+    drain(&trial.answer.generator_err);
+    decide_outcome();
     measure(&before);
-    start_forget(&trial.started);
-    if (trial.drive.driver.launch)
-        start_forget(&trial.drive.driver);
+    start_release(&trial.started);
+    if (trial.server.generator.launch)
+        start_release(&trial.server.generator);
     return trial.agent;
 }

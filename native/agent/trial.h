@@ -5,11 +5,11 @@
 #include "answer.h"
 #include "plan.h"
 
-/* Why the agent itself must end, or that it may go on. */
-enum agent_state { AGENT_GOES_ON, AGENT_ASKED_TO_END, AGENT_UNHEARD };
+/* Whether the agent continues, and if not, why. */
+enum agent_state { AGENT_CONTINUES, AGENT_TERMINATED, AGENT_OUTPUT_CLOSED };
 
 /* Runs one trial and fills its answer, which stays valid until the next call. No process of the trial is
- * left, except those that the agent may not kill or the kernel can't end; a note counts them. */
+ * left, except those that the agent may not kill or that the kernel can't end; a note counts them. */
 enum agent_state run_trial(const struct request *request, int signal_fd, const struct answer **answer);
 
 #endif

@@ -15,6 +15,7 @@
 #include "../agent/text.h"
 #include "../port/port.h"
 #include "../port/virtual_machine.h"
+#include "../wire/words.h"
 
 enum {
     CONSOLE = 1,
@@ -230,7 +231,7 @@ static void say_who(int64_t now_ns) {
     };
 
     need(port_uname(&identity), "can't identify ", "the kernel");
-    say("swapstone-guest 1\n");
+    say(GUEST_HEADER "\n");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const char *text = identity.texts[words[i].which];
         say(words[i].word);
@@ -452,9 +453,9 @@ int port_main(int count, char **arguments) {
     long size = port_read_order(order, ORDER_BYTES);
     need(size, "can't read ", "the order");
     int64_t start_ns = port_now_ns();
-    const char *lines = text_after(order, "swapstone-order 2\n");
+    const char *lines = text_after(order, ORDER_HEADER "\n");
     if (!lines)
-        fail("this is no order: ", "its first line is not 'swapstone-order 2'", 0);
+        fail("this is no order: ", "its first line is not '" ORDER_HEADER "'", 0);
     int64_t delay_ns = take(&lines, "delay-ns "), limit_ms = take(&lines, "limit-ms "),
             settle_ms = take(&lines, "settle-ms ");
     char *at = order + (lines - order);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from swapstone.factors.allocator import ALLOCATOR
 from swapstone.factors.base import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths, TakesTexts
 from swapstone.factors.compiler import COMPILER
@@ -106,8 +108,10 @@ def parse_choice(text: str) -> FactorLevels:
 
 
 def recipe_of(variant: Variant, base: Recipe) -> Recipe:
-    """Apply every level of a variant to a recipe, factor by factor."""
+    """Apply every level of a variant to a recipe, factor by factor, and add what the factors observe."""
     recipe = base
     for name, level in variant.levels:
-        recipe = find_factor(name).apply(level, recipe)
+        factor = find_factor(name)
+        needed = (*recipe.observe, *getattr(factor, "observes", ()))
+        recipe = msgspec.structs.replace(factor.apply(level, recipe), observe=tuple(dict.fromkeys(needed)))
     return recipe

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from typing import Protocol, runtime_checkable
 
-from swapstone.model import FrozenStruct
+from swapstone.model import FrozenStruct, Observation
 
 
 class Stage(enum.Enum):
@@ -55,6 +55,7 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
         kernel: level of the kernel of the machine; empty for the target's own.
         swap: level of the machine's swap; empty for none.
         architecture: of the machine that it is for, as ``uname -m`` has it; empty for the one on which it is built.
+        observe: values that the agent reads at the end of the process, for the factors that need them.
     """
 
     libc: str = "glibc"
@@ -71,6 +72,7 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
     kernel: str = ""
     swap: str = ""
     architecture: str = ""
+    observe: tuple[Observation, ...] = ()
 
 
 class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
@@ -92,6 +94,8 @@ class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
         symbols: those of `TELLING_SYMBOLS` that it defines, from its dynamic symbols and, unless it is stripped, all others.
         exports: those of them that it offers to other objects: its dynamic symbols.
         aliases: those of them that lie where its ``malloc`` lies, other names of the same function.
+        build_id: of the note NT_GNU_BUILD_ID, hexadecimal; empty where it has none.
+        properties: those of ``.note.gnu.property``, each ``TYPE=VALUE``.
     """
 
     path: str
@@ -109,6 +113,8 @@ class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
     symbols: tuple[str, ...] = ()
     exports: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    build_id: str = ""
+    properties: tuple[str, ...] = ()
 
 
 class Evidence(FrozenStruct, frozen=True, kw_only=True):
@@ -129,6 +135,9 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
         preload: objects that the loader was told to take before all others, whether or not it did.
         paths: levels that were asked for by the path of a file.
         machine: what a virtual machine said of itself, pairs (name, text) as docs/virtual-machines.md lists them; empty elsewhere.
+        observed: pairs (observation, value) of what the agent read at the end of the process because a factor's ``observes`` names it.
+            The values come from the process or the system, and may hold anything.
+        absent: observations of a variable or file that did not exist.
         seen: what the program saw of the process that it measured, pairs (name, text) as docs/wire.md, section 4, has them; empty for
             programs that measure themselves.
     """
@@ -145,11 +154,21 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
     preload: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     machine: tuple[tuple[str, str], ...] = ()
+    observed: tuple[tuple[Observation, str], ...] = ()
+    absent: tuple[Observation, ...] = ()
     seen: tuple[tuple[str, str], ...] = ()
 
     def said(self, name: str) -> str:
         """Return what the machine said under a name, or an empty text."""
         return dict(self.machine).get(name, "")
+
+    def value(self, observation: Observation) -> str | None:
+        """Return an observed value; None if it was absent or could not be read, which `is_absent` distinguishes."""
+        return dict(self.observed).get(observation)
+
+    def is_absent(self, observation: Observation) -> bool:
+        """Return whether a variable or file was looked for and did not exist."""
+        return observation in self.absent
 
     def fact(self, name: str) -> int | None:
         """Return one of the agent's integers, or None if it could not be read."""
@@ -165,7 +184,10 @@ class Factor(Protocol):
         description: one line for ``list factors``.
         levels: in the order of ``list levels``.
 
-    It may have an attribute ``unseen`` besides: what the user can do when the evidence does not tell the level.
+    Two more attributes are optional:
+
+    - ``observes``: a tuple of `Observation`: values that the agent reads for it. `observe` finds them by `Evidence.value`.
+    - ``unseen``: a hint for the user if the evidence does not tell the level.
     """
 
     name: str

@@ -6,12 +6,13 @@ import contextlib
 import functools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
-from elftools.elf.sections import Symbol, SymbolTableSection
+from elftools.elf.sections import NoteSection, Symbol, SymbolTableSection
 from elftools.elf.segments import InterpSegment
 
 from swapstone.factors.base import ProgramFacts
@@ -77,6 +78,8 @@ def _read(path: Path, _mtime_ns: int, _size: int) -> ProgramFacts | None:
             symbols=_telling(_symbols(elf)),
             exports=_telling(symbol for symbol in _symbols(elf, dynamic=True) if _is_offered(symbol)),
             aliases=_aliases(elf),
+            build_id=next((str(build_id) for build_id in _notes(elf, "NT_GNU_BUILD_ID")), ""),
+            properties=tuple(_properties(elf)),
         )
     return None
 
@@ -89,6 +92,24 @@ def _entry(elf: ELFFile) -> str:
         if at and 0 <= offset < segment["p_filesz"]:
             return bytes(segment.data()[offset : offset + ENTRY_BYTES]).hex()
     return ""
+
+
+def _notes(elf: ELFFile, kind: str) -> list[Any]:
+    """Return the descriptors of a file's notes of one kind; none if the notes are malformed.
+
+    Source: ELF specification, note section; ``.note.gnu.*`` of the Linux Standard Base and the x86-64 psABI.
+    """
+    with contextlib.suppress(ELFError, ValueError, KeyError, TypeError, AttributeError):
+        sections = [section for section in elf.iter_sections() if isinstance(section, NoteSection)]
+        return [note["n_desc"] for section in sections for note in section.iter_notes() if note["n_type"] == kind]
+    return []
+
+
+def _properties(elf: ELFFile) -> Iterator[str]:
+    """Yield each property as ``TYPE=VALUE``, e.g. ``GNU_PROPERTY_X86_FEATURE_1_AND=3`` for IBT and SHSTK."""
+    for properties in _notes(elf, "NT_GNU_PROPERTY_TYPE_0"):
+        if isinstance(properties, list):
+            yield from (f"{each.get('pr_type')}={each.get('pr_data')}" for each in properties)
 
 
 def _strings(elf: ELFFile, section: str) -> tuple[str, ...]:

@@ -72,6 +72,14 @@ from swapstone.model.workload import (
     UserSupplied,
     Workload,
 )
+from swapstone.model.observation import (
+    Observation,
+    ObservationKind,
+    cgroup_file,
+    environment_variable,
+    process_file,
+    system_file,
+)
 
 __all__ = [
     "IDLE",
@@ -118,6 +126,8 @@ __all__ = [
     "Missing",
     "Noise",
     "NullResult",
+    "Observation",
+    "ObservationKind",
     "OwnProgram",
     "Package",
     "Passing",
@@ -146,7 +156,11 @@ __all__ = [
     "WireError",
     "Workload",
     "WorkloadPrecision",
+    "cgroup_file",
+    "environment_variable",
     "layout_of",
     "percentile",
+    "process_file",
+    "system_file",
     "unknown",
 ]

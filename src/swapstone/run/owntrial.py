@@ -166,6 +166,7 @@ def own_request(identity: str, own: OwnProgram, program: Program, cpus: Sequence
         disk_bytes=DISK_BYTES,
         stdin=own.stdin,
         stdout=own.output,
+        observe=program.recipe.observe,
     )
 
 

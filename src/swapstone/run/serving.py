@@ -81,7 +81,9 @@ def trouble_of_server(answer: AgentAnswer) -> str:
     if answer.how is Ended.UNREADY:
         return f"the server accepted no connection on its port in time; {_words(answer.stderr, answer.stdout)}"
     if answer.how is Ended.UNDRIVEN:
-        why = next((note for note in answer.notes if note.startswith("the driver: ")), "the driver: it failed")
+        why = next(
+            (note for note in answer.notes if note.startswith("the load generator: ")), "the load generator: it failed"
+        )
         hint = "; is it installed?" if why.endswith("could not execute it") else ""
         return f"{why}{hint}; {_words(answer.driver_stderr, answer.driver_stdout)}"
     if answer.how in {Ended.EXITED, Ended.SIGNALED, Ended.ORPHANS}:

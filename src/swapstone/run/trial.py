@@ -74,6 +74,7 @@ def request_for(
         timeout_ms=workload.timeout_ms,
         output_bytes=OUTPUT_BYTES,
         disk_bytes=DISK_BYTES,
+        observe=recipe.observe,
     )
 
 
@@ -237,10 +238,18 @@ def run_of(
 
 
 def raw_output(answer: AgentAnswer) -> bytes:
-    """Return all that a trial printed and what the agent noted, as one text to keep."""
+    """Return all that a trial printed, the observed values and the agent's notes, as one text to keep."""
     notes = "".join(f"{note}\n" for note in answer.notes).encode()
     driver = (("driver stdout", answer.driver_stdout), ("driver stderr", answer.driver_stderr))
-    parts = (("stdout", answer.stdout), ("stderr", answer.stderr), *driver, ("agent", notes))
+    observed = "".join(f"{what} = {value!r}\n" for what, value in answer.observed)
+    observed += "".join(f"{what} is absent\n" for what in answer.absent)
+    parts = (
+        ("stdout", answer.stdout),
+        ("stderr", answer.stderr),
+        *driver,
+        ("observed", observed.encode()),
+        ("agent", notes),
+    )
     return b"".join(b"--- %s\n%s" % (name.encode(), data) for name, data in parts if data)
 
 
@@ -264,6 +273,8 @@ def evidence_of(answer: AgentAnswer, program: Program, variant: Variant, inspect
         preload=program.recipe.preload,
         paths=tuple(level for _, level in variant.levels if "/" in level),
         machine=answer.machine,
+        observed=answer.observed,
+        absent=answer.absent,
     )
 
 

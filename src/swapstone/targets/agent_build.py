@@ -30,7 +30,7 @@ def agent_sources() -> tuple[Path, ...]:
     return tuple(
         sorted(
             path
-            for part in ("agent", "port")
+            for part in ("agent", "port", "wire")
             for path in (native / part).glob("*.[ch]")
             if path.stem != _VIRTUAL_MACHINE
         )
@@ -40,7 +40,7 @@ def agent_sources() -> tuple[Path, ...]:
 def guest_sources() -> tuple[Path, ...]:
     """Return the C files and headers of a virtual machine's first process, sorted."""
     native = share_dir() / "native"
-    return tuple(sorted(path for part in ("guest", "port", "agent/text") for path in _sources(native / part)))
+    return tuple(sorted(path for part in ("guest", "port", "wire", "agent/text") for path in _sources(native / part)))
 
 
 def _sources(part: Path) -> tuple[Path, ...]:

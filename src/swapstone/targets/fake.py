@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.factors import ProgramFacts
-from swapstone.model import FrozenStruct, UserError, WireError
+from swapstone.model import FrozenStruct, ObservationKind, UserError, WireError
 from swapstone.targets.base import (
     DEFAULT_MACHINE,
     MachineConfig,
@@ -322,8 +322,18 @@ def _honest(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, WorkloadR
         "load1_milli": round(manner.pressure * 4000),
         "pid": 1000,
     }
+    # Only the environment is simulated; other observations could not be read.
+    asked = [what for what in request.observe if what.kind is ObservationKind.ENV]
+    variables = dict(request.environment)
     answer = AgentAnswer(
-        id=request.id, facts=tuple(facts.items()), interp=interp, objects=objects, how=Ended.EXITED, code=0
+        id=request.id,
+        facts=tuple(facts.items()),
+        interp=interp,
+        objects=objects,
+        observed=tuple((what, variables[what.name]) for what in asked if what.name in variables),
+        absent=tuple(what for what in asked if what.name not in variables),
+        how=Ended.EXITED,
+        code=0,
     )
     return answer, report
 

@@ -1,7 +1,6 @@
 """What agent, workload and program say to each other, decoded strictly: docs/wire.md."""
 
 from swapstone.wire.answer import (
-    FACTS,
     AgentAnswer,
     AgentRefusedError,
     AnswerReader,
@@ -19,6 +18,7 @@ from swapstone.wire.report import (
     encode_workload_report,
 )
 from swapstone.wire.text import encode_text
+from swapstone.wire.words import FACTS
 
 __all__ = [
     "FACTS",

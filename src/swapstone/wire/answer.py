@@ -6,57 +6,20 @@ import enum
 import re
 import zlib
 
-from swapstone.model import FrozenStruct, WireError
+from swapstone.model import FrozenStruct, Observation, ObservationKind, WireError
 from swapstone.wire.text import MAX_NUMBER, Place, encode_bytes, encode_text, show
+from swapstone.wire.words import AGENT_HEADER, AGENT_WORDS, FACTS, OUTCOMES
 
 CHUNK_BYTES = 512
 MAX_LINE_BYTES = 1 << 16
 
-# Facts that an agent may state, with the lowest value that makes sense. All but `nice` count something.
-FACTS: dict[str, int] = {
-    "wall_ns": 0,
-    "launch_ns": 0,
-    "user_us": 0,
-    "system_us": 0,
-    "maxrss_bytes": 0,
-    "minflt": 0,
-    "majflt": 0,
-    "nvcsw": 0,
-    "nivcsw": 0,
-    "run_delay_ns": 0,
-    "nice": -20,
-    "cpus_allowed": 1,
-    "psi_cpu_us": 0,
-    "psi_memory_us": 0,
-    "psi_io_us": 0,
-    "steal_ticks": 0,
-    "cpu_ticks": 0,
-    "load1_milli": 0,
-    "pid": 1,
-    "ready_ns": 0,
-    "driven_ns": 0,
-    "server_cpu_ns": 0,
-    "server_user_us": 0,
-    "server_system_us": 0,
-    "server_minflt": 0,
-    "server_majflt": 0,
-    "server_nvcsw": 0,
-    "server_nivcsw": 0,
-    "server_unseen_switches": 0,
-    "server_rss_bytes": 0,
-    "server_peak_bytes": 0,
-    "server_processes": 0,
-    "server_threads": 0,
-    "driver_user_us": 0,
-    "driver_system_us": 0,
-}
-
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _CRC = re.compile(rb"[0-9a-f]{8}", re.ASCII)
-_HEADER = b"swapstone-agent 2"
-_ORDER = (b"fact", b"interp", b"object", b"out", b"err", b"driver-out", b"driver-err", b"note")
-
-
+_ORDER = tuple(word.encode() for word in AGENT_WORDS if word not in {"begin", "end", "error"})
+_SECTIONS = {
+    word: number - (word == b"absent") for number, word in enumerate(_ORDER)
+}  # of one section: observed and absent
+_KINDS = {kind.value.encode(): kind for kind in ObservationKind}
 _OUTPUTS = (b"out", b"err", b"driver-out", b"driver-err")
 
 
@@ -79,20 +42,6 @@ class Ended(enum.Enum):
     UNDRIVEN = "undriven"
 
 
-_CODES: dict[Ended, tuple[int, int]] = {
-    Ended.EXITED: (0, 255),
-    Ended.SIGNALED: (1, 127),
-    Ended.TIMEOUT: (0, 0),
-    Ended.OVERFLOW: (0, 0),
-    Ended.DISK: (0, 0),
-    Ended.ORPHANS: (1, 2**31 - 1),
-    Ended.UNSTARTED: (1, 4095),
-    Ended.DRIVEN: (0, 0),
-    Ended.UNREADY: (0, 0),
-    Ended.UNDRIVEN: (0, 4095),
-}
-
-
 class AgentAnswer(FrozenStruct, frozen=True, kw_only=True):
     """What an agent saw of one trial.
 
@@ -101,6 +50,9 @@ class AgentAnswer(FrozenStruct, frozen=True, kw_only=True):
         facts: pairs (name, value) in the order in which they came; names and units are those of docs/wire.md.
         interp: the loader of the program that ran (PT_INTERP), or None where it has none or could not be seen.
         objects: files that were mapped executable at its end.
+        observed: pairs (observation, value) of what the request asked to observe. A value holds whatever the process or the system
+            put there; bytes that are not UTF-8 are shown by their hexadecimal codes.
+        absent: observations of a variable or file that does not exist. One that is in neither list could not be read.
         stdout, stderr: what was kept of them.
         driver_stdout, driver_stderr: of a server's driver, while the server was measured.
         notes: what a person should know.
@@ -115,6 +67,8 @@ class AgentAnswer(FrozenStruct, frozen=True, kw_only=True):
     facts: tuple[tuple[str, int], ...] = ()
     interp: str | None = None
     objects: tuple[str, ...] = ()
+    observed: tuple[tuple[Observation, str], ...] = ()
+    absent: tuple[Observation, ...] = ()
     stdout: bytes = b""
     stderr: bytes = b""
     driver_stdout: bytes = b""
@@ -128,7 +82,7 @@ class AgentAnswer(FrozenStruct, frozen=True, kw_only=True):
 
 def encode_answer_header() -> bytes:
     """Return the line that an agent says before its first answer."""
-    return _HEADER + b"\n"
+    return AGENT_HEADER + b"\n"
 
 
 def encode_answer(answer: AgentAnswer) -> bytes:
@@ -142,6 +96,8 @@ def encode_answer(answer: AgentAnswer) -> bytes:
     if answer.interp is not None:
         lines.append(b"interp " + encode_text(answer.interp))
     lines += [b"object " + encode_text(path) for path in answer.objects]
+    lines += [b"observed " + _observation(what) + b" " + encode_text(value) for what, value in answer.observed]
+    lines += [b"absent " + _observation(what) for what in answer.absent]
     outputs = ((b"out ", answer.stdout), (b"err ", answer.stderr))
     driver = ((b"driver-out ", answer.driver_stdout), (b"driver-err ", answer.driver_stderr))
     for word, output in (*outputs, *driver):
@@ -151,6 +107,10 @@ def encode_answer(answer: AgentAnswer) -> bytes:
     body = b"".join(line + b"\n" for line in lines)
     body += f"end {answer.id} {answer.how.value} {answer.code} {len(lines)} ".encode()
     return body + b"%08x\n" % zlib.crc32(body)
+
+
+def _observation(what: Observation) -> bytes:
+    return what.kind.value.encode() + b" " + encode_text(what.name)
 
 
 class _Draft:
@@ -163,6 +123,7 @@ class _Draft:
         self.crc = 0
         self.facts: dict[str, int] = {}
         self.interp: str | None = None
+        self.observed: dict[Observation, str | None] = {}
         self.texts: dict[bytes, list[str]] = {b"object": [], b"note": []}
         self.outputs: dict[bytes, bytearray] = {word: bytearray() for word in _OUTPUTS}
 
@@ -174,7 +135,7 @@ class _Draft:
         """Take one line between ``begin`` and ``end``."""
         if word not in _ORDER:
             raise place.fault(f"{show(word)} is no word of an answer.")
-        section = _ORDER.index(word)
+        section = _SECTIONS[word]
         if section < self.section:
             raise place.fault(f"'{word.decode()}' comes after '{_ORDER[self.section].decode()}'.")
         self.section = section
@@ -184,6 +145,8 @@ class _Draft:
             if self.interp is not None:
                 raise place.fault("there is a second 'interp'.")
             self.interp = place.decode_text(rest)
+        elif word in {b"observed", b"absent"}:
+            self._take_observation(place, rest, absent=word == b"absent")
         elif word in self.outputs:
             chunk = place.decode_bytes(rest)
             if not 1 <= len(chunk) <= CHUNK_BYTES:
@@ -200,6 +163,15 @@ class _Draft:
         if name in self.facts:
             raise place.fault(f"the fact {name} comes twice.")
         self.facts[name] = place.decode_number(number, name, FACTS[name], 19 if name == "nice" else MAX_NUMBER)
+
+    def _take_observation(self, place: Place, rest: bytes, *, absent: bool) -> None:
+        fields = rest.split(b" ")
+        if len(fields) != (2 if absent else 3) or fields[0] not in _KINDS:
+            raise place.fault(f"{show(rest)} is no observation.")
+        what = Observation(kind=_KINDS[fields[0]], name=place.decode_text(fields[1]))
+        if what in self.observed:
+            raise place.fault(f"the observation {show(rest)} comes twice.")
+        self.observed[what] = None if absent else place.decode_text(fields[2])
 
     def finish(self, place: Place, rest: bytes) -> AgentAnswer:
         """Take the line ``end`` and return the whole answer."""
@@ -223,13 +195,15 @@ class _Draft:
             facts=tuple(self.facts.items()),
             interp=self.interp,
             objects=tuple(self.texts[b"object"]),
+            observed=tuple((what, value) for what, value in self.observed.items() if value is not None),
+            absent=tuple(what for what, value in self.observed.items() if value is None),
             stdout=bytes(self.outputs[b"out"]),
             stderr=bytes(self.outputs[b"err"]),
             driver_stdout=bytes(self.outputs[b"driver-out"]),
             driver_stderr=bytes(self.outputs[b"driver-err"]),
             notes=tuple(self.texts[b"note"]),
             how=how,
-            code=place.decode_number(code, f"the code of {how.value}", *_CODES[how]),
+            code=place.decode_number(code, f"the code of {how.value}", *OUTCOMES[how.value]),
         )
 
 
@@ -295,8 +269,8 @@ class AnswerReader:
         if word == b"error" and self._draft is None:
             self._refuse(rest)
         if not self._begun:
-            if line != _HEADER:
-                raise self._place.fault(f"{show(line)} is not the greeting of an agent, '{_HEADER.decode()}'.")
+            if line != AGENT_HEADER:
+                raise self._place.fault(f"{show(line)} is not the first line of an agent, '{AGENT_HEADER.decode()}'.")
             self._begun = True
             return None
         if self._draft is None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from swapstone.model import FrozenStruct, WireError
+from swapstone.model import FrozenStruct, Observation, ObservationKind, WireError
 from swapstone.wire.text import MAX_NUMBER, encode_text
+from swapstone.wire.words import PLAN_HEADER
 
 MAX_TIMEOUT_MS = 1000 * 86400 * 365
 MAX_OUTPUT_BYTES = 16 << 20
@@ -14,6 +15,7 @@ MAX_PHASE_MS = 3_600_000
 MAX_WORDS = 4096
 MAX_TEXT_BYTES = 1 << 20
 MAX_LINE_BYTES = 400 << 10
+MAX_OBSERVATIONS = 64
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
@@ -57,6 +59,7 @@ class TrialRequest(FrozenStruct, frozen=True, kw_only=True):
         timeout_ms: the agent stops the trial after so long.
         output_bytes: how much of each of standard output and error is kept; more ends the trial.
         disk_bytes: a larger file, or so much less free space in `cwd`, ends the trial.
+        observe: values to read at the end of the process, each once.
         load_generator: what sends requests to the program; None if the program is no server.
     """
 
@@ -71,12 +74,13 @@ class TrialRequest(FrozenStruct, frozen=True, kw_only=True):
     timeout_ms: int
     output_bytes: int = 65_536
     disk_bytes: int = 1 << 30
+    observe: tuple[Observation, ...] = ()
     load_generator: LoadGeneratorRequest | None = None
 
 
 def encode_plan_header() -> bytes:
     """Return the first line of every plan."""
-    return b"swapstone-plan 2\n"
+    return PLAN_HEADER + b"\n"
 
 
 def encode_request(request: TrialRequest) -> bytes:
@@ -104,6 +108,7 @@ def encode_request(request: TrialRequest) -> bytes:
     lines.append(b"disk-bytes %d" % request.disk_bytes)
     files = ((b"stdin ", request.stdin), (b"stdout ", request.stdout))
     lines += [word + encode_text(path) for word, path in files if path]
+    lines += [f"observe {each.kind.value} ".encode() + encode_text(each.name) for each in request.observe]
     lines += _load_generator_lines(request.load_generator) if request.load_generator else []
     if max(map(len, lines)) >= MAX_LINE_BYTES:
         raise WireError(f"Trial {request.id} has an argument or variable that is longer than an agent can read.")
@@ -126,6 +131,7 @@ def _check(request: TrialRequest) -> None:
     texts = [*request.arguments, *(f"{name}={value}" for name, value in request.environment), request.cwd]
     paths = [*request.arguments[:1], request.cwd, *filter(None, (request.stdin, request.stdout))]
     texts += paths[2:]
+    texts += [each.name for each in request.observe]
     generator = request.load_generator
     variables = [*request.environment, *(generator.environment if generator else ())]
     if generator:
@@ -146,6 +152,9 @@ def _check(request: TrialRequest) -> None:
         (not all(path.startswith("/") for path in paths), "a path is not absolute"),
         (any("\0" in text for text in texts), "an argument, variable or path holds a zero byte"),
         (any(not n or "=" in n for n, _ in variables), "a variable's name is empty or holds '='"),
+        (len(request.observe) > MAX_OBSERVATIONS, f"it has more than {MAX_OBSERVATIONS} observations"),
+        (len(set(request.observe)) < len(request.observe), "it has an observation twice"),
+        *((not _is_observable(each), f"{str(each)!r} can't be observed") for each in request.observe),
         (max(map(len, _lists(request))) > MAX_WORDS, "it has more than 4096 words"),
         (sum(len(encode_text(text)) for text in texts) > MAX_TEXT_BYTES, "its texts are longer than 1 MiB together"),
         *((not low <= v <= high, f"the {what} is {v}, outside {low} to {high}") for what, v, low, high in limits),
@@ -153,6 +162,16 @@ def _check(request: TrialRequest) -> None:
     for wrong, text in faults:
         if wrong:
             raise WireError(f"Trial {request.id} can't be asked for: {text}.")
+
+
+def _is_observable(observation: Observation) -> bool:
+    """Return whether an observation's name has the form that its kind needs."""
+    name = observation.name
+    if observation.kind is ObservationKind.ENV:
+        return bool(name) and "=" not in name
+    if observation.kind is ObservationKind.FILE:
+        return name.startswith("/")
+    return name not in {"", ".", ".."} and "/" not in name
 
 
 def _lists(request: TrialRequest) -> tuple[tuple[object, ...], ...]:

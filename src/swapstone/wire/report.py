@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from swapstone.model import FrozenStruct, WireError
 from swapstone.wire.text import MAX_NUMBER, Place, encode_text, show
+from swapstone.wire.words import WORKLOAD_HEADER as _HEADER
 
 MAX_PASSES = 10_000_000
 
-_HEADER = b"swapstone-workload 2"
 _UNCOUNTED = b"-"
 _PASS_FIELDS = (
     ("wall_ns", "the wall time of pass {}", 1),

@@ -19,7 +19,7 @@ from swapstone.wire import AgentRefusedError, AnswerReader, Ended, encode_plan_h
 from tests.contract.programs import build
 from tests.unit.agent.harness import agents, alive, request, run
 
-GOOD = """swapstone-plan 2
+GOOD = """swapstone-plan 3
 trial 7
 arg /bin/true
 cwd /tmp
@@ -63,7 +63,7 @@ def finish(process: subprocess.Popen[bytes]) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line", "text"),
     [
-        ("swapstone-plan 2", "swapstone-plan 1", 1, "the first line is not `swapstone-plan 2`"),
+        ("swapstone-plan 3", "swapstone-plan 1", 1, "the first line is not `swapstone-plan 3`"),
         ("trial 7", "trial", 2, "the line begins with no known word"),
         ("trial 7", "trial 7 8", 2, "an identifier has only letters"),
         ("trial 7", "trial " + "7" * 65, 2, "an identifier has 1 to 64"),
@@ -123,7 +123,7 @@ def test_a_malformed_plan_is_refused_by_its_line(agent: Path, old: str, new: str
         AnswerReader().feed(said)
 
 
-@pytest.mark.parametrize("plan", [b"", b"\0\n", b"swapstone-plan 2", b"\xff" * 5000])
+@pytest.mark.parametrize("plan", [b"", b"\0\n", b"swapstone-plan 3", b"\xff" * 5000])
 def test_what_is_no_plan_is_refused(agent: Path, plan: bytes) -> None:
     status, said = say(agent, plan)
     assert status == 2
@@ -136,13 +136,13 @@ def test_every_truncation_of_a_plan_is_refused_or_runs_nothing(agent: Path) -> N
     for cut in range(0, len(plan), 7):
         status, said = say(agent, plan[:cut])
         assert b"begin" not in said
-        assert status == (0 if plan[:cut] == b"swapstone-plan 2\n" else 2)
+        assert status == (0 if plan[:cut] == b"swapstone-plan 3\n" else 2)
 
 
 def test_an_agent_with_nothing_to_do_ends(agent: Path) -> None:
     """Its worker may be gone before its keeper begins to wait: that is a race, so it is run often."""
     for _ in range(100):
-        assert say(agent, encode_plan_header()) == (0, b"swapstone-agent 2\n")
+        assert say(agent, encode_plan_header()) == (0, b"swapstone-agent 3\n")
 
 
 def test_a_plan_may_be_a_file_and_ends_at_quit(agent: Path, tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ def test_a_signal_ends_it_with_what_it_runs(agent: Path, tmp_path: Path, number:
     asked = encode_request(request(tmp_path, "/bin/sh", "-c", "sleep 60 & sleep 60")) if busy else b""
     process = start(agent, encode_plan_header() + asked)
     assert process.stdout is not None
-    assert process.stdout.readline() == b"swapstone-agent 2\n"
+    assert process.stdout.readline() == b"swapstone-agent 3\n"
     until(lambda: len(alive(tmp_path)) >= 3 or not busy)
     process.send_signal(number)
     assert process.wait(15) == 4
@@ -254,7 +254,7 @@ def test_the_host_gives_up_an_agent_that_is_silent(agent: Path) -> None:
 
 def test_the_host_does_not_believe_an_agent_that_speaks_nonsense(tmp_path: Path) -> None:
     fake = tmp_path / "agent"
-    fake.write_text("#!/bin/sh\necho swapstone-agent 2\necho begin t\necho fact wall_ns nan\nexec sleep 60\n")
+    fake.write_text("#!/bin/sh\necho swapstone-agent 3\necho begin t\necho fact wall_ns nan\nexec sleep 60\n")
     fake.chmod(0o755)
     with (
         HostTarget(fake, farewell_s=0.2) as target,

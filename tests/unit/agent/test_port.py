@@ -117,8 +117,8 @@ def test_clang_builds_it_too(tmp_path: Path) -> None:
     if shutil.which("clang") is None:
         pytest.skip("clang is not installed (clang)")
     agent = build_agent(tmp_path, "clang")
-    result = subprocess.run([agent, "-"], input=b"swapstone-plan 2\n", capture_output=True, check=True)
-    assert result.stdout == b"swapstone-agent 2\n"
+    result = subprocess.run([agent, "-"], input=b"swapstone-plan 3\n", capture_output=True, check=True)
+    assert result.stdout == b"swapstone-agent 3\n"
 
 
 @pytest.mark.slow

@@ -127,14 +127,14 @@ def test_the_level_is_the_servers() -> None:
         (
             Ended.UNDRIVEN,
             2,
-            {"notes": ("the driver: could not execute it",)},
-            "the driver: could not execute it; is it installed?; it said nothing",
+            {"notes": ("the load generator: could not execute it",)},
+            "the load generator: could not execute it; is it installed?; it said nothing",
         ),
         (
             Ended.UNDRIVEN,
             0,
-            {"notes": ("the driver: it ended with status 1",), "driver_stderr": b"no route\n"},
-            "the driver: it ended with status 1; its last words: 'no route'",
+            {"notes": ("the load generator: it ended with status 1",), "driver_stderr": b"no route\n"},
+            "the load generator: it ended with status 1; its last words: 'no route'",
         ),
         (Ended.DRIVEN, 0, {"driver_stdout": GOOD[:-30]}, "wrk's output has no line like"),
         (Ended.TIMEOUT, 0, {}, "it did not end within its time and was stopped"),

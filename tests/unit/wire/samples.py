@@ -7,6 +7,7 @@ import string
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from swapstone.model import Observation, ObservationKind
 from swapstone.wire import (
     FACTS,
     AgentAnswer,
@@ -34,16 +35,29 @@ _CODES = {
 }
 
 
+names = {
+    ObservationKind.ENV: words.filter(lambda text: text and "=" not in text),
+    ObservationKind.FILE: words.map(lambda text: f"/{text}"),
+}
+observations = st.sampled_from(ObservationKind).flatmap(
+    lambda kind: st.builds(Observation, kind=st.just(kind), name=names.get(kind, st.just("limits")))
+)
+
+
 @st.composite
 def answers(draw: st.DrawFn) -> AgentAnswer:
     how = draw(st.sampled_from(Ended))
     names = draw(st.lists(st.sampled_from(sorted(FACTS)), unique=True))
     facts = tuple((n, draw(st.integers(FACTS[n], 19 if n == "nice" else 2**63 - 1))) for n in names)
+    read = draw(st.lists(observations, unique=True, max_size=4))
+    found = draw(st.integers(0, len(read)))
     return AgentAnswer(
         id=draw(ids),
         facts=facts,
         interp=draw(st.none() | texts),
         objects=tuple(draw(st.lists(texts, max_size=4))),
+        observed=tuple((what, draw(texts)) for what in read[:found]),
+        absent=tuple(read[found:]),
         stdout=draw(st.binary(max_size=600)),
         stderr=draw(st.binary(max_size=40)),
         driver_stdout=draw(st.binary(max_size=600)),
@@ -100,5 +114,6 @@ requests = st.builds(
     timeout_ms=st.integers(1, 10**9),
     output_bytes=st.integers(1, 1 << 24),
     disk_bytes=st.integers(1, 2**63 - 1),
+    observe=st.lists(observations, unique=True, max_size=4).map(tuple),
     load_generator=st.none() | drives,
 )

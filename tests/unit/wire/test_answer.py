@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from swapstone.model import WireError
+from swapstone.model import WireError, environment_variable, system_file
 from swapstone.wire import (
     AgentAnswer,
     AgentRefusedError,
@@ -27,6 +27,8 @@ WHOLE = AgentAnswer(
     facts=(("wall_ns", 958445), ("nice", -5)),
     interp="/lib/ld musl.so.1",
     objects=("/bin/a", "/lib/b%"),
+    observed=((environment_variable("PATH"), "/bin:/x y\n"),),
+    absent=(system_file("/no such"),),
     stdout=b"hi there\n",
     stderr=b"\0\xff",
     notes=("left 2 processes running",),
@@ -44,18 +46,20 @@ def said(*lines: str, end: str = "end 7 exited 0") -> bytes:
 def test_an_answer_looks_as_the_document_says() -> None:
     lines = (HEADER + encode_answer(WHOLE)).decode().splitlines()
     assert lines[:-1] == [
-        "swapstone-agent 2",
+        "swapstone-agent 3",
         "begin 7",
         "fact wall_ns 958445",
         "fact nice -5",
         "interp /lib/ld%20musl.so.1",
         "object /bin/a",
         "object /lib/b%25",
+        "observed env PATH /bin:/x%20y%0A",
+        "absent file /no%20such",
         "out hi%20there%0A",
         "err %00%FF",
         "note left%202%20processes%20running",
     ]
-    assert re.fullmatch(r"end 7 orphans 2 9 [0-9a-f]{8}", lines[-1])
+    assert re.fullmatch(r"end 7 orphans 2 11 [0-9a-f]{8}", lines[-1])
 
 
 @light
@@ -114,10 +118,17 @@ def test_noise_is_an_error(noise: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"hello\n", "Line 1 of what the agent said: 'hello' is not the greeting"),
-        (b"swapstone-agent 1\n", "Line 1 .*greeting of an agent, 'swapstone-agent 2'"),
+        (b"hello\n", "Line 1 of what the agent said: 'hello' is not the first line"),
+        (b"swapstone-agent 1\n", "Line 1 .*first line of an agent, 'swapstone-agent 3'"),
         (said("fakt wall_ns 1"), "Line 3 .*'fakt' is no word"),
         (said("fact wall 1"), "Line 3 .*no fact named 'wall'"),
+        (said("observed env A b", "absent env A"), "Line 4 .*the observation 'env A' comes twice"),
+        (said("observed shell A b"), "Line 3 .*'shell A b' is no observation"),
+        (said("observed env A"), "Line 3 .*'env A' is no observation"),
+        (said("absent env A b"), "Line 3 .*'env A b' is no observation"),
+        (said("observed env A b c"), "Line 3 .*'env A b c' is no observation"),
+        (said("observed env A %zz"), "Line 3 .*not percent-encoded"),
+        (said("out x", "observed env A b"), "Line 4 .*'observed' comes after 'out'"),
         (said("fact pid 1", "fact pid 1"), "Line 4 .*the fact pid comes twice"),
         (said("fact wall_ns -1"), "Line 3 .*wall_ns is negative: -1"),
         (said("fact wall_ns 1.5"), "Line 3 .*wall_ns is '1.5', not a whole number"),

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 
-from swapstone.model import WireError
+from swapstone.model import (
+    Observation,
+    WireError,
+    cgroup_file,
+    environment_variable,
+    process_file,
+    system_file,
+)
 from swapstone.wire import LoadGeneratorRequest, TrialRequest, encode_request
 from tests.unit.wire.samples import light, requests
 
@@ -43,6 +52,37 @@ def test_a_request_looks_as_the_document_says() -> None:
         "stdout /dev/null",
         "run",
     ]
+
+
+def test_observations_follow_in_their_order() -> None:
+    what = (environment_variable("A b"), process_file("limits"), cgroup_file("memory.max"), system_file("/proc/x"))
+    lines = encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1, observe=what)).decode()
+    assert lines.splitlines()[-5:] == [
+        "observe env A%20b",
+        "observe proc limits",
+        "observe cgroup memory.max",
+        "observe file /proc/x",
+        "run",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "text"),
+    [
+        ((environment_variable("A=B"),), "'env A=B' can't be observed"),
+        ((environment_variable(""),), "can't be observed"),
+        ((process_file("fd/3"),), "'proc fd/3' can't be observed"),
+        ((process_file(".."),), "can't be observed"),
+        ((cgroup_file("../x"),), "can't be observed"),
+        ((system_file("etc/passwd"),), "can't be observed"),
+        ((environment_variable("A\0"),), "zero byte"),
+        ((environment_variable("A"),) * 2, "an observation twice"),
+        (tuple(environment_variable(f"A{number}") for number in range(65)), "more than 64 observations"),
+    ],
+)
+def test_an_impossible_observation_is_refused(what: tuple[Observation, ...], text: str) -> None:
+    with pytest.raises(WireError, match=re.escape(text)):
+        encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1, observe=what))
 
 
 def test_a_server_comes_with_all_that_drives_it() -> None:

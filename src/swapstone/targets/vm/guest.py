@@ -16,14 +16,15 @@ from swapstone.model import FrozenStruct, UserError, WireError
 from swapstone.model.cpio import Entry, archive, device, file, folder, tree
 from swapstone.model.directories import share_dir
 from swapstone.wire import AgentAnswer, decode_answers, encode_text
+from swapstone.wire.words import AGENT_HEADER, GUEST_HEADER, ORDER_HEADER
 
 SCRATCH = "/scratch"
 MAX_ORDER_BYTES = 2 << 20
 """Native/guest/init.c has so much room."""
 
 _PAGE_BYTES = 4096
-_GREETING = b"swapstone-guest 1\n"
-_AGENT = b"swapstone-agent 2\n"
+_HEADER = GUEST_HEADER + b"\n"
+_AGENT = AGENT_HEADER + b"\n"
 _AFTER = b"swapstone-after 1\n"
 _END = b"swapstone-end\n"
 _WORDS = ("system", "release", "version", "machine")
@@ -131,7 +132,7 @@ def encode_order(plan: bytes, *, draw: int, limit_ms: int, around: GuestCommands
     Raises:
         WireError: it is larger than a guest can read, or a text can't be written.
     """
-    order = b"swapstone-order 2\ndelay-ns %d\nlimit-ms %d\nsettle-ms %d\n" % (
+    order = ORDER_HEADER + b"\ndelay-ns %d\nlimit-ms %d\nsettle-ms %d\n" % (
         delay_ns(draw),
         limit_ms,
         around.settle_ms,
@@ -271,7 +272,7 @@ def decode_said(said: bytes) -> tuple[Greeting, tuple[AgentAnswer, ...]]:
     Raises:
         WireError: it is not what a guest says.
     """
-    _, mark, rest = said.rpartition(_GREETING)
+    _, mark, rest = said.rpartition(_HEADER)
     rest, end, _ = rest.rpartition(_END)
     greeting, agent, answers = rest.partition(_AGENT)
     answers, after, last = answers.rpartition(_AFTER)

@@ -138,7 +138,7 @@ def test_a_server_that_dies_while_it_is_driven(agent: Path, tmp_path: Path) -> N
     script = "import sys, time, urllib.request\ntry: urllib.request.urlopen(f'http://127.0.0.1:{sys.argv[1]}/die')\n"
     answer = one(agent, served(tmp_path, script=script + "except Exception: time.sleep(30)\n"))
     assert (answer.how, answer.code) == (Ended.EXITED, 9)
-    assert answer.notes == ("the server ended though nobody had told it to",)
+    assert answer.notes == ("the server ended before SIGTERM",)
     assert "server_cpu_ns" not in facts(answer)
     assert not alive(tmp_path)
 
@@ -146,14 +146,14 @@ def test_a_server_that_dies_while_it_is_driven(agent: Path, tmp_path: Path) -> N
 def test_a_server_that_never_listens(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, "/", mode="deaf", ready_ms=400))
     assert (answer.how, answer.code, answer.stdout) == (Ended.UNREADY, 0, b"I am here\n")
-    assert answer.notes == ("nothing accepted connections on its port in time",)
+    assert answer.notes == ("the server accepted no connection on its port in time",)
     assert not alive(tmp_path)
 
 
 def test_a_server_that_will_not_stop_is_killed(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, "/", mode="stubborn", stop_ms=200))
     assert (answer.how, answer.code) == (Ended.DRIVEN, 0)
-    assert answer.notes == ("it did not end when it was told to (SIGTERM), and was killed",)
+    assert answer.notes == ("the server did not end after SIGTERM and was killed",)
     assert answer.objects
     assert not alive(tmp_path)
 
@@ -161,8 +161,11 @@ def test_a_server_that_will_not_stop_is_killed(agent: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("script", "note"),
     [
-        ("import sys; print('half', flush=True); sys.exit(3)", "the driver: it ended with status 3"),
-        ("import os; print('half', flush=True); os.kill(os.getpid(), 11)", "the driver: it was killed by signal 11"),
+        ("import sys; print('half', flush=True); sys.exit(3)", "the load generator: it ended with status 3"),
+        (
+            "import os; print('half', flush=True); os.kill(os.getpid(), 11)",
+            "the load generator: it was killed by signal 11",
+        ),
     ],
 )
 @pytest.mark.parametrize("warm_ms", [0, 20_000])
@@ -176,7 +179,7 @@ def test_a_driver_that_fails(agent: Path, tmp_path: Path, script: str, note: str
 def test_a_driver_that_is_not_there(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, arguments=("/no/such/driver",)))
     assert (answer.how, answer.code) == (Ended.UNDRIVEN, 2)
-    assert answer.notes == ("the driver: could not execute it",)
+    assert answer.notes == ("the load generator: could not execute it",)
 
 
 def test_a_driver_that_hangs_ends_with_the_trial(agent: Path, tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def test_another_program_from_another_thread_is_not_mistaken(agent: Path, tmp_pa
     answer = one(agent, request(tmp_path, build(programs, "swaps"), build(programs, "empty", "-static")))
     assert (answer.how, answer.code) == (Ended.EXITED, 0)
     assert (answer.interp, answer.objects) == (None, ())
-    assert answer.notes == ("loader and objects are unknown: one of its threads executed another program",)
+    assert answer.notes == ("loader, objects and observations are unknown: a thread executed another program",)
 
 
 def test_a_process_killed_from_outside_is_seen_as_far_as_it_can_be(agent: Path, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_where_tracing_is_forbidden_it_says_so(agent: Path, tmp_path: Path, prog
     (answer,) = decode_answers(result.stdout)
     assert (answer.how, answer.code) == (Ended.ORPHANS, 1)
     assert (answer.interp, answer.objects) == (None, ())
-    assert "loader and objects are unknown: tracing is forbidden here, errno 1" in answer.notes
+    assert "loader, objects and observations are unknown: tracing is forbidden here, errno 1" in answer.notes
     facts = dict(answer.facts)
     assert facts["wall_ns"] > 90_000_000
     assert facts["nice"] == 4  # what needs no tracing is still seen

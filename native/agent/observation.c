@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "observation.h"
+
+#include "observe.h"
+
+const char *parse_observation(struct observation_request *request, char *value) {
+    const char *name = NULL;
+
+    for (int kind = 0; kind < OBSERVE_COUNT && !name; kind++) {
+        const char *rest = text_after(value, observation_names[kind]);
+        if (rest && *rest == ' ') {
+            request->kind = (enum observation_kind)kind;
+            name = rest + 1;
+        }
+    }
+    if (!name)
+        return "an observation is KIND NAME, and the kind is not known";
+    if (!text_decode((char *)name))
+        return "the text is not encoded as the protocol says";
+    if (!*name)
+        return "an observation has an empty name";
+    if (request->kind == OBSERVE_FILE && *name != '/')
+        return "the path is not absolute";
+    for (const char *at = name; *at; at++)
+        if ((request->kind == OBSERVE_ENV && *at == '=') ||
+            (request->kind != OBSERVE_ENV && request->kind != OBSERVE_FILE && *at == '/'))
+            return "the name of an observation has a character that it may not have";
+    if (request->kind != OBSERVE_ENV && (text_equal(name, ".") || text_equal(name, "..")))
+        return "the name of an observation is a folder";
+    request->name = name;
+    return NULL;
+}
+
+/* A value that is being read. */
+struct value {
+    struct observations *observations;
+    size_t start;
+    bool full;
+};
+
+static struct value value_start(struct observations *observations) {
+    return (struct value){observations, observations->used, false};
+}
+
+static void value_add(struct value *value, char byte) {
+    struct observations *observations = value->observations;
+
+    if (observations->used - value->start == OBSERVATION_VALUE_BYTES ||
+        observations->used == sizeof observations->bytes)
+        value->full = true;
+    else
+        observations->bytes[observations->used++] = byte;
+}
+
+static void value_end(const struct value *value, struct observation *observation) {
+    struct observations *observations = value->observations;
+
+    if (value->full) {
+        observations->used = value->start;
+        observation->result = OBSERVATION_FAILED;
+        return;
+    }
+    observation->result = OBSERVATION_READ;
+    observation->value = observations->bytes + value->start;
+    observation->size = observations->used - value->start;
+}
+
+static void set_error(struct observation *observation, int error) {
+    observation->result = error == -PORT_E_NOENT ? OBSERVATION_ABSENT : OBSERVATION_FAILED;
+    observation->error = error;
+}
+
+/* Reads a whole file. */
+static void read_value(struct observations *observations, struct observation *observation, int fd) {
+    static char bytes[4096];
+    struct value value = value_start(observations);
+    long size;
+
+    if (fd < 0) {
+        set_error(observation, fd);
+        return;
+    }
+    while ((size = port_read(fd, bytes, sizeof bytes)) > 0 && !value.full)
+        for (long i = 0; i < size; i++)
+            value_add(&value, bytes[i]);
+    port_close(fd);
+    value_end(&value, observation);
+    if (size < 0) {
+        observations->used = value.start;
+        set_error(observation, (int)size);
+    }
+}
+
+/* Finds NAME=VALUE in /proc/PID/environ, where each entry ends with a zero byte. The first one counts, as for
+ * getenv(3). */
+static void read_variable(struct observations *observations, struct observation *observation, int pid) {
+    static char bytes[4096];
+    struct value value = value_start(observations);
+    const char *name = observation->what.name,
+               *at = name; /* the next byte of the name, or NULL: another entry */
+    bool found = false, done = false;
+    int fd = open_proc_file(pid, "environ");
+    long size = 0;
+
+    if (fd < 0) {
+        observation->result = OBSERVATION_FAILED;
+        observation->error = fd;
+        return;
+    }
+    while (!done && (size = port_read(fd, bytes, sizeof bytes)) > 0)
+        for (long i = 0; i < size && !done; i++) {
+            if (found && bytes[i])
+                value_add(&value, bytes[i]);
+            else if (!bytes[i]) {
+                done = found;
+                at = name;
+            } else if (at && !*at && bytes[i] == '=')
+                found = true;
+            else
+                at = at && *at == bytes[i] ? at + 1 : NULL;
+        }
+    port_close(fd);
+    if (size < 0) {
+        observations->used = value.start;
+        observation->result = OBSERVATION_FAILED;
+        observation->error = (int)size;
+    } else if (found) {
+        value_end(&value, observation);
+    } else {
+        observation->result = OBSERVATION_ABSENT;
+    }
+}
+
+/* Opens a file of the process's cgroup. The line "0::PATH" of /proc/PID/cgroup is that of version 2; the file
+ * cgroup.controllers is missing where another version is mounted there (cgroups(7)). */
+static int open_cgroup_file(int pid, const char *name) {
+    static char lines_bytes[8192], path_bytes[8192];
+    struct lines lines = {
+        .fd = open_proc_file(pid, "cgroup"), .bytes = lines_bytes, .room = sizeof lines_bytes};
+    struct text path = {path_bytes, sizeof path_bytes, 0, false};
+    char *line;
+    int fd = port_open_read("/sys/fs/cgroup/cgroup.controllers");
+
+    if (fd >= 0)
+        port_close(fd);
+    if (lines.fd < 0 || fd < 0) {
+        if (lines.fd >= 0)
+            port_close(lines.fd);
+        return lines.fd < 0 ? lines.fd : -PORT_E_OPNOTSUPP;
+    }
+    fd = -PORT_E_OPNOTSUPP;
+    while (next_line(&lines, &line) == LINE) {
+        const char *folder = text_after(line, "0::");
+        if (!folder)
+            continue;
+        text_add(&path, "/sys/fs/cgroup");
+        text_add(&path, folder);
+        text_add(&path, "/");
+        text_add(&path, name);
+        fd = path.full ? -PORT_E_NOMEM : port_open_read(text_end(&path));
+        break;
+    }
+    port_close(lines.fd);
+    return fd;
+}
+
+void observe_values(struct observations *observations, int pid, const struct observation_request *requests,
+                    unsigned count) {
+    observations->count = count;
+    observations->used = 0;
+    for (unsigned i = 0; i < count; i++) {
+        struct observation *one = &observations->list[i];
+        *one = (struct observation){.what = requests[i]};
+        switch (requests[i].kind) {
+        case OBSERVE_ENV:
+            read_variable(observations, one, pid);
+            break;
+        case OBSERVE_PROC:
+            read_value(observations, one, open_proc_file(pid, requests[i].name));
+            break;
+        case OBSERVE_CGROUP:
+            read_value(observations, one, open_cgroup_file(pid, requests[i].name));
+            break;
+        case OBSERVE_FILE:
+            read_value(observations, one, port_open_read(requests[i].name));
+            break;
+        case OBSERVE_COUNT:
+            break;
+        }
+    }
+}

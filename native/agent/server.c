@@ -1,0 +1,201 @@
+#include "server.h"
+
+enum { MILLION = 1000000 };
+static const int64_t CONNECT_RETRY_NS = 2 * 1000000LL;    /* until the server accepts */
+static const int64_t CONNECT_TIMEOUT_NS = 50 * 1000000LL; /* of one attempt */
+
+static void enter(struct server *server, enum server_phase phase, int64_t ms) {
+    server->phase = phase;
+    server->begun_ns = port_now_ns();
+    server->until_ns = ms < 0 ? INT64_MAX : server->begun_ns + ms * MILLION;
+}
+
+static bool fail(struct server *server, enum outcome outcome, int64_t code, const char *why) {
+    server->answer->outcome = outcome;
+    server->answer->code = code;
+    text_add(note_start(server->answer), why);
+    note_end(server->answer);
+    return false;
+}
+
+void server_begin(struct server *server, const struct request *request, struct answer *answer, int pid) {
+    server->request = request;
+    server->answer = answer;
+    server->pid = pid;
+    server->running = server->killed = server->finished = server->sigkilled = false;
+    server->generator = (struct started){.pid = -1, .out = -1, .err = -1};
+    if (request->server.port)
+        enter(server, PHASE_CONNECT, request->server.ready_ms);
+    else
+        server->phase = PHASE_NONE;
+}
+
+static void reopen(struct output *output, int fd) {
+    if (output->fd >= 0)
+        port_close(output->fd);
+    output->fd = fd;
+    output->used = 0;
+}
+
+static bool start_generator(struct server *server, enum server_phase phase, int64_t ms) {
+    static struct request request; /* the fields that `start` reads */
+    const struct server_request *wanted = &server->request->server;
+
+    request.folder = server->request->folder;
+    request.in = request.out = NULL;
+    request.pinned = wanted->pinned;
+    request.cpus = wanted->cpus;
+    request.has_nice = false;
+    request.disk_bytes = server->request->disk_bytes;
+    __builtin_memcpy(request.arguments, wanted->arguments, sizeof request.arguments);
+    __builtin_memcpy(request.environment, wanted->environment, sizeof request.environment);
+    enter(server, phase, ms);
+    if (start_untraced(&server->generator, &request) != 0)
+        return fail(server, OUTCOME_UNDRIVEN, PORT_E_AGAIN, "the load generator: fork failed");
+    server->running = true;
+    server->killed = false;
+    reopen(&server->answer->generator_out, server->generator.out);
+    reopen(&server->answer->generator_err, server->generator.err);
+    return true;
+}
+
+/* The window ends with the load generator. */
+static void end_window(struct server *server, const struct port_event *event) {
+    struct facts *facts = &server->answer->facts;
+
+    fact_set(facts, FACT_DRIVEN_NS, port_now_ns() - server->generator.launch->released_ns);
+    count_server(&server->after);
+    set_window_facts(facts, &server->before, &server->after);
+    fact_set(facts, FACT_DRIVER_USER_US, event->usage.user_us);
+    fact_set(facts, FACT_DRIVER_SYSTEM_US, event->usage.system_us);
+    observe_image(&server->answer->image, server->pid);
+    observe_values(&server->answer->observations, server->pid, server->request->observations,
+                   server->request->observation_count);
+    server->answer->has_image = true;
+}
+
+static bool begin_window(struct server *server) {
+    count_server(&server->before);
+    return start_generator(server, PHASE_WINDOW, -1);
+}
+
+static void kill_generator(const struct server *server) {
+    port_killpg(server->generator.pid, PORT_SIG_KILL);
+    port_kill(server->generator.pid, PORT_SIG_KILL);
+}
+
+/* Whether the warm-up is over. It is counted from the load generator's exec, which a busy machine may delay.
+ */
+static bool has_warmed(const struct server *server, int64_t now_ns) {
+    int64_t released_ns = server->generator.launch->released_ns;
+    return released_ns != 0 && now_ns - released_ns >= server->request->server.warm_ms * MILLION;
+}
+
+bool server_step(struct server *server) {
+    const struct server_request *wanted = &server->request->server;
+    int64_t now_ns = port_now_ns();
+    bool due = now_ns >= server->until_ns;
+
+    switch (server->phase) {
+    case PHASE_CONNECT:
+        if (port_try_connect(wanted->port, CONNECT_TIMEOUT_NS) == 0) {
+            fact_set(&server->answer->facts, FACT_READY_NS, port_now_ns() - server->begun_ns);
+            return wanted->warm_ms ? start_generator(server, PHASE_WARM_UP, wanted->warm_ms)
+                                   : begin_window(server);
+        }
+        return !due ||
+               fail(server, OUTCOME_UNREADY, 0, "the server accepted no connection on its port in time");
+    case PHASE_WARM_UP:
+        if (due && !server->killed && !has_warmed(server, now_ns)) {
+            server->until_ns = now_ns + CONNECT_RETRY_NS;
+        } else if (due && !server->killed) {
+            server->killed = true;
+            kill_generator(server);
+            server->until_ns = INT64_MAX;
+        }
+        return true;
+    case PHASE_PAUSE:
+        return !due || begin_window(server);
+    case PHASE_DRAIN:
+        if (due) {
+            enter(server, PHASE_STOP, wanted->stop_ms);
+            port_kill(server->pid, PORT_SIG_TERM);
+        }
+        return true;
+    case PHASE_STOP:
+        if (due && !server->sigkilled) {
+            server->sigkilled = true;
+            text_add(note_start(server->answer), "the server did not end after SIGTERM and was killed");
+            note_end(server->answer);
+            port_killpg(server->pid, PORT_SIG_KILL);
+            port_kill(server->pid, PORT_SIG_KILL);
+            server->until_ns = INT64_MAX;
+        }
+        return true;
+    case PHASE_NONE:
+    case PHASE_WINDOW:
+        break;
+    }
+    return true;
+}
+
+int64_t server_next_ns(const struct server *server) {
+    if (server->phase == PHASE_NONE)
+        return INT64_MAX;
+    return server->phase == PHASE_CONNECT ? port_now_ns() + CONNECT_RETRY_NS : server->until_ns;
+}
+
+/* Returns whether the load generator succeeded. If not, the answer says why. */
+static bool judge_generator(struct server *server, const struct port_event *event) {
+    struct launch *launch = server->generator.launch;
+
+    if (launch->failed || launch->released_ns == 0) {
+        struct text *note = note_start(server->answer);
+        text_add(note, "the load generator: could not ");
+        text_add(note, start_step(launch->step));
+        note_end(server->answer);
+        server->answer->outcome = OUTCOME_UNDRIVEN;
+        server->answer->code = launch->failed ? -launch->failed : PORT_E_INTR;
+        return false;
+    }
+    if (server->killed || (event->change == PORT_EXITED && event->value == 0))
+        return true;
+    struct text *note = note_start(server->answer);
+    text_add(note, event->change == PORT_EXITED ? "the load generator: it ended with status "
+                                                : "the load generator: it was killed by signal ");
+    text_add_number(note, event->value);
+    note_end(server->answer);
+    server->answer->outcome = OUTCOME_UNDRIVEN;
+    server->answer->code = 0;
+    return false;
+}
+
+static void take_end(struct server *server, const struct port_event *event, bool *good) {
+    *good = judge_generator(server, event);
+    if (*good && server->phase == PHASE_WINDOW) {
+        end_window(server, event);
+        enter(server, PHASE_DRAIN, server->request->server.drain_ms);
+    } else if (*good) {
+        enter(server, PHASE_PAUSE, server->request->server.drain_ms);
+    }
+}
+
+bool server_handle_event(struct server *server, const struct port_event *event, bool *good) {
+    if (!server->running || event->pid != server->generator.pid)
+        return false;
+    if (event->change != PORT_EXITED && event->change != PORT_SIGNALED)
+        return true;
+    server->running = false;
+    port_killpg(server->generator.pid,
+                PORT_SIG_KILL); /* children of a load generator that is a shell script */
+    if (!server->finished)
+        take_end(server, event, good);
+    start_release(&server->generator);
+    return true;
+}
+
+void server_abandon(struct server *server) {
+    server->finished = true;
+    if (server->running)
+        kill_generator(server);
+}
