@@ -58,6 +58,14 @@ from swapstone.model.load import IDLE, Load, LoadIndicator
 from swapstone.model.load_generator import LoadGenerator
 from swapstone.model.machine_needs import USUAL_MEMORY_BYTES, MachineNeeds
 from swapstone.model.metric import Direction, Metric, Quantity
+from swapstone.model.observation import (
+    Observation,
+    ObservationKind,
+    cgroup_file,
+    environment_variable,
+    process_file,
+    system_file,
+)
 from swapstone.model.run_result import Run, Sample, Status
 from swapstone.model.workload import (
     OWN_SUITE,
@@ -71,14 +79,6 @@ from swapstone.model.workload import (
     Suite,
     UserSupplied,
     Workload,
-)
-from swapstone.model.observation import (
-    Observation,
-    ObservationKind,
-    cgroup_file,
-    environment_variable,
-    process_file,
-    system_file,
 )
 
 __all__ = [
