@@ -27,7 +27,6 @@ UNWRAPPED = {
     "docs/wire.md",
     "docs/studies.md",
     "ARCHITECTURE.md",
-    "CONTRIBUTING.md",
 }
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
