@@ -1,16 +1,18 @@
-/* The first process of a virtual machine: makes it ready, lets it be saved, and runs the agent on an order.
+/* The first process (init) of a virtual machine. It mounts file systems, loads modules, asks QEMU to pause
+ * the machine so that it can be saved, reads an order and starts the agent.
  *
- * The order (docs/virtual-machines.md) begins with
+ * The order (docs/virtual-machines.md) begins with these lines, in this order. TEXT is percent-encoded.
  *
  *     swapstone-order 2
- *     delay-ns N      wait so long before the agent is started: what makes one replicate differ from another
- *     limit-ms N      end the machine when the agent takes longer, in the machine's own time
- *     settle-ms N     let what runs beside the measurement run so long before it
- *     prepare TEXT    any number: commands that are run one after another, and must succeed
- *     beside TEXT     any number: commands that run beside the measurement, and must not end before it
+ *     delay-ns N      time before the agent starts; it differs between replicates
+ *     limit-ms N      maximum run time of the agent, in guest time
+ *     settle-ms N     time between the start of the `beside` commands and the delay
+ *     prepare TEXT    any number: commands that run one after another before the measurement
+ *     beside TEXT     any number: commands that run during the measurement
  *
- * and what follows is the agent's plan. On its channel it says first what machine this is; then the agent
- * speaks. Whatever fails is said in one line on the console, "swapstone-init: ...", and ends the machine.
+ * The agent's plan follows. A `prepare` command must exit with status 0. A `beside` command must not end
+ * before the measurement. The output on the channel is a description of the machine, then the agent's output.
+ * An error is one line "swapstone-init: ..." on the console, and stops the machine.
  */
 #include "../agent/text.h"
 #include "../port/port.h"
@@ -23,16 +25,19 @@ enum {
     CHUNK = 4096,
     FILE_BYTES = 8192,
     PAUSE_NS = 10000000,
-    MOST_BESIDE = 16,
-    LAST_WORDS = 400,
-    COULD_NOT_START = 127,
+    MAX_BESIDE = 16,
+    LOG_TAIL_BYTES = 400,
+    EXEC_FAILED = 127,
 };
 
+/* Buffered output to the channel. */
 static struct {
     char bytes[CHUNK];
     size_t used;
-} speech;
+} output;
 
+/* Prints "swapstone-init: WHATWHICH: error N" to the console and stops the machine. Leaves out the error
+ * unless `result` is negative. */
 static _Noreturn void fail(const char *what, const char *which, long result) {
     char bytes[512];
     struct text text = {bytes, sizeof bytes, 0, false};
@@ -50,36 +55,37 @@ static _Noreturn void fail(const char *what, const char *which, long result) {
     port_stop_machine(true);
 }
 
-static void need(long result, const char *what, const char *which) {
+static void require_success(long result, const char *what, const char *which) {
     if (result < 0)
         fail(what, which, result);
 }
 
 static void flush(void) {
-    need(port_write_channel(speech.bytes, speech.used), "can't write ", "what the machine says");
-    speech.used = 0;
+    require_success(port_write_channel(output.bytes, output.used), "can't write to ", "the channel");
+    output.used = 0;
 }
 
-static void say_byte(char byte) {
-    if (speech.used == sizeof speech.bytes)
+static void write_byte(char byte) {
+    if (output.used == sizeof output.bytes)
         flush();
-    speech.bytes[speech.used++] = byte;
+    output.bytes[output.used++] = byte;
 }
 
-static void say(const char *text) {
+static void write_text(const char *text) {
     while (*text)
-        say_byte(*text++);
+        write_byte(*text++);
 }
 
-static void say_encoded(const char *bytes, size_t size) {
+/* Writes a percent-encoded text; "%" if it is empty. */
+static void write_encoded(const char *bytes, size_t size) {
     char encoded[3];
 
     if (size == 0)
-        say("%");
+        write_text("%");
     for (size_t i = 0; i < size; i++) {
         size_t length = text_encode_byte(encoded, (unsigned char)bytes[i]);
         for (size_t at = 0; at < length; at++)
-            say_byte(encoded[at]);
+            write_byte(encoded[at]);
     }
 }
 
@@ -88,19 +94,21 @@ static void mount_all(void) {
         {"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/tmp"}, {"tmpfs", "/scratch"}};
 
     for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++)
-        need(port_mount(mounts[i][0], mounts[i][1]), "can't mount ", mounts[i][1]);
-    port_mount("debugfs", "/sys/kernel/debug"); /* a kernel may have none; then nobody can say its mode */
+        require_success(port_mount(mounts[i][0], mounts[i][1]), "can't mount ", mounts[i][1]);
+    /* Optional (CONFIG_DEBUG_FS); without it the preemption mode is unknown. */
+    port_mount("debugfs", "/sys/kernel/debug");
 }
 
-/* A machine without noise has no chance either: a kernel that is asked for random numbers would be busy for a
- * second with finding some. */
+/* A machine whose clock counts instructions has no source of entropy. Without a seed, the first read of
+ * random numbers makes the kernel collect entropy for a second (try_to_generate_entropy). The seed is
+ * constant, so that runs are reproducible. */
 static void seed_random(void) {
     static const char seed[PORT_SEED_BYTES] = "swapstone: the same every time.";
 
-    need(port_seed_random(seed), "can't seed ", "/dev/urandom");
+    require_success(port_seed_random(seed), "can't seed ", "/dev/urandom");
 }
 
-/* Loads what /modules lists, one path a line, in that order. */
+/* Loads the modules that the file /modules lists, one path a line, in that order. */
 static void load_modules(void) {
     static char room[CHUNK];
     struct lines lines = {.fd = port_open_read("/modules"), .bytes = room, .room = sizeof room};
@@ -110,15 +118,15 @@ static void load_modules(void) {
     if (lines.fd < 0)
         return;
     while ((result = next_line(&lines, &line)) == LINE)
-        need(port_load_module(line), "can't load the module ", line);
+        require_success(port_load_module(line), "can't load the module ", line);
     if (result != LINE_NONE)
         fail("can't read ", "/modules", 0);
     port_close(lines.fd);
 }
 
-/* A kernel without a console starts its first process without files: what is opened next must not be taken
- * for the console. */
-static void keep_console_numbers(void) {
+/* A kernel without a console starts init without open files. Opens /dev/null as descriptors 0 to 2, so that
+ * no other file gets the number of the console. */
+static void reserve_standard_fds(void) {
     int fd;
 
     while ((fd = port_open_null()) >= 0 && fd <= 2)
@@ -126,18 +134,19 @@ static void keep_console_numbers(void) {
     port_close(fd);
 }
 
-/* One line of the order; its value, after checking its name. */
-static int64_t take(const char **at, const char *name) {
+/* Parses the line "NAME NUMBER" of the order at `*at`, advances `*at`, and returns the number. */
+static int64_t take_number(const char **at, const char *name) {
     const char *rest = text_after(*at, name);
     int64_t value;
 
     if (!rest || !text_number(&rest, &value) || *rest != '\n')
-        fail("the order has no good line ", name, 0);
+        fail("the order has no valid line ", name, 0);
     *at = rest + 1;
     return value;
 }
 
-/* The text of a line of the order that has this name, decoded and zero-terminated; NULL if it has another. */
+/* Parses the line "NAME TEXT" of the order at `*at`, advances `*at`, and returns the decoded text. Returns
+ * NULL if the line has another name. */
 static char *take_text(char **at, const char *name) {
     char *text = *at + text_length(name), *end;
 
@@ -146,17 +155,17 @@ static char *take_text(char **at, const char *name) {
     for (end = text; *end && *end != '\n'; end++)
         ;
     if (!*end)
-        fail("the order has no good line ", name, 0);
+        fail("the order has no valid line ", name, 0);
     *end = '\0';
     *at = end + 1;
     if (!text_decode(text))
-        fail("the order has no good line ", name, 0);
+        fail("the order has no valid line ", name, 0);
     return text;
 }
 
-/* One line: a word, a path, and what the last `most` bytes of that file are. Nothing where it can't be read.
- */
-static void say_file(const char *word, const char *path, size_t most) {
+/* Writes one line: a word, a path, and the last `max` bytes of that file, encoded. Writes nothing if the file
+ * can't be read. */
+static void write_file_content(const char *word, const char *path, size_t max) {
     static char room[FILE_BYTES];
     int fd = port_open_read(path);
     size_t used = 0;
@@ -167,16 +176,16 @@ static void say_file(const char *word, const char *path, size_t most) {
     while (used < sizeof room && (result = port_read(fd, room + used, sizeof room - used)) > 0)
         used += (size_t)result;
     port_close(fd);
-    say(word);
-    say(" ");
-    say(path);
-    say(" ");
-    say_encoded(room + (used > most ? used - most : 0), used > most ? most : used);
-    say("\n");
+    write_text(word);
+    write_text(" ");
+    write_text(path);
+    write_text(" ");
+    write_encoded(room + (used > max ? used - max : 0), used > max ? max : used);
+    write_text("\n");
 }
 
-/* What tells whether the machine did what it was told to, before and after a measurement. */
-static void say_counters(const char *word) {
+/* Writes the counters and settings that show whether loads and devices were active during the measurement. */
+static void write_counters(const char *word) {
     static const char *const files[] = {
         "/proc/stat",
         "/proc/vmstat",
@@ -197,22 +206,23 @@ static void say_counters(const char *word) {
         "/sys/module/planted/parameters/sections",
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        say_file(word, files[i], FILE_BYTES);
+        write_file_content(word, files[i], FILE_BYTES);
     flush();
 }
 
-/* Its exact clock: two machines of which one did an instruction more, or slept longer, say different ones. */
-static void say_clock(int64_t now_ns) {
+/* Writes the exact time. It differs between two machines if one executed one more instruction or slept
+ * longer. */
+static void write_clock(int64_t now_ns) {
     char bytes[32];
     struct text text = {bytes, sizeof bytes, 0, false};
 
     text_add_number(&text, now_ns);
-    say("clock ");
-    say(text_end(&text));
-    say("\n");
+    write_text("clock ");
+    write_text(text_end(&text));
+    write_text("\n");
 }
 
-static void say_who(int64_t now_ns) {
+static void write_identity(int64_t now_ns) {
     static struct port_utsname identity;
     static const struct {
         int which;
@@ -227,24 +237,24 @@ static void say_who(int64_t now_ns) {
         "/proc/meminfo",
         "/sys/kernel/realtime",
         "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-        "/proc/sys/kernel/random/boot_id", /* drawn from when all interrupts came */
+        "/proc/sys/kernel/random/boot_id", /* random: it depends on the times of all interrupts */
     };
 
-    need(port_uname(&identity), "can't identify ", "the kernel");
-    say(GUEST_HEADER "\n");
+    require_success(port_uname(&identity), "can't identify ", "the kernel");
+    write_text(GUEST_HEADER "\n");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         const char *text = identity.texts[words[i].which];
-        say(words[i].word);
-        say_encoded(text, text_length(text));
-        say("\n");
+        write_text(words[i].word);
+        write_encoded(text, text_length(text));
+        write_text("\n");
     }
-    say_clock(now_ns);
+    write_clock(now_ns);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        say_file("file", files[i], FILE_BYTES);
+        write_file_content("file", files[i], FILE_BYTES);
     flush();
 }
 
-/* Starts a command; what it says goes to a file. */
+/* Starts a shell command whose output goes to the file `log`. Returns its pid. */
 static int start_command(char *command, const char *log) {
     static char shell[] = "/bin/sh", option[] = "-c", path[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
                 home[] = "HOME=/";
@@ -252,7 +262,7 @@ static int start_command(char *command, const char *log) {
     static char *const environment[] = {path, home, NULL};
     int pid = port_fork();
 
-    need(pid, "can't start ", "a process");
+    require_success(pid, "can't start ", "a process");
     if (pid)
         return pid;
     port_release_devices();
@@ -263,11 +273,11 @@ static int start_command(char *command, const char *log) {
         port_dup2(1, 2);
     }
     port_exec(shell, arguments, environment);
-    port_exit(COULD_NOT_START);
+    port_exit(EXEC_FAILED);
 }
 
-/* Waits for one process; its status, or 256 and the signal that killed it. */
-static int await_process(int pid) {
+/* Waits for one process. Returns its exit status, or 256 plus the signal that killed it. */
+static int wait_for_exit(int pid) {
     struct port_event event;
     int result;
 
@@ -282,7 +292,7 @@ static int await_process(int pid) {
     fail("can't wait for ", "a process", result);
 }
 
-static void say_ended(const char *word, int number, int status, const char *log) {
+static void write_command_end(const char *word, int number, int status, const char *log) {
     char bytes[64];
     struct text text = {bytes, sizeof bytes, 0, false};
 
@@ -292,22 +302,23 @@ static void say_ended(const char *word, int number, int status, const char *log)
     text_add(&text, " ");
     text_add_number(&text, status);
     text_add(&text, "\n");
-    say(text_end(&text));
-    say_file("words", log, LAST_WORDS);
+    write_text(text_end(&text));
+    write_file_content("words", log, LOG_TAIL_BYTES);
     flush();
 }
 
-/* Runs a command that must succeed; says what happened and returns false where it doesn't. */
+/* Runs a `prepare` command. Writes its end and returns false if its status is not 0. */
 static bool prepare(char *command, int number) {
     static const char log[] = "/tmp/prepare.log";
-    int status = await_process(start_command(command, log));
+    int status = wait_for_exit(start_command(command, log));
 
     if (status)
-        say_ended("prepare", number, status, log);
+        write_command_end("prepare", number, status, log);
     return !status;
 }
 
-static struct { int pids[MOST_BESIDE], count; } beside;
+/* The running `beside` commands. */
+static struct { int pids[MAX_BESIDE], count; } beside;
 
 static const char *beside_log(int number) {
     static char path[32];
@@ -320,7 +331,7 @@ static const char *beside_log(int number) {
 }
 
 static void start_beside(char *command) {
-    if (beside.count == MOST_BESIDE)
+    if (beside.count == MAX_BESIDE)
         fail("the order has too many lines ", "beside", 0);
     beside.pids[beside.count] = start_command(command, beside_log(beside.count));
     beside.count++;
@@ -328,24 +339,24 @@ static void start_beside(char *command) {
 
 static void write_plan(const char *plan, size_t size) {
     int fd = port_create_file("/plan");
-    need(fd, "can't create ", "/plan");
+    require_success(fd, "can't create ", "/plan");
     while (size) {
         long written = port_write(fd, plan, size);
-        need(written, "can't write ", "/plan");
+        require_success(written, "can't write ", "/plan");
         plan += written;
         size -= (size_t)written;
     }
     port_close(fd);
 }
 
-/* Starts the agent; `answers` is where they can be read. */
+/* Starts the agent. Its standard output can be read from `*answers`. Returns its pid. */
 static int start_agent(int *answers) {
     static char *const arguments[] = {"/agent", "/plan", NULL}, *const environment[] = {NULL};
     int ends[2];
 
-    need(port_pipe(ends, true), "can't make ", "a pipe");
+    require_success(port_pipe(ends, true), "can't make ", "a pipe");
     int pid = port_fork();
-    need(pid, "can't start ", "a process");
+    require_success(pid, "can't start ", "a process");
     if (pid == 0) {
         port_release_devices();
         port_dup2(ends[1], 1);
@@ -356,7 +367,8 @@ static int start_agent(int *answers) {
     return pid;
 }
 
-static void pass_on(int fd, int64_t until_ns) {
+/* Copies the agent's output to the channel until it ends. */
+static void copy_to_channel(int fd, int64_t until_ns) {
     for (;;) {
         struct port_pollfd polled = {fd, PORT_POLL_IN, 0};
         int64_t left_ns = until_ns - port_now_ns();
@@ -364,16 +376,16 @@ static void pass_on(int fd, int64_t until_ns) {
             fail("the agent took longer than ", "limit-ms", 0);
         if (port_poll(&polled, 1, left_ns) <= 0)
             continue;
-        long size = port_read(fd, speech.bytes, sizeof speech.bytes);
-        need(size, "can't read ", "the agent's answers");
+        long size = port_read(fd, output.bytes, sizeof output.bytes);
+        require_success(size, "can't read ", "the agent's answers");
         if (size == 0)
             return;
-        speech.used = (size_t)size;
+        output.used = (size_t)size;
         flush();
     }
 }
 
-/* Waits for the agent, and fails if it ended badly. Of what runs beside it is said what has ended by now. */
+/* Waits for the agent; its status must be 0. Writes which `beside` commands ended before. */
 static void reap(int agent) {
     struct port_event event;
     int result;
@@ -391,32 +403,33 @@ static void reap(int agent) {
         if (event.pid == agent && event.change == PORT_SIGNALED)
             fail("the agent was killed by ", "a signal", -event.value);
         if (event.pid == agent && event.value)
-            fail("the agent ended with ", "a status that says so", -event.value);
+            fail("the agent exited with a non-zero ", "status", -event.value);
         over |= event.pid == agent;
         for (int i = 0; i < beside.count; i++)
             if (beside.pids[i] == event.pid)
-                say_ended("beside", i, event.change == PORT_EXITED ? event.value : 256 + event.value,
-                          beside_log(i));
+                write_command_end("beside", i, event.change == PORT_EXITED ? event.value : 256 + event.value,
+                                  beside_log(i));
     }
 }
 
-/* Gives the emulator time to stop the machine. It must be busy meanwhile: QEMU moves the clock of an idle one
- * on to the next timer, even one that it is about to stop. As it is busy with the same whether it is stopped
- * or not, and wherever, what follows is the same too. The line on the channel says that the time is over. */
-static void let_be_saved(void) {
+/* Requests a pause and runs a busy loop, during which QEMU pauses the machine. The loop must not be idle:
+ * QEMU advances the clock of an idle machine to the next timer, even if it is about to pause. The loop
+ * executes the same instructions whether or not the machine is paused, so the rest of the run is the same.
+ * The line on the channel marks the end of the loop. */
+static void allow_snapshot(void) {
     int64_t start_ns = port_now_ns();
 
     port_request_pause();
     while (port_now_ns() - start_ns < PAUSE_NS)
         ;
-    say("swapstone-goes-on\n");
+    write_text("swapstone-goes-on\n");
     flush();
 }
 
-/* Lets the load get going, and waits for the draw's delay. */
+/* Waits until the `beside` commands have run for `settle_ns`, and for the replicate's delay. */
 static void wait_before(int64_t settle_ns, int64_t delay_ns) {
-    int64_t since_ns =
-        port_now_ns(); /* after what was prepared: a long preparation must not use the delay up */
+    /* Read after the `prepare` commands, so that their run time is not part of the delay. */
+    int64_t since_ns = port_now_ns();
 
     if (beside.count) {
         int64_t until_ns = since_ns + settle_ns + delay_ns, left_ns;
@@ -425,50 +438,50 @@ static void wait_before(int64_t settle_ns, int64_t delay_ns) {
         return;
     }
     while (port_now_ns() - since_ns < delay_ns)
-        ; /* not asleep: an idle machine's clock jumps to the next timer */
+        ; /* a busy loop: QEMU advances the clock of an idle machine to the next timer */
 }
 
 static void measure(const char *plan, size_t size, int64_t limit_ms) {
     write_plan(plan, size);
-    say_counters("before");
+    write_counters("before");
     int answers, agent = start_agent(&answers);
-    pass_on(answers, port_now_ns() + limit_ms * 1000000);
-    say("swapstone-after 1\n");
+    copy_to_channel(answers, port_now_ns() + limit_ms * 1000000);
+    write_text("swapstone-after 1\n");
     reap(agent);
-    say_counters("after");
+    write_counters("after");
 }
 
 int port_main(int count, char **arguments) {
     static char order[ORDER_BYTES + 1];
     char *text;
-    bool good = true;
+    bool prepared = true;
 
     (void)count, (void)arguments;
     mount_all();
     seed_random();
-    keep_console_numbers();
-    need(port_acquire_devices(), "can't use ", "the emulator's devices");
+    reserve_standard_fds();
+    require_success(port_acquire_devices(), "can't use ", "the emulator's devices");
     load_modules();
-    let_be_saved();
+    allow_snapshot();
     long size = port_read_order(order, ORDER_BYTES);
-    need(size, "can't read ", "the order");
+    require_success(size, "can't read ", "the order");
     int64_t start_ns = port_now_ns();
     const char *lines = text_after(order, ORDER_HEADER "\n");
     if (!lines)
-        fail("this is no order: ", "its first line is not '" ORDER_HEADER "'", 0);
-    int64_t delay_ns = take(&lines, "delay-ns "), limit_ms = take(&lines, "limit-ms "),
-            settle_ms = take(&lines, "settle-ms ");
+        fail("the order is invalid: ", "its first line is not '" ORDER_HEADER "'", 0);
+    int64_t delay_ns = take_number(&lines, "delay-ns "), limit_ms = take_number(&lines, "limit-ms "),
+            settle_ms = take_number(&lines, "settle-ms ");
     char *at = order + (lines - order);
-    say_who(start_ns);
-    for (int number = 0; good && (text = take_text(&at, "prepare ")); number++)
-        good = prepare(text, number);
-    if (good) {
+    write_identity(start_ns);
+    for (int number = 0; prepared && (text = take_text(&at, "prepare ")); number++)
+        prepared = prepare(text, number);
+    if (prepared) {
         while ((text = take_text(&at, "beside ")))
             start_beside(text);
         wait_before(settle_ms * 1000000, delay_ns);
         measure(at, (size_t)(order + size - at), limit_ms);
     }
-    say("swapstone-end\n");
+    write_text("swapstone-end\n");
     flush();
     port_stop_machine(false);
 }

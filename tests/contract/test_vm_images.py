@@ -103,7 +103,7 @@ def test_long_answers_come_whole(parts: VmImage, tmp_path: Path) -> None:
 def test_a_channel_that_is_full_is_a_failed_run(tmp_path: Path) -> None:
     parts = image_parts("arm64")
     prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=65536", "count=100")
-    with pytest.raises(TargetError, match="its first process says: can't write what the machine says: error 28"):
+    with pytest.raises(TargetError, match="its first process says: can't write to the channel: error 28"):
         run(parts, VmOptions(cache=tmp_path), prints, output_bytes=16 << 20)
 
 
