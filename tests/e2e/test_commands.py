@@ -72,7 +72,7 @@ def test_verify_names_an_edit(tmp_path: Path, record: Path) -> None:
     lines[9] = lines[9].replace('"passes":', '"passes":1')
     (record / "runs.jsonl").write_text("\n".join(lines))
     result = swapstone(tmp_path, "verify", "last", expect=2)
-    assert "runs.jsonl, line 10: its content was edited" in result.stdout
+    assert "runs.jsonl, line 10: its content does not match its checksum" in result.stdout
     shown = swapstone(tmp_path, "show", "last").stdout
     assert "line 10" in shown and "b_malloc_tiny1" in shown
 

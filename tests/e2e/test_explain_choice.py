@@ -10,7 +10,7 @@ import pytest
 from swapstone.instruments import requirements, run_instruments
 from swapstone.instruments.acquisition import INSTRUMENTS, ReferenceRun, RowVariant
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import Comparison, Instrumented, Place, UnavailableError, UserError, Verdict
+from swapstone.model import Comparison, InstrumentResult, RowKey, UnavailableError, UserError, Verdict
 from swapstone.session.row_explanation import choose_row
 from swapstone.wire import TrialRequest
 from tests.e2e.cli import fake, swapstone
@@ -78,20 +78,20 @@ def _variant(variant: str, wall: float) -> RowVariant:
 def test_an_instrument_that_is_not_to_be_had_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
-    def refused(*_: object) -> Instrumented:
+    def refused(*_: object) -> InstrumentResult:
         raise UnavailableError("perf is not there", "install it")
 
-    def broken(*_: object) -> Instrumented:
+    def broken(*_: object) -> InstrumentResult:
         tried.append(1)
         raise UserError("it broke")
 
     monkeypatch.setitem(INSTRUMENTS, "on-cpu", refused)
     monkeypatch.setitem(INSTRUMENTS, "off-cpu", broken)
-    place = Place(suite="", workload="w", load="idle", metric="wall", baseline="a", candidate="b")
+    place = RowKey(suite="", workload="w", load="idle", metric="wall", baseline="a", candidate="b")
     seen = run_instruments(
         place, "ns", "wall", (_variant("a", 1.0), _variant("b", 2.0)), lambda _: None, only=("on-cpu", "off-cpu")
     )
-    assert [(one.instrument, one.reason, one.mend) for one in seen.missing] == [
+    assert [(one.instrument, one.reason, one.remedy) for one in seen.missing] == [
         ("on-cpu", "perf is not there", "install it"),
         ("off-cpu", "it failed: it broke", ""),
     ]
@@ -106,7 +106,7 @@ def test_what_a_machine_forbids_comes_with_the_setting_that_would_allow_it(monke
     found = requirements.missing_perf.__wrapped__()
     assert found is not None
     assert "the kernel refuses perf events (kernel.perf_event_paranoid=" in found.reason
-    assert "sudo sysctl kernel.perf_event_paranoid=1" in found.mend
+    assert "sudo sysctl kernel.perf_event_paranoid=1" in found.remedy
 
 
 def test_a_missing_tool_is_named_with_its_package() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from swapstone.artifacts.image_assembly import Overlay
 from swapstone.artifacts.image_catalog import architecture_of
-from swapstone.artifacts.image_comparison import certify
+from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.artifacts.packages import package_file, read_lock
 from swapstone.cli.image import boot_arguments
@@ -154,7 +154,7 @@ def test_building_twice_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest
 @pytest.mark.slow
 def test_two_kernels_differ_in_the_kernel_and_its_modules_alone() -> None:
     generic, rt = build_image(_request("x86_64")), build_image(_request("x86_64", "rt"))
-    certificate = certify(generic.image.files, rt.image.files, ["kernel"])
+    certificate = compare_images(generic.image.files, rt.image.files, ["kernel"])
     assert certificate.same > 40
     assert {path for path, _ in certificate.differing} == {
         "kernel",
@@ -163,7 +163,7 @@ def test_two_kernels_differ_in_the_kernel_and_its_modules_alone() -> None:
     }
     altered = msgspec.structs.replace(_request("x86_64", "rt"), parts=("busybox",))
     with pytest.raises(UserError, match="differ in more than kernel: bin/cyclictest"):
-        certify(generic.image.files, build_image(altered).image.files, ["kernel"])
+        compare_images(generic.image.files, build_image(altered).image.files, ["kernel"])
 
 
 @pytest.mark.slow

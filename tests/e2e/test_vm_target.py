@@ -75,7 +75,7 @@ def test_where_kvm_works_each_kernel_runs_by_it(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(machines, "build_image", lambda asked, progress: BuiltImage(image, tmp_path / asked.kernel))
     monkeypatch.setattr(machines, "kvm_device_trouble", lambda _: "")
     monkeypatch.setattr(spec, "kvm_trouble", works)
-    monkeypatch.setattr(spec, "VmTarget", lambda images, options, certificates: opened.append(images))
+    monkeypatch.setattr(spec, "VmTarget", lambda images, options, image_differences: opened.append(images))
     for clock in ("wall", "virtual"):
         request = ExperimentRequest(
             name="compare",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from swapstone.model import Certificate, FrozenStruct, UserError
+from swapstone.model import FrozenStruct, ImageDifference, UserError
 
 _SHOWN = 10
 
@@ -27,9 +27,9 @@ Manifest = Mapping[str, ImageFile]
 """Every file of an image by path; the kernel itself is ``kernel``, which is not in the archive."""
 
 
-def certify(
+def compare_images(
     baseline: Manifest, candidate: Manifest, parts: Iterable[str], between: tuple[str, str] = ("", "")
-) -> Certificate:
+) -> ImageDifference:
     """Compare two images file by file.
 
     Args:
@@ -60,7 +60,7 @@ def certify(
             f"The two images differ in more than {', '.join(swapped) or 'nothing'}: {', '.join(beyond[:_SHOWN])}{more}.",
             "Build both from the same lock, with the same parts and modules.",
         )
-    return Certificate(
+    return ImageDifference(
         between=between,
         differing=tuple(differing),
         same=len(baseline.keys() | candidate.keys()) - len(differing),

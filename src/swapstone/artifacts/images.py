@@ -72,7 +72,7 @@ class Image(FrozenStruct, frozen=True, kw_only=True):
         initrd_sha256: of the archive.
         modules: paths in the image, in the order in which they must be loaded.
         packages: triples (name, version, SHA-256) of all that something was taken from.
-        files: every file by path, the kernel as ``kernel``: what `certify` compares.
+        files: every file by path, the kernel as ``kernel``: what `compare_images` compares.
     """
 
     architecture: str

@@ -59,8 +59,8 @@ def print_table(record: Record, selection: text.Selection | None = None) -> None
     )
     print_styled(rendered, style)
     if selection is not None and selection.every and record.view.manifest is not None:
-        for certificate in record.view.manifest.certificates:
-            click.echo(f"\nImages of {plain(certificate.in_words())}. Those that differ, each with its part:")
+        for certificate in record.view.manifest.image_differences:
+            click.echo(f"\nImages of {plain(certificate.summary())}. Those that differ, each with its part:")
             for path, part in certificate.differing:
                 click.echo(f"  {plain(path)} ({plain(part)})")
 

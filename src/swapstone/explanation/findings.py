@@ -17,7 +17,17 @@ from swapstone.explanation.cost_classes import (
     CostClasses,
 )
 from swapstone.explanation.ledger import ledger, run_of
-from swapstone.model import Count, Explanation, Finding, Frame, Instrumented, Ledger, LedgerLine, Reference, Seen
+from swapstone.model import (
+    Count,
+    Explanation,
+    Finding,
+    Frame,
+    InstrumentResult,
+    Ledger,
+    LedgerLine,
+    Reference,
+    RowMeasurements,
+)
 
 LEAST_SHARE = 0.1
 """A class is reported if it accounts for at least this share of the difference. The largest class always is."""
@@ -41,7 +51,7 @@ class _Pair:
         return (baseline, candidate) if self.swapped else (candidate, baseline)
 
 
-def explain(seen: Seen, classes: CostClasses) -> Explanation:
+def explain(seen: RowMeasurements, classes: CostClasses) -> Explanation:
     """Explain the difference of a row by counts and profiles.
 
     Args:
@@ -61,7 +71,7 @@ def explain(seen: Seen, classes: CostClasses) -> Explanation:
     )
 
 
-def counts_of(seen: Seen) -> tuple[Count, ...]:
+def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
     """Pair the counts of both variants, the largest ratios first.
 
     A constant is added to both counts (see `distance`), so that a count of zero has a ratio too.
@@ -93,13 +103,15 @@ def distance(count: Count) -> float:
     return abs(math.log((count.candidate + add) / (count.baseline + add)))
 
 
-def _sides(seen: Seen, split: Ledger | None) -> _Pair:
+def _sides(seen: RowMeasurements, split: Ledger | None) -> _Pair:
     base, candidate = seen.references
     before, after = (split.baseline, split.candidate) if split else (base.recorded, candidate.recorded)
     return _Pair(candidate, base, False) if after >= before else _Pair(base, candidate, True)
 
 
-def _findings(seen: Seen, split: Ledger | None, counts: tuple[Count, ...], classes: CostClasses) -> tuple[Finding, ...]:
+def _findings(
+    seen: RowMeasurements, split: Ledger | None, counts: tuple[Count, ...], classes: CostClasses
+) -> tuple[Finding, ...]:
     pair = _sides(seen, split)
     if not seen.differs:
         return ()
@@ -160,7 +172,7 @@ Times = dict[str, dict[tuple[str, str], float]]
 """CPU time per operation in ns, by variant and (class, function)."""
 
 
-def _function_times(seen: Seen, classes: CostClasses) -> Times:
+def _function_times(seen: RowMeasurements, classes: CostClasses) -> Times:
     """Return the CPU time per operation by class and innermost user function."""
     found: Times = {}
     for reference in seen.references:
@@ -239,7 +251,7 @@ def _details(lines: list[LedgerLine], pair: _Pair) -> str:
     return ", ".join(line.detail for line in mine[:3]) or "no single call dominates"
 
 
-def _paragraph(seen: Seen, split: Ledger | None, findings: tuple[Finding, ...]) -> str:
+def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Finding, ...]) -> str:
     pair = _sides(seen, split)
     slow, fast = short(pair.slow.variant), short(pair.fast.variant)
     work = seen.place.workload
@@ -271,7 +283,7 @@ def _time_name(split: Ledger) -> str:
     return "elapsed time" if split.metric == "wall" else "CPU time"
 
 
-def _mapping(seen: Seen, pair: _Pair) -> str:
+def _mapping(seen: RowMeasurements, pair: _Pair) -> str:
     """Return a sentence if the slower variant maps and unmaps each large buffer: as many system calls as large allocations."""
 
     def value(variant: str, group: str, name: str) -> float:
@@ -298,10 +310,10 @@ def _mapping(seen: Seen, pair: _Pair) -> str:
     )
 
 
-def _caveats(seen: Seen, split: Ledger | None) -> Iterable[str]:
+def _caveats(seen: RowMeasurements, split: Ledger | None) -> Iterable[str]:
     for missing in seen.missing:
         yield f"{missing.instrument} is unavailable: {missing.reason.rstrip('.')}." + (
-            f" To enable it: {missing.mend}." if missing.mend else ""
+            f" To enable it: {missing.remedy}." if missing.remedy else ""
         )
     if split is not None:
         base, candidate = (dict(reference.metrics).get(seen.ledger_metric, 0.0) for reference in seen.references)
@@ -316,7 +328,7 @@ def _caveats(seen: Seen, split: Ledger | None) -> Iterable[str]:
         yield f"{run.instrument} on {short(run.variant)}: {'; '.join(run.notes)}."
 
 
-def _unusual(runs: tuple[Instrumented, ...]) -> list[Instrumented]:
+def _unusual(runs: tuple[InstrumentResult, ...]) -> list[InstrumentResult]:
     return [run for run in runs if any("lost" in note or "strace" in note for note in run.notes)]
 
 

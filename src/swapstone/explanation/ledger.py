@@ -8,14 +8,14 @@ from swapstone.explanation.cost_classes import LOCKS, READY, UNNAMED, WAITING, C
 from swapstone.model import (
     KERNEL,
     KERNEL_LOCKS,
+    ElapsedTime,
     Frame,
-    Instrumented,
+    InstrumentResult,
     Ledger,
     LedgerLine,
-    Passing,
     Profile,
     Reference,
-    Seen,
+    RowMeasurements,
 )
 
 Parts = dict[tuple[str, str], float]
@@ -70,7 +70,7 @@ def wait_class(frames: list[Frame], classes: CostClasses) -> tuple[str, str]:
     return WAITING, f"in {detail or name}"
 
 
-def ledger(seen: Seen, classes: CostClasses) -> Ledger | None:
+def ledger(seen: RowMeasurements, classes: CostClasses) -> Ledger | None:
     """Split the difference of a row into classes of cost.
 
     The total is the difference in the record. The time of each class is that of the reference runs (without instruments), divided by
@@ -117,19 +117,19 @@ def ledger(seen: Seen, classes: CostClasses) -> Ledger | None:
     )
 
 
-def run_of(seen: Seen, instrument: str, variant: str) -> Instrumented | None:
+def run_of(seen: RowMeasurements, instrument: str, variant: str) -> InstrumentResult | None:
     """Return the result of an instrument for a variant."""
     return next((run for run in seen.runs if run.instrument == instrument and run.variant == variant), None)
 
 
-def _time_of(seen: Seen, reference: Reference) -> float:
+def _time_of(seen: RowMeasurements, reference: Reference) -> float:
     """Return the time of an operation in the record; of the reference runs if the row is of another metric."""
     if reference.time_ns is not None:
         return reference.time_ns
     return dict(reference.metrics).get(seen.ledger_metric, 0.0)
 
 
-def _side(seen: Seen, reference: Reference, classes: CostClasses, notes: list[str]) -> Parts | None:
+def _side(seen: RowMeasurements, reference: Reference, classes: CostClasses, notes: list[str]) -> Parts | None:
     on_cpu = run_of(seen, "on-cpu", reference.variant)
     if on_cpu is None or on_cpu.profile is None:
         return None
@@ -138,7 +138,7 @@ def _side(seen: Seen, reference: Reference, classes: CostClasses, notes: list[st
     if seen.ledger_metric != WALL:
         return {key: share * total for key, share in running.items()}
     off_cpu = run_of(seen, "off-cpu", reference.variant)
-    passed = _passed(reference, off_cpu.passing if off_cpu else None, classes, notes)
+    passed = _passed(reference, off_cpu.elapsed if off_cpu else None, classes, notes)
     parts: collections.Counter[tuple[str, str]] = collections.Counter()
     for key, share in running.items():
         parts[key] += share * passed["", "running"] * total  # type: ignore[assignment]
@@ -148,30 +148,30 @@ def _side(seen: Seen, reference: Reference, classes: CostClasses, notes: list[st
     return dict(parts)
 
 
-def _passed(reference: Reference, passing: Passing | None, classes: CostClasses, notes: list[str]) -> Parts:
+def _passed(reference: Reference, elapsed: ElapsedTime | None, classes: CostClasses, notes: list[str]) -> Parts:
     """Return the shares of the elapsed time: running, each kind of wait, and runnable without a processor."""
     metrics = dict(reference.metrics)
     cpu_share = metrics.get("cpu", 0.0) / metrics["wall"] if metrics.get("wall") else 1.0
-    if passing is None or not passing.wall_ns:
+    if elapsed is None or not elapsed.wall_ns:
         cpu_share = min(1.0, cpu_share)
         notes.append("there is no off-CPU profile, so waits have no cause")
         return {("", "running"): cpu_share, (WAITING, "cause unknown"): 1.0 - cpu_share}
     waits: collections.Counter[tuple[str, str]] = collections.Counter()
-    for stack in passing.waits.stacks:
-        frames = [passing.waits.frames[number] for number in stack.frames]
+    for stack in elapsed.waits.stacks:
+        frames = [elapsed.waits.frames[number] for number in stack.frames]
         waits[wait_class(frames, classes)] += stack.weight  # type: ignore[assignment]
-    waits[READY, ""] += passing.ready_ns  # type: ignore[assignment]
+    waits[READY, ""] += elapsed.ready_ns  # type: ignore[assignment]
     off = sum(waits.values())
-    if passing.most_threads > 1:
+    if elapsed.most_threads > 1:
         notes.append(
             "several threads were active at the same time: elapsed time is divided among them, as measured by the off-CPU runs"
         )
-    if passing.most_threads > 1 and not passing.cpu_ns:  # evidence of a version that did not store CPU time
-        whole = passing.running_ns + off
-        return {("", "running"): passing.running_ns / whole, **{key: value / whole for key, value in waits.items()}}
+    if elapsed.most_threads > 1 and not elapsed.cpu_ns:  # evidence of a version that did not store CPU time
+        whole = elapsed.running_ns + off
+        return {("", "running"): elapsed.running_ns / whole, **{key: value / whole for key, value in waits.items()}}
     # CPU time comes from the reference runs, which perf does not slow down. Only the share of it in which one thread ran alone, and which
     # is elapsed time too, comes from the recording. The rest of the elapsed time was spent off the processor.
-    alone = passing.running_ns / passing.cpu_ns if passing.cpu_ns else 1.0
+    alone = elapsed.running_ns / elapsed.cpu_ns if elapsed.cpu_ns else 1.0
     running = min(1.0, cpu_share * alone)
     if not off:
         return {("", "running"): running, (UNNAMED, "waiting"): 1.0 - running}

@@ -14,17 +14,17 @@ from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.tracee import Tracee
 from swapstone.model import (
     Amount,
-    Instrumented,
-    Missing,
-    Place,
+    InstrumentResult,
+    MissingInstrument,
     Reference,
-    Seen,
+    RowKey,
+    RowMeasurements,
     UnavailableError,
     UserError,
 )
 from swapstone.targets import TargetError
 
-Measure = Callable[[Tracee, ReferenceRuns], Instrumented]
+Measure = Callable[[Tracee, ReferenceRuns], InstrumentResult]
 
 INSTRUMENTS: dict[str, Measure] = {
     oncpu.NAME: oncpu.measure,
@@ -82,14 +82,14 @@ class RowVariant:
 
 
 def run_instruments(
-    place: Place,
+    place: RowKey,
     unit: str,
     ledger_metric: str,
     pair: Sequence[RowVariant],
     notify: Callable[[str], None],
     *,
     only: Sequence[str] = tuple(INSTRUMENTS),
-) -> Seen:
+) -> RowMeasurements:
     """Run both variants under all instruments.
 
     Reference runs without an instrument alternate between the variants. Half of them come before the instruments and half after,
@@ -104,7 +104,7 @@ def run_instruments(
         only: names of the instruments to use.
 
     Returns:
-        The measurements. An instrument that can't be used, or fails for a variant, is in `Seen.missing`.
+        The measurements. An instrument that can't be used, or fails for a variant, is in `RowMeasurements.missing`.
 
     Raises:
         UserError: a variant can't be run.
@@ -115,8 +115,8 @@ def run_instruments(
     references = references_for((time.monotonic() - start) / (MIN_REFERENCES // 2))
     _run_plain(pair, runs, range(MIN_REFERENCES // 2, references // 2), references, notify)
     medians = [_medians(each) for each in runs]
-    found: list[Instrumented] = []
-    missing: list[Missing] = []
+    found: list[InstrumentResult] = []
+    missing: list[MissingInstrument] = []
     for name in only:
         notify(f"running both variants under {name}")
         try:
@@ -125,9 +125,9 @@ def run_instruments(
                 for variant, reference, each in zip(pair, medians, runs, strict=True)
             ]
         except UnavailableError as error:
-            missing.append(Missing(instrument=name, reason=error.message, mend=error.hint))
+            missing.append(MissingInstrument(instrument=name, reason=error.message, remedy=error.hint))
         except UserError as error:
-            missing.append(Missing(instrument=name, reason=f"it failed: {error.message}", mend=error.hint))
+            missing.append(MissingInstrument(instrument=name, reason=f"it failed: {error.message}", remedy=error.hint))
     _run_plain(pair, runs, range(references // 2, references), references, notify)
     medians = [_medians(each) for each in runs]
     found = [*(_counters(variant, reference) for variant, reference in zip(pair, medians, strict=True)), *found]
@@ -142,7 +142,7 @@ def run_instruments(
         )
         for variant, reference in zip(pair, medians, strict=True)
     ]
-    return Seen(
+    return RowMeasurements(
         place=place,
         unit=unit,
         ledger_metric=ledger_metric,
@@ -185,7 +185,7 @@ def _medians(runs: Sequence[ReferenceRun]) -> dict[str, float]:
 
 def _measured(
     measure: Measure, variant: RowVariant, medians: Mapping[str, float], runs: Sequence[ReferenceRun]
-) -> Instrumented:
+) -> InstrumentResult:
     """Measure one variant. A failure is retried once, because a busy machine may stop a load generator or a recording."""
     for last in (False, True):
         with tempfile.TemporaryDirectory(prefix="swapstone-explain-") as folder:
@@ -200,7 +200,7 @@ def _measured(
     raise AssertionError
 
 
-def _counters(variant: RowVariant, medians: Mapping[str, float]) -> Instrumented:
+def _counters(variant: RowVariant, medians: Mapping[str, float]) -> InstrumentResult:
     """Return the kernel's counters of a process, which need no instrument."""
     amounts = tuple(
         Amount(
@@ -211,7 +211,7 @@ def _counters(variant: RowVariant, medians: Mapping[str, float]) -> Instrumented
         for name, words in _COUNTERS.items()
         if name in medians
     )
-    return Instrumented(
+    return InstrumentResult(
         instrument=REFERENCE,
         tool="",
         variant=variant.tracee.variant,

@@ -22,7 +22,7 @@ from swapstone.instruments.profile_builder import ProfileBuilder
 from swapstone.instruments.symbol_tables import Table
 from swapstone.instruments.symbolizer import UNKNOWN, Symbolizer
 from swapstone.instruments.tracee import Tracee
-from swapstone.model import Amount, Frame, Instrumented, UnavailableError, UserError
+from swapstone.model import Amount, Frame, InstrumentResult, UnavailableError, UserError
 
 NAME = "allocations"
 WORK_NS = 0.1e9
@@ -160,7 +160,7 @@ def _copies(tables: Mapping[str, Table], count: int) -> list[Probe]:
     return found
 
 
-def measure(tracee: Tracee, reference: ReferenceRuns) -> Instrumented:
+def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     """Count a run's allocations by size, and the bytes it copies and sets.
 
     Raises:
@@ -218,7 +218,7 @@ def _counted(
     symbolizer: Symbolizer,
     recording: Recording,
     by_event: Mapping[str, Probe],
-) -> Instrumented:
+) -> InstrumentResult:
     callers = _Callers(symbolizer, recording)
     amounts: collections.Counter[tuple[str, str]] = collections.Counter()
     adder = ProfileBuilder()

@@ -16,7 +16,7 @@ from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.traced_run import TracedRun, inner_command, run
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import OWN_OBJECT, Amount, Instrumented, UnavailableError, UserError
+from swapstone.model import OWN_OBJECT, Amount, InstrumentResult, UnavailableError, UserError
 
 NAME = "instructions"
 SLOWDOWN = 60
@@ -71,7 +71,7 @@ def tally(lines: Iterable[str]) -> Tally:
     return found
 
 
-def measure(tracee: Tracee, reference: ReferenceRuns) -> Instrumented:
+def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     """Count a run's instructions by function.
 
     A program with passes runs with one pass and with three. Half of the difference is one pass, without start and end.
@@ -82,7 +82,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> Instrumented:
     """
     barrier = requirements.missing_tool("valgrind", "valgrind")
     if barrier is not None:
-        raise UnavailableError(barrier.reason, barrier.mend)
+        raise UnavailableError(barrier.reason, barrier.remedy)
     if tracee.region in {Region.ATTACHED, Region.DRIVEN}:
         raise UnavailableError("callgrind counts whole runs; a server's start and end would be counted as requests")
     whole_s = reference.wall_ns * tracee.operations / 1e9 * (4 if tracee.region is Region.PASSES else 1) * SLOWDOWN
@@ -98,7 +98,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> Instrumented:
         counted, ended = _run(tracee, reference)
         passes = 1
     took = ended.elapsed_ns / (passes * tracee.operations)
-    return Instrumented(
+    return InstrumentResult(
         instrument=NAME,
         tool=requirements.version_of("valgrind"),
         variant=tracee.variant,

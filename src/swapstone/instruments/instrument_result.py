@@ -9,7 +9,7 @@ from pathlib import Path
 from swapstone.instruments import requirements
 from swapstone.instruments.perf import Recording
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import Amount, Instrumented, Passing, Profile
+from swapstone.model import Amount, ElapsedTime, InstrumentResult, Profile
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,9 +54,9 @@ def result(
     *,
     amounts: tuple[Amount, ...] = (),
     profile: Profile | None = None,
-    passing: Passing | None = None,
+    elapsed: ElapsedTime | None = None,
     notes: tuple[str, ...] = (),
-) -> Instrumented:
+) -> InstrumentResult:
     """Build an instrument's result from a recording, with the instrument's overhead.
 
     Args:
@@ -66,13 +66,13 @@ def result(
         recording: of perf.
         amounts: counts.
         profile: stacks.
-        passing: division of the elapsed time.
+        elapsed: division of the elapsed time.
         notes: what was lost or left out.
     """
     operations = operations_in(recording, tracee)
     took = recording.windows.total_ns / operations
     attached = tracee.region is Region.ATTACHED
-    return Instrumented(
+    return InstrumentResult(
         instrument=name,
         tool=requirements.version_of("perf"),
         variant=tracee.variant,
@@ -81,6 +81,6 @@ def result(
         overhead=took / reference.wall_ns if reference.wall_ns and not attached else None,
         amounts=amounts,
         profile=profile,
-        passing=passing,
+        elapsed=elapsed,
         notes=notes,
     )

@@ -10,7 +10,7 @@ from swapstone.instruments.perf_script import Event
 from swapstone.instruments.profile_builder import ProfileBuilder
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import KERNEL, KERNEL_LOCKS, Frame, Instrumented, Passing
+from swapstone.model import KERNEL, KERNEL_LOCKS, ElapsedTime, Frame, InstrumentResult
 
 NAME = "off-cpu"
 WORK_NS = 0.6e9
@@ -111,7 +111,7 @@ class Timeline:
         self.waits = ProfileBuilder()
         self.off = ProfileBuilder()
 
-    def passing(self, operations: float, notes: tuple[str, ...]) -> Passing:
+    def elapsed(self, operations: float, notes: tuple[str, ...]) -> ElapsedTime:
         """Return the division of the elapsed time."""
         before = 0
         for event in self._recording.events:
@@ -120,7 +120,7 @@ class Timeline:
             before = event.time_ns
             self._take(event)
         self._charge_idle([thread for thread in self._threads.values() if thread.doing == "wait"])
-        return Passing(
+        return ElapsedTime(
             wall_ns=float(self._recording.windows.total_ns),
             running_ns=self._amounts["run"],
             ready_ns=self._amounts["ready"],
@@ -203,7 +203,7 @@ def stacks_of(tracee: Tracee, reference: ReferenceRuns) -> tuple[str, tuple[str,
     return f"call-graph=dwarf,stack-size={STACK_BYTES}", ()
 
 
-def measure(tracee: Tracee, reference: ReferenceRuns) -> Instrumented:
+def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     """Record why and for how long threads are off the processor.
 
     Raises:
@@ -216,6 +216,6 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> Instrumented:
     recording = record(tracee, options, reference.folder)
     notes = (_NOTE, *limits, *lost_note(recording, [_EVENT]))
     operations, timeline = operations_in(recording, tracee), Timeline(recording, Symbolizer(tracee))
-    passing = timeline.passing(operations, notes)
+    elapsed = timeline.elapsed(operations, notes)
     profile = timeline.off.profile(NAME, "ns", operations, notes) if timeline.off.total else None
-    return result(NAME, tracee, reference, recording, profile=profile, passing=passing, notes=notes)
+    return result(NAME, tracee, reference, recording, profile=profile, elapsed=elapsed, notes=notes)

@@ -7,7 +7,7 @@ from swapstone.instruments.perf import lost_note, record
 from swapstone.instruments.profile_builder import ProfileBuilder
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.tracee import Tracee
-from swapstone.model import Instrumented, UserError
+from swapstone.model import InstrumentResult, UserError
 
 NAME = "on-cpu"
 RATE_HZ = 1997  # a prime, so that sampling does not lock to periodic work
@@ -17,7 +17,7 @@ _EVENT = "cpu-clock"
 _STACKS = "user stacks are unwound by DWARF; code without unwind tables (musl) has its function but no caller"
 
 
-def measure(tracee: Tracee, reference: ReferenceRuns) -> Instrumented:
+def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     """Sample a run's stacks while it is on a processor.
 
     Raises:

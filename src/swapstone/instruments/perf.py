@@ -61,7 +61,7 @@ def need(*, tracepoints: bool) -> tuple[str, ...]:
         found = requirements.tracing_wrapper()
         barrier, wrapper = (found, ()) if isinstance(found, requirements.MissingRequirement) else (None, found)
     if barrier is not None:
-        raise UnavailableError(barrier.reason, barrier.mend)
+        raise UnavailableError(barrier.reason, barrier.remedy)
     return wrapper
 
 

@@ -18,7 +18,7 @@ class MissingRequirement:
     """Why a tool or a kernel feature can't be used, and a command or setting that enables it."""
 
     reason: str
-    mend: str
+    remedy: str
 
 
 @functools.cache

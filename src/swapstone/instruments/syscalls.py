@@ -18,7 +18,7 @@ from swapstone.instruments.profile_builder import ProfileBuilder
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.traced_run import run
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import KERNEL, Amount, Frame, Instrumented, UnavailableError, UserError
+from swapstone.model import KERNEL, Amount, Frame, InstrumentResult, UnavailableError, UserError
 
 NAME = "syscalls"
 WORK_NS = 0.3e9
@@ -51,7 +51,7 @@ def names() -> dict[int, str]:
     return {int(number): name for name, number in _DEFINE.findall(said.stdout)}
 
 
-def measure(tracee: Tracee, reference: ReferenceRuns) -> Instrumented:
+def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     """Count a run's system calls by name.
 
     Raises:
@@ -70,7 +70,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> Instrumented:
         return _by_ptrace(tracee, reference, error.message)
 
 
-def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> Instrumented:
+def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     options: tuple[str, ...] = ("-e", _EVENT, "-c", "1", "-m", "8192")
     recording = record(tracee, options, reference.folder, tracepoints=True)
     if len(recording.events) < MOST_STACKS:  # reading a stack takes a hundred times as long as a count
@@ -109,7 +109,7 @@ def _amounts(counted: collections.Counter[str], tracee: Tracee, pieces: int, ope
     )
 
 
-def _by_ptrace(tracee: Tracee, reference: ReferenceRuns, why: str) -> Instrumented:
+def _by_ptrace(tracee: Tracee, reference: ReferenceRuns, why: str) -> InstrumentResult:
     file = reference.folder / "strace"
     before = ("strace", "-f", "-qq", "-ttt", "-s", "0", "-e", "signal=none", "-o", str(file))
     start = time.monotonic_ns()
@@ -125,7 +125,7 @@ def _by_ptrace(tracee: Tracee, reference: ReferenceRuns, why: str) -> Instrument
     if not operations:
         raise UserError("The output of strace has no markers of the work's begin and end.")
     took = (span_ns or elapsed) / operations
-    return Instrumented(
+    return InstrumentResult(
         instrument=NAME,
         tool=requirements.version_of("strace"),
         variant=tracee.variant,

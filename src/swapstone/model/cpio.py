@@ -1,6 +1,6 @@
-"""Archives that a Linux kernel unpacks into its first file system: cpio's "newc" format, the same bytes for the same content.
+"""Read and write initramfs archives: cpio's "newc" format. Equal content gives equal bytes.
 
-The format is the kernel's own, described in its Documentation/driver-api/early-userspace/buffer-format.rst.
+The format is described in the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _MOST_BYTES = 0xFFFFFFFF
 _END = "TRAILER!!!"
 _HEADER_BYTES = 110
 _UNKNOWN = (b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18", b"\x89LZO", b"BZh", b"\x5d\0\0")
-"""First bytes of archives that a kernel can unpack and this can't: zstd, lz4, lzo, bzip2, lzma."""
+"""First bytes of compressed archives that a kernel can unpack and this module can't: zstd, lz4, lzo, bzip2, lzma."""
 
 
 class Entry(FrozenStruct, frozen=True, kw_only=True):
-    """One file, folder, link or device. Owner, group and times are 0.
+    """A file, folder, symbolic link or device. Owner, group and times are 0.
 
     Attributes:
-        mode: type and permissions, as `stat` has them.
-        content: a file's bytes, or a link's target.
+        mode: type and permissions, as in ``st_mode``.
+        content: of a file, or the target of a link.
         device: major and minor number of a device.
     """
 
@@ -58,19 +58,19 @@ def device(major: int, minor: int) -> Entry:
 
 
 def archive(entries: Mapping[str, Entry]) -> bytes:
-    """Return an archive of some entries, in the order of their paths, with every folder that they lie in.
+    """Return an archive of the entries and their parent folders, in the order of their paths.
 
     Args:
-        entries: by path, relative to the root and without ``.`` or ``..``.
+        entries: by path, relative to the root, without ``.`` or ``..``.
 
     Raises:
-        UserError: a path leaves the root, or a file is larger than the format's 4 GiB.
+        UserError: a path is outside the root, or a file exceeds the format's limit of 4 GiB.
     """
     every = dict(entries)
     for name in entries:
         parts = PurePosixPath(name).parts
         if not parts or name.startswith("/") or ".." in parts or str(PurePosixPath(name)) != name:
-            raise UserError(f"{name!r} can't be a path in an image: it must be relative, and without '.' or '..'.")
+            raise UserError(f"{name!r} is no valid path in an image: it must be relative, without '.' or '..'.")
         for depth in range(1, len(parts)):
             every.setdefault("/".join(parts[:depth]), folder())
     found = [_encoded(number, name, every[name]) for number, name in enumerate(sorted(every), start=1)]
@@ -79,7 +79,7 @@ def archive(entries: Mapping[str, Entry]) -> bytes:
 
 def _encoded(number: int, name: str, entry: Entry) -> bytes:
     if len(entry.content) > _MOST_BYTES:
-        raise UserError(f"{name} has {len(entry.content)} bytes: more than an image's archive can hold.")
+        raise UserError(f"{name} has {len(entry.content)} bytes, more than the archive format allows.")
     encoded = name.encode() + b"\0"
     links = 2 if stat.S_ISDIR(entry.mode) else 1
     fields = (number, entry.mode, 0, 0, links, 0, len(entry.content), 0, 0, *entry.device, len(encoded), 0)
@@ -92,13 +92,13 @@ def _padded(data: bytes) -> bytes:
 
 
 def unpack(data: bytes) -> dict[str, Entry] | None:
-    """Read archives as a kernel does: several may follow one another, each plain or compressed; the last of each path counts.
+    """Read concatenated archives as a kernel does: each is plain or compressed, and the last entry of a path counts.
 
     Returns:
-        The entries by path, or None when a part is compressed by what can't be undone here (only gzip and xz can).
+        The entries by path; None if an archive has a compression other than gzip and xz.
 
     Raises:
-        UserError: a part is no archive at all, or is cut short.
+        UserError: the data is no archive, or is truncated.
     """
     found: dict[str, Entry] = {}
     while rest := data.lstrip(b"\0"):
@@ -116,7 +116,7 @@ def unpack(data: bytes) -> dict[str, Entry] | None:
             elif rest.startswith(_UNKNOWN):
                 return None
             else:
-                raise ValueError("a part of it is neither an archive nor a known compression of one")
+                raise ValueError("it has data that is neither an archive nor a compressed archive")
         except (ValueError, zlib.error, lzma.LZMAError) as error:
             raise UserError(
                 f"The initrd can't be read: {error}.", "It must be a cpio archive of the format newc."
@@ -130,7 +130,7 @@ def _unpack_all(data: bytes, found: dict[str, Entry]) -> None:
 
 
 def _unpack_one(data: bytes, found: dict[str, Entry]) -> bytes:
-    """Add one archive's entries; return what follows it."""
+    """Add the entries of one archive; return the data after it."""
     at = 0
     while data[at : at + len(_MAGIC)] == _MAGIC and at + _HEADER_BYTES <= len(data):
         fields = [int(data[at + 6 + 8 * number : at + 14 + 8 * number], 16) for number in range(13)]
@@ -145,18 +145,18 @@ def _unpack_one(data: bytes, found: dict[str, Entry]) -> bytes:
             return data[at:]
         path = str(PurePosixPath(name.lstrip("/")))
         found[path] = Entry(mode=fields[1], content=data[start:end], device=(fields[9], fields[10]))
-    raise ValueError("an archive in it is cut short")
+    raise ValueError("an archive in it is truncated")
 
 
 def tree(top: Path, only: Iterable[str] = ("",)) -> dict[str, Entry]:
-    """Read a folder as entries: files, folders and links; owners and times are left out.
+    """Read a folder as entries: files, folders and links; owners and times are ignored.
 
     Args:
         top: the folder that becomes the root.
-        only: relative paths in it that are wanted, each with all that lies under it.
+        only: relative paths to read, each with all that is below it.
 
     Raises:
-        UserError: one of them isn't there, or something is neither file, folder nor link.
+        UserError: a path does not exist, or is neither file, folder nor link.
     """
     found: dict[str, Entry] = {}
     for wanted in only:
@@ -178,4 +178,4 @@ def _entry(path: Path) -> Entry:
         return folder()
     if path.is_file():
         return file(path.read_bytes(), executable=bool(status.st_mode & stat.S_IXUSR))
-    raise UserError(f"{path} is neither a file nor a folder nor a link: it can't be put into an image.")
+    raise UserError(f"{path} is neither a file nor a folder nor a link: an image can't contain it.")

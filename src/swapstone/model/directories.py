@@ -1,4 +1,4 @@
-"""Where the files are that Swapstone ships besides its Python, and where it keeps what it builds."""
+"""The folder of the files that Swapstone ships besides its Python code, and the cache folder of what it builds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def share_dir() -> Path:
-    """Return the folder that holds ``native/``, ``crates/``, ``studies/`` and ``packages``.
+    """Return the folder with ``native/``, ``crates/``, ``studies/`` and ``packages``.
 
-    That is ``swapstone/share`` in an installed package, and the repository's top in a checkout.
+    It is ``swapstone/share`` in an installed package, and the top of the repository in a checkout.
     """
     package = Path(__file__).resolve().parent.parent
     installed = package / "share"
@@ -17,6 +17,6 @@ def share_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """Return the folder of what was built: ``$XDG_CACHE_HOME/swapstone``, usually ``~/.cache/swapstone``."""
+    """Return the cache folder: ``$XDG_CACHE_HOME/swapstone``, by default ``~/.cache/swapstone``."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "swapstone"

@@ -1,4 +1,4 @@
-"""The one family of errors that a user can cause and mend."""
+"""Errors that a user can cause and correct."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Something the user asked for can't be done as asked.
+    """A request of the user can't be carried out.
 
     Args:
         message: what failed, in one or two sentences.
-        hint: what to try next; printed on its own line. May be empty.
+        hint: what to do about it, printed on its own line. May be empty.
     """
 
     def __init__(self, message: str, hint: str = "") -> None:
@@ -24,7 +24,7 @@ class UserError(Exception):
 
 
 class UnavailableError(UserError):
-    """This machine (or target) can't do what was asked, though another could."""
+    """This machine or target can't do what was requested, though another could."""
 
 
 class RecordError(UserError):
@@ -32,7 +32,7 @@ class RecordError(UserError):
 
 
 class WireError(UserError):
-    """What an agent or a workload printed is not what its protocol allows."""
+    """The output of an agent or a workload violates its protocol."""
 
 
 _LISTS = {
@@ -46,23 +46,23 @@ _LISTS = {
     "published study": "published",
     "published suite": "published",
 }
-"""What `swapstone list` calls the list of each kind that it can show."""
+"""The argument of `swapstone list` that lists each kind."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """Build the error for a name that is not in a registry, with the nearest names.
+    """Return the error for a name that is not in a registry, with similar names.
 
     Args:
         kind: what the name should have been, e.g. ``"workload"``.
-        name: what the user typed.
+        name: the name given by the user.
         known: every valid name.
 
     Returns:
-        A `UserError` to raise; its hint gives up to three near names, or the whole list when none is near.
+        A `UserError` to raise. Its hint has up to three similar names, or all names if none is similar.
     """
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     known_names = ", ".join(names) or "none"
     hint = "Did you mean " + " or ".join(map(repr, near)) + "?" if near else f"Known: {known_names}."
-    more = f" `swapstone list {_LISTS[kind]}` shows them all." if kind in _LISTS else ""
+    more = f" `swapstone list {_LISTS[kind]}` lists all." if kind in _LISTS else ""
     return UserError(f"There is no {kind} named {name!r}.", hint + more)

@@ -1,14 +1,14 @@
-"""What is seen of two variants under instruments, and what is said of it: counts, profiles, a ledger, findings."""
+"""Measurements of two variants under instruments, and their explanation: counts, profiles, ledger, findings."""
 
 from __future__ import annotations
 
 from swapstone.model.frozen_struct import FrozenStruct
 
 KERNEL = "[kernel]"
-"""The object of a frame in the kernel."""
+"""Object name of kernel frames."""
 
 OWN_OBJECT = "[program]"
-"""The object of a frame in the program itself."""
+"""Object name of frames of the program itself."""
 
 
 KERNEL_LOCKS = (
@@ -20,14 +20,14 @@ KERNEL_LOCKS = (
     "__vma_start_write",
     "__vma_enter_locked",
 )
-"""How the names of the kernel's functions begin in which a thread waits for a lock of the kernel's own that another holds."""
+"""Prefixes of kernel functions in which a thread waits for a lock of the kernel."""
 
 
 class Frame(FrozenStruct, frozen=True, kw_only=True):
-    """One function of a stack.
+    """A function on a call stack.
 
     Attributes:
-        symbol: its name; ``[unknown]`` where it has none.
+        symbol: its name; ``[unknown]`` if it has none.
         object: `KERNEL`, `OWN_OBJECT`, or the file name of a shared object.
     """
 
@@ -36,11 +36,11 @@ class Frame(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Stack(FrozenStruct, frozen=True, kw_only=True):
-    """A call stack and how much was seen with it.
+    """A call stack with its weight.
 
     Attributes:
         frames: indices into `Profile.frames`, the outermost first.
-        weight: in the profile's unit, over the whole run.
+        weight: in the unit of the profile, over the whole run.
     """
 
     frames: tuple[int, ...]
@@ -48,15 +48,15 @@ class Stack(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Profile(FrozenStruct, frozen=True, kw_only=True):
-    """Stacks of one variant with weights.
+    """Call stacks of one variant, with weights.
 
     Attributes:
         kind: ``on-cpu``, ``off-cpu``, ``allocations`` or ``syscalls``.
         unit: ``ns``, ``B`` or ``1``.
-        operations: how many operations the weights are of.
+        operations: number of operations in the run.
         frames: each once.
         stacks: each once.
-        notes: what a reader must know: what was lost, where stacks are cut.
+        notes: limits of the profile: lost records, truncated stacks.
     """
 
     kind: str
@@ -67,16 +67,16 @@ class Profile(FrozenStruct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class Passing(FrozenStruct, frozen=True, kw_only=True):
-    """How the time of one variant's runs passed, thread by thread: each moment is divided among the threads that had work.
+class ElapsedTime(FrozenStruct, frozen=True, kw_only=True):
+    """Division of the elapsed time of one variant's runs among the active threads.
 
     Attributes:
         wall_ns: elapsed time of the measured regions.
-        running_ns: of that, the share of threads on a processor.
-        ready_ns: of that, the share of threads whose processor was taken away.
-        waits: the rest, by stack: what threads waited for.
-        most_threads: the most threads that had work at the same time.
-        cpu_ns: processor time of all threads in those regions; 0 where it was not kept.
+        running_ns: part of it in which threads ran.
+        ready_ns: part of it in which preempted threads were runnable.
+        waits: the rest, by the stack of the waiting thread.
+        most_threads: maximum number of threads active at the same time.
+        cpu_ns: CPU time of all threads in those regions; 0 if not recorded.
     """
 
     wall_ns: float
@@ -88,11 +88,11 @@ class Passing(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Amount(FrozenStruct, frozen=True, kw_only=True):
-    """How often or how much of something in one operation.
+    """A count or amount per operation.
 
     Attributes:
         group: ``system calls``, ``faults``, ``switches``, ``allocations``, ``copies``, ``instructions`` or ``calls``.
-        name: what.
+        name: what was counted.
         value: per operation.
     """
 
@@ -101,17 +101,17 @@ class Amount(FrozenStruct, frozen=True, kw_only=True):
     value: float
 
 
-class Instrumented(FrozenStruct, frozen=True, kw_only=True):
-    """Runs of one variant under one instrument.
+class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed": "passing"}):
+    """The result of one instrument for one variant.
 
     Attributes:
         instrument: its name.
-        tool: the command that it needs, with its version.
-        variant: which.
-        command: what was run, as one would type it.
-        operations: how many operations the runs made.
-        overhead: time of an operation under it / without; None where it could not be told.
-        amounts, profile, passing: what it gave.
+        tool: the command it needs, with its version.
+        variant: label of the variant.
+        command: as typed in a shell.
+        operations: number of operations in the runs.
+        overhead: time per operation under the instrument / without; None if unknown.
+        amounts, profile, elapsed: what it measured. ``elapsed`` is ``passing`` on disk.
         notes: what was lost or left out.
     """
 
@@ -123,26 +123,26 @@ class Instrumented(FrozenStruct, frozen=True, kw_only=True):
     overhead: float | None
     amounts: tuple[Amount, ...] = ()
     profile: Profile | None = None
-    passing: Passing | None = None
+    elapsed: ElapsedTime | None = None
     notes: tuple[str, ...] = ()
 
 
-class Missing(FrozenStruct, frozen=True, kw_only=True):
-    """An instrument that gave nothing here.
+class MissingInstrument(FrozenStruct, frozen=True, kw_only=True, rename={"remedy": "mend"}):
+    """An instrument without a result.
 
     Attributes:
         instrument: its name.
-        reason: why.
-        mend: what would allow it; may be empty.
+        reason: why it has none.
+        remedy: how to enable it; may be empty. ``mend`` on disk.
     """
 
     instrument: str
     reason: str
-    mend: str = ""
+    remedy: str = ""
 
 
-class Place(FrozenStruct, frozen=True, kw_only=True):
-    """Which row of a record is explained."""
+class RowKey(FrozenStruct, frozen=True, kw_only=True):
+    """The row of a record that is explained."""
 
     suite: str
     workload: str
@@ -153,15 +153,15 @@ class Place(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Reference(FrozenStruct, frozen=True, kw_only=True):
-    """One variant without any instrument.
+    """The reference runs of one variant, without instruments.
 
     Attributes:
-        variant: which.
-        program_sha256: of the file that ran.
+        variant: label of the variant.
+        program_sha256: digest of the program's file.
         recorded: median of the row's metric in the record.
-        time_ns: of the time of an operation, whose difference the ledger splits; None where the row is of another metric.
-        metrics: pairs (name, median) of the runs made now, in an operation's units, as the record has them.
-        runs: how many runs were made now.
+        time_ns: time per operation whose difference the ledger splits; None if the row is of another metric.
+        metrics: pairs (name, median) of the reference runs, per operation, in the record's units.
+        runs: number of reference runs.
     """
 
     variant: str
@@ -172,30 +172,30 @@ class Reference(FrozenStruct, frozen=True, kw_only=True):
     runs: int
 
 
-class Seen(FrozenStruct, frozen=True, kw_only=True):
-    """All that was seen of a row: what `explain` keeps beside the record, and computes everything else from.
+class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
+    """All measurements of a row. `explain` stores them with the record, and computes the explanation from them.
 
     Attributes:
-        place: which row.
+        place: the row.
         unit: of the row's metric.
         ledger_metric: the time that the ledger splits, ``wall`` or ``cpu``.
         references: baseline, then candidate.
-        runs: under instruments.
-        missing: instruments that gave nothing.
-        differs: whether the record says that the row differs; where it doesn't, there is nothing to give reasons for.
+        runs: results of instruments.
+        missing: instruments without a result.
+        differs: whether the record's verdict is a difference; without one there are no findings.
     """
 
-    place: Place
+    place: RowKey
     unit: str
     ledger_metric: str
     references: tuple[Reference, Reference]
-    runs: tuple[Instrumented, ...]
-    missing: tuple[Missing, ...]
+    runs: tuple[InstrumentResult, ...]
+    missing: tuple[MissingInstrument, ...]
     differs: bool = True
 
 
 class Count(FrozenStruct, frozen=True, kw_only=True):
-    """An `Amount` of both variants, side by side; None where an instrument gave nothing for one of them."""
+    """An `Amount` of both variants; None for a variant that the instrument did not measure."""
 
     group: str
     name: str
@@ -204,12 +204,12 @@ class Count(FrozenStruct, frozen=True, kw_only=True):
 
 
 class LedgerLine(FrozenStruct, frozen=True, kw_only=True):
-    """One class's part of the time of an operation.
+    """The time per operation of one class of cost.
 
     Attributes:
         cause: the class.
-        detail: which one of it, such as a system call's name; may be empty.
-        baseline, candidate: ns in one operation.
+        detail: subdivision of the class, such as the name of a system call; may be empty.
+        baseline, candidate: ns per operation.
     """
 
     cause: str
@@ -224,15 +224,15 @@ class LedgerLine(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Ledger(FrozenStruct, frozen=True, kw_only=True):
-    """A row's difference in time, split.
+    """A row's difference in time, split into classes of cost.
 
     Attributes:
         metric: ``wall`` or ``cpu``.
-        baseline, candidate: ns in one operation, as the record has them.
-        lines: of all classes, the largest difference first.
-        residual: ns of the difference that no line names: stacks without a name, and what was not repeated.
-        drift: of the residual, what was not repeated: the difference that the record has, less that of the runs made now.
-        notes: what limits it.
+        baseline, candidate: ns per operation, from the record.
+        lines: all classes, the largest difference first.
+        residual: ns of the difference without a class: unnamed stacks, and `drift`.
+        drift: difference in the record less the difference of the reference runs, in ns.
+        notes: limits of the ledger.
     """
 
     metric: str
@@ -250,13 +250,13 @@ class Ledger(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Finding(FrozenStruct, frozen=True, kw_only=True):
-    """A reason that the evidence is consistent with.
+    """A class of cost that accounts for part of the difference.
 
     Attributes:
-        cause: a class of the ledger.
-        share: its part of the difference; above 1 where others work against it; None without a ledger.
-        sentence: in plain words.
-        evidence: counts and ledger lines that it rests on, in words.
+        cause: the class.
+        share: of the difference; above 1 if other classes offset it; None without a ledger.
+        sentence: its wording.
+        evidence: counts and ledger lines that support it.
     """
 
     cause: str
@@ -266,18 +266,18 @@ class Finding(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Explanation(FrozenStruct, frozen=True, kw_only=True):
-    """All that is said of a row.
+    """The explanation of a row.
 
     Attributes:
-        place: which row.
+        place: the row.
         counts: the largest ratios first.
-        ledger: None where no on-CPU profile could be had.
-        findings: the one that accounts for most of the difference first.
-        paragraph: the first findings, in plain words.
-        caveats: reasons for distrust.
+        ledger: None without on-CPU profiles of both variants.
+        findings: the largest share first.
+        paragraph: summary of the first findings.
+        caveats: limits of the explanation.
     """
 
-    place: Place
+    place: RowKey
     counts: tuple[Count, ...]
     ledger: Ledger | None
     findings: tuple[Finding, ...]

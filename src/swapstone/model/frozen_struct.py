@@ -1,4 +1,4 @@
-"""The base of every noun: an immutable, strictly decoded value with a digest."""
+"""The base of the model's types: an immutable, strictly decoded value with a digest."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import msgspec
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class FrozenStruct(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A value of the model: immutable, hashable, and the same bytes for the same content."""
+    """An immutable, hashable value whose encoding is the same for the same content."""
 
     def encoded(self) -> bytes:
-        """Return the canonical JSON encoding (UTF-8, keys sorted): what digests are taken of."""
+        """Return the canonical JSON encoding (UTF-8, keys sorted), of which digests are taken."""
         return msgspec.json.encode(self, order="sorted")
 
     def digest(self) -> str:

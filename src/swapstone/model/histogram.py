@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def percentile(histogram: Sequence[tuple[int, int]], percent: float) -> int:
-    """Return the lower edge of the bin that holds a percentile: the first up to which so large a share lies (nearest rank).
+    """Return the lower edge of the bin that contains a percentile, by the nearest-rank definition.
 
     Args:
         histogram: pairs (edge, count), ascending, with at least one count above 0.

@@ -1,18 +1,18 @@
-"""What differs between two machines of one comparison."""
+"""The differences between two machine images of one comparison."""
 
 from __future__ import annotations
 
 from swapstone.model.frozen_struct import FrozenStruct
 
 
-class Certificate(FrozenStruct, frozen=True, kw_only=True):
-    """What was found when two images were laid side by side.
+class ImageDifference(FrozenStruct, frozen=True, kw_only=True):
+    """The result of comparing two images file by file.
 
     Attributes:
-        between: what the two are called, the baseline first; empty texts where nobody said.
-        differing: paths that are not the same in both, sorted, each with the parts that it came from.
-        same: how many files are the same.
-        parts: the parts that were swapped; nothing else differs.
+        between: names of the two images, the baseline first; empty strings if they have none.
+        differing: paths of files that differ, sorted, each with the components it came from.
+        same: number of equal files.
+        parts: the components that were swapped; no file of another component differs.
     """
 
     between: tuple[str, str] = ("", "")
@@ -20,8 +20,8 @@ class Certificate(FrozenStruct, frozen=True, kw_only=True):
     same: int
     parts: tuple[str, ...]
 
-    def in_words(self) -> str:
-        """Say it in a few words: ``generic and rt: 12 files differ, all of the kernel; 345 are the same``."""
+    def summary(self) -> str:
+        """Summarise it: ``generic and rt: 12 files differ, all of the kernel; 345 are the same``."""
         count = len(self.differing)
         origins = " and ".join(self.parts)
         differ = f"{count} files differ, all" if count != 1 else "1 file differs, and is"

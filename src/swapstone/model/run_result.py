@@ -1,4 +1,4 @@
-"""What came of a trial: runs and their samples."""
+"""The result of a trial: a run with its samples."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from swapstone.model.frozen_struct import FrozenStruct
 
 
 class Status(enum.Enum):
-    """How a trial ended. Only `OK` carries numbers into an analysis.
+    """How a trial ended. Only runs with `OK` have samples and enter an analysis.
 
-    `REFUSED` means that it ran, but not as asked: another level was in force, or other work was done.
+    `REFUSED`: it ran, but another level was in force or other work was done than requested.
     """
 
     OK = "ok"
@@ -23,7 +23,7 @@ class Status(enum.Enum):
 class Sample(FrozenStruct, frozen=True, kw_only=True):
     """The values of one metric in one run, in the metric's unit, in order of measurement.
 
-    They are not independent of each other: `swapstone.stats.run_value` reduces them to one number before anything is compared.
+    They are not independent: `swapstone.stats.run_value` reduces them to one value before variants are compared.
     """
 
     metric: str
@@ -31,23 +31,23 @@ class Sample(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Run(FrozenStruct, frozen=True, kw_only=True):
-    """The outcome of one trial.
+    """The result of a trial.
 
     Attributes:
-        trial: which.
+        trial: the trial.
         status: how it ended.
-        reason: why, when it is not ok; empty otherwise.
-        samples: what was measured; empty unless ok.
-        observed: pairs (factor, level) seen in force in the process that was measured.
-        facts: named integers that the agent saw around the trial (``psi_cpu_us``, ``steal_ticks``, ``load1_milli``...).
-        passes: how many passes the workload was asked for.
-        check: the workload's own checksum of its work, equal for equal work; empty where it has none.
+        reason: why it is not ok; else empty.
+        samples: measured values; empty unless ok.
+        observed: pairs (factor, level) that were in force in the measured process.
+        facts: integers that the agent measured around the trial, by name (``psi_cpu_us``, ``steal_ticks``, ``load1_milli``...).
+        passes: number of passes requested from the workload.
+        check: checksum of the workload's output, equal for equal work; empty for workloads without one.
         started_unix_ns: wall-clock time of the start.
-        elapsed_ns: from asking the target to having its answer.
-        output: SHA-256 of the raw output kept beside the record, or empty when there was none.
-        histogram: of latencies, pairs (lower edge in microseconds, how many) of bins 1 us wide, ascending; empty where there is none.
-        name: on the virtual clock, the digest of all that the run is a function of: equal names are equal runs. Empty elsewhere.
-        series: what was read again and again in the run, for showing: not compared. All of a run are equally long.
+        elapsed_ns: from the request to the target's answer.
+        output: SHA-256 of the raw output stored with the record; empty without output.
+        histogram: of latencies: pairs (lower edge in us, count) of bins 1 us wide, ascending; empty without latencies.
+        name: on the virtual clock, digest of all inputs of the run: equal names are equal runs. Empty on other clocks.
+        series: values sampled during the run, which are shown but not compared. All series of a run have the same length.
     """
 
     trial: Trial

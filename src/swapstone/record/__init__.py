@@ -1,4 +1,4 @@
-"""Records: an experiment, its plan, its runs and its artifacts on disk; the truth that everything else is computed from."""
+"""Records: the files of an experiment on disk. Every report is computed from them."""
 
 from swapstone.record.reader import RecordView, check_raw, load
 from swapstone.record.record_format import SCHEMA, Artifact, Damage, Manifest, Meta, Seal, manifest_differences

@@ -1,4 +1,4 @@
-"""Reading a record: strictly, line by line, and as much of it as is whole."""
+"""Read a record: strict decoding, line by line; undamaged lines are read despite damage elsewhere."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ FrozenStructType = TypeVar("FrozenStructType", bound=FrozenStruct)
 
 @dataclasses.dataclass(frozen=True)
 class RecordView:
-    """What a record holds.
+    """The contents of a record.
 
     Attributes:
         path: its folder.
-        meta, experiment: identity, and what was asked.
-        manifest: what it was made of, or None when the session ended before anything was built.
-        runs: every run whose line is whole, in order.
-        damages: places that are not as they were written.
-        seal: how the last session ended, or None when it was killed.
+        meta, experiment: identity and the experiment.
+        manifest: the programs, tools and machine; None if the session ended before the first build.
+        runs: every run whose line is undamaged, in order.
+        damages: damaged places.
+        seal: how the last session ended; None if it was killed.
         last_chain: chain value of the last line.
     """
 
@@ -39,7 +39,7 @@ class RecordView:
 
 
 class _Version(msgspec.Struct):
-    """The two fields of `record.json` that every schema has."""
+    """The fields of `record.json` that every schema has."""
 
     format: str
     schema: int
@@ -52,10 +52,10 @@ def load(path: Path) -> RecordView:
         path: its folder.
 
     Returns:
-        Everything that is whole; what isn't is listed in `RecordView.damages`.
+        The undamaged contents; `RecordView.damages` lists the damage.
 
     Raises:
-        RecordError: it is no record, of another schema version, or its experiment can't be read.
+        RecordError: it is no record, has another schema version, or its experiment can't be read.
     """
     meta = _load_meta(path)
     experiment = _decode(path / record_format.EXPERIMENT, Experiment)
@@ -77,7 +77,7 @@ def read_runs(data: bytes) -> tuple[tuple[Run, ...], str, list[record_format.Dam
         data: the whole file.
 
     Returns:
-        The runs of all whole lines, the chain value of the last of them, and what is wrong with the others.
+        The runs of all undamaged lines, the chain value of the last of them, and the damage of the others.
     """
     runs: list[Run] = []
     damages: list[record_format.Damage] = []
@@ -88,13 +88,13 @@ def read_runs(data: bytes) -> tuple[tuple[Run, ...], str, list[record_format.Dam
     for index, text in enumerate(lines, start=1):
         line, run, problem = _decode_line(text)
         if line is not None:
-            # Go on from what this line says of itself, so that one bad line doesn't condemn those after it.
+            # Continue from this line's own chain value, so that one damaged line doesn't invalidate those after it.
             problem = problem or _out_of_chain(line, expected, previous)
             previous, expected = line.chain, line.number + 1
         else:
             previous, expected = "", expected + 1
         if run is not None and run.trial.key in seen:
-            problem = f"the trial {run.trial.key} is there twice; the first one counts"
+            problem = f"the trial {run.trial.key} occurs twice; the first occurrence counts"
         elif run is not None:
             seen.add(run.trial.key)
             runs.append(run)
@@ -102,18 +102,18 @@ def read_runs(data: bytes) -> tuple[tuple[Run, ...], str, list[record_format.Dam
             damages.append(record_format.Damage(file=record_format.RUNS, line=index, problem=problem))
     if torn:
         damages.append(
-            record_format.Damage(file=record_format.RUNS, line=len(lines) + 1, problem="the line is cut off")
+            record_format.Damage(file=record_format.RUNS, line=len(lines) + 1, problem="the line is truncated")
         )
     return tuple(runs), previous, damages
 
 
 def _decode_line(text: bytes) -> tuple[record_format.Line | None, Run | None, str]:
-    """Decode one line; return as much of it as can be read, and what is wrong with it."""
+    """Decode one line; return what can be read, and the problem."""
     line = None
     try:
         line = msgspec.json.decode(text, type=record_format.Line)
         if line.chain != record_format.chain_value(line.number, line.previous, bytes(line.run)):
-            return line, None, "its content was edited: it doesn't match its checksum"
+            return line, None, "its content does not match its checksum: it was edited"
         return line, msgspec.json.decode(line.run, type=Run), ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return line, None, f"not a run: {str(error)[:200]}"
@@ -121,17 +121,17 @@ def _decode_line(text: bytes) -> tuple[record_format.Line | None, Run | None, st
 
 def _out_of_chain(line: record_format.Line, expected: int, previous: str) -> str:
     if line.number != expected:
-        return f"it is number {line.number} where {expected} should be: lines are missing or out of order"
+        return f"it has the number {line.number}, expected {expected}: lines are missing or out of order"
     if previous and line.previous != previous:
-        return "the line before it is not the one that was written before it"
+        return "it does not follow the line before it: that line was replaced"
     return ""
 
 
 def check_raw(view: RecordView) -> list[record_format.Damage]:
-    """Compare every run's raw output with its digest.
+    """Compare each run's raw output with its digest.
 
     Returns:
-        One damage for each file that is missing or altered.
+        A damage for each file that is missing or altered.
     """
     damages = []
     for digest in sorted({run.output for run in view.runs if run.output}):
@@ -141,7 +141,7 @@ def check_raw(view: RecordView) -> list[record_format.Damage]:
             damages.append(record_format.Damage(file=name, line=0, problem="it is missing"))
         elif record_format.file_sha256(data) != digest:
             damages.append(
-                record_format.Damage(file=name, line=0, problem="its content was edited: it doesn't match its name")
+                record_format.Damage(file=name, line=0, problem="its content does not match its name: it was edited")
             )
     return damages
 
@@ -151,7 +151,7 @@ def _load_meta(path: Path) -> record_format.Meta:
     if not meta_path.is_file():
         raise RecordError(
             f"{path} is not a record: it has no {record_format.META}.",
-            "`swapstone list records` shows those that exist.",
+            "`swapstone list records` lists the existing records.",
         )
     try:
         version = msgspec.json.decode(_bytes_of(meta_path), type=_Version)
@@ -160,12 +160,12 @@ def _load_meta(path: Path) -> record_format.Meta:
             f"{meta_path} can't be read: {error}.", "The record is damaged; restore it from a copy."
         ) from error
     if version.format != record_format.FORMAT:
-        raise RecordError(f"{path} is not a record of Swapstone: its format is {version.format!r}.")
+        raise RecordError(f"{path} is not a Swapstone record: its format is {version.format!r}.")
     if version.schema != record_format.SCHEMA:
         advice = (
             "Install a newer Swapstone to read it."
             if version.schema > record_format.SCHEMA
-            else "Read it with the Swapstone that wrote it."
+            else "Read it with the version of Swapstone that wrote it."
         )
         raise RecordError(
             f"{path} has schema version {version.schema}; this Swapstone reads version {record_format.SCHEMA}.", advice
@@ -193,7 +193,7 @@ def _optional(path: Path, kind: type[FrozenStructType], damages: list[record_for
 
 
 def _against_seal(path: Path, seal: record_format.Seal, lines: int, last_chain: str) -> list[record_format.Damage]:
-    """Name what the seal says was there and isn't. Lines after the seal are fine: a resumed session may have been killed."""
+    """Return what is missing or altered according to the seal. Lines after the seal are valid: a resumed session may have been killed."""
     damages = []
     if lines < seal.runs:
         damages.append(
@@ -204,7 +204,7 @@ def _against_seal(path: Path, seal: record_format.Seal, lines: int, last_chain: 
     elif lines == seal.runs and last_chain != seal.chain:
         damages.append(
             record_format.Damage(
-                file=record_format.RUNS, line=lines, problem="the last line is not the one that was sealed"
+                file=record_format.RUNS, line=lines, problem="it is not the last line of the sealed record"
             )
         )
     for name, digest in ((record_format.MANIFEST, seal.manifest), (record_format.EXPERIMENT, seal.experiment)):

@@ -1,16 +1,16 @@
-"""What a record's folder holds, and how each of its lines is protected.
+"""The files of a record's folder, and how its lines are protected.
 
     record.json       format, schema version, identity, time of creation
-    experiment.json   the experiment as resolved
-    manifest.json     what was built, with what, on what: digests of every source and binary, versions, the machine
-    runs.jsonl        one line a run, appended and synced after each trial
-    raw/SHA256.txt    what each trial printed, by digest
-    builds/NAME.log   what the build of a program of the user's own printed, one for each variant
-    seal.json         written when a session ends: how many runs, the last line's chain value, the verdicts
-    lock              held by the one process that writes
+    experiment.json   the resolved experiment
+    manifest.json     digests of every source and program, versions of tools, the machine
+    runs.jsonl        one line per run, appended and synced after each trial
+    raw/SHA256.txt    raw output of a trial, by digest
+    builds/NAME.log   build log of an own program, one per variant
+    seal.json         written at the end of a session: number of runs, last chain value, digest of the verdicts
+    lock              locked by the writing process
 
-Each line of `runs.jsonl` carries its number, the chain value of the line before it and its own: the SHA-256 of the two and of the run's
-encoding. So an edited, missing, doubled or reordered line is found and named, and the lines after it are still read.
+Each line of `runs.jsonl` has its number, the chain value of the preceding line and its own chain value: the SHA-256 of the first two and
+the encoded run. So an edited, missing, duplicate or reordered line is detected, and the lines after it can still be read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import hashlib
 
 import msgspec
 
-from swapstone.model import Certificate, FrozenStruct
+from swapstone.model import FrozenStruct, ImageDifference
 
 FORMAT = "swapstone-record"
 SCHEMA = 1
@@ -45,16 +45,16 @@ class Meta(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Artifact(FrozenStruct, frozen=True, kw_only=True):
-    """One built program.
+    """A built program.
 
     Attributes:
-        suite, workload, variant: what it is for.
-        path: where it was when it ran (all of one experiment are equally long).
+        suite, workload, variant: what it was built for.
+        path: of the program when it ran. All paths of an experiment have the same length.
         sha256: of the file.
-        command: how it was built, with paths shortened.
+        command: of the build, with shortened paths.
         sources: pairs (file name, SHA-256).
         sizes: pairs (name, bytes): text, data, bss, file; empty for the links of `layout`.
-        layout: number of the shuffled link that it is, from 1; 0 for the program as it comes.
+        layout: number of the shuffled link, from 1; 0 for the unshuffled program.
     """
 
     suite: str
@@ -68,26 +68,26 @@ class Artifact(FrozenStruct, frozen=True, kw_only=True):
     layout: int = 0
 
 
-class Manifest(FrozenStruct, frozen=True, kw_only=True):
-    """What an experiment was made of.
+class Manifest(FrozenStruct, frozen=True, kw_only=True, rename={"image_differences": "certificates"}):
+    """The programs, tools and machine of an experiment.
 
     Attributes:
-        machine: pairs (name, value) that describe the target, in the order in which reports print them.
+        machine: pairs (name, value) that describe the target, in the order of reports.
         tools: pairs (name, version line) of compilers, C libraries and the agent.
         artifacts: every built program.
         passes: triples (suite, workload, passes per trial), calibrated once on the baseline.
-        certificates: what differs between the machine of the baseline and each other one; none where there is one machine.
+        image_differences: of the baseline's machine image to each other image; empty if there is one machine. ``certificates`` on disk.
     """
 
     machine: tuple[tuple[str, str], ...]
     tools: tuple[tuple[str, str], ...]
     artifacts: tuple[Artifact, ...]
     passes: tuple[tuple[str, str, int], ...]
-    certificates: tuple[Certificate, ...] = ()
+    image_differences: tuple[ImageDifference, ...] = ()
 
 
 class Line(FrozenStruct, frozen=True, kw_only=True):
-    """One line of `runs.jsonl`; the run stays as its bytes, because those are what the chain value vouches for."""
+    """A line of `runs.jsonl`. The run is kept as bytes, because the chain value covers its bytes."""
 
     number: int
     previous: str
@@ -96,17 +96,17 @@ class Line(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Seal(FrozenStruct, frozen=True, kw_only=True):
-    """What a writing session left, so that a later loss is noticed.
+    """The end of a writing session, by which later losses are detected.
 
     Attributes:
-        runs: lines in `runs.jsonl`.
-        chain: chain value of the last one.
+        runs: number of lines in `runs.jsonl`.
+        chain: chain value of the last line.
         state: ``complete`` or ``interrupted``.
-        why: why it stopped, in a few words.
-        verdicts: digest of the verdicts that were printed at its end, or empty.
+        why: reason for the end, in a few words.
+        verdicts: digest of the verdicts printed at the end, or empty.
         manifest: SHA-256 of `manifest.json`.
         experiment: SHA-256 of `experiment.json`.
-        sessions: how many writing sessions there have been; above 1 it was resumed.
+        sessions: number of writing sessions; above 1 if the record was resumed.
     """
 
     runs: int
@@ -120,7 +120,7 @@ class Seal(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Damage(FrozenStruct, frozen=True, kw_only=True):
-    """A place in a record that is not as it was written."""
+    """A damaged place of a record."""
 
     file: str
     line: int
@@ -137,15 +137,15 @@ def chain_value(number: int, previous: str, run: bytes) -> str:
 
 
 def file_sha256(data: bytes) -> str:
-    """Return the SHA-256 of some bytes in hexadecimal."""
+    """Return the SHA-256 of data in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def manifest_differences(first: Manifest, second: Manifest) -> tuple[str, ...]:
-    """Say what two manifests of one experiment differ in: machine, tools, and the programs themselves.
+    """Return the differences of two manifests of one experiment: machine, tools and programs.
 
     Returns:
-        One sentence for each difference; programs are counted, and the first one named. Calibration is not compared.
+        A sentence for each difference. Differing programs are counted, and the first one is named. Calibration is not compared.
     """
     said = []
     for what, old, new in (
@@ -161,5 +161,5 @@ def manifest_differences(first: Manifest, second: Manifest) -> tuple[str, ...]:
     other = [place for place in programs if programs[place] != again.get(place)]
     if other or programs.keys() != again.keys():
         place = next(iter(other or programs.keys() ^ again.keys()))
-        said.append(f"{max(1, len(other))} of {len(programs)} programs are not the same, e.g. {place[1]} on {place[2]}")
+        said.append(f"{max(1, len(other))} of {len(programs)} programs differ, e.g. {place[1]} on {place[2]}")
     return tuple(said)

@@ -1,4 +1,4 @@
-"""Where records are, and how a user names one."""
+"""Paths of records, and the names that users give them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def default_root() -> Path:
 
 
 def list_records(root: Path | None = None) -> tuple[Path, ...]:
-    """Return the folders under the root that are records, oldest first; those of a study lie one folder deeper."""
+    """Return the record folders under the root, oldest first; records of a study are one level deeper."""
     folder = root or default_root()
     if not folder.is_dir():
         return ()
@@ -30,25 +30,25 @@ def list_records(root: Path | None = None) -> tuple[Path, ...]:
 
 
 def record_name(path: Path, root: Path | None = None) -> str:
-    """Return the name by which a record under the root is found: its folder, with the study's before it."""
+    """Return the name of a record under the root: its folder, preceded by that of its study."""
     return path.relative_to(root or default_root()).as_posix()
 
 
 def _records_at(place: Path) -> list[Path]:
-    """Return the record that a folder is, or those in it."""
+    """Return a folder that is a record, or the records in it."""
     if (place / record_format.META).is_file():
         return [place]
     return [path for path in place.iterdir() if (path / record_format.META).is_file()]
 
 
 def find_record(text: str) -> Path:
-    """Turn what a user typed into a record's folder.
+    """Return the folder of a record that a user named.
 
     Args:
         text: a path, the name of a folder under the root (of a study's: STUDY/PART), or ``last``.
 
     Raises:
-        RecordError: there is no record there; names the nearest ones.
+        RecordError: there is no such record; suggests similar names.
     """
     if text == "last":
         records = list_records()
@@ -64,20 +64,20 @@ def find_record(text: str) -> Path:
         if candidate.is_dir() and (parts := _records_at(candidate)):
             names = ", ".join(sorted(path.name for path in parts))
             raise RecordError(
-                f"{text} is no single record: it holds {names}.",
+                f"{text} is not a single record: it contains {names}.",
                 f"Name one of them: {candidate / sorted(parts)[0].name}",
             )
     if Path(text).exists():
         raise RecordError(
             f"{text} is not a record: it has no {record_format.META}.",
-            "`swapstone list records` shows those that exist.",
+            "`swapstone list records` lists the existing records.",
         )
     error = unknown("record", text, [record_name(path) for path in list_records()])
     raise RecordError(error.message, error.hint)
 
 
 def new_record_path(name: str) -> Path:
-    """Return a folder under the root that does not exist yet, named by the time and the experiment."""
+    """Return a new folder under the root, named by the time and the experiment. It does not exist yet."""
     slug = re.sub(r"[^A-Za-z0-9=.,_-]+", "-", name).strip("-")[:60] or "experiment"
     stem = f"{datetime.datetime.now().astimezone():%Y%m%d-%H%M%S}-{slug}"
     candidates = (stem if attempt == 1 else f"{stem}-{attempt}" for attempt in range(1, 1000))

@@ -1,4 +1,4 @@
-"""Writing a record: append, sync, and never two at once."""
+"""Write a record: each run is appended and synced; a lock allows one writer."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ from swapstone.record.reader import RecordView, load
 
 
 class RecordWriter:
-    """The one writer of a record. Use it as a context manager; leaving it releases the lock.
+    """The writer of a record, which holds its lock. A context manager; leaving it releases the lock.
 
-    Make one with `create` or `resume`. After each `append` the run is on disk: a SIGKILL at any moment loses at most the
-    trial in flight.
+    `create` and `resume` construct it. After each `append` the run is on disk: a SIGKILL at any time loses at most the current trial.
     """
 
     def __init__(self, path: Path, lock: IO[bytes], number: int, chain: str, sessions: int) -> None:
@@ -35,19 +34,19 @@ class RecordWriter:
         self._number = number
         self._chain = chain
         self._sessions = sessions
-        # Unbuffered: what could not be written must not be tried again behind our back.
+        # Unbuffered: a failed write must not be retried later by a buffer.
         self._runs = (path / record_format.RUNS).open("ab", buffering=0)
 
     @classmethod
     def create(cls, path: Path, experiment: Experiment) -> Self:
-        """Make a new record's folder.
+        """Create the folder of a new record.
 
         Args:
             path: a folder that does not exist yet, or is empty.
-            experiment: what it will hold.
+            experiment: of the record.
 
         Raises:
-            RecordError: the folder holds something, can't be written, or the disk is full.
+            RecordError: the folder is not empty or can't be written, or the disk is full.
         """
         with _user_errors(path):
             path.mkdir(parents=True, exist_ok=True)
@@ -69,19 +68,19 @@ class RecordWriter:
 
     @classmethod
     def resume(cls, path: Path) -> tuple[Self, RecordView]:
-        """Open an existing record to go on with it.
+        """Open an existing record to continue it.
 
-        A last line that was torn by a crash is set aside as ``runs.jsonl.torn``: its trial will be made again.
+        A last line that a crash truncated is moved to ``runs.jsonl.torn``; its trial will be made again.
 
         Returns:
-            The writer, and what the record holds.
+            The writer, and the record's contents.
 
         Raises:
-            RecordError: it is being written by another process, was altered, or is of another schema version.
+            RecordError: another process is writing it, it was altered, or it has another schema version.
         """
         with _user_errors(path):
             if not (path / record_format.META).is_file():
-                raise RecordError(f"{path} is not a record.", "`swapstone list records` shows those that exist.")
+                raise RecordError(f"{path} is not a record.", "`swapstone list records` lists the existing records.")
             with contextlib.ExitStack() as undo:
                 lock = undo.enter_context(_locked(path))
                 _set_torn_line_aside(path / record_format.RUNS)
@@ -90,7 +89,7 @@ class RecordWriter:
                     lines = "; ".join(str(damage) for damage in view.damages[:3])
                     raise RecordError(
                         f"{path} has been altered, so it can't be continued: {lines}.",
-                        "`swapstone show` still reads what is whole; `swapstone rerun` makes the experiment again.",
+                        "`swapstone show` reads the undamaged lines; `swapstone rerun` makes the experiment again.",
                     )
                 sessions = view.seal.sessions + 1 if view.seal else 2
                 writer = cls(path, lock, len(view.runs), view.last_chain, sessions)
@@ -106,30 +105,30 @@ class RecordWriter:
         self.close()
 
     def close(self) -> None:
-        """Close the files and release the lock. Harmless when done twice."""
+        """Close the files and release the lock. Calling it twice is allowed."""
         self._runs.close()
         self._lock.close()
 
     @property
     def sessions(self) -> int:
-        """Return how many writing sessions the record has had, this one included."""
+        """Return the number of writing sessions, with this one."""
         return self._sessions
 
     def write_manifest(self, manifest: record_format.Manifest) -> None:
-        """Write `manifest.json`, replacing an earlier one whole."""
+        """Replace `manifest.json` atomically."""
         with _user_errors(self.path):
             _write(self.path / record_format.MANIFEST, manifest)
 
     def write_experiment(self, experiment: Experiment) -> None:
-        """Write `experiment.json` again: a resumed experiment may have another budget. Nothing else of it may change."""
+        """Write `experiment.json` again, for the budget of a resumed experiment. All other fields must be unchanged."""
         with _user_errors(self.path):
             _write(self.path / record_format.EXPERIMENT, experiment)
 
     def keep_raw(self, output: bytes) -> str:
-        """Keep what a trial printed.
+        """Store the raw output of a trial.
 
         Returns:
-            Its SHA-256, or an empty text if there was nothing.
+            Its SHA-256; empty for no output.
         """
         if not output:
             return ""
@@ -141,11 +140,11 @@ class RecordWriter:
         return digest
 
     def keep_log(self, label: str, log: bytes) -> str:
-        """Keep what a variant's build printed, in place of what an earlier session kept.
+        """Store the build log of a variant; replaces that of an earlier session.
 
         Args:
-            label: the variant's; characters that make poor file names are replaced, and a digest keeps names apart.
-            log: all of it.
+            label: of the variant. Characters unsuitable for file names are replaced, and a digest keeps the names distinct.
+            log: the whole log.
 
         Returns:
             The file's path.
@@ -163,7 +162,7 @@ class RecordWriter:
         """Append a run and sync it to disk.
 
         Raises:
-            RecordError: the disk is full or the folder has gone; what was there before stays whole.
+            RecordError: the disk is full or the folder is gone; the earlier lines are unchanged.
         """
         encoded = run.encoded()
         chain = record_format.chain_value(self._number + 1, self._chain, encoded)
@@ -175,18 +174,18 @@ class RecordWriter:
                 rest = rest[self._runs.write(rest) :]
             os.fsync(self._runs.fileno())
         except OSError as error:
-            # Half a line may be on disk: take it back, so that the record stays whole.
+            # Truncate a partly written line, so that the record stays readable.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._runs.fileno(), end)
             raise _as_user_error(self.path, error) from error
         self._number, self._chain = self._number + 1, chain
 
     def seal(self, state: str, why: str, verdicts: str) -> None:
-        """Write `seal.json`: how this session ended.
+        """Write `seal.json` at the end of this session.
 
         Args:
             state: ``complete`` or ``interrupted``.
-            why: in a few words.
+            why: reason for the end, in a few words.
             verdicts: digest of the verdicts as printed, or empty.
         """
         with _user_errors(self.path):
@@ -229,7 +228,7 @@ def _write(path: Path, noun: FrozenStruct) -> None:
 
 
 def _write_bytes(path: Path, data: bytes) -> None:
-    """Write a file so that after a crash it is the old one or the new one, never a part."""
+    """Write a file atomically: after a crash it is the old or the new one."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("wb") as handle:
@@ -257,8 +256,8 @@ def _as_user_error(path: Path, error: OSError) -> RecordError:
     hints = {
         errno.ENOSPC: "The disk is full: free some space, then continue with --resume.",
         errno.EDQUOT: "Your disk quota is used up: free some space, then continue with --resume.",
-        errno.EACCES: "Name a folder that you may write with --out.",
-        errno.EPERM: "Name a folder that you may write with --out.",
+        errno.EACCES: "Name a writable folder with --out.",
+        errno.EPERM: "Name a writable folder with --out.",
         errno.EROFS: "That file system is read-only: name another folder with --out.",
         errno.ENOTDIR: "A part of that path is a file: name another folder with --out.",
         errno.EEXIST: "That is a file: name another folder with --out.",

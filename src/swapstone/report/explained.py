@@ -9,7 +9,7 @@ import msgspec
 
 from swapstone.explanation.findings import amount, distance, duration, percent, short
 from swapstone.explanation.ledger import run_of
-from swapstone.model import Count, Explanation, Finding, Instrumented, Ledger, Seen
+from swapstone.model import Count, Explanation, Finding, InstrumentResult, Ledger, RowMeasurements
 from swapstone.report.context import Why
 from swapstone.report.html import template
 from swapstone.report.markdown_parts import plain as escaped
@@ -54,7 +54,7 @@ def count_rows(explanation: Explanation) -> Rows:
     ]
 
 
-def function_rows(seen: Seen) -> Rows:
+def function_rows(seen: RowMeasurements) -> Rows:
     """Return the functions that execute most instructions, of each side."""
     rows: Rows = []
     for side, reference in zip(("baseline", "candidate"), seen.references, strict=True):
@@ -93,7 +93,7 @@ def ledger_rows(ledger: Ledger) -> Rows:
     return rows
 
 
-def instrument_rows(seen: Seen) -> Rows:
+def instrument_rows(seen: RowMeasurements) -> Rows:
     """Return what ran under what, with its overhead."""
     return [
         (
@@ -107,7 +107,7 @@ def instrument_rows(seen: Seen) -> Rows:
     ]
 
 
-def _order(run: Instrumented) -> tuple[str, str]:
+def _order(run: InstrumentResult) -> tuple[str, str]:
     return (run.instrument, run.variant)
 
 
@@ -139,13 +139,13 @@ def _heading(finding: Finding) -> str:
     return f"{finding.cause}{share}"
 
 
-def title(seen: Seen) -> str:
+def title(seen: RowMeasurements) -> str:
     """Return what is explained, in one line."""
     place = seen.place
     return f"{place.workload}, {place.metric}: {place.candidate} against {place.baseline}"
 
 
-def text(seen: Seen, explanation: Explanation) -> str:
+def text(seen: RowMeasurements, explanation: Explanation) -> str:
     """Render as text for a terminal.
 
     Args:
@@ -192,7 +192,7 @@ def _table(head: Sequence[str], rows: Rows) -> list[str]:
     return [lines[0], "  ".join("-" * width for width in widths), *lines[1:]]
 
 
-def markdown(seen: Seen, explanation: Explanation) -> str:
+def markdown(seen: RowMeasurements, explanation: Explanation) -> str:
     """Render as Markdown, for an issue or a merge request."""
     parts = [f"## Why: {escaped(title(seen))}", "", escaped(explanation.paragraph), ""]
     for finding in explanation.findings:
@@ -217,7 +217,7 @@ def markdown(seen: Seen, explanation: Explanation) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def html(seen: Seen, explanation: Explanation, pages: Sequence[tuple[str, str]]) -> str:
+def html(seen: RowMeasurements, explanation: Explanation, pages: Sequence[tuple[str, str]]) -> str:
     """Render as one page that needs no network, but links to the flame graphs beside it.
 
     Args:
@@ -241,9 +241,9 @@ def html(seen: Seen, explanation: Explanation, pages: Sequence[tuple[str, str]])
     )
 
 
-def to_json(seen: Seen, explanation: Explanation) -> str:
+def to_json(seen: RowMeasurements, explanation: Explanation) -> str:
     """Return everything that is said, with the runs it rests on, as JSON; profiles are in files of their own."""
-    runs = [msgspec.to_builtins(msgspec.structs.replace(run, profile=None, passing=None)) for run in seen.runs]
+    runs = [msgspec.to_builtins(msgspec.structs.replace(run, profile=None, elapsed=None)) for run in seen.runs]
     content = {
         "explanation": msgspec.to_builtins(explanation),
         "references": msgspec.to_builtins(seen.references),

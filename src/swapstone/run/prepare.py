@@ -338,7 +338,7 @@ def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, s
         tools=(*tools, *target.tools()),
         artifacts=artifacts,
         passes=tuple((suite, workload, count) for (suite, workload), count in passes.items()),
-        certificates=target.certificates(),
+        image_differences=target.image_differences(),
     )
 
 

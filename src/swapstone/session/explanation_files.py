@@ -15,7 +15,7 @@ import msgspec
 from swapstone import __version__
 from swapstone.explanation import CostClasses, folded, folded_difference, speedscope
 from swapstone.explanation.ledger import run_of
-from swapstone.model import Explanation, FrozenStruct, Place, Profile, Seen, UserError
+from swapstone.model import Explanation, FrozenStruct, Profile, RowKey, RowMeasurements, UserError
 from swapstone.record import RecordView
 from swapstone.report import explained, flame
 from swapstone.report.context import Why
@@ -66,20 +66,20 @@ class KeptManifest(FrozenStruct, frozen=True, kw_only=True):
     chain: str
     swapstone: str
     created: str
-    place: Place
+    place: RowKey
     programs: tuple[tuple[str, str], ...]
     seen: str
     runs: tuple[KeptRun, ...]
 
 
-def folder_of(view: RecordView, place: Place) -> Path:
+def folder_of(view: RecordView, place: RowKey) -> Path:
     """Return the folder of a row's evidence."""
     text = f"{place.workload}-{place.metric}-{place.candidate}"
     slug = re.sub(r"[^A-Za-z0-9=,._-]+", "-", text).strip("-")[:80]
     return view.path / FOLDER / f"{slug}-{place.digest()[:6]}"
 
 
-def read(folder: Path, view: RecordView) -> Seen | None:
+def read(folder: Path, view: RecordView) -> RowMeasurements | None:
     """Return the evidence that was kept for a row; None where there is none, or it is of an earlier state of the record."""
     try:
         manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=KeptManifest)
@@ -89,7 +89,7 @@ def read(folder: Path, view: RecordView) -> Seen | None:
     if manifest.chain != view.last_chain or manifest.seen != hashlib.sha256(data).hexdigest():
         return None
     try:
-        return msgspec.json.decode(data, type=Seen)
+        return msgspec.json.decode(data, type=RowMeasurements)
     except msgspec.DecodeError:
         return None
 
@@ -117,7 +117,7 @@ def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[Why, ...]:
     return tuple(found)
 
 
-def keep(folder: Path, view: RecordView, seen: Seen) -> None:
+def keep(folder: Path, view: RecordView, seen: RowMeasurements) -> None:
     """Write the evidence down.
 
     Raises:
@@ -156,7 +156,7 @@ def keep(folder: Path, view: RecordView, seen: Seen) -> None:
         ) from error
 
 
-def write(folder: Path, seen: Seen, explanation: Explanation, classes: CostClasses) -> list[Path]:
+def write(folder: Path, seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> list[Path]:
     """Write everything that can be computed from the evidence, and return the files."""
     written = []
     for name, content in _files(seen, explanation, classes):
@@ -166,7 +166,7 @@ def write(folder: Path, seen: Seen, explanation: Explanation, classes: CostClass
     return written
 
 
-def _files(seen: Seen, explanation: Explanation, classes: CostClasses) -> Iterator[tuple[str, str]]:
+def _files(seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> Iterator[tuple[str, str]]:
     yield EXPLANATION, explained.to_json(seen, explanation)
     yield "explanation.md", explained.markdown(seen, explanation)
     pages = []
@@ -187,7 +187,7 @@ def _files(seen: Seen, explanation: Explanation, classes: CostClasses) -> Iterat
     yield "explanation.html", explained.html(seen, explanation, pages)
 
 
-def profiles(seen: Seen, kind: str) -> tuple[Profile | None, Profile | None]:
+def profiles(seen: RowMeasurements, kind: str) -> tuple[Profile | None, Profile | None]:
     """Return both sides' profiles of a kind. A side that was looked at and has no such stack has an empty one."""
     found: list[Profile | None] = []
     for reference in seen.references:

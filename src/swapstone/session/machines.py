@@ -8,7 +8,7 @@ from pathlib import Path
 
 from swapstone.artifacts.image_assembly import KERNEL_PART
 from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture, architecture_of
-from swapstone.artifacts.image_comparison import certify
+from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.artifacts.toolchain import compiler_command
 from swapstone.factors import SWAP, Stage, find_factor
@@ -104,7 +104,7 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
     _notify_of_equal_banners(images, notify)
     (own, first), *others = images.items()
     differences = tuple(
-        certify(first.image.files, other.image.files, (KERNEL_PART,), (own, level)) for level, other in others
+        compare_images(first.image.files, other.image.files, (KERNEL_PART,), (own, level)) for level, other in others
     )
     return VmImages({level: vm_image_of(image, architecture) for level, image in images.items()}, differences)
 

@@ -15,7 +15,16 @@ from swapstone.explanation import explain as split_difference
 from swapstone.explanation import load_classes
 from swapstone.instruments import INSTRUMENTS, run_instruments
 from swapstone.instruments.prepare_row import RowContext, ledger_metric, prepare_row, require_host_record
-from swapstone.model import Analysis, Comparison, Explanation, Missing, Place, Seen, UserError, Verdict
+from swapstone.model import (
+    Analysis,
+    Comparison,
+    Explanation,
+    MissingInstrument,
+    RowKey,
+    RowMeasurements,
+    UserError,
+    Verdict,
+)
 from swapstone.record import RecordView
 from swapstone.report import explained
 from swapstone.run import Program, prepare
@@ -63,7 +72,7 @@ class RowExplanation:
     """
 
     folder: Path
-    evidence: Seen
+    evidence: RowMeasurements
     explanation: Explanation
     files: tuple[Path, ...]
 
@@ -75,7 +84,7 @@ class RowExplanation:
         """
         if format == "html":
             return (self.folder / explanation_files.PAGES[0][0]).read_text(encoding="utf-8")
-        formats: Mapping[str, Callable[[Seen, Explanation], str]] = {
+        formats: Mapping[str, Callable[[RowMeasurements, Explanation], str]] = {
             "text": explained.text,
             "markdown": explained.markdown,
             "json": explained.to_json,
@@ -94,7 +103,7 @@ class RowExplanation:
         if not written:
             missing = next((each for each in self.evidence.missing if each.instrument == kind), None)
             reason = missing.reason if missing else "neither side has any stack"
-            raise UserError(f"There is no profile {kind}: {reason}.", missing.mend if missing else "")
+            raise UserError(f"There is no profile {kind}: {reason}.", missing.remedy if missing else "")
         return written
 
 
@@ -160,9 +169,11 @@ def _distance(row: Comparison) -> float:
     return abs(math.log(row.effect)) if row.scale.value == "ratio" and row.effect > 0 else abs(row.effect)
 
 
-def _evidence(view: RecordView, row: Comparison, options: ExplainOptions, progress: Progress) -> tuple[Path, Seen]:
+def _evidence(
+    view: RecordView, row: Comparison, options: ExplainOptions, progress: Progress
+) -> tuple[Path, RowMeasurements]:
     """Return the folder of a row's evidence, and the evidence: stored, or measured now."""
-    place = Place(
+    place = RowKey(
         suite=row.suite,
         workload=row.workload,
         load=row.load,
@@ -185,7 +196,7 @@ def _evidence(view: RecordView, row: Comparison, options: ExplainOptions, progre
         pair = prepare_row(context, row)
         only = [name for name in INSTRUMENTS if name not in options.without]
         seen = run_instruments(place, row.metric.unit, ledger_metric(row), pair, progress.note, only=only)
-    excluded = tuple(Missing(instrument=name, reason=EXCLUDED) for name in options.without)
+    excluded = tuple(MissingInstrument(instrument=name, reason=EXCLUDED) for name in options.without)
     seen = msgspec.structs.replace(seen, differs=row.verdict in _DIFFERENT, missing=(*seen.missing, *excluded))
     explanation_files.keep(folder, view, seen)
     return folder, seen

@@ -104,7 +104,7 @@ def instrument_findings(
             state=State.NOISY,
             found="strace",
             meaning=f"counted by strace, which stops threads at each call, and not of servers: {traced.reason}",
-            mend=traced.mend,
+            mend=traced.remedy,
         )
     else:
         yield _finding(
@@ -119,4 +119,4 @@ def _finding(instrument: str, barrier: MissingRequirement | None, found: str, me
     if barrier is None:
         return Finding(name=name, state=State.GOOD, found=found)
     said = meaning or f"{WITHOUT[instrument]}: {barrier.reason}"
-    return Finding(name=name, state=State.MISSING, found="unavailable", meaning=said, mend=barrier.mend)
+    return Finding(name=name, state=State.MISSING, found="unavailable", meaning=said, mend=barrier.remedy)

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from swapstone.factors import ProgramFacts, read_facts
-from swapstone.model import Certificate, FrozenStruct, UnavailableError, UserError
+from swapstone.model import FrozenStruct, ImageDifference, UnavailableError, UserError
 from swapstone.wire import AgentAnswer, TrialRequest
 
 
@@ -200,7 +200,7 @@ class Target(abc.ABC):
             WireError: the request can't be carried out as it stands.
         """
 
-    def certificates(self) -> tuple[Certificate, ...]:
+    def image_differences(self) -> tuple[ImageDifference, ...]:
         """Return what differs between its first machine and each other one, for the manifest; by default it has one machine."""
         return ()
 

@@ -15,7 +15,7 @@ import pytest
 
 from swapstone.artifacts import images
 from swapstone.artifacts.image_assembly import Overlay
-from swapstone.artifacts.image_comparison import certify
+from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image, images_dir
 from swapstone.artifacts.kernel_modules import Module
 from swapstone.artifacts.packages import Lock
@@ -118,10 +118,10 @@ def test_modes_of_preemption_are_the_generic_kernel_with_an_option(lock: Lock) -
     assert generic.image.preempt_dynamic is None
     rt = build_image(msgspec.structs.replace(REQUEST, kernel="rt"), lock=lock)
     assert (rt.options, rt.image.release) == ("", "6.1.0-rt-x")
-    certificate = certify(generic.image.files, rt.image.files, ["kernel"])
+    certificate = compare_images(generic.image.files, rt.image.files, ["kernel"])
     assert {path for path, _ in certificate.differing} == {"kernel", "lib/modules/base.ko", "lib/modules/top_one.ko"}
     with pytest.raises(UserError, match="differ in more than agent"):
-        certify(generic.image.files, rt.image.files, ["agent"])
+        compare_images(generic.image.files, rt.image.files, ["agent"])
 
 
 @pytest.mark.parametrize(("value", "dynamic"), [("=y", True), (" is not set", False)])

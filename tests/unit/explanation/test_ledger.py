@@ -12,20 +12,20 @@ from swapstone.model import (
     KERNEL,
     OWN_OBJECT,
     Amount,
+    ElapsedTime,
     Frame,
-    Instrumented,
-    Missing,
-    Passing,
-    Place,
+    InstrumentResult,
+    MissingInstrument,
     Profile,
     Reference,
-    Seen,
+    RowKey,
+    RowMeasurements,
     Stack,
 )
 
 CLASSES = load_classes()
 BASE, CANDIDATE = "libc=glibc", "libc=musl"
-PLACE = Place(suite="libc", workload="w", load="idle", metric="wall", baseline=BASE, candidate=CANDIDATE)
+PLACE = RowKey(suite="libc", workload="w", load="idle", metric="wall", baseline=BASE, candidate=CANDIDATE)
 OWN = (Frame(symbol="pass", object=OWN_OBJECT),)
 FREE = (*OWN, Frame(symbol="free", object="libc.so"))
 UNMAP = (*FREE, Frame(symbol="__x64_sys_munmap", object=KERNEL))
@@ -40,15 +40,15 @@ def profile(kind: str, weights: dict[tuple[Frame, ...], float]) -> Profile:
     return Profile(kind=kind, unit="ns", operations=10.0, frames=tuple(frames), stacks=stacks)
 
 
-def run(instrument: str, variant: str, **given: object) -> Instrumented:
+def run(instrument: str, variant: str, **given: object) -> InstrumentResult:
     plain = {"tool": "t", "command": "c", "operations": 10.0, "overhead": 1.5}
-    return Instrumented(instrument=instrument, variant=variant, **{**plain, **given})  # type: ignore[arg-type]
+    return InstrumentResult(instrument=instrument, variant=variant, **{**plain, **given})  # type: ignore[arg-type]
 
 
-def passing(
+def elapsed(
     waits: dict[tuple[Frame, ...], float], running: float, ready: float = 0.0, threads: int = 1, cpu: float = 0.0
-) -> Passing:
-    return Passing(
+) -> ElapsedTime:
+    return ElapsedTime(
         wall_ns=1000.0,
         running_ns=running,
         ready_ns=ready,
@@ -70,16 +70,22 @@ def reference(variant: str, recorded: float, wall: float, cpu: float) -> Referen
 
 
 def seen(
-    *runs: Instrumented, base: Reference, candidate: Reference, metric: str = "wall", missing: tuple[Missing, ...] = ()
-) -> Seen:
-    return Seen(place=PLACE, unit="ns", ledger_metric=metric, references=(base, candidate), runs=runs, missing=missing)
+    *runs: InstrumentResult,
+    base: Reference,
+    candidate: Reference,
+    metric: str = "wall",
+    missing: tuple[MissingInstrument, ...] = (),
+) -> RowMeasurements:
+    return RowMeasurements(
+        place=PLACE, unit="ns", ledger_metric=metric, references=(base, candidate), runs=runs, missing=missing
+    )
 
 
 ONE_THREAD = seen(
     run("on-cpu", BASE, profile=profile("on-cpu", {OWN: 100.0})),
     run("on-cpu", CANDIDATE, profile=profile("on-cpu", {OWN: 50.0, UNMAP: 40.0, NAMELESS: 10.0})),
-    run("off-cpu", BASE, passing=passing({SLEEP: 5.0}, 95.0)),
-    run("off-cpu", CANDIDATE, passing=passing({SLEEP: 30.0}, 60.0, 10.0)),
+    run("off-cpu", BASE, elapsed=elapsed({SLEEP: 5.0}, 95.0)),
+    run("off-cpu", CANDIDATE, elapsed=elapsed({SLEEP: 30.0}, 60.0, 10.0)),
     base=reference(BASE, 1000.0, 1000.0, 900.0),
     candidate=reference(CANDIDATE, 3100.0, 3000.0, 2000.0),
 )
@@ -140,8 +146,8 @@ def test_with_several_threads_the_recording_divides_the_time() -> None:
     runs = (
         run("on-cpu", BASE, profile=profile("on-cpu", {OWN: 1.0})),
         run("on-cpu", CANDIDATE, profile=profile("on-cpu", {OWN: 1.0})),
-        run("off-cpu", BASE, passing=passing({}, 1000.0, threads=2)),
-        run("off-cpu", CANDIDATE, passing=passing({LOCK: 500.0}, 500.0, threads=2)),
+        run("off-cpu", BASE, elapsed=elapsed({}, 1000.0, threads=2)),
+        run("off-cpu", CANDIDATE, elapsed=elapsed({LOCK: 500.0}, 500.0, threads=2)),
     )
     both = seen(*runs, base=reference(BASE, 10.0, 10.0, 20.0), candidate=reference(CANDIDATE, 20.0, 20.0, 20.0))
     found = ledger(both, CLASSES)
@@ -159,8 +165,8 @@ def test_an_instrument_that_stretches_the_running_time_does_not_stretch_the_ledg
     runs = (
         run("on-cpu", BASE, profile=profile("on-cpu", {OWN: 1.0})),
         run("on-cpu", CANDIDATE, profile=profile("on-cpu", {OWN: 2.0, FREE: 1.0})),
-        run("off-cpu", BASE, passing=passing({}, 1000.0, threads=2, cpu=2000.0)),
-        run("off-cpu", CANDIDATE, passing=passing({LOCK: 150.0, SLEEP: 50.0}, 800.0, threads=2, cpu=1600.0)),
+        run("off-cpu", BASE, elapsed=elapsed({}, 1000.0, threads=2, cpu=2000.0)),
+        run("off-cpu", CANDIDATE, elapsed=elapsed({LOCK: 150.0, SLEEP: 50.0}, 800.0, threads=2, cpu=1600.0)),
     )
     both = seen(*runs, base=reference(BASE, 10.0, 10.0, 20.0), candidate=reference(CANDIDATE, 26.0, 20.0, 24.0))
     found = ledger(both, CLASSES)
@@ -180,8 +186,8 @@ def test_processor_time_is_split_by_the_profile_alone() -> None:
         run("on-cpu", CANDIDATE, profile=profile("on-cpu", {OWN: 1.0, FREE: 3.0})),
     )
     sides = {"base": reference(BASE, 100.0, 0.0, 100.0), "candidate": reference(CANDIDATE, 400.0, 0.0, 400.0)}
-    cpu = Seen(
-        place=Place(suite="", workload="w", load="idle", metric="cpu", baseline=BASE, candidate=CANDIDATE),
+    cpu = RowMeasurements(
+        place=RowKey(suite="", workload="w", load="idle", metric="cpu", baseline=BASE, candidate=CANDIDATE),
         unit="ns",
         ledger_metric="cpu",
         references=(sides["base"], sides["candidate"]),
@@ -209,7 +215,7 @@ def test_without_a_profile_the_counts_are_told_and_what_is_missing() -> None:
             ),
         ),
     )
-    missing = (Missing(instrument="on-cpu", reason="the kernel refuses perf events", mend="sudo sysctl x"),)
+    missing = (MissingInstrument(instrument="on-cpu", reason="the kernel refuses perf events", remedy="sudo sysctl x"),)
     both = seen(
         *counts, base=reference(BASE, 1.0, 1.0, 1.0), candidate=reference(CANDIDATE, 2.0, 2.0, 2.0), missing=missing
     )
@@ -251,7 +257,7 @@ def test_an_instrument_that_ran_and_counted_nothing_counted_none() -> None:
 
 
 def test_large_buffers_that_are_mapped_one_by_one_are_told() -> None:
-    def counts(variant: str, maps: float, faults: float) -> tuple[Instrumented, ...]:
+    def counts(variant: str, maps: float, faults: float) -> tuple[InstrumentResult, ...]:
         calls = tuple(Amount(group="system calls", name=name, value=maps) for name in ("mmap", "munmap"))
         large = (Amount(group="allocations", name="of 131072 B or more", value=2.0),)
         return (
@@ -289,3 +295,14 @@ def test_runs_that_are_not_repeated_are_a_caveat() -> None:
     assert any("those of the record by 8 us" in caveat for caveat in found.caveats)
     assert found.ledger is not None and found.ledger.residual == pytest.approx(8000.0 - 1800.0)
     assert not any("those of the record" in caveat for caveat in explain(ONE_THREAD, CLASSES).caveats)
+
+
+def test_measurements_are_stored_under_the_field_names_of_the_format() -> None:
+    missing = (MissingInstrument(instrument="on-cpu", reason="no perf", remedy="sudo sysctl x"),)
+    runs = (run("off-cpu", BASE, elapsed=elapsed({SLEEP: 5.0}, 95.0)),)
+    stored = seen(
+        *runs, base=reference(BASE, 1.0, 1.0, 1.0), candidate=reference(CANDIDATE, 2.0, 2.0, 2.0), missing=missing
+    )
+    encoded = stored.encoded()
+    assert b'"passing":{' in encoded and b'"mend":"sudo sysctl x"' in encoded
+    assert msgspec.json.decode(encoded, type=RowMeasurements) == stored

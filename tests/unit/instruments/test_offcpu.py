@@ -15,7 +15,7 @@ from swapstone.instruments.server_run import with_long_timeout
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.traced_run import TracedRun
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import KERNEL, Frame, Passing
+from swapstone.model import KERNEL, ElapsedTime, Frame
 from swapstone.wire import TrialRequest
 
 
@@ -64,8 +64,8 @@ def _timeline(*events: Event) -> Timeline:
     return Timeline(recording, Symbolizer(tracee))
 
 
-def _passing(*events: Event) -> Passing:
-    return _timeline(*events).passing(1.0, ())
+def _passing(*events: Event) -> ElapsedTime:
+    return _timeline(*events).elapsed(1.0, ())
 
 
 def _at(time_ns: int, what: str, tid: int = 1, *names: str) -> Event:
@@ -149,8 +149,8 @@ def test_the_graph_shows_what_a_thread_was_at_when_its_processor_was_taken() -> 
         _at(401, "in"),
         _at(1000, "exit"),
     )
-    passing = timeline.passing(1.0, ())
-    assert (passing.ready_ns, passing.waits.stacks) == (300, ())  # it waited for nothing
+    elapsed = timeline.elapsed(1.0, ())
+    assert (elapsed.ready_ns, elapsed.waits.stacks) == (300, ())  # it waited for nothing
     profile = timeline.off.profile("off-cpu", "ns", 1.0)
     (stack_,) = profile.stacks
     assert stack_.weight == 300

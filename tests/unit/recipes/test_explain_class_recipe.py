@@ -20,14 +20,14 @@ def run(variant, amount, *stacks):
     found = tuple(Stack(frames=tuple(map(names.index, each)), weight=weight) for each, weight in stacks)
     profile = Profile(kind="on-cpu", unit="ns", operations=1.0, frames=frames, stacks=found)
     amounts = (Amount(group="instructions", name="all", value=amount),)
-    return Instrumented(instrument="on-cpu", tool="perf", variant=variant, command="prog", operations=1.0, overhead=1.0,
+    return InstrumentResult(instrument="on-cpu", tool="perf", variant=variant, command="prog", operations=1.0, overhead=1.0,
                         amounts=amounts, profile=profile)
 
 def reference(variant, cpu):
     return Reference(variant=variant, program_sha256="", recorded=cpu, time_ns=cpu, metrics=(("cpu", cpu),), runs=8)
 
-seen = Seen(
-    place=Place(suite="s", workload="w", load="idle", metric="cpu", baseline="libc=glibc", candidate="libc=musl"),
+seen = RowMeasurements(
+    place=RowKey(suite="s", workload="w", load="idle", metric="cpu", baseline="libc=glibc", candidate="libc=musl"),
     unit="ns", ledger_metric="cpu", references=(reference("libc=glibc", 100.0), reference("libc=musl", 400.0)),
     runs=(run("libc=glibc", 10000.0, (("other",), 1.0)), run("libc=musl", 90000.0, (("other",), 1.0), (("crc32_z",), 3.0))),
     missing=(),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swapstone.model import Certificate, RecordError
+from swapstone.model import ImageDifference, RecordError
 from swapstone.record import RecordWriter, check_raw, find_record, list_records, load
 from swapstone.record.reader import read_runs
 from swapstone.record.record_format import SCHEMA, Manifest
@@ -41,19 +41,20 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert view.seal is not None and (view.seal.state, view.seal.runs) == ("complete", 16)
 
 
-def test_certificates_are_kept_and_a_record_from_before_them_is_read(tmp_path: Path) -> None:
-    found = Certificate(between=("generic", "rt"), differing=(("kernel", "kernel"),), same=3, parts=("kernel",))
+def test_image_differences_are_stored_and_a_record_without_them_is_read(tmp_path: Path) -> None:
+    found = ImageDifference(between=("generic", "rt"), differing=(("kernel", "kernel"),), same=3, parts=("kernel",))
     with RecordWriter.create(tmp_path / "r", builders.experiment()) as writer:
-        writer.write_manifest(Manifest(machine=(), tools=(), artifacts=(), passes=(), certificates=(found,)))
+        writer.write_manifest(Manifest(machine=(), tools=(), artifacts=(), passes=(), image_differences=(found,)))
     view = load(tmp_path / "r")
-    assert view.manifest is not None and view.manifest.certificates == (found,)
+    assert view.manifest is not None and view.manifest.image_differences == (found,)
+    assert b'"certificates": [' in (tmp_path / "r" / "manifest.json").read_bytes()  # the name on disk
     for name, new in (("manifest.json", b"certificates"), ("experiment.json", b"modules")):
         path = tmp_path / "r" / name
         old = msgspec.json.decode(path.read_bytes())
         del old[new.decode()]
         path.write_bytes(msgspec.json.encode(old))
     view = load(tmp_path / "r")
-    assert view.damages == () and view.manifest is not None and view.manifest.certificates == ()
+    assert view.damages == () and view.manifest is not None and view.manifest.image_differences == ()
     assert view.experiment == builders.experiment()
 
 
@@ -66,7 +67,7 @@ def test_an_edited_line_is_named_and_the_rest_still_read(tmp_path: Path) -> None
     view = load(path)
     assert len(view.runs) == 15
     assert [str(damage) for damage in view.damages] == [
-        "runs.jsonl, line 5: its content was edited: it doesn't match its checksum"
+        "runs.jsonl, line 5: its content does not match its checksum: it was edited"
     ]
 
 
@@ -75,7 +76,7 @@ def test_a_cut_file_is_named_by_its_line(tmp_path: Path) -> None:
     data = (path / "runs.jsonl").read_bytes()
     (path / "runs.jsonl").write_bytes(data[:-30])
     problems = [str(damage) for damage in load(path).damages]
-    assert "runs.jsonl, line 16: the line is cut off" in problems
+    assert "runs.jsonl, line 16: the line is truncated" in problems
     assert "runs.jsonl, line 16: 16 runs were written, only 15 are left" in problems
 
 
@@ -104,7 +105,7 @@ def test_a_missing_first_line_is_named(tmp_path: Path) -> None:
     (path / "runs.jsonl").write_bytes(b"\n".join(lines[1:]))
     view = load(path)
     assert [str(damage) for damage in view.damages] == [
-        "runs.jsonl, line 1: it is number 2 where 1 should be: lines are missing or out of order"
+        "runs.jsonl, line 1: it has the number 2, expected 1: lines are missing or out of order"
     ]
     assert len(view.runs) == 15
 
@@ -127,7 +128,7 @@ def test_raw_output_is_kept_by_digest_and_checked(tmp_path: Path) -> None:
         writer.append(msgspec.structs.replace(next(builders.runs(subject, 0)), output=digest))
     assert check_raw(load(path)) == []
     (path / "raw" / f"{digest}.txt").write_bytes(b"something else")
-    assert "doesn't match" in str(check_raw(load(path))[0])
+    assert "does not match" in str(check_raw(load(path))[0])
     (path / "raw" / f"{digest}.txt").unlink()
     assert "missing" in str(check_raw(load(path))[0])
 
@@ -160,7 +161,7 @@ def test_an_altered_record_is_not_resumed(tmp_path: Path) -> None:
     path = _made(tmp_path / "r")
     text = (path / "runs.jsonl").read_text()
     (path / "runs.jsonl").write_text(text.replace('"passes":1', '"passes":3', 1))
-    with pytest.raises(RecordError, match="line 1: its content was edited"):
+    with pytest.raises(RecordError, match="line 1: its content does not match its checksum"):
         RecordWriter.resume(path)
 
 

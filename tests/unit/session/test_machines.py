@@ -9,7 +9,7 @@ import pytest
 
 from swapstone.artifacts.image_comparison import ImageFile
 from swapstone.artifacts.images import BuiltImage, Image, ImageRequest
-from swapstone.model import Certificate, FactorLevels, UserError
+from swapstone.model import FactorLevels, ImageDifference, UserError
 from swapstone.session import machines
 from swapstone.session.machines import open_experiment_target, parse_modules
 from swapstone.targets.vm import spec
@@ -26,8 +26,8 @@ def _file(content: str, part: str) -> ImageFile:
 class Opened:
     """Stands in for the target: keeps its arguments."""
 
-    def __init__(self, images: dict[str, VmImage], _: object, certificates: tuple[Certificate, ...]) -> None:
-        self.images, self.certificates = images, certificates
+    def __init__(self, images: dict[str, VmImage], _: object, image_differences: tuple[ImageDifference, ...]) -> None:
+        self.images, self.image_differences = images, image_differences
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_the_certificate_goes_to_the_target(images: tuple[list[ImageRequest], Ca
     subject = builders.experiment(target="vm", clock="virtual", architecture="x86_64", factors=_levels("generic", "rt"))
     opened = open_experiment_target(subject, lambda _: None)
     assert isinstance(opened, Opened)
-    (found,) = opened.certificates
+    (found,) = opened.image_differences
     assert found.between == ("generic", "rt")
     assert (found.differing, found.same, found.parts) == ((("kernel", "kernel"),), 1, ("kernel",))
     assert [request.own_modules for request in images[0]] == [(), ()], "only for a load that asks for it"

@@ -264,5 +264,5 @@ def test_a_study_that_was_altered_is_explained(run: Maker, tmp_path: Path) -> No
 def test_a_studys_folder_is_no_single_record(run: Maker, tmp_path: Path) -> None:
     folder = tmp_path / "records" / "s"
     study.start_study(run(), folder)
-    with pytest.raises(RecordError, match="it holds malloc, strings"):
+    with pytest.raises(RecordError, match="it contains malloc, strings"):
         find_record("s")

@@ -40,7 +40,7 @@ def test_a_locked_kernel_takes_profiles_away_and_says_what_would_allow_them() ->
         "allocations",
     }
     assert found["on-cpu"].meaning == f"explain has no profile of processor time and no ledger: {LOCKED.reason}"
-    assert found["off-cpu"].mend == LOCKED.mend
+    assert found["off-cpu"].mend == LOCKED.remedy
     assert (found["syscalls"].state, found["syscalls"].found) == (State.NOISY, "strace")
 
 
@@ -64,7 +64,7 @@ def test_hidden_addresses_are_noticed(tmp_path: Path, text: str, hidden: bool) -
     barrier = missing_kernel_names(tmp_path / "kallsyms")
     assert (barrier is not None) is hidden
     if barrier:
-        assert "kernel.kptr_restrict=0" in barrier.mend
+        assert "kernel.kptr_restrict=0" in barrier.remedy
 
 
 def test_drivers_are_named_with_version_or_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

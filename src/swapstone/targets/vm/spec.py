@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from swapstone.model import WALL_CLOCK, Certificate, FrozenStruct, UnavailableError, UserError
+from swapstone.model import WALL_CLOCK, FrozenStruct, ImageDifference, UnavailableError, UserError
 from swapstone.targets.base import Target
 from swapstone.targets.vm.kvm import by_kvm, kvm_trouble
 from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
@@ -21,7 +21,7 @@ class VmImages:
     """
 
     images: Mapping[str, VmImage]
-    differences: tuple[Certificate, ...] = ()
+    differences: tuple[ImageDifference, ...] = ()
 
 
 class VmSpec(FrozenStruct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.factors import ProgramFacts, read_facts
-from swapstone.model import Certificate, UserError, WireError
+from swapstone.model import ImageDifference, UserError, WireError
 from swapstone.model.cpio import Entry, unpack
 from swapstone.model.directories import cache_dir
 from swapstone.targets.agent_build import build_agent, build_init
@@ -155,12 +155,12 @@ class VmTarget(Target):
         self,
         parts: VmImage | Mapping[str, VmImage],
         ways: VmOptions = VmOptions(),
-        certificates: tuple[Certificate, ...] = (),
+        image_differences: tuple[ImageDifference, ...] = (),
     ) -> None:
         levels = {"": parts} if isinstance(parts, VmImage) else dict(parts)
         first = next(iter(levels.values()))
         self._ways = ways
-        self._certificates = certificates
+        self._certificates = image_differences
         self._machine = first.machine
         self._repeats = not first.machine.wall
         self.at_once = (ways.at_once or len(os.sched_getaffinity(0))) if self._repeats else 1
@@ -209,11 +209,11 @@ class VmTarget(Target):
             ("agent", self._agent.parent.name),
             ("guest init", self._init.parent.name),
             *(pair for level, kind in self._kinds.items() for pair in _digests(level, kind)),
-            *((f"certificate of {found.between[1]}", found.in_words()) for found in self._certificates),
+            *((f"certificate of {found.between[1]}", found.summary()) for found in self._certificates),
         )
 
-    def certificates(self) -> tuple[Certificate, ...]:
-        """Return what it was given; see `Target.certificates`."""
+    def image_differences(self) -> tuple[ImageDifference, ...]:
+        """Return what it was given; see `Target.image_differences`."""
         return self._certificates
 
     @functools.cached_property

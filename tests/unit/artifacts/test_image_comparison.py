@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.artifacts.image_comparison import ImageFile, certify
+from swapstone.artifacts.image_comparison import ImageFile, compare_images
 from swapstone.model import UserError
 
 
@@ -28,7 +28,7 @@ CANDIDATE = {
 
 
 def test_a_kernel_brings_its_modules() -> None:
-    certificate = certify(BASELINE, CANDIDATE, ["kernel"])
+    certificate = compare_images(BASELINE, CANDIDATE, ["kernel"])
     assert certificate.differing == (
         ("kernel", "kernel"),
         ("lib/modules/a.ko", "kernel"),
@@ -38,16 +38,16 @@ def test_a_kernel_brings_its_modules() -> None:
     assert (certificate.same, certificate.parts) == (2, ("kernel",))
 
 
-def test_it_says_itself_in_words() -> None:
-    certificate = certify(BASELINE, CANDIDATE, ["kernel"], ("generic", "rt"))
-    assert certificate.in_words() == "generic and rt: 4 files differ, all of the kernel; 2 are the same"
-    one = certify(BASELINE, BASELINE | {"kernel": file("k2", "kernel")}, ["kernel"], ("a", "b"))
-    assert one.in_words() == "a and b: 1 file differs, and is of the kernel; 4 are the same"
-    assert certify(BASELINE, BASELINE, [], ("a", "b")).in_words() == "a and b: no file differs; 5 are the same"
+def test_it_says_itself_summary() -> None:
+    certificate = compare_images(BASELINE, CANDIDATE, ["kernel"], ("generic", "rt"))
+    assert certificate.summary() == "generic and rt: 4 files differ, all of the kernel; 2 are the same"
+    one = compare_images(BASELINE, BASELINE | {"kernel": file("k2", "kernel")}, ["kernel"], ("a", "b"))
+    assert one.summary() == "a and b: 1 file differs, and is of the kernel; 4 are the same"
+    assert compare_images(BASELINE, BASELINE, [], ("a", "b")).summary() == "a and b: no file differs; 5 are the same"
 
 
 def test_equal_images_have_an_empty_list() -> None:
-    certificate = certify(BASELINE, BASELINE, [])
+    certificate = compare_images(BASELINE, BASELINE, [])
     assert (certificate.differing, certificate.same) == ((), 5)
 
 
@@ -69,16 +69,16 @@ def test_a_planted_difference_refuses_the_comparison(path: str, planted: ImageFi
     candidate = {name: found for name, found in CANDIDATE.items() if name != path}
     candidate |= {path: planted} if planted else {}
     with pytest.raises(UserError, match=f"differ in more than kernel: {said}") as caught:
-        certify(BASELINE, candidate, ["kernel"])
+        compare_images(BASELINE, candidate, ["kernel"])
     assert "same lock" in caught.value.hint
 
 
 def test_without_a_swap_nothing_may_differ() -> None:
     with pytest.raises(UserError, match="differ in more than nothing: kernel"):
-        certify(BASELINE, CANDIDATE, [])
+        compare_images(BASELINE, CANDIDATE, [])
 
 
 def test_a_long_list_is_cut() -> None:
     many = {f"file{number:02}": file("x", "odd") for number in range(14)}
     with pytest.raises(UserError, match=r"file09 .* and 4 more"):
-        certify(BASELINE, BASELINE | many, ["kernel"])
+        compare_images(BASELINE, BASELINE | many, ["kernel"])
