@@ -1,3 +1,80 @@
-"""Swap one part of an embedded Linux stack, hold everything else still, and know what it costs."""
+"""Swap one part of an embedded Linux stack, hold everything else still, and know what it costs.
 
-__version__ = "0.1.0"
+The Python API, described in docs/python.md:
+
+    import swapstone
+
+    record = swapstone.compare(libc=["glibc", "musl"], only=["b_malloc*"], budget="1m")
+    record.comparisons().df()
+
+Every name is imported when it is first used, so that `import swapstone` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from swapstone.version import __version__
+
+if TYPE_CHECKING:
+    from swapstone.model import RecordError, UnavailableError, UserError
+    from swapstone.session.api import StudyResult, compare, explain, load, query, study
+    from swapstone.session.experiment import Interrupted
+    from swapstone.session.progress import NullProgress, Progress
+    from swapstone.session.query import Relation
+    from swapstone.session.record_handle import Record
+    from swapstone.session.row_explanation import RowExplanation
+    from swapstone.session.verification import Verification
+
+_MODULES = {
+    "compare": "session.api",
+    "explain": "session.api",
+    "load": "session.api",
+    "query": "session.api",
+    "study": "session.api",
+    "Interrupted": "session.experiment",
+    "NullProgress": "session.progress",
+    "Progress": "session.progress",
+    "Record": "session.record_handle",
+    "RecordError": "model",
+    "Relation": "session.query",
+    "RowExplanation": "session.row_explanation",
+    "StudyResult": "session.api",
+    "UnavailableError": "model",
+    "UserError": "model",
+    "Verification": "session.verification",
+}
+"""The module of each name that is imported when it is first used."""
+
+__all__ = [
+    "Interrupted",
+    "NullProgress",
+    "Progress",
+    "Record",
+    "RecordError",
+    "Relation",
+    "RowExplanation",
+    "StudyResult",
+    "UnavailableError",
+    "UserError",
+    "Verification",
+    "__version__",
+    "compare",
+    "explain",
+    "load",
+    "query",
+    "study",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'swapstone' has no attribute {name!r}")
+    found: object = getattr(importlib.import_module(f"swapstone.{_MODULES[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,8 +11,8 @@ from types import FrameType
 
 import click
 
-from swapstone import __version__
 from swapstone.model.errors import UserError
+from swapstone.version import __version__
 
 EXIT_BUG, EXIT_USER, EXIT_INTERRUPT = 1, 2, 130
 

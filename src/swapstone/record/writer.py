@@ -16,10 +16,10 @@ from typing import IO, Self
 
 import msgspec
 
-import swapstone
 from swapstone.model import Experiment, FrozenStruct, RecordError, Run
 from swapstone.record import record_format
 from swapstone.record.reader import RecordView, load
+from swapstone.version import __version__
 
 
 class RecordWriter:
@@ -60,7 +60,7 @@ class RecordWriter:
             meta = record_format.Meta(
                 id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
                 created=now.isoformat(timespec="seconds"),
-                swapstone=swapstone.__version__,
+                swapstone=__version__,
             )
             _write(path / record_format.EXPERIMENT, experiment)
             _write(path / record_format.META, meta)

@@ -12,13 +12,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from swapstone import __version__
 from swapstone.explanation import CostClasses, folded, folded_difference, speedscope
 from swapstone.explanation.ledger import run_of
 from swapstone.model import Explanation, FrozenStruct, Profile, RowKey, RowMeasurements, UserError
 from swapstone.record import RecordView
 from swapstone.report import explained, flame
 from swapstone.report.context import Why
+from swapstone.version import __version__
 
 FOLDER = "explain"
 SEEN, MANIFEST = "seen.json", "manifest.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from swapstone import __version__, workloads
+from swapstone import workloads
 from swapstone.model import Experiment
 from swapstone.record import RecordView
 from swapstone.report.context import ReportContext
@@ -14,6 +14,7 @@ from swapstone.session.machines import CLOCK_NOTE
 from swapstone.session.own_program import command_line, report_notes
 from swapstone.session.server_program import server_notes
 from swapstone.targets import find_target_kind
+from swapstone.version import __version__
 
 
 def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:

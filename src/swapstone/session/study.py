@@ -16,7 +16,6 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone import __version__
 from swapstone.model import Experiment, FrozenStruct, RecordError, UserError, unknown
 from swapstone.record import load
 from swapstone.report import html
@@ -36,6 +35,7 @@ from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.report_context import context_of
 from swapstone.session.study_file import Study, StudyPart
 from swapstone.session.values import parse_duration_ns
+from swapstone.version import __version__
 from swapstone.workloads import find_workloads, own_names
 
 STUDY = "study.json"
