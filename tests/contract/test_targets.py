@@ -8,41 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import WireError
-from swapstone.targets import Target, open_target
-from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
+from swapstone.model import WireError, environment_variable
+from swapstone.targets import TARGETS, Target
 from swapstone.wire import FACTS, Ended, TrialRequest
-from tests.contract.machines import initrd_for, kernel, need_emulator
+from tests.contract.opening import SLOW, open_kind
 from tests.contract.programs import build
 
-SPEC = """
-seed = 3
-[[behaviour]]
-wall_ns = 1_000_000
-noise = 0.05
-[[behaviour]]
-workload = "crash"
-faults = [{ kind = "crash", probability = 1.0 }]
-[[behaviour]]
-workload = "absent"
-faults = [{ kind = "unstarted", probability = 1.0 }]
-"""
+KINDS = [pytest.param(kind.name, marks=[pytest.mark.slow] * (kind.name in SLOW)) for kind in TARGETS]
 
 
-@pytest.fixture(scope="module", params=["host", "fake", pytest.param("vm", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=KINDS)
 def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    if request.param == "vm":
-        if os.uname().machine != "x86_64":
-            pytest.skip("the image's library is this machine's, and the emulated one is an x86_64")
-        need_emulator()
-        room = tmp_path_factory.mktemp("vm")
-        image = initrd_for(build(room, "empty"), room / "initrd")
-        with VmTarget(VmImage(kernel(), image), VmOptions(cache=room)) as machine:
-            yield machine
-        return
-    spec = tmp_path_factory.mktemp("fake") / "spec.toml"
-    spec.write_text(SPEC)
-    with open_target(f"fake:{spec}" if request.param == "fake" else "host") as opened:
+    with open_kind(request.param, tmp_path_factory.mktemp(request.param)) as opened:
         yield opened
 
 
@@ -136,10 +113,16 @@ def test_paths_keep_their_length(target: Target, tmp_path: Path) -> None:
     assert all(os.path.isabs(path) for path in paths)  # noqa: PTH117 # a path of the target, not of this machine
 
 
-def test_it_may_be_closed_twice(tmp_path: Path) -> None:
-    spec = tmp_path / "spec.toml"
-    spec.write_text(SPEC)
-    for text in ("host", f"fake:{spec}"):
-        opened = open_target(text)
-        opened.close()
-        opened.close()
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_may_be_closed_twice(kind: str, tmp_path: Path) -> None:
+    opened = open_kind(kind, tmp_path)
+    opened.close()
+    opened.close()
+
+
+def test_the_environment_is_observed(target: Target, program: Callable[[str], str]) -> None:
+    what = (environment_variable("SET"), environment_variable("UNSET"))
+    request = asked(target, program("empty"), environment=(("SET", "a b%"),), observe=what)
+    answer = target.run(request)
+    assert answer.observed == ((what[0], "a b%"),)
+    assert answer.absent == (what[1],)

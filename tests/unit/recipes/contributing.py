@@ -29,6 +29,22 @@ def copy_source(folder: Path) -> Path:
     return folder / "src"
 
 
+def register(registry: Path, line: str, name: str, entry: str) -> None:
+    """Add an import and an entry to a registry, as a contributor does.
+
+    Args:
+        registry: the file.
+        line: the import.
+        name: of the registry's tuple.
+        entry: added at the tuple's end.
+    """
+    text, times = re.subn(rf"(?m)^({name}: tuple\[[^=]*\] = \([^)]*?),?\s*\)", rf"\1, {entry})", registry.read_text())
+    assert times == 1
+    text, times = re.subn(r"(?m)^(?=from swapstone\.)", lambda _: line, text, count=1)
+    assert times == 1
+    registry.write_text(text)
+
+
 def run_python(source: Path, script: str, *arguments: str) -> str:
     """Run a script with a copy of the source; return what it prints."""
     environment = {**os.environ, "PYTHONPATH": str(source)}

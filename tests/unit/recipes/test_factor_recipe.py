@@ -1,4 +1,4 @@
-"""CONTRIBUTING's factor is really added, as a reader would, and really observed."""
+"""CONTRIBUTING's factor, added to a copy of the source: its environment variable is observed in the process that ran."""
 
 from __future__ import annotations
 
@@ -7,33 +7,24 @@ import csv
 import io
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.cli import TOP, environment
+from tests.e2e.cli import environment
+from tests.unit.recipes.contributing import code_blocks, copy_source, register
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the source with the file and the line of CONTRIBUTING.md."""
-    text = (TOP / "CONTRIBUTING.md").read_text()
-    file, line = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    top = tmp_path_factory.mktemp("toy")
-    shutil.copytree(TOP / "src", top / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("native", "studies"):
-        shutil.copytree(TOP / name, top / name)
-    factors = top / "src" / "swapstone" / "factors"
-    (factors / "priority.py").write_text(file)
-    registry = (factors / "__init__.py").read_text()
-    changed, times = re.subn(r"(FACTORS: tuple\[Factor, \.\.\.\] = \([^)]*?),?\s*\)", r"\1, PRIORITY)", registry)
-    assert times == 1
-    changed, times = re.subn(r"^(?=from swapstone\.model )", line, changed, flags=re.MULTILINE)
-    assert times == 1
-    (factors / "__init__.py").write_text(changed)
+    file, line = code_blocks("Add a factor")
+    top = tmp_path_factory.mktemp("copy")
+    factors = copy_source(top) / "swapstone" / "factors"
+    (factors / "arenas.py").write_text(file)
+    register(factors / "__init__.py", line, "FACTORS", "ARENAS")
     return top
 
 
@@ -55,7 +46,7 @@ def test_the_added_factor_is_compared_and_observed(copy: Path, tmp_path: Path) -
         copy,
         tmp_path,
         "compare",
-        "priority=normal,low",
+        "arenas=eight,one",
         "--only",
         "b_string_strlen",
         "--blocks",
@@ -64,19 +55,30 @@ def test_the_added_factor_is_compared_and_observed(copy: Path, tmp_path: Path) -
         str(out),
     )
     assert result.returncode == 0, result.stderr
-    assert "priority" in _run(copy, tmp_path, "list", "factors").stdout
+    assert "arenas" in _run(copy, tmp_path, "list", "factors").stdout
     runs = [json.loads(line)["run"] for line in (out / "runs.jsonl").read_text().splitlines()]
     assert len(runs) == 8
     assert {run["status"] for run in runs} == {"ok"}
-    assert {tuple(map(tuple, run["observed"])) for run in runs} == {(("priority", "normal"),), (("priority", "low"),)}
-    nice = {run["trial"]["variant"]: dict(run["facts"])["nice"] for run in runs}
-    assert nice == {"priority=normal": 0, "priority=low": 5}
+    assert {tuple(map(tuple, run["observed"])) for run in runs} == {(("arenas", "eight"),), (("arenas", "one"),)}
+
+
+def test_the_level_that_the_process_shows_is_observed(copy: Path, tmp_path: Path) -> None:
+    """The program is a script that executes another with the variable changed: the evidence is what ran last."""
+    script = tmp_path / "script"
+    script.write_text("#!/bin/sh\nexport MALLOC_ARENA_MAX=1\nexec /usr/bin/true\n")
+    script.chmod(0o755)
+    out = tmp_path / "r"
+    options = ("--blocks", "3", "--out", str(out))
+    result = _run(copy, tmp_path, "compare", "arenas=eight,one", *options, "--", str(script))
+    assert result.returncode == 2
+    assert "arenas=eight was asked for, but one was in force in the process that ran" in result.stderr
+    assert "env MALLOC_ARENA_MAX = '1'" in result.stderr
 
 
 def test_crossed_with_the_c_library_every_combination_runs(copy: Path, tmp_path: Path) -> None:
     out = tmp_path / "r"
     only = ("--only", "b_string_strlen", "--blocks", "2", "--out", str(out))
-    result = _run(copy, tmp_path, "compare", "libc=glibc,musl", "priority=normal,low", *only)
+    result = _run(copy, tmp_path, "compare", "libc=glibc,musl", "arenas=eight,one", *only)
     assert result.returncode == 0, result.stderr
     runs = [json.loads(line)["run"] for line in (out / "runs.jsonl").read_text().splitlines()]
     assert len(runs) == 12 and {run["status"] for run in runs} == {"ok"}
@@ -87,11 +89,11 @@ def test_crossed_with_the_c_library_every_combination_runs(copy: Path, tmp_path:
 def test_crossed_factors_give_effects_and_an_interaction_in_every_form(copy: Path, tmp_path: Path) -> None:
     out = tmp_path / "r"
     only = ("--only", "b_string_strlen", "--blocks", "8", "--out", str(out))
-    made = _run(copy, tmp_path, "compare", "libc=glibc,musl", "priority=normal,low", *only)
+    made = _run(copy, tmp_path, "compare", "libc=glibc,musl", "arenas=eight,one", *only)
     assert made.returncode == 0, made.stderr
-    assert re.search(r"(?m)^priority +normal +low +normal +low$", made.stdout), made.stdout
-    assert "main effects" in made.stdout and "musl × low" in made.stdout  # noqa: RUF001 - a times sign
-    assert "elapsed time, libc=musl,priority=low" not in made.stdout
+    assert re.search(r"(?m)^arenas +eight +one +eight +one$", made.stdout), made.stdout
+    assert "main effects" in made.stdout and "musl × one" in made.stdout  # noqa: RUF001 - a times sign
+    assert "elapsed time, libc=musl,arenas=one" not in made.stdout
     exported = _run(copy, tmp_path, "export", str(out), "--format", "effects")
     rows = [row for row in csv.DictReader(io.StringIO(exported.stdout)) if row["metric"] == "wall" and row["workload"]]
     assert collections.Counter(row["kind"] for row in rows) == {"main": 2, "simple": 4, "interaction": 1}
@@ -101,23 +103,23 @@ def test_crossed_factors_give_effects_and_an_interaction_in_every_form(copy: Pat
     environ = environment(tmp_path, PYTHONPATH=str(copy / "src"))
     command = [sys.executable, "-m", "swapstone", "query", sql, "--json"]
     (found,) = json.loads(subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout)
-    assert (found["change"], found["changed_by"]) == ("libc=musl", "priority=low")
+    assert (found["change"], found["changed_by"]) == ("libc=musl", "arenas=one")
     assert found["effect"] == float(rows[-1]["effect"]) and found["verdict"] in {"present", "absent", "undecided"}
     assert "Whole and unaltered" in _run(copy, tmp_path, "verify", str(out)).stdout
 
 
 def test_a_factor_that_is_ignored_is_refused(copy: Path, tmp_path: Path) -> None:
-    """Break the factor: it says it applies its level, and doesn't. The observation must catch it."""
-    file = copy / "src" / "swapstone" / "factors" / "priority.py"
+    """The factor applies another level than the one it is given. The observation must reveal it."""
+    file = copy / "src" / "swapstone" / "factors" / "arenas.py"
     honest = file.read_text()
-    file.write_text(honest.replace("nice=_NICE[level]", "nice=0"))
+    file.write_text(honest.replace("_VALUES[level])", '_VALUES["eight"])'))
     try:
         out = tmp_path / "r"
         result = _run(
             copy,
             tmp_path,
             "compare",
-            "priority=normal,low",
+            "arenas=eight,one",
             "--only",
             "b_string_strlen",
             "--blocks",
@@ -129,4 +131,4 @@ def test_a_factor_that_is_ignored_is_refused(copy: Path, tmp_path: Path) -> None
         file.write_text(honest)
     assert result.returncode == 0, result.stderr
     assert "invalid" in result.stdout
-    assert "priority=low was asked for, but normal was in force" in result.stdout
+    assert "arenas=one was asked for, but eight was in force" in result.stdout

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Opens a target of each kind for the contract tests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from swapstone.targets import Target, open_target
+from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
+from tests.contract.machines import initrd_for, kernel, need_emulator
+from tests.contract.programs import build
+
+SPEC = """
+seed = 3
+[[behaviour]]
+wall_ns = 1_000_000
+noise = 0.05
+[[behaviour]]
+workload = "crash"
+faults = [{ kind = "crash", probability = 1.0 }]
+[[behaviour]]
+workload = "absent"
+faults = [{ kind = "unstarted", probability = 1.0 }]
+"""
+
+
+def _fake(folder: Path) -> Target:
+    spec = folder / "spec.toml"
+    spec.write_text(SPEC)
+    return open_target(f"fake:{spec}")
+
+
+def _vm(folder: Path) -> Target:
+    if os.uname().machine != "x86_64":
+        pytest.skip("the image's library is this machine's, and the emulated one is an x86_64")
+    need_emulator()
+    image = initrd_for(build(folder, "empty"), folder / "initrd")
+    return VmTarget(VmImage(kernel(), image), VmOptions(cache=folder))
+
+
+OPENERS: dict[str, Callable[[Path], Target]] = {"fake": _fake, "vm": _vm}
+"""By kind. The name alone opens a target of any other kind."""
+
+SLOW = frozenset({"vm"})
+
+
+def open_kind(name: str, folder: Path) -> Target:
+    """Open a target of a kind.
+
+    Args:
+        name: of the kind.
+        folder: for files that it needs.
+    """
+    return OPENERS[name](folder) if name in OPENERS else open_target(name)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""CONTRIBUTING's target, added to a copy of the source: it is opened by its name and passes the contract tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.recipes.contributing import TOP, code_blocks, copy_source, register, run_python
+
+SWAPSTONE = "import sys; from swapstone.cli.main import main; sys.argv[0] = 'swapstone'; main()"
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the source and of the contract tests, with the file and the line of CONTRIBUTING.md."""
+    file, line = code_blocks("Add a target")
+    top = tmp_path_factory.mktemp("copy")
+    targets = copy_source(top) / "swapstone" / "targets"
+    (targets / "copied.py").write_text(file)
+    register(targets / "registry.py", line, "TARGETS", "COPIED")
+    (top / "tests").mkdir()
+    for name in ("__init__.py", "conftest.py"):
+        shutil.copy(TOP / "tests" / name, top / "tests")
+    shutil.copytree(TOP / "tests" / "contract", top / "tests" / "contract")
+    shutil.copy(TOP / "pyproject.toml", top)
+    return top
+
+
+def _contract(top: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", "copied"]
+    environment = {**os.environ, "PYTHONPATH": f"{top / 'src'}:{top}"}
+    return subprocess.run(
+        [*command, "tests/contract/test_targets.py"],
+        cwd=top,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_the_target_passes_the_contract_tests(copy: Path) -> None:
+    result = _contract(copy)
+    assert result.returncode == 0, result.stdout
+    assert " passed" in result.stdout and " failed" not in result.stdout and " skipped" not in result.stdout
+
+
+def test_the_contract_tests_catch_a_target_that_breaks_it(copy: Path) -> None:
+    """Paths of different lengths would move the stack of a process with the name of its variant."""
+    file = copy / "src" / "swapstone" / "targets" / "copied.py"
+    text = file.read_text()
+    broken = text.replace(
+        "name = hashlib.sha256(super().put(path).encode()).hexdigest()",
+        "name = path.name * len(list(self._programs.iterdir()))",
+    )
+    assert broken != text
+    file.write_text(broken)
+    try:
+        result = _contract(copy)
+    finally:
+        file.write_text(text)
+    assert result.returncode == 1
+    assert "test_paths_keep_their_length" in result.stdout
+
+
+def test_the_target_is_measured_on(copy: Path, tmp_path: Path) -> None:
+    out = tmp_path / "r"
+    script = (copy / "src", SWAPSTONE, "compare", "libc=glibc,musl", "--only", "b_string_strlen", "--blocks", "2")
+    run_python(*script, "--target", "copied", "--out", str(out))
+    runs = [json.loads(line)["run"] for line in (out / "runs.jsonl").read_text().splitlines()]
+    assert runs and {run["status"] for run in runs} == {"ok"}
+    assert json.loads((out / "experiment.json").read_text())["target"] == "copied"
+    assert "copied" in run_python(copy / "src", SWAPSTONE, "compare", "--help")
