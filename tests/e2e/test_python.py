@@ -1,0 +1,96 @@
+"""The examples of docs/python.md: on the fake target, and from an installed wheel on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cli import TOP, environment, fake
+
+BLOCKS = re.findall(r"```python\n(.*?)```", (TOP / "docs" / "python.md").read_text(), re.DOTALL)
+
+
+def _on_the_fake_target(target: str) -> str:
+    """Return code that lets `swapstone.compare` use the fake target where a script names none."""
+    return f"import functools, swapstone\nswapstone.compare = functools.partial(swapstone.compare, target={target!r})\n"
+
+
+def test_the_examples_run(tmp_path: Path) -> None:
+    assert len(BLOCKS) == 4
+    script = _on_the_fake_target(fake(tmp_path)) + "\n".join(BLOCKS)
+    result = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment(tmp_path),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("('") and "'b_malloc_tiny1'" in result.stdout
+    assert "calibrating 1 workloads on the baseline" in lines
+    assert re.search(r"^b_string_strlen: 1\.5\dx \[", result.stdout, re.MULTILINE)
+    assert lines[-1] == "6 trials"
+    assert result.stderr == ""
+
+
+def test_every_argument_and_export_is_documented() -> None:
+    import inspect
+
+    import swapstone
+
+    text = (TOP / "docs" / "python.md").read_text()
+    named = set(re.findall(r"`(\w+)[`(]", text)) | set(re.findall(r"`swapstone\.(\w+)[`(]", text))
+    arguments = set(inspect.signature(swapstone.compare).parameters) - {"factors", "levels"}
+    assert arguments - {"build_timeout", "published"} <= named
+    assert {name for name in dir(swapstone.Record) if not name.startswith("_")} - {
+        "context",
+        "name",
+        "view",
+        "reload",
+    } <= named
+
+
+@pytest.mark.slow
+def test_from_an_installed_wheel_in_a_clean_environment(tmp_path: Path) -> None:
+    wheels, home = tmp_path / "wheels", tmp_path / "venv"
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
+    subprocess.run(build, cwd=TOP, check=True, capture_output=True)
+    (wheel,) = wheels.glob("*.whl")
+    venv.create(home, with_pip=True)
+    python = home / "bin" / "python"
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run(install, check=True, capture_output=True)
+    # The dependencies of this environment; Swapstone itself is not in it.
+    packages = subprocess.run(
+        [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    (Path(packages) / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SWAPSTONE_"))}
+
+    def run(script: str) -> subprocess.CompletedProcess[str]:
+        command = [str(python), "-c", script]
+        return subprocess.run(
+            command, cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=600, check=False
+        )
+
+    where = run("import swapstone; print(swapstone.__file__, swapstone.__version__)")
+    assert where.stdout.startswith(f"{packages}/swapstone/__init__.py 0.1.0"), where
+    result = run(BLOCKS[1])  # on this machine
+    assert result.returncode == 0, result.stderr
+    assert "complete" in result.stdout and "b_string_strlen" in result.stdout
+    assert run("import swapstone; assert swapstone.load('last').verify().ok").returncode == 0
+    command = subprocess.run([str(home / "bin" / "swapstone"), "--version"], capture_output=True, text=True, check=True)
+    assert command.stdout == "swapstone, version 0.1.0\n"
