@@ -26,7 +26,6 @@ UNWRAPPED = {
     "docs/netstack-tests.md",
     "docs/wire.md",
     "docs/studies.md",
-    "ARCHITECTURE.md",
 }
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
