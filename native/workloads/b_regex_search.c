@@ -1,5 +1,5 @@
-/* Compiles an extended regular expression, searches 259998 letters a and a b for it, and frees it, in the
- * locale C.
+/* Compiles an extended regular expression, searches a string of 259998 times a and one b for it, and
+ * frees it, in the locale C.
  *
  * The parameter is the number of the expression. libc-bench: 1 is b_regex_search, 2 is its second row. */
 #include "harness.h"

@@ -1,5 +1,5 @@
-/* Two threads pass a turn back and forth 2000 times. Each waits on its own condition variable. It is not from
- * a published benchmark. */
+/* Two threads pass a turn back and forth 2000 times. Each waits on its own condition variable. Not from a
+ * published benchmark. */
 #include "threads.h"
 
 enum { ROUND_TRIPS = 2000 };

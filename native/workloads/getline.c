@@ -33,7 +33,7 @@ static uint64_t pass(void) {
         check += (uint64_t)length;
     free(line);
     if (lines != LINES)
-        fail("read %llu lines", (unsigned long long)lines);
+        fail("getline read %llu lines instead of 10000", (unsigned long long)lines);
     return check;
 }
 

@@ -1,6 +1,6 @@
 /* Integer arithmetic with the branches and calls of ordinary programs: copies linked records, compares
- * strings, fills a table and searches it. One pass is 60000 rounds. UnixBench: Dhrystone 2 (other work of the
- * same kind).
+ * strings, fills a table and searches it. One pass is 60000 rounds. UnixBench: Dhrystone 2 using register
+ * variables (other work of the same kind).
  *
  * The parameter is the number of tasks. */
 #include "tasks.h"

@@ -1,4 +1,4 @@
-"""The numbers by which the kernel is asked, and the processors that the agent can be built for."""
+"""System call numbers, and the processors for which the agent and init can be built."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PORT = next(path for path in agent_sources() if path.name == "port.h").parent
 
 
 def numbers(condition: str) -> dict[str, int]:
-    """The NR_ table that follows a processor's condition in arch.h."""
+    """Return the NR_ table after a processor's condition in arch.h."""
     table = ARCH[ARCH.index(condition) :]
     table = table[: table.index("};")]
     return {name.lower(): int(value) for name, value in re.findall(r"NR_(\w+) = (\d+)", table)}
 
 
 def kernel_numbers(header: str, *options: str) -> dict[str, int]:
-    """What the kernel's own header says, through the preprocessor."""
+    """Return the numbers of a kernel header, read with the preprocessor."""
     command = ["cc", "-E", "-dM", *options, "-include", header, "-x", "c", "/dev/null"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = dict(re.findall(r"#define __NR(?:3264)?_(\w+) (\d+)\n", text))
@@ -35,7 +35,7 @@ def kernel_numbers(header: str, *options: str) -> dict[str, int]:
     ("condition", "header"),
     [("defined(__x86_64__)", "asm/unistd_64.h"), ("defined(__aarch64__)", "asm-generic/unistd.h")],
 )
-def test_call_numbers_are_the_kernel_s(condition: str, header: str) -> None:
+def test_system_call_numbers_are_those_of_the_kernel_header(condition: str, header: str) -> None:
     try:
         kernel = kernel_numbers(header)
     except subprocess.CalledProcessError:
@@ -45,7 +45,7 @@ def test_call_numbers_are_the_kernel_s(condition: str, header: str) -> None:
     assert {name: kernel.get(name) for name in ours} == ours
 
 
-def test_the_call_for_io_ports_is_the_kernel_s() -> None:
+def test_the_number_of_ioperm_is_that_of_the_kernel_header() -> None:
     (number,) = re.findall(r"NR_IOPERM = (\d+)", ARCH)
     try:
         assert kernel_numbers("asm/unistd_64.h")["ioperm"] == int(number)
@@ -53,19 +53,19 @@ def test_the_call_for_io_ports_is_the_kernel_s() -> None:
         pytest.skip("this machine has no asm/unistd_64.h (linux-libc-dev)")
 
 
-def test_each_processor_has_the_same_calls() -> None:
+def test_all_processors_have_the_same_system_calls() -> None:
     names = [set(numbers(f"defined(__{name}__)")) for name in ("x86_64", "aarch64", "arm")]
     assert names[0] == names[1] == names[2]
 
 
-def test_only_port_names_a_system_or_a_processor() -> None:
+def test_only_port_depends_on_the_system_or_the_processor() -> None:
     named = re.compile(r"__linux__|__x86_64__|__aarch64__|__arm__|__riscv|syscall|#include <(?!std(bool|def|int)\.h>)")
     for path in {*agent_sources(), *guest_sources()}:
         if path.parent != PORT:
             assert not named.search(path.read_text()), path
 
 
-def test_the_agent_holds_no_library(agent: Path) -> None:
+def test_the_agent_is_linked_without_a_library(agent: Path) -> None:
     dynamic = subprocess.run(["readelf", "-Wld", agent], capture_output=True, text=True, check=True).stdout
     assert "INTERP" not in dynamic
     assert "NEEDED" not in dynamic
@@ -75,7 +75,7 @@ def test_the_agent_holds_no_library(agent: Path) -> None:
     assert "__libc" not in symbols
 
 
-def test_the_first_process_holds_no_library(tmp_path: Path) -> None:
+def test_init_is_linked_without_a_library(tmp_path: Path) -> None:
     init = build_init(tmp_path)
     dynamic = subprocess.run(["readelf", "-Wld", init], capture_output=True, text=True, check=True).stdout
     assert "INTERP" not in dynamic
@@ -85,7 +85,7 @@ def test_the_first_process_holds_no_library(tmp_path: Path) -> None:
     assert {"virtual_machine", "init", "text", "linux"} <= {path.stem for path in guest_sources()}
 
 
-def test_it_is_built_once(tmp_path: Path) -> None:
+def test_an_unchanged_agent_is_not_built_again(tmp_path: Path) -> None:
     first = build_agent(tmp_path)
     made = first.stat().st_mtime_ns
     assert build_agent(tmp_path) == first
@@ -93,13 +93,13 @@ def test_it_is_built_once(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [first.parent.name]  # nothing half made is left
 
 
-def test_without_a_compiler_it_says_what_to_install(tmp_path: Path) -> None:
+def test_a_missing_compiler_is_an_error_with_a_hint(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="no C compiler named 'no-such-cc'") as caught:
         build_agent(tmp_path, "no-such-cc")
     assert "apt-get install gcc" in caught.value.hint
 
 
-def test_a_compiler_that_fails_is_quoted(tmp_path: Path) -> None:
+def test_a_compiler_error_is_quoted(tmp_path: Path) -> None:
     broken = tmp_path / "cc"
     broken.write_text("#!/bin/sh\n[ $1 = --version ] && echo broken 1 && exit 0\necho out of luck >&2; exit 1\n")
     broken.chmod(0o755)
@@ -140,7 +140,7 @@ def test_it_is_built_for_other_processors(tmp_path: Path, compiler: str, package
 @pytest.mark.parametrize("machine", ["aarch64-linux-gnu", "armv7-linux-gnueabihf", "riscv64-linux-gnu"])
 @pytest.mark.slow
 def test_each_file_compiles_for_other_processors(tmp_path: Path, machine: str) -> None:
-    """Clang holds every back end: it can compile, though not link, where no cross compiler is installed."""
+    """Clang compiles for all processors, also without the cross tools for linking."""
     if shutil.which("clang") is None:
         pytest.skip("clang is not installed (clang)")
     flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-ffreestanding", "-fno-pie", "-c"]

@@ -1,4 +1,4 @@
-"""What the harness makes of a workload that goes wrong, and what it counts. Each test builds a workload of its own."""
+"""The harness: errors of a workload, and counters. Each test builds a small workload."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ from tests.unit.workloads.programs import LEVELS, REPORT, SOURCES, Programs, run
 
 
 def error_of(programs: Programs, cwd: Path, text: str, *arguments: str, level: str = "glibc") -> str:
-    """Return the text of the error that a workload reports; everything else of the report is asserted."""
+    """Return the error of a workload's report; assert the rest of the report."""
     result = run(programs.build_text(level, text), *arguments, cwd=cwd)
     first, name, error, *rest = result.stdout.split("\n")
     assert (first, result.returncode, result.stderr, rest) == ("swapstone-workload 2", 1, "", ["end", ""])
@@ -58,7 +58,7 @@ def test_a_crash_in_a_later_pass_gives_no_numbers(programs: Programs, tmp_path: 
     assert error_of(programs, tmp_path, text, "5") == "killed by signal 6 after 1 passes"
 
 
-def test_work_that_gives_up_says_why_in_its_own_words(programs: Programs, tmp_path: Path) -> None:
+def test_the_text_of_fail_is_the_error(programs: Programs, tmp_path: Path) -> None:
     text = work(r'fail("no %s,\n100%% %d", "luck", 7);')
     assert error_of(programs, tmp_path, text, "1") == "no luck,\n100% 7"
 
@@ -72,12 +72,12 @@ WORKLOAD(.mode = FRESH, .pass = pass, .parameters = tasks);
 """
 
 
-def test_the_task_that_gives_up_is_heard_and_not_its_parent(programs: Programs, tmp_path: Path) -> None:
+def test_the_error_is_that_of_the_task_and_not_of_its_parent(programs: Programs, tmp_path: Path) -> None:
     text = IN_TASKS % 'if (task == 3) fail("task %u has no luck", task); return 1;'
     assert error_of(programs, tmp_path, text, "1", "8") == "task 3 has no luck"
 
 
-def test_tasks_that_did_different_work_are_an_error(programs: Programs, tmp_path: Path) -> None:
+def test_different_checksums_of_tasks_are_an_error(programs: Programs, tmp_path: Path) -> None:
     assert error_of(programs, tmp_path, IN_TASKS % "return task / 7;", "1", "8") == "the checksums of two tasks differ"
 
 
@@ -87,7 +87,7 @@ def test_a_task_that_crashes_is_an_error(programs: Programs, tmp_path: Path) -> 
     assert said.startswith("a process should exit with status 0, but its wait status is ")
 
 
-def test_a_program_that_is_started_anew_does_what_its_work_says(programs: Programs, tmp_path: Path) -> None:
+def test_reexec_main_replaces_main_for_the_argument_dash(programs: Programs, tmp_path: Path) -> None:
     anew = work(
         "return 1;",
         before="static int again(int n, char **a) { return n + (a[2][0] == 'x'); }\n",
@@ -97,24 +97,22 @@ def test_a_program_that_is_started_anew_does_what_its_work_says(programs: Progra
     assert run(programs.build_text("glibc", work("return 1;")), "-", "x", cwd=tmp_path).returncode == 0
 
 
-def test_work_that_ends_the_process_is_an_error(programs: Programs, tmp_path: Path) -> None:
+def test_a_pass_that_exits_is_an_error(programs: Programs, tmp_path: Path) -> None:
     text = work("_exit(0);", before="#include <unistd.h>\n")
     assert error_of(programs, tmp_path, text, "1") == "exited with status 0 after 0 passes"
 
 
-def test_passes_that_did_different_work_are_an_error(programs: Programs, tmp_path: Path) -> None:
+def test_different_checksums_of_passes_are_an_error(programs: Programs, tmp_path: Path) -> None:
     text = work("static uint64_t n; return ++n;", mode="WARM")
     assert error_of(programs, tmp_path, text, "2") == "the checksums of the passes differ"
 
 
 @pytest.mark.parametrize("arguments", [(), ("0",), ("-1",), ("2x",), ("",), ("99999999999999999999",), ("1", "more")])
-def test_arguments_that_make_no_sense_are_an_error(
-    arguments: tuple[str, ...], programs: Programs, tmp_path: Path
-) -> None:
+def test_invalid_arguments_are_an_error(arguments: tuple[str, ...], programs: Programs, tmp_path: Path) -> None:
     assert error_of(programs, tmp_path, work("return 1;"), *arguments) == "usage: PROGRAM PASSES [PARAMETER]"
 
 
-def test_a_parameter_that_is_not_offered_is_an_error(programs: Programs, tmp_path: Path) -> None:
+def test_an_unknown_parameter_is_an_error(programs: Programs, tmp_path: Path) -> None:
     table = 'static const struct parameter two[] = {{.argument = "a", .name = "work(a)", .ops = 2}, {0}};\n'
     text = f"{table}static uint64_t pass(void) {{ return 1; }}\nWORKLOAD(.pass = pass, .parameters = two);\n"
     assert error_of(programs, tmp_path, text, "1", "b") == "usage: PROGRAM PASSES [PARAMETER]"
@@ -123,17 +121,17 @@ def test_a_parameter_that_is_not_offered_is_an_error(programs: Programs, tmp_pat
     assert result.stdout.startswith("swapstone-workload 2\nname work(a)\nops 2\npasses 1\npass ")
 
 
-def test_a_fresh_pass_knows_nothing_of_the_one_before(programs: Programs, tmp_path: Path) -> None:
+def test_a_fresh_pass_runs_in_a_new_process(programs: Programs, tmp_path: Path) -> None:
     text = work("static uint64_t n; return ++n;", mode="FRESH")
     assert len(passes_of(programs, tmp_path, text, 3)) == 3
 
 
-def test_what_the_work_prints_does_not_reach_the_report(programs: Programs, tmp_path: Path) -> None:
+def test_output_of_the_workload_is_not_in_the_report(programs: Programs, tmp_path: Path) -> None:
     text = work('printf("pass 1 1 1 1 1 1 1\\n"); fflush(stdout); return 1;', before="#include <stdio.h>\n")
     assert len(passes_of(programs, tmp_path, text, 2)) == 2
 
 
-def test_sleep_is_wall_time_without_processor_time_and_one_switch(programs: Programs, tmp_path: Path) -> None:
+def test_a_sleep_is_wall_time_and_one_voluntary_switch(programs: Programs, tmp_path: Path) -> None:
     text = work("usleep(30000); return 1;", before="#include <unistd.h>\n")
     (wall, cpu, _, _, _, voluntary, _), *_ = passes_of(programs, tmp_path, text, 1)
     assert wall >= 30_000_000
@@ -141,7 +139,7 @@ def test_sleep_is_wall_time_without_processor_time_and_one_switch(programs: Prog
     assert voluntary == 1
 
 
-def test_threads_and_children_that_were_waited_for_count_as_processor_time(programs: Programs, tmp_path: Path) -> None:
+def test_cpu_time_includes_threads_and_reaped_children(programs: Programs, tmp_path: Path) -> None:
     before = """
     #include <pthread.h>
     #include <sys/wait.h>
@@ -162,7 +160,7 @@ def test_threads_and_children_that_were_waited_for_count_as_processor_time(progr
         assert 35_000_000 <= cpu < 400_000_000
 
 
-def test_page_faults_of_a_pass_are_those_of_its_work(programs: Programs, tmp_path: Path) -> None:
+def test_page_faults_are_counted_for_each_pass(programs: Programs, tmp_path: Path) -> None:
     body = """
     size_t size = 4096 * 1000;
     char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -175,9 +173,7 @@ def test_page_faults_of_a_pass_are_those_of_its_work(programs: Programs, tmp_pat
         assert 1000 <= one[3] < 1010
 
 
-def test_memory_counts_what_may_be_used_and_not_what_is_forbidden_shared_or_of_a_file(
-    programs: Programs, tmp_path: Path
-) -> None:
+def test_memory_is_private_accessible_anonymous_memory(programs: Programs, tmp_path: Path) -> None:
     template = """
     char *p = mmap(NULL, 1 << 24, %s, %s, -1, 0);
     for (size_t i = 0, end = %s; i < end; i += 4096) p[i] = 1;
@@ -199,7 +195,7 @@ def test_memory_counts_what_may_be_used_and_not_what_is_forbidden_shared_or_of_a
     assert grown == pytest.approx([1 << 24, 1 << 23, 1 << 23], abs=1 << 20)
 
 
-def test_a_report_that_can_not_be_written_is_a_failure(programs: Programs, tmp_path: Path) -> None:
+def test_a_write_error_of_the_report_is_a_failure(programs: Programs, tmp_path: Path) -> None:
     program = programs.build_text("glibc", work("return 1;"))
     with Path("/dev/full").open("wb") as full:
         assert subprocess.run([program, "1"], stdout=full, check=False, timeout=10).returncode == 1

@@ -1,4 +1,4 @@
-"""The driver that keeps to a schedule: what a server that stands still does to it, and what it says of a bad one."""
+"""The load generator swapstone-pace: latencies of a server that stalls, and errors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def port() -> int:
 
 @pytest.fixture
 def server(port: int, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[int]:
-    """A server of one connection at a time, that does what the test's parameter says."""
+    """A server that accepts one connection at a time. The test's parameter selects its behaviour."""
     (tmp_path / "server.py").write_text(SERVER)
     process = subprocess.Popen([sys.executable, tmp_path / "server.py", str(port), request.param])
     try:
@@ -74,7 +74,7 @@ def run(pace: Path, port: int, *, rate: int, seconds: int = 1) -> subprocess.Com
 
 
 @pytest.mark.parametrize("server", ["well"], indirect=True)
-def test_it_sends_as_many_as_the_schedule_has_and_takes_its_time(pace: Path, server: int) -> None:
+def test_it_sends_all_requests_at_the_rate(pace: Path, server: int) -> None:
     result = run(pace, server, rate=100, seconds=2)
     found = read_pace(result.stdout)
     assert (result.returncode, found.requests) == (0, 200), result.stderr
@@ -83,8 +83,8 @@ def test_it_sends_as_many_as_the_schedule_has_and_takes_its_time(pace: Path, ser
 
 
 @pytest.mark.parametrize("server", ["stall"], indirect=True)
-def test_a_stall_makes_every_request_late_that_was_due_in_it(pace: Path, server: int) -> None:
-    """A driver of a closed loop would have had one late request: this is the whole difference."""
+def test_all_requests_that_are_due_in_a_stall_are_late(pace: Path, server: int) -> None:
+    """A closed-loop load generator would report one late request."""
     found = dict(read_pace(run(pace, server, rate=100).stdout).latencies)
     # In 600 ms 60 of the 100 requests are due, and wait 0 to 600 ms, evenly: half of all wait for more than 100 ms.
     assert found["p50"] > 50e6
@@ -93,7 +93,7 @@ def test_a_stall_makes_every_request_late_that_was_due_in_it(pace: Path, server:
 
 
 @pytest.mark.parametrize("server", ["slow"], indirect=True)
-def test_a_server_that_does_not_keep_up_is_a_failure_that_says_by_how_much(pace: Path, server: int) -> None:
+def test_a_server_that_is_too_slow_is_an_error_with_the_number_of_responses(pace: Path, server: int) -> None:
     result = run(pace, server, rate=50)
     assert (result.returncode, result.stdout) == (1, b"")
     assert b"the server is too slow: " in result.stderr
@@ -108,13 +108,13 @@ def test_a_server_that_does_not_keep_up_is_a_failure_that_says_by_how_much(pace:
     ],
     indirect=["server"],
 )
-def test_a_bad_answer_ends_it(pace: Path, server: int, text: bytes) -> None:
+def test_an_invalid_response_is_an_error(pace: Path, server: int, text: bytes) -> None:
     result = run(pace, server, rate=100)
     assert (result.returncode, result.stdout) == (1, b"")
     assert text in result.stderr
 
 
-def test_nobody_listens(pace: Path, port: int) -> None:
+def test_a_refused_connection_is_an_error(pace: Path, port: int) -> None:
     result = run(pace, port, rate=100)
     assert (result.returncode, result.stdout) == (1, b"")
     assert b"can't connect: Connection refused" in result.stderr
@@ -123,7 +123,7 @@ def test_nobody_listens(pace: Path, port: int) -> None:
 @pytest.mark.parametrize(
     "arguments", [(), ("--port", "1"), ("--port", "x"), ("--port", "1", "--rate", "0"), ("--nonsense", "1")]
 )
-def test_arguments_that_make_no_sense(pace: Path, arguments: tuple[str, ...]) -> None:
+def test_invalid_arguments_are_an_error(pace: Path, arguments: tuple[str, ...]) -> None:
     result = subprocess.run([pace, *arguments], capture_output=True, timeout=10, check=False)
     assert (result.returncode, result.stdout) == (2, b"")
     assert result.stderr.startswith((b"usage: ", b"swapstone-pace: "))

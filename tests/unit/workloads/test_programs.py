@@ -1,4 +1,4 @@
-"""Every workload is built with both C libraries and run: does it do its work, the same work, and say so as agreed?"""
+"""Each workload is built and run with both C libraries: format of the report, and equal checksums."""
 
 import subprocess
 import urllib.parse
@@ -44,7 +44,7 @@ SLOW = {"shell_scripts(8) (8 tasks)"}
     [pytest.param(work, marks=[pytest.mark.slow] if work.name in SLOW else []) for work in EVERY],
     ids=lambda workload: workload.name,
 )
-def test_it_does_the_same_work_with_both_libraries_and_any_number_of_passes(
+def test_checksums_are_equal_for_both_libraries_and_any_number_of_passes(
     workload: Workload, programs: Programs, tmp_path: Path
 ) -> None:
     reports = [
@@ -83,13 +83,13 @@ def test_memory_agrees_with_the_published_figures(name: str, programs: Programs,
 
 @pytest.mark.parametrize("empty", EMPTY_PROGRAMS, ids=lambda empty: empty.name)
 @pytest.mark.parametrize("level", LEVELS)
-def test_the_empty_program_ends_well(level: str, empty: Workload, programs: Programs) -> None:
+def test_the_empty_program_exits_with_0(level: str, empty: Workload, programs: Programs) -> None:
     program = build_empty(empty, recipe_for(level)).path
     assert subprocess.run([program], check=False, timeout=10).returncode == 0
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_static_workload_runs_too(level: str, programs: Programs, tmp_path: Path) -> None:
+def test_a_static_workload_runs(level: str, programs: Programs, tmp_path: Path) -> None:
     workload, target = find_workload("libc", "b_malloc_sparse"), tmp_path / "prog"
     programs.compile(level, "-static", SOURCES / source_of(workload).file, SOURCES / "harness.c", "-o", target)
     assert measure(target, 2, workload, tmp_path)["mapped"] == f"mapped {target}\n"
