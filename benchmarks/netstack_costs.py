@@ -158,7 +158,7 @@ def flame(title: str, costs: Sequence[Cost], unit: str) -> str | None:
         unit: of the weights.
     """
     try:
-        drawer = importlib.import_module("swapstone.report.flame")
+        drawer = importlib.import_module("swapstone.report.flame_graph")
         explain = importlib.import_module("swapstone.explanation")
         model = importlib.import_module("swapstone.model")
     except ImportError:

@@ -16,8 +16,7 @@ from typing import Any
 
 import pytest
 
-from swapstone.report import html
-from tests.golden import crossed, latency, synthetic
+from tests.golden import crossed, latency, reports, synthetic
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +61,7 @@ document.getElementById("page").onload = (event) => {
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return html.render(synthetic.context(), synthetic.analysis())
+    return reports.as_html(synthetic.context(), synthetic.analysis())
 
 
 def _run(tmp_path: Path, document: str, *flags: str) -> str:
@@ -99,7 +98,7 @@ def test_its_text_is_all_there(tmp_path: Path, page: str) -> None:
         "Busy machine",
         "another level was in force",
         "1 of 54 differ",
-        "Signs agree".lower(),
+        "signs agree".lower(),
         "swapstone rerun records/",
         "Example CPU",
         "asked for musl, but glibc was in force",
@@ -109,14 +108,14 @@ def test_its_text_is_all_there(tmp_path: Path, page: str) -> None:
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
 def test_a_page_of_crossed_factors_never_scrolls_sideways_either(tmp_path: Path, width: int) -> None:
-    seen = _probe(tmp_path, html.render(crossed.context(), crossed.analysis()), width)
+    seen = _probe(tmp_path, reports.as_html(crossed.context(), crossed.analysis()), width)
     assert (seen["client"], seen["scroll"]) == (width, width)
     assert seen["loaded"] == 0
 
 
 @pytest.fixture(scope="module")
 def latency_page() -> str:
-    return html.render(latency.context(), latency.analysis())
+    return reports.as_html(latency.context(), latency.analysis())
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])

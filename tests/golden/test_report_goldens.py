@@ -11,12 +11,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.golden import crossed, latency, servers, synthetic
+from tests.golden import crossed, latency, reports, servers, synthetic
 
 from swapstone import published
-from swapstone.report import export, html, markdown, pages, text
-from swapstone.report.context import Why
-from swapstone.report.text import Selection
+from swapstone.report import export, published_check
+from swapstone.report.context import ExplanationSummary, Selection
+from swapstone.report.render import json as json_renderer
+from swapstone.report.render import terminal
 
 HERE = Path(__file__).parent / "report"
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
@@ -24,7 +25,7 @@ CROSSED_CONTEXT, CROSSED = crossed.context(), crossed.analysis()
 LATENCY_CONTEXT, LATENCY = latency.context(), latency.analysis()
 SERVERS_CONTEXT, SERVERS = servers.context(), servers.analysis()
 
-WHY = Why(
+WHY = ExplanationSummary(
     title="b_malloc_big1, wall: libc=musl against libc=glibc",
     paragraph="b_malloc_big1 takes 4.1 ms of elapsed time an operation with musl, against 1.2 ms with glibc. That is consistent with this: "
     "62 % of it, musl takes page faults: 2000 minor faults in an operation, against 3. Without a name: 4 % of the difference.",
@@ -51,42 +52,45 @@ EXPLAINED = msgspec.structs.replace(CONTEXT, reasons=(WHY,), explain="swapstone 
 UNEXPLAINED = msgspec.structs.replace(EXPLAINED, reasons=())
 
 GOLDENS: dict[str, Callable[[], str]] = {
-    "text-80.txt": lambda: text.render(CONTEXT, ANALYSIS, width=80),
-    "text-120.txt": lambda: text.render(CONTEXT, ANALYSIS, width=120),
-    "text-120-colour.txt": lambda: text.render(CONTEXT, ANALYSIS, width=120, colour=True),
-    "text-80-ascii.txt": lambda: text.render(CONTEXT, ANALYSIS, width=80, ascii_only=True),
-    "text-120-all.txt": lambda: text.render(CONTEXT, ANALYSIS, width=120, selection=Selection(every=True)),
-    "text-100-unpublished.txt": lambda: text.render(synthetic.context(published=""), ANALYSIS, width=100),
-    "report.md": lambda: markdown.render(CONTEXT, ANALYSIS),
+    "text-80.txt": lambda: reports.as_text(CONTEXT, ANALYSIS, width=80),
+    "text-120.txt": lambda: reports.as_text(CONTEXT, ANALYSIS, width=120),
+    "text-120-colour.txt": lambda: reports.as_text(CONTEXT, ANALYSIS, width=120, colour=True),
+    "text-80-ascii.txt": lambda: reports.as_text(CONTEXT, ANALYSIS, width=80, ascii_only=True),
+    "text-120-all.txt": lambda: reports.as_text(CONTEXT, ANALYSIS, width=120, selection=Selection(every=True)),
+    "text-100-unpublished.txt": lambda: reports.as_text(synthetic.context(published=""), ANALYSIS, width=100),
+    "report.md": lambda: reports.as_markdown(CONTEXT, ANALYSIS),
+    "crossed-document.json": lambda: json_renderer.render(reports.document(CROSSED_CONTEXT, CROSSED)),
     "report.json": lambda: export.to_json(CONTEXT, ANALYSIS),
     "report.csv": lambda: export.to_csv(CONTEXT, ANALYSIS),
     "hyperfine.json": lambda: export.to_hyperfine(CONTEXT, ANALYSIS),
     "benchstat.txt": lambda: export.to_benchstat(CONTEXT, ANALYSIS),
-    "crossed-100.txt": lambda: text.render(CROSSED_CONTEXT, CROSSED, width=100),
-    "crossed-64-ascii.txt": lambda: text.render(CROSSED_CONTEXT, CROSSED, width=64, ascii_only=True),
-    "crossed-120-colour.txt": lambda: text.render(CROSSED_CONTEXT, CROSSED, width=120, colour=True),
-    "crossed-100-minflt.txt": lambda: text.render(
+    "crossed-100.txt": lambda: reports.as_text(CROSSED_CONTEXT, CROSSED, width=100),
+    "crossed-64-ascii.txt": lambda: reports.as_text(CROSSED_CONTEXT, CROSSED, width=64, ascii_only=True),
+    "crossed-120-colour.txt": lambda: reports.as_text(CROSSED_CONTEXT, CROSSED, width=120, colour=True),
+    "crossed-100-minflt.txt": lambda: reports.as_text(
         CROSSED_CONTEXT, CROSSED, width=100, selection=Selection(metrics=("minflt",))
     ),
-    "crossed.md": lambda: markdown.render(CROSSED_CONTEXT, CROSSED),
-    "latency-80.txt": lambda: text.render(LATENCY_CONTEXT, LATENCY, width=80),
-    "latency-120-colour.txt": lambda: text.render(LATENCY_CONTEXT, LATENCY, width=120, colour=True),
-    "latency-64-ascii-unpublished.txt": lambda: text.render(
+    "crossed.md": lambda: reports.as_markdown(CROSSED_CONTEXT, CROSSED),
+    "latency-80.txt": lambda: reports.as_text(LATENCY_CONTEXT, LATENCY, width=80),
+    "latency-120-colour.txt": lambda: reports.as_text(LATENCY_CONTEXT, LATENCY, width=120, colour=True),
+    "latency-64-ascii-unpublished.txt": lambda: reports.as_text(
         latency.context(published=""), LATENCY, width=64, ascii_only=True
     ),
-    "latency.md": lambda: markdown.render(LATENCY_CONTEXT, LATENCY),
-    "latency.html": lambda: html.render(LATENCY_CONTEXT, LATENCY),
+    "latency.md": lambda: reports.as_markdown(LATENCY_CONTEXT, LATENCY),
+    "latency.html": lambda: reports.as_html(LATENCY_CONTEXT, LATENCY),
     "latency.json": lambda: export.to_json(LATENCY_CONTEXT, LATENCY),
     "latency-exhibits.csv": lambda: export.EXPORTS["exhibits"](LATENCY_CONTEXT, LATENCY),
-    "servers-120.txt": lambda: text.render(SERVERS_CONTEXT, SERVERS, width=120),
-    "servers-80-unpublished.txt": lambda: text.render(servers.context(published=""), SERVERS, width=80),
+    "servers-120.txt": lambda: reports.as_text(SERVERS_CONTEXT, SERVERS, width=120),
+    "servers-80-unpublished.txt": lambda: reports.as_text(servers.context(published=""), SERVERS, width=80),
     "servers-exhibits.csv": lambda: export.EXPORTS["exhibits"](SERVERS_CONTEXT, SERVERS),
-    "why-80.txt": lambda: text.render(EXPLAINED, ANALYSIS, width=80),
-    "why.md": lambda: markdown.render(EXPLAINED, ANALYSIS),
-    "why.html": lambda: html.render(EXPLAINED, ANALYSIS),
-    "why-not-yet-80.txt": lambda: text.render(UNEXPLAINED, ANALYSIS, width=80),
-    "why-not-yet.md": lambda: markdown.render(UNEXPLAINED, ANALYSIS),
-    "published-check-100.txt": lambda: pages.render(published.check(), width=100),
+    "why-80.txt": lambda: reports.as_text(EXPLAINED, ANALYSIS, width=80),
+    "why.md": lambda: reports.as_markdown(EXPLAINED, ANALYSIS),
+    "why.html": lambda: reports.as_html(EXPLAINED, ANALYSIS),
+    "why-not-yet-80.txt": lambda: reports.as_text(UNEXPLAINED, ANALYSIS, width=80),
+    "why-not-yet.md": lambda: reports.as_markdown(UNEXPLAINED, ANALYSIS),
+    "published-check-100.txt": lambda: terminal.render(
+        published_check.document_of(published.check()), terminal.Terminal(width=100)
+    ),
 }
 
 
@@ -102,10 +106,8 @@ def test_golden(name: str) -> None:
 
 
 def test_a_page_without_reasons_tells_the_command_and_one_that_can_have_none_is_silent() -> None:
-    assert "No row has been explained yet: <code>swapstone explain records/r</code>" in html.render(
-        UNEXPLAINED, ANALYSIS
-    )
-    assert "<h2>Why</h2>" not in html.render(CONTEXT, ANALYSIS)
+    assert "No row has been explained yet: swapstone explain records/r" in reports.as_html(UNEXPLAINED, ANALYSIS)
+    assert "<h2>Why</h2>" not in reports.as_html(CONTEXT, ANALYSIS)
 
 
 def test_there_are_no_stray_goldens() -> None:

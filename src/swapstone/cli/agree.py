@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
-from swapstone.cli.printing import output_style, print_styled
+from swapstone.cli.printing import print_document
 from swapstone.comparison.agreement import signs
-from swapstone.report.signs import to_csv, to_json, to_markdown, to_text
+from swapstone.report.record_agreement import document_of, to_csv, to_json
+from swapstone.report.render import markdown
 from swapstone.session.analysis import workloads_of
 from swapstone.session.record_handle import open_record
 
-_FORMATS = {"markdown": to_markdown, "csv": to_csv, "json": to_json}
+_FORMATS = {"markdown": lambda found: markdown.render(document_of(found)), "csv": to_csv, "json": to_json}
 
 
 @click.command()
@@ -39,5 +40,4 @@ def agree_command(first: str, second: str, kind: str | None) -> None:
     if kind:
         click.echo(_FORMATS[kind](found), nl=False)
         return
-    style = output_style()
-    print_styled(to_text(found, width=style.width, colour=style.colour, ascii_only=style.ascii_only), style)
+    print_document(document_of(found))

@@ -8,6 +8,7 @@ import click
 
 from swapstone.cli.display import display
 from swapstone.cli.options import AliasedOption
+from swapstone.cli.printing import print_document
 from swapstone.cli.tables import plain
 from swapstone.instruments import INSTRUMENTS
 from swapstone.session.record_handle import open_record
@@ -69,8 +70,10 @@ def explain_command(
         without=without,
         progress=display(),
     )
-    click.echo(result.report(kind), nl=False)
-    if kind == "text":
+    if kind != "text":
+        click.echo(result.report(kind), nl=False)
+    else:
+        print_document(result.document())
         click.echo(f"\nStored in {plain(result.folder)}: {', '.join(path.name for path in result.files)}")
 
 

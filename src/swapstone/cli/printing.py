@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 
 import click
 
 from swapstone.cli.tables import plain
-from swapstone.report import text
+from swapstone.report.context import Selection
+from swapstone.report.document import Document
+from swapstone.report.render.terminal import Terminal, render
 from swapstone.session.experiment import Interrupted
 from swapstone.session.record_handle import Record
 
@@ -18,46 +19,28 @@ PIPED_WIDTH = 120
 EXIT_INTERRUPT = 130
 
 
-@dataclass(frozen=True)
-class OutputStyle:
-    """How standard output is printed to."""
+def print_document(document: Document, *, every: bool = False) -> None:
+    """Print a document: coloured and as wide as the terminal on a terminal, else plain.
 
-    terminal: bool
-    width: int
-    colour: bool
-    ascii_only: bool
-
-
-def output_style() -> OutputStyle:
-    """Return the style that suits standard output."""
+    Args:
+        document: what to print.
+        every: whether to print what a brief report leaves out.
+    """
     terminal = sys.stdout.isatty()
-    return OutputStyle(
-        terminal=terminal,
+    shown = Terminal(
         width=shutil.get_terminal_size().columns if terminal else PIPED_WIDTH,
         colour=terminal and not os.environ.get("NO_COLOR"),
         ascii_only="utf" not in (sys.stdout.encoding or "").lower(),
+        every=every,
     )
+    click.echo(render(document, shown), nl=False, color=True if terminal else None)
 
 
-def print_styled(content: str, style: OutputStyle) -> None:
-    """Print text that may hold escape sequences for colours."""
-    click.echo(content, nl=False, color=True if style.terminal else None)
-
-
-def print_table(record: Record, selection: text.Selection | None = None) -> None:
+def print_table(record: Record, selection: Selection | None = None) -> None:
     """Print a record's analysis as a table. A record without runs has none."""
     if not record.view.runs and selection is None:
         return
-    style = output_style()
-    rendered = text.render(
-        record.context(),
-        record.analysis(),
-        width=style.width,
-        colour=style.colour,
-        selection=selection,
-        ascii_only=style.ascii_only,
-    )
-    print_styled(rendered, style)
+    print_document(record.document(selection), every=selection is not None and selection.every)
     if selection is not None and selection.every and record.view.manifest is not None:
         for certificate in record.view.manifest.image_differences:
             click.echo(f"\nImages of {plain(certificate.summary())}. Those that differ, each with its part:")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.listing import print_list
-from swapstone.cli.printing import output_style, print_styled
+from swapstone.cli.printing import print_document
 
 
 @click.group()
@@ -40,10 +40,6 @@ def check_figures() -> None:
       swapstone published check
     """
     from swapstone.published import check  # noqa: PLC0415 - reads tables that the other commands don't need
-    from swapstone.report import pages  # noqa: PLC0415 - as above
+    from swapstone.report import published_check  # noqa: PLC0415 - as above
 
-    style = output_style()
-    print_styled(
-        pages.render(check(), width=style.width, colour=style.terminal, ascii_only=style.ascii_only),
-        style,
-    )
+    print_document(published_check.document_of(check()))

@@ -8,7 +8,9 @@ import click
 
 from swapstone.cli.printing import print_table
 from swapstone.model import UserError
-from swapstone.report import export, html, markdown, text
+from swapstone.report import export
+from swapstone.report.context import Selection
+from swapstone.report.render import RENDERERS, find_renderer
 from swapstone.session.record_handle import open_record
 
 
@@ -36,7 +38,7 @@ def show_command(record: str, as_json: bool, every: bool, metrics: tuple[str, ..
     wrong = next((name for name in metrics if name not in known), None)
     if wrong is not None:
         raise UserError(f"The record has no metric named {wrong!r}.", f"It has: {', '.join(sorted(known))}.")
-    print_table(opened, text.Selection(every=every, metrics=metrics))
+    print_table(opened, Selection(every=every, metrics=metrics))
 
 
 @click.command()
@@ -44,22 +46,27 @@ def show_command(record: str, as_json: bool, every: bool, metrics: tuple[str, ..
 @click.option("--html", "kind", flag_value="html", default="html", help="One self-contained HTML file.  [default]")
 @click.option("--markdown", "kind", flag_value="markdown", help="Markdown.")
 @click.option(
-    "--out", metavar="FILE", help="Where to write it; - for standard output.  [report.html in the record; Markdown: -]"
+    "--format",
+    "kind",
+    type=click.Choice([renderer.name for renderer in RENDERERS]),
+    help="; ".join(f"{renderer.name}: {renderer.description}" for renderer in RENDERERS) + ".",
+)
+@click.option(
+    "--out", metavar="FILE", help="Where to write it; - for standard output.  [html: report.html in the record; else -]"
 )
 def report_command(record: str, kind: str, out: str | None) -> None:
-    r"""Write a record's report as one HTML file that needs no network, or as Markdown.
+    r"""Write a record's report as one HTML file that loads nothing, as Markdown, or in another format.
 
     \b
     Examples:
       swapstone report last --html
       swapstone report last --markdown >> NOTES.md
+      swapstone report last --format text | less
     """
     opened = open_record(record)
-    render = html.render if kind == "html" else markdown.render
     target = out or (str(opened.path / "report.html") if kind == "html" else "-")
     beside = Path(target).parent if target != "-" else None
-    content = render(opened.context(beside), opened.analysis())
-    _deliver(content, target)
+    _deliver(find_renderer(kind).render(opened.document(beside=beside)), target)
 
 
 @click.command()

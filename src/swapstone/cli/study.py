@@ -6,8 +6,8 @@ import click
 
 from swapstone.cli.display import display
 from swapstone.cli.options import NO_CACHE
-from swapstone.cli.printing import output_style, print_interruption, print_styled, print_table
-from swapstone.report.study import to_text
+from swapstone.cli.printing import print_document, print_interruption, print_table
+from swapstone.report.study_index import document_of
 from swapstone.session import api
 from swapstone.session.experiment import Interrupted
 from swapstone.session.record_handle import Record
@@ -72,10 +72,6 @@ def study_command(
     if result.index is None:
         print_table(Record(result.path))
         return 0
-    style = output_style()
     click.echo()
-    print_styled(
-        to_text(result.index, width=style.width, colour=style.colour, ascii_only=style.ascii_only),
-        style,
-    )
+    print_document(document_of(result.index))
     return 0 if result.ok else 2

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from swapstone.model import Experiment, FrozenStruct, Workload
+from swapstone.model import Experiment, FrozenStruct, Metric, Workload
 
 
-class Why(FrozenStruct, frozen=True, kw_only=True):
-    """What was said of a row by `swapstone explain`, ready to be printed.
+class ExplanationSummary(FrozenStruct, frozen=True, kw_only=True):
+    """An explanation of a row by `swapstone explain`, as texts.
 
     Attributes:
         title: the row.
@@ -21,6 +21,22 @@ class Why(FrozenStruct, frozen=True, kw_only=True):
     evidence: tuple[tuple[str, tuple[str, ...]], ...] = ()
     ledger: tuple[tuple[str, ...], ...] = ()
     pages: tuple[tuple[str, str], ...] = ()
+
+
+class Selection(FrozenStruct, frozen=True, kw_only=True):
+    """Which rows a report prints.
+
+    Attributes:
+        every: one full row for every comparison, not only for those that are read first.
+        metrics: only these metrics, by name; empty for all.
+    """
+
+    every: bool = False
+    metrics: tuple[str, ...] = ()
+
+    def admits(self, metric: Metric) -> bool:
+        """Return whether a metric is among the selected ones."""
+        return not self.metrics or metric.name in self.metrics
 
 
 class ReportContext(FrozenStruct, frozen=True, kw_only=True):
@@ -38,7 +54,8 @@ class ReportContext(FrozenStruct, frozen=True, kw_only=True):
         version: of swapstone.
         reasons: of the rows that were explained.
         explain: the command that explains one; empty where none can be.
-        workloads: pairs (suite, workload): what was run. Reports group by the workloads' parameters. Not part of the JSON report.
+        workloads: pairs (suite, workload): what was run. Reports group by the workloads' parameters.
+        selection: which rows to print. The JSON report leaves out this and `workloads`.
     """
 
     experiment: Experiment
@@ -51,9 +68,10 @@ class ReportContext(FrozenStruct, frozen=True, kw_only=True):
     published: str = ""
     notes: tuple[str, ...] = ()
     version: str = ""
-    reasons: tuple[Why, ...] = ()
+    reasons: tuple[ExplanationSummary, ...] = ()
     explain: str = ""
     workloads: tuple[tuple[str, Workload], ...] = ()
+    selection: Selection = Selection()
 
     def parameters(self, suite: str, workload: str) -> dict[str, str]:
         """Return the parameters of a workload; none where it is unknown or has none."""

@@ -14,10 +14,12 @@ from collections.abc import Iterator
 import msgspec
 
 from swapstone.model import Analysis, Comparison, Copy, Direction, FrozenStruct, Metric, OwnProgram, Variant, Verdict
-from swapstone.report import crossed_export, exhibits, view, words
+from swapstone.report import factorial_export, formatting, section_export
 from swapstone.report.context import ReportContext
-from swapstone.report.csv_parts import comma_separated, plain
+from swapstone.report.csv_output import comma_separated, plain
 from swapstone.report.labelled import labelled
+from swapstone.report.record_report import sections_of
+from swapstone.report.topics.comparison_groups import medians
 
 FORMAT = "swapstone-analysis"
 SCHEMA = 1
@@ -69,15 +71,18 @@ def to_json(context: ReportContext, analysis: Analysis) -> str:
     Where the record has exhibits, they follow as ``"exhibits": [{"name": ..., "title": ..., "data": [...], "notes": ..., "flags": ...}]``.
     """
     shown_context = msgspec.to_builtins(context)
-    del shown_context["workloads"]  # the record's experiment names them, and `swapstone list workloads` describes them
+    del (
+        shown_context["workloads"],
+        shown_context["selection"],
+    )
     whole: dict[str, object] = {
         "format": FORMAT,
         "schema": SCHEMA,
         "context": shown_context,
         "analysis": labelled(analysis),
     }
-    if shown := exhibits.exhibits(context, analysis):
-        whole["exhibits"] = exhibits.programs(shown)
+    if shown := sections_of(context, analysis):
+        whole["exhibits"] = section_export.described(shown)
     return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
 
 
@@ -109,7 +114,7 @@ _COMPARISON_COLUMNS = (
 
 
 def _comparison_cells(c: Comparison) -> list[str]:
-    middle = view.medians(c)
+    middle = medians(c)
     where = [c.suite, c.workload, c.load, c.metric.name, c.metric.unit, c.metric.quantity.value, c.metric.better.value]
     numbers = [c.effect, c.low, c.high, c.confidence, c.p_value, c.smallest_visible]
     return [
@@ -177,7 +182,7 @@ def _hyperfine(
 ) -> dict[str, object]:
     suite, workload, load, variant = key
     own = context.experiment.own
-    command = workload if own is None else words.safe(shlex.join(_own_command(own, variant)))
+    command = workload if own is None else formatting.safe(shlex.join(_own_command(own, variant)))
     times = [value / 1e9 for value in metrics["wall"].values]
 
     def mean_seconds(name: str) -> float | None:
@@ -260,15 +265,15 @@ def to_benchstat(context: ReportContext, analysis: Analysis) -> str:
     found = sides(analysis)
     lines = [
         "goos: linux",
-        f"record: {words.safe(context.record_id)}",
-        f"target: {words.safe(context.experiment.target)}",
+        f"record: {formatting.safe(context.record_id)}",
+        f"target: {formatting.safe(context.experiment.target)}",
     ]
     lines += _go_metadata(found)
     place: tuple[str, ...] | None = None
     for copy, side in sorted(((_copy_name(side.variant), side) for side in found), key=lambda pair: pair[0]):
         if (copy, side.suite, side.load) != place:
             place = (copy, side.suite, side.load)
-            lines += ["", f"suite: {words.safe(side.suite)}", f"load: {words.safe(side.load)}"]
+            lines += ["", f"suite: {formatting.safe(side.suite)}", f"load: {formatting.safe(side.load)}"]
             lines += [f"copy: {copy}", ""] if copy else [""]
         parts = [f"{_go_name(key)}={_go_name(level)}" for key, level in side.variant.levels]
         # The number after the last hyphen is GOMAXPROCS in this format; without it, a level such as rt-2 would be misread.
@@ -295,6 +300,6 @@ EXPORTS = {
     "runs": to_runs_csv,
     "hyperfine": to_hyperfine,
     "benchstat": to_benchstat,
-    "effects": crossed_export.to_csv,
-    "exhibits": exhibits.to_csv,
+    "effects": factorial_export.to_csv,
+    "exhibits": section_export.to_csv,
 }

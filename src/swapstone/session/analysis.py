@@ -12,7 +12,7 @@ from swapstone.artifacts import EMPTY_PROGRAMS, EMPTY_SUITE, SIZE_METRICS
 from swapstone.comparison import SizeValues, analyse
 from swapstone.model import Analysis, Caveat, CaveatKind, Experiment, Workload
 from swapstone.record import RecordView
-from swapstone.report import crossed_export
+from swapstone.report import factorial_export
 
 
 def workloads_of(experiment: Experiment) -> Mapping[str, Workload]:
@@ -53,7 +53,7 @@ def verdicts_digest(analysis: Analysis) -> str:
     for c in analysis.comparisons:
         effect = "none" if c.effect is None else f"{c.effect:.6g}"
         lines.append(f"{c.suite} {c.workload} {c.load} {c.metric.name} {c.candidate.label} {c.verdict.value} {effect}")
-    for row in crossed_export.rows(analysis):
+    for row in factorial_export.rows(analysis):
         effect = "none" if row["effect"] is None else f"{row['effect']:.6g}"
         where = " ".join(
             str(row[name]) for name in ("kind", "suite", "workload", "load", "metric", "change", "changed_by", "held")

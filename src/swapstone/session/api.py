@@ -11,7 +11,7 @@ from typing import TypeAlias
 from swapstone.factors import FACTORS
 from swapstone.model import IDLE, UserError, unknown
 from swapstone.record import default_root, find_record, new_record_path
-from swapstone.report.study import StudyIndex
+from swapstone.report.study_index import StudyIndex
 from swapstone.session import experiment as experiments
 from swapstone.session import study as studies
 from swapstone.session.experiment import CONFIDENCE, MARGIN, ExperimentRequest, RunOptions, parse_factors, resolve

@@ -16,8 +16,9 @@ from swapstone.explanation import CostClasses, folded, folded_difference, speeds
 from swapstone.explanation.ledger import run_of
 from swapstone.model import Explanation, FrozenStruct, Profile, RowKey, RowMeasurements, UserError
 from swapstone.record import RecordView
-from swapstone.report import explained, flame
-from swapstone.report.context import Why
+from swapstone.report import flame_graph, row_explanation
+from swapstone.report.context import ExplanationSummary
+from swapstone.report.render import html, markdown
 from swapstone.version import __version__
 
 FOLDER = "explain"
@@ -94,7 +95,7 @@ def read(folder: Path, view: RecordView) -> RowMeasurements | None:
         return None
 
 
-def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[Why, ...]:
+def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[ExplanationSummary, ...]:
     """Return what was said of the rows of a record that were explained, in the order of their folders' names.
 
     Evidence of an earlier state of the record is left out.
@@ -113,7 +114,7 @@ def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[Why, ...]:
             continue
         base = str(folder) if beside is None else quote(os.path.relpath(folder.resolve(), beside.resolve()))
         pages = [(f"{base}/{name}", words) for name, words in PAGES if (folder / name).is_file()]
-        found.append(explained.why(kept.explanation, pages))
+        found.append(row_explanation.summary_of(kept.explanation, pages))
     return tuple(found)
 
 
@@ -167,8 +168,8 @@ def write(folder: Path, seen: RowMeasurements, explanation: Explanation, classes
 
 
 def _files(seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> Iterator[tuple[str, str]]:
-    yield EXPLANATION, explained.to_json(seen, explanation)
-    yield "explanation.md", explained.markdown(seen, explanation)
+    yield EXPLANATION, row_explanation.to_json(seen, explanation)
+    yield "explanation.md", markdown.render(row_explanation.document_of(seen, explanation))
     pages = []
     for kind in KINDS:
         pair = profiles(seen, kind)
@@ -177,14 +178,14 @@ def _files(seen: RowMeasurements, explanation: Explanation, classes: CostClasses
                 title = f"{kind} {seen.place.workload} {reference.variant}"
                 yield f"{kind}-{side}.folded", folded(profile)
                 yield f"{kind}-{side}.speedscope.json", speedscope(profile, title)
-                yield f"{kind}-{side}.html", flame.page(title, profile, None, classes)
+                yield f"{kind}-{side}.html", flame_graph.page(title, profile, None, classes)
         before, after = pair
         if before is not None and after is not None and (before.stacks or after.stacks):
             title = f"{kind} {seen.place.workload}: {seen.references[1].variant} against {seen.references[0].variant}"
             yield f"{kind}-difference.folded", folded_difference(before, after)
-            yield f"{kind}-difference.html", flame.page(title, before, after, classes)
+            yield f"{kind}-difference.html", flame_graph.page(title, before, after, classes)
             pages.append((f"{kind}-difference.html", kind))
-    yield "explanation.html", explained.html(seen, explanation, pages)
+    yield "explanation.html", html.render(row_explanation.document_of(seen, explanation, pages))
 
 
 def profiles(seen: RowMeasurements, kind: str) -> tuple[Profile | None, Profile | None]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from swapstone.model import Analysis, RecordError, UnavailableError, UserError
 from swapstone.record import default_root, list_records, load, record_name
-from swapstone.report import crossed_export
+from swapstone.report import factorial_export
 from swapstone.session.analysis import analyse_record
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ def _comparison_rows(analyses: Sequence[tuple[str, Analysis]]) -> list[dict[str,
 def _effect_rows(analyses: Sequence[tuple[str, Analysis]]) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for record, analysis in analyses:
-        for row in crossed_export.rows(analysis):
+        for row in factorial_export.rows(analysis):
             kept = {name: row[name] for name in _EFFECT_FIELDS if name != "record"}
             rows.append({"record": record, **kept, "workload": row["workload"] or None})
     return rows

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
+
+import msgspec
 
 from swapstone.model import Analysis, Experiment, RecordError, UserError
 from swapstone.record import RecordView, find_record, record_name
 from swapstone.record import load as load_view
-from swapstone.report import export, html, markdown, text
-from swapstone.report.context import ReportContext
+from swapstone.report import export, record_report
+from swapstone.report.context import ReportContext, Selection
+from swapstone.report.document import Document
+from swapstone.report.render import RENDERERS, find_renderer, terminal
 from swapstone.session import experiment as experiments
 from swapstone.session.analysis import analyse_record
 from swapstone.session.experiment import RunOptions
@@ -105,26 +108,35 @@ class Record:
         analysis = self._analysis if name in {"comparisons", "effects"} else None
         return table_of(NamedRecord(self.name, self.path), name, analysis)
 
+    def document(self, selection: Selection | None = None, beside: Path | None = None) -> Document:
+        """Return the report as a document that any renderer prints.
+
+        Args:
+            selection: which rows; without it, those that are read first.
+            beside: the folder of a report that links to the record's files.
+        """
+        context = msgspec.structs.replace(self.context(beside), selection=selection or Selection())
+        return record_report.document_of(context, self._analysis)
+
     def report(self, format: str = "text") -> str:
         """Return the report in a format.
 
         Args:
-            format: ``text``, ``markdown``, ``html``, or one of `swapstone export --format`.
+            format: one of `swapstone report --format` or of `swapstone export --format`.
 
         Raises:
             UserError: there is no such format.
         """
-        context = self.context(self.path if format == "html" else None)
+        if format in export.EXPORTS:
+            return export.EXPORTS[format](self.context(), self._analysis)
+        names = [renderer.name for renderer in RENDERERS]
+        if format not in names:
+            known = ", ".join(sorted([*names, *export.EXPORTS]))
+            raise UserError(f"There is no format {format!r}.", f"The formats are {known}.")
+        document = self.document(beside=self.path if format == "html" else None)
         if format == "text":
-            return text.render(context, self._analysis, width=TEXT_WIDTH, colour=False)
-        renderers: Mapping[str, Callable[[ReportContext, Analysis], str]] = {
-            "markdown": markdown.render,
-            "html": html.render,
-            **export.EXPORTS,
-        }
-        if format not in renderers:
-            raise UserError(f"There is no format {format!r}.", f"The formats are text, {', '.join(sorted(renderers))}.")
-        return renderers[format](context, self._analysis)
+            return terminal.render(document, terminal.Terminal(width=TEXT_WIDTH))
+        return find_renderer(format).render(document)
 
     def verify(self, recompute: int = 0, progress: ProgressLike = None) -> Verification:
         """Check that the record is whole and unaltered and gives the same verdicts.

@@ -6,7 +6,7 @@ import dataclasses
 import fnmatch
 import math
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -26,7 +26,9 @@ from swapstone.model import (
     Verdict,
 )
 from swapstone.record import RecordView
-from swapstone.report import explained
+from swapstone.report import row_explanation
+from swapstone.report.document import Document
+from swapstone.report.render import RENDERERS, find_renderer
 from swapstone.run import Program, prepare
 from swapstone.session import explanation_files
 from swapstone.session.progress import NO_PROGRESS, Progress
@@ -76,22 +78,24 @@ class RowExplanation:
     explanation: Explanation
     files: tuple[Path, ...]
 
+    def document(self) -> Document:
+        """Return the explanation as a document that any renderer prints."""
+        return row_explanation.document_of(self.evidence, self.explanation)
+
     def report(self, format: str = "text") -> str:
-        """Return the explanation as ``text``, ``markdown``, ``json`` or ``html``.
+        """Return the explanation as ``json``, or in a format of `swapstone report --format`.
 
         Raises:
             UserError: there is no such format.
         """
-        if format == "html":
+        if format == "html":  # links to the flame graphs beside it
             return (self.folder / explanation_files.PAGES[0][0]).read_text(encoding="utf-8")
-        formats: Mapping[str, Callable[[RowMeasurements, Explanation], str]] = {
-            "text": explained.text,
-            "markdown": explained.markdown,
-            "json": explained.to_json,
-        }
-        if format not in formats:
-            raise UserError(f"There is no format {format!r}.", "The formats are text, markdown, json and html.")
-        return formats[format](self.evidence, self.explanation)
+        if format == "json":
+            return row_explanation.to_json(self.evidence, self.explanation)
+        names = [renderer.name for renderer in RENDERERS]
+        if format not in names:
+            raise UserError(f"There is no format {format!r}.", f"The formats are json, {', '.join(names)}.")
+        return find_renderer(format).render(self.document())
 
     def profiles(self, kind: str) -> tuple[Path, ...]:
         """Return the files of the profiles of a kind: ``on-cpu``, ``off-cpu``, ``allocations`` or ``syscalls``.

@@ -18,8 +18,9 @@ import msgspec
 
 from swapstone.model import Experiment, FrozenStruct, RecordError, UserError, unknown
 from swapstone.record import load
-from swapstone.report import html
-from swapstone.report.study import PartSummary, StudyIndex, summary, to_html, to_json, to_markdown
+from swapstone.report import record_report
+from swapstone.report.render import html, markdown
+from swapstone.report.study_index import PartSummary, StudyIndex, document_of, summary, to_json
 from swapstone.session.analysis import analyse_record
 from swapstone.session.budget import check_budget
 from swapstone.session.experiment import (
@@ -397,8 +398,8 @@ def _write_index(
         version=__version__,
     )
     _write(folder / "index.json", to_json(index))
-    _write(folder / "index.md", to_markdown(index))
-    _write(folder / "index.html", to_html(index))
+    _write(folder / "index.md", markdown.render(document_of(index)))
+    _write(folder / "index.html", html.render(document_of(index)))
     return index
 
 
@@ -408,7 +409,7 @@ def _summary(part: StudyPart, state: PartState, folder: Path) -> PartSummary:
         view = load(folder / part.name)
         if view.runs:
             context, analysis = context_of(view), analyse_record(view)
-            _write(folder / part.name / "report.html", html.render(context, analysis))
+            _write(folder / part.name / "report.html", html.render(record_report.document_of(context, analysis)))
             places = msgspec.structs.replace(found, record=part.name, page=f"{part.name}/report.html")
             return summary(context, analysis, places)
     return found

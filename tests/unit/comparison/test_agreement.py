@@ -12,7 +12,8 @@ import pytest
 
 from swapstone.comparison.agreement import AgreementTable, SignAgreement, signs
 from swapstone.model import Analysis, Cpus, Experiment, FactorLevels, UserError
-from swapstone.report.signs import sentences, to_csv, to_json, to_markdown, to_text
+from swapstone.report.record_agreement import document_of, sentences, to_csv, to_json
+from swapstone.report.render import markdown, terminal
 from tests.unit.comparison.conftest import Bench
 
 Values = tuple[Sequence[float], Sequence[float]]
@@ -106,11 +107,12 @@ def test_every_format_has_every_row(found: AgreementTable) -> None:
     assert [row["workload"] for row in rows] == [row.workload for row in found.rows]
     assert (rows[1]["first_effect"], rows[1]["second_effect"], rows[1]["signs"]) == ("1.5", "0.5", "disagree")
     assert rows[-1]["first_effect"] == rows[-1]["first_verdict"] == ""
-    text, markdown = to_text(found, width=200), to_markdown(found)
+    document = document_of(found)
+    text, page = terminal.render(document, terminal.Terminal(width=200)), markdown.render(document)
     line = next(line for line in text.splitlines() if line.startswith("opposite"))
     assert " ".join(line.split()) == "opposite musl 1.500 (exact) worse 0.500 (exact) better disagree: opposite signs"
     assert (
-        "| `opposite` | musl | 1.500 (exact) | worse | 0.500 (exact) | better | disagree: opposite signs |" in markdown
+        "| `opposite` | musl | 1.500 (exact) | worse | 0.500 (exact) | better | **disagree** (opposite signs) |" in page
     )
     said = json.loads(to_json(found))
     assert said["format"] == "swapstone-signs" and len(said["signs"]["rows"]) == 9

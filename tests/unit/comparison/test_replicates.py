@@ -8,8 +8,8 @@ import pytest
 from swapstone import plan
 from swapstone.comparison import analyse, precision
 from swapstone.model import Analysis, CaveatKind, Copy
-from swapstone.report import sentences
 from swapstone.report.context import ReportContext
+from swapstone.report.topics import sentences
 from tests.unit.comparison.conftest import Bench
 
 BUSY = (("wall_ns", 10**9), ("psi_cpu_us", 900_000), ("steal_ticks", 50), ("cpu_ticks", 100))

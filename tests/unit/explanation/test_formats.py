@@ -12,7 +12,7 @@ import pytest
 
 from swapstone.explanation import difference, folded, folded_difference, load_classes, speedscope
 from swapstone.model import KERNEL, OWN_OBJECT, Frame, Profile, Stack
-from swapstone.report import flame
+from swapstone.report import flame_graph
 
 MAIN = Frame(symbol="main", object=OWN_OBJECT)
 FREE = Frame(symbol="free</script><b>", object="libc.so")
@@ -60,7 +60,7 @@ def test_speedscope() -> None:
 
 
 def test_the_page_holds_both_sides_and_lets_no_name_out_of_its_data() -> None:
-    page = flame.page("t <b>", BEFORE, AFTER, load_classes())
+    page = flame_graph.page("t <b>", BEFORE, AFTER, load_classes())
     assert "t &lt;b&gt;" in page and "<b>" not in page
     assert page.count("</script>") == 2
     text = re.search(r'id="data">(.*?)</script>', page)
@@ -84,7 +84,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 @pytest.mark.skipif(CHROMIUM is None, reason="no browser")
 def test_a_browser_draws_both_sides(tmp_path: Path) -> None:
     file = tmp_path / "page.html"
-    file.write_text(flame.page("t", BEFORE, AFTER, load_classes()))
+    file.write_text(flame_graph.page("t", BEFORE, AFTER, load_classes()))
     flags = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dump-dom")
     drawn = subprocess.run(
         [str(CHROMIUM), *flags, file.as_uri()], capture_output=True, text=True, check=True, timeout=120

@@ -93,7 +93,7 @@ def test_crossed_factors_give_effects_and_an_interaction_in_every_form(copy: Pat
     assert made.returncode == 0, made.stderr
     assert re.search(r"(?m)^arenas +eight +one +eight +one$", made.stdout), made.stdout
     assert "main effects" in made.stdout and "musl × one" in made.stdout  # noqa: RUF001 - a times sign
-    assert "elapsed time, libc=musl,arenas=one" not in made.stdout
+    assert "Every row of libc: musl, one" not in made.stdout
     exported = _run(copy, tmp_path, "export", str(out), "--format", "effects")
     rows = [row for row in csv.DictReader(io.StringIO(exported.stdout)) if row["metric"] == "wall" and row["workload"]]
     assert collections.Counter(row["kind"] for row in rows) == {"main": 2, "simple": 4, "interaction": 1}

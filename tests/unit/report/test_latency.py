@@ -8,14 +8,14 @@ import xml.etree.ElementTree as ET
 import msgspec
 import pytest
 from tests.golden import latency as golden
-from tests.golden import synthetic
+from tests.golden import reports, synthetic
 from tests.unit import builders
 
 from swapstone.model import Analysis, FactorLevels, Latency, NullResult
-from swapstone.report import exhibits, latency, latency_flags, latency_plot, text
+from swapstone.report import record_report
 from swapstone.report.context import ReportContext
-from swapstone.report.exhibit import Exhibit
-from swapstone.report.latency_view import groups, percentile, ratios, us
+from swapstone.report.topics import latency, latency_plot, latency_warnings
+from swapstone.report.topics.latency_data import groups, percentile, ratios, us
 
 GENERIC, RT = "kernel=generic", "kernel=rt"
 
@@ -52,8 +52,8 @@ def _context(*loads: str, published: str = "preempt-rt", clock: str = "virtual")
     return msgspec.structs.replace(context, experiment=experiment)
 
 
-def _made(context: ReportContext, *found: Latency) -> dict[str, Exhibit]:
-    return {each.name: each for each in latency.make(context, _analysis(*found))}
+def _made(context: ReportContext, *found: Latency) -> dict[str, reports.Texts]:
+    return {each.name: each for each in map(reports.texts, latency.sections(context, _analysis(*found)))}
 
 
 FOUND = (
@@ -65,7 +65,7 @@ FOUND = (
 
 
 def test_an_analysis_without_latencies_has_no_exhibits() -> None:
-    assert exhibits.exhibits(synthetic.context(), synthetic.analysis()) == ()
+    assert record_report.sections_of(synthetic.context(), synthetic.analysis()) == ()
 
 
 def test_the_table_gives_the_distribution_over_draws() -> None:
@@ -260,7 +260,7 @@ def test_no_digit_of_a_worst_case_is_rounded_away(nanoseconds: float, shown: str
 
 def _flags(*found: Latency, loads: tuple[str, ...] = ("idle", "x"), exact: bool = True) -> tuple[str, ...]:
     (group,) = groups(_context(*loads), _analysis(*found))
-    return latency_flags.flags(group, exact=exact)
+    return latency_warnings.warnings_of(group, exact=exact)
 
 
 @pytest.mark.parametrize(
@@ -353,13 +353,13 @@ def test_on_a_wall_clock_a_flag_says_that_the_host_can_have_done_it() -> None:
 
 
 def test_the_planted_load_is_flagged_for_both_kernels_and_nothing_else_is() -> None:
-    made = exhibits.exhibits(golden.context(), golden.analysis())
-    flags = exhibits.flags(made)
+    made = record_report.sections_of(golden.context(), golden.analysis())
+    flags = tuple(dict.fromkeys(flag for each in made for flag in each.warnings))
     assert [flag.partition(" was held up")[0] for flag in flags] == [
         "generic under load planted",
         "rt under load planted",
     ]
-    shown = text.render(golden.context(), golden.analysis(), width=100)
+    shown = reports.as_text(golden.context(), golden.analysis(), width=100)
     assert shown.count("! rt under load planted was held up for 2006 us") == 2
 
 

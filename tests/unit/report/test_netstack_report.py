@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from tests.golden import reports
 from tests.unit import builders
 from tests.unit.builders import experiment
 
@@ -18,8 +19,14 @@ from swapstone.model import (
     Verdict,
 )
 from swapstone.report.context import ReportContext
-from swapstone.report.exhibits import MAKERS
-from swapstone.report.netstack import make
+from swapstone.report.topics import TOPICS
+from swapstone.report.topics.netstack import NETSTACK, sections
+
+
+def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...]:
+    """Return the texts of the topic's sections."""
+    return tuple(map(reports.texts, sections(context, analysis)))
+
 
 QUIET = Noise(cpu_pressure_percent=None, cpu_pressure_max_percent=None, steal_percent=None, load1=None, busy=False)
 
@@ -83,12 +90,12 @@ CONTEXT = ReportContext(
 
 
 def test_it_is_made_of_counts_alone() -> None:
-    assert make in MAKERS
-    assert make(CONTEXT, analysis(counted("ab", "copies", 1.0, 2.0, suite="netstack"))) == ()
+    assert NETSTACK in TOPICS
+    assert made(CONTEXT, analysis(counted("ab", "copies", 1.0, 2.0, suite="netstack"))) == ()
 
 
 def test_ours_are_medians_and_allocations_are_summed() -> None:
-    (exhibit,) = make(CONTEXT, FOUND)
+    (exhibit,) = made(CONTEXT, FOUND)
     assert exhibit.rows == (
         ("here", "lwip, tuned", "22", "", "9.25", ""),
         ("here", "smoltcp, tuned", "15", "", "2", ""),
@@ -105,7 +112,7 @@ def test_ours_are_medians_and_allocations_are_summed() -> None:
 
 
 def test_the_pages_figures_are_divided_by_its_requests() -> None:
-    (exhibit,) = make(msgspec.structs.replace(CONTEXT, published="lwip-vs-smoltcp"), FOUND)
+    (exhibit,) = made(msgspec.structs.replace(CONTEXT, published="lwip-vs-smoltcp"), FOUND)
     page = {row[1]: row[2:] for row in exhibit.rows if row[0] == "the page"}
     assert page == {
         "lwip": ("19", "1149", "13", "263730"),

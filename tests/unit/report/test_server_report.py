@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import pytest
-from tests.golden import crossed, servers
+from tests.golden import crossed, reports, servers
 
-from swapstone.report.exhibits import MAKERS, exhibits
-from swapstone.report.server import make
+from swapstone.model import Analysis
+from swapstone.report.context import ReportContext
+from swapstone.report.record_report import sections_of
+from swapstone.report.topics import TOPICS
+from swapstone.report.topics.servers import SERVERS, sections
+
+
+def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...]:
+    """Return the texts of the topic's sections."""
+    return tuple(map(reports.texts, sections(context, analysis)))
+
 
 CONTEXT, ANALYSIS = servers.context(), servers.analysis()
-FOUND = {exhibit.name: exhibit for exhibit in exhibits(CONTEXT, ANALYSIS)}
+FOUND = {exhibit.name: exhibit for exhibit in map(reports.texts, sections_of(CONTEXT, ANALYSIS))}
 
 
 def test_the_kind_is_registered_and_another_kind_has_none_of_it() -> None:
-    assert make in MAKERS
+    assert SERVERS in TOPICS
     assert list(FOUND) == ["servers", "servers-published"]
-    assert make(crossed.context(), crossed.analysis()) == ()
+    assert made(crossed.context(), crossed.analysis()) == ()
 
 
 def test_a_table_without_the_page() -> None:
-    (exhibit,) = make(servers.context(published=""), ANALYSIS)
+    (exhibit,) = made(servers.context(published=""), ANALYSIS)
     assert exhibit.head[-2:] == ("x", "x of musl")
 
 

@@ -6,16 +6,24 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
 import pytest
+from tests.golden import reports
 from tests.unit import builders
 
 from swapstone import plan
 from swapstone.comparison import analyse
 from swapstone.model import Analysis, Experiment, FactorLevels, Run, Sample, Trial
 from swapstone.report.context import ReportContext
-from swapstone.report.exhibits import MAKERS, Exhibit, exhibits
-from swapstone.report.swap import COLUMNS, make, page_mean, page_seconds
-from swapstone.report.swap_plot import Line, bars, drawing
+from swapstone.report.record_report import sections_of
+from swapstone.report.topics import TOPICS
+from swapstone.report.topics.swap import COLUMNS, SWAP, page_mean, page_seconds, sections
+from swapstone.report.topics.swap_plot import Line, bars, drawing
 from swapstone.workloads import find_suite
+
+
+def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...]:
+    """Return the texts of the topic's sections."""
+    return tuple(map(reports.texts, sections(context, analysis)))
+
 
 KIB, MIB, SECOND = 1024, 1 << 20, 1_000_000_000
 WORKLOADS = ("fill (50 % random)", "fill (100 % random)", "touch (random, 1.5)")
@@ -87,20 +95,20 @@ def _made(sets: dict[str, int] | None = None) -> tuple[ReportContext, Analysis]:
 
 
 CONTEXT, ANALYSIS = _made()
-FOUND = {exhibit.name: exhibit for exhibit in exhibits(CONTEXT, ANALYSIS)}
+FOUND = {exhibit.name: exhibit for exhibit in map(reports.texts, sections_of(CONTEXT, ANALYSIS))}
 
 
 def test_the_kind_is_registered_and_another_kind_has_none_of_it() -> None:
-    assert make in MAKERS
+    assert SWAP in TOPICS
     assert list(FOUND) == ["swap-summary", "swap-compressibility", "swap-back", "swap-seconds-50", "swap-seconds-100"]
     other = builders.experiment()
     works = {work.name: work for work in find_suite("libc").workloads}
     analysis = analyse(other, plan.variants(other), works, list(builders.runs(other, 2)))
-    assert make(ReportContext(experiment=other, record_id="r", record_path="r"), analysis) == ()
+    assert made(ReportContext(experiment=other, record_id="r", record_path="r"), analysis) == ()
 
 
 @pytest.mark.parametrize("exhibit", FOUND.values(), ids=list(FOUND))
-def test_tables_are_even(exhibit: Exhibit) -> None:
+def test_tables_are_even(exhibit: reports.Texts) -> None:
     assert {len(row) for row in exhibit.rows} == {len(exhibit.head)} == {len(exhibit.right)}
     assert len(exhibit.data) == len(exhibit.rows)
     assert len({tuple(row) for row in exhibit.data}) == 1
@@ -178,7 +186,7 @@ def test_what_comes_back_is_told_for_each_order_and_level() -> None:
 
 
 def test_unequal_working_sets_are_flagged() -> None:
-    found = {exhibit.name: exhibit for exhibit in make(*_made({"flash": 8 * MIB, "zram:lz4": 4 * MIB}))}
+    found = {exhibit.name: exhibit for exhibit in made(*_made({"flash": 8 * MIB, "zram:lz4": 4 * MIB}))}
     assert found["swap-back"].flags == (
         "touch (random, 1.5): the levels had different amounts of memory, so their working sets differ.",
     )

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.golden import reports
 from tests.unit import builders
 from tests.unit.builders import experiment
 
 from swapstone.model import Analysis, Comparison, Direction, FactorLevels, Metric, Noise, Quantity, Scale, Verdict
 from swapstone.report.context import ReportContext
-from swapstone.report.exhibit import Exhibit
-from swapstone.report.exhibits import exhibits
-from swapstone.report.throughput import HEAD, ROWS, make, same_way
+from swapstone.report.record_report import sections_of
+from swapstone.report.topics.throughput import HEAD, ROWS, same_way, sections
+
+
+def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...]:
+    """Return the texts of the topic's sections."""
+    return tuple(map(reports.texts, sections(context, analysis)))
+
 
 WALL = Metric(name="wall", unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning="elapsed")
 CPU = msgspec.structs.replace(WALL, name="cpu")
@@ -67,8 +73,8 @@ def context(*factors: tuple[str, tuple[str, ...]], cpus: str = "0") -> ReportCon
     return ReportContext(experiment=subject, record_id="r", record_path="r", facts=(("cpus", cpus),))
 
 
-def only(*comparisons: Comparison) -> Exhibit:
-    (found,) = make(context(), analysis(*comparisons))
+def only(*comparisons: Comparison) -> reports.Texts:
+    (found,) = made(context(), analysis(*comparisons))
     return found
 
 
@@ -112,7 +118,7 @@ def test_several_tasks_have_a_table_of_their_own_with_the_page_s_other_figures()
     # The page: 27474.4 of 253687.9.
     assert found.rows[0] == ("file_copy(256)", "10 M/s", "5 M/s", "-", "50.0", "-", "10.8", "10.3", "yes, -")
     assert any("share the machine's one processor" in note for note in found.notes)
-    on_host = make(context(cpus="0,1"), analysis(comparison("pipe (8 tasks)", (1.0,), (2.0,))))
+    on_host = made(context(cpus="0,1"), analysis(comparison("pipe (8 tasks)", (1.0,), (2.0,))))
     assert any("share this machine's processors" in note for note in on_host[0].notes)
 
 
@@ -164,7 +170,7 @@ def test_same_way(ours: float | None, theirs: float | None, same: bool | None) -
 
 def test_the_order_of_the_levels_does_not_matter() -> None:
     turned = comparison("pipe", (1500.0,), (1200.0,), baseline="kernel=rt", candidate="kernel=generic")
-    (found,) = make(context(("kernel", ("rt", "generic"))), analysis(turned))
+    (found,) = made(context(("kernel", ("rt", "generic"))), analysis(turned))
     assert found.data[0]["rt_percent"] == pytest.approx(80.0)
 
 
@@ -173,7 +179,7 @@ def test_of_several_comparisons_the_side_with_most_blocks_counts() -> None:
     whole = comparison("pipe", (1000.0, 1000.0), (2000.0, 2000.0))
     subject = context(("kernel", ("generic", "full", "rt")))
     for order in ((few, whole), (whole, few)):
-        assert make(subject, analysis(*order))[0].data[0]["generic_per_second"] == pytest.approx(1e6)
+        assert made(subject, analysis(*order))[0].data[0]["generic_per_second"] == pytest.approx(1e6)
 
 
 def test_another_factor_gives_a_table_for_each_of_its_levels() -> None:
@@ -183,7 +189,7 @@ def test_another_factor_gives_a_table_for_each_of_its_levels() -> None:
         )
         for libc, after in (("glibc", 200.0), ("musl", 400.0))
     ]
-    found = make(context(("kernel", ("generic", "rt")), ("libc", ("glibc", "musl"))), analysis(*sides))
+    found = made(context(("kernel", ("generic", "rt")), ("libc", ("glibc", "musl"))), analysis(*sides))
     assert [each.name for each in found] == ["throughput-single-1", "throughput-single-2"]
     assert found[1].title.endswith(", libc=musl")
     assert [each.data[0]["rt_percent"] for each in found] == [pytest.approx(50.0), pytest.approx(25.0)]
@@ -191,15 +197,15 @@ def test_another_factor_gives_a_table_for_each_of_its_levels() -> None:
 
 @pytest.mark.parametrize("verdict", [Verdict.INVALID, Verdict.UNAVAILABLE])
 def test_what_was_refused_gives_no_number(verdict: Verdict) -> None:
-    assert make(context(), analysis(comparison("pipe", (100.0,), (200.0,), verdict=verdict))) == ()
+    assert made(context(), analysis(comparison("pipe", (100.0,), (200.0,), verdict=verdict))) == ()
 
 
 def test_records_of_another_kind_have_no_such_table() -> None:
     pipe = comparison("pipe", (100.0,), (200.0,))
-    assert make(context(("libc", ("glibc", "musl"))), analysis(pipe)) == ()
-    assert make(context(("kernel", ("generic", "full"))), analysis(pipe)) == ()
-    assert make(context(), analysis(msgspec.structs.replace(pipe, suite="libc"))) == ()
+    assert made(context(("libc", ("glibc", "musl"))), analysis(pipe)) == ()
+    assert made(context(("kernel", ("generic", "full"))), analysis(pipe)) == ()
+    assert made(context(), analysis(msgspec.structs.replace(pipe, suite="libc"))) == ()
 
 
 def test_reports_have_it() -> None:
-    assert [found.name for found in exhibits(context(), analysis(*PIPE))] == ["throughput-single"]
+    assert [found.name for found in sections_of(context(), analysis(*PIPE))] == ["throughput-single"]

@@ -12,7 +12,8 @@ import pytest
 
 from swapstone.model import RecordError, UserError
 from swapstone.record import find_record, list_records, load, record_name
-from swapstone.report.study import to_text
+from swapstone.report.render import terminal
+from swapstone.report.study_index import document_of
 from swapstone.session import experiment, study
 from swapstone.session.experiment import Interrupted
 from swapstone.session.progress import LineProgress
@@ -100,7 +101,7 @@ def test_each_part_is_a_record_of_its_own_and_the_others_go_on(
     assert found["gone"]["page"] == found["gone"]["record"] == ""
     assert "part 2 of 3: gone: What is not there" in lines
     assert "part 3 of 3: calibrating 2 workloads on the baseline" in lines
-    assert "3 parts: 2 complete, 1 unavailable." in to_text(outcome.index, width=120, colour=False, ascii_only=False)
+    assert "3 parts: 2 complete, 1 unavailable." in terminal.render(document_of(outcome.index))
     assert capsys.readouterr().out == capsys.readouterr().err == ""
 
 
@@ -108,7 +109,7 @@ def test_the_index_links_to_the_parts_own_pages(run: Maker, tmp_path: Path) -> N
     folder = tmp_path / "records" / "s"
     study.start_study(run(), folder)
     page, text = (folder / "index.html").read_text(), (folder / "index.md").read_text()
-    assert '<a href="strings/report.html">' in page and "[report](strings/report.html)" in text
+    assert '<a href="strings/report.html">' in page and "[The whole report of this part](strings/report.html)" in text
     assert (folder / "strings" / "report.html").read_text().startswith("<!doctype html>")
     assert "<b>against</b>" not in page and "&lt;b&gt;against" in page
     assert "<b>against</b>" not in text

@@ -8,7 +8,7 @@ import pytest
 from swapstone.artifacts.image_catalog import part_of
 from swapstone.model import Cpus, Crate, ImageTool, Package, Source, UserError, Workload
 from swapstone.model.directories import share_dir
-from swapstone.report.throughput import ROWS
+from swapstone.report.topics.throughput import ROWS
 from swapstone.workloads import SUITES, find_suite, find_workload, find_workloads, throughput
 
 SOURCES = share_dir() / "native" / "workloads"

@@ -1,0 +1,403 @@
+"""The structure of every report: a document of sections, each made of blocks.
+
+A topic (`swapstone.report.topics`) builds sections; a renderer (`swapstone.report.render`) prints blocks. A block says what is shown,
+never how, and a renderer knows blocks only. Text in a block comes from anywhere, so each renderer escapes it.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from swapstone.model import FrozenStruct
+
+
+class Tone(enum.Enum):
+    """What a text's colour tells, where a medium has colours."""
+
+    PLAIN = "plain"
+    STRONG = "strong"
+    NOTE = "note"
+    WARNING = "warning"
+    GOOD = "good"
+    BAD = "bad"
+    NEUTRAL = "neutral"  # a difference of which no direction is better
+
+
+class Mark(FrozenStruct, frozen=True, kw_only=False):
+    """A verdict beside a number: a word, a letter where a word does not fit, and a colour."""
+
+    name: str
+    letter: str
+    tone: Tone = Tone.PLAIN
+
+
+class Paragraph(FrozenStruct, frozen=True, kw_only=False, tag=True):
+    """One or several sentences."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+class Heading(FrozenStruct, frozen=True, kw_only=False, tag=True):
+    """A heading inside a section."""
+
+    text: str
+
+
+class Item(FrozenStruct, frozen=True, kw_only=False):
+    """An item of a list.
+
+    Attributes:
+        text: the sentence.
+        label: what stands before it, followed by a colon; empty for nothing.
+        code: whether the label is a name that a user types.
+        tone: of the whole item.
+        items: sentences that belong to it.
+    """
+
+    text: str
+    label: str = ""
+    code: bool = False
+    tone: Tone = Tone.PLAIN
+    items: tuple[str, ...] = ()
+
+
+class BulletList(FrozenStruct, frozen=True, kw_only=True, tag=True):
+    """A list.
+
+    Attributes:
+        items: all of them.
+        title: a sentence above it; empty for none.
+        most: a brief rendering prints so many items and counts the rest; 0 for all.
+        rest: how the rest is called, e.g. ``more that differ less``.
+    """
+
+    items: tuple[Item, ...]
+    title: str = ""
+    most: int = 0
+    rest: str = "more"
+
+
+class Figure(FrozenStruct, frozen=True, kw_only=False):
+    """A result to be read first: a short value, its explanation, and both as one sentence."""
+
+    value: str
+    text: str
+    sentence: str
+
+
+class KeyFigures(FrozenStruct, frozen=True, kw_only=True, tag=True):
+    """The results to be read first. `title` names them for readers who can't see the page."""
+
+    title: str
+    figures: tuple[Figure, ...]
+
+
+class Tally(FrozenStruct, frozen=True, kw_only=True, tag=True):
+    """How many rows have each mark: pairs (mark, count)."""
+
+    title: str
+    counts: tuple[tuple[Mark, int], ...]
+
+
+class Column(FrozenStruct, frozen=True, kw_only=False):
+    """A column of a table.
+
+    Attributes:
+        head: the lines of its heading.
+        right: whether its cells are set to the right.
+        help: what the column means, for media that show it on request.
+    """
+
+    head: tuple[str, ...]
+    right: bool = False
+    help: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the heading as one line."""
+        return ", ".join(filter(None, self.head))
+
+
+class Cell(FrozenStruct, frozen=True, kw_only=False):
+    """A cell of a table: a text, an effect with its verdict, or both.
+
+    Attributes:
+        text: as printed where there is room.
+        short: the same for a narrow table; empty for `text`.
+        effect: an effect with its unit, e.g. ``1.204``.
+        interval: around the effect, without brackets.
+        mark: the verdict.
+        note: what else is said of it, e.g. what a published page has.
+        sign: stands for the note in a narrow table.
+        code: whether the text is a name that a user types.
+    """
+
+    text: str = ""
+    short: str = ""
+    effect: str = ""
+    interval: str = ""
+    mark: Mark | None = None
+    note: str = ""
+    sign: str = ""
+    code: bool = False
+
+
+class Table(FrozenStruct, frozen=True, kw_only=True, tag=True):
+    """A table.
+
+    Attributes:
+        title: for readers who can't see the page; printed by none that shows the heading above it.
+        columns: in order.
+        rows: cells, each row as long as `columns`.
+        keys: so many of the first columns name a row. They are repeated where a table is too wide for a medium and goes on below.
+        dense: whether marks are letters where a medium has little room.
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    keys: int = 1
+    dense: bool = False
+
+
+class PairedRuns(FrozenStruct, frozen=True, kw_only=True, tag=True):
+    """Every run of two sides as a dot, pairs joined by a line.
+
+    Attributes:
+        title: a heading; empty where it belongs to a row that names it.
+        before_name, after_name: of the sides.
+        before, after: their values, paired.
+        low, high: the smallest and the largest value with unit.
+        mark: of the comparison.
+        text: the same in sentences.
+    """
+
+    title: str
+    before_name: str
+    after_name: str
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    low: str
+    high: str
+    mark: Mark
+    text: str
+
+
+class ForestRow(FrozenStruct, frozen=True, kw_only=True):
+    """A row of a forest plot.
+
+    Attributes:
+        name: of the row.
+        before, after: values of both sides with unit; empty for none.
+        effect: with unit; empty for none.
+        interval: around it; ``exact`` where none is needed.
+        mark: the verdict.
+        ratio, low, high: of effect and interval, for the drawing; None where they are no ratios.
+        reference: a ratio from elsewhere, drawn beside; None for none.
+        reference_text: it as text.
+        reference_note: how the two compare, in a word.
+        reference_tone: of that word.
+        beside: another measure of the same row.
+        runs: behind it; None where there is nothing to draw.
+    """
+
+    name: str
+    before: str
+    after: str
+    effect: str
+    interval: str
+    mark: Mark
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reference: float | None = None
+    reference_text: str = ""
+    reference_note: str = ""
+    reference_tone: Tone = Tone.NOTE
+    beside: Cell | None = None
+    runs: PairedRuns | None = None
+
+
+class ForestPlot(FrozenStruct, frozen=True, kw_only=True, tag=True):
+    """Ratios with intervals on one axis, a row each.
+
+    Attributes:
+        title: a caption.
+        before_name, after_name: of the two sides; `after_name` is what is less or more on the axis.
+        reference_name: of the ratios from elsewhere; empty where no row has one.
+        beside_name: of the other measure; empty where no row has one.
+        margin: ratios from 1 / (1 + margin) to 1 + margin are of no interest.
+        legend: whether an explanation of the drawing follows.
+        rows: in order.
+    """
+
+    title: str
+    before_name: str
+    after_name: str
+    margin: float
+    rows: tuple[ForestRow, ...]
+    reference_name: str = ""
+    beside_name: str = ""
+    legend: bool = False
+
+
+class Drawing(FrozenStruct, frozen=True, kw_only=True, tag=True):
+    """A drawing in two forms.
+
+    Attributes:
+        title: what it shows.
+        svg: one ``<svg>`` element that loads nothing; empty for none. Text from outside in it is escaped already. Its colours are the
+            page's, which change with the reader's scheme: ``var(--ink)``, ``var(--soft)`` and ``var(--rule)`` for text and lines,
+            ``var(--s1)`` to ``var(--s6)`` for series.
+        lines: for a terminal, ASCII; at most 100 columns. A narrower terminal prints none.
+    """
+
+    title: str
+    svg: str = ""
+    lines: tuple[str, ...] = ()
+
+
+class Facts(FrozenStruct, frozen=True, kw_only=True, tag=True):
+    """Pairs (label, value)."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+
+class Commands(FrozenStruct, frozen=True, kw_only=True, tag=True):
+    """Commands to copy: pairs (what for, command)."""
+
+    commands: tuple[tuple[str, str], ...]
+
+
+class Links(FrozenStruct, frozen=True, kw_only=True, tag=True):
+    """Files beside the report: pairs (what, where)."""
+
+    links: tuple[tuple[str, str], ...]
+
+
+class Fold(FrozenStruct, frozen=True, kw_only=True, tag=True):
+    """Blocks behind a summary.
+
+    Attributes:
+        summary: a heading.
+        note: beside the heading, in small.
+        blocks: what is folded away.
+        open: whether a page shows them at first.
+        brief: whether a brief rendering, which can't unfold, prints them.
+    """
+
+    summary: str
+    blocks: tuple[Block, ...]
+    note: str = ""
+    open: bool = False
+    brief: bool = True
+
+
+Block = (
+    Paragraph
+    | Heading
+    | BulletList
+    | KeyFigures
+    | Tally
+    | Table
+    | PairedRuns
+    | ForestPlot
+    | Drawing
+    | Facts
+    | Commands
+    | Links
+    | Fold
+)
+"""What a section is made of. A renderer prints each of them."""
+
+
+class Section(FrozenStruct, frozen=True, kw_only=True):
+    """A part of a document with a heading.
+
+    Attributes:
+        title: its heading.
+        blocks: in order.
+        name: in letters, digits and hyphens, unique in a document; empty for a section that no program reads.
+        data: its table for programs: dictionaries from a column's plain name to a text, a number or nothing; all have the same keys.
+        warnings: sentences that a reader must not miss. They are printed above the blocks, and with the document's notices.
+        brief: whether a brief rendering prints it.
+    """
+
+    title: str
+    blocks: tuple[Block, ...]
+    name: str = ""
+    data: tuple[dict[str, str | float | None], ...] = ()
+    warnings: tuple[str, ...] = ()
+    brief: bool = True
+
+
+class Document(FrozenStruct, frozen=True, kw_only=True):
+    """A report.
+
+    Attributes:
+        title: what it is about.
+        lead: sentences below the title: what was done.
+        notices: what limits the results.
+        warning: whether the first notice is a warning.
+        summary: the results in brief. Pages begin with it; a terminal, whose last lines are read first, ends with it.
+        sections: in order.
+        closing: record and commands, and how to read the report.
+        kicker: above the title, e.g. the name of a study.
+        version: of swapstone.
+    """
+
+    title: str
+    lead: tuple[str, ...] = ()
+    notices: tuple[Item, ...] = ()
+    warning: bool = False
+    summary: tuple[Block, ...] = ()
+    sections: tuple[Section, ...] = ()
+    closing: tuple[Section, ...] = ()
+    kicker: str = ""
+    version: str = ""
+
+
+def notes_of(section: Section) -> tuple[str, ...]:
+    """Return the notes among a section's blocks."""
+    return tuple(each.text for each in section.blocks if isinstance(each, Paragraph) and each.tone is Tone.NOTE)
+
+
+def table_of(section: Section) -> Table | None:
+    """Return a section's first table; None where it has none."""
+    return next((each for each in section.blocks if isinstance(each, Table)), None)
+
+
+def data_section(
+    *,
+    name: str,
+    title: str,
+    head: tuple[str, ...] = (),
+    rows: tuple[tuple[str, ...], ...] = (),
+    right: tuple[bool, ...] = (),
+    keys: int = 1,
+    data: tuple[dict[str, str | float | None], ...] = (),
+    notes: tuple[str, ...] = (),
+    warnings: tuple[str, ...] = (),
+    drawing: Drawing | None = None,
+) -> Section:
+    """Return a section of one table or drawing with notes, and its data for programs.
+
+    Args:
+        name: in letters, digits and hyphens, unique in a report.
+        title: its heading.
+        head: the columns' names; none where there is only a drawing.
+        rows: texts, each row as long as `head`.
+        right: for each column, whether it is set to the right.
+        keys: so many of the first columns name a row.
+        data: the table for programs.
+        notes: sentences below it.
+        warnings: sentences above it.
+        drawing: above the table on a page; None for none.
+    """
+    columns = tuple(Column((name,), flush) for name, flush in zip(head, right, strict=True))
+    cells = tuple(tuple(Cell(text) for text in row) for row in rows)
+    table = (Table(title=title, columns=columns, rows=cells, keys=keys),) if head else ()
+    drawings = (drawing,) if drawing is not None and (drawing.svg or drawing.lines) else ()
+    said = tuple(Paragraph(text, Tone.NOTE) for text in notes)
+    return Section(name=name, title=title, blocks=(*drawings, *table, *said), data=data, warnings=warnings)

@@ -1,0 +1,109 @@
+"""A flame graph, or the difference of two, as one page: no network, no library."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+from swapstone.explanation import CostClasses
+from swapstone.explanation.profile_formats import label
+from swapstone.model import Frame, Profile
+from swapstone.report.render.html import template
+
+LEAST_SHARE = 1e-5
+"""A frame with a smaller part of the whole than this, on both sides, is left out of the page; its callers keep its time."""
+
+
+class _Node:
+    """A frame under a caller, with the weights of both sides in one operation."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.name = name
+        self.kind = kind
+        self.weights = [0.0, 0.0]
+        self.widest = 0.0  # what it needs in a drawing that shows both: the larger side of each stack, added up
+        self.under: dict[str, _Node] = {}
+
+
+def tree(before: Profile | None, after: Profile, classes: CostClasses) -> _Node:
+    """Join both sides' stacks into one tree. A stack that only one side has is in it like any other.
+
+    Args:
+        before: the baseline's, or None for one profile alone.
+        after: the candidate's.
+        classes: which class each frame belongs to.
+    """
+    root = _Node("all", "")
+    stacks: dict[tuple[Frame, ...], list[float]] = {}
+    for side, profile in enumerate((before, after)):
+        for stack in profile.stacks if profile else ():
+            assert profile is not None
+            frames = tuple(profile.frames[number] for number in stack.frames)
+            stacks.setdefault(frames, [0.0, 0.0])[side] += stack.weight / profile.operations
+    for frames, weights in stacks.items():
+        node = root
+        _add(node, weights)
+        for depth, frame in enumerate(frames):
+            name = label(frame)
+            if name not in node.under:
+                cause, detail = classes.of(frames[: depth + 1])
+                node.under[name] = _Node(name, f"{cause} {detail}".strip() if cause == "system calls" else cause)
+            node = node.under[name]
+            _add(node, weights)
+    return root
+
+
+def _add(node: _Node, weights: Sequence[float]) -> None:
+    node.weights[0] += weights[0]
+    node.weights[1] += weights[1]
+    node.widest += max(weights)
+
+
+def _plain(node: _Node, kinds: dict[str, int], least: float) -> list[Any]:
+    """Return a node as nested lists: name, kind's number, baseline, candidate, width, what is under it."""
+    kept = [one for one in sorted(node.under.values(), key=lambda one: one.name) if one.widest >= least]
+    number = kinds.setdefault(node.kind, len(kinds))
+    below = [_plain(one, kinds, least) for one in kept]
+    return [node.name, number, *(float(f"{weight:.6g}") for weight in (*node.weights, node.widest)), below]
+
+
+def page(title: str, first: Profile, second: Profile | None, classes: CostClasses) -> str:
+    """Render one profile, or the difference of two, as an interactive page.
+
+    Args:
+        title: its heading.
+        first: the profile; of a difference, the baseline's.
+        second: the candidate's, or None for one profile.
+        classes: gives the colours.
+
+    Returns:
+        The page. Its own policy lets it load nothing and run no script but its own.
+    """
+    before, after = (first, second) if second is not None else (None, first)
+    root = tree(before, after, classes)
+    kinds: dict[str, int] = {}
+    data = {
+        "tree": _plain(root, kinds, root.widest * LEAST_SHARE),
+        "kinds": list(kinds),
+        "unit": after.unit,
+        "difference": second is not None,
+    }
+    script = Path(__file__).parent.joinpath("render", "templates").joinpath("flame.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # In a script element of type JSON only "</" and "<!--" could end it early.
+    text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+    notes = tuple(dict.fromkeys((*first.notes, *(second.notes if second else ()))))
+    return template("flame.html.j2").render(
+        title=title,
+        data=Markup(text),  # noqa: S704 - escaped above
+        script=Markup(script),  # noqa: S704 - ours
+        digest=digest,
+        notes=notes,
+        difference=second is not None,
+    )

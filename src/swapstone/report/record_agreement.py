@@ -1,0 +1,125 @@
+"""The table of signs of two records: a document, CSV and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from swapstone.comparison.agreement import AgreementRow, AgreementTable, SignAgreement, Spread
+from swapstone.model import Comparison
+from swapstone.report import formatting
+from swapstone.report.csv_output import comma_separated, plain
+from swapstone.report.document import BulletList, Cell, Column, Document, Item, Mark, Section, Table, Tone
+from swapstone.report.labelled import labelled
+from swapstone.report.topics.comparison_groups import shown
+
+FORMAT = "swapstone-signs"
+SCHEMA = 1
+_TONES = {SignAgreement.AGREE: Tone.GOOD, SignAgreement.DISAGREE: Tone.BAD, SignAgreement.NOT_COMPARABLE: Tone.NOTE}
+
+
+def _side(found: Comparison | None) -> tuple[str, str]:
+    """Return a side's ratio with its interval, and its verdict."""
+    if found is None:
+        return "", ""
+    effect = shown(found)
+    if effect is None:
+        return "", found.verdict.value
+    between = "exact" if found.exact else formatting.interval(found)
+    return formatting.effect(effect, found) + (f" ({between})" if between else ""), found.verdict.value
+
+
+def _name(row: AgreementRow) -> str:
+    return row.workload if row.load == "idle" else f"{row.workload} under {row.load}"
+
+
+def _cells(row: AgreementRow) -> tuple[str, ...]:
+    said = row.sameness.value + (f": {row.reason}" if row.reason else "")
+    return (_name(row), row.candidate.short_label, *_side(row.first), *_side(row.second), said)
+
+
+def sentences(found: AgreementTable) -> tuple[str, ...]:
+    """Count the rows, and say how far repeated runs lie apart on each side."""
+    agree, disagree, silent = (found.count(each) for each in SignAgreement)
+    opposite = sum(row.opposite for row in found.rows)
+    comparable = agree + disagree
+    first = f"{formatting.count(len(found.rows), 'row')}: {agree} of {comparable} comparable ones agree, {disagree} disagree"
+    if disagree:
+        first += f" ({opposite} with opposite signs, {disagree - opposite} where only one side has a difference)"
+    return (
+        f"{first}; {silent} can't be compared.",
+        *(
+            _spread(name, clock, spread)
+            for name, clock, spread in zip(
+                found.names, found.clocks, (found.first_spread, found.second_spread), strict=True
+            )
+        ),
+    )
+
+
+def _spread(name: str, clock: str, spread: Spread) -> str:
+    repeats = "draw" if clock == "virtual" else "block"
+    rows = formatting.count(spread.rows, "row")
+    text = f"{formatting.safe(name)}: {spread.exact} of {rows} gave one and the same number on each side in every {repeats}"
+    if spread.largest is None:
+        return f"{text}."
+    return f"{text}; the largest spread is {formatting.percent(spread.largest)} ({formatting.safe(spread.where)})."
+
+
+def _head(found: AgreementTable) -> tuple[str, ...]:
+    one, other = map(formatting.safe, found.names)
+    return ("workload", "candidate", one, "verdict", other, "verdict", "signs")
+
+
+def document_of(found: AgreementTable) -> Document:
+    """Return the table of signs as a document."""
+    right = (False, False, True, False, True, False, False)
+    columns = tuple(Column((name,), flush) for name, flush in zip(_head(found), right, strict=True))
+    rows = tuple(tuple(_styled(row)) for row in found.rows)
+    title = f"Signs of {found.names[0]} and {found.names[1]}"
+    lines = tuple(Item(text) for text in sentences(found))
+    blocks = (Table(title=title, columns=columns, rows=rows, keys=2), BulletList(items=lines))
+    return Document(title=title, sections=(Section(title="Rows", blocks=blocks),))
+
+
+def _styled(row: AgreementRow) -> Iterator[Cell]:
+    name, *cells, _ = _cells(row)
+    yield Cell(name, code=True)
+    yield from map(Cell, cells)
+    yield Cell(mark=Mark(row.sameness.value, "", _TONES[row.sameness]), note=row.reason)
+
+
+def to_csv(found: AgreementTable) -> str:
+    """Return one row per workload; an empty cell means that there is no such number."""
+    sides = [
+        f"{side}_{name}"
+        for side in ("first", "second")
+        for name in ("metric", "effect", "low", "high", "exact", "verdict")
+    ]
+    header = ["suite", "workload", "load", "candidate", *sides, "signs", "reason"]
+    return comma_separated(
+        header,
+        (
+            (
+                *(row.suite, row.workload, row.load, row.candidate.label),
+                *(*_numbers(row.first), *_numbers(row.second)),
+                *(row.sameness.value, row.reason),
+            )
+            for row in found.rows
+        ),
+    )
+
+
+def _numbers(found: Comparison | None) -> tuple[str, ...]:
+    if found is None:
+        return ("",) * 6
+    effect = shown(found)
+    numbers = (effect, found.low, found.high) if effect is not None else (None, None, None)
+    return (found.metric.name, *map(plain, numbers), str(found.exact).lower(), found.verdict.value)
+
+
+def to_json(found: AgreementTable) -> str:
+    """Return everything, as JSON: ``{"format": "swapstone-signs", "schema": 1, "sentences": [...], "signs": ...}``."""
+    whole = {"format": FORMAT, "schema": SCHEMA, "sentences": sentences(found), "signs": labelled(found)}
+    return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"

@@ -1,0 +1,23 @@
+"""Renderers: each prints a document in one format and knows no topic. CONTRIBUTING.md says how to add one."""
+
+from __future__ import annotations
+
+from swapstone.report.render.base import Renderer
+from swapstone.report.render.html import HTML
+from swapstone.report.render.json import JSON
+from swapstone.report.render.markdown import MARKDOWN
+from swapstone.report.render.terminal import TEXT
+
+__all__ = ["RENDERERS", "Renderer", "find_renderer"]
+
+RENDERERS: tuple[Renderer, ...] = (HTML, MARKDOWN, TEXT, JSON)
+"""Every format of `swapstone report --format`."""
+
+
+def find_renderer(name: str) -> Renderer:
+    """Return the renderer of a format.
+
+    Raises:
+        KeyError: there is none of that name.
+    """
+    return {renderer.name: renderer for renderer in RENDERERS}[name]

@@ -1,0 +1,72 @@
+"""A document as one self-contained HTML page: it loads nothing and runs no script."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from swapstone.report.document import Document, Drawing, Tone
+from swapstone.report.formatting import percent, ratio, safe
+from swapstone.report.render import html_plots
+from swapstone.report.render.base import Renderer
+
+if TYPE_CHECKING:
+    import jinja2
+
+_UNIT = re.compile(r"([0-9]) (%|[num]?s|[KMG]?i?B|min|h)(?![A-Za-z])")
+
+
+def render(document: Document) -> str:
+    """Print a document as one HTML page.
+
+    Returns:
+        The page. Its own policy forbids it to load anything. Text from outside is escaped.
+    """
+    return template("document.html.j2").render(document=document)
+
+
+def _unbroken(text: str) -> str:
+    """Keep numbers and their units on one line."""
+    return _UNIT.sub("\\1\N{NO-BREAK SPACE}\\2", text)
+
+
+def _svg(drawing: Drawing) -> Markup:
+    """Return a drawing's SVG as it is: the topic that made it has escaped text from outside."""
+    return Markup(drawing.svg)  # noqa: S704 - see above
+
+
+@functools.cache
+def template(name: str) -> jinja2.Template:
+    """Return a template of this package. Every text that it prints is escaped and made safe."""
+    import jinja2  # noqa: PLC0415 - a terminal's report does without it
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("swapstone.report.render", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Every string that is printed passes through here: nothing from outside can reorder or hide text.
+        finalize=lambda value: safe(value) if type(value) is str else value,
+    )
+    environment.filters["unbroken"] = _unbroken
+    environment.filters["kind"] = lambda block: type(block).__name__
+    environment.filters["heading"] = lambda column: column.name
+    environment.globals.update(
+        {
+            "plots": html_plots,
+            "svg": _svg,
+            "percent": percent,
+            "ratio": ratio,
+            "WARNING": Tone.WARNING,
+            "NOTE": Tone.NOTE,
+        }
+    )
+    environment.globals["STRONG"] = Tone.STRONG
+    return environment.get_template(name)
+
+
+HTML = Renderer("html", "one HTML page that loads nothing", render)

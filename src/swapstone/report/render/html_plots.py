@@ -1,0 +1,120 @@
+"""Drawings of a page as SVG: numbers only, never a text from outside.
+
+Marks stand at percentages of the width, so that a drawing grows and shrinks with the page while its marks keep their size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from swapstone.model import FrozenStruct
+from swapstone.report.document import ForestPlot, ForestRow, PairedRuns, Tally
+
+_TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0, 4096.0)
+_LEAST = 1.04  # an axis reaches at least so far from 1 on both sides
+
+
+class Axis(FrozenStruct, frozen=True, kw_only=True):
+    """A logarithmic axis of ratios.
+
+    Attributes:
+        low, high: ratios at its ends.
+        ticks: (label, position in per cent).
+    """
+
+    low: float
+    high: float
+    ticks: tuple[tuple[str, float], ...]
+
+    def at(self, ratio: float) -> float:
+        """Return a ratio's position in per cent of the width, kept within the axis."""
+        share = (
+            (math.log(ratio) - math.log(self.low)) / (math.log(self.high) - math.log(self.low)) if ratio > 0 else 0.0
+        )
+        return round(100 * min(1.0, max(0.0, share)), 2)
+
+
+def axis(plot: ForestPlot) -> Axis:
+    """Return an axis that holds every ratio, interval and reference of a plot, with ticks that keep their distance."""
+    values = [1 / _LEAST, _LEAST]
+    for row in plot.rows:
+        drawn = (row.ratio, row.low, row.high) if row.ratio is not None else ()
+        values += [value for value in (*drawn, row.reference) if value is not None and value > 0]
+    pad = (max(values) / min(values)) ** 0.03
+    bare = Axis(low=min(values) / pad, high=max(values) * pad, ticks=())
+    ticks = [("1", bare.at(1.0))]
+    for step in reversed(_TICKS):
+        for ratio, label in (
+            (step, f"{step:g}"),
+            (1 / step, f"{1 / step:.2g}" if step in {1.25, 2, 4} else f"1/{step:g}"),
+        ):
+            where = bare.at(ratio)
+            if bare.low <= ratio <= bare.high and 2 < where < 98 and all(abs(where - at) >= 9 for _, at in ticks):
+                ticks.append((label, where))
+    return Axis(low=bare.low, high=bare.high, ticks=tuple(sorted(ticks, key=lambda tick: tick[1])))
+
+
+def forest(row: ForestRow, scale: Axis, margin: float) -> Markup:
+    """Draw one row of a forest plot: grid, margin, interval, effect, and the reference as a hollow diamond."""
+    left, right = scale.at(1 / (1 + margin)), scale.at(1 + margin)
+    parts = [f'<rect class="margin" x="{left}%" width="{round(right - left, 2)}%" height="100%"/>']
+    parts += [f'<line class="grid" x1="{at}%" x2="{at}%" y2="100%"/>' for label, at in scale.ticks if label != "1"]
+    parts.append(f'<line class="one" x1="{scale.at(1)}%" x2="{scale.at(1)}%" y2="100%"/>')
+    if row.reference is not None and row.reference > 0:
+        at = scale.at(row.reference)
+        parts.append(f'<svg class="over" x="{at}%" y="50%"><path class="page" d="M0-5L5 0L0 5L-5 0Z"/></svg>')
+    if row.ratio is not None:
+        if row.low is not None and row.high is not None and row.low > 0:
+            ends = f'x1="{scale.at(row.low)}%" x2="{scale.at(row.high)}%"'
+            parts.append(f'<line class="interval" {ends} y1="50%" y2="50%"/>')
+        parts.append(f'<circle class="effect" cx="{scale.at(row.ratio)}%" cy="50%" r="4.5"/>')
+    return Markup('<svg class="forest" aria-hidden="true" focusable="false">{}</svg>').format(Markup("".join(parts)))  # noqa: S704 - numbers only
+
+
+def _dots(values: Sequence[float], low: float, high: float, y: int) -> list[tuple[int, int]]:
+    span = high - low
+    return [(round(1000 * (value - low) / span) if span else 500, y) for value in values]
+
+
+def strip(runs: PairedRuns) -> Markup:
+    """Draw every run of both sides as a dot, the baseline above, pairs joined by a line, medians as bars.
+
+    The axis is linear, from the smallest to the largest value; the text beside the drawing gives both.
+    """
+    before, after = runs.before, runs.after
+    low, high = min(*before, *after), max(*before, *after)
+    above, below = _dots(before, low, high, 16), _dots(after, low, high, 60)
+    joined = "".join(f"M{a} {b}L{c} {d}" for (a, b), (c, d) in zip(above, below, strict=False))
+
+    def points(found: list[tuple[int, int]]) -> str:
+        return "".join(f"M{x} {y}h0" for x, y in found)
+
+    def middle(found: list[tuple[int, int]]) -> str:
+        ordered = sorted(x for x, _ in found)
+        x = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) // 2
+        return f"M{x} {found[0][1] - 11}v22"
+
+    body = (
+        f'<path class="pairs" d="{joined}"/><path class="dots base" d="{points(above)}"/><path class="dots cand" d="{points(below)}"/>'
+        f'<path class="median" d="{middle(above)}{middle(below)}"/>'
+    )
+    return Markup(
+        '<svg class="strip" viewBox="-12 0 1024 76" preserveAspectRatio="none" aria-hidden="true" focusable="false">{}</svg>'
+    ).format(Markup(body))  # noqa: S704 - numbers only
+
+
+def stacked(tally: Tally) -> Markup:
+    """Draw counts as one bar of segments, each of the class ``v-NAME`` of its mark."""
+    total = sum(number for _, number in tally.counts)
+    at = 0.0
+    parts = []
+    for mark, number in tally.counts:
+        width = 100 * number / total
+        parts.append(
+            f'<rect class="v-{mark.name}" x="{at:.2f}%" width="{max(0.4, width - 0.4):.2f}%" height="100%" rx="2"/>'
+        )
+        at += width
+    return Markup('<svg class="stacked" aria-hidden="true" focusable="false">{}</svg>').format(Markup("".join(parts)))  # noqa: S704 - numbers only

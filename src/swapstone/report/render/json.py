@@ -1,0 +1,25 @@
+"""A document as JSON, block by block: for programs that lay out a report themselves.
+
+`swapstone show --json` prints the analysis, which programs that want the numbers read instead.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from swapstone.report.document import Document
+from swapstone.report.render.base import Renderer
+
+FORMAT, SCHEMA = "swapstone-document", 1
+
+
+def render(document: Document) -> str:
+    """Print a document as JSON: ``{"format": "swapstone-document", "schema": 1, "document": ...}``.
+
+    Each block has a ``type``, its name in `swapstone.report.document`.
+    """
+    whole = {"format": FORMAT, "schema": SCHEMA, "document": document}
+    return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
+
+
+JSON = Renderer("document-json", "the blocks of the report, for programs", render)

@@ -1,0 +1,172 @@
+"""A document on a terminal or in a pipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from rich.cells import cell_len
+
+from swapstone.model import FrozenStruct
+from swapstone.report.document import (
+    Block,
+    BulletList,
+    Commands,
+    Document,
+    Drawing,
+    Facts,
+    Fold,
+    ForestPlot,
+    Heading,
+    Item,
+    KeyFigures,
+    Links,
+    Mark,
+    PairedRuns,
+    Paragraph,
+    Section,
+    Table,
+    Tally,
+    Tone,
+)
+from swapstone.report.formatting import safe
+from swapstone.report.render import terminal_layout
+from swapstone.report.render.base import Renderer
+from swapstone.report.render.terminal_layout import Paint
+from swapstone.report.render.terminal_table import forest_lines, marks_of, table_lines
+
+LEAST_WIDTH = 64
+"""A cut name, both values, a ratio with its interval and a verdict need so many columns."""
+
+
+class Terminal(FrozenStruct, frozen=True, kw_only=True):
+    """What a terminal shows.
+
+    Attributes:
+        width: its columns.
+        colour: whether text gets terminal codes; without, the output holds none, whatever names contain.
+        ascii_only: whether to keep to ASCII.
+        every: whether to print what a brief report leaves out.
+    """
+
+    width: int = 80
+    colour: bool = False
+    ascii_only: bool = False
+    every: bool = False
+
+
+def render(document: Document, terminal: Terminal | None = None) -> str:
+    """Print a document as text.
+
+    Args:
+        document: what to print.
+        terminal: where to; by default 80 columns without colour.
+
+    Returns:
+        The text, ending in a newline. No line is wider than the terminal (at least `LEAST_WIDTH` columns) but commands to copy, names
+        of files, and words that are wider themselves.
+    """
+    return _Printer(terminal or Terminal()).document(document)
+
+
+class _Printer:
+    """Collects the lines of a document, and the marks that they show as letters."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        self.width = max(LEAST_WIDTH, terminal.width)
+        self.every = terminal.every
+        self.paint = Paint(colour=terminal.colour, ascii_only=terminal.ascii_only)
+        self.letters: dict[Mark, None] = {}
+
+    def document(self, document: Document) -> str:
+        lines = self._wrapped(document.title, Tone.STRONG, indent="")
+        for text in document.lead:
+            lines += self._wrapped(text)
+        for notice in document.notices:
+            lines += self._item(notice, "! " if notice.tone is Tone.WARNING else "* ")
+        for section in document.sections:
+            lines += self._section(section)
+        if self.letters:
+            legend = ", ".join(f"{mark.letter} {mark.name}" for mark in self.letters)
+            lines += ["", *self._wrapped(legend, Tone.NOTE, indent="")]
+        if document.summary:
+            lines += ["", *self._blocks(document.summary)]
+        for section in document.closing:
+            lines += self._section(section)
+        return "\n".join(map(self.paint.final, lines)) + "\n"
+
+    def _section(self, section: Section) -> list[str]:
+        if not (section.brief or self.every):
+            return []
+        lines = ["", *self._wrapped(section.title, Tone.STRONG)]
+        for text in section.warnings:
+            lines += self._wrapped(f"! {text}", Tone.WARNING)
+        body = self._blocks(section.blocks)
+        return lines + (body[1:] if body and not body[0] and not section.warnings else body)
+
+    def _blocks(self, blocks: Iterable[Block]) -> list[str]:
+        return [line for block in blocks for line in self._block(block)]
+
+    def _block(self, block: Block) -> list[str]:  # noqa: PLR0912 - a case per kind of block
+        match block:
+            case Paragraph():
+                note = "* " if block.tone is Tone.NOTE else ""
+                return self._wrapped(note + block.text, Tone.PLAIN if note else block.tone)
+            case Heading():
+                return ["", *self._wrapped(block.text, Tone.STRONG)]
+            case BulletList():
+                return self._list(block)
+            case KeyFigures():
+                return [line for each in block.figures for line in self._wrapped(each.sentence, Tone.STRONG)]
+            case Tally():
+                return self._wrapped(", ".join(f"{number} {mark.name}" for mark, number in block.counts))
+            case Table():
+                self.letters |= dict.fromkeys(marks_of(block))
+                return table_lines(block, self.width, self.paint)
+            case ForestPlot():
+                return forest_lines(block, self.width, self.paint)
+            case PairedRuns():
+                return self._wrapped(f"{block.title}: {block.text}" if block.title else block.text)
+            case Drawing():
+                return self._drawing(block)
+            case Facts():
+                return [line for label, value in block.pairs for line in self._wrapped(f"{label}: {value}")]
+            case Commands():
+                room = max((len(what) for what, _ in block.commands), default=0)
+                return [f"  {what.ljust(room)} {safe(command)}" for what, command in block.commands]
+            case Links():
+                return [f"  {safe(what)}: {safe(where)}" for what, where in block.links]
+            case Fold():
+                if not (block.brief or self.every):
+                    return []
+                return ["", *self._wrapped(block.summary, Tone.STRONG), *self._blocks(block.blocks)]
+            case _:
+                assert_never(block)
+
+    def _list(self, block: BulletList) -> list[str]:
+        most = block.most if block.most and not self.every else len(block.items)
+        lines = self._wrapped(block.title) if block.title else []
+        for item in block.items[:most]:
+            lines += self._item(item, "- ")
+        rest = len(block.items) - most
+        return lines + ([f"  and {rest} {block.rest}"] if rest > 0 else [])
+
+    def _item(self, item: Item, bullet: str) -> list[str]:
+        label = f"{item.label}: " if item.label else ""
+        lines = self._wrapped(f"{bullet}{label}{item.text}", item.tone)
+        for text in item.items:
+            lines += self._wrapped(f"  - {text}", indent="    ")
+        return lines
+
+    def _drawing(self, block: Drawing) -> list[str]:
+        lines = [safe(line) for line in block.lines]
+        needed = max(map(cell_len, lines), default=0)
+        if needed > self.width:
+            return [self.paint(f"(The drawing needs {needed} columns.)", Tone.NOTE)]
+        return lines
+
+    def _wrapped(self, text: str, tone: Tone = Tone.PLAIN, indent: str = "  ") -> list[str]:
+        return [self.paint(line, tone) for line in terminal_layout.wrap(safe(text), self.width, indent)]
+
+
+TEXT = Renderer("text", "plain text of 80 columns", render)

@@ -1,0 +1,200 @@
+"""The explanation of a row: a document, and JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from swapstone.explanation.findings import amount, distance, duration, percent, short
+from swapstone.explanation.ledger import run_of
+from swapstone.model import Count, Explanation, Finding, InstrumentResult, Ledger, RowMeasurements
+from swapstone.report.context import ExplanationSummary
+from swapstone.report.document import (
+    Block,
+    BulletList,
+    Cell,
+    Column,
+    Document,
+    Item,
+    Links,
+    Section,
+    Table,
+    Tone,
+)
+
+INSTRUCTIONS = "instructions"
+MOST_COUNTS = 24
+MOST_FUNCTIONS = 8
+MOST_LINES = 14
+Rows = list[tuple[str, ...]]
+
+
+def ratio_of(count: Count) -> str:
+    """Return candidate / baseline in words: ``only here`` where one side has none."""
+    if count.baseline is None or count.candidate is None:
+        return "not counted on one side"
+    if not count.baseline or not count.candidate:
+        return (
+            "equal" if count.baseline == count.candidate else f"only {'candidate' if count.candidate else 'baseline'}"
+        )
+    return f"{count.candidate / count.baseline:.3g}"
+
+
+def count_rows(explanation: Explanation) -> Rows:
+    """Return the counts to show: those that differ, and never a function's that is too rare to matter."""
+    whole = [
+        count
+        for count in explanation.counts
+        if count.group != "calls" and (count.group != INSTRUCTIONS or count.name == "all")
+    ]
+    shown = [count for count in whole if distance(count) > 0.02]
+    return [
+        (
+            count.group,
+            count.name,
+            "" if count.baseline is None else amount(count.baseline),
+            "" if count.candidate is None else amount(count.candidate),
+            ratio_of(count),
+        )
+        for count in shown[:MOST_COUNTS]
+    ]
+
+
+def function_rows(seen: RowMeasurements) -> Rows:
+    """Return the functions that execute most instructions, of each side."""
+    rows: Rows = []
+    for side, reference in zip(("baseline", "candidate"), seen.references, strict=True):
+        run = run_of(seen, INSTRUCTIONS, reference.variant)
+        named = [each for each in run.amounts if each.group == INSTRUCTIONS and each.name != "all"] if run else []
+        rows += [(side, each.name, amount(each.value)) for each in named[:MOST_FUNCTIONS]]
+    return rows
+
+
+def ledger_rows(ledger: Ledger) -> Rows:
+    """Return the ledger's lines, the sum of those that are not shown, the residual, and the whole."""
+
+    def row(name: str, before: float | None, after: float | None, difference: float) -> tuple[str, ...]:
+        share = percent(difference / ledger.difference) if ledger.difference else ""
+        times = ("" if value is None else duration(value) for value in (before, after))
+        return (name, *times, f"{'+' if difference >= 0 else ''}{duration(difference)}", share)
+
+    rows = [
+        row(f"{line.cause} {line.detail}".strip(), line.baseline, line.candidate, line.difference)
+        for line in ledger.lines[:MOST_LINES]
+    ]
+    rest = ledger.lines[MOST_LINES:]
+    if rest:
+        rows.append(
+            row(
+                f"{len(rest)} more",
+                sum(one.baseline for one in rest),
+                sum(one.candidate for one in rest),
+                sum(one.difference for one in rest),
+            )
+        )
+    rows.append(row("residual: without a name, or not repeated", None, None, ledger.residual))
+    rows.append(row("  of it without a name", None, None, ledger.residual - ledger.drift))
+    rows.append(row("  of it the record's runs less those now", None, None, ledger.drift))
+    rows.append(row(f"whole ({ledger.metric})", ledger.baseline, ledger.candidate, ledger.difference))
+    return rows
+
+
+def instrument_rows(seen: RowMeasurements) -> Rows:
+    """Return what ran under what, with its overhead."""
+    return [
+        (
+            run.instrument,
+            short(run.variant),
+            amount(run.operations),
+            "" if run.overhead is None else f"{run.overhead:.2f}",
+            run.tool or "none",
+        )
+        for run in sorted(seen.runs, key=_order)
+    ]
+
+
+def _order(run: InstrumentResult) -> tuple[str, str]:
+    return (run.instrument, run.variant)
+
+
+COUNT_HEAD = ("group", "in one operation", "baseline", "candidate", "ratio")
+LEDGER_HEAD = ("time of an operation in", "baseline", "candidate", "difference", "share")
+FUNCTION_HEAD = ("side", "function", "instructions")
+INSTRUMENT_HEAD = ("instrument", "variant", "operations", "time / without", "tool")
+
+
+def summary_of(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> ExplanationSummary:
+    """Return an explanation as a record's own report shows it.
+
+    Args:
+        explanation: of a row.
+        pages: pairs (where, what) of what lies beside it.
+    """
+    place = explanation.place
+    return ExplanationSummary(
+        title=f"{place.workload}, {place.metric}: {place.candidate} against {place.baseline}",
+        paragraph=explanation.paragraph,
+        evidence=tuple((_heading(finding), finding.evidence) for finding in explanation.findings),
+        ledger=(LEDGER_HEAD, *ledger_rows(explanation.ledger)) if explanation.ledger else (),
+        pages=tuple(pages),
+    )
+
+
+def _heading(finding: Finding) -> str:
+    share = "" if finding.share is None else f", {percent(finding.share)} of the difference"
+    return f"{finding.cause}{share}"
+
+
+def title(seen: RowMeasurements) -> str:
+    """Return what is explained, in one line."""
+    place = seen.place
+    return f"{place.workload}, {place.metric}: {place.candidate} against {place.baseline}"
+
+
+def document_of(seen: RowMeasurements, explanation: Explanation, pages: Sequence[tuple[str, str]] = ()) -> Document:
+    """Return the explanation of a row as a document.
+
+    Args:
+        seen: the evidence.
+        explanation: what follows from it.
+        pages: pairs (file, kind) of the flame graphs of differences in the same folder.
+    """
+    found = (Section(title=name, blocks=blocks) for name, blocks in _parts(seen, explanation, pages) if blocks)
+    caveats = tuple(Item(text, tone=Tone.WARNING) for text in explanation.caveats)
+    return Document(
+        kicker="why", title=f"Why: {title(seen)}", lead=(explanation.paragraph,), sections=tuple(found), notices=caveats
+    )
+
+
+def _parts(
+    seen: RowMeasurements, explanation: Explanation, pages: Sequence[tuple[str, str]]
+) -> Iterator[tuple[str, tuple[Block, ...]]]:
+    findings = tuple(Item(_heading(finding), items=finding.evidence) for finding in explanation.findings)
+    yield "Evidence", (BulletList(items=findings),) if findings else ()
+    if explanation.ledger is not None:
+        yield "Ledger", (_table("Ledger", LEDGER_HEAD, ledger_rows(explanation.ledger), keys=1),)
+    yield "Counts in one operation", (_table("Counts", COUNT_HEAD, count_rows(explanation)),)
+    functions = function_rows(seen)
+    yield "Instructions by function", (_table("Functions", FUNCTION_HEAD, functions),) if functions else ()
+    links = tuple((kind, file) for file, kind in pages)
+    yield "Flame graphs of the difference", (Links(links=links),) if links else ()
+    yield "Instruments", (_table("Instruments", INSTRUMENT_HEAD, instrument_rows(seen)),)
+
+
+def _table(name: str, head: Sequence[str], rows: Rows, keys: int = 2) -> Table:
+    columns = tuple(Column((text,), right=place >= keys) for place, text in enumerate(head))
+    return Table(title=name, columns=columns, rows=tuple(tuple(map(Cell, row)) for row in rows), keys=keys)
+
+
+def to_json(seen: RowMeasurements, explanation: Explanation) -> str:
+    """Return everything that is said, with the runs it rests on, as JSON; profiles are in files of their own."""
+    runs = [msgspec.to_builtins(msgspec.structs.replace(run, profile=None, elapsed=None)) for run in seen.runs]
+    content = {
+        "explanation": msgspec.to_builtins(explanation),
+        "references": msgspec.to_builtins(seen.references),
+        "runs": runs,
+        "missing": msgspec.to_builtins(seen.missing),
+    }
+    return json.dumps(content, indent=1) + "\n"

@@ -1,0 +1,161 @@
+"""The index of a study of several parts: the results of each part, and where its report is."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swapstone.model import Analysis, FrozenStruct
+from swapstone.report import formatting
+from swapstone.report.context import ReportContext
+from swapstone.report.document import (
+    Block,
+    BulletList,
+    Commands,
+    Document,
+    Fold,
+    Item,
+    Links,
+    Paragraph,
+    Section,
+    Tone,
+)
+from swapstone.report.record_report import sections_of
+from swapstone.report.section_export import laid_out
+from swapstone.report.topics import sentences
+from swapstone.report.topics.comparison_groups import comparison_groups
+
+FORMAT = "swapstone-study-index"
+SCHEMA = 1
+
+
+class PartSummary(FrozenStruct, frozen=True, kw_only=True):
+    """The results of a part of a study.
+
+    Attributes:
+        name: of its folder.
+        title: in formatting.
+        state: ``complete``, ``interrupted``, ``failed``, ``unavailable``, ``left out`` or ``not begun``.
+        reason: why, where it isn't complete; may be empty.
+        headlines: sentences that sum up its runs; none where it has none.
+        sections: those of its report that have a table for programs.
+        record: its record's folder, seen from the index; empty where it has none.
+        page: its own report, likewise.
+    """
+
+    name: str
+    title: str
+    state: str
+    reason: str = ""
+    headlines: tuple[str, ...] = ()
+    sections: tuple[Section, ...] = ()
+    record: str = ""
+    page: str = ""
+
+
+class StudyIndex(FrozenStruct, frozen=True, kw_only=True):
+    """A study and its parts.
+
+    Attributes:
+        name: of the study.
+        title, question: in formatting.
+        folder: where it lies; printed as given.
+        parts: in the order in which they run.
+        resume: the command that goes on with it; empty where nothing is left to do.
+        version: of swapstone.
+    """
+
+    name: str
+    title: str
+    question: str
+    folder: str
+    parts: tuple[PartSummary, ...]
+    resume: str = ""
+    version: str = ""
+
+
+def headlines(context: ReportContext, analysis: Analysis) -> tuple[str, ...]:
+    """Sum up a part: the effort, the verdicts of what is read first, the indices, and how many trials gave no numbers."""
+    copies = {null.copy for null in analysis.nulls}
+    found = [
+        f"{group.title}: {sentences.summary(group)}" for group in comparison_groups(context, analysis) if group.rows
+    ]
+    found += [f"Index {sentences.index(each, context)}." for each in analysis.indices if each.candidate not in copies]
+    found += [f"{formatting.count(len(analysis.failures), 'trial')} gave no numbers."] if analysis.failures else []
+    return (sentences.effort(context, analysis), *found)
+
+
+def summary(context: ReportContext, analysis: Analysis, part: PartSummary) -> PartSummary:
+    """Return a part's summary with its sentences and sections.
+
+    Args:
+        context: of the part's report.
+        analysis: what may be said of it.
+        part: its name, title, state and places.
+    """
+    return msgspec.structs.replace(
+        part, headlines=headlines(context, analysis), sections=sections_of(context, analysis)
+    )
+
+
+def tally(index: StudyIndex) -> str:
+    """Count the parts by state, e.g. ``3 parts complete, 1 unavailable``."""
+    states = [part.state for part in index.parts]
+    counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    return f"{formatting.count(len(states), 'part')}: {counted}."
+
+
+def to_json(index: StudyIndex) -> str:
+    """Return everything, as JSON: ``{"format": "swapstone-study-index", "schema": 1, "index": ...}``."""
+    known = msgspec.to_builtins(msgspec.structs.replace(index, parts=()))
+    known["parts"] = [_part_json(part) for part in index.parts]
+    whole = {"format": FORMAT, "schema": SCHEMA, "index": known}
+    return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
+
+
+def _part_json(part: PartSummary) -> dict[str, object]:
+    """Return a part as JSON types; its sections are called exhibits there."""
+    fields = msgspec.to_builtins(msgspec.structs.replace(part, sections=()))
+    del fields["sections"]
+    return {**fields, "exhibits": [laid_out(section) for section in part.sections]}
+
+
+def document_of(index: StudyIndex) -> Document:
+    """Return the index as a document, with links to the parts' own reports beside it."""
+    notices = (
+        (Item(f"The study is not complete. Go on with it: {index.resume}", tone=Tone.WARNING),) if index.resume else ()
+    )
+    overview = BulletList(
+        items=tuple(Item(f"{part.title}: {part.state}", label=part.name, code=True) for part in index.parts)
+    )
+    return Document(
+        kicker=index.name,
+        title=f"Study {index.name}: {index.title}",
+        lead=(index.question, tally(index)),
+        notices=notices,
+        summary=(overview,),
+        sections=tuple(
+            Section(name=part.name, title=f"{number}. {part.title}", blocks=_blocks(part))
+            for number, part in enumerate(index.parts, start=1)
+        ),
+        closing=(
+            Section(
+                title="Files", blocks=(Commands(commands=(("all parts as a page", f"{index.folder}/index.html"),)),)
+            ),
+        ),
+        version=index.version,
+    )
+
+
+def _blocks(part: PartSummary) -> tuple[Block, ...]:
+    state = f"{part.state}: {part.reason}" if part.reason else part.state
+    blocks: list[Block] = []
+    if part.state != "complete":
+        blocks.append(Paragraph(state, Tone.WARNING))
+    if part.headlines:
+        blocks.append(BulletList(items=tuple(map(Item, part.headlines))))
+    for section in part.sections:
+        blocks += [Paragraph(text, Tone.WARNING) for text in section.warnings]
+        blocks.append(Fold(summary=section.title, blocks=section.blocks, open=True, brief=False))
+    if part.page:
+        blocks.append(Links(links=(("The whole report of this part", part.page),)))
+    return tuple(blocks)

@@ -1,0 +1,37 @@
+"""Topics: each builds the sections of one aspect of a report and knows no format. CONTRIBUTING.md says how to add one."""
+
+from __future__ import annotations
+
+from swapstone.report.topics.base import Topic
+from swapstone.report.topics.comparisons import COMPARISONS
+from swapstone.report.topics.environment import ENVIRONMENT
+from swapstone.report.topics.explanations import EXPLANATIONS
+from swapstone.report.topics.factorial import FACTORIAL
+from swapstone.report.topics.failed_trials import FAILED_TRIALS
+from swapstone.report.topics.latency import LATENCY
+from swapstone.report.topics.link_layouts import LINK_LAYOUTS
+from swapstone.report.topics.netstack import NETSTACK
+from swapstone.report.topics.null_results import NULL_RESULTS
+from swapstone.report.topics.published_figures import PUBLISHED_FIGURES
+from swapstone.report.topics.servers import SERVERS
+from swapstone.report.topics.swap import SWAP
+from swapstone.report.topics.throughput import THROUGHPUT
+
+__all__ = ["TOPICS", "Topic"]
+
+TOPICS: tuple[Topic, ...] = (
+    LATENCY,
+    THROUGHPUT,
+    SWAP,
+    SERVERS,
+    NETSTACK,
+    FACTORIAL,
+    COMPARISONS,
+    EXPLANATIONS,
+    PUBLISHED_FIGURES,
+    NULL_RESULTS,
+    LINK_LAYOUTS,
+    FAILED_TRIALS,
+    ENVIRONMENT,
+)
+"""Every topic, in the order in which a report prints them."""

@@ -1,0 +1,267 @@
+"""An analysis in the order in which people read it: shared by text, Markdown and HTML.
+
+Per suite, load and candidate: the time rows to read first, then grids of memory, events and sizes.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable
+
+from swapstone import published
+from swapstone.model import OWN_SUITE, Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant, Verdict
+from swapstone.published import PublishedPair
+from swapstone.report.context import ReportContext
+
+GRIDS = (
+    (Quantity.MEMORY, "Memory"),
+    (Quantity.EVENTS, "Events"),
+    (Quantity.SIZE, "Size of the program"),
+)
+
+
+class Agreement(enum.Enum):
+    """How a published figure and ours compare in sign."""
+
+    AGREES = "agrees"
+    DISAGREES = "disagrees"
+    SAME_PUBLISHED = "page: same"  # the published ratio lies within the margin: it has no sign
+    SAME_HERE = "here: same"  # ours is equivalent, or equal: it has no sign
+    UNDECIDED = "undecided"
+
+
+class Row(FrozenStruct, frozen=True, kw_only=True):
+    """A comparison with what was published about it."""
+
+    comparison: Comparison
+    published: PublishedPair | None = None
+    agreement: Agreement | None = None
+
+
+class Grid(FrozenStruct, frozen=True, kw_only=True):
+    """Comparisons of one quantity: a line per workload, a column per metric."""
+
+    title: str
+    quantity: Quantity
+    metrics: tuple[Metric, ...]
+    lines: tuple[tuple[str, tuple[Row | None, ...]], ...]
+
+
+class ComparisonGroup(FrozenStruct, frozen=True, kw_only=True):
+    """All that was compared in one suite under one load with one candidate.
+
+    Attributes:
+        times: (metric, rows) of the time to read first, one entry per metric that leads somewhere.
+        others: (metric, rows) of other times and rates.
+        grids: memory, events, sizes; empty ones left out.
+    """
+
+    suite: str
+    load: str
+    baseline: Variant
+    candidate: Variant
+    times: tuple[tuple[Metric, tuple[Row, ...]], ...]
+    others: tuple[tuple[Metric, tuple[Row, ...]], ...]
+    grids: tuple[Grid, ...]
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """Return the rows to read first, in the order in which they are shown."""
+        return tuple(row for _, rows in self.times for row in rows)
+
+    @property
+    def title(self) -> str:
+        """Return the section's name; an idle machine goes without saying."""
+        return self.suite if self.load == "idle" else f"{self.suite}, load {self.load}"
+
+
+def medians(comparison: Comparison) -> tuple[float, float] | None:
+    """Return the medians of both sides, in the metric's unit; None where there is no value."""
+    if not comparison.baseline_values or not comparison.candidate_values:
+        return None
+    return statistics.median(comparison.baseline_values), statistics.median(comparison.candidate_values)
+
+
+def shown(comparison: Comparison) -> float | None:
+    """Return the effect, or None where none may be shown: nothing was paired, or what was measured is not what was asked for."""
+    spoken = comparison.verdict not in {Verdict.INVALID, Verdict.UNAVAILABLE} and bool(comparison.baseline_values)
+    return comparison.effect if spoken else None
+
+
+def shown_ratio(comparison: Comparison) -> float | None:
+    """Return the effect where it is a ratio above 0 and may be shown: what has a place on a logarithmic axis."""
+    effect = shown(comparison)
+    return effect if comparison.scale is Scale.RATIO and effect is not None and effect > 0 else None
+
+
+def sign(comparison: Comparison) -> int | None:
+    """Return the sign of an effect (+1: the candidate's value is larger), 0 for none, None where nothing may be said."""
+    effect = shown(comparison)
+    if effect is not None and comparison.verdict in {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}:
+        neutral = 1.0 if comparison.scale is Scale.RATIO else 0.0
+        return 1 if effect > neutral else -1
+    return 0 if comparison.verdict is Verdict.EQUIVALENT else None
+
+
+def agreement(comparison: Comparison, pair: PublishedPair, margin: float) -> Agreement:
+    """Compare the signs of a comparison and a published pair.
+
+    Args:
+        comparison: ours.
+        pair: theirs, with the same sides.
+        margin: ratios within 1 / (1 + margin) to 1 + margin have no sign.
+    """
+    if pair.ratio > 0 and abs(math.log(pair.ratio)) <= math.log1p(margin):
+        return Agreement.SAME_PUBLISHED
+    ours = sign(comparison)
+    if ours is None:
+        return Agreement.UNDECIDED
+    if ours == 0:
+        return Agreement.SAME_HERE
+    return Agreement.AGREES if (pair.ratio > 1) == (ours > 0) else Agreement.DISAGREES
+
+
+def _row(context: ReportContext, comparison: Comparison, leads: bool) -> Row:
+    if not context.published:
+        return Row(comparison=comparison)
+    # A page's time is elapsed time; it stands beside whichever of our times is read first.
+    metric = "wall" if leads and comparison.metric.quantity is Quantity.TIME else comparison.metric.name
+    pair = published.find(context.published, comparison.suite, comparison.workload, metric)
+    ours, theirs = comparison.baseline.levels, comparison.candidate.levels
+    if pair is not None:
+        pair = pair.oriented(ours[0][1], theirs[0][1]) if len(ours) == len(theirs) == 1 else None
+    if pair is None:
+        return Row(comparison=comparison)
+    return Row(comparison=comparison, published=pair, agreement=agreement(comparison, pair, context.experiment.margin))
+
+
+def _by_metric(
+    context: ReportContext, found: Iterable[Comparison], leads: bool
+) -> tuple[tuple[Metric, tuple[Row, ...]], ...]:
+    groups: dict[str, tuple[Metric, list[Row]]] = {}
+    for comparison in found:
+        _, rows = groups.setdefault(comparison.metric.name, (comparison.metric, []))
+        rows.append(_row(context, comparison, leads))
+    return tuple((metric, tuple(rows)) for metric, rows in groups.values())
+
+
+def _grid(context: ReportContext, title: str, kind: Quantity, found: list[Comparison]) -> Grid:
+    metrics = {c.metric.name: c.metric for c in found}
+    lines: dict[str, dict[str, Row]] = {}
+    for comparison in found:
+        lines.setdefault(comparison.workload, {})[comparison.metric.name] = _row(context, comparison, leads=False)
+    return Grid(
+        title=title,
+        quantity=kind,
+        metrics=tuple(metrics.values()),
+        lines=tuple((workload, tuple(line.get(name) for name in metrics)) for workload, line in lines.items()),
+    )
+
+
+def _leading(found: list[Comparison]) -> list[Comparison]:
+    """Return per workload the comparison to read first: the preferred one, else its first time or rate.
+
+    The numbers that a program of the user's own prints, and for which a direction was given, are asked for by name: they are read
+    with it.
+    """
+    chosen: dict[str, Comparison] = {}
+    for comparison in found:
+        if comparison.metric.quantity not in {Quantity.TIME, Quantity.RATE}:
+            continue
+        if comparison.workload not in chosen or (comparison.preferred and not chosen[comparison.workload].preferred):
+            chosen[comparison.workload] = comparison
+    asked_for = [
+        c
+        for c in found
+        if c.suite == OWN_SUITE
+        and c.metric.leads
+        and c.metric.quantity in {Quantity.TIME, Quantity.RATE}
+        and c.metric is not chosen[c.workload].metric
+    ]
+    return [*chosen.values(), *asked_for]
+
+
+def leading_metrics(found: list[Comparison]) -> dict[str, str]:
+    """Return the name of the time or rate to read first, by workload."""
+    return {c.workload: c.metric.name for c in _leading(found)}
+
+
+def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[ComparisonGroup, ...]:
+    """Arrange an analysis for reading.
+
+    Args:
+        context: says which published study stands beside it.
+        analysis: what may be said.
+
+    Returns:
+        One section per suite, load and candidate, in the analysis' order. Comparisons with a copy of the baseline are left out: the
+        null results sum them up.
+    """
+    copies = {null.copy for null in analysis.nulls}
+    groups: dict[tuple[str, str, Variant, Variant], list[Comparison]] = {}
+    for c in analysis.comparisons:
+        if c.candidate not in copies:
+            groups.setdefault((c.suite, c.load, c.baseline, c.candidate), []).append(c)
+    found = []
+    for (suite, load, baseline, candidate), comparisons in groups.items():
+        first = _leading(comparisons)
+        shown = {(c.workload, c.metric.name) for c in first}
+        rest = [
+            c
+            for c in comparisons
+            if (c.workload, c.metric.name) not in shown and c.metric.quantity in {Quantity.TIME, Quantity.RATE}
+        ]
+        grids = [
+            _grid(context, title, kind, [c for c in comparisons if c.metric.quantity is kind]) for kind, title in GRIDS
+        ]
+        found.append(
+            ComparisonGroup(
+                suite=suite,
+                load=load,
+                baseline=baseline,
+                candidate=candidate,
+                times=_by_metric(context, first, leads=True),
+                others=_by_metric(context, rest, leads=False),
+                grids=tuple(grid for grid in grids if grid.lines),
+            )
+        )
+    return tuple(found)
+
+
+def memory_rows(found: Iterable[ComparisonGroup]) -> tuple[Row, ...]:
+    """Return every row about memory."""
+    grids = [grid for section in found for grid in section.grids if grid.quantity is Quantity.MEMORY]
+    return tuple(row for grid in grids for _, cells in grid.lines for row in cells if row is not None)
+
+
+def tally(rows: Iterable[Row]) -> tuple[tuple[Verdict, int], ...]:
+    """Count verdicts, in the order of `Verdict`, those that don't occur left out."""
+    counted = Counter(row.comparison.verdict for row in rows)
+    return tuple((verdict, counted[verdict]) for verdict in Verdict if counted[verdict])
+
+
+def tally_names(rows: Iterable[Row]) -> tuple[tuple[str, int], ...]:
+    """Count verdicts by their names."""
+    return tuple((verdict.value, number) for verdict, number in tally(rows))
+
+
+def disagreeing(*groups: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Return the rows whose sign is not the published one."""
+    return tuple(row for rows in groups for row in rows if row.agreement is Agreement.DISAGREES)
+
+
+def signs(rows: Iterable[Row]) -> tuple[tuple[Agreement, int], ...]:
+    """Count agreements with a published page, in the order of `Agreement`."""
+    counted = Counter(row.agreement for row in rows if row.agreement is not None)
+    return tuple((kind, counted[kind]) for kind in Agreement if counted[kind])
+
+
+def title(context: ReportContext) -> str:
+    """Return what was compared, in one line: ``libc: musl against glibc``, the baseline last."""
+    parts = [
+        f"{each.factor}: {', '.join(each.levels[1:])} against {each.levels[0]}" for each in context.experiment.factors
+    ]
+    return "; ".join(parts)

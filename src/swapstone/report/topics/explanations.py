@@ -1,0 +1,55 @@
+"""Explanations: why rows differ, as far as `swapstone explain` found out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapstone.model import Analysis
+from swapstone.report.context import ExplanationSummary, ReportContext
+from swapstone.report.document import (
+    Block,
+    BulletList,
+    Cell,
+    Column,
+    Heading,
+    Item,
+    Links,
+    Paragraph,
+    Section,
+    Table,
+)
+from swapstone.report.topics.base import Topic
+
+TITLE = "Why"
+
+
+def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return a section of what was explained; where nothing was, one with the command."""
+    del analysis
+    if context.reasons:
+        blocks = tuple(block for each in context.reasons for block in _blocks(each))
+        return (Section(title=TITLE, blocks=blocks),)
+    if context.explain:
+        hint = Paragraph(f"No row has been explained yet: {context.explain}")
+        return (Section(title=TITLE, blocks=(hint,), brief=False),)
+    return ()
+
+
+def _blocks(each: ExplanationSummary) -> Iterator[Block]:
+    yield Heading(each.title)
+    yield Paragraph(each.paragraph)
+    if each.evidence:
+        yield BulletList(items=tuple(Item(cause, items=evidence) for cause, evidence in each.evidence))
+    if each.ledger:
+        yield ledger_table(each.ledger[0], each.ledger[1:], title=f"Ledger of {each.title}")
+    if each.pages:
+        yield Links(links=tuple((what, where) for where, what in each.pages))
+
+
+def ledger_table(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...], title: str) -> Table:
+    """Return a table whose first column names a row and whose other columns are numbers."""
+    columns = tuple(Column((name,), right=place > 0) for place, name in enumerate(head))
+    return Table(title=title, columns=columns, rows=tuple(tuple(map(Cell, row)) for row in rows))
+
+
+EXPLANATIONS = Topic("explanations", sections)

@@ -1,0 +1,362 @@
+"""Crossed factors in the order in which people read them: shared by text, Markdown and HTML.
+
+Per suite, load and metric: each variant against the baseline, the main effects, the interactions, and sentences about those that are there.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from swapstone.model import (
+    Analysis,
+    Comparison,
+    Direction,
+    FactorEffect,
+    Failure,
+    FrozenStruct,
+    Index,
+    Interaction,
+    LevelChange,
+    Metric,
+    Presence,
+    Quantity,
+    Scale,
+    Status,
+    Variant,
+    Verdict,
+)
+from swapstone.report import formatting
+from swapstone.report.context import ReportContext
+from swapstone.report.topics.comparison_groups import leading_metrics
+
+_NOTHING = (Verdict.INVALID, Verdict.UNAVAILABLE)
+
+Found = TypeVar("Found", Comparison, FactorEffect, Interaction)
+
+INDEX = "index"
+"""The name of the line that holds the geometric mean over a table's workloads."""
+
+
+class Matrix(FrozenStruct, frozen=True, kw_only=True):
+    """Each variant against the baseline: a line per workload, a column per variant.
+
+    Attributes:
+        factors: their names, in order.
+        baseline: levels of the baseline, parallel to `factors`.
+        variants: levels of each column, parallel to `factors`.
+        lines: pairs (workload, comparisons), parallel to `variants`.
+        indices: of the suite, parallel to `variants`; empty where there are none.
+    """
+
+    factors: tuple[str, ...]
+    baseline: tuple[str, ...]
+    variants: tuple[tuple[str, ...], ...]
+    lines: tuple[tuple[str, tuple[Comparison | None, ...]], ...]
+    indices: tuple[Index | None, ...]
+
+
+class EffectTable(FrozenStruct, frozen=True, kw_only=True):
+    """Main effects: a line per workload and one for the index, a column per level."""
+
+    columns: tuple[LevelChange, ...]
+    lines: tuple[tuple[str, tuple[FactorEffect | None, ...]], ...]
+
+
+class InteractionTable(FrozenStruct, frozen=True, kw_only=True):
+    """Interactions: a line per workload and one for the index, a column per pair of levels that could be measured on any of them."""
+
+    columns: tuple[tuple[LevelChange, LevelChange], ...]
+    lines: tuple[tuple[str, tuple[Interaction | None, ...]], ...]
+
+    @property
+    def cells(self) -> tuple[Interaction, ...]:
+        """Return all that the table holds."""
+        return tuple(cell for _, cells in self.lines for cell in cells if cell is not None)
+
+
+class CrossedMetric(FrozenStruct, frozen=True, kw_only=True):
+    """All about one metric of one suite under one load.
+
+    Attributes:
+        title: the suite, and the load where it isn't idle.
+        brief: whether the matrix is all that a short report needs of it.
+        rejected: sentences about variants without numbers, those left out that a section before has said of the same suite and load.
+    """
+
+    title: str
+    metric: Metric
+    brief: bool
+    matrix: Matrix
+    main: EffectTable
+    interactions: InteractionTable
+    rejected: tuple[str, ...]
+
+
+def is_crossed(analysis: Analysis) -> bool:
+    """Return whether two factors or more were varied."""
+    return bool(analysis.effects or analysis.interactions)
+
+
+def failures(analysis: Analysis) -> tuple[Failure, ...]:
+    """Return the trials to list; of crossed factors without those that could not be had: they are named below the matrices."""
+    gone = Status.UNAVAILABLE.value if is_crossed(analysis) else ""
+    return tuple(failure for failure in analysis.failures if failure.status != gone)
+
+
+def headlines(found: Iterable[CrossedMetric], most: int = 3) -> list[tuple[CrossedMetric, Interaction]]:
+    """Return the largest present interactions of indices, each with its section."""
+    every = [
+        (section, each) for section in found for each in present_interactions(section.interactions) if not each.workload
+    ]
+    return sorted(every, key=lambda pair: -abs(_inner(pair[1])))[:most]
+
+
+def crossed_metrics(
+    context: ReportContext, analysis: Analysis, metrics: Sequence[str] = ()
+) -> tuple[CrossedMetric, ...]:
+    """Arrange what crossed factors gave for reading.
+
+    Args:
+        context: names the factors.
+        analysis: what may be said.
+        metrics: names of the metrics to show; empty for the time to read first, resident memory beside it, and the size of a suite's
+            programs where that is all there is.
+
+    Returns:
+        One section per suite, load and metric; none of an experiment with one factor.
+    """
+    if not is_crossed(analysis):
+        return ()
+    copies = {null.copy for null in analysis.nulls}
+    places: dict[tuple[str, str], list[Comparison]] = {}
+    for c in analysis.comparisons:
+        if c.candidate not in copies:
+            places.setdefault((c.suite, c.load), []).append(c)
+    made = []
+    for found in places.values():
+        said: set[str] = set()
+        for rows, brief in _by_metric(found, metrics):
+            section = _section(context, analysis, rows, brief=brief, asked=bool(metrics))
+            news = tuple(text for text in section.rejected if text not in said)
+            said.update(news)
+            made.append(msgspec.structs.replace(section, rejected=news))
+    return tuple(made)
+
+
+def _by_metric(found: list[Comparison], metrics: Sequence[str]) -> list[tuple[list[Comparison], bool]]:
+    """Choose the rows to show, metric by metric, and say of each whether its matrix is enough."""
+    if metrics:
+        names = [name for name in dict.fromkeys(c.metric.name for c in found) if name in metrics]
+        return [([c for c in found if c.metric.name == name], False) for name in names]
+    leads = leading_metrics(found)
+    chosen = [
+        ([c for c in found if leads.get(c.workload) == name == c.metric.name], False)
+        for name in dict.fromkeys(leads.values())
+    ]
+    memory = [c for c in found if c.metric.quantity is Quantity.MEMORY]
+    names = list(dict.fromkeys(c.metric.name for c in memory))
+    if names:
+        name = "res" if "res" in names else names[0]
+        chosen.append(([c for c in memory if c.metric.name == name], True))
+    if not chosen:
+        sizes = [c for c in found if c.metric.quantity is Quantity.SIZE]
+        chosen = [([c for c in sizes if c.metric.name == sizes[0].metric.name], True)] if sizes else []
+    return chosen
+
+
+def _section(
+    context: ReportContext, analysis: Analysis, rows: list[Comparison], *, brief: bool, asked: bool
+) -> CrossedMetric:
+    first = rows[0]
+    workloads = list(dict.fromkeys(c.workload for c in rows))
+
+    def belongs(each: FactorEffect | Interaction) -> bool:
+        place = each.suite, each.load, each.metric.name
+        return place == (first.suite, first.load, first.metric.name) and each.workload in (*workloads, "")
+
+    # An index covers every workload that has its metric: it stands below the metric that is read first for most of them.
+    index = len(workloads) > 1 and any(
+        belongs(each) and not each.workload and (asked or each.preferred) for each in analysis.effects
+    )
+    names = [*workloads, ""] if index else workloads
+
+    effects = [each for each in analysis.effects if belongs(each) and not each.held]
+    interactions = [each for each in analysis.interactions if belongs(each)]
+    pairs = tuple(
+        dict.fromkeys((each.change, each.by) for each in interactions if each.presence is not Presence.UNAVAILABLE)
+    )
+    measurable = {(i.workload, pairs.index((i.change, i.by))): i for i in interactions if (i.change, i.by) in pairs}
+    return CrossedMetric(
+        title=first.suite if first.load == "idle" else f"{first.suite}, load {first.load}",
+        metric=first.metric,
+        brief=brief,
+        matrix=_matrix(context, analysis, rows, workloads, index=index),
+        main=EffectTable(
+            columns=(columns := tuple(dict.fromkeys(each.change for each in effects))),
+            lines=_lines(names, {(e.workload, columns.index(e.change)): e for e in effects}, len(columns)),
+        ),
+        interactions=InteractionTable(columns=pairs, lines=_lines(names, measurable, len(pairs))),
+        rejected=tuple(_rejected(rows)),
+    )
+
+
+def _lines(
+    names: Sequence[str], cells: Mapping[tuple[str, int], Found], width: int
+) -> tuple[tuple[str, tuple[Found | None, ...]], ...]:
+    found = ((name, tuple(cells.get((name, place)) for place in range(width))) for name in names)
+    return tuple((name or INDEX, line) for name, line in found if any(cell is not None for cell in line))
+
+
+def _matrix(
+    context: ReportContext, analysis: Analysis, rows: Sequence[Comparison], names: Sequence[str], *, index: bool
+) -> Matrix:
+    """Lay out the comparisons; a variant of which no workload has a number gets no column."""
+    first = rows[0]
+    variants = [
+        variant
+        for variant in dict.fromkeys(c.candidate for c in rows)
+        if any(c.candidate == variant and c.verdict not in _NOTHING for c in rows)
+    ]
+    cells = {(c.workload, variants.index(c.candidate)): c for c in rows if c.candidate in variants}
+    place = first.suite, first.load, first.metric.name
+    indices = {each.candidate: each for each in analysis.indices if (each.suite, each.load, each.metric) == place}
+    shown = index and any(variant in indices for variant in variants)
+    return Matrix(
+        factors=tuple(each.factor for each in context.experiment.factors),
+        baseline=_levels(first.baseline),
+        variants=tuple(map(_levels, variants)),
+        lines=_lines(names, cells, len(variants)),
+        indices=tuple(indices.get(variant) for variant in variants) if shown else (),
+    )
+
+
+def _levels(variant: Variant) -> tuple[str, ...]:
+    return tuple(level for _, level in variant.levels)
+
+
+def _rejected(rows: Iterable[Comparison]) -> Iterator[str]:
+    """Say once of each variant why it has no numbers, and on how many workloads."""
+    found: dict[tuple[Variant, Verdict, str], list[str]] = {}
+    for c in rows:
+        if c.verdict in _NOTHING:
+            found.setdefault((c.candidate, c.verdict, c.reason.removeprefix("candidate: ")), []).append(c.workload)
+    for (candidate, verdict, reason), workloads in found.items():
+        where = formatting.safe(workloads[0]) if len(workloads) == 1 else formatting.count(len(workloads), "workload")
+        yield f"{formatting.safe(candidate.label)}: {verdict.value} on {where}: {formatting.safe(reason) or 'no reason given'}"
+
+
+def _baseline_values(line: Sequence[Comparison | None]) -> tuple[float, ...]:
+    """Return the baseline's values of a matrix's line: the longest series among its comparisons."""
+    return max((c.baseline_values for c in line if c is not None), key=len, default=())
+
+
+def baseline_text(line: Sequence[Comparison | None]) -> str:
+    """Return the median of the baseline's values of a matrix's line, with its unit; empty where there is none."""
+    values = _baseline_values(line)
+    unit = next(c.metric.unit for c in line if c is not None)
+    return formatting.quantity(statistics.median(values), unit) if values else ""
+
+
+def present_interactions(table: InteractionTable) -> list[Interaction]:
+    """Return the interactions to put in words: those of the index, then those of workloads, the largest of each first."""
+    present = by_size(table.cells)
+    return [*(each for each in present if not each.workload), *(each for each in present if each.workload)]
+
+
+def by_size(interactions: Iterable[Interaction]) -> list[Interaction]:
+    """Return the present interactions, the largest first."""
+    found = [each for each in interactions if each.presence is Presence.PRESENT and each.effect is not None]
+    return sorted(found, key=lambda each: -abs(_inner(each)))
+
+
+def _inner(each: Interaction) -> float:
+    """Return an interaction's size for sorting; those on the scale of differences come last."""
+    effect = each.effect or 0.0
+    return math.log(effect) if each.scale is Scale.RATIO and effect > 0 else 0.0
+
+
+_VERBS = {Direction.LOWER: "costs", Direction.HIGHER: "gives", Direction.NEITHER: "has"}
+
+
+def sentence(each: Interaction) -> str:
+    """Say what a present interaction means.
+
+    For example: with allocator=mimalloc, libc=musl costs 1.040x instead of 3.400x (with default): it closes 97 % of the gap.
+    """
+    times = "x" if each.scale is Scale.RATIO else ""
+    shown = [formatting.effect(value, each) + times for value in (each.within, each.without) if value is not None]
+    within, without = shown if len(shown) == 2 else ("?", "?")
+    text = (
+        f"with {formatting.safe(each.by.label)}, {formatting.safe(each.change.label)} {_VERBS[each.metric.better]} {within} instead of "
+        f"{without} (with {formatting.safe(each.by.baseline)})"
+    )
+    return f"{text}: {_closing(each)}" if each.closed is not None else text
+
+
+def _closing(each: Interaction) -> str:
+    """Say what becomes of the gap that a level makes by itself; of what it gains, where it is the better one."""
+    closed, without = each.closed or 0.0, each.without or 0.0
+    more = without > (1.0 if each.scale is Scale.RATIO else 0.0)
+    gain = each.metric.better is not Direction.NEITHER and more == (each.metric.better is Direction.HIGHER)
+    if closed > 1:  # whether it goes beyond is what its own interval says
+        return "the whole gain is lost" if gain else "it closes the whole gap"
+    share = formatting.percent(abs(closed))
+    if closed < 0:
+        return f"that adds {share} to the gain" if gain else f"that widens the gap by {share}"
+    return f"{share} of the gain is lost" if gain else f"it closes {share} of the gap"
+
+
+def counted(table: InteractionTable) -> str:
+    """Count the workloads' interactions by what may be said of them; empty where there are none."""
+    numbers = Counter(each.presence for each in table.cells if each.workload)
+    if not numbers:
+        return ""
+    parts = ", ".join(f"{numbers[presence]} {presence.value}" for presence in Presence if numbers[presence])
+    return f"{formatting.count(numbers.total(), 'interaction')}: {parts}."
+
+
+def undecided(interactions: Iterable[Interaction]) -> list[str]:
+    """Name the undecided interactions with the smallest that would be detected."""
+    return [
+        f"{formatting.safe(each.workload) or INDEX} {pair(each.change, each.by)} {formatting.smallest(each)}"
+        for each in interactions
+        if each.presence is Presence.UNDECIDED and formatting.smallest(each)
+    ]
+
+
+def pair(change: LevelChange, by: LevelChange) -> str:
+    """Name two levels that may depend on each other, e.g. ``musl × mimalloc``."""  # noqa: RUF002 - a times sign
+    if change.level == by.level:
+        return f"{formatting.safe(change.label)} × {formatting.safe(by.label)}"  # noqa: RUF001 - a times sign
+    return f"{formatting.safe(change.level)} × {formatting.safe(by.level)}"  # noqa: RUF001 - a times sign
+
+
+def dependences(table: EffectTable) -> str:
+    """Say which main effects describe none of the combinations; empty where there are none."""
+    found: dict[str, list[str]] = {}
+    for _, cells in table.lines:
+        for cell in cells:
+            if cell is not None and cell.depends_on:
+                found.setdefault(cell.change.label, []).extend(cell.depends_on)
+    parts = [
+        f"{formatting.safe(label)} depends on {', '.join(map(formatting.safe, dict.fromkeys(names)))}"
+        for label, names in found.items()
+    ]
+    return f"These main effects alone are misleading: {'; '.join(parts)}." if parts else ""
+
+
+def left_out(table: EffectTable) -> str:
+    """Say over which combinations main effects could not be averaged; empty where all entered."""
+    found = dict.fromkeys(
+        f"{formatting.safe(cell.change.label)} without {', '.join(map(formatting.safe, cell.missing))}"
+        for _, cells in table.lines
+        for cell in cells
+        if cell is not None and cell.missing and cell.effect is not None
+    )
+    return f"Averaged over what could be measured: {'; '.join(found)}." if found else ""

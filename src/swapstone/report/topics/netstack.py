@@ -1,0 +1,124 @@
+"""Copies and allocations of network stacks for each request: ours, and the published page's, divided by its requests."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterator
+
+from swapstone import published
+from swapstone.model import Analysis, Variant, Verdict
+from swapstone.report.context import ReportContext
+from swapstone.report.document import Section, data_section
+from swapstone.report.topics.base import Topic
+
+SUITE = "netstack-counts"
+STUDY = "lwip-vs-smoltcp"
+
+_HEAD = ("measured", "program", "copies", "bytes copied", "allocations", "bytes allocated")
+_OURS, _PAGE = "here", "the page"
+_COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("copies", ("copies",)),
+    ("copied_bytes", ("copied",)),
+    ("allocations", ("heap_calls", "store_calls")),
+    ("allocated_bytes", ("heap_bytes", "store_bytes")),
+)
+"""A column's plain name, and the metrics whose sum it shows: an allocation counts wherever its memory comes from."""
+
+_OF_PAGE = {
+    ("copies", "memcpy calls"): "copies",
+    ("copies", "memcpy bytes"): "copied_bytes",
+    ("allocations", "alloc calls"): "allocations",
+    ("allocations", "alloc bytes"): "allocated_bytes",
+}
+_REQUESTS = re.compile(r"([0-9]+) requests")
+
+Row = tuple[str, str, dict[str, float]]
+"""Who measured, which program, and numbers by column."""
+
+
+def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return the table of an analysis that has works of the suite; none for another.
+
+    Args:
+        context: says whether the published page belongs to it.
+        analysis: holds the counts.
+    """
+    ours = list(_ours(analysis))
+    if not ours:
+        return ()
+    rows = [*ours, *(_pages() if context.published == STUDY else ())]
+    names = [name for name, _ in _COLUMNS]
+    notes = [
+        "Medians over runs, for each request. An allocation counts wherever its memory comes from, a pool or the heap."
+    ]
+    if context.published == STUDY:
+        notes.append(
+            "The page counted another program on another system; its figures are divided by its requests here. "
+            "Only the order of magnitude compares."
+        )
+    return (
+        data_section(
+            name="netstack-counts",
+            title="Copies and allocations for each request",
+            head=_HEAD,
+            rows=tuple(
+                (who, program, *(_shown(numbers.get(name)) for name in names)) for who, program, numbers in rows
+            ),
+            right=(False, False, True, True, True, True),
+            keys=2,
+            data=tuple(
+                {"measured": who, "program": program, **{name: numbers.get(name) for name in names}}
+                for who, program, numbers in rows
+            ),
+            notes=tuple(notes),
+        ),
+    )
+
+
+def _ours(analysis: Analysis) -> Iterator[Row]:
+    """Return a row for each work and variant, with the columns of which every metric was measured."""
+    copies = {null.copy for null in analysis.nulls}
+    values: dict[tuple[str, Variant], dict[str, tuple[float, ...]]] = {}
+    for each in analysis.comparisons:
+        if each.suite != SUITE or each.verdict in {Verdict.INVALID, Verdict.UNAVAILABLE}:
+            continue
+        for variant, side in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values)):
+            known = values.setdefault((each.workload, variant), {})
+            # A baseline is in several comparisons, in each without the blocks that its partner has not.
+            if variant not in copies and len(side) > len(known.get(each.metric.name, ())):
+                known[each.metric.name] = side
+    for (work, variant), known in sorted(values.items(), key=lambda item: item[0][0]):
+        numbers = {
+            column: sum(statistics.median(known[name]) for name in names)
+            for column, names in _COLUMNS
+            if all(known.get(name) for name in names)
+        }
+        if numbers:
+            yield _OURS, f"{_stack(variant)}, {work.removeprefix('counts-')}", numbers
+
+
+def _stack(variant: Variant) -> str:
+    """Return the name of a variant's network stack; its label where other factors are varied too."""
+    return variant.level("netstack") if len(variant.levels) == 1 else variant.label
+
+
+def _pages() -> Iterator[Row]:
+    """Return the page's rows, divided by the requests that each was counted over."""
+    found: dict[str, dict[str, float]] = {}
+    for figure in published.figures(STUDY):
+        column, requests = _OF_PAGE.get((figure.suite, figure.metric)), _REQUESTS.search(figure.condition)
+        if column and requests:
+            found.setdefault(figure.level, {})[column] = figure.value / int(requests[1])
+    for level, numbers in found.items():
+        yield _PAGE, level, numbers
+
+
+def _shown(value: float | None) -> str:
+    """Return a count as it is printed: the page's bytes have six digits before the point, our allocations several behind it."""
+    if value is None:
+        return ""
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+NETSTACK = Topic("netstack", sections)

@@ -1,0 +1,251 @@
+"""What a report says of servers: requests a second, latencies and cost of each variant, with the published page's own beside."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from swapstone import published
+from swapstone.model import Analysis, FrozenStruct, Variant
+from swapstone.report import formatting
+from swapstone.report.context import ReportContext
+from swapstone.report.document import Section, data_section
+from swapstone.report.topics.base import Topic
+
+SIGN = "cpu_per_request"
+"""A metric that only servers have."""
+
+STUDY = "musl-malloc"
+SUITE = "server"
+_PAGE = {"10": "Pentium T4500", "250": "AMD Zen 3"}
+"""By connections: the machine on which the page drove its server with as many."""
+
+_COLUMNS = (
+    ("requests", "requests/s", "1/s"),
+    ("latency_p50", "p50", "ns"),
+    ("latency_p99", "p99", "ns"),
+    (SIGN, "CPU/request", "ns"),
+    ("minflt_per_request", "faults/request", "1"),
+    ("nvcsw_per_request", "waits/request", "1"),
+)
+
+Place = tuple[str, str, Variant]
+"""(workload, metric, variant)"""
+
+
+class _Row(FrozenStruct, frozen=True, kw_only=True):
+    """One variant of one workload: medians over the blocks, None for what was not measured.
+
+    Attributes:
+        against_first: its requests a second over the baseline's; None where a schedule decides them.
+        against_musl: over those of musl with its own malloc.
+        page: the page's ratio of the same kind; None where it has none.
+    """
+
+    workload: str
+    variant: Variant
+    values: tuple[float | None, ...]
+    against_first: float | None
+    against_musl: float | None
+    page: float | None
+
+
+def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return the table of servers of an analysis that has some; nothing for another.
+
+    Args:
+        context: of the report; says whether published figures are wanted.
+        analysis: its comparisons.
+    """
+    values, workloads, variants = _values(analysis)
+    if not workloads:
+        return ()
+    musl = _plain_musl(context)
+    # At a constant rate the requests a second are the schedule's: their ratio says nothing.
+    free = {each.workload for each in analysis.comparisons if each.metric.name == "requests" and each.metric.leads}
+    rows = [
+        _row(values, workload, variant, variants[0], musl, platform=_platform(context, workload), free=workload in free)
+        for workload in workloads
+        for variant in variants
+        if (workload, SIGN, variant) in values or (workload, "requests", variant) in values
+    ]
+    with_musl, with_page = any(row.against_musl for row in rows), any(row.page for row in rows)
+    head = (
+        "server",
+        "level",
+        *(name for _, name, _ in _COLUMNS),
+        "x",
+        *(("x of musl",) if with_musl else ()),
+        *(("page: x of musl",) if with_page else ()),
+    )
+    found = data_section(
+        name="servers",
+        title="Servers: requests a second, and what each request cost",
+        head=head,
+        rows=tuple(_cells(row, musl=with_musl, page=with_page) for row in rows),
+        right=(False, False, *(True,) * (len(head) - 2)),
+        keys=2,
+        data=tuple(map(_data, rows)),
+        notes=tuple(_notes(variants[0].label, musl=with_musl, page=with_page)),
+    )
+    page = _page_table(context)
+    return (found, page) if page else (found,)
+
+
+def _values(analysis: Analysis) -> tuple[dict[Place, float], list[str], list[Variant]]:
+    """Return medians by place, and the servers and variants in their order; copies of the baseline are left out."""
+    servers = {found.workload for found in analysis.comparisons if found.metric.name == SIGN}
+    copies = {null.copy for null in analysis.nulls}
+    lists: dict[Place, Sequence[float]] = {}
+    workloads: dict[str, None] = {}
+    variants: dict[Variant, None] = {}
+    for found in analysis.comparisons:
+        if found.workload not in servers or found.candidate in copies:
+            continue
+        workloads[found.workload] = None
+        for variant, numbers in (
+            (found.baseline, found.baseline_values),
+            (found.candidate, found.candidate_values),
+        ):
+            variants[variant] = None
+            place = (found.workload, found.metric.name, variant)
+            # A baseline has a number for each of its partners' runs: the longest list is of the most blocks.
+            if len(numbers) > len(lists.get(place, ())):
+                lists[place] = numbers
+    return {place: statistics.median(numbers) for place, numbers in lists.items()}, list(workloads), list(variants)
+
+
+def _plain_musl(context: ReportContext) -> Variant | None:
+    """Return the variant that is musl with its own malloc and else the baseline; None where there is none."""
+    levels = {choice.factor: choice.levels for choice in context.experiment.factors}
+    if "musl" not in levels.get("libc", ()) or "default" not in levels.get("allocator", ("default",)):
+        return None
+    chosen = {"libc": "musl", "allocator": "default"}
+    return Variant(levels=tuple((factor, chosen.get(factor, known[0])) for factor, known in levels.items()))
+
+
+def _row(
+    values: dict[Place, float],
+    workload: str,
+    variant: Variant,
+    first: Variant,
+    musl: Variant | None,
+    *,
+    platform: str | None,
+    free: bool,
+) -> _Row:
+    requests = values.get((workload, "requests", variant)) if free else None
+    return _Row(
+        workload=workload,
+        variant=variant,
+        values=tuple(values.get((workload, metric, variant)) for metric, _, _ in _COLUMNS),
+        against_first=_over(requests, values.get((workload, "requests", first))),
+        against_musl=_over(requests, values.get((workload, "requests", musl))) if musl else None,
+        page=_page_ratio(platform, variant, musl) if platform and musl else None,
+    )
+
+
+def _over(value: float | None, base: float | None) -> float | None:
+    return value / base if value is not None and base else None
+
+
+def _platform(context: ReportContext, workload: str) -> str | None:
+    """Return the machine on which the page drove an HTTP server as this workload does; None where it did not."""
+    parameters = context.parameters(SUITE, workload)
+    http = "threads" in parameters and "requests_per_s" not in parameters
+    return _PAGE.get(parameters["connections"]) if http and context.published == STUDY else None
+
+
+def _page_ratio(platform: str, variant: Variant, musl: Variant) -> float | None:
+    """Return mimalloc's requests a second over musl's own malloc's, as the page measured them on a machine."""
+    if dict(variant.levels) != {**dict(musl.levels), "allocator": "mimalloc"}:
+        return None
+    rates = {
+        figure.level: figure.value
+        for figure in published.figures(STUDY, "http")
+        if (figure.metric, figure.platform) == ("requests", platform)
+    }
+    return _over(rates.get("mimalloc"), rates.get("musl"))
+
+
+def _cells(row: _Row, *, musl: bool, page: bool) -> tuple[str, ...]:
+    shown = (
+        "-" if value is None else formatting.digits(value) if unit == "1" else formatting.quantity(value, unit)
+        for value, (_, _, unit) in zip(row.values, _COLUMNS, strict=True)
+    )
+    ratios = (row.against_first, *((row.against_musl,) if musl else ()), *((row.page,) if page else ()))
+    return (
+        row.workload,
+        row.variant.short_label,
+        *shown,
+        *("-" if ratio is None else formatting.digits(ratio) for ratio in ratios),
+    )
+
+
+def _data(row: _Row) -> dict[str, str | float | None]:
+    return {
+        "server": row.workload,
+        "variant": row.variant.label,
+        **{metric: value for (metric, _, _), value in zip(_COLUMNS, row.values, strict=True)},
+        "requests_against_first": row.against_first,
+        "requests_against_musl_default": row.against_musl,
+        "published_against_musl_default": row.page,
+    }
+
+
+def _notes(first: str, *, musl: bool, page: bool) -> Iterator[str]:
+    yield (
+        f"Medians over the blocks. x is requests a second over those of {first}. CPU is the server's own, user and system, of one request; "
+        "faults are its minor page faults, waits its voluntary context switches, of one request."
+    )
+    yield (
+        "Where server and driver share processors, requests a second tell of both: a faster server is held up by the driver's share of the "
+        "processor. The processor time of a request is the server's alone, and is the figure to read first."
+    )
+    if musl:
+        yield "x of musl is the same over musl with its own malloc."
+    if page:
+        yield (
+            "The page's ratio is of its own figures, another server on another machine, with as many connections: 10 on a Pentium T4500, "
+            "250 on an AMD Zen 3 (with two threads of wrk)."
+        )
+
+
+def _page_table(context: ReportContext) -> Section | None:
+    """Return the page's own figures, as it prints them."""
+    if context.published != STUDY:
+        return None
+    figures = published.figures(STUDY, "http")
+    rows: dict[tuple[str, str, str], dict[str, float]] = {}
+    for figure in figures:
+        scaled = figure.value * (1000.0 if figure.unit == "us" else 1.0)
+        rows.setdefault((figure.platform, figure.condition, figure.level), {})[figure.metric] = scaled
+    kinds = (("requests", "1/s"), ("latency p50", "ns"), ("latency p99", "ns"))
+    return data_section(
+        name="servers-published",
+        title="The published page's own figures",
+        head=("machine", "driver", "malloc", "requests/s", "p50", "p99"),
+        rows=tuple(
+            (*key, *("-" if name not in row else formatting.quantity(row[name], unit) for name, unit in kinds))
+            for key, row in rows.items()
+        ),
+        right=(False, False, False, True, True, True),
+        keys=3,
+        data=tuple(
+            {
+                "machine": key[0],
+                "driver": key[1],
+                "malloc": key[2],
+                "requests": row.get("requests"),
+                "latency_p50": row.get("latency p50"),
+                "latency_p99": row.get("latency p99"),
+            }
+            for key, row in rows.items()
+        ),
+        notes=(
+            "An HTTP server on musl, driven by wrk: with musl's own malloc, and with mimalloc. Only ratios can be set beside others.",
+        ),
+    )
+
+
+SERVERS = Topic("servers", sections)

@@ -1,0 +1,412 @@
+"""What a report says of swapping: the published page's table, a summary, what comes back, and what compresses."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Iterable, Sequence
+
+from swapstone import published
+from swapstone.model import Analysis, FrozenStruct, TimeSeries, Variant
+from swapstone.report import formatting
+from swapstone.report.context import ReportContext
+from swapstone.report.document import Drawing, Section, data_section
+from swapstone.report.topics.base import Topic
+from swapstone.report.topics.swap_plot import Line, bars, drawing
+
+SUITE = "swap"
+COLUMNS = ("swpd", "free", "buff", "cache", "si", "so", "bi", "bo", "us", "sy", "id", "wa")
+"""Of vmstat; memory and traffic in KiB, shares of the time in per cent."""
+
+_STUDY = "zram-vs-flash"
+_PAGE_SUITE = "vmstat"
+_SECOND = re.compile(r"swap out, second ([0-9]+)", re.ASCII)
+_KIB = 1024.0
+_NS = 1e9
+
+_CLOCK = (
+    "All figures count instructions, one a nanosecond: the order of zram's algorithms, and how far zram is ahead of flash, need not hold "
+    "on hardware, where memory has a speed of its own."
+)
+_PAGE_UNIT = (
+    "The page's figures are KiB a second, as vmstat prints them, though its text calls its two means bytes. It doesn't say what its "
+    "program wrote into its memory, nor by which algorithm zram compressed it, so they stand beside every row of their device."
+)
+
+Place = tuple[str, str, str, Variant]
+"""(workload, load, metric, variant)"""
+
+
+class Values(FrozenStruct, frozen=True, kw_only=True):
+    """What was measured, one number per draw.
+
+    Attributes:
+        variants: the baseline first; copies of it are left out.
+        loads: in the experiment's order.
+        workloads: of the suite, in its order.
+        fills: pairs (workload that fills memory, share of random bytes in per cent).
+        touches: (workload that touches swapped pages, order, how many times the memory was written).
+        pairs: (place, values).
+    """
+
+    variants: tuple[Variant, ...]
+    loads: tuple[str, ...]
+    workloads: tuple[str, ...]
+    fills: tuple[tuple[str, str], ...]
+    touches: tuple[tuple[str, str, str], ...]
+    pairs: tuple[tuple[Place, tuple[float, ...]], ...]
+
+    def middle(self, workload: str, load: str, metric: str, variant: Variant) -> float | None:
+        """Return the median over the draws, None where there is none."""
+        found = dict(self.pairs).get((workload, load, metric, variant))
+        return statistics.median(found) if found else None
+
+
+def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return the sections of an analysis that has workloads of the suite `swap`; none for another.
+
+    Args:
+        context: of the report; its experiment's order of loads is kept.
+        analysis: its comparisons give the summary, its time series the table of seconds.
+    """
+    values = values_of(context, analysis)
+    if not values.workloads:
+        return ()
+    sampled = [each for each in analysis.time_series if each.suite == SUITE and "so" in dict(each.series)]
+    made: list[Section] = []
+    for number, load in enumerate(values.loads):
+        tag = "" if number == 0 else f"-{number + 1}"
+        named = "" if len(values.loads) == 1 else f", load {load}"
+        if values.fills:
+            made.append(_summary(values, load, tag, named))
+        if len(values.fills) > 1:
+            made.append(_compressibility(values, load, tag, named))
+        if values.touches:
+            made.append(_back(values, load, tag, named))
+        for fill, percent in values.fills:
+            mine = [each for each in sampled if (each.workload, each.load) == (fill, load)]
+            made += [_seconds(values, mine, f"swap-seconds-{percent}{tag}", f"{fill}{named}")] if mine else []
+    return tuple(made)
+
+
+def values_of(context: ReportContext, analysis: Analysis) -> Values:
+    """Gather the numbers of all variants from the comparisons, each once."""
+    copies = {null.copy for null in analysis.nulls}
+    pairs: dict[Place, tuple[float, ...]] = {}
+    variants: dict[Variant, None] = {}
+    workloads: dict[str, None] = {}
+    for found in analysis.comparisons:
+        if found.suite != SUITE or found.candidate in copies:
+            continue
+        workloads[found.workload] = None
+        for variant, numbers in (
+            (found.baseline, found.baseline_values),
+            (found.candidate, found.candidate_values),
+        ):
+            variants[variant] = None
+            place = (found.workload, found.load, found.metric.name, variant)
+            # A baseline has a number for each of its partners' draws: the longest list is of the most draws.
+            if len(numbers) > len(pairs.get(place, ())):
+                pairs[place] = numbers
+    parameters = {name: context.parameters(SUITE, name) for name in workloads}
+    return Values(
+        variants=tuple(variants),
+        loads=context.experiment.loads,
+        workloads=tuple(workloads),
+        fills=tuple((name, found["random_percent"]) for name, found in parameters.items() if "random_percent" in found),
+        touches=tuple(
+            (name, found["order"], found["memory_ratio"]) for name, found in parameters.items() if "order" in found
+        ),
+        pairs=tuple(pairs.items()),
+    )
+
+
+def level_of(variant: Variant) -> str:
+    """Return the variant's row label: its level of swap where nothing else is varied, else its label."""
+    return variant.level("swap") if [factor for factor, _ in variant.levels] == ["swap"] else variant.label
+
+
+def _device(variant: Variant) -> str:
+    """Return the page's name of the device that a variant swaps to; empty where the factor swap is not varied."""
+    level = dict(variant.levels).get("swap", "")
+    return next((device for device in ("flash", "zram") if level.startswith(device)), "")
+
+
+def page_seconds(device: str) -> tuple[int, ...]:
+    """Return what the page shows of a device: KiB swapped out in each second, from the first in which any was."""
+    seconds: dict[int, int] = {}
+    for figure in published.figures(_STUDY, _PAGE_SUITE):
+        if figure.level == device and (found := _SECOND.fullmatch(figure.metric)):
+            seconds[int(found[1])] = int(figure.value)
+    ordered = [seconds[number] for number in sorted(seconds)]
+    first = next((number for number, value in enumerate(ordered) if value), len(ordered))
+    return tuple(ordered[first:])
+
+
+def page_mean(device: str) -> float | None:
+    """Return the mean that the page prints for a device, in KiB a second; None where it prints none."""
+    means = (f for f in published.figures(_STUDY, _PAGE_SUITE) if f.metric == "mean swap out, as printed")
+    return next((figure.value for figure in means if figure.level == device), None)
+
+
+def _kib(value: float | None) -> str:
+    return "?" if value is None else f"{value / _KIB:.0f}"
+
+
+def _shown(value: float | None, unit: str) -> str:
+    return "?" if value is None else formatting.quantity(value, unit)
+
+
+def _times(value: float | None) -> str:
+    return "?" if value is None else formatting.ratio(value)
+
+
+def _over(value: float | None, base: float | None) -> float | None:
+    return value / base if value is not None and base else None
+
+
+def _summary(values: Values, load: str, tag: str, named: str) -> Section:
+    head = (
+        "data",
+        "level",
+        "mean",
+        "steady",
+        "x",
+        "reached",
+        "until kill",
+        "swapped out",
+        "compressed",
+        "flash written",
+    )
+    rows: list[tuple[str, ...]] = []
+    data: list[dict[str, str | float | None]] = []
+    base = values.variants[0]
+    page_base = page_mean(_device(base))
+    for fill, percent in values.fills:
+        for variant in values.variants:
+            get = {
+                metric: values.middle(fill, load, metric, variant)
+                for metric in (
+                    "out_mean",
+                    "out_steady",
+                    "reached",
+                    "until_kill",
+                    "swapped_out",
+                    "compression",
+                    "flash_written",
+                )
+            }
+            times = _over(get["out_steady"], values.middle(fill, load, "out_steady", base))
+            page = page_mean(_device(variant))
+            rows.append(
+                (
+                    f"{percent} % random",
+                    formatting.safe(level_of(variant)),
+                    _kib(get["out_mean"]),
+                    _kib(get["out_steady"]),
+                    _times(times),
+                    _shown(get["reached"], "B"),
+                    _shown(get["until_kill"], "ns"),
+                    _shown(get["swapped_out"], "B"),
+                    _times(get["compression"]),
+                    _shown(get["flash_written"], "B"),
+                    "" if page is None else f"{page:.0f}",
+                    "" if page is None or not page_base else formatting.ratio(page / page_base),
+                )
+            )
+            data.append(
+                {
+                    "random_percent": int(percent),
+                    "variant": variant.label,
+                    "out_mean_kib_s": _over(get["out_mean"], _KIB),
+                    "out_steady_kib_s": _over(get["out_steady"], _KIB),
+                    "steady_over_baseline": times,
+                    "reached_bytes": get["reached"],
+                    "until_kill_ns": get["until_kill"],
+                    "swapped_out_bytes": get["swapped_out"],
+                    "compression": get["compression"],
+                    "flash_written_bytes": get["flash_written"],
+                    "page_mean_kib_s": page,
+                    "page_mean_over_baseline": _over(page, page_base),
+                }
+            )
+    return data_section(
+        name=f"swap-summary{tag}",
+        title=f"Filling memory until the kill{named}",
+        head=(*head, "page mean", "page x"),
+        rows=tuple(rows),
+        right=(False, False, *[True] * 10),
+        keys=2,
+        data=tuple(data),
+        notes=(
+            "Mean and steady: KiB swapped out a second; the mean from the first page that was until the kill, steady while the second and "
+            f"third quarter of all went out. x: steady over that of {formatting.safe(level_of(base))}. Each is the median over the draws.",
+            "Compressed: what was swapped out when most was, over what it took there; a flash compresses nothing.",
+            _PAGE_UNIT,
+            _CLOCK,
+        ),
+    )
+
+
+def _compressibility(values: Values, load: str, tag: str, named: str) -> Section:
+    shown = ("out_steady", "compression", "reached")
+    head = ["level"]
+    for _, percent in values.fills:
+        head += [f"{percent} % random: steady", "compressed", "reached"]
+    rows: list[tuple[str, ...]] = []
+    data: list[dict[str, str | float | None]] = []
+    for variant in values.variants:
+        row = [formatting.safe(level_of(variant))]
+        keyed: dict[str, str | float | None] = {"variant": variant.label}
+        for fill, percent in values.fills:
+            steady, compression, reached = (values.middle(fill, load, metric, variant) for metric in shown)
+            row += [_shown(steady, "B/s"), _times(compression), _shown(reached, "B")]
+            keyed |= {
+                f"random_{percent}_steady_bytes_s": steady,
+                f"random_{percent}_compression": compression,
+                f"random_{percent}_reached_bytes": reached,
+            }
+        rows.append(tuple(row))
+        data.append(keyed)
+    return data_section(
+        name=f"swap-compressibility{tag}",
+        title=f"What the data's randomness makes of it{named}",
+        head=tuple(head),
+        rows=tuple(rows),
+        right=(False, *[True] * (len(head) - 1)),
+        data=tuple(data),
+        notes=(
+            "So many per cent of each page are random and the rest zeros, but for the page's number. Of random data zram keeps whole "
+            "pages: swapping frees nothing then, and the program is killed early.",
+            _CLOCK,
+        ),
+    )
+
+
+def _back(values: Values, load: str, tag: str, named: str) -> Section:
+    rows: list[tuple[str, ...]] = []
+    data: list[dict[str, str | float | None]] = []
+    flags: list[str] = []
+    for touch, order, ratio in values.touches:
+        sets = set()
+        for variant in values.variants:
+            time, faults, pages, rate, size = (
+                values.middle(touch, load, metric, variant)
+                for metric in ("touch_time", "majflt", "swap_ins", "in_rate", "working_set")
+            )
+            sets.add(size)
+            times = _over(time, values.middle(touch, load, "touch_time", values.variants[0]))
+            rows.append(
+                (
+                    order,
+                    ratio,
+                    formatting.safe(level_of(variant)),
+                    _shown(time, "ns"),
+                    _times(times),
+                    "?" if faults is None else f"{faults:.0f}",
+                    "?" if pages is None else f"{pages:.0f}",
+                    _shown(rate, "B/s"),
+                    _shown(size, "B"),
+                )
+            )
+            data.append(
+                {
+                    "order": order,
+                    "times_memory": float(ratio),
+                    "variant": variant.label,
+                    "touch_ns": time,
+                    "over_baseline": times,
+                    "major_faults": faults,
+                    "swap_ins": pages,
+                    "in_bytes_s": rate,
+                    "working_set_bytes": size,
+                }
+            )
+        if len(sets - {None}) > 1:
+            flags.append(f"{touch}: the levels had different amounts of memory, so their working sets differ.")
+    return data_section(
+        name=f"swap-back{tag}",
+        title=f"How fast swapped data comes back{named}",
+        head=("order", "set", "level", "a touch", "x", "major faults", "pages in", "back", "working set"),
+        rows=tuple(rows),
+        right=(False, True, False, *[True] * 6),
+        keys=3,
+        data=tuple(data),
+        notes=(
+            "Set: how many times the available memory was written before it was touched. Pages in: read back by all processes, also "
+            "ahead of their use. What zram holds takes memory from the working set, so that more touches of it miss (major faults). The "
+            "page has nothing of this.",
+            _CLOCK,
+        ),
+        warnings=tuple(flags),
+    )
+
+
+def _seconds(values: Values, sampled: Sequence[TimeSeries], name: str, title: str) -> Section:
+    """Make the page's own table: what vmstat shows, each second of each level, with the page's swap-out beside."""
+    rows: list[tuple[str, ...]] = []
+    data: list[dict[str, str | float | None]] = []
+    lines = []
+    ordered = sorted(
+        (each for each in sampled if each.variant in values.variants),
+        key=lambda each: values.variants.index(each.variant),
+    )
+    for one in ordered:
+        series = dict(one.series)
+        level = level_of(one.variant)
+        page = page_seconds(_device(one.variant))
+        first = next((number for number, value in enumerate(series["so"]) if value), 0)
+        length = max(len(series["so"]), first + len(page))
+        for row in range(length):
+            beside = page[row - first] if 0 <= row - first < len(page) else None
+            mine = {column: series[column][row] if row < len(series["so"]) else None for column in COLUMNS}
+            at = series["at_ns"][row] / _NS if row < len(series["so"]) else None
+            cells = ("" if value is None else f"{value:.0f}" for value in mine.values())
+            rows.append(
+                (
+                    formatting.safe(level),
+                    str(row + 1) if at is None else f"{at:.3g}" if at < 1 else f"{at:.4g}",
+                    *cells,
+                    "" if beside is None else str(beside),
+                )
+            )
+            data.append({"variant": one.variant.label, "row": row + 1, "at_s": at, **mine, "page_so": beside})
+        lines.append(Line(level, _points(series["at_ns"], series["so"])))
+    pages = [
+        Line(
+            f"page, {device}",
+            tuple((float(number), float(value)) for number, value in enumerate(seconds, start=1)),
+            page=True,
+        )
+        for device in dict.fromkeys(map(_device, (each.variant for each in ordered)))
+        if (seconds := page_seconds(device))
+    ]
+    return data_section(
+        name=name,
+        title=f"What vmstat shows each second: {title}",
+        head=("level", "s", *COLUMNS, "page so"),
+        rows=tuple(rows),
+        right=(False, *[True] * (len(COLUMNS) + 2)),
+        keys=2,
+        data=tuple(data),
+        notes=(
+            "Memory and traffic in KiB, times in per cent of the second, as vmstat computes them; vmstat's first line, a mean since the "
+            "start, is left out. The last row ends with the kill, so it is of less than a second. One draw, the first.",
+            "page so: the page's swap-out, its first second with any beside our first. " + _PAGE_UNIT,
+        ),
+        drawing=Drawing(title=title, svg=drawing([*lines, *pages]), lines=bars([*lines, *pages])),
+    )
+
+
+def _points(at_ns: Iterable[float], so: Iterable[float]) -> tuple[tuple[float, float], ...]:
+    """Return (second at its end, KiB a second) of each row; a row shorter than a second counts for what it is."""
+    points = []
+    before = 0.0
+    for at, kib in zip(at_ns, so, strict=True):
+        span = (at - before) / _NS
+        points.append((at / _NS, kib / span if span > 0 else 0.0))
+        before = at
+    return tuple(points)
+
+
+SWAP = Topic("swap", sections)

@@ -1,0 +1,332 @@
+"""The price of PREEMPT_RT: the published page's tables 12 (single task) and 13 (several tasks), with ours and its ratios side by side."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from swapstone import published
+from swapstone.model import IDLE, Analysis, FrozenStruct, Variant, Verdict
+from swapstone.report import formatting
+from swapstone.report.context import ReportContext
+from swapstone.report.document import Section, data_section
+from swapstone.report.topics.base import Topic
+
+SUITE = "throughput"
+KERNEL = "kernel"
+GENERIC, RT, LOAD = "generic", "rt", "cyclictest"
+STUDY, PUBLISHED_SUITE, PLATFORM = "preempt-rt", "unixbench", "Phytium D2000 (8 cores)"
+INDEX = "index"
+
+ROWS: tuple[tuple[str, str], ...] = (
+    ("integer", "Dhrystone 2 using register variables"),
+    ("floating_point", "Double-Precision Whetstone"),
+    ("exec", "Execl Throughput"),
+    ("file_copy(1024)", "File Copy 1024 bufsize 2000 maxblocks"),
+    ("file_copy(256)", "File Copy 256 bufsize 500 maxblocks"),
+    ("file_copy(4096)", "File Copy 4096 bufsize 8000 maxblocks"),
+    ("pipe", "Pipe Throughput"),
+    ("context_switch", "Pipe-based Context Switching"),
+    ("process_creation", "Process Creation"),
+    ("shell_scripts(1)", "Shell Scripts (1 concurrent)"),
+    ("shell_scripts(8)", "Shell Scripts (8 concurrent)"),
+    ("syscall", "System Call Overhead"),
+)
+"""Pairs (work of ours, the page's row), in the page's order."""
+
+HEAD = (
+    "work",
+    "generic",
+    "rt",
+    "rt + cyclictest",
+    "rt %",
+    "rt + cyclictest %",
+    "page: rt %",
+    "page: rt + cyclictest %",
+    "same way",
+)
+
+
+Place = tuple[str, str, Variant]
+"""(load, workload, variant)"""
+
+
+class Table(FrozenStruct, frozen=True, kw_only=True):
+    """One of the page's tables.
+
+    Attributes:
+        name: of the section.
+        title: in formatting.
+        suffix: what our works' names end with.
+        condition: as `published` has it.
+    """
+
+    name: str
+    title: str
+    suffix: str
+    condition: str
+
+
+TABLES = (
+    Table(
+        name="throughput-single",
+        title="The price of PREEMPT_RT, one task (as table 12 of the published page)",
+        suffix="",
+        condition="single task",
+    ),
+    Table(
+        name="throughput-several",
+        title="The price of PREEMPT_RT, eight tasks at once (as table 13 of the published page)",
+        suffix=" (8 tasks)",
+        condition="multi task",
+    ),
+)
+
+
+class Shares(FrozenStruct, frozen=True, kw_only=True):
+    """Throughput as a share of the generic kernel's on an idle machine: of rt, and of rt with cyclictest beside; None where unknown."""
+
+    rt: float | None
+    loaded: float | None
+
+    def both(self) -> tuple[float | None, float | None]:
+        """Return the two."""
+        return self.rt, self.loaded
+
+
+class Row(FrozenStruct, frozen=True, kw_only=True):
+    """One work.
+
+    Attributes:
+        work: its name.
+        page: the page's row that it stands beside.
+        rates: operations per second of generic, rt, and rt with cyclictest beside; None where there is none.
+        ours, theirs: shares of generic.
+    """
+
+    work: str
+    page: str
+    rates: tuple[float | None, float | None, float | None]
+    ours: Shares
+    theirs: Shares
+
+
+def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return both tables, of each combination of what else is varied; none unless generic and rt kernels ran works of the suite.
+
+    Args:
+        context: names the factors, the margin within which two rates are the same, and the target.
+        analysis: holds the elapsed times.
+    """
+    levels = next((choice.levels for choice in context.experiment.factors if choice.factor == KERNEL), ())
+    if GENERIC not in levels or RT not in levels:
+        return ()
+    times = _medians(analysis)
+    others = [choice for choice in context.experiment.factors if choice.factor != KERNEL]
+    found = []
+    for number, held in enumerate(itertools.product(*(choice.levels for choice in others))):
+        fixed = {choice.factor: level for choice, level in zip(others, held, strict=True)}
+        variants = {level: _variant(context, {**fixed, KERNEL: level}) for level in (GENERIC, RT)}
+        for table in TABLES:
+            rows = tuple(_rows(table, variants, times))
+            if rows:
+                found.append(_section(context, table, rows, fixed, f"-{number + 1}" if others else ""))
+    return tuple(found)
+
+
+def _variant(context: ReportContext, levels: Mapping[str, str]) -> Variant:
+    return Variant(levels=tuple((choice.factor, levels[choice.factor]) for choice in context.experiment.factors))
+
+
+def _medians(analysis: Analysis) -> dict[Place, float]:
+    """Return the median over blocks of the elapsed time of one operation, in ns, by (load, workload, variant)."""
+    values: dict[Place, Sequence[float]] = {}
+    for each in analysis.comparisons:
+        if each.suite != SUITE or each.metric.name != "wall" or each.verdict in {Verdict.INVALID, Verdict.UNAVAILABLE}:
+            continue
+        for variant, side in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values)):
+            key = (each.load, each.workload, variant)
+            # A variant is in several comparisons, in each without the blocks that its partner has not.
+            if len(side) > len(values.get(key, ())):
+                values[key] = side
+    return {key: statistics.median(side) for key, side in values.items()}
+
+
+def _rows(table: Table, variants: Mapping[str, Variant], times: Mapping[Place, float]) -> Iterator[Row]:
+    for work, page in ROWS:
+        name = work + table.suffix
+        places = ((IDLE.name, GENERIC), (IDLE.name, RT), (LOAD, RT))
+        rates = [_rate(times.get((load, name, variants[level]))) for load, level in places]
+        if any(rate is not None for rate in rates):
+            ours = Shares(rt=_share(rates[1], rates[0]), loaded=_share(rates[2], rates[0]))
+            yield Row(
+                work=name,
+                page=page,
+                rates=(rates[0], rates[1], rates[2]),
+                ours=ours,
+                theirs=_published(page, table.condition),
+            )
+
+
+def _rate(nanoseconds: float | None) -> float | None:
+    return 1e9 / nanoseconds if nanoseconds else None
+
+
+def _share(rate: float | None, generic: float | None) -> float | None:
+    return rate / generic if rate is not None and generic is not None else None
+
+
+def _published(page: str, condition: str) -> Shares:
+    found = {
+        figure.level: figure.value
+        for figure in published.figures(STUDY, PUBLISHED_SUITE)
+        if (figure.metric, figure.condition, figure.platform) == (page, condition, PLATFORM)
+    }
+    generic = found.get("generic")
+    return Shares(rt=_share(found.get("rt"), generic), loaded=_share(found.get("rt + cyclictest"), generic))
+
+
+def _mean(shares: Iterable[float]) -> float | None:
+    """Return the geometric mean, or None of nothing."""
+    logs = [math.log(share) for share in shares]
+    return math.exp(statistics.fmean(logs)) if logs else None
+
+
+def _index(rows: Sequence[Row], condition: str) -> Row:
+    """Return the row of the index: geometric means over the rows that both sides have.
+
+    The page's is its own index where ours has all its rows, else the mean over the same rows.
+    """
+    whole = _published(INDEX, condition).both()
+    ours: list[float | None] = []
+    theirs: list[float | None] = []
+    for which in (0, 1):
+        pairs = [(row.ours.both()[which], row.theirs.both()[which]) for row in rows]
+        both = [(mine, page) for mine, page in pairs if mine is not None and page is not None]
+        ours.append(_mean(mine for mine, _ in both))
+        theirs.append(whole[which] if len(both) == len(ROWS) else _mean(page for _, page in both))
+    return Row(
+        work=INDEX,
+        page=INDEX,
+        rates=(None, None, None),
+        ours=Shares(rt=ours[0], loaded=ours[1]),
+        theirs=Shares(rt=theirs[0], loaded=theirs[1]),
+    )
+
+
+def same_way(ours: float | None, theirs: float | None, margin: float) -> bool | None:
+    """Say whether two shares point the same way: both slower than generic, both faster, or both neither.
+
+    Args:
+        ours: share of generic's throughput; None where there is none.
+        theirs: the page's.
+        margin: shares from 1 / (1 + margin) to 1 + margin are neither.
+
+    Returns:
+        None where one of them is missing.
+    """
+    if ours is None or theirs is None:
+        return None
+    return _way(ours, margin) == _way(theirs, margin)
+
+
+def _way(share: float, margin: float) -> int:
+    return 0 if abs(math.log(share)) <= math.log1p(margin) else 1 if share > 1 else -1
+
+
+def _section(
+    context: ReportContext, table: Table, rows: tuple[Row, ...], fixed: Mapping[str, str], number: str
+) -> Section:
+    margin = context.experiment.margin
+    index = _index(rows, table.condition)
+    shown = (*rows, index)
+    where = "".join(f", {factor}={level}" for factor, level in fixed.items())
+    return data_section(
+        name=f"{table.name}{number}",
+        title=table.title + where,
+        head=HEAD,
+        rows=tuple(_cells(row, margin) for row in shown),
+        right=(False, *(True,) * (len(HEAD) - 2), False),
+        data=tuple(_data(row, margin) for row in shown),
+        notes=tuple(_notes(context, table, rows, index)),
+    )
+
+
+def _cells(row: Row, margin: float) -> tuple[str, ...]:
+    verdicts = [same_way(mine, page, margin) for mine, page in zip(row.ours.both(), row.theirs.both(), strict=True)]
+    answers = ["-" if verdict is None else "yes" if verdict else "no" for verdict in verdicts]
+    return (
+        row.work.partition(" (")[0],  # the title says how many tasks
+        *("-" if rate is None else formatting.quantity(rate, "1/s") for rate in row.rates),
+        *("-" if share is None else f"{share * 100:.1f}" for share in (*row.ours.both(), *row.theirs.both())),
+        ", ".join(answers),
+    )
+
+
+def _data(row: Row, margin: float) -> dict[str, str | float | None]:
+    def in_percent(share: float | None) -> float | None:
+        return None if share is None else share * 100
+
+    def answer(mine: float | None, page: float | None) -> str | None:
+        verdict = same_way(mine, page, margin)
+        return None if verdict is None else "yes" if verdict else "no"
+
+    return {
+        "work": row.work,
+        "published_row": row.page,
+        "generic_per_second": row.rates[0],
+        "rt_per_second": row.rates[1],
+        "rt_cyclictest_per_second": row.rates[2],
+        "rt_percent": in_percent(row.ours.rt),
+        "rt_cyclictest_percent": in_percent(row.ours.loaded),
+        "published_rt_percent": in_percent(row.theirs.rt),
+        "published_rt_cyclictest_percent": in_percent(row.theirs.loaded),
+        "rt_same_way": answer(row.ours.rt, row.theirs.rt),
+        "rt_cyclictest_same_way": answer(row.ours.loaded, row.theirs.loaded),
+    }
+
+
+def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: Row) -> Iterator[str]:
+    margin = context.experiment.margin
+    yield (
+        "Operations per second: 1 over the median elapsed time of one operation, over the blocks. Of a copied file, an operation is 1024 "
+        "bytes. The percentages are of the generic kernel on an idle machine; above 100 is faster."
+    )
+    yield (
+        f"The page's percentages are its own figures, {table.condition}, on {PLATFORM}. The works are ours, after UnixBench's rows in the "
+        "same order: the percentages can be set side by side, the rates can't. integer and floating_point stand beside Dhrystone and "
+        "Whetstone, which they are not."
+    )
+    if table.suffix:
+        one = "," not in dict(context.facts).get("cpus", "")
+        yield (
+            "The eight tasks share the machine's one processor; the page's had a processor each. So none waits here for a "
+            "lock that is held on another processor."
+            if one
+            else "The eight tasks share this machine's processors; the page's had a processor each."
+        )
+    yield f"Same way: both slower than generic, both faster, or both within {formatting.percent(margin)} of it."
+    for what, which in (("rt", 0), ("rt + cyclictest", 1)):
+        yield _agreement(what, [(row, row.ours.both()[which], row.theirs.both()[which]) for row in rows], margin)
+    if index.ours.rt is not None:
+        full = sum(row.ours.rt is not None and row.theirs.rt is not None for row in rows)
+        page = "its own index" if full == len(ROWS) else f"the same mean over those rows (its index has {len(ROWS)})"
+        yield f"The index is the geometric mean of the percentages over {formatting.count(full, 'row')}; the page's is {page}."
+
+
+def _agreement(what: str, rows: Sequence[tuple[Row, float | None, float | None]], margin: float) -> str:
+    """Count the rows of one column that point the same way as the page's."""
+    judged = [(row, same_way(mine, page, margin)) for row, mine, page in rows]
+    known = [(row, verdict) for row, verdict in judged if verdict is not None]
+    if not known:
+        return f"{what}: not measured here beside generic, so nothing can be set beside the page."
+    against = [row.work for row, verdict in known if not verdict]
+    tail = f"; another way: {', '.join(against)}" if against else ""
+    return (
+        f"{what}: {len(known) - len(against)} of {formatting.count(len(known), 'row')} the same way as the page{tail}."
+    )
+
+
+THROUGHPUT = Topic("throughput", sections)

@@ -1,0 +1,23 @@
+"""How verdicts are marked in tables: a word, a letter and a colour each."""
+
+from __future__ import annotations
+
+from swapstone.model import Presence, Verdict
+from swapstone.report.document import Mark, Tone
+
+VERDICT_MARKS = {
+    Verdict.BETTER: Mark("better", "b", Tone.GOOD),
+    Verdict.WORSE: Mark("worse", "w", Tone.BAD),
+    Verdict.CHANGED: Mark("changed", "c", Tone.NEUTRAL),
+    Verdict.EQUIVALENT: Mark("equivalent", "="),
+    Verdict.INCONCLUSIVE: Mark("inconclusive", "?", Tone.NOTE),
+    Verdict.INVALID: Mark("invalid", "!", Tone.WARNING),
+    Verdict.UNAVAILABLE: Mark("unavailable", "-", Tone.NOTE),
+}
+PRESENCE_MARKS = {
+    Presence.PRESENT: Mark("present", "present", Tone.NEUTRAL),
+    Presence.ABSENT: Mark("absent", "absent"),
+    Presence.UNDECIDED: Mark("undecided", "undecided", Tone.NOTE),
+    Presence.UNAVAILABLE: Mark("unavailable", "unavailable", Tone.NOTE),
+}
+LEGEND = ", ".join(f"{mark.letter} {mark.name}" for mark in VERDICT_MARKS.values())
