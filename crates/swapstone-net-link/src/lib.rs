@@ -1,11 +1,13 @@
-//! An Ethernet in memory, with a clock that only moves when everybody waits.
+//! An in-memory Ethernet with a virtual clock and seeded faults, for tests and exact measurements of
+//! network stacks.
 //!
-//! [`Link`] joins two or more [`Port`]s, each a [`swapstone_net::Device`]. Every direction has a [`Path`]: bandwidth, delay, jitter,
-//! reordering, loss, duplication, corruption, a queue. All chance comes from one seed, so the same run gives the same frames at the same
-//! microseconds, on every machine: [`Link::digest`] tells whether it did.
+//! A [`Link`] connects two or more [`Port`]s, each a [`swapstone_net::Device`]. Each direction has a
+//! [`Path`]: bandwidth, delay, jitter, reordering, loss, duplication, corruption and a queue. All
+//! random outcomes follow from one seed, so the same run sends the same frames at the same
+//! microseconds on every machine. [`Link::digest`] shows whether it did.
 //!
-//! Several stacks live on one thread. The one whose socket blocks waits on a [`VirtualTime`]; meanwhile the others run, as the [`Actor`]s
-//! that [`Link::attach`] was given, and the clock jumps from event to event.
+//! All stacks run on one thread. While a socket blocks on a [`VirtualTime`], the stacks of other
+//! ports run as [`Endpoint`]s (see [`Link::attach`]), and the clock jumps from event to event.
 //!
 //! ```
 //! use swapstone_net::Device;
@@ -26,13 +28,15 @@ extern crate alloc;
 extern crate std;
 
 mod digest;
+mod endpoint;
 mod link;
 mod path;
 pub mod pcap;
 mod random;
 mod time;
 
-pub use link::{Link, Options, Port, PortId, Verdict};
-pub use path::{Counters, Path, Queue, WhenFull};
+pub use endpoint::Endpoint;
+pub use link::{Link, Options, Port, Verdict};
+pub use path::{Counters, Path, PortId, Queue, WhenFull};
 pub use random::Random;
-pub use time::{Actor, VirtualTime};
+pub use time::VirtualTime;

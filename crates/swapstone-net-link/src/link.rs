@@ -14,25 +14,27 @@ use swapstone_net::device::{
 use swapstone_net::{Instant, Pool};
 
 use crate::digest::Digest;
-use crate::path::{Counters, Fate, Path, Sender, WhenFull};
+use crate::endpoint::Endpoints;
+use crate::path::{Counters, Outcome, Path, PortId, Sender, WhenFull};
 use crate::pcap;
 use crate::random::Random;
-use crate::time::Actors;
 
-/// What all ports of a link have in common.
+/// The options of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The largest IP packet, in bytes.
+    /// The MTU: the largest IP packet in bytes.
     pub mtu: usize,
-    /// Frames that can be under way or in a receiver's hands at once. A sender beyond that is told `Full`.
+    /// The number of frame buffers, for frames in transit and at receivers. Without a free one,
+    /// `transmit` returns `Full`.
     pub frames: usize,
-    /// Whether checksums of TCP and UDP may be left out; such frames arrive as [`Checksum::Partial`].
+    /// Enables checksum offload: such frames arrive as [`Checksum::Partial`].
     pub partial_checksums: bool,
-    /// The largest IP packet that may be sent as one frame and cut by nobody, in bytes; 0 for none. It needs `partial_checksums`.
+    /// The largest TCP segment that is carried without splitting, as IP packet length in bytes; 0
+    /// disables segmentation offload. It requires `partial_checksums`.
     pub segments: usize,
-    /// Whether [`Link::digest`] is kept.
+    /// Enables [`Link::digest`].
     pub digest: bool,
-    /// What chance is drawn from.
+    /// The seed of all random outcomes.
     pub seed: u64,
 }
 
@@ -49,22 +51,19 @@ impl Default for Options {
     }
 }
 
-/// Which port of a link: they are numbered from 0.
-pub type PortId = usize;
-
-/// What a filter says of a frame.
+/// The decision of a filter about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on, and chance may still strike.
+    /// The frame passes to the path.
     Pass,
-    /// It is lost.
+    /// The frame is dropped.
     Drop,
 }
 
 type Filter = Box<dyn FnMut(Instant, &[u8]) -> Verdict>;
 type Sink = Box<dyn FnMut(&[u8])>;
 
-/// An Ethernet. Clones are the same one.
+/// An in-memory Ethernet. Clones refer to the same one.
 #[derive(Clone)]
 pub struct Link {
     pub(crate) shared: Rc<Shared>,
@@ -73,15 +72,15 @@ pub struct Link {
 pub(crate) struct Shared {
     pub(crate) now: Cell<Instant>,
     pub(crate) wires: RefCell<Wires>,
-    pub(crate) actors: RefCell<Actors>,
+    pub(crate) endpoints: RefCell<Endpoints>,
 }
 
-/// All that frames pass.
+/// The ports and the frames in transit.
 pub(crate) struct Wires {
     options: Options,
     pool: Pool,
     ends: Vec<End>,
-    /// Frames so far: the order among those that arrive at the same moment.
+    /// The number of frames so far: orders frames with the same arrival time.
     count: u64,
     digest: Digest,
     capture: Option<Sink>,
@@ -105,7 +104,7 @@ struct Arriving {
 }
 
 impl Ord for Arriving {
-    /// What arrives first is the greatest, as the heap wants it.
+    /// Reversed, as `BinaryHeap` returns the greatest element first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.when, other.count).cmp(&(self.when, self.count))
     }
@@ -126,15 +125,15 @@ impl PartialEq for Arriving {
 impl Eq for Arriving {}
 
 impl Link {
-    /// A link without ports, at time zero.
+    /// Creates a link without ports, at time zero.
     ///
     /// # Panics
     ///
-    /// If large segments are wanted without partial checksums.
+    /// If `segments` is set without `partial_checksums`.
     pub fn new(options: Options) -> Self {
         assert!(
             options.segments == 0 || options.partial_checksums,
-            "whoever cuts segments completes their checksums too"
+            "segmentation offload requires checksum offload"
         );
         let largest = options.mtu.max(options.segments);
         let wires = Wires {
@@ -149,19 +148,19 @@ impl Link {
             shared: Rc::new(Shared {
                 now: Cell::new(Instant::ZERO),
                 wires: RefCell::new(wires),
-                actors: RefCell::default(),
+                endpoints: RefCell::default(),
             }),
         }
     }
 
-    /// Add a port with this Ethernet address.
+    /// Adds a port with this Ethernet address.
     ///
-    /// What one of two ports sends arrives at the other, whatever its destination. With more ports, a frame goes to the port that has its
-    /// destination address, or to all others if none has.
+    /// With two ports, each frame is delivered to the other port, whatever its destination address.
+    /// With more, it is delivered to the port with its destination address, or to all others.
     pub fn port(&self, address: HardwareAddress) -> Port {
         let mut wires = self.shared.wires.borrow_mut();
         let id = wires.ends.len();
-        // Each port draws from numbers of its own.
+        // Each port has its own random generator.
         let seed = Random::new(wires.options.seed ^ ((id as u64) << 32)).bits();
         let end = End {
             address,
@@ -180,7 +179,7 @@ impl Link {
         }
     }
 
-    /// Set what happens to frames that `port` sends from now on.
+    /// Sets the path of frames that `port` sends.
     ///
     /// # Panics
     ///
@@ -195,13 +194,14 @@ impl Link {
         }
     }
 
-    /// Set what happens to frames that any port sends, those to come excepted.
+    /// Sets the path of frames of all existing ports.
     pub fn set_paths(&self, path: Path) {
         let ports = self.shared.wires.borrow().ends.len();
         (0..ports).for_each(|port| self.set_path(port, path));
     }
 
-    /// Let `filter` decide on each frame that `port` sends; it gets the time and the bytes, and must not use the link.
+    /// Sets a filter for the frames that `port` sends. It is called with the time and the bytes, and
+    /// must not use the link.
     ///
     /// # Panics
     ///
@@ -214,7 +214,7 @@ impl Link {
         self.shared.wires.borrow_mut().ends[port].filter = Some(Box::new(filter));
     }
 
-    /// What happened to frames that `port` sent.
+    /// Returns the counters of frames that `port` sent.
     ///
     /// # Panics
     ///
@@ -223,27 +223,28 @@ impl Link {
         self.shared.wires.borrow().ends[port].counters
     }
 
-    /// A number that depends on every frame that was sent: when, by which port, and its bytes. Lost frames count too.
+    /// Returns a digest of the time, port and bytes of every sent frame, including lost ones.
     ///
-    /// It is that of an empty run if the options switch it off.
+    /// It is constant if [`Options::digest`] is off.
     pub fn digest(&self) -> u64 {
         self.shared.wires.borrow().digest.value()
     }
 
-    /// Write all frames that are sent from now on to `sink`, in the format that [`pcap`] describes, the file's header first.
+    /// Writes a capture of all further frames to `sink`, in the format of [`pcap`].
     ///
-    /// Frames are captured as the sender gives them, before anything happens to them; partial checksums look wrong to the reader.
+    /// Frames are captured before the path affects them. Wireshark reports partial checksums as
+    /// wrong.
     pub fn capture(&self, mut sink: impl FnMut(&[u8]) + 'static) {
         sink(&pcap::HEADER);
         self.shared.wires.borrow_mut().capture = Some(Box::new(sink));
     }
 
-    /// What time it is.
+    /// Returns the current time.
     pub fn now(&self) -> Instant {
         self.shared.now.get()
     }
 
-    /// Frames that are under way or in a receiver's hands.
+    /// Returns the number of frame buffers in use.
     pub fn in_use(&self) -> usize {
         self.shared.wires.borrow().pool.in_use()
     }
@@ -256,16 +257,15 @@ impl fmt::Debug for Link {
 }
 
 impl Wires {
-    /// When the next frame arrives anywhere, after `now`. What has arrived and was not taken does not count.
+    /// Returns the time of the next arrival after `now`. Frames that have arrived are ignored.
     pub(crate) fn next_arrival(&self, now: Instant) -> Option<Instant> {
-        // Frames that nobody takes would hide later ones of the same port; such a port is nobody's.
         let next = self.ends.iter().filter_map(|end| end.arriving.peek());
         next.map(|frame| frame.when)
             .filter(|&when| when > now)
             .min()
     }
 
-    /// Whether `port` can receive something now.
+    /// Returns whether a frame is available at `port`.
     pub(crate) fn has_arrived(&self, port: PortId, now: Instant) -> bool {
         let next = self.ends[port].arriving.peek();
         next.is_some_and(|frame| frame.when <= now)
@@ -320,7 +320,7 @@ impl Wires {
         Ok(())
     }
 
-    /// Note a frame in the digest and the capture.
+    /// Adds a frame to the digest and the capture.
     fn record(&mut self, from: PortId, now: Instant, bytes: &[u8]) {
         if self.options.digest {
             self.digest.word(now.micros());
@@ -333,7 +333,7 @@ impl Wires {
         }
     }
 
-    /// Take a frame over its path to whoever hears it.
+    /// Sends a frame over its path.
     fn carry(&mut self, from: PortId, now: Instant, mut frame: Frame) {
         let end = &mut self.ends[from];
         let verdict = match &mut end.filter {
@@ -344,26 +344,30 @@ impl Wires {
             end.counters.filtered += 1;
             return;
         }
-        let fate = Fate::draw(&end.path, &mut end.random);
-        // It takes its time on the wire even if it is lost further on.
-        let when = end.sender.send(&end.path, now, frame.bytes.len(), &fate);
-        if fate.lost {
+        let outcome = Outcome::draw(&end.path, &mut end.random);
+        // A lost frame uses bandwidth, too.
+        let when = end.sender.send(&end.path, now, frame.bytes.len(), &outcome);
+        if outcome.lost {
             end.counters.lost += 1;
             return;
         }
-        end.counters.reordered += u64::from(fate.held_up);
-        if fate.flip.is_some_and(|place| flip(&mut frame, place)) {
+        end.counters.reordered += u64::from(outcome.reordered);
+        if outcome.flip.is_some_and(|place| flip(&mut frame, place)) {
             end.counters.corrupted += 1;
         }
-        let twin = if fate.twin { self.copy(&frame) } else { None };
-        if let Some(twin) = twin {
+        let duplicate = if outcome.duplicated {
+            self.copy(&frame)
+        } else {
+            None
+        };
+        if let Some(duplicate) = duplicate {
             self.ends[from].counters.duplicated += 1;
-            self.deliver(from, when, twin);
+            self.deliver(from, when, duplicate);
         }
         self.deliver(from, when, frame);
     }
 
-    /// Put a frame into the queues of those who hear it.
+    /// Delivers a frame to its receivers.
     fn deliver(&mut self, from: PortId, when: Instant, frame: Frame) {
         let to = frame.bytes.get(..6);
         let only = match self.ends.len() {
@@ -380,7 +384,7 @@ impl Wires {
             return;
         }
         for other in (0..self.ends.len()).filter(|&other| other != from) {
-            // Without memory for all copies the rest is lost, as in any switch.
+            // Without free buffers the other copies are lost, as in a switch.
             let Some(copy) = self.copy(&frame) else {
                 return;
             };
@@ -407,7 +411,7 @@ impl Wires {
     }
 }
 
-/// Flip a bit behind the Ethernet header, if it is an IP packet that has all its checksums.
+/// Flips a bit behind the Ethernet header of an IP packet with complete checksums.
 fn flip(frame: &mut Frame, place: u64) -> bool {
     let ip = matches!(frame.bytes.get(12..14), Some([0x08, 0x00] | [0x86, 0xdd]));
     let bits = frame.bytes.len().saturating_sub(ETHERNET_HEADER) as u64 * 8;
@@ -419,7 +423,7 @@ fn flip(frame: &mut Frame, place: u64) -> bool {
     true
 }
 
-/// One end of a [`Link`].
+/// A port of a [`Link`].
 #[derive(Debug)]
 pub struct Port {
     link: Link,
@@ -427,21 +431,21 @@ pub struct Port {
 }
 
 impl Port {
-    /// Its number.
+    /// Returns its number.
     pub fn id(&self) -> PortId {
         self.id
     }
 
-    /// The link that it is part of.
+    /// Returns its link.
     pub fn link(&self) -> &Link {
         &self.link
     }
 
-    /// Send a frame that arrives with this mark, whatever is in it. (For tests: [`Device::transmit`] marks frames by itself.)
+    /// Sends a frame that arrives with this state of its checksum, for tests.
     ///
     /// # Errors
     ///
-    /// As of [`Device::transmit`].
+    /// See [`Device::transmit`].
     pub fn transmit_as(&mut self, bytes: &[u8], mark: Checksum) -> Result<(), Full> {
         let outgoing = Outgoing {
             parts: &[bytes],

@@ -1,6 +1,6 @@
 use super::*;
+use crate::endpoint::Endpoint;
 use crate::path::Queue;
-use crate::time::Actor;
 use alloc::vec;
 use core::time::Duration;
 use swapstone_net::Platform;
@@ -359,8 +359,8 @@ struct Echo {
     held: Option<(Instant, Frame)>,
 }
 
-impl Actor for Echo {
-    fn act(&mut self, now: Instant) -> bool {
+impl Endpoint for Echo {
+    fn advance(&mut self, now: Instant) -> bool {
         if self.held.as_ref().is_some_and(|(due, _)| *due > now) {
             return false;
         }
@@ -402,8 +402,8 @@ fn others_act_while_one_waits() {
 }
 
 #[test]
-#[should_panic(expected = "nothing can ever happen again")]
-fn a_wait_without_an_end_is_an_error() {
+#[should_panic(expected = "no event is pending")]
+fn a_deadlock_panics() {
     let (link, _left, _right) = pair(Path::default(), 1);
     link.time(0).wait(None);
 }

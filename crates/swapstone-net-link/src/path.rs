@@ -1,4 +1,4 @@
-//! What happens to frames on their way.
+//! The path of frames: bandwidth, delay, queue and faults.
 
 use core::time::Duration;
 
@@ -6,24 +6,27 @@ use swapstone_net::Instant;
 
 use crate::random::Random;
 
-/// What a queue does with a frame that it has no room for.
+/// The number of a port of a link, counted from 0.
+pub type PortId = usize;
+
+/// What a full queue does with a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It is lost, as in a router.
+    /// Drops it, as a router does.
     #[default]
     Drop,
-    /// The device says [`swapstone_net::device::Full`].
+    /// Rejects it: the device returns [`swapstone_net::device::Full`].
     Refuse,
 }
 
-/// The queue in front of a path of limited bandwidth.
+/// The queue before a path of limited bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queue {
-    /// Frames that may wait, the one being sent among them.
+    /// The maximum number of frames, including the one that is being sent.
     pub frames: usize,
-    /// Bytes that may wait.
+    /// The maximum number of bytes.
     pub bytes: usize,
-    /// What happens to more.
+    /// What happens to further frames.
     pub when_full: WhenFull,
 }
 
@@ -37,105 +40,107 @@ impl Default for Queue {
     }
 }
 
-/// One direction of the link: what a port sends passes this. The default is a perfect wire without delay.
+/// The properties of one direction of the link. The default has no delay, limit or fault.
 ///
-/// Chances are in parts per million of frames, and independent of each other: changing one leaves the others' outcomes as they were.
+/// Probabilities are in parts per million of frames. They are independent: changing one does not
+/// change which frames the others affect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// Bits per second, of frames as they are (no preamble, no gap); 0 for no limit.
+    /// The bandwidth in bits per second, without preamble and interframe gap; 0 for no limit.
     pub bandwidth: u64,
-    /// How long a frame travels after its last bit was sent.
+    /// The propagation delay.
     pub delay: Duration,
-    /// Up to so much more, evenly distributed; frames stay in order.
+    /// The maximum additional delay, uniformly distributed. Frames stay in order.
     pub jitter: Duration,
-    /// Chance that a frame is held up, so that later ones overtake it.
+    /// The probability that a frame is delayed by `reorder_by`, so that later ones overtake it.
     pub reorder_ppm: u32,
-    /// How long it is held up.
+    /// The additional delay of reordered frames.
     pub reorder_by: Duration,
-    /// Chance that a frame is lost.
+    /// The probability that a frame is lost.
     pub loss_ppm: u32,
-    /// Chance that a frame arrives twice.
+    /// The probability that a frame is duplicated.
     pub duplicate_ppm: u32,
-    /// Chance that one bit of an IP packet is flipped.
+    /// The probability that one bit of an IP packet is flipped.
     ///
-    /// Other frames (ARP) are spared, since only Ethernet's own check would tell, and so are frames with a partial checksum.
+    /// Other frames (ARP) have only the Ethernet FCS, so they are not affected. Neither are frames
+    /// with a partial checksum.
     pub corrupt_ppm: u32,
-    /// What waits to be sent.
+    /// The queue before the path.
     pub queue: Queue,
 }
 
-/// What happened on one direction so far, in frames.
+/// Counters of one direction, in frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Taken from the sender.
+    /// Accepted from the sender.
     pub sent: u64,
-    /// Bytes of those.
+    /// Bytes of the accepted frames.
     pub bytes: u64,
-    /// Given to a receiver's queue, twins counted.
+    /// Delivered to a receiver, including duplicates.
     pub delivered: u64,
-    /// Lost by chance.
+    /// Lost by `loss_ppm`.
     pub lost: u64,
-    /// Lost because a filter said so.
+    /// Dropped by a filter.
     pub filtered: u64,
-    /// Delivered twice.
+    /// Duplicated.
     pub duplicated: u64,
-    /// Delivered with a wrong bit.
+    /// Delivered with a flipped bit.
     pub corrupted: u64,
-    /// Held up.
+    /// Reordered.
     pub reordered: u64,
-    /// Lost because the queue was full.
+    /// Dropped because the queue was full.
     pub dropped: u64,
-    /// Not taken: the queue or the link's memory was full.
+    /// Rejected because the queue or the link's buffers were exhausted.
     pub refused: u64,
-    /// Lost because they are larger than the MTU.
+    /// Dropped because they exceed the MTU.
     pub oversized: u64,
 }
 
-/// What chance has in store for a frame. All of it is drawn for each frame, whatever the settings.
-pub(crate) struct Fate {
+/// The random outcomes of a frame. All are drawn for each frame, independently of the settings.
+pub(crate) struct Outcome {
     pub(crate) lost: bool,
-    pub(crate) twin: bool,
-    pub(crate) held_up: bool,
+    pub(crate) duplicated: bool,
+    pub(crate) reordered: bool,
     pub(crate) jitter: Duration,
-    /// Set if a bit is flipped: a number to choose it by.
+    /// A random number that selects the bit to flip.
     pub(crate) flip: Option<u64>,
 }
 
-impl Fate {
+impl Outcome {
     pub(crate) fn draw(path: &Path, random: &mut Random) -> Self {
         let lost = random.happens(path.loss_ppm);
-        let twin = random.happens(path.duplicate_ppm);
-        let held_up = random.happens(path.reorder_ppm);
+        let duplicated = random.happens(path.duplicate_ppm);
+        let reordered = random.happens(path.reorder_ppm);
         let most = u64::try_from(path.jitter.as_micros()).unwrap_or(u64::MAX);
         let jitter = Duration::from_micros(random.below(most.saturating_add(1)));
         let flips = random.happens(path.corrupt_ppm);
         let place = random.bits();
         Self {
             lost,
-            twin,
-            held_up,
+            duplicated,
+            reordered,
             jitter,
             flip: flips.then_some(place),
         }
     }
 }
 
-/// What is being sent on one direction.
+/// The transmitter and the queue of one direction.
 ///
-/// Inside it time is in nanoseconds, because small frames take fractions of a microsecond.
+/// Times are in nanoseconds, because small frames take less than a microsecond.
 #[derive(Debug, Default)]
 pub(crate) struct Sender {
-    /// When the last frame will have been sent.
+    /// When the transmission of the last frame ends.
     busy_until: u64,
-    /// When the frames that wait will have been sent, and their bytes: oldest first.
+    /// The end of transmission and the length of the queued frames, in order.
     waiting: alloc::collections::VecDeque<(u64, usize)>,
     waiting_bytes: usize,
-    /// When the last frame in order arrives.
+    /// When the last frame that was not reordered arrives.
     last_arrival: Instant,
 }
 
 impl Sender {
-    /// Whether the queue has room for a frame of `size` bytes.
+    /// Returns whether the queue has room for a frame of `size` bytes.
     pub(crate) fn has_room(&mut self, path: &Path, now: Instant, size: usize) -> bool {
         let now = now.micros().saturating_mul(1000);
         while let Some(&(sent, bytes)) = self.waiting.front() {
@@ -145,13 +150,19 @@ impl Sender {
             self.waiting.pop_front();
             self.waiting_bytes -= bytes;
         }
-        // A bandwidth without a limit leaves nothing waiting.
+        // Without a limit of bandwidth the queue is empty.
         self.waiting.len() < path.queue.frames
             && self.waiting_bytes.saturating_add(size) <= path.queue.bytes.max(size)
     }
 
-    /// Queue a frame of `size` bytes; return when it arrives.
-    pub(crate) fn send(&mut self, path: &Path, now: Instant, size: usize, fate: &Fate) -> Instant {
+    /// Queues a frame of `size` bytes; returns when it arrives.
+    pub(crate) fn send(
+        &mut self,
+        path: &Path,
+        now: Instant,
+        size: usize,
+        outcome: &Outcome,
+    ) -> Instant {
         let mut sent = now.micros().saturating_mul(1000);
         if path.bandwidth > 0 {
             let bits = size as u128 * 8 * 1_000_000_000;
@@ -163,15 +174,15 @@ impl Sender {
             self.waiting.push_back((sent, size));
             self.waiting_bytes += size;
         }
-        let arrival = Instant::from_micros(sent.div_ceil(1000)) + path.delay + fate.jitter;
-        if fate.held_up {
+        let arrival = Instant::from_micros(sent.div_ceil(1000)) + path.delay + outcome.jitter;
+        if outcome.reordered {
             return arrival + path.reorder_by;
         }
         self.last_arrival = self.last_arrival.max(arrival);
         self.last_arrival
     }
 
-    /// Make room for as many frames as may wait, at most `most`, so that none allocates later.
+    /// Reserves memory for `most` queued frames, so that `send` does not allocate.
     pub(crate) fn reserve(&mut self, most: usize) {
         self.waiting
             .reserve(most.saturating_sub(self.waiting.len()));

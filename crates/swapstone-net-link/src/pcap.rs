@@ -1,8 +1,9 @@
-//! Captures in the classic libpcap format (version 2.4, microseconds, little-endian), for Wireshark and tcpdump.
+//! Captures in the classic libpcap format (version 2.4, microseconds, little-endian) for Wireshark and
+//! tcpdump.
 
 use swapstone_net::Instant;
 
-/// Bytes at the start of a capture.
+/// The header of a capture.
 pub const HEADER: [u8; 24] = header();
 
 const fn header() -> [u8; 24] {
@@ -21,12 +22,13 @@ const fn header() -> [u8; 24] {
     header
 }
 
-/// The longest frame that a reader has to expect: 256 KiB, as tcpdump writes.
+/// The maximum frame length (snaplen): 256 KiB, as tcpdump writes.
 const SNAPSHOT: u32 = 262_144;
 /// LINKTYPE_ETHERNET.
 const ETHERNET: u32 = 1;
 
-/// Bytes in front of a frame of `length` bytes that was sent at `when`. The format has 32 bits for seconds and for the length.
+/// Returns the record header of a frame of `length` bytes that was sent at `when`. Seconds and length
+/// are limited to 32 bits.
 pub fn record(when: Instant, length: usize) -> [u8; 16] {
     let mut record = [0; 16];
     let words = [
@@ -46,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_is_that_of_the_format() {
+    fn the_header_has_magic_version_and_link_type() {
         assert_eq!(HEADER[..8], [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0]);
         assert_eq!(
             HEADER[8..],

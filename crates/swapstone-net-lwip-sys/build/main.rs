@@ -55,7 +55,18 @@ const SPECIAL: [(&str, &[(&str, &str)]); 5] = [
     ("ipv6/icmp6.c", &[("nd6_input", "lw_nd6_input")]),
 ];
 
-const OURS: [&str; 5] = ["checks.c", "glue.c", "hash.c", "index.c", "tcp.c"];
+const OURS: [&str; 10] = [
+    "address.c",
+    "checks.c",
+    "device.c",
+    "hash.c",
+    "index.c",
+    "pbuf.c",
+    "stack.c",
+    "state.c",
+    "tcp.c",
+    "udp.c",
+];
 
 fn main() {
     if let Err(message) = build() {

@@ -1,4 +1,4 @@
-/* Packets looked at before lwIP believes them. Those that lie are dropped and counted. */
+/* Validation of received packets before lwIP processes them. Malformed ones are dropped and counted. */
 #include "glue.h"
 
 #include "lwip/icmp6.h"
@@ -10,13 +10,13 @@
 #include "lwip/udp.h"
 #include <string.h>
 
-/* ---- IPv6's extension headers ---- */
+/* ---- IPv6 extension headers ---- */
 
-/* Whether the options of an IPv6 header end where it ends. */
+/* Whether the options of an extension header end exactly at its end. */
 static int options_fit(const u8_t *header, size_t size) {
     size_t at = 2;
     while (at < size) {
-        if (header[at] == 0) { /* Pad1, which has no length */
+        if (header[at] == 0) { /* Pad1 has no length */
             at++;
         } else if (at + 1 < size) {
             at += 2u + header[at + 1];
@@ -28,9 +28,8 @@ static int options_fit(const u8_t *header, size_t size) {
 }
 
 /*
- * Whether all headers before the transport's are there. lwIP looks at an extension header and at options
- * before it asks. Of a packet in fragments they must be in the first one (RFC 7112), so that none is met when
- * the packet is put together.
+ * Whether all extension headers are complete. lwIP reads them and their options before it checks lengths. In
+ * a fragmented packet the first fragment must contain all of them (RFC 7112).
  */
 int lw_extensions_fit(const u8_t *packet, size_t length) {
     size_t at = IP6_HLEN, end = LWIP_MIN(length, (size_t)IP6_HLEN + (packet[4] << 8 | packet[5]));
@@ -59,7 +58,7 @@ int lw_extensions_fit(const u8_t *packet, size_t length) {
 
 /* ---- UDP ---- */
 
-/* What ip4.c and ip6.c call in place of udp_input(), which believes any length and any absent checksum. */
+/* Called by ip4.c and ip6.c instead of udp_input(), which accepts any length, and no checksum over IPv6. */
 void lw_udp_input(struct pbuf *p, struct netif *inp) {
     const struct udp_hdr *header = p->payload;
     u16_t length = p->len < UDP_HLEN ? 0 : lwip_ntohs(header->len);
@@ -74,11 +73,10 @@ void lw_udp_input(struct pbuf *p, struct netif *inp) {
 
 /* ---- TCP ---- */
 
-/* An MSS counts in a SYN alone (RFC 9293, 3.7.1), but lwIP takes one over from any segment, and then stumbles
- * over what it had queued. So it is taken out of the options of a segment without SYN. They lie in two
- * places: the first bytes behind the header, the rest where lwIP found them. What is malformed is left to
- * lwIP. */
-void lw_segment_size_out(struct tcp_hdr *header, u16_t length, u16_t first, u8_t *rest) {
+/* The MSS option is valid in a SYN only (RFC 9293, 3.7.1), but lwIP applies it in any segment and then fails
+ * on segments that it has queued. So it is replaced by NOPs in segments without SYN. The options are in two
+ * parts: `first` bytes behind the header, and the rest at `rest`. lwIP handles malformed options. */
+void lw_remove_mss_option(struct tcp_hdr *header, u16_t length, u16_t first, u8_t *rest) {
     u8_t *options = (u8_t *)header + TCP_HLEN;
     u16_t at = 0;
     if (TCPH_FLAGS(header) & TCP_SYN) {
@@ -104,11 +102,11 @@ void lw_segment_size_out(struct tcp_hdr *header, u16_t length, u16_t first, u8_t
 }
 
 /*
- * Cut off what lies beyond the window, or beyond the end that was told already; returns what is left of
- * `length`, the segment's share of the numbers. lwIP does so where a segment is in order or comes after
- * others that are not, but not for the first of them, and stumbles over it when the hole is filled.
+ * Trim a segment to the receive window and to the sequence number of a FIN that was already received. Returns
+ * the remaining length in sequence numbers. lwIP trims segments in order and further segments out of order,
+ * but not the first one out of order, and fails when the hole is filled.
  */
-u16_t lw_into_window(const struct tcp_pcb *pcb, struct tcp_hdr *header, struct pbuf *p, u16_t length) {
+u16_t lw_trim_to_window(const struct tcp_pcb *pcb, struct tcp_hdr *header, struct pbuf *p, u16_t length) {
     const struct tcp_seg *early;
     u32_t edge, room;
     if (pcb->state < SYN_RCVD || pcb->state > FIN_WAIT_2 || (TCPH_FLAGS(header) & (TCP_SYN | TCP_RST))) {
@@ -123,7 +121,7 @@ u16_t lw_into_window(const struct tcp_pcb *pcb, struct tcp_hdr *header, struct p
     }
     room = edge - header->seqno;
     if (!TCP_SEQ_GT(edge, header->seqno) || length <= room) {
-        return length; /* lwIP refuses it whole, or it fits */
+        return length; /* it fits, or lwIP rejects it */
     }
     TCPH_UNSET_FLAG(header, TCP_FIN);
     if (p->tot_len > room) {
@@ -132,9 +130,9 @@ u16_t lw_into_window(const struct tcp_pcb *pcb, struct tcp_hdr *header, struct p
     return p->tot_len;
 }
 
-/* ---- Neighbour discovery, and the path's MTU ---- */
+/* ---- Neighbor discovery and path MTU ---- */
 
-static int from_router(void) {
+static int is_from_router(void) {
     const ip6_addr_t *gateway = lw_gateway_v6();
     int at;
     for (at = 0; at < LWIP_ND6_NUM_ROUTERS; at++) {
@@ -147,11 +145,11 @@ static int from_router(void) {
 }
 
 /*
- * Whether all options from `first` on have a length and are there. An Ethernet address in an option of the
- * kind `wanted` is put first, which is where lwIP takes one from, whatever kind is there; with none, all are
- * taken off.
+ * Whether all options from `first` on are complete and have a length above 0. lwIP reads a link-layer address
+ * from the first option, whatever its type. So the option of the type `wanted` is moved to the front; without
+ * one, all options are removed.
  */
-static int options_in_order(struct pbuf *p, u16_t first, u8_t wanted) {
+static int sort_options(struct pbuf *p, u16_t first, u8_t wanted) {
     u8_t *bytes = p->payload;
     size_t at, found = 0;
     for (at = first; at < p->len; at += 8u * bytes[at + 1]) {
@@ -173,37 +171,37 @@ static int options_in_order(struct pbuf *p, u16_t first, u8_t wanted) {
     return 1;
 }
 
-static int discovery_fits(struct pbuf *p, const struct netif *inp) {
+static int discovery_is_valid(struct pbuf *p, const struct netif *inp) {
     const u8_t *bytes = p->payload;
     switch (bytes[0]) {
     case ICMP6_TYPE_NS:
         if (p->len < sizeof(struct ns_header) ||
-            !options_in_order(p, sizeof(struct ns_header), ND6_OPTION_TYPE_SOURCE_LLADDR)) {
+            !sort_options(p, sizeof(struct ns_header), ND6_OPTION_TYPE_SOURCE_LLADDR)) {
             return 0;
         }
-        /* Who has no address yet says none of the link's either (RFC 4861, 7.1.1). */
+        /* An unspecified source must not have a link-layer address option (RFC 4861, 7.1.1). */
         return p->len == sizeof(struct ns_header) || !ip6_addr_isany(ip6_current_src_addr());
     case ICMP6_TYPE_NA:
         return p->len >= sizeof(struct na_header) &&
-               options_in_order(p, sizeof(struct na_header), ND6_OPTION_TYPE_TARGET_LLADDR);
+               sort_options(p, sizeof(struct na_header), ND6_OPTION_TYPE_TARGET_LLADDR);
     case ICMP6_TYPE_RA:
-        return p->len >= sizeof(struct ra_header) && options_in_order(p, sizeof(struct ra_header), 0);
-    case ICMP6_TYPE_RD: /* from the first router on the way alone (8.1) */
-        return p->len >= sizeof(struct redirect_header) && from_router() &&
-               options_in_order(p, sizeof(struct redirect_header), ND6_OPTION_TYPE_TARGET_LLADDR);
-    default: { /* packet too big: never below IPv6's least MTU, and no reason to send larger ones (RFC 8201,
-                  4) */
+        return p->len >= sizeof(struct ra_header) && sort_options(p, sizeof(struct ra_header), 0);
+    case ICMP6_TYPE_RD: /* from the current first-hop router only (RFC 4861, 8.1) */
+        return p->len >= sizeof(struct redirect_header) && is_from_router() &&
+               sort_options(p, sizeof(struct redirect_header), ND6_OPTION_TYPE_TARGET_LLADDR);
+    default: { /* packet too big: ignored below the IPv6 minimum MTU and above the current MTU (RFC 8201, 4)
+                */
         u32_t mtu = (u32_t)bytes[4] << 24 | (u32_t)bytes[5] << 16 | (u32_t)bytes[6] << 8 | bytes[7];
         return mtu >= IP6_MIN_MTU_LENGTH && mtu <= inp->mtu;
     }
     }
 }
 
-/* What icmp6.c calls in place of nd6_input(), which believes an option of no length, and any MTU. Discovery
- * is not done in fragments (RFC 6980); an error may come in some, but what lwIP reads of it must be in the
- * first. */
+/* Called by icmp6.c instead of nd6_input(), which accepts options of length 0 and any MTU. Neighbor discovery
+ * must not be fragmented (RFC 6980). A packet-too-big message may consist of several pbufs; lwIP reads the
+ * first one only. */
 void lw_nd6_input(struct pbuf *p, struct netif *inp) {
-    if ((p->next != NULL && *(const u8_t *)p->payload != ICMP6_TYPE_PTB) || !discovery_fits(p, inp)) {
+    if ((p->next != NULL && *(const u8_t *)p->payload != ICMP6_TYPE_PTB) || !discovery_is_valid(p, inp)) {
         lw_counts.malformed++;
         pbuf_free(p);
         return;

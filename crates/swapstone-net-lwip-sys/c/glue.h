@@ -1,4 +1,4 @@
-/* Between the C files, and between them and Rust (src/ffi.rs has the same declarations). */
+/* Declarations shared by the C files, and by C and Rust (src/ffi.rs has the same). */
 #ifndef LW_GLUE_H
 #define LW_GLUE_H
 
@@ -9,10 +9,10 @@
 
 #include "hooks.h"
 
-/* An address as Rust has it. */
+/* An address in the format of Rust. */
 struct lw_address {
-    u32_t words[4]; /* in network order; an IPv4 address is the first */
-    u8_t kind;      /* 4, 6, or 0 for any of both kinds */
+    u32_t words[4]; /* in network byte order; an IPv4 address is the first word */
+    u8_t kind;      /* 4, 6, or 0 for the wildcard of both families */
 };
 
 struct lw_part {
@@ -21,25 +21,25 @@ struct lw_part {
 };
 
 struct lw_offload {
-    u16_t start, offset; /* of the checksum; start 0: it is complete */
-    u16_t size, headers; /* of the segments; size 0: not to be cut */
+    u16_t start, offset; /* of the checksum; start 0: no checksum offload */
+    u16_t size, headers; /* of the segments; size 0: no segmentation */
     u8_t ipv6;
 };
 
 struct lw_settings {
     u8_t hardware_address[6];
     u8_t slaac;
-    u8_t finishes_checksums;
+    u8_t checksum_offload;
     u16_t mtu;
-    u16_t segments; /* the largest IP packet that the device cuts up; 0 if it cuts none */
+    u16_t segments; /* the largest IP packet that the device splits; 0 without TSO */
     u32_t receive_buffer, send_buffer;
     u64_t key[4];
-    struct lw_address v4, mask_v4, gateway_v4, gateway_v6; /* kind 0 if there is none */
+    struct lw_address v4, mask_v4, gateway_v4, gateway_v6; /* kind 0 if unset */
     void *table;
     size_t buckets; /* a power of two */
 };
 
-/* A received frame: lwIP's pbuf first, then what Rust keeps beside it. */
+/* A received frame: lwIP's pbuf, followed by data of Rust. */
 struct lw_received {
     struct pbuf_custom custom;
 };
@@ -48,23 +48,37 @@ struct lw_counts {
     u64_t no_room, malformed, retransmitted;
     u64_t out_of_parts;
     size_t active, waiting;
-    u64_t timers_visited; /* connections that a tick of the timers has looked at */
+    u64_t timers_visited; /* connections that the timers have examined */
 };
-extern struct lw_counts lw_counts;
 
-/* index.c */
-void lw_index_start(void *memory, size_t buckets);
+/* state.c */
+extern struct lw_counts lw_counts;
+extern struct lw_settings lw_settings;
+extern struct netif lw_netif;
+extern ip6_addr_t lw_default_gateway_v6;
+u16_t lw_segments(void);
+u16_t lw_checksum_flags(int verified);
+int lw_router_known(void);
+
+/* address.c */
+void lw_to_ip(ip_addr_t *to, const struct lw_address *from);
+void lw_from_ip(struct lw_address *to, const ip_addr_t *from);
+
+/* pbuf.c */
+struct pbuf *lw_pbuf_advance(struct pbuf *p, size_t size);
+
+/* index.c. `half_open` is called for each connection that enters SYN_RCVD. */
+void lw_index_start(void *memory, size_t buckets, void (*half_open)(struct tcp_pcb *pcb));
 void lw_watch(struct tcp_pcb *pcb);
 struct tcp_pcb *lw_find(const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote, u16_t remote_port);
-uintptr_t lw_mark(struct tcp_pcb *pcb);
-void lw_set_mark(struct tcp_pcb *pcb, uintptr_t mark);
+u32_t lw_wire_mss(const struct tcp_pcb *pcb);
+void lw_set_wire_mss(struct tcp_pcb *pcb, u32_t mss);
 void lw_limit_waiting(size_t most);
 void lw_wake(struct tcp_pcb *pcb);
 void lw_tcp_tick(void);
 
 /* tcp.c */
 void lw_tcp_stop(void);
-u32_t lw_wire_mss(struct tcp_pcb *pcb);
 void lw_half_open(struct tcp_pcb *pcb);
 
 /* hash.c */
@@ -75,22 +89,18 @@ u64_t lw_tuple_hash(u8_t what, const ip_addr_t *local, u16_t local_port, const i
 /* checks.c */
 int lw_extensions_fit(const u8_t *packet, size_t length);
 
-/* glue.c */
-extern struct netif lw_netif;
-void lw_to_ip(ip_addr_t *to, const struct lw_address *from);
-void lw_from_ip(struct lw_address *to, const ip_addr_t *from);
-u16_t lw_segments(void);
-struct pbuf *lw_pbuf_advance(struct pbuf *p, size_t size);
+/* device.c */
+err_t lw_transmit(struct netif *netif, struct pbuf *p);
 
 /* Rust */
 void lw_rust_gone(uintptr_t token);
-int lw_rust_time_wait(uintptr_t token); /* true: nobody asks for it any more */
-int lw_rust_room(uintptr_t listener);   /* for one more SYN */
-int lw_rust_full(uintptr_t token);      /* whether too many wait to be accepted already */
+int lw_rust_time_wait(uintptr_t token); /* whether the socket was closed by its owner */
+int lw_rust_room(uintptr_t listener);   /* whether the listener accepts another SYN */
+int lw_rust_full(uintptr_t token);      /* whether the accept queue is full */
 uintptr_t lw_rust_half_open(uintptr_t listener, struct tcp_pcb *pcb);
 void lw_rust_accepted(uintptr_t token);
 void lw_rust_connected(uintptr_t token);
-void lw_rust_received(uintptr_t token, struct pbuf *data); /* null: the end */
+void lw_rust_received(uintptr_t token, struct pbuf *data); /* NULL: FIN */
 void lw_rust_sent(uintptr_t token, u16_t size);
 void lw_rust_failed(uintptr_t token, int error);
 int lw_rust_overdue(uintptr_t token);

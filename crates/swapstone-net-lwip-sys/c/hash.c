@@ -1,5 +1,4 @@
-/* Numbers that nobody can guess: SipHash-2-4 (Aumasson and Bernstein, 2012) of one tuple of addresses and
- * ports. */
+/* Unpredictable numbers: SipHash-2-4 (Aumasson and Bernstein, 2012) of a tuple of addresses and ports. */
 #include "glue.h"
 #include <string.h>
 
@@ -68,13 +67,13 @@ u64_t lw_tuple_hash(u8_t what, const ip_addr_t *local, u16_t local_port, const i
     return sip(words, count);
 }
 
-/* RFC 6528: a clock of 4 us steps, and a secret of each tuple. */
+/* Initial sequence numbers (RFC 6528): a 4 us clock plus a keyed hash. */
 u32_t lw_first_sequence_number(const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote,
                                u16_t remote_port) {
     return (u32_t)lw_tuple_hash(1, local, local_port, remote, remote_port) + (u32_t)(lw_rust_micros() / 4);
 }
 
-/* Where the search for a local port begins (RFC 6056, algorithm 3). */
+/* The offset of the search for an ephemeral port (RFC 6056, algorithm 3). */
 u32_t lw_first_port(const struct lw_address *local, const struct lw_address *remote, u16_t port) {
     ip_addr_t one, other;
     lw_to_ip(&one, local);

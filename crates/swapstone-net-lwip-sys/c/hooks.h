@@ -1,5 +1,4 @@
-/* Included by lwIP's files after its own headers (LWIP_HOOK_FILENAME): where the index takes over the lists
- * of TCP, and other hooks. */
+/* Hooks, included by lwIP after its own headers (LWIP_HOOK_FILENAME): index.c manages the lists of TCP. */
 #ifndef LW_HOOKS_H
 #define LW_HOOKS_H
 
@@ -12,7 +11,7 @@ struct tcp_pcb;
 void lw_listed(struct tcp_pcb **list, struct tcp_pcb *pcb);
 void lw_unlisted(struct tcp_pcb **list, struct tcp_pcb *pcb);
 
-/* The same lists as lwIP's own macros make, with links back and an index beside them. */
+/* The lists of lwIP's macros, with back links and an index. */
 #ifdef LWIP_HDR_TCP_PRIV_H
 #undef TCP_REG
 #undef TCP_RMV
@@ -20,8 +19,8 @@ void lw_unlisted(struct tcp_pcb **list, struct tcp_pcb *pcb);
 #define TCP_RMV(pcbs, npcb) lw_unlisted((pcbs), (npcb))
 #endif
 
-/* Memory that is sent without a copy is the caller's only until it is acknowledged: what waits for an address
-   to be resolved must be copied, which lwIP does for PBUF_REF only. */
+/* Memory that is sent without a copy stays unchanged only until it is acknowledged. A packet that waits for
+ * address resolution must be copied, which lwIP does for PBUF_REF only. */
 #ifdef LW_TCP_OUT
 #define PBUF_ROM PBUF_REF
 #endif
@@ -31,20 +30,20 @@ uint32_t lw_first_sequence_number(const ip_addr_t *local, uint16_t local_port, c
 #define LWIP_HOOK_TCP_ISN(local, local_port, remote, remote_port)                                            \
     lw_first_sequence_number((local), (local_port), (remote), (remote_port))
 
-/* lwIP asks for options of ours where it sends a segment: the place to count those that are sent again. */
+/* Called for each sent segment to add TCP options: used to count retransmissions. */
 struct tcp_hdr;
 void lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u16_t size);
 #define LWIP_HOOK_TCP_OUT_ADD_TCPOPTS(p, header, pcb, options)                                               \
     (lw_segment_out((pcb), (header), (p)->tot_len), (options))
 
-/* Looked at before lwIP believes it: checks.c says why. tcplen is a variable of tcp_in.c, what the segment
- * takes of the numbers. */
+/* Validation of received segments; see checks.c. tcplen is a variable of tcp_in.c: the length of the segment
+ * in sequence numbers. */
 struct pbuf;
-void lw_segment_size_out(struct tcp_hdr *header, u16_t length, u16_t first, u8_t *rest);
-u16_t lw_into_window(const struct tcp_pcb *pcb, struct tcp_hdr *header, struct pbuf *p, u16_t length);
+void lw_remove_mss_option(struct tcp_hdr *header, u16_t length, u16_t first, u8_t *rest);
+u16_t lw_trim_to_window(const struct tcp_pcb *pcb, struct tcp_hdr *header, struct pbuf *p, u16_t length);
 #define LWIP_HOOK_TCP_INPACKET_PCB(pcb, header, length, first, rest, p)                                      \
-    (lw_segment_size_out((header), (length), (first), (rest)),                                               \
-     tcplen = lw_into_window((pcb), (header), (p), tcplen), ERR_OK)
+    (lw_remove_mss_option((header), (length), (first), (rest)),                                              \
+     tcplen = lw_trim_to_window((pcb), (header), (p), tcplen), ERR_OK)
 
 const ip6_addr_t *lw_gateway_v6(void);
 #define LWIP_HOOK_ND6_GET_GW(netif, destination) lw_gateway_v6()

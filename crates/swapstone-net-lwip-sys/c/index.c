@@ -1,11 +1,11 @@
 /*
  * The index of TCP connections.
  *
- * lwIP keeps its connections in singly linked lists and searches them for each segment. Here the same lists
- * get links back, and a hash table over addresses and ports stands beside them. Before a segment goes to
- * lwIP's tcp_input() its connection is moved to the front of its list, and lists in which it can't be are
- * hidden: each of lwIP's searches ends at its first step. The links live in the control blocks themselves
- * (lwIP's "extension arguments").
+ * lwIP keeps its connections in singly linked lists and searches them linearly for each segment. This file
+ * adds back links to these lists and a hash table over addresses and ports. Before a segment is passed to
+ * lwIP's tcp_input(), its connection is moved to the front of its list, and the other lists are hidden. So
+ * each search of lwIP ends at its first step. The links are stored in the control blocks (lwIP's "extension
+ * arguments").
  */
 #include "glue.h"
 
@@ -14,20 +14,19 @@
 #include "lwip/stats.h"
 #include <string.h>
 
-enum { SELF, BACK, CHAIN, MARK, HOME, RECOVER };
+enum { SELF, BACK, CHAIN, WIRE_MSS, LIST, RECOVER };
 
 #define PCB(pointer) ((struct tcp_pcb *)(pointer))
 #define BACK_OF(pcb) ((pcb)->ext_args[BACK].data)
 #define CHAIN_OF(pcb) ((pcb)->ext_args[CHAIN].data)
-#define HOME_OF(pcb) ((pcb)->ext_args[HOME].data)
-
-struct lw_counts lw_counts;
+#define LIST_OF(pcb) ((pcb)->ext_args[LIST].data)
 
 static struct tcp_pcb **table;
 static size_t table_mask;
-static struct tcp_pcb *current; /* the one whose segment is at work; null when it is freed meanwhile */
-static struct tcp_pcb *hidden;  /* the active ones, while they can't be meant */
-static struct tcp_pcb *idle; /* from here to the end of the active ones' list no timer has anything to do */
+static void (*on_half_open)(struct tcp_pcb *pcb);
+static struct tcp_pcb *current; /* the connection of the current segment; NULL once it is freed */
+static struct tcp_pcb *hidden;  /* the list of active connections while it is hidden from lwIP */
+static struct tcp_pcb *idle;    /* from here to the end, no active connection needs a timer */
 
 static size_t bucket(const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote, u16_t remote_port) {
     return (size_t)lw_tuple_hash(0, local, local_port, remote, remote_port) & table_mask;
@@ -38,7 +37,7 @@ static void unindex(struct tcp_pcb *pcb);
 static void destroyed(u8_t id, void *data) {
     struct tcp_pcb *pcb = PCB(data);
     LWIP_UNUSED_ARG(id);
-    if (HOME_OF(pcb) != NULL) { /* the slow timer takes it out of its list by itself */
+    if (LIST_OF(pcb) != NULL) { /* lwIP's slow timer unlinks it without TCP_RMV */
         if (pcb->next != NULL) {
             BACK_OF(pcb->next) = BACK_OF(pcb);
         }
@@ -59,22 +58,25 @@ void lw_watch(struct tcp_pcb *pcb) {
     pcb->ext_args[SELF].data = pcb;
 }
 
-void lw_index_start(void *memory, size_t buckets) {
+void lw_index_start(void *memory, size_t buckets, void (*half_open)(struct tcp_pcb *pcb)) {
+    on_half_open = half_open;
     table = memory;
     table_mask = buckets - 1;
     memset(&lw_counts, 0, sizeof lw_counts);
     current = hidden = idle = NULL;
 }
 
-uintptr_t lw_mark(struct tcp_pcb *pcb) {
-    return (uintptr_t)pcb->ext_args[MARK].data;
+/* The segment size on the wire. lwIP uses larger segments if the device splits them. */
+u32_t lw_wire_mss(const struct tcp_pcb *pcb) {
+    u32_t wire = (u32_t)(uintptr_t)pcb->ext_args[WIRE_MSS].data;
+    return wire != 0 ? wire : pcb->mss;
 }
 
-void lw_set_mark(struct tcp_pcb *pcb, uintptr_t mark) {
-    pcb->ext_args[MARK].data = (void *)mark;
+void lw_set_wire_mss(struct tcp_pcb *pcb, u32_t mss) {
+    pcb->ext_args[WIRE_MSS].data = (void *)(uintptr_t)mss;
 }
 
-/* Called by lwIP through TCP_REG: put it at the front of a list. */
+/* TCP_REG of lwIP: insert a connection at the front of a list. */
 void lw_listed(struct tcp_pcb **list, struct tcp_pcb *pcb) {
     lw_watch(pcb);
     pcb->next = *list;
@@ -83,7 +85,7 @@ void lw_listed(struct tcp_pcb **list, struct tcp_pcb *pcb) {
     }
     *list = pcb;
     BACK_OF(pcb) = NULL;
-    HOME_OF(pcb) = list;
+    LIST_OF(pcb) = list;
     CHAIN_OF(pcb) = NULL;
     if (list == &tcp_active_pcbs || list == &tcp_tw_pcbs) {
         struct tcp_pcb **first =
@@ -98,16 +100,16 @@ void lw_listed(struct tcp_pcb **list, struct tcp_pcb *pcb) {
         } else {
             lw_counts.active++;
             if (pcb->state == SYN_RCVD) {
-                lw_half_open(pcb);
+                on_half_open(pcb);
             }
         }
     }
 }
 
-/* It leaves its list: out of the table too. */
+/* Remove a connection from the hash table when it leaves its list. */
 static void unindex(struct tcp_pcb *pcb) {
-    struct tcp_pcb **list = HOME_OF(pcb);
-    HOME_OF(pcb) = NULL;
+    struct tcp_pcb **list = LIST_OF(pcb);
+    LIST_OF(pcb) = NULL;
     if (pcb == idle) {
         idle = pcb->next;
     }
@@ -134,11 +136,11 @@ static void unindex(struct tcp_pcb *pcb) {
     }
 }
 
-/* Called by lwIP through TCP_RMV. What is in no list is left alone: our sockets are bound without lwIP's list
- * of bound ones. */
+/* TCP_RMV of lwIP: remove a connection from its list. Connections in no list are ignored: bound sockets are
+ * not in lwIP's list of bound ones. */
 void lw_unlisted(struct tcp_pcb **list, struct tcp_pcb *pcb) {
     struct tcp_pcb *back;
-    if (HOME_OF(pcb) != list) {
+    if (LIST_OF(pcb) != list) {
         return;
     }
     back = BACK_OF(pcb);
@@ -155,7 +157,7 @@ void lw_unlisted(struct tcp_pcb **list, struct tcp_pcb *pcb) {
 }
 
 static void to_front(struct tcp_pcb *pcb) {
-    struct tcp_pcb **list = HOME_OF(pcb);
+    struct tcp_pcb **list = LIST_OF(pcb);
     struct tcp_pcb *back = BACK_OF(pcb);
     if (pcb == idle) {
         idle = pcb->next;
@@ -173,14 +175,14 @@ static void to_front(struct tcp_pcb *pcb) {
     *list = pcb;
 }
 
-/* Something is about to happen to a connection that timers may have to follow up. */
+/* Call this before an operation on a connection that may need a timer. */
 void lw_wake(struct tcp_pcb *pcb) {
-    if (HOME_OF(pcb) == &tcp_active_pcbs) {
+    if (LIST_OF(pcb) == &tcp_active_pcbs) {
         to_front(pcb);
     }
 }
 
-/* Whether neither of lwIP's timers would do anything to it until something else does. */
+/* Whether lwIP's timers have nothing to do for a connection until its next segment or operation. */
 static int is_idle(const struct tcp_pcb *pcb) {
     return (pcb->state == ESTABLISHED || pcb->state == CLOSE_WAIT) && pcb->unsent == NULL &&
            pcb->unacked == NULL && pcb->ooseq == NULL && pcb->refused_data == NULL &&
@@ -189,9 +191,9 @@ static int is_idle(const struct tcp_pcb *pcb) {
 }
 
 /*
- * lwIP's timers, which walk all connections, see those only that wait for something. Those that do not are at
- * the end of the list, which is cut off meanwhile; lw_wake() and each segment take one out of there.
- * TIME_WAIT is looked through each second, which is often enough for a minute.
+ * Run lwIP's timers, which examine each connection of a list, for the connections that need them only. The
+ * idle ones are at the end of the list, which is cut off during the call; lw_wake() and each segment move a
+ * connection to the front. The list of TIME_WAIT is examined once a second, which suffices for its 60 s.
  */
 void lw_tcp_tick(void) {
     static u8_t turn;
@@ -205,7 +207,7 @@ void lw_tcp_tick(void) {
         }
         BACK_OF(rest) = NULL;
     }
-    if (++turn % (1000 / TCP_TMR_INTERVAL) >= 2) { /* the slow timer is each second call */
+    if (++turn % (1000 / TCP_TMR_INTERVAL) >= 2) { /* every second call runs the slow timer */
         tcp_tw_pcbs = NULL;
     }
     tcp_tmr();
@@ -255,8 +257,8 @@ struct tcp_pcb *lw_find(const ip_addr_t *local, u16_t local_port, const ip_addr_
     return pcb;
 }
 
-/* The listener for an address and port: one of just this address before one of all. There are few;
- * connections don't lengthen this. */
+/* Find the listener for an address and port; one bound to this address precedes a wildcard. The list holds no
+ * connections, so it is short. */
 static struct tcp_pcb *find_listener(const ip_addr_t *local, u16_t port) {
     struct tcp_pcb *any = NULL;
     struct tcp_pcb *one;
@@ -278,7 +280,7 @@ static struct tcp_pcb *find_listener(const ip_addr_t *local, u16_t port) {
     return any;
 }
 
-static int sum_is_right(struct pbuf *p, struct netif *inp) {
+static int checksum_is_valid(struct pbuf *p, struct netif *inp) {
     IF__NETIF_CHECKSUM_ENABLED(inp, NETIF_CHECKSUM_CHECK_TCP) {
         return ip_chksum_pseudo(p, IP_PROTO_TCP, p->tot_len, ip_current_src_addr(), ip_current_dest_addr()) ==
                0;
@@ -287,10 +289,10 @@ static int sum_is_right(struct pbuf *p, struct netif *inp) {
 }
 
 /*
- * Whether a segment ends the TIME_WAIT that it meets. A SYN above all that was received begins a new
- * connection (RFC 1122, 4.2.2.13; RFC 6191), and a reset that answers our acknowledgement of an older SYN
- * says that the peer has forgotten the old one. lwIP ignores both, and the peer's SYNs get an acknowledgement
- * of the old connection until TIME_WAIT is over.
+ * Whether a segment ends TIME_WAIT. A SYN with a sequence number above the received ones starts a new
+ * connection (RFC 1122, 4.2.2.13; RFC 6191). A RST that answers our ACK of an older SYN means that the peer
+ * has no state of the old connection. lwIP ignores both, and would acknowledge the peer's SYNs with the old
+ * sequence numbers until TIME_WAIT ends.
  */
 static int ends_time_wait(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u8_t flags, struct pbuf *p,
                           struct netif *inp) {
@@ -298,12 +300,12 @@ static int ends_time_wait(const struct tcp_pcb *pcb, const struct tcp_hdr *heade
     int ends = (flags & TCP_RST)
                    ? sequence == pcb->rcv_nxt
                    : (flags & TCP_SYN) && !(flags & TCP_ACK) && TCP_SEQ_GEQ(sequence, pcb->rcv_nxt);
-    return ends && sum_is_right(p, inp);
+    return ends && checksum_is_valid(p, inp);
 }
 
-/* An acknowledgement of what was never sent, or of what is older than any window: the segment is a stranger's
-   (RFC 9293, 3.10.7.4; RFC 5961, 5.2), which lwIP does not look at. */
-static int acknowledges_nonsense(const struct tcp_pcb *pcb, const struct tcp_hdr *header) {
+/* Whether the acknowledgement number is outside the acceptable range (RFC 9293, 3.10.7.4; RFC 5961, 5.2).
+ * lwIP does not check it. */
+static int ack_is_unacceptable(const struct tcp_pcb *pcb, const struct tcp_hdr *header) {
     u32_t number = lwip_ntohl(header->ackno);
     return TCP_SEQ_GT(number, pcb->snd_nxt) ||
            TCP_SEQ_LT(number, pcb->lastack - LWIP_MAX(pcb->snd_wnd_max, 0xffffu));
@@ -316,7 +318,7 @@ static void unhide(void) {
     }
     if (last == NULL) {
         tcp_active_pcbs = hidden;
-    } else { /* at most the one that has just been made */
+    } else { /* at most the connection that was just created */
         while (last->next != NULL) {
             last = last->next;
         }
@@ -326,8 +328,8 @@ static void unhide(void) {
     hidden = NULL;
 }
 
-/* Whether a segment tells of data that arrived behind a hole (SACK, RFC 2018). */
-static int tells_of_holes(const struct tcp_hdr *header, u16_t size) {
+/* Whether a segment has a SACK option (RFC 2018). */
+static int has_sack_option(const struct tcp_hdr *header, u16_t size) {
     const u8_t *option = (const u8_t *)(header + 1);
     const u8_t *end = (const u8_t *)header + LWIP_MIN(TCPH_HDRLEN_BYTES(header), size);
     while (option < end && *option != LWIP_TCP_OPT_EOL) {
@@ -346,8 +348,8 @@ static int tells_of_holes(const struct tcp_hdr *header, u16_t size) {
     return 0;
 }
 
-/* Whether the last option is only its kind: lwIP reads its length behind the header. */
-static int options_cut(const struct pbuf *p, u16_t end) {
+/* Whether the last option lacks its length byte: lwIP would read it behind the header. */
+static int options_are_truncated(const struct pbuf *p, u16_t end) {
     u16_t at = TCP_HLEN;
     while (at < end) {
         u8_t kind = pbuf_get_at(p, at), size;
@@ -363,62 +365,62 @@ static int options_cut(const struct pbuf *p, u16_t end) {
         }
         size = pbuf_get_at(p, (u16_t)(at + 1));
         if (size < 2) {
-            return 0; /* where lwIP stops, too */
+            return 0; /* lwIP stops here, too */
         }
         at = (u16_t)(at + size);
     }
     return 0;
 }
 
-/* What was so before an acknowledgement came. */
-struct earlier {
-    int fast;  /* a lost segment was sent again without waiting for the time-out */
-    int holes; /* the acknowledgement tells of holes */
+/* The state before an ACK was processed. */
+struct before_ack {
+    int fast_recovery;
+    int sack; /* the ACK has a SACK option */
     tcpwnd_size_t window;
-    u32_t acknowledged;
-    s16_t waited;
+    u32_t lastack;
+    s16_t rtime; /* ticks since the retransmission timer was started */
 };
 
-/* NewReno (RFC 6582), which lwIP lacks: an acknowledgement that ends less than was under way when the loss
- * was seen says that the next segment is lost too. It is sent again at once; lwIP would leave fast recovery
- * and wait for the time-out, which is many round trips. A peer with SACK must also tell of a hole, for
- * otherwise frames had only changed their order. The time-out runs on meanwhile, so that many losses, one in
- * each round trip, don't take longer than it would. */
-static void recover(struct tcp_pcb *pcb, const struct earlier *earlier) {
+/* NewReno (RFC 6582), which lwIP lacks: a partial ACK during fast recovery means that the next segment is
+ * lost, too, and it is retransmitted at once. lwIP would leave fast recovery and wait for the retransmission
+ * timeout. A peer that supports SACK must also report a hole; otherwise segments were only reordered. The
+ * retransmission timer is not restarted, so that one loss in each round trip does not take longer than the
+ * timeout. */
+static void recover(struct tcp_pcb *pcb, const struct before_ack *before) {
     u32_t end = (u32_t)(uintptr_t)pcb->ext_args[RECOVER].data;
-    u32_t acked = pcb->lastack - earlier->acknowledged;
-    tcpwnd_size_t left = earlier->window > acked ? (tcpwnd_size_t)(earlier->window - acked) : 0;
-    if (!earlier->fast) {
+    u32_t acked = pcb->lastack - before->lastack;
+    tcpwnd_size_t left = before->window > acked ? (tcpwnd_size_t)(before->window - acked) : 0;
+    if (!before->fast_recovery) {
         if (pcb->flags & TF_INFR) {
             pcb->ext_args[RECOVER].data = (void *)(uintptr_t)pcb->snd_nxt;
         }
         return;
     }
     if ((pcb->flags & (TF_INFR | TF_RTO)) || pcb->unacked == NULL || !TCP_SEQ_LT(pcb->lastack, end) ||
-        ((pcb->flags & TF_SACK) && !earlier->holes) || tcp_rexmit(pcb) != ERR_OK) {
+        ((pcb->flags & TF_SACK) && !before->sack) || tcp_rexmit(pcb) != ERR_OK) {
         return;
     }
     tcp_set_flags(pcb, TF_INFR);
-    pcb->rtime = earlier->waited;
-    pcb->dupacks = 3; /* those that come count on */
-    /* What has left the network may be sent, and no more. */
+    pcb->rtime = before->rtime;
+    pcb->dupacks = 3; /* further duplicate ACKs are counted from here */
+    /* RFC 6582, 3.2: deflate the window by the acknowledged data. */
     pcb->cwnd = LWIP_MAX((tcpwnd_size_t)(left + pcb->mss), (tcpwnd_size_t)(2 * pcb->mss));
     tcp_output(pcb);
 }
 
-/* What ip4.c and ip6.c call in place of tcp_input(): they are compiled with that name changed. */
+/* Called by ip4.c and ip6.c instead of tcp_input(): they are compiled with that name redefined. */
 void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     const struct tcp_hdr *header = p->payload;
     struct tcp_pcb *pcb;
-    enum tcp_state before;
+    enum tcp_state former_state;
     u8_t flags;
-    struct earlier earlier;
+    struct before_ack before;
 
     if (p->len < TCP_HLEN) {
-        tcp_input(p, inp); /* which counts and drops it */
+        tcp_input(p, inp); /* counts and drops it */
         return;
     }
-    if (options_cut(p, TCPH_HDRLEN_BYTES(header))) {
+    if (options_are_truncated(p, TCPH_HDRLEN_BYTES(header))) {
         lw_counts.malformed++;
         pbuf_free(p);
         return;
@@ -453,14 +455,13 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     }
     if (pcb->state == SYN_RCVD && (flags & (TCP_ACK | TCP_SYN | TCP_RST)) == TCP_ACK &&
         lw_rust_full((uintptr_t)pcb->callback_arg)) {
-        lw_counts
-            .no_room++; /* it is complete for the peer, which sends its data again until somebody accepts */
+        lw_counts.no_room++; /* the peer is established and retransmits its data until the queue has room */
         pbuf_free(p);
         return;
     }
     to_front(pcb);
     if (pcb->state >= ESTABLISHED && pcb->state != TIME_WAIT && (flags & (TCP_ACK | TCP_RST)) == TCP_ACK &&
-        acknowledges_nonsense(pcb, header) && sum_is_right(p, inp)) {
+        ack_is_unacceptable(pcb, header) && checksum_is_valid(p, inp)) {
         tcp_ack_now(pcb);
         tcp_output(pcb);
         pbuf_free(p);
@@ -469,8 +470,8 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     if (pcb->state >= ESTABLISHED && (flags & TCP_ACK) && lwip_ntohl(header->seqno) == pcb->snd_wl1 &&
         lwip_ntohl(header->ackno) == pcb->snd_wl2 &&
         (u32_t)SND_WND_SCALE(pcb, lwip_ntohs(header->wnd)) < pcb->snd_wnd) {
-        pcb->snd_wl1--; /* a window that shrinks is one too (RFC 9293, 3.10.7.4); lwIP takes it from newer
-                           segments only */
+        pcb->snd_wl1--; /* accept a smaller window of the same segment (RFC 9293, 3.10.7.4), which lwIP
+                           ignores */
     }
     if (pcb->state == TIME_WAIT) {
         hidden = tcp_active_pcbs;
@@ -479,26 +480,26 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
         unhide();
         return;
     }
-    /* Several segments in one, as a device merges them: acknowledged at once, as every second one is. */
+    /* Merged segments (GRO) are acknowledged at once, as every second segment is. */
     if (pcb->state >= ESTABLISHED && p->tot_len > 2 * lw_wire_mss(pcb)) {
         tcp_set_flags(pcb, TF_ACK_DELAY);
     }
-    before = pcb->state;
-    earlier.fast = (pcb->flags & TF_INFR) != 0;
-    earlier.holes = earlier.fast && tells_of_holes(header, p->len);
-    earlier.window = pcb->cwnd;
-    earlier.acknowledged = pcb->lastack;
-    earlier.waited = pcb->rtime;
+    former_state = pcb->state;
+    before.fast_recovery = (pcb->flags & TF_INFR) != 0;
+    before.sack = before.fast_recovery && has_sack_option(header, p->len);
+    before.window = pcb->cwnd;
+    before.lastack = pcb->lastack;
+    before.rtime = pcb->rtime;
     current = pcb;
     tcp_input(p, inp);
     if (current != NULL && current->unsent == NULL) {
-        /* a probe has taken the last byte; lwIP stumbles over nothing to probe with */
+        /* a zero-window probe has sent the last byte; lwIP fails an assertion without one */
         current->persist_backoff = 0;
     }
-    if (current != NULL && before >= ESTABLISHED && current->state >= ESTABLISHED) {
-        recover(current, &earlier);
+    if (current != NULL && former_state >= ESTABLISHED && current->state >= ESTABLISHED) {
+        recover(current, &before);
     }
-    if (current != NULL && before < ESTABLISHED && current->state >= ESTABLISHED) {
+    if (current != NULL && former_state < ESTABLISHED && current->state >= ESTABLISHED) {
         u32_t wire = lw_wire_mss(current); /* RFC 6928: ten segments to begin with; lwIP has three */
         u32_t first = LWIP_MIN(10 * wire, LWIP_MAX(2 * wire, 14600));
         current->cwnd = LWIP_MAX(current->cwnd, LWIP_MAX(first, current->mss));
@@ -506,8 +507,8 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     current = NULL;
 }
 
-/* TIME_WAIT is the least of what is owed to a peer: beyond so many, the eighth that was silent longest goes
-   (so that the walk to the list's end is paid for by many connections). */
+/* Limit the number of connections in TIME_WAIT: above it, the oldest eighth is removed, so that the walk to
+ * the end of the list is rare. */
 void lw_limit_waiting(size_t most) {
     struct tcp_pcb *pcb = tcp_tw_pcbs;
     size_t kept;

@@ -1,7 +1,7 @@
 /*
- * lwIP's options, each with its reason. What stands for a size of the run (windows, buffers) is a variable
- * that lw_start() sets from swapstone_net::Limits: lwIP uses these names in expressions only, except in the checks
- * of init.c, which gets constants.
+ * The options of lwIP and their reasons. Sizes of windows and buffers are variables, which lw_start() sets
+ * from swapstone_net::Limits. lwIP uses these names in expressions only, except in the checks of init.c,
+ * which is compiled with constants.
  */
 #ifndef LW_LWIPOPTS_H
 #define LW_LWIPOPTS_H
@@ -9,20 +9,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- How it runs ---- */
-#define NO_SYS 1 /* no threads: everything happens in the caller's poll */
+/* ---- Execution ---- */
+#define NO_SYS 1 /* no threads: all work is done in the caller's poll */
 #define SYS_LIGHTWEIGHT_PROT 0
-#define LWIP_SOCKET 0 /* the raw API only; the sockets are swapstone-net's */
+#define LWIP_SOCKET 0 /* the raw API only; swapstone-net has the sockets */
 #define LWIP_NETCONN 0
 #define LWIP_NETIF_API 0
-#define LWIP_TIMERS                                                                                          \
-    0 /* lw_timer() is called with the time that the user passes in: no list of time-outs, no clock */
-#define LWIP_SINGLE_NETIF 1 /* one device for each stack: routes need no search */
+#define LWIP_TIMERS 0 /* lw_timer() runs the timers with the caller's time: no list of timeouts, no clock */
+#define LWIP_SINGLE_NETIF 1 /* one device: routing needs no search */
 #define LWIP_HOOK_FILENAME "hooks.h"
 
 /* ---- Memory ---- */
-/* All of lwIP's memory comes from the pool in pool.rs, with size classes and a limit set at run time
-   (Limits::packet_memory). Pools of lwIP's own would have their sizes fixed when it is compiled. */
+/* All memory of lwIP comes from the allocator in src/heap.rs, with size classes and a limit set at run time
+   (Limits::packet_memory). The sizes of lwIP's own pools would be fixed at compile time. */
 #define MEMP_MEM_MALLOC 1
 #define MEM_CUSTOM_ALLOCATOR 1
 #define MEM_CUSTOM_MALLOC lw_rust_malloc
@@ -32,8 +31,8 @@ void *lw_rust_malloc(size_t size);
 void *lw_rust_calloc(size_t count, size_t size);
 void lw_rust_free(void *memory);
 #define MEM_ALIGNMENT 8
-#define LWIP_SUPPORT_CUSTOM_PBUF 1 /* received frames stay in the device's memory, wrapped */
-#define LWIP_PBUF_REF_T uint16_t   /* a frame that many queues refer to must not wrap a count of 8 bits */
+#define LWIP_SUPPORT_CUSTOM_PBUF 1 /* received frames stay in the device's buffers */
+#define LWIP_PBUF_REF_T uint16_t   /* 8 bits would overflow with many references to a frame */
 #define PBUF_POOL_BUFSIZE 1600     /* unused: frames are never copied into lwIP's own pool */
 
 /* ---- Protocols ---- */
@@ -51,17 +50,15 @@ void lw_rust_free(void *memory);
 #define LWIP_DNS 0 /* swapstone-net has a resolver of its own */
 #define LWIP_DHCP 0
 #define LWIP_IGMP 0
-#define LWIP_IPV6_MLD                                                                                        \
-    0 /* we join no groups but the solicited-node ones, which need no report on one link                     \
-       */
+#define LWIP_IPV6_MLD 0 /* only solicited-node groups are joined, which need no report on a single link */
 #define IP_FORWARD 0
 #define IP_REASSEMBLY 1
 #define IP_FRAG 1
-#define IP_REASS_MAX_PBUFS 64 /* bounds what fragments that never complete can hold */
+#define IP_REASS_MAX_PBUFS 64 /* limits the memory of incomplete packets */
 #define LWIP_IPV6_REASS 1
 #define LWIP_IPV6_FRAG 1
 #define IPV6_FRAG_COPYHEADER                                                                                 \
-    1 /* with 64-bit pointers what reassembly keeps is larger than the header that it would overwrite */
+    1 /* with 64-bit pointers the reassembly state is larger than the header that it would overwrite */
 #define LWIP_IPV6_AUTOCONFIG 1
 #define LWIP_IPV6_DUP_DETECT_ATTEMPTS 1
 #define LWIP_IPV6_SEND_ROUTER_SOLICIT 1
@@ -73,13 +70,13 @@ void lw_rust_free(void *memory);
 #define LWIP_ND6_TCP_REACHABILITY_HINTS 1
 #define LWIP_ND6_ALLOW_RA_UPDATES 1
 #define ARP_TABLE_SIZE 64
-#define ARP_QUEUEING 1    /* more than one packet may wait for an address to be resolved */
-#define ARP_QUEUE_LEN 128 /* a host may begin a hundred connections before we know its address */
+#define ARP_QUEUEING 1    /* several packets may wait for address resolution */
+#define ARP_QUEUE_LEN 128 /* a peer may start many connections before its address is resolved */
 #define ETH_PAD_SIZE 0
-#define LWIP_CHECKSUM_ON_COPY 0 /* payload is mostly sent from where it is; the device sums it if it can */
-#define LWIP_CHKSUM_ALGORITHM 3 /* the one with 32-bit loads, unrolled: worth about a tenth of all time */
+#define LWIP_CHECKSUM_ON_COPY 0 /* payload is mostly sent without a copy */
+#define LWIP_CHKSUM_ALGORITHM 3 /* 32-bit loads, unrolled: saves about 10 % of all time */
 #define LWIP_CHECKSUM_CTRL_PER_NETIF                                                                         \
-    1 /* a frame that the device has verified is not summed again; all others are */
+    1 /* the checksum of a frame that the device has verified is not verified again */
 #define CHECKSUM_CHECK_IP 1
 #define CHECKSUM_CHECK_UDP 1
 #define CHECKSUM_CHECK_TCP 1
@@ -87,7 +84,7 @@ void lw_rust_free(void *memory);
 #define CHECKSUM_CHECK_ICMP6 1
 
 /* ---- TCP ---- */
-#ifdef LW_CONSTANTS /* init.c only checks them, with the preprocessor */
+#ifdef LW_CONSTANTS /* init.c checks them with the preprocessor */
 #define TCP_WND 65535
 #define TCP_RCV_SCALE 0
 #define TCP_SND_BUF 65535
@@ -101,42 +98,38 @@ extern uint8_t lw_receive_scale;
 #define TCP_SND_BUF lw_send_buffer
 #define TCP_SND_QUEUELEN lw_send_queue
 #endif
-#define LWIP_DISABLE_TCP_SANITY_CHECKS 1 /* they compare constants */
+#define LWIP_DISABLE_TCP_SANITY_CHECKS 1 /* they need constants */
 #define LWIP_WND_SCALE 1
-#define TCP_MSS                                                                                              \
-    61440 /* no limit of our own: the MTU makes the announced one, the peer's option the other               \
-           */
+#define TCP_MSS 61440 /* no limit: the MTU determines the announced MSS, the peer's option the other one */
 #define TCP_CALCULATE_EFF_SEND_MSS 1
-#define TCP_OVERSIZE 1460 /* small writes share one packet; TCP_MSS would be far too much */
+#define TCP_OVERSIZE 1460 /* small writes share a segment of this size; TCP_MSS would be too large */
 #define TCP_QUEUE_OOSEQ 1
 #define TCP_OOSEQ_MAX_BYTES(pcb) lw_receive_buffer
-#define TCP_OOSEQ_MAX_PBUFS(pcb) 256 /* what is out of order holds the device's buffers: bounded */
+#define TCP_OOSEQ_MAX_PBUFS(pcb) 256 /* limits the device's buffers with out-of-order data */
 #define LWIP_TCP_SACK_OUT                                                                                    \
-    1 /* tell the peer what is missing; lwIP makes no use of what the peer tells, index.c little */
+    1 /* send SACK options; lwIP does not use received ones, index.c only their presence */
 #define LWIP_TCP_MAX_SACK_NUM 4
 #define LWIP_TCP_TIMESTAMPS                                                                                  \
-    0 /* they would cost 12 bytes a segment, and lwIP does not use them to measure                           \
-       */
+    0 /* lwIP does not measure round trips with them, and they need 12 bytes a segment */
 #define LWIP_TCP_KEEPALIVE 1
 #define TCP_LISTEN_BACKLOG                                                                                   \
-    0 /* lwIP's counts to 255 and does not count what is complete; lw_tcp_input() asks ours */
+    0 /* lwIP's is limited to 255 and ignores established connections; lw_tcp_input() has its own */
 #define TCP_TMR_INTERVAL                                                                                     \
-    50 /* delayed acknowledgements after at most 50 ms, time-outs in steps of 100 ms, at least 300: with     \
-          lwIP's 250 a lost last segment costs 1.5 s */
-#define LWIP_TCP_RTO_TIME 1000 /* RFC 6298: 1 s before anything was measured */
-#define TCP_SYNMAXRTX                                                                                        \
-    12 /* one SYN a second, for lwIP does not wait longer each time; a connect is given up after 13 s */
+    50 /* delayed ACKs after at most 50 ms, timeouts in steps of 100 ms, at least 300 ms. With lwIP's 250 a  \
+          lost last segment takes 1.5 s. */
+#define LWIP_TCP_RTO_TIME 1000 /* the initial RTO of RFC 6298 */
+#define TCP_SYNMAXRTX 12       /* one SYN a second without backoff; connect times out after 13 s */
 #define TCP_MAXRTX 12
-#define TCP_MSL 30000UL             /* TIME_WAIT for a minute */
-#define LWIP_TCP_PCB_NUM_EXT_ARGS 6 /* links of the index and where a recovery ends, see index.c */
+#define TCP_MSL 30000UL             /* TIME_WAIT lasts 60 s */
+#define LWIP_TCP_PCB_NUM_EXT_ARGS 6 /* see the enum in index.c */
 
-/* ---- Counting ---- */
+/* ---- Counters ---- */
 #define LWIP_STATS 1
 #define LWIP_STATS_LARGE 1
 #define MEM_STATS 0
 #define MEMP_STATS 0
 #define SYS_STATS 0
-#define MIB2_STATS 1 /* retransmissions are counted only there */
+#define MIB2_STATS 1 /* counts retransmissions */
 #define LWIP_STATS_DISPLAY 0
 
 #endif

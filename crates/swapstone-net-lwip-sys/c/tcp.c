@@ -1,4 +1,4 @@
-/* TCP for Rust: sockets are named by tokens, control blocks are opaque, and every callback goes to Rust. */
+/* TCP for Rust: sockets are identified by tokens, control blocks are opaque, and all callbacks call Rust. */
 #include "glue.h"
 
 #include "lwip/priv/tcp_priv.h"
@@ -6,14 +6,7 @@
 
 #define TOKEN(argument) ((uintptr_t)(argument))
 
-/* What of the peer's and our segment size goes over the wire; inside lwIP it is larger when the device cuts
- * segments up. */
-u32_t lw_wire_mss(struct tcp_pcb *pcb) {
-    u32_t wire = (u32_t)lw_mark(pcb);
-    return wire != 0 ? wire : pcb->mss;
-}
-
-/* A segment leaves. It was sent before if something after it was: a new one is where the next number is. */
+/* Called for each segment that is sent. One before snd_nxt is a retransmission. */
 void lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u16_t size) {
     int carries = size > TCPH_HDRLEN_BYTES(header) || (TCPH_FLAGS(header) & (TCP_SYN | TCP_FIN));
     if (pcb != NULL && carries && !(TCPH_FLAGS(header) & TCP_RST) &&
@@ -22,11 +15,11 @@ void lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u16
     }
 }
 
-/* Let lwIP make segments of up to sixteen times the size that the device then cuts them to. */
+/* Let lwIP build segments of up to 16 times the MSS, which the device splits (TSO). */
 static void enlarge_segments(struct tcp_pcb *pcb) {
     u32_t wire = pcb->mss, most = lw_segments();
     u32_t times;
-    lw_set_mark(pcb, wire);
+    lw_set_wire_mss(pcb, wire);
     if (most < 120 + 2 * wire) {
         return;
     }
@@ -70,7 +63,7 @@ static void on_error(void *argument, err_t error) {
     }
 }
 
-/* Asked of sockets whose owner is gone, each slow tick. */
+/* Called for closed sockets by each slow timer. */
 static err_t on_poll(void *argument, struct tcp_pcb *pcb) {
     if (argument != NULL && lw_rust_overdue(TOKEN(argument))) {
         tcp_abort(pcb);
@@ -105,7 +98,7 @@ static void attach(struct tcp_pcb *pcb, uintptr_t token) {
     tcp_err(pcb, on_error);
 }
 
-/* A listener has answered a SYN: from now on the new connection has a token of its own. */
+/* A listener has answered a SYN: the new connection gets its own token. */
 void lw_half_open(struct tcp_pcb *pcb) {
     uintptr_t token = lw_rust_half_open((uintptr_t)pcb->listener->callback_arg, pcb);
     attach(pcb, token);
@@ -127,7 +120,7 @@ struct tcp_pcb *lw_tcp_listen(uintptr_t token, const struct lw_address *local, u
     if (pcb == NULL) {
         return NULL;
     }
-    tcp_arg(pcb, NULL); /* lwIP frees this one and makes another */
+    tcp_arg(pcb, NULL); /* lwIP replaces this control block by a smaller one */
     listener = tcp_listen_with_backlog(pcb, 0);
     if (listener == NULL) {
         tcp_abort(pcb);
@@ -138,7 +131,7 @@ struct tcp_pcb *lw_tcp_listen(uintptr_t token, const struct lw_address *local, u
     return listener;
 }
 
-/* Begin to connect; null if there is no memory. */
+/* Start to connect; returns NULL if memory is exhausted. */
 struct tcp_pcb *lw_tcp_connect(uintptr_t token, const struct lw_address *local, u16_t local_port,
                                const struct lw_address *remote, u16_t port) {
     struct tcp_pcb *pcb = make(token, local, local_port);
@@ -156,16 +149,16 @@ struct tcp_pcb *lw_tcp_connect(uintptr_t token, const struct lw_address *local, 
     return pcb;
 }
 
-int lw_tcp_taken(const struct lw_address *local, u16_t local_port, const struct lw_address *remote,
-                 u16_t port) {
+int lw_tcp_exists(const struct lw_address *local, u16_t local_port, const struct lw_address *remote,
+                  u16_t port) {
     ip_addr_t one, other;
     lw_to_ip(&one, local);
     lw_to_ip(&other, remote);
     return lw_find(&one, local_port, &other, port) != NULL;
 }
 
-/* Queue bytes: how many were, 0 if there is no room. Only whole calls of tcp_write() can fail, so sizes are
- * tried from large to small. */
+/* Queue bytes for sending; returns their number, 0 if there is no room. tcp_write() queues all or nothing, so
+ * decreasing sizes are tried. */
 size_t lw_tcp_write(struct tcp_pcb *pcb, const void *bytes, size_t size, int copy, int more) {
     size_t fits = LWIP_MIN(LWIP_MIN(size, tcp_sndbuf(pcb)), 0xffff);
     u8_t flags = (u8_t)((copy ? TCP_WRITE_FLAG_COPY : 0) | (more || fits < size ? TCP_WRITE_FLAG_MORE : 0));
@@ -174,9 +167,9 @@ size_t lw_tcp_write(struct tcp_pcb *pcb, const void *bytes, size_t size, int cop
     for (tries = 0; tries < 4 && fits > 0; tries++, fits /= 4) {
         err_t error = tcp_write(pcb, bytes, (u16_t)fits, flags);
         if (error == ERR_OK) {
-            /* Segments are of half the largest window that the peer has offered, or of the whole size while
-               it is 0 or 1. Larger ones that wait break an assertion when it opens a little, so that is none.
-             */
+            /* tcp_write() limits segments to half of the largest window of the peer, but not if that is 0 or
+               1. A queued segment above that limit fails an assertion when the window opens, so a window of 1
+               is treated like none. */
             if (pcb->snd_wnd_max < 2) {
                 pcb->snd_wnd_max = 2 * (tcpwnd_size_t)pcb->mss;
             }
@@ -189,16 +182,16 @@ size_t lw_tcp_write(struct tcp_pcb *pcb, const void *bytes, size_t size, int cop
     return 0;
 }
 
-/* Send what may be sent. Nagle's algorithm holds back less than a segment: one of the wire, not one of those
- * that the device cuts up. */
+/* Send queued data. Nagle's algorithm delays less than one segment on the wire, not less than one of lwIP's
+ * larger segments. */
 void lw_tcp_output(struct tcp_pcb *pcb) {
-    int held = !(pcb->flags & TF_NODELAY) && pcb->unsent != NULL && pcb->unsent->len >= lw_wire_mss(pcb);
+    int full = !(pcb->flags & TF_NODELAY) && pcb->unsent != NULL && pcb->unsent->len >= lw_wire_mss(pcb);
     lw_wake(pcb);
-    if (held) {
+    if (full) {
         tcp_set_flags(pcb, TF_NODELAY);
     }
     tcp_output(pcb);
-    if (held) {
+    if (full) {
         tcp_clear_flags(pcb, TF_NODELAY);
     }
 }
@@ -221,11 +214,10 @@ int lw_tcp_end(struct tcp_pcb *pcb) {
     return tcp_shutdown(pcb, 0, 1);
 }
 
-/* Close in order: the control block lives on without an owner, and tells Rust when it is gone. */
+/* Close in order: the control block stays until the connection has ended, and then calls Rust. */
 void lw_tcp_close(struct tcp_pcb *pcb) {
     lw_wake(pcb);
-    pcb->tmr = tcp_ticks; /* lwIP counts the times of its closing states from the last segment received, which
-                             may be long ago */
+    pcb->tmr = tcp_ticks; /* lwIP measures the timeouts of closing states from the last received segment */
     tcp_recv(pcb, on_received);
     tcp_err(pcb, NULL);
     tcp_poll(pcb, on_poll, 1);
@@ -237,14 +229,14 @@ void lw_tcp_close_listener(struct tcp_pcb *pcb) {
     tcp_close(pcb);
 }
 
-/* End it at once, with a reset; no callback comes any more. */
+/* Reset a connection; no callback follows. */
 void lw_tcp_abort(struct tcp_pcb *pcb) {
     tcp_arg(pcb, NULL);
     tcp_err(pcb, NULL);
     tcp_abort(pcb);
 }
 
-/* Leave it to itself: in TIME_WAIT. */
+/* Detach a connection in TIME_WAIT from its socket. */
 void lw_tcp_forget(struct tcp_pcb *pcb) {
     tcp_arg(pcb, NULL);
 }
@@ -285,7 +277,7 @@ int lw_tcp_running(void) {
     return lw_counts.active + lw_counts.waiting > 0;
 }
 
-/* The device had no room a moment ago: let all that wait for it try again. */
+/* Retry to send after the device's transmit queue was full. */
 void lw_tcp_retry(void) {
     tcp_txnow();
 }

@@ -130,7 +130,7 @@ unsafe extern "C" {
         remote: *const Address,
         port: u16,
     ) -> *mut TcpPcb;
-    pub fn lw_tcp_taken(
+    pub fn lw_tcp_exists(
         local: *const Address,
         local_port: u16,
         remote: *const Address,

@@ -250,7 +250,7 @@ impl Core {
     pub fn taken(&self, local: SocketAddr, remote: SocketAddr) -> bool {
         // SAFETY: all are valid.
         unsafe {
-            ffi::lw_tcp_taken(
+            ffi::lw_tcp_exists(
                 &local.ip().into(),
                 local.port(),
                 &remote.ip().into(),

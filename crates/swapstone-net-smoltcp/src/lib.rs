@@ -85,6 +85,7 @@ extern crate std;
 
 mod conn;
 mod discovery;
+mod ip;
 mod keys;
 mod port;
 mod slots;

@@ -381,7 +381,7 @@ impl<D: Device> Smoltcp<D> {
                 }
                 self.awaiting.clear();
             }
-            wire::Kind::Claim(address) => self.defend(address),
+            wire::Kind::AddressProbe(address) => self.defend(address),
             wire::Kind::Other => self.ingest_nobody(&frame.bytes),
         }
     }
@@ -391,7 +391,7 @@ impl<D: Device> Smoltcp<D> {
         let wanted = IpAddr::V6(address);
         if self.addresses.iter().any(|own| own.address == wanted) {
             let hardware = self.hardware;
-            let length = discovery::DEFENCE_FRAME;
+            let length = discovery::DEFENSE_FRAME;
             self.output.emit(&mut self.device, length, |frame| {
                 discovery::defend(frame, address, hardware);
             });

@@ -1,12 +1,13 @@
-//! What this crate reads and writes of frames itself: it has to know whose a frame is before smoltcp sees it.
+//! Parsing and writing of frames. A received frame is parsed here first, to find its socket.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use swapstone_net::device::{Checksum, ETHERNET_HEADER, HardwareAddress};
 
 use crate::discovery;
+use crate::ip::{IPV6_HEADER, fold, pseudo, sum};
 
-/// TCP's flags, as in the header.
+/// The flags of a TCP header.
 pub(crate) const FIN: u8 = 1;
 pub(crate) const SYN: u8 = 2;
 pub(crate) const RST: u8 = 4;
@@ -15,10 +16,9 @@ pub(crate) const ACK: u8 = 16;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const IPV4_HEADER: usize = 20;
-pub(crate) const IPV6_HEADER: usize = 40;
 const TCP_HEADER: usize = 20;
 
-/// A TCP segment that arrived whole.
+/// A valid TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) local: SocketAddr,
@@ -26,44 +26,44 @@ pub(crate) struct Segment {
     pub(crate) flags: u8,
     pub(crate) seq: u32,
     pub(crate) ack: u32,
-    /// Bytes of payload.
+    /// The length of the payload in bytes.
     pub(crate) payload: usize,
-    /// Where the TCP header starts, in bytes from the frame's first.
+    /// The offset of the TCP header in the frame.
     pub(crate) at: usize,
 }
 
-/// A datagram that arrived whole.
+/// A valid UDP datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Datagram {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
-    /// Bytes of payload.
+    /// The length of the payload in bytes.
     pub(crate) payload: usize,
 }
 
-/// What an ICMP message says of a connection attempt of ours.
+/// An ICMP error in response to a TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unreachable {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) seq: u32,
-    /// Whether it is only the port that nobody listens on.
+    /// The error is "port unreachable".
     pub(crate) port: bool,
 }
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Malformed,
-    /// A piece of an IP packet, which nobody here puts together.
+    /// A fragment of an IP packet. Reassembly is not implemented.
     Fragment,
     Segment(Segment),
     Datagram(Datagram),
     Unreachable(Unreachable),
-    /// ARP or neighbour discovery.
+    /// ARP or neighbor discovery.
     Neighbor,
-    /// Somebody who has no address wants this one.
-    Claim(Ipv6Addr),
+    /// Duplicate address detection of another host for this address (RFC 4862, section 5.4).
+    AddressProbe(Ipv6Addr),
     Other,
 }
 
@@ -85,44 +85,8 @@ fn v6(bytes: &[u8], at: usize) -> IpAddr {
     IpAddr::V6(Ipv6Addr::from(octets))
 }
 
-/// The one's complement sum of RFC 1071 over `bytes`, added to `sum`, not folded: in the machine's byte order.
-pub(crate) fn sum(bytes: &[u8], mut sum: u64) -> u64 {
-    let mut words = bytes.chunks_exact(4);
-    for word in &mut words {
-        sum += u64::from(u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
-    }
-    let rest = words.remainder();
-    if !rest.is_empty() {
-        let mut last = [0; 4];
-        last[..rest.len()].copy_from_slice(rest);
-        sum += u64::from(u32::from_ne_bytes(last));
-    }
-    sum
-}
-
-/// Fold a sum to 16 bits, in network byte order.
-pub(crate) fn fold(mut sum: u64) -> u16 {
-    while sum >> 16 != 0 {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    u16::from_be(sum as u16)
-}
-
-/// The sum of the pseudo-header of `ip`, a whole IP header, with `length` bytes of `protocol` after it.
-pub(crate) fn pseudo(ip: &[u8], protocol: u8, length: usize) -> u64 {
-    let length = (length as u32).to_be_bytes();
-    let tail = [
-        length[0], length[1], length[2], length[3], 0, 0, 0, protocol,
-    ];
-    let addresses = if ip[0] >> 4 == 4 {
-        &ip[12..20]
-    } else {
-        &ip[8..40]
-    };
-    sum(addresses, sum(&tail, 0))
-}
-
-/// What a received frame is: lengths, ports, flags and checksums have been verified, but no address was compared with ours.
+/// Parses a received frame. Lengths, ports, flags and checksums are verified; addresses are not
+/// compared with the local ones.
 pub(crate) fn parse(frame: &[u8], checksum: Checksum) -> Kind {
     if frame.len() < ETHERNET_HEADER {
         return Kind::Malformed;
@@ -153,7 +117,7 @@ fn parse_v4(frame: &[u8], checksum: Checksum) -> Kind {
         return Kind::Fragment;
     }
     let (remote, local) = (v4(ip, 12), v4(ip, 16));
-    let above = Above {
+    let payload = Payload {
         frame,
         ip: ETHERNET_HEADER,
         at: ETHERNET_HEADER + header,
@@ -163,9 +127,9 @@ fn parse_v4(frame: &[u8], checksum: Checksum) -> Kind {
         checksum,
     };
     match ip[9] {
-        TCP => above.tcp(),
-        UDP => above.udp(),
-        1 => above.icmp_v4(),
+        TCP => payload.tcp(),
+        UDP => payload.udp(),
+        1 => payload.icmp_v4(),
         _ => Kind::Other,
     }
 }
@@ -190,7 +154,7 @@ fn parse_v6(frame: &[u8], checksum: Checksum) -> Kind {
             return Kind::Malformed;
         }
     }
-    let above = Above {
+    let payload = Payload {
         frame,
         ip: ETHERNET_HEADER,
         at: ETHERNET_HEADER + header,
@@ -200,16 +164,16 @@ fn parse_v6(frame: &[u8], checksum: Checksum) -> Kind {
         checksum,
     };
     match next {
-        TCP => above.tcp(),
-        UDP => above.udp(),
+        TCP => payload.tcp(),
+        UDP => payload.udp(),
         44 => Kind::Fragment,
-        58 => above.icmp_v6(),
+        58 => payload.icmp_v6(),
         _ => Kind::Other,
     }
 }
 
-/// What lies above an IP header.
-struct Above<'a> {
+/// The payload of an IP packet.
+struct Payload<'a> {
     frame: &'a [u8],
     ip: usize,
     at: usize,
@@ -219,12 +183,12 @@ struct Above<'a> {
     checksum: Checksum,
 }
 
-impl Above<'_> {
+impl Payload<'_> {
     fn bytes(&self) -> &[u8] {
         &self.frame[self.at..self.end]
     }
 
-    fn intact(&self, protocol: u8) -> bool {
+    fn checksum_is_valid(&self, protocol: u8) -> bool {
         let bytes = self.bytes();
         let pseudo = pseudo(&self.frame[self.ip..], protocol, bytes.len());
         fold(sum(bytes, pseudo)) == 0xffff
@@ -245,7 +209,7 @@ impl Above<'_> {
         if remote == 0 || local == 0 || controls > 1 {
             return Kind::Malformed;
         }
-        if self.checksum == Checksum::Unknown && !self.intact(TCP) {
+        if self.checksum == Checksum::Unknown && !self.checksum_is_valid(TCP) {
             return Kind::Malformed;
         }
         Kind::Segment(Segment {
@@ -270,12 +234,12 @@ impl Above<'_> {
             return Kind::Malformed;
         }
         if self.checksum == Checksum::Unknown {
-            let whole = Above {
+            let whole = Payload {
                 end: self.at + length,
                 ..*self
             };
             let absent = u16_at(bytes, 6) == 0;
-            if (absent && self.local.is_ipv6()) || (!absent && !whole.intact(UDP)) {
+            if (absent && self.local.is_ipv6()) || (!absent && !whole.checksum_is_valid(UDP)) {
                 return Kind::Malformed;
             }
         }
@@ -292,7 +256,7 @@ impl Above<'_> {
             return Kind::Malformed;
         }
         let inner = &bytes[8..];
-        // Net, host, protocol and port unreachable, and what administrators forbid; not "fragmentation needed".
+        // Destination unreachable, except "fragmentation needed".
         if bytes[0] != 3 || bytes[1] == 4 || inner.len() < IPV4_HEADER {
             return Kind::Other;
         }
@@ -311,17 +275,17 @@ impl Above<'_> {
 
     fn icmp_v6(&self) -> Kind {
         let bytes = self.bytes();
-        if bytes.len() < 4 || !self.intact(58) {
+        if bytes.len() < 4 || !self.checksum_is_valid(58) {
             return Kind::Malformed;
         }
         if (133..=137).contains(&bytes[0]) {
-            let nobody = self.remote.is_unspecified();
-            if !discovery::fits(bytes, nobody) {
+            let unspecified = self.remote.is_unspecified();
+            if !discovery::is_valid(bytes, unspecified) {
                 return Kind::Malformed;
             }
             let hops = self.frame[self.ip + 7];
-            return match discovery::wanted(bytes, hops) {
-                Some(address) if nobody => Kind::Claim(address),
+            return match discovery::solicited_target(bytes, hops) {
+                Some(address) if unspecified => Kind::AddressProbe(address),
                 _ => Kind::Neighbor,
             };
         }
@@ -343,7 +307,8 @@ fn unreachable(tcp: &[u8], local: IpAddr, remote: IpAddr, port: bool) -> Kind {
     })
 }
 
-/// Where the value of the maximum segment size option is, in bytes from the frame's first; `tcp` is where the TCP header starts.
+/// Returns the offset of the value of the MSS option in the frame; `tcp` is the offset of the TCP
+/// header.
 pub(crate) fn mss_at(frame: &[u8], tcp: usize) -> Option<usize> {
     let end = (tcp + usize::from(frame.get(tcp + 12)? >> 4) * 4).min(frame.len());
     let mut at = tcp + TCP_HEADER;
@@ -359,7 +324,8 @@ pub(crate) fn mss_at(frame: &[u8], tcp: usize) -> Option<usize> {
     None
 }
 
-/// Lower the maximum segment size that a SYN offers to `most`; return what it offers then. The checksum is not corrected.
+/// Reduces the MSS option of a SYN to at most `most` and returns its value. The checksum is not
+/// updated.
 pub(crate) fn lower_mss(frame: &mut [u8], tcp: usize, most: u16) -> Option<u16> {
     let at = mss_at(frame, tcp)?;
     let offered = u16_at(frame, at);
@@ -369,9 +335,8 @@ pub(crate) fn lower_mss(frame: &mut [u8], tcp: usize, most: u16) -> Option<u16> 
     Some(offered.min(most))
 }
 
-/// Take a segment's payload away, so that only what comes after it is left: its end. Checksums are no longer right.
-///
-/// `length` is the payload's. Returns how long the frame is now.
+/// Removes the payload of a segment, `length` bytes, so that only its FIN is left. Checksums are not
+/// updated. Returns the new length of the frame.
 pub(crate) fn drop_payload(frame: &mut [u8], tcp: usize, length: usize) -> usize {
     let size = tcp + 4 * usize::from(frame[tcp + 12] >> 4);
     let seq = u32::from_be_bytes([
@@ -381,7 +346,7 @@ pub(crate) fn drop_payload(frame: &mut [u8], tcp: usize, length: usize) -> usize
         frame[tcp + 7],
     ]);
     frame[tcp + 4..tcp + 8].copy_from_slice(&seq.wrapping_add(length as u32).to_be_bytes());
-    // IPv4 says how long the packet is, IPv6 what comes after its header.
+    // IPv4 has the length of the packet, IPv6 that of its payload.
     let (place, before) = match frame[ETHERNET_HEADER] >> 4 {
         4 => (ETHERNET_HEADER + 2, ETHERNET_HEADER),
         _ => (ETHERNET_HEADER + 4, ETHERNET_HEADER + 40),
@@ -390,17 +355,17 @@ pub(crate) fn drop_payload(frame: &mut [u8], tcp: usize, length: usize) -> usize
     size
 }
 
-/// A TCP or UDP header in a frame of ours.
+/// The TCP or UDP header of a frame to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transport {
-    /// Where it starts, in bytes from the frame's first.
+    /// The offset in the frame.
     pub(crate) at: usize,
     pub(crate) tcp: bool,
     pub(crate) v6: bool,
 }
 
 impl Transport {
-    /// Find it in a frame that smoltcp wrote (no IP options, nothing between IPv6's header and this one).
+    /// Finds the header in a frame of smoltcp, which has no IPv6 extension headers.
     pub(crate) fn of(frame: &[u8]) -> Option<Self> {
         let ip = frame.get(ETHERNET_HEADER..)?;
         let (at, protocol, v6) = match u16_at(frame, 12) {
@@ -426,7 +391,8 @@ impl Transport {
         pseudo(&frame[ETHERNET_HEADER..], protocol, frame.len() - self.at)
     }
 
-    /// Write the sum of the pseudo-header into the checksum field; return where that is, from the header on.
+    /// Writes the sum of the pseudo-header to the checksum field; returns the offset of the field in
+    /// the header.
     pub(crate) fn prepare_checksum(self, frame: &mut [u8]) -> u16 {
         let sum = fold(self.pseudo(frame));
         let at = self.at + self.field();
@@ -434,7 +400,7 @@ impl Transport {
         self.field() as u16
     }
 
-    /// Compute the checksum.
+    /// Computes and writes the checksum.
     pub(crate) fn fill_checksum(self, frame: &mut [u8]) {
         let at = self.at + self.field();
         frame[at..at + 2].copy_from_slice(&[0, 0]);
@@ -445,12 +411,12 @@ impl Transport {
         frame[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
     }
 
-    /// Bytes of the TCP header.
+    /// Returns the length of the TCP header.
     pub(crate) fn tcp_header(self, frame: &[u8]) -> usize {
         usize::from(frame[self.at + 12] >> 4) * 4
     }
 
-    /// The fields of a segment without its payload, and how long that is, in bytes.
+    /// Returns the header fields of a segment and the length of its payload in bytes.
     pub(crate) fn segment(self, frame: &[u8]) -> (Answer, usize) {
         let tcp = &frame[self.at..];
         let fields = Answer {
@@ -464,18 +430,19 @@ impl Transport {
     }
 }
 
-/// A segment without payload.
+/// The header fields of a segment without payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) flags: u8,
     pub(crate) seq: u32,
     pub(crate) ack: u32,
-    /// The window, as in the header.
+    /// The window field of the header.
     pub(crate) window: u16,
 }
 
 impl Answer {
-    /// The reset that answers a segment for which there is no connection (RFC 9293, 3.10.7.1); none answers a reset.
+    /// Returns the RST in response to a segment without a connection (RFC 9293, 3.10.7.1); `None` for
+    /// a RST.
     pub(crate) fn reset(to: &Segment) -> Option<Self> {
         let controls = u32::from(to.flags & SYN != 0) + u32::from(to.flags & FIN != 0);
         let (flags, seq, ack) = match to.flags & (RST | ACK) {
@@ -496,7 +463,7 @@ impl Answer {
     }
 }
 
-/// Bytes of a frame with an [`Answer`].
+/// Returns the length of a frame that [`answer`] writes.
 pub(crate) fn answer_length(to: &Segment) -> usize {
     let ip = if to.local.is_ipv6() {
         IPV6_HEADER
@@ -506,7 +473,7 @@ pub(crate) fn answer_length(to: &Segment) -> usize {
     ETHERNET_HEADER + ip + TCP_HEADER
 }
 
-/// Write the frame that answers `frame`. The TCP checksum is left open.
+/// Writes the frame that responds to `frame`. The TCP checksum is not set.
 pub(crate) fn answer(
     reply: &mut [u8],
     frame: &[u8],
@@ -533,7 +500,7 @@ pub(crate) fn answer(
             ip[24..40].copy_from_slice(&remote.octets());
             IPV6_HEADER
         }
-        _ => unreachable!("both addresses come from one header"),
+        _ => unreachable!("both addresses are from one header"),
     };
     let tcp = &mut ip[at..at + TCP_HEADER];
     tcp[..2].copy_from_slice(&to.local.port().to_be_bytes());

@@ -13,6 +13,16 @@ pub enum Family {
     V6,
 }
 
+impl Family {
+    /// Returns `v4` or `v6`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V4 => "v4",
+            Self::V6 => "v6",
+        }
+    }
+}
+
 /// A test.
 #[derive(Clone, Copy, Debug)]
 pub struct Test {
@@ -112,8 +122,8 @@ impl Context {
     /// The configuration of the stack under test.
     pub fn config(&self) -> Config {
         let addresses = [
-            Cidr::new(crate::world::SUBJECT_V4.into(), 24),
-            Cidr::new(crate::world::SUBJECT_V6.into(), 64),
+            Cidr::new(crate::addresses::SUBJECT_V4.into(), 24),
+            Cidr::new(crate::addresses::SUBJECT_V6.into(), 64),
         ];
         Config::new(&addresses, [self.seed; 32])
     }
@@ -123,7 +133,7 @@ impl Context {
         let program = std::env::current_exe().expect("a process has a program");
         let output = std::process::Command::new(program)
             .args(["--one", test, self.backend.name])
-            .args(["--family", crate::harness::family_name(self.family)])
+            .args(["--family", self.family.name()])
             .args(["--seed", &seed.to_string()])
             .output()
             .expect("it ran before");

@@ -59,14 +59,6 @@ struct Arguments {
     list: bool,
 }
 
-/// How a version of IP is named.
-pub(crate) fn family_name(family: Family) -> &'static str {
-    match family {
-        Family::V4 => "v4",
-        Family::V6 => "v6",
-    }
-}
-
 fn parse(given: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let mut arguments = Arguments::default();
     let mut given = given;
@@ -131,7 +123,7 @@ pub fn main() -> ExitCode {
             println!(
                 "{} {} {}",
                 case.test.name,
-                family_name(case.family),
+                case.family.name(),
                 case.backend.name
             );
         }
@@ -192,7 +184,7 @@ fn start(case: &Case, arguments: &Arguments) -> Child {
     let mut command = Command::new(program);
     command
         .args(["--one", case.test.name, case.backend.name])
-        .args(["--family", family_name(case.family)])
+        .args(["--family", case.family.name()])
         .args(["--seed", &arguments.seed.unwrap_or(1).to_string()])
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
@@ -364,7 +356,7 @@ fn cell(finished: &[Finished], test: &Test, backend: &Backend) -> String {
         several => {
             let words = several
                 .iter()
-                .map(|one| format!("{} {}", family_name(one.case.family), word(&one.outcome)));
+                .map(|one| format!("{} {}", one.case.family.name(), word(&one.outcome)));
             words.collect::<Vec<_>>().join(", ")
         }
     }
@@ -385,7 +377,7 @@ fn details(finished: &[Finished], backend: &Backend) -> String {
         count("unavailable")
     );
     for one in here {
-        let name = format!("{} {}", one.case.test.name, family_name(one.case.family));
+        let name = format!("{} {}", one.case.test.name, one.case.family.name());
         match &one.outcome {
             Outcome::Ok => {}
             Outcome::Failed(why) => text += &format!("  FAILED {name}: {why}\n"),
@@ -410,7 +402,7 @@ fn json(finished: &[Finished]) -> String {
         text += &format!(
             "{{\"test\": {}, \"ip\": {}, \"backend\": {}, \"outcome\": {}, \"reason\": {}, \"notes\": [{}]}}{}\n",
             quoted(one.case.test.name),
-            quoted(family_name(one.case.family)),
+            quoted(one.case.family.name()),
             quoted(one.case.backend.name),
             quoted(&word(&one.outcome).to_lowercase()),
             quoted(&why),

@@ -9,6 +9,7 @@
     reason = "a test's way to fail is to panic"
 )]
 
+pub mod addresses;
 pub mod backend;
 pub mod conn;
 pub mod context;

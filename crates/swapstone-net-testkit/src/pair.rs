@@ -6,14 +6,14 @@ use std::rc::Rc;
 
 use swapstone_net::error::{AcceptError, RecvError, SendError};
 use swapstone_net::{Cidr, Config, Instant, Net, Readiness, SocketId, Stack, TcpSocket};
-use swapstone_net_link::{Actor, Link, Options, Path};
+use swapstone_net_link::{Endpoint, Link, Options, Path};
 
 use crate::backend::{self, PEER};
 use crate::context::{Context, Family};
 use crate::watched::{Seen, Watched, WatchedPort};
 use crate::world::{PEER_MAC, PEER_V4, PEER_V6, SUBJECT_MAC, SUBJECT_V4, SUBJECT_V6};
 
-/// Two stacks on a link. Whoever a program blocks on, the other side's program goes on as an [`Actor`].
+/// Two stacks on a link. Whoever a program blocks on, the other side's program goes on as an [`Endpoint`].
 #[derive(Debug)]
 pub struct Pair {
     /// The link.
@@ -189,8 +189,8 @@ impl<V: Service> Server<V> {
     }
 }
 
-impl<V: Service> Actor for Server<V> {
-    fn act(&mut self, now: Instant) -> bool {
+impl<V: Service> Endpoint for Server<V> {
+    fn advance(&mut self, now: Instant) -> bool {
         let more = self.net.with(|stack| stack.poll(now));
         let mut any = false;
         while let Some((id, ready)) = self.net.with(Stack::next_event) {

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,22 +10,11 @@ use swapstone_net::device::{Checksum, Device};
 use swapstone_net::{Config, Instant, Net, Platform, Stack};
 use swapstone_net_link::{Link, Options, Path, Port, VirtualTime};
 
+pub use crate::addresses::{PEER_MAC, PEER_V4, PEER_V6, SUBJECT_MAC, SUBJECT_V4, SUBJECT_V6};
 use crate::context::{Context, Family};
 use crate::watched::{Seen, Watched, WatchedPort};
-use crate::wire::{Arp, Body, Icmp, Ip, Mac, Packet, Tcp, Transport, Udp};
+use crate::wire::{Arp, Body, Icmp, Ip, Packet, Tcp, Transport, Udp};
 
-/// The Ethernet address of the stack under test.
-pub const SUBJECT_MAC: Mac = [2, 0, 0, 0, 0, 1];
-/// The peer's Ethernet address.
-pub const PEER_MAC: Mac = [2, 0, 0, 0, 0, 2];
-/// The address of the stack under test.
-pub const SUBJECT_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-/// The address of the stack under test.
-pub const SUBJECT_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1);
-/// The peer's address.
-pub const PEER_V4: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
-/// The peer's address.
-pub const PEER_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2);
 /// How long a frame travels.
 pub const DELAY: Duration = Duration::from_millis(1);
 /// How long a test waits for a packet, in virtual time.

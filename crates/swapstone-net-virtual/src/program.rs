@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use swapstone_net::error::{AcceptError, ConnectError, RecvError, SendError};
 use swapstone_net::{Instant, Net, Shared, Shutdown, SocketId, Stack, TcpSocket};
-use swapstone_net_link::{Actor, Random};
+use swapstone_net_link::{Endpoint, Random};
 
 use crate::options::Options;
 
@@ -49,8 +49,8 @@ pub struct Side<S, P> {
     pub program: P,
 }
 
-impl<S: Stack, P: Program> Actor for Side<S, P> {
-    fn act(&mut self, now: Instant) -> bool {
+impl<S: Stack, P: Program> Endpoint for Side<S, P> {
+    fn advance(&mut self, now: Instant) -> bool {
         let more = self.net.with(|stack| stack.poll(now));
         let mut any = false;
         while let Some((id, _)) = self.net.with(Stack::next_event) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use swapstone_net::{Capabilities, Cidr, Config, Instant, Net, Platform, Stack, Statistics};
-use swapstone_net_link::{Actor, Counters, Link, Options as LinkOptions, Port};
+use swapstone_net_link::{Counters, Endpoint, Link, Options as LinkOptions, Port};
 use swapstone_net_lwip::Lwip;
 use swapstone_net_smoltcp::Smoltcp;
 
@@ -179,8 +179,8 @@ fn drive<A: Stack + 'static, B: Stack + 'static>(
 // SAFETY: nobody else has this name.
 #[unsafe(no_mangle)]
 #[inline(never)]
-fn swapstone_net_virtual_subject(side: &mut dyn Actor, now: Instant) -> Option<Instant> {
-    while side.act(now) {}
+fn swapstone_net_virtual_subject(side: &mut dyn Endpoint, now: Instant) -> Option<Instant> {
+    while side.advance(now) {}
     side.deadline(now)
 }
 

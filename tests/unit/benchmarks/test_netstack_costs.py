@@ -110,7 +110,7 @@ def test_perfs_samples_and_where_they_were() -> None:
     [
         ("lwip_standard_chksum", "lwip-2.2.1/src/core/inet_chksum.c", "checksum"),
         ("swapstone_net_smoltcp::wire::Transport::fill_checksum", "", "checksum"),
-        ("swapstone_net_smoltcp::wire::Above::intact", "", "checksum"),
+        ("swapstone_net_smoltcp::wire::Payload::checksum_is_valid", "", "checksum"),
         ("__memcpy_avx_unaligned_erms", "", "copy"),
         ("_int_malloc", "./malloc/./malloc/malloc.c", "allocator"),
         ("lw_rust_malloc", "", "allocator"),
