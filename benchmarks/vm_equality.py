@@ -1,6 +1,6 @@
 """Are runs equal to the byte, whatever else the host does? `benchmarks/vm-equality`.
 
-Each kernel makes a number of trials (draws) of cyclictest under a load, or of a work of the suite swap, once alone, and then as often as
+Each kernel makes a number of replicates of cyclictest under a load, or of a workload of the suite swap: once alone, and then as often as
 is asked for with the host's page cache emptied where that is allowed, beside programs that keep every processor busy. With --poke the
 emulator's main loop is kept busy then, too: it is asked for its status as fast as it answers. Nothing is taken from the cache of runs. All
 that a guest says is compared, its clock and its counters before and after among it.
@@ -23,10 +23,10 @@ from benchmarks.poking import poked
 
 from swapstone.model import Experiment
 from swapstone.run.prepare import prepare
-from swapstone.run.setting import setting_for
-from swapstone.run.trial import raw_output, request_for
 from swapstone.session.experiment import ExperimentRequest, parse_factors, resolve
 from swapstone.session.machines import open_experiment_target
+from swapstone.subjects import TrialSpec, raw_output
+from swapstone.subjects.machine_config import machine_config_for
 from swapstone.targets import Target
 from swapstone.workloads import find_load, workloads_of
 
@@ -43,7 +43,7 @@ def main() -> int:
     parser.add_argument("--only", default="*", help="pattern of the work")
     parser.add_argument("--load", default="io", help="a load (default io)")
     parser.add_argument("--arch", default="", help="x86_64 or arm64")
-    parser.add_argument("--trials", type=int, default=20, help="draws of each level (default 20)")
+    parser.add_argument("--trials", type=int, default=20, help="replicates of each level (default 20)")
     parser.add_argument("--repeats", type=int, default=1, help="disturbed rounds after the quiet one (default 1)")
     parser.add_argument(
         "--poke",
@@ -68,17 +68,22 @@ def main() -> int:
 def _compare(experiment: Experiment, target: Target, trials: int, repeats: int, *, poke: bool) -> int:
     prepared = prepare(experiment, target, lambda *_: None)
     (key,) = list(workloads_of(experiment))[:1]
-    places = [(label, draw) for draw in range(1, trials + 1) for label in prepared.variants]
-    print(f"{key[1]} under {experiment.loads[0]}, {trials} draws of each of {', '.join(prepared.variants)}")
+    places = [(label, replicate) for replicate in range(1, trials + 1) for label in prepared.variants]
+    print(f"{key[1]} under {experiment.loads[0]}, {trials} replicates of each of {', '.join(prepared.variants)}")
 
     def digest(place: tuple[str, int]) -> str:
-        label, draw = place
-        program = prepared.programs[*key, label]
-        work = prepared.workloads[key]
-        request = request_for(
-            f"{draw}-0", program.path, work, program.recipe, passes=1, cwd=target.scratch(), cpus=target.describe().cpus
+        label, replicate = place
+        subject, load = prepared.subjects[key], find_load(experiment.loads[0])
+        spec = TrialSpec(
+            identity=f"{replicate}-0",
+            variant=prepared.variants[label],
+            program=prepared.programs[*key, label],
+            scratch=target.scratch(),
+            cpus=target.describe().cpus,
+            load=load,
         )
-        answer = target.run(request, setting_for(work, program.recipe, find_load(experiment.loads[0])))
+        config = machine_config_for(subject.workload, spec.program.recipe, load)
+        answer = target.run(subject.request(spec), config)
         return hashlib.sha256(raw_output(answer) + repr((answer.facts, answer.machine)).encode()).hexdigest()
 
     first, *others = rounds = [
@@ -88,13 +93,13 @@ def _compare(experiment: Experiment, target: Target, trials: int, repeats: int, 
     different = [place for place in places if any(other[place] != first[place] for other in others)]
     for label in prepared.variants:
         own = {first[place] for place in places if place[0] == label}
-        print(f"{label}: {len(own)} different results of {trials} draws")
+        print(f"{label}: {len(own)} different results of {trials} replicates")
     made = len(places) * len(rounds)
     print(
         f"{len(places) - len(different)} of {len(places)} trials equal to the byte in {len(rounds)} rounds, {made} runs"
     )
-    for label, draw in different:
-        print(f"  differs: {label}, draw {draw}: {[found[label, draw][:12] for found in rounds]}")
+    for label, replicate in different:
+        print(f"  differs: {label}, replicate {replicate}: {[found[label, replicate][:12] for found in rounds]}")
     return 1 if different else 0
 
 

@@ -109,7 +109,7 @@ def test_a_record_of_a_newer_version_names_both(tmp_path: Path) -> None:
         ("unstarted", "could not be started"),
         ("error", "status 1"),
         ("other-work", "it did other work"),
-        ("wrong-level", "libc=musl was asked for, but glibc was in force"),
+        ("wrong-level", "libc=musl was requested, but glibc was in force"),
     ],
 )
 def test_a_bad_workload_is_a_failed_trial_with_its_reason_never_a_number(tmp_path: Path, kind: str, words: str) -> None:
@@ -165,5 +165,5 @@ def test_a_level_that_is_not_in_force_is_refused(tmp_path: Path, broken: str, re
     refused = [run for run in lines if run["trial"]["variant"] == f"libc={asked}"]
     assert len(refused) == 3
     assert {run["status"] for run in refused} == {"refused"}
-    assert f"libc={asked} was asked for, but {seen} was in force in the process that ran" in refused[0]["reason"]
+    assert f"libc={asked} was requested, but {seen} was in force in the process that ran" in refused[0]["reason"]
     assert "invalid" in result.stdout and f"{seen} was in force" in result.stdout

@@ -108,4 +108,4 @@ def test_a_build_without_objects_can_t_be_shuffled(tmp_path: Path) -> None:
 def test_a_program_that_is_not_built_has_nothing_to_link(tmp_path: Path) -> None:
     programs = ("--program", "a=/bin/true", "--program", "b=/bin/false")
     result = swapstone(tmp_path, "compare", *programs, "--layouts", "3", "--", "x", expect=2)
-    assert "--layouts links a program anew, and yours is taken as it is" in result.stderr
+    assert "--layouts links a program anew, and yours is not built here" in result.stderr

@@ -108,7 +108,7 @@ def test_work_that_runs_on_no_stack_is_refused(tmp_path: Path) -> None:
     swapstone(tmp_path, "compare", *asked, "--out", str(record))
     runs = runs_of(record)
     assert runs and {run["status"] for run in runs} == {"refused"}
-    assert all("what was in force could not be observed" in run["reason"] for run in runs)
+    assert all("the level in force could not be observed" in run["reason"] for run in runs)
 
 
 def _links() -> list[str]:

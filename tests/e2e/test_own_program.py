@@ -252,7 +252,7 @@ def test_a_script_is_observed_by_what_it_executes(tmp_path: Path, cache: str, so
     assert {run["status"] for run in runs(tmp_path / "r")} == {"ok"}
     shutil.rmtree(tmp_path / "r")
     result = compare(tmp_path, cache, *arguments, "./keeps", "5", expect=2)
-    assert "libc=musl was asked for, but glibc was in force" in result.stderr  # the shell's
+    assert "libc=musl was requested, but glibc was in force" in result.stderr  # the shell's
 
 
 @needs_musl
@@ -277,7 +277,7 @@ def test_a_build_that_ignores_cc_is_refused_with_that_hint(tmp_path: Path, cache
     build = "cc {cflags} -DEXTRA=1 -o prog prog.c {ldflags} # {cc}"
     arguments = ("libc=glibc,musl", "--build", build, "--source", "src", "--", "./prog", "5")
     result = compare(tmp_path, cache, *arguments, expect=2)
-    assert "libc=musl was asked for, but glibc was in force" in result.stderr
+    assert "libc=musl was requested, but glibc was in force" in result.stderr
     assert "does the build ignore {cc}" in result.stderr and "GCC: (" in result.stderr
     assert "refused" in {run["status"] for run in runs(tmp_path / "r")} <= {"ok", "refused"}
     assert "invalid" in swapstone(tmp_path, "show", "r").stdout
@@ -331,7 +331,7 @@ def test_a_program_that_wants_a_terminal_is_told_what_to_do(tmp_path: Path, cach
     (tmp_path / "a").chmod(0o755)
     shutil.copy(tmp_path / "a", tmp_path / "b")
     result = compare(tmp_path, cache, "--program", "a=a", "--program", "b=b", expect=2)
-    assert "it seems to want a terminal and finds none" in result.stderr and "script -qec" in result.stderr
+    assert "it seems to need a terminal and finds none" in result.stderr and "script -qec" in result.stderr
     assert "not a tty" in result.stderr
 
 
@@ -369,7 +369,7 @@ def test_a_program_that_becomes_another_is_refused(tmp_path: Path, cache: str, b
     (tmp_path / "env").symlink_to("/usr/bin/env")
     programs = ("--program", f"a={built}/old", "--program", "b=./env", "--", str(built / "new"), "5")
     result = compare(tmp_path, cache, *programs, expect=2)
-    assert "program=b was asked for, but another program," in result.stderr
+    assert "program=b was requested, but another program," in result.stderr
 
 
 @pytest.mark.slow
@@ -519,7 +519,7 @@ def test_sources_that_can_not_be_read_are_named(tmp_path: Path, cache: str, sour
 def test_the_fake_target_can_not_pretend_it(tmp_path: Path, cache: str) -> None:
     programs = ("--program", "a=/bin/true", "--program", "b=/bin/false")
     result = compare(tmp_path, cache, *programs, "--target", fake(tmp_path), expect=2)
-    assert "it can't pretend a program of yours" in result.stderr and "Leave --target out" in result.stderr
+    assert "it can't simulate a program of yours" in result.stderr and "Leave --target out" in result.stderr
 
 
 @needs_musl

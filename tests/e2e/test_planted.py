@@ -11,7 +11,7 @@ import pytest
 from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.factors import Recipe
 from swapstone.model import IDLE, Source, Workload
-from swapstone.run.setting import setting_for
+from swapstone.subjects.machine_config import machine_config_for
 from swapstone.targets import MachineConfig
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.target import VmImage, VmTarget
@@ -49,7 +49,7 @@ def _target(architecture: str, machine: str, kernels: tuple[str, ...]) -> VmTarg
 
 
 def _setting(kernel: str, load: str) -> MachineConfig:
-    return setting_for(WORKLOAD, Recipe(kernel=kernel), IDLE if load == IDLE.name else find_load(load))
+    return machine_config_for(WORKLOAD, Recipe(kernel=kernel), IDLE if load == IDLE.name else find_load(load))
 
 
 def _maximum_us(answer: AgentAnswer) -> int:

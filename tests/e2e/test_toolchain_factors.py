@@ -71,22 +71,22 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("change", "choice", "complaint"),
     [
-        (("libc", "libc=level", 'libc="glibc"'), "libc=glibc,musl", "libc=musl was asked for, but glibc was"),
+        (("libc", "libc=level", 'libc="glibc"'), "libc=glibc,musl", "libc=musl was requested, but glibc was"),
         (
             ("linking", "linking=level", 'linking="dynamic"'),
             "linking=dynamic,static",
-            "linking=static was asked for, but dynamic was",
+            "linking=static was requested, but dynamic was",
         ),
         (
             ("compiler", "compiler=level", 'compiler="gcc"'),
             "compiler=gcc,clang",
-            "compiler=clang was asked for, but gcc was",
+            "compiler=clang was requested, but gcc was",
         ),
-        (("optimization", 'f"-{level}"', '"-O2"'), "optimization=O2,O3", "optimization=O3 was asked for, but O2 was"),
+        (("optimization", 'f"-{level}"', '"-O2"'), "optimization=O2,O3", "optimization=O3 was requested, but O2 was"),
         (
             ("optimization", "with_recording(cflags)", "tuple(cflags)"),
             "optimization=O2,O3",
-            "what was in force could not be observed. Nothing in its file says how it was compiled",
+            "the level in force could not be observed. Nothing in its file says how it was compiled",
         ),
     ],
 )

@@ -106,7 +106,7 @@ def test_experiments_run_on_two_architectures() -> None:
 def test_a_program_of_ones_own_is_not_for_a_virtual_machine(tmp_path: Path) -> None:
     programs = ("--program", "a=/bin/true", "--program", "b=/bin/false", "--target", "vm")
     result = swapstone(tmp_path, "compare", *programs, "--", "x", expect=2)
-    assert "A program of yours can't be run on the target vm" in result.stderr
+    assert "A program of yours can't run on the target vm" in result.stderr
     assert not list(tmp_path.glob("*/record.json"))
 
 

@@ -22,8 +22,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     "artifacts": {"model", "factors", "workloads", "record"},
     "targets": {"model", "wire", "factors"},
     "comparison": {"model", "stats", "record"},
-    "run": {"model", "wire", "factors", "workloads", "record", "plan", "artifacts", "targets"},
-    "instruments": {"model", "wire", "factors", "workloads", "record", "plan", "artifacts", "targets", "run"},
+    "subjects": {"model", "wire", "factors", "workloads", "record", "artifacts", "targets"},
+    "run": {"model", "factors", "workloads", "record", "plan", "artifacts", "subjects", "targets"},
+    "instruments": {
+        "model",
+        "wire",
+        "factors",
+        "workloads",
+        "record",
+        "plan",
+        "artifacts",
+        "targets",
+        "subjects",
+        "run",
+    },
     "explanation": {"model", "comparison", "record"},
     "report": {"model", "comparison", "published", "record", "explanation"},
     "session": {
@@ -39,7 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "targets",
             "comparison",
         ),
-        *("run", "instruments", "explanation", "report", "wire"),
+        *("run", "subjects", "instruments", "explanation", "report", "wire"),
     },
 }
 

@@ -18,6 +18,7 @@ from swapstone.model import (
     Variant,
     Workload,
 )
+from swapstone.subjects import Program, TrialSpec
 
 
 def experiment(**changes: object) -> Experiment:
@@ -73,3 +74,16 @@ def crate_of(workload: Workload) -> Crate:
     """Return the origin of a workload that is a program of a crate."""
     assert isinstance(workload.origin, Crate), workload.name
     return workload.origin
+
+
+def trial_spec(variant: Variant, program: Program, **changes: object) -> TrialSpec:
+    """Return a trial of a program on a target with one processor; any field may be changed."""
+    fields: dict[str, object] = {
+        "identity": "t",
+        "variant": variant,
+        "program": program,
+        "scratch": "/scratch",
+        "cpus": (0,),
+        **changes,
+    }
+    return TrialSpec(**fields)  # type: ignore[arg-type] # one of its fields at a time

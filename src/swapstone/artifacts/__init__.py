@@ -7,7 +7,7 @@ from swapstone.artifacts.link_layouts import environment_padding, wrapped
 from swapstone.artifacts.placeholders import placeholders
 from swapstone.artifacts.program_size import SIZE_METRICS, sizes_of
 from swapstone.artifacts.recipe_resolution import resolve_recipe
-from swapstone.artifacts.servers import build_packaged, find_load_generator, load_generator_identity, packaged_recipe
+from swapstone.artifacts.servers import build_packaged, find_load_generator, load_generator_identity
 from swapstone.artifacts.source_build import OWN_RECIPE, OwnBuilder, own_sizes
 from swapstone.artifacts.source_tree import Amount, count_sources, sha256_of
 from swapstone.artifacts.tool_versions import compiler_version, loader_version, require_tools
@@ -52,7 +52,6 @@ __all__ = [
     "load_generator_identity",
     "loader_version",
     "own_sizes",
-    "packaged_recipe",
     "placeholders",
     "program_libc",
     "require_crate",

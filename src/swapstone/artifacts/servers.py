@@ -13,8 +13,8 @@ from swapstone.artifacts.source_build import OWN_RECIPE, OwnBuilder
 from swapstone.artifacts.tool_versions import compiler_identity
 from swapstone.artifacts.upstream_sources import fetch, locked, read_lock, unpack
 from swapstone.artifacts.workload_build import Built, run_compiler
-from swapstone.factors import Recipe, recipe_of
-from swapstone.model import LoadGenerator, OwnProgram, UnavailableError, Variant
+from swapstone.factors import Recipe
+from swapstone.model import LoadGenerator, OwnProgram, UnavailableError
 from swapstone.model.directories import cache_dir, share_dir
 from swapstone.workloads.load_generators import LOAD_GENERATORS, PACE
 
@@ -35,24 +35,19 @@ _DRIVERS_OF_SERVERS = {"redis-benchmark": ("redis", "src/redis-benchmark")}
 _PACE_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
 
 
-def build_packaged(package: str, variant: Variant) -> Built:
-    """Build a server that others wrote for a variant, or take it from the cache.
+def build_packaged(package: str, recipe: Recipe) -> Built:
+    """Build a server from its pinned sources, or take it from the cache.
 
     Args:
         package: its name in the lock.
-        variant: whose levels are applied.
+        recipe: the levels applied and resolved; `OWN_RECIPE` is its base.
 
     Raises:
         UnavailableError: the sources can't be fetched, or there is no compiler.
         UserError: it doesn't build; the message ends with what the build said.
     """
     program, command = _MAKES[package]
-    return _builder(package, program, command).build(resolve_recipe(recipe_of(variant, OWN_RECIPE)), lambda _: "")
-
-
-def packaged_recipe(variant: Variant) -> Recipe:
-    """Return the recipe with which `build_packaged` builds: what the program is started with comes from it too."""
-    return resolve_recipe(recipe_of(variant, OWN_RECIPE))
+    return _builder(package, program, command).build(recipe, lambda _: "")
 
 
 @functools.cache

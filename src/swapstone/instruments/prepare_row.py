@@ -10,15 +10,22 @@ from pathlib import Path
 from swapstone.artifacts import build_whole
 from swapstone.instruments.acquisition import ReferenceRun, RowVariant
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import IDLE, Comparison, Experiment, Sample, Source, Status, UnavailableError, UserError, Variant
-from swapstone.run.owntrial import OwnTrials, judge_own, own_request
+from swapstone.model import (
+    IDLE,
+    Comparison,
+    Experiment,
+    Sample,
+    Source,
+    Status,
+    UnavailableError,
+    UserError,
+    UserSupplied,
+    Variant,
+)
 from swapstone.run.prepare import Prepared
-from swapstone.run.program import Program
-from swapstone.run.serving import as_server
-from swapstone.run.trial import Asked as TrialAsked
-from swapstone.run.trial import judge, request_for
+from swapstone.subjects import Program, TrialSpec
 from swapstone.targets import Target, find_target_kind
-from swapstone.wire import TrialRequest, decode_workload_report
+from swapstone.wire import AgentAnswer, TrialRequest, decode_workload_report
 
 
 def require_host_record(experiment: Experiment, load: str) -> None:
@@ -74,8 +81,9 @@ def prepare_row(context: RowContext, comparison: Comparison) -> tuple[RowVariant
                 f"{label} can't be run again: {context.prepared.refused.get(key, 'its program is missing')}."
             )
         program, variant = context.prepared.programs[key].in_block(1), context.prepared.variants[label]
-        served = context.prepared.workloads[comparison.suite, comparison.workload].load_generator is not None
-        make = _served if served else _own if context.experiment.own is not None else _ours
+        workload = context.prepared.subjects[comparison.suite, comparison.workload].workload
+        supplied = isinstance(workload.origin, UserSupplied)
+        make = _server if workload.load_generator else _whole_program if supplied else _passes
         tracee, plain = make(context, comparison, variant, program)
         digest = program.artifact.sha256 if program.artifact else ""
         recorded = statistics.median(values)
@@ -102,108 +110,93 @@ def _medians(samples: tuple[Sample, ...]) -> dict[str, float]:
     return {sample.metric: statistics.median(sample.values) for sample in samples}
 
 
-def _ours(
-    context: RowContext, comparison: Comparison, variant: Variant, program: Program
-) -> tuple[Tracee, Callable[[int], ReferenceRun]]:
-    target = context.target
-    workload = context.prepared.workloads[comparison.suite, comparison.workload]
-    if not (isinstance(workload.origin, Source) and workload.origin.harness):
-        raise UnavailableError(f"{workload.name} does not mark the begin and end of its work.")
-    request = request_for(
-        "explain",
-        program.path,
-        workload,
-        program.recipe,
+def _spec(context: RowContext, variant: Variant, program: Program, number: int = 0) -> TrialSpec:
+    return TrialSpec(
+        identity=f"explain-{number}",
+        variant=variant,
+        program=program,
+        scratch=context.target.scratch(),
+        cpus=context.target.describe().cpus,
         passes=context.passes,
-        cwd=target.scratch(),
-        cpus=target.describe().cpus,
     )
 
+
+def _run(context: RowContext, comparison: Comparison, spec: TrialSpec) -> tuple[tuple[Sample, ...], AgentAnswer]:
+    """Run a trial without an instrument.
+
+    Raises:
+        UserError: it is not ok.
+    """
+    outcome = context.prepared.subjects[comparison.suite, comparison.workload].run(spec, context.target)
+    if outcome.judgement.status is not Status.OK or outcome.answer is None:
+        raise UserError(
+            f"{comparison.workload} can't be run again with {spec.variant.label}: {outcome.judgement.reason}"
+        )
+    return outcome.judgement.samples, outcome.answer
+
+
+def _with_symbols(context: RowContext, origin: Source, variant: Variant, program: Program) -> Path | None:
+    """Build a program once more with its symbols; return None if that gives other code."""
+    folder = context.scratch / variant.label.replace("/", "_")
+    return build_whole(origin, program.recipe, folder, like=program.path)
+
+
+def _passes(
+    context: RowContext, comparison: Comparison, variant: Variant, program: Program
+) -> tuple[Tracee, Callable[[int], ReferenceRun]]:
+    """Return a program with the harness: its passes are measured."""
+    subject = context.prepared.subjects[comparison.suite, comparison.workload]
+    origin = subject.workload.origin
+    if not (isinstance(origin, Source) and origin.harness):
+        raise UnavailableError(f"{subject.workload.name} does not mark the begin and end of its work.")
+
     def plain(number: int) -> ReferenceRun:
-        del number
-        answer = target.run(request)
-        outcome = judge(answer, TrialAsked(workload, variant, program, ""), target.inspect)
-        if outcome.status is not Status.OK:
-            raise UserError(f"{workload.name} can't be run again with {variant.label}: {outcome.reason}")
+        samples, answer = _run(context, comparison, _spec(context, variant, program, number))
         report = decode_workload_report(answer.stdout)
-        return ReferenceRun({**_medians(outcome.samples), "operations": float(report.ops)}, report.mapped)
+        return ReferenceRun({**_medians(samples), "operations": float(report.ops)}, report.mapped)
 
     operations = plain(0).metrics["operations"]
     layout = program.artifact.layout if program.artifact else 0
-    twin = (
-        None
-        if layout
-        else build_whole(
-            workload.origin, program.recipe, context.scratch / variant.label.replace("/", "_"), like=program.path
-        )
-    )
-    return Tracee(variant.label, request, Region.PASSES, operations, twin), plain
+    symbols = None if layout else _with_symbols(context, origin, variant, program)
+    request = subject.request(_spec(context, variant, program))
+    return Tracee(variant.label, request, Region.PASSES, operations, symbols), plain
 
 
-def _own(
+def _whole_program(
     context: RowContext, comparison: Comparison, variant: Variant, program: Program
 ) -> tuple[Tracee, Callable[[int], ReferenceRun]]:
-    own, target = context.experiment.own, context.target
-    assert own is not None
-    cpus = target.describe().cpus
-    trials = OwnTrials(own, target, cpus)
+    """Return a user's own program: all of its run is measured."""
+    subject = context.prepared.subjects[comparison.suite, comparison.workload]
 
     def plain(number: int) -> ReferenceRun:
-        outcome = trials.make(f"explain-{number}", variant, program)
-        if outcome.verdict.status is not Status.OK or outcome.answer is None:
-            raise UserError(f"{comparison.workload} can't be run again with {variant.label}: {outcome.verdict.reason}")
-        return ReferenceRun(_medians(outcome.verdict.samples), outcome.answer.objects)
+        samples, answer = _run(context, comparison, _spec(context, variant, program, number))
+        return ReferenceRun(_medians(samples), answer.objects)
 
-    request = own_request("explain", own, program, cpus)
-    return Tracee(variant.label, request, Region.PROGRAM), plain
+    return Tracee(variant.label, subject.request(_spec(context, variant, program)), Region.PROGRAM), plain
 
 
 _PER_REQUEST = "_per_request"
 
 
-def _served(
+def _server(
     context: RowContext, comparison: Comparison, variant: Variant, program: Program
 ) -> tuple[Tracee, Callable[[int], ReferenceRun]]:
-    workload = context.prepared.workloads[comparison.suite, comparison.workload]
-    own, target, generator = context.experiment.own, context.target, workload.load_generator
-    assert generator is not None
-    cpus = target.describe().cpus
+    """Return a server: it is measured while its load generator runs."""
+    subject = context.prepared.subjects[comparison.suite, comparison.workload]
+    origin, generator = subject.workload.origin, subject.workload.load_generator
 
     def request() -> TrialRequest:
-        alone = (
-            request_for("explain", program.path, workload, program.recipe, passes=1, cwd=target.scratch(), cpus=cpus)
-            if own is None
-            else own_request("explain", own, program, cpus)
-        )
-        pinned = workload.cpus if own is None else own.cpus
-        environment = program.recipe.environment
-        return as_server(
-            alone, generator, driver=program.load_generator, cpus=cpus, pinned=pinned, environment=environment
-        )
+        return subject.request(_spec(context, variant, program))
 
     def plain(number: int) -> ReferenceRun:
-        del number
-        answer = target.run(request())
-        outcome = (
-            judge(answer, TrialAsked(workload, variant, program, ""), target.inspect)
-            if own is None
-            else judge_own(answer, own, variant, program, target.inspect, generator=generator)
-        )
-        if outcome.status is not Status.OK:
-            raise UserError(f"{workload.name} can't be run again with {variant.label}: {outcome.reason}")
-        said = _medians(outcome.samples)
+        samples, answer = _run(context, comparison, _spec(context, variant, program, number))
+        medians = _medians(samples)
         metrics = {
-            name.removesuffix(_PER_REQUEST): value for name, value in said.items() if name.endswith(_PER_REQUEST)
+            name.removesuffix(_PER_REQUEST): value for name, value in medians.items() if name.endswith(_PER_REQUEST)
         }
-        if said.get("requests"):
-            metrics["wall"] = 1e9 / said["requests"]
+        if medians.get("requests"):
+            metrics["wall"] = 1e9 / medians["requests"]
         return ReferenceRun(metrics, answer.objects)
 
-    twin = (
-        None
-        if not isinstance(workload.origin, Source)
-        else build_whole(
-            workload.origin, program.recipe, context.scratch / variant.label.replace("/", "_"), like=program.path
-        )
-    )
-    return Tracee(variant.label, request(), Region.DRIVEN, 1.0, twin, renew=request, load_generator=generator), plain
+    symbols = _with_symbols(context, origin, variant, program) if isinstance(origin, Source) else None
+    return Tracee(variant.label, request(), Region.DRIVEN, 1.0, symbols, renew=request, load_generator=generator), plain

@@ -1,21 +1,18 @@
-"""The one place that joins plan, build and target: it makes the trials of an experiment and appends their runs to its record."""
+"""Makes the trials of an experiment and appends their runs to its record: the place that joins plan, subjects and target."""
 
 from swapstone.run.engine import WORK_NS, Engine, Look, Progress, Referee, SessionEnd
-from swapstone.run.own import own_paths
-from swapstone.run.prepare import Prepared, check_levels, manifest_of, prepare
-from swapstone.run.program import Program
+from swapstone.run.manifest import manifest_of
+from swapstone.run.prepare import Prepared, check_levels, prepare
 
 __all__ = [
     "WORK_NS",
     "Engine",
     "Look",
     "Prepared",
-    "Program",
     "Progress",
     "Referee",
     "SessionEnd",
     "check_levels",
     "manifest_of",
-    "own_paths",
     "prepare",
 ]

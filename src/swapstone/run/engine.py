@@ -9,18 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from swapstone import plan
-from swapstone.model import IDLE, Copy, Experiment, Run, Source, Status, Trial, UserError
+from swapstone.model import IDLE, Copy, Experiment, Run, Status, Trial, UserError
 from swapstone.plan import Group
 from swapstone.plan.stopping import first_block
 from swapstone.record import RecordWriter
-from swapstone.run.owntrial import OwnOutcome, OwnTrials, first_lines
-from swapstone.run.prepare import Prepared, manifest_of
-from swapstone.run.program import Program
-from swapstone.run.serving import as_server
-from swapstone.run.setting import setting_for, side_by_side
-from swapstone.run.trial import Asked, Verdictless, has_harness, judge, raw_output, request_for, run_of
+from swapstone.run.manifest import manifest_of
+from swapstone.run.prepare import Prepared
+from swapstone.run.side_by_side import side_by_side
+from swapstone.subjects import Judgement, Outcome, Subject, TrialSpec, first_lines
 from swapstone.targets import MachineConfigError, Target, TargetError
-from swapstone.wire import AgentAnswer
 from swapstone.workloads import find_load
 
 WORK_NS = 80_000_000
@@ -83,11 +80,15 @@ class Progress(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """A trial that was made: the answer, what came of the user's own program, or why there is neither."""
+    """A trial that was attempted: its outcome, or the error of the target instead.
 
-    program: Program
-    answer: AgentAnswer | None
-    own: OwnOutcome | None
+    Attributes:
+        outcome: None if the target broke, or could not make the machine.
+        error: None if there is an outcome.
+        times: ``started_unix_ns`` and ``elapsed_ns``, as in `Run`.
+    """
+
+    outcome: Outcome | None
     error: TargetError | MachineConfigError | None
     times: Mapping[str, int]
 
@@ -129,7 +130,6 @@ class Engine:
         self._checks: dict[tuple[str, str], str] = {}
         self._breaks = 0
         self._cpus = target.describe().cpus
-        self._own = OwnTrials(experiment.own, target, self._cpus) if experiment.own else None
         baseline = next(iter(prepared.variants))
         for run in earlier:
             if run.status is Status.OK and run.trial.variant == baseline:
@@ -163,21 +163,20 @@ class Engine:
 
     def _calibrate(self) -> None:
         """Choose how many passes a trial makes, and learn the checksum of its work: once, on the baseline, for every variant."""
-        keys = [key for key in self._prepared.workloads if self._prepared.runs(*key)]
-        once = {key for key in keys if not has_harness(self._prepared.workloads[key])}
+        keys = [key for key in self._prepared.subjects if self._prepared.runs(*key)]
+        once = {key for key in keys if not self._prepared.subjects[key].max_passes}
         self._passes |= dict.fromkeys(once, 1)
-        if self._own is not None:  # a program of the user's own runs once a trial, and its work is its own affair
-            self._passes = dict.fromkeys(keys, 1)
+        if len(once) == len(keys):
             return
         unknown = [
             (number, key)
             for number, key in enumerate(keys)
             if not (key in self._passes and (key in self._checks or key in once))
         ]
-        with side_by_side(self._calibrated, unknown, self._target) as found:
+        with side_by_side(self._calibrated, unknown, self._target) as results:
             for done, (_, key) in enumerate(unknown, start=len(keys) - len(unknown)):
                 self._progress.calibrating(done, len(keys), key[1])
-                passes, check = next(found)
+                passes, check = next(results)
                 self._passes.setdefault(key, passes)
                 self._learn_check(key, check)
         self._progress.calibrating(len(keys), len(keys), "")
@@ -191,27 +190,36 @@ class Engine:
             The number of passes, and the checksum of the work; empty where there is none.
         """
         number, key = numbered
-        workload = self._prepared.workloads[key]
-        assert isinstance(workload.origin, Source)
-        most = workload.origin.max_passes
+        most = self._prepared.subjects[key].max_passes
         baseline = next(iter(self._prepared.variants))
         passes, check = 1, ""
         for attempt in range(3):
-            program = self._prepared.programs[*key, baseline].in_block(0)
-            answer = self._ask(f"calibrate-{number}-{attempt}", program, key, passes)
-            outcome = judge(
-                answer, Asked(workload, self._prepared.variants[baseline], program, ""), self._target.inspect
-            )
-            if outcome.status is not Status.OK:
-                return 1, check  # its trials will fail the same way, and the report will say so
-            check = check or outcome.check
-            took_ns = max(1, dict(answer.facts).get("wall_ns", WORK_NS))
-            wanted = WORK_NS // 4 if attempt < 2 else WORK_NS
-            better = max(1, min(most, round(passes * wanted / took_ns)))
+            trial = Trial(suite=key[0], workload=key[1], load=IDLE.name, variant=baseline, block=0, position=0)
+            spec = self._spec(trial, f"calibrate-{number}-{attempt}", passes)
+            outcome = self._prepared.subjects[key].run(spec, self._target)
+            if outcome.judgement.status is not Status.OK or outcome.answer is None:
+                return 1, check  # its trials will fail the same way, and the report will state why
+            check = check or outcome.judgement.check
+            took_ns = max(1, dict(outcome.answer.facts).get("wall_ns", WORK_NS))
+            wanted_ns = WORK_NS // 4 if attempt < 2 else WORK_NS
+            better = max(1, min(most, round(passes * wanted_ns / took_ns)))
             if attempt == 2 or better <= passes:
                 return max(1, min(most, round(passes * WORK_NS / took_ns))), check
             passes = better
         return passes, check
+
+    def _spec(self, trial: Trial, identity: str, passes: int) -> TrialSpec:
+        """Return a trial as its subject runs it, without the checksum that is expected."""
+        key = (trial.suite, trial.workload)
+        return TrialSpec(
+            identity=identity,
+            variant=self._prepared.variants[trial.variant],
+            program=self._prepared.programs[*key, trial.variant].in_block(trial.block),
+            scratch=self._target.scratch(),
+            cpus=self._cpus,
+            passes=passes,
+            load=find_load(trial.load),
+        )
 
     def _run_block(self, block: int, still_open: tuple[Group, ...]) -> None:
         lost = self._given_up(block - 1)
@@ -227,55 +235,46 @@ class Engine:
                 self._progress.trial(trial, done, len(trials))
                 run, output = self._concluded(trial, next(attempts))
                 self._keep(run)
-                if self._own is not None and block == first_block(self._experiment):
+                if self._subject(trial).aborts_early and block == first_block(self._experiment):
                     self._stop_if_hopeless(run, output)
 
+    def _subject(self, trial: Trial) -> Subject:
+        return self._prepared.subjects[trial.suite, trial.workload]
+
     def _attempt(self, trial: Trial) -> Attempt:
-        """Make one trial. May run in several threads at once, so it changes nothing of the engine."""
+        """Run one trial. Several threads may call this at once, so it changes nothing of the engine."""
         key = (trial.suite, trial.workload)
         started_unix_ns, start = time.time_ns(), time.monotonic_ns()
-        own: OwnOutcome | None = None
-        answer: AgentAnswer | None = None
+        outcome: Outcome | None = None
         error: TargetError | MachineConfigError | None = None
-        program = self._prepared.programs[*key, trial.variant].in_block(trial.block)
-        identity = f"{trial.block}-{trial.position}"
         try:
-            if self._own is not None:
-                generator = self._prepared.workloads[key].load_generator
-                own = self._own.make(identity, self._prepared.variants[trial.variant], program, generator)
-            else:
-                answer = self._ask(identity, program, key, self._passes[key], trial.load)
+            spec = self._spec(trial, f"{trial.block}-{trial.position}", self._passes[key])
+            spec = dataclasses.replace(spec, check=self._checks.get(key, ""))
+            outcome = self._subject(trial).run(spec, self._target)
         except (TargetError, MachineConfigError) as broken:
             error = broken
         times = {"started_unix_ns": started_unix_ns, "elapsed_ns": time.monotonic_ns() - start}
-        return Attempt(program, answer, own, error, times)
+        return Attempt(outcome, error, times)
 
     def _concluded(self, trial: Trial, attempt: Attempt) -> tuple[Run, bytes]:
-        """Judge a trial that was made; return its run and what it printed.
+        """Return the run of a trial that was attempted, and what it printed.
 
         A target that breaks gives a failed run; one that stays broken ends the session.
         """
-        key = (trial.suite, trial.workload)
-        workload, variant = self._prepared.workloads[key], self._prepared.variants[trial.variant]
-        answer, printed = attempt.answer, b""
-        if attempt.own is not None:
-            outcome, answer, printed = attempt.own.verdict, attempt.own.answer, attempt.own.output
-        elif answer is not None:
-            check = self._checks.get(key, "")
-            asked = Asked(workload, variant, attempt.program, check, find_load(trial.load))
-            outcome, printed = judge(answer, asked, self._target.inspect), raw_output(answer)
-        elif isinstance(attempt.error, MachineConfigError):
-            outcome = Verdictless(Status.FAILED, attempt.error.message)
-        else:
-            assert attempt.error is not None
-            outcome = self._broken(attempt.error)
+        outcome = attempt.outcome or Outcome(self._without_answer(attempt.error), None, b"")
         if not isinstance(attempt.error, TargetError):
             self._breaks = 0
-        output = self._writer.keep_raw(printed)
-        run = run_of(trial, outcome, answer, passes=self._passes[key], times=attempt.times, output=output)
-        return run, printed
+        output = self._writer.keep_raw(outcome.output)
+        passes = self._passes[trial.suite, trial.workload]
+        return run_of(trial, outcome, passes=passes, times=attempt.times, output=output), outcome.output
 
-    def _broken(self, error: TargetError | MachineConfigError) -> Verdictless:
+    def _without_answer(self, error: TargetError | MachineConfigError | None) -> Judgement:
+        assert error is not None
+        if isinstance(error, MachineConfigError):
+            return Judgement(Status.FAILED, error.message)
+        return self._broken(error)
+
+    def _broken(self, error: TargetError) -> Judgement:
         """Count a target's break.
 
         Raises:
@@ -284,7 +283,7 @@ class Engine:
         self._breaks += 1
         if self._breaks >= GIVE_UP_AFTER:
             raise UserError(f"The target broke {self._breaks} times in a row: {error.message}", error.hint) from error
-        return Verdictless(Status.FAILED, f"the target broke: {error.message}")
+        return Judgement(Status.FAILED, f"the target broke: {error.message}")
 
     def _stop_if_hopeless(self, run: Run, output: bytes) -> None:
         """End the session when the first run of the user's program shows that there is nothing to compare.
@@ -305,24 +304,6 @@ class Engine:
                 f"Its record has all that it printed: {self._writer.path}"
                 + (". --ignore-failure lets such runs count." if "it ended with status" in run.reason else ""),
             )
-
-    def _ask(
-        self, identity: str, program: Program, key: tuple[str, str], passes: int, load: str = IDLE.name
-    ) -> AgentAnswer:
-        workload = self._prepared.workloads[key]
-        request = request_for(
-            identity, program.path, workload, program.recipe, passes=passes, cwd=self._target.scratch(), cpus=self._cpus
-        )
-        if workload.load_generator is not None:
-            request = as_server(
-                request,
-                workload.load_generator,
-                driver=program.load_generator,
-                cpus=self._cpus,
-                pinned=workload.cpus,
-                environment=program.recipe.environment,
-            )
-        return self._target.run(request, setting_for(workload, program.recipe, find_load(load)))
 
     def _keep(self, run: Run) -> None:
         self._writer.append(run)
@@ -394,3 +375,32 @@ class Engine:
     def _side_by_side_ns(self, elapsed_ns: int, trials: int) -> int:
         """Return how long a block's trials take together: as many at once as the target can run, and as there are."""
         return elapsed_ns // max(1, min(self._target.at_once, trials))
+
+
+def run_of(trial: Trial, outcome: Outcome, *, passes: int, times: Mapping[str, int], output: str) -> Run:
+    """Return the run of a trial.
+
+    Args:
+        trial: which.
+        outcome: what it amounts to.
+        passes: how many were requested.
+        times: ``started_unix_ns`` and ``elapsed_ns``.
+        output: digest of the raw output.
+    """
+    judgement, answer = outcome.judgement, outcome.answer
+    return Run(
+        trial=trial,
+        status=judgement.status,
+        reason=judgement.reason,
+        samples=judgement.samples,
+        observed=judgement.observed,
+        facts=answer.facts if answer else (),
+        passes=passes,
+        check=judgement.check,
+        histogram=judgement.histogram,
+        series=judgement.series,
+        started_unix_ns=times["started_unix_ns"],
+        elapsed_ns=times["elapsed_ns"],
+        output=output,
+        name=answer.name if answer else "",
+    )

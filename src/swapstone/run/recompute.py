@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from swapstone.model import FrozenStruct, Run, Status
 from swapstone.record import record_format
 from swapstone.run.prepare import Prepared
-from swapstone.run.setting import setting_for
-from swapstone.run.trial import raw_output, request_for
+from swapstone.subjects import TrialSpec, raw_output
+from swapstone.subjects.machine_config import machine_config_for
 from swapstone.targets import Target
 from swapstone.workloads import find_load
 
 
 class Recomputed(FrozenStruct, frozen=True, kw_only=True):
-    """What came of a trial that was run again.
+    """A trial that was run again, and what it printed.
 
     Attributes:
         key: of the trial.
-        before, now: SHA-256 of all that it printed.
+        before, now: SHA-256 of its output in the record, and now.
     """
 
     key: str
@@ -28,17 +28,17 @@ class Recomputed(FrozenStruct, frozen=True, kw_only=True):
 
     @property
     def equal(self) -> bool:
-        """Say whether it printed the same bytes."""
+        """Return whether it printed the same bytes."""
         return self.before == self.now
 
 
 def choose(runs: Sequence[Run], count: int, seed: int) -> list[Run]:
-    """Draw trials to run again, of those that are ok.
+    """Choose trials to run again, of those that are ok.
 
     Args:
         runs: of a record.
         count: how many.
-        seed: of the draw.
+        seed: of the random choice.
     """
     fit = [run for run in runs if run.status is Status.OK and run.output]
     return random.Random(seed).sample(fit, min(count, len(fit)))  # noqa: S311 - a choice, not a secret
@@ -65,19 +65,19 @@ def recompute(
     cpus = target.describe().cpus
     for done, run in enumerate(runs):
         progress(done, len(runs), run.trial.key)
-        key = (run.trial.suite, run.trial.workload)
-        program = prepared.programs[*key, run.trial.variant].in_block(run.trial.block)
-        workload = prepared.workloads[key]
-        request = request_for(
-            f"{run.trial.block}-{run.trial.position}",
-            program.path,
-            workload,
-            program.recipe,
-            passes=run.passes,
-            cwd=target.scratch(),
+        subject = prepared.subjects[run.trial.suite, run.trial.workload]
+        load = find_load(run.trial.load)
+        spec = TrialSpec(
+            identity=f"{run.trial.block}-{run.trial.position}",
+            variant=prepared.variants[run.trial.variant],
+            program=prepared.programs[run.trial.suite, run.trial.workload, run.trial.variant].in_block(run.trial.block),
+            scratch=target.scratch(),
             cpus=cpus,
+            passes=run.passes,
+            load=load,
         )
-        output = raw_output(target.run(request, setting_for(workload, program.recipe, find_load(run.trial.load))))
+        config = machine_config_for(subject.workload, spec.program.recipe, load)
+        output = raw_output(target.run(subject.request(spec), config))
         found.append(Recomputed(key=run.trial.key, before=run.output, now=record_format.file_sha256(output)))
     progress(len(runs), len(runs), "")
     return found

@@ -23,7 +23,7 @@ from swapstone.model import (
     UserError,
     Workload,
 )
-from swapstone.run.prepare import base_recipe
+from swapstone.run.recipes import base_recipe
 from swapstone.targets import Target, default_target, spec_of
 from swapstone.targets.vm.kvm import kvm_device_trouble
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine

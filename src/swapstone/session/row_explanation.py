@@ -29,9 +29,10 @@ from swapstone.record import RecordView
 from swapstone.report import row_explanation
 from swapstone.report.document import Document
 from swapstone.report.render import RENDERERS, find_renderer
-from swapstone.run import Program, prepare
+from swapstone.run import prepare
 from swapstone.session import explanation_files
 from swapstone.session.progress import NO_PROGRESS, Progress
+from swapstone.subjects import Program
 from swapstone.targets import open_target
 
 EXCLUDED = "it was left out by --without"

@@ -13,7 +13,7 @@ from swapstone.artifacts import BASE_RECIPE, build_workload, loader_version, res
 from swapstone.artifacts.toolchain import compiler_command, strip_command
 from swapstone.factors import Evidence, Recipe, find_factor, read_facts
 from swapstone.model import UnavailableError
-from swapstone.run.prepare import base_recipe
+from swapstone.run.recipes import base_recipe
 from swapstone.workloads import find_workload
 from tests.unit.builders import source_of
 

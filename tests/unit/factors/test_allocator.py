@@ -47,7 +47,7 @@ def evidence(*libraries: ProgramFacts, program: ProgramFacts = PROGRAM, **more: 
         # Linked to the program: it comes before the C library in the search order.
         (evidence(LIBC, JEMALLOC, program=facts("/prog", needed=("libjemalloc.so.2", "libc.so.6"))), "jemalloc"),
         (evidence(LIBC, NAMELESS, preload=(NAMELESS.path,), paths=(NAMELESS.path,)), NAMELESS.path),
-        # A path that was asked for, but another file serves.
+        # A path that was requested, but another file serves.
         (evidence(LIBC, MIMALLOC, preload=(MIMALLOC.path,), paths=(NAMELESS.path,)), "mimalloc"),
         (evidence(LIBC, NAMELESS, preload=(NAMELESS.path,)), f"an allocator of no known name in {NAMELESS.path}"),
         # The program's own malloc goes before everything that is preloaded.

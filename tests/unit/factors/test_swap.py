@@ -5,7 +5,7 @@ import pytest
 from swapstone.factors import SWAP, Evidence, Recipe, find_level, parse_choice, swap_commands, swap_memory_bytes
 from swapstone.factors.swap import FLASH_RATE, SWAP_MIB
 from swapstone.model import IDLE, USUAL_MEMORY_BYTES, MachineNeeds, Source, UserError, Workload
-from swapstone.run.setting import setting_for
+from swapstone.subjects.machine_config import machine_config_for
 
 HEAD = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 FLASH = HEAD + "/dev/nullb1                             partition\t262140\t\t5008\t\t-2\n"
@@ -82,7 +82,7 @@ def test_the_content_of_the_flash_comes_on_top_of_a_machines_memory() -> None:
         work = Workload(
             name="w", origin=Source(file="w.c"), description="", metrics=(), machine=MachineNeeds(memory_bytes=needed)
         )
-        return setting_for(work, Recipe(swap=swap), IDLE).memory_bytes
+        return machine_config_for(work, Recipe(swap=swap), IDLE).memory_bytes
 
     assert swap_memory_bytes("") == 0
     assert memory("", 0) == 0

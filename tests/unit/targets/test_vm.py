@@ -13,7 +13,7 @@ import pytest
 
 from swapstone.model import Trial, UserError, WireError
 from swapstone.model.cpio import archive, folder
-from swapstone.run.setting import side_by_side
+from swapstone.run.side_by_side import side_by_side
 from swapstone.targets import MachineConfig, MachineConfigError, TargetError
 from swapstone.targets.vm import snapshot
 from swapstone.targets.vm.machine_models import EmulatedMachine

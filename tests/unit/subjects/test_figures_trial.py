@@ -1,15 +1,15 @@
-"""Workloads that say figures of their own: what they are asked, and what their answers amount to."""
+"""Workloads without the harness: their requests, and what their answers amount to."""
 
 import msgspec
 import pytest
 
 from swapstone.artifacts import BASE_RECIPE
 from swapstone.model import Sample, Status, Variant
-from swapstone.run.program import Program
-from swapstone.run.trial import Asked, judge, request_for
+from swapstone.subjects import Program, subject_of
 from swapstone.wire import AgentAnswer, Ended
 from swapstone.workloads import find_workload
 from swapstone.workloads.named_figures import NamedFigures, encode_named_figures
+from tests.unit.builders import trial_spec
 
 WORK = find_workload("swap", "fill (50 % random)")
 FIGURES = tuple((metric.name, float(number)) for number, metric in enumerate(WORK.metrics))
@@ -22,19 +22,20 @@ MACHINE = (
     ("after /proc/uptime", "2.00 1.50\n"),
 )
 ANSWER = AgentAnswer(id="t", stdout=SAID, how=Ended.EXITED, code=0, machine=MACHINE)
-ASKED = Asked(WORK, Variant(levels=(("swap", "zram:lz4"),)), Program("/programs/p/prog", BASE_RECIPE, None, None), "")
+PROGRAM = Program("/p/prog", BASE_RECIPE, None, None)
+SUBJECT = subject_of(WORK)
+SPEC = trial_spec(Variant(levels=(("swap", "zram:lz4"),)), PROGRAM)
 
 
 def test_no_number_of_passes_is_told_to_it() -> None:
-    request = request_for("1-0", "/p/prog", WORK, BASE_RECIPE, passes=1, cwd="/scratch", cpus=(0,))
-    assert request.arguments == ("/p/prog", "50")
-    counted = find_workload("libc", "b_regex_search#2")
-    request = request_for("1-0", "/p/prog", counted, BASE_RECIPE, passes=7, cwd="/scratch", cpus=(0,))
+    assert SUBJECT.request(SPEC).arguments == ("/p/prog", "50")
+    counted = subject_of(find_workload("libc", "b_regex_search#2"))
+    request = counted.request(trial_spec(SPEC.variant, PROGRAM, passes=7))
     assert request.arguments == ("/p/prog", "7", "2")
 
 
 def test_figures_are_samples_and_series_of_the_run() -> None:
-    found = judge(ANSWER, ASKED, lambda _: None)
+    found = SUBJECT.judge(SPEC, ANSWER, lambda _: None)
     assert (found.status, found.observed) == (Status.OK, (("swap", "zram:lz4"),))
     assert [(sample.metric, sample.values[0]) for sample in found.samples] == list(FIGURES)
     assert found.series == (Sample(metric="so", values=(0.0, 8.0)),)
@@ -42,17 +43,17 @@ def test_figures_are_samples_and_series_of_the_run() -> None:
 
 @pytest.mark.parametrize("size", [0, 1, len(SAID) // 2, len(SAID) - 1])
 def test_figures_that_are_not_whole_are_a_failed_run(size: int) -> None:
-    found = judge(msgspec.structs.replace(ANSWER, stdout=SAID[:size]), ASKED, lambda _: None)
+    found = SUBJECT.judge(SPEC, msgspec.structs.replace(ANSWER, stdout=SAID[:size]), lambda _: None)
     assert found.status is Status.FAILED
-    assert found.reason.startswith("what it printed can't be read: ")
+    assert found.reason.startswith("its output is unreadable: ")
     assert found.samples == ()
 
 
 def test_another_algorithm_than_was_asked_for_is_refused() -> None:
     machine = (MACHINE[0], (MACHINE[1][0], "[lzo-rle] lz4 zstd\n"))
-    found = judge(msgspec.structs.replace(ANSWER, machine=machine), ASKED, lambda _: None)
+    found = SUBJECT.judge(SPEC, msgspec.structs.replace(ANSWER, machine=machine), lambda _: None)
     assert found.status is Status.REFUSED
-    assert "swap=zram:lz4 was asked for, but zram:lzo-rle was in force" in found.reason
+    assert "swap=zram:lz4 was requested, but zram:lzo-rle was in force" in found.reason
 
 
 def test_what_the_program_saw_of_the_server_decides_its_stack() -> None:
@@ -62,7 +63,8 @@ def test_what_the_program_saw_of_the_server_decides_its_stack() -> None:
         seen = (("tap", tap), ("kernel_sockets", sockets), ("stack", "lwip 2.2.1"))
         said = encode_named_figures(NamedFigures(name="udp_in", figures=figures, series=(), seen=seen))
         answer = AgentAnswer(id="t", stdout=said, how=Ended.EXITED, code=0)
-        program = Program("/programs/p/prog", BASE_RECIPE, None, None)
-        found = judge(answer, Asked(work, Variant(levels=(("netstack", "lwip"),)), program, ""), lambda _: None)
+        found = subject_of(work).judge(
+            trial_spec(Variant(levels=(("netstack", "lwip"),)), PROGRAM), answer, lambda _: None
+        )
         assert found.status is status, found.reason
-    assert "netstack=lwip was asked for, but lwip on the kernel's sockets was in force" in found.reason
+    assert "netstack=lwip was requested, but lwip on the kernel's sockets was in force" in found.reason

@@ -1,4 +1,4 @@
-"""The machine of a trial, and trials side by side."""
+"""Trials side by side."""
 
 from __future__ import annotations
 
@@ -7,29 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from swapstone.factors import Recipe
-from swapstone.model import IDLE, Load, MachineNeeds, Metric, Source, Trial, Workload
-from swapstone.run.setting import setting_for, side_by_side
-from swapstone.targets import DEFAULT_MACHINE, MachineConfig
-
-WORK = Workload(name="w", origin=Source(file="w.c"), description="works", metrics=tuple[Metric, ...]())
-
-
-def test_a_plain_trial_takes_the_machine_as_it_is() -> None:
-    assert setting_for(WORK, Recipe(), IDLE) == DEFAULT_MACHINE
-
-
-def test_a_setting_has_what_workload_factors_and_load_ask_for() -> None:
-    needs = MachineNeeds(memory_bytes=64 << 20, prepare=("first",))
-    load = Load(name="l", description="l", beside=("run",), settle_ms=7, machine=MachineNeeds(prepare=("last",)))
-    work = Workload(name="w", origin=Source(file="w.c"), description="works", metrics=(), machine=needs)
-    assert setting_for(work, Recipe(kernel="rt", swap="flash"), load) == MachineConfig(
-        kernel="rt",
-        memory_bytes=(64 + 256) << 20,  # the flash's content lies in memory too
-        prepare=("first", "/swapstone/swap.sh flash 26 256", "last"),
-        beside=("run",),
-        settle_ms=7,
-    )
+from swapstone.model import Trial
+from swapstone.run.side_by_side import side_by_side
 
 
 class _Place:

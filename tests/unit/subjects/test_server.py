@@ -8,25 +8,32 @@ from pathlib import Path
 import pytest
 
 from swapstone.factors import Recipe
-from swapstone.model import Cpus, LoadGenerator, Status, UnavailableError, Variant
-from swapstone.run import serving
-from swapstone.run.program import Program
-from swapstone.run.serving import as_server, free_port
-from swapstone.run.trial import Asked, judge, raw_output
+from swapstone.model import Cpus, LoadGenerator, Source, Status, UnavailableError, Variant, Workload
+from swapstone.subjects import Program, raw_output, server, subject_of
+from swapstone.subjects.server import free_port
 from swapstone.wire import AgentAnswer, Ended, TrialRequest
 from swapstone.workloads import find_workload
+from tests.unit.builders import trial_spec
 
-DRIVE = LoadGenerator(
+GENERATOR = LoadGenerator(
     command=("wrk", "http://127.0.0.1:{port}/"), reader="wrk", warm_ms=1, ready_ms=2, drain_ms=3, stop_ms=4
-)
-REQUEST = TrialRequest(
-    id="a", arguments=("/s", "{port}"), environment=(("PORT", "{port}"),), cwd="/", cpus=(7,), timeout_ms=1
 )
 GOOD = (Path(__file__).parents[2] / "recorded" / "wrk-good.txt").read_bytes()
 
 
 def asked(cpus: tuple[int, ...], pinned: Cpus) -> TrialRequest:
-    return as_server(REQUEST, DRIVE, driver="/bin/wrk", cpus=cpus, pinned=pinned, environment=(("A", "b"),))
+    workload = Workload(
+        name="s",
+        origin=Source(file="server.c", harness=False),
+        arguments=("{port}",),
+        description="serves",
+        metrics=(),
+        cpus=pinned,
+        load_generator=GENERATOR,
+    )
+    recipe = Recipe(environment=(("PORT", "{port}"),), preload=("/a.so",))
+    program = Program("/s", recipe, None, load_generator="/bin/wrk")
+    return subject_of(workload).request(trial_spec(Variant(levels=()), program, cpus=cpus))
 
 
 def test_the_port_is_filled_in_everywhere() -> None:
@@ -34,9 +41,9 @@ def test_the_port_is_filled_in_everywhere() -> None:
     assert made.load_generator is not None
     port = str(made.load_generator.port)
     assert made.arguments == ("/s", port)
-    assert made.environment == (("PORT", port),)
+    assert made.environment == (("PORT", port), ("LD_PRELOAD", "/a.so"))
     assert made.load_generator.arguments == ("/bin/wrk", f"http://127.0.0.1:{port}/")
-    assert made.load_generator.environment == (("A", "b"),)
+    assert made.load_generator.environment == (("PORT", "{port}"),), "nothing is preloaded into it"
     assert (
         made.load_generator.warm_ms,
         made.load_generator.ready_ms,
@@ -67,7 +74,7 @@ def test_a_port_is_free_and_has_five_digits(monkeypatch: pytest.MonkeyPatch) -> 
     with taken:
         taken.bind(("127.0.0.1", 0))
         number = taken.getsockname()[1]
-        monkeypatch.setattr(serving, "_PORTS", range(number, number + 1))
+        monkeypatch.setattr(server, "_PORTS", range(number, number + 1))
         with pytest.raises(UnavailableError, match="No port"):
             free_port()
     assert free_port() == number
@@ -89,7 +96,7 @@ def verdict(how: Ended, code: int = 0, **changed: object) -> tuple[Status, str]:
     workload = find_workload("server", "http(c=10,t=1)")
     variant = Variant(levels=(("libc", "glibc"),))
     program = Program("/s", Recipe(), None)
-    found = judge(answer, Asked(workload, variant, program, ""), lambda _: None)
+    found = subject_of(workload).judge(trial_spec(variant, program), answer, lambda _: None)
     return found.status, found.reason
 
 
@@ -100,7 +107,7 @@ def test_a_good_run() -> None:
 def test_the_level_is_the_servers() -> None:
     status, reason = verdict(Ended.DRIVEN, driver_stdout=GOOD, interp="/lib/ld-musl-x86_64.so.1", objects=("/s",))
     assert status is Status.REFUSED
-    assert "libc=glibc was asked for, but musl was in force" in reason
+    assert "libc=glibc was requested, but musl was in force" in reason
 
 
 @pytest.mark.parametrize(
@@ -110,31 +117,31 @@ def test_the_level_is_the_servers() -> None:
             Ended.UNREADY,
             0,
             {"stderr": b"x\nno such address\n"},
-            "the server accepted no connection on its port in time; its last words: 'no such address'",
+            "the server accepted no connection on its port in time; its last line: 'no such address'",
         ),
         (
             Ended.EXITED,
             0,
             {"notes": ("the server ended before it accepted connections",)},
-            "the server ended before it accepted connections, with status 0; it said nothing",
+            "the server ended before it accepted connections, with status 0; it printed nothing",
         ),
         (
             Ended.SIGNALED,
             11,
             {"notes": ("the server ended though nobody had told it to",)},
-            "the server ended though nobody had told it to, with signal 11; it said nothing",
+            "the server ended though nobody had told it to, with signal 11; it printed nothing",
         ),
         (
             Ended.UNDRIVEN,
             2,
             {"notes": ("the load generator: could not execute it",)},
-            "the load generator: could not execute it; is it installed?; it said nothing",
+            "the load generator: could not execute it; is it installed?; it printed nothing",
         ),
         (
             Ended.UNDRIVEN,
             0,
             {"notes": ("the load generator: it ended with status 1",), "driver_stderr": b"no route\n"},
-            "the load generator: it ended with status 1; its last words: 'no route'",
+            "the load generator: it ended with status 1; its last line: 'no route'",
         ),
         (Ended.DRIVEN, 0, {"driver_stdout": GOOD[:-30]}, "wrk's output has no line like"),
         (Ended.TIMEOUT, 0, {}, "it did not end within its time and was stopped"),

@@ -15,13 +15,13 @@ from swapstone.artifacts.allocators import EXCLUDED
 from swapstone.artifacts.upstream_sources import fetch, read_lock, unpack
 from swapstone.factors import Recipe
 from swapstone.model import Status, UnavailableError, Variant
-from swapstone.run.prepare import _equally_large
-from swapstone.run.program import Program
-from swapstone.run.trial import Asked, Verdictless, judge, request_for, whole_environment
+from swapstone.run.recipes import equally_large
+from swapstone.subjects import Judgement, Program, subject_of
+from swapstone.subjects.declared_program import whole_environment
 from swapstone.targets.host import HostTarget
 from swapstone.workloads import find_workload
 from tests.e2e.cli import runs_of, swapstone
-from tests.unit.builders import source_of
+from tests.unit.builders import source_of, trial_spec
 from tests.unit.factors.test_allocator import compiled
 
 LIBCS = {"glibc": "cc", "musl": "musl-gcc"}
@@ -66,14 +66,14 @@ def host() -> Iterator[HostTarget]:
         yield target
 
 
-def ran(host: HostTarget, recipe: Recipe, level: str, name: str = "b_string_strlen") -> Verdictless:
+def ran(host: HostTarget, recipe: Recipe, level: str, name: str = "b_string_strlen") -> Judgement:
     """Build a workload by a recipe, run it once, and judge it as an experiment would that had asked for a level."""
     workload = find_workload("libc", name)
     variant = Variant(levels=(("allocator", level),))
     built = build_workload(source_of(workload), recipe)
     program = Program(host.put(built.path), recipe, None, built.facts)
-    request = request_for("t", program.path, workload, recipe, passes=1, cwd=host.scratch(), cpus=host.describe().cpus)
-    return judge(host.run(request), Asked(workload, variant, program, ""), host.inspect)
+    spec = trial_spec(variant, program, scratch=host.scratch(), cpus=host.describe().cpus)
+    return subject_of(workload).run(spec, host).judgement
 
 
 def recipe_for(libc: str, allocator: str = "default", linking: str = "dynamic") -> Recipe:
@@ -90,7 +90,7 @@ def test_the_default_is_seen(libc: str, linking: str, host: HostTarget) -> None:
     assert ran(host, recipe, "default").status is Status.OK
     other = ran(host, recipe, "mimalloc")
     assert (other.status, other.observed) == (Status.REFUSED, (("allocator", "default"),))
-    assert other.reason == "allocator=mimalloc was asked for, but default was in force in the process that ran"
+    assert other.reason == "allocator=mimalloc was requested, but default was in force in the process that ran"
 
 
 @pytest.mark.parametrize("libc", LIBCS)
@@ -122,20 +122,20 @@ def test_two_allocators_in_one_process_are_refused(host: HostTarget, tmp_path: P
     assert outcome.observed == (("allocator", f"mimalloc beside an allocator of no known name in {mine}"),)
 
 
-def test_environments_are_equally_large_and_name_no_preload_without_one() -> None:
+def test_environments_areequally_large_and_name_no_preload_without_one() -> None:
     base = msgspec.structs.replace(BASE_RECIPE, environment=(("A", "b"),))
     recipes = {
         "default": base,
         "short": msgspec.structs.replace(base, preload=("/a.so",)),
         "long": msgspec.structs.replace(base, preload=("/a/longer/path.so",)),
     }
-    found = {label: whole_environment(recipe)[-1] for label, recipe in _equally_large(recipes).items()}
+    found = {label: whole_environment(recipe)[-1] for label, recipe in equally_large(recipes).items()}
     assert found == {
         "default": ("NO_PRELOAD", ":" * 17),
         "short": ("LD_PRELOAD", "/a.so" + ":" * 12),
         "long": ("LD_PRELOAD", "/a/longer/path.so"),
     }
-    alone = _equally_large({"default": base})
+    alone = equally_large({"default": base})
     assert whole_environment(alone["default"]) == (("A", "b"),)
 
 

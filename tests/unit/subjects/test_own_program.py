@@ -15,12 +15,15 @@ from swapstone.factors.libc import LIBC
 from swapstone.model import Experiment, FactorLevels, OwnProgram, Status, UnavailableError, UserError, Variant
 from swapstone.plan import variants
 from swapstone.run import check_levels, manifest_of, prepare
-from swapstone.run.own import OwnPrograms, check_recipes, with_additions
-from swapstone.run.owntrial import OwnTrials, first_lines, judge_own, own_request
-from swapstone.run.program import Program, stamp_of
+from swapstone.subjects import BuildContext, Program, first_lines, subject_of
+from swapstone.subjects.own_program import UserProgram
+from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_environments
+from swapstone.subjects.own_program_check import check_recipes
+from swapstone.subjects.program import stamp_of
 from swapstone.targets import Target, open_target
-from swapstone.wire import AgentAnswer, Ended
-from tests.unit.builders import experiment
+from swapstone.wire import AgentAnswer, Ended, TrialRequest
+from swapstone.workloads import own_workload
+from tests.unit.builders import experiment, trial_spec
 
 _ALIGN = {"red": 16, "green": 32, "blue": 64}
 
@@ -114,12 +117,11 @@ def test_a_build_that_fails_on_one_variant_leaves_the_others(source: Path, host:
     assert b"no green here" in logs["shade=green"]
     manifest = manifest_of(prepared, host, {})
     assert [artifact.variant for artifact in manifest.artifacts] == ["shade=red", "shade=blue"]
-    trials = OwnTrials(subject.own, host, (0,)) if subject.own else None
-    assert trials is not None
     for key, program in prepared.programs.items():
-        made = trials.make("1-0", prepared.variants[key[2]], program)
-        assert made.verdict.status is Status.OK, made.verdict.reason
-        assert made.verdict.observed == (
+        spec = trial_spec(prepared.variants[key[2]], program, identity="1-0")
+        made = prepared.subjects[key[:2]].run(spec, host)
+        assert made.judgement.status is Status.OK, made.judgement.reason
+        assert made.judgement.observed == (
             ("shade", key[2].partition("=")[2]),
         )  # seen in the switches that were recorded
         assert b"done" in made.output
@@ -165,15 +167,15 @@ def test_a_static_program_can_not_be_preloaded_into(tmp_path: Path, host: Target
     (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
     subprocess.run(["cc", "-static", "-o", tmp_path / "prog", tmp_path / "a.c"], check=True)
     program = OwnProgram(name="prog", arguments=(str(tmp_path / "prog"),), directory=str(tmp_path))
-    makes = OwnPrograms(program, lambda _label, _log: "")
+    makes, context = OwnProgramBuild(program), BuildContext(suite="own", target=host)
     variant = Variant(levels=(("preload", "some"),))
     with pytest.raises(UnavailableError, match="is linked statically"):
-        makes.program("prog", variant, Recipe(preload=("/lib/some.so",)), host)
-    assert makes.program("prog", variant, Recipe(), host).artifact is not None
+        makes.program("prog", variant, Recipe(preload=("/lib/some.so",)), context)
+    assert makes.program("prog", variant, Recipe(), context).artifact is not None
     subprocess.run(["cc", "-o", tmp_path / "prog", tmp_path / "a.c"], check=True)
     with pytest.raises(UserError, match="--env LD_PRELOAD"):
         recipe = Recipe(preload=("/lib/some.so",), environment=(("LD_PRELOAD", "x"),))
-        makes.program("prog", variant, recipe, host)
+        makes.program("prog", variant, recipe, context)
 
 
 @pytest.mark.parametrize(("compiler", "libc"), [("cc", "glibc"), ("musl-gcc", "musl")])
@@ -186,9 +188,19 @@ def test_a_program_that_is_there_already_says_which_c_library_it_has(tmp_path: P
         directory=str(tmp_path),
         environment=(("A", "b"), ("PATH", "/x")),
     )
-    recipe = OwnPrograms(program, lambda _label, _log: "").base_recipe(Variant(levels=(("preload", "none"),)))
+    recipe = OwnProgramBuild(program).base_recipe(Variant(levels=(("preload", "none"),)))
     assert recipe.libc == libc
     assert dict(recipe.environment) == {"PATH": "/x", "LC_ALL": "C", "TMPDIR": "/tmp", "A": "b"}
+
+
+def user_program(own: OwnProgram) -> UserProgram:
+    subject = subject_of(own_workload(experiment(own=own)))
+    assert isinstance(subject, UserProgram)
+    return subject
+
+
+def requested(own: OwnProgram, path: str) -> TrialRequest:
+    return user_program(own).request(trial_spec(Variant(levels=()), program(path), cpus=(0, 1)))
 
 
 def program(path: str, *preload: str) -> Program:
@@ -196,14 +208,14 @@ def program(path: str, *preload: str) -> Program:
 
 
 def test_every_variants_environment_is_equally_large() -> None:
-    made = with_additions({"a": program("/p/a"), "b": program("/p/longer", "/lib/one.so", "/lib/two.so")})
+    made = with_equal_environments({"a": program("/p/a"), "b": program("/p/longer", "/lib/one.so", "/lib/two.so")})
     sizes = {2 * len(p.path) + sum(len(name) + len(value) for name, value in p.added) for p in made.values()}
     assert len(sizes) == 1
     assert {tuple(name for name, _ in p.added) for p in made.values()} == {("LD_PRELOAD", "SWAPSTONE_PADDING")}
     assert (
         dict(made["b"].added)["LD_PRELOAD"] == "/lib/one.so:/lib/two.so" and dict(made["a"].added)["LD_PRELOAD"] == ""
     )
-    assert all(p.added == () for p in with_additions({"a": program("/p/a"), "b": program("/p/b")}).values())
+    assert all(p.added == () for p in with_equal_environments({"a": program("/p/a"), "b": program("/p/b")}).values())
 
 
 def test_what_is_preloaded_is_for_the_program_alone(tmp_path: Path, host: Target) -> None:
@@ -222,15 +234,15 @@ def test_what_is_preloaded_is_for_the_program_alone(tmp_path: Path, host: Target
         stamp_of(str(script)),
         (("LD_PRELOAD", ""), ("SWAPSTONE_PADDING", "x")),
     )
-    made = OwnTrials(subject, host, (0,)).make("0-0", Variant(levels=()), started)
-    assert made.verdict.status is Status.OK, made.verdict.reason
+    made = user_program(subject).run(trial_spec(Variant(levels=()), started), host)
+    assert made.judgement.status is Status.OK, made.judgement.reason
     assert b"program::x" in made.output
     assert (tmp_path / "helped").read_text() == "helper::\n" * 3
 
 
 def test_a_request_has_the_arguments_as_typed() -> None:
     subject = OwnProgram(name="p", arguments=("./p", "-n", "a b"), stdin="/in", output="/out", timeout_ms=5)
-    request = own_request("1-1", subject, program("/copy/p"), (0, 1))
+    request = requested(subject, "/copy/p")
     assert request.arguments == ("/copy/p", "-n", "a b")
     assert (request.cwd, request.cpus, request.timeout_ms, request.stdin, request.stdout) == (
         "/folder",
@@ -240,7 +252,7 @@ def test_a_request_has_the_arguments_as_typed() -> None:
         "/out",
     )
     named = msgspec.structs.replace(subject, arguments=("-n",), programs=(("a", "/x/p"),))
-    assert own_request("1-1", named, program("/x/p"), (0, 1)).arguments == ("/x/p", "-n")
+    assert requested(named, "/x/p").arguments == ("/x/p", "-n")
 
 
 def judged(
@@ -248,7 +260,8 @@ def judged(
 ) -> tuple[Status, str]:
     subject = subject or OwnProgram(name="p", arguments=("/bin/sh",))
     started = Program("/bin/sh", Recipe(command=("musl-gcc",)), None, facts, "/", stamp_of("/bin/sh"))
-    verdict = judge_own(answer, subject, Variant(levels=(("libc", "musl"),)), started, lambda _: None)
+    spec = trial_spec(Variant(levels=(("libc", "musl"),)), started)
+    verdict = user_program(subject).judge(spec, answer, lambda _: None)
     assert (verdict.samples == ()) == (verdict.status is not Status.OK)
     return verdict.status, verdict.reason
 
@@ -265,17 +278,17 @@ def answer(how: Ended = Ended.EXITED, code: int = 0, **changed: object) -> Agent
     ("given", "status", "words"),
     [
         (answer(), Status.OK, ""),
-        (answer(code=3, stderr=b"oh no\n"), Status.FAILED, "it ended with status 3; its last words: 'oh no'"),
+        (answer(code=3, stderr=b"oh no\n"), Status.FAILED, "it ended with status 3; its last line: 'oh no'"),
         (answer(Ended.SIGNALED, 11), Status.FAILED, "it was killed by SIGSEGV"),
-        (answer(Ended.TIMEOUT), Status.FAILED, "--timeout gives it more"),
+        (answer(Ended.TIMEOUT), Status.FAILED, "--timeout allows more"),
         (answer(Ended.OVERFLOW), Status.FAILED, "--output null"),
         (answer(Ended.DISK), Status.FAILED, "wrote more than 16384 MiB"),
         (answer(Ended.ORPHANS, 2), Status.FAILED, "keep it in the foreground"),
         (answer(code=1, stderr=b"stdin: is not a tty\n"), Status.FAILED, "script -qec"),
         (answer(code=1, stderr=b"Error opening terminal: unknown.\n"), Status.FAILED, "--input"),
-        (answer(code=1, stderr=b"TERM environment variable not set.\n"), Status.FAILED, "want a terminal"),
-        (answer(code=1), Status.FAILED, "it said nothing; if it wants a terminal, it finds none"),
-        (answer(code=1, stdout=b"x: Inappropriate ioctl for device"), Status.FAILED, "want a terminal"),
+        (answer(code=1, stderr=b"TERM environment variable not set.\n"), Status.FAILED, "need a terminal"),
+        (answer(code=1), Status.FAILED, "it printed nothing; if it needs a terminal, it finds none"),
+        (answer(code=1, stdout=b"x: Inappropriate ioctl for device"), Status.FAILED, "need a terminal"),
         (answer(interp="/lib64/ld-linux-x86-64.so.2", objects=()), Status.REFUSED, "but glibc was in force"),
         (answer(interp=None, objects=()), Status.REFUSED, "could not be observed"),
     ],
@@ -307,11 +320,12 @@ def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
     started = Program(str(file), Recipe(), None, None, "/", stamp_of(str(file)))
     subject = OwnProgram(name="p", arguments=(str(file),))
     file.write_text("#!/bin/sh\necho another\n")
-    verdict = judge_own(answer(), subject, Variant(levels=()), started, lambda _: None)
+    spec = trial_spec(Variant(levels=()), started)
+    verdict = user_program(subject).judge(spec, answer(), lambda _: None)
     assert (verdict.status, verdict.samples) == (Status.REFUSED, ())
     assert "was changed since the comparison began" in verdict.reason
     file.unlink()
-    assert "is gone since" in judge_own(answer(), subject, Variant(levels=()), started, lambda _: None).reason
+    assert "is gone since" in user_program(subject).judge(spec, answer(), lambda _: None).reason
 
 
 def test_the_first_lines_are_few_and_short() -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from swapstone.factors import Evidence, Recipe
 from swapstone.model import IDLE, Load, LoadIndicator, Status, Variant
-from swapstone.run.program import Program
-from swapstone.run.signs import load_missing
-from swapstone.run.trial import Asked, judge
+from swapstone.subjects import Program, subject_of
+from swapstone.subjects.load_check import missing_load
 from swapstone.wire import AgentAnswer, Ended
 from swapstone.workloads import LOADS, find_load, find_workload
+from tests.unit.builders import trial_spec
 from tests.unit.workloads.test_cyclictest import OUTPUT
 
 STAT = "cpu  {user} 0 102 {idle} {waits} 0 1 0 0 0\ncpu0 {user} 0 102 {idle} {waits} 0 1 0 0 0\nintr 8947 78\nctxt {ctxt}\nprocesses 93\n"
@@ -63,70 +63,72 @@ IN_FORCE = {
 }
 
 
-def test_every_load_has_a_sign() -> None:
+def test_every_load_has_an_indicator() -> None:
     assert {load.name for load in LOADS if load.indicators} >= set(IN_FORCE)
 
 
 @pytest.mark.parametrize("name", IN_FORCE)
 def test_a_load_in_force_is_seen_and_a_quiet_machine_is_no_load(name: str) -> None:
     load = find_load(name)
-    assert load_missing(load, evidence(IN_FORCE[name])) == ""
+    assert missing_load(load, evidence(IN_FORCE[name])) == ""
     if name != "idle":
         quiet = BUSY if name == "cyclictest" else OWN
-        assert f"the load {name} was asked for, but" in load_missing(load, evidence(quiet))
+        assert f"the load {name} was requested, but" in missing_load(load, evidence(quiet))
 
 
 def test_a_busy_trial_hides_half_of_the_switches_of_the_load_cyclictest() -> None:
     """Measured with eight tasks beside it: 10100 to 10800 a second that are not the trial's own."""
-    assert load_missing(find_load("cyclictest"), evidence({"ctxt": 20_200})) == ""
+    assert missing_load(find_load("cyclictest"), evidence({"ctxt": 20_200})) == ""
 
 
 def test_the_reason_says_what_was_seen_and_what_is_wanted() -> None:
-    assert load_missing(find_load("network"), evidence(OWN)) == (
-        "the load network was asked for, but there were 0 bytes through lo in a second, where it has at least 1e+07"
+    assert missing_load(find_load("network"), evidence(OWN)) == (
+        "the load network was requested, but there were 0 bytes through lo per second; it has at least 1e+07"
     )
-    assert load_missing(find_load("memory"), evidence(OWN | {"user": 90})) == (
-        "the load memory was asked for, but there were 500 anonymous pages, where it has at least 6000"
+    assert missing_load(find_load("memory"), evidence(OWN | {"user": 90})) == (
+        "the load memory was requested, but there were 500 anonymous pages; it has at least 6000"
     )
 
 
 def test_an_idle_machine_runs_nothing_but_the_trial() -> None:
-    assert load_missing(IDLE, evidence({"user": 45, "idle": 0})) == ""  # half a tenth, in steps of a hundredth
-    assert "0.2 s of other programs' processor time in a second, where it has at most 0.1" in load_missing(
+    assert missing_load(IDLE, evidence({"user": 45, "idle": 0})) == ""  # half a tenth, in steps of a hundredth
+    assert "0.2 s of other programs' processor time per second; it has at most 0.1" in missing_load(
         IDLE, evidence({"user": 60})
     )
     busy = (("user_us", 600_000),)
-    assert load_missing(IDLE, evidence({"user": 60}, facts=busy)) == ""  # its own
+    assert missing_load(IDLE, evidence({"user": 60}, facts=busy)) == ""  # its own
 
 
 def test_times_that_are_sampled_in_step_with_the_trial_prove_nothing() -> None:
     """Seen with cyclictest: it wakes every 100 us, and each tick found it awake."""
     own = (("user_us", 30_000), ("system_us", 20_000))
-    assert load_missing(IDLE, evidence({"user": 89, "idle": 88}, facts=own)) == ""
-    assert load_missing(IDLE, evidence({"user": 89, "idle": 40, "waits": 48}, facts=own)) == ""
-    assert "0.86 s of other programs" in load_missing(IDLE, evidence({"user": 89, "idle": 80}, facts=own))
+    assert missing_load(IDLE, evidence({"user": 89, "idle": 88}, facts=own)) == ""
+    assert missing_load(IDLE, evidence({"user": 89, "idle": 40, "waits": 48}, facts=own)) == ""
+    assert "0.86 s of other programs" in missing_load(IDLE, evidence({"user": 89, "idle": 80}, facts=own))
     # And a load whose ticks all found the kernel at work is a load.
-    assert load_missing(find_load("cpu"), evidence({"user": 3, "idle": 2}, facts=own)) == ""
-    assert "0 s of other programs" in load_missing(find_load("cpu"), evidence({"user": 3, "idle": 90}, facts=own))
+    assert missing_load(find_load("cpu"), evidence({"user": 3, "idle": 2}, facts=own)) == ""
+    assert "0 s of other programs" in missing_load(find_load("cpu"), evidence({"user": 3, "idle": 90}, facts=own))
 
 
 def test_planted_sections_are_counted() -> None:
     planted = find_load("planted")
-    assert load_missing(planted, evidence({"sections": 3})) == (
-        "the load planted was asked for, but there were 3 planted sections in a second, where it has at least 4"
+    assert missing_load(planted, evidence({"sections": 3})) == (
+        "the load planted was requested, but there were 3 planted sections per second; it has at least 4"
     )
-    assert "does not say how many planted sections" in load_missing(planted, evidence({})), "the module isn't loaded"
+    assert "does not report the number of planted sections" in missing_load(planted, evidence({})), (
+        "the module isn't loaded"
+    )
 
 
 def test_growth_is_that_of_a_second() -> None:
     network = find_load("network")
-    assert load_missing(network, evidence({"bytes": 6_000_000}, seconds=0.5)) == ""
-    assert load_missing(network, evidence({"bytes": 6_000_000}, seconds=2.0))
+    assert missing_load(network, evidence({"bytes": 6_000_000}, seconds=0.5)) == ""
+    assert missing_load(network, evidence({"bytes": 6_000_000}, seconds=2.0))
 
 
 def test_of_a_short_measurement_only_levels_tell() -> None:
-    assert load_missing(find_load("network"), evidence({}, seconds=0.2)) == ""
-    assert load_missing(find_load("memory"), evidence({}, seconds=0.2))
+    assert missing_load(find_load("network"), evidence({}, seconds=0.2)) == ""
+    assert missing_load(find_load("memory"), evidence({}, seconds=0.2))
 
 
 def test_a_level_counts_before_and_after() -> None:
@@ -139,7 +141,7 @@ def test_a_level_counts_before_and_after() -> None:
 
     def missing(before: int, after: int) -> str:
         said = (("before /f", f"n {before}\n"), ("after /f", f"n {after}\n"), *uptime)
-        return load_missing(load, Evidence(interp=None, objects=(), machine=said))
+        return missing_load(load, Evidence(interp=None, objects=(), machine=said))
 
     assert missing(2, 2) == ""
     assert missing(1, 2) and missing(2, 1)
@@ -149,11 +151,11 @@ def test_a_level_counts_before_and_after() -> None:
 def test_a_machine_that_is_silent_proves_nothing(lost: str) -> None:
     whole = evidence(IN_FORCE["network"])
     silent = msgspec.structs.replace(whole, machine=tuple(pair for pair in whole.machine if pair[0] != lost))
-    assert "the machine does not say how many bytes through lo" in load_missing(find_load("network"), silent)
+    assert "the machine does not report the number of bytes through lo" in missing_load(find_load("network"), silent)
 
 
 def test_where_no_machine_was_started_there_is_nothing_to_look_at() -> None:
-    assert load_missing(IDLE, Evidence(interp=None, objects=())) == ""
+    assert missing_load(IDLE, Evidence(interp=None, objects=())) == ""
 
 
 def verdict(load: str, grown: Mapping[str, int]) -> tuple[Status, str]:
@@ -164,8 +166,8 @@ def verdict(load: str, grown: Mapping[str, int]) -> tuple[Status, str]:
     )
     variant = Variant(levels=(("kernel", "generic"),))
     program = Program("/bin/sh", Recipe(compiler="cc"), None, None)
-    asked = Asked(find_workload("latency", "cyclictest"), variant, program, "", find_load(load))
-    outcome = judge(answer, asked, lambda _path: None)
+    spec = trial_spec(variant, program, load=find_load(load))
+    outcome = subject_of(find_workload("latency", "cyclictest")).judge(spec, answer, lambda _path: None)
     assert bool(outcome.samples) == bool(outcome.histogram) == (outcome.status is Status.OK)
     return outcome.status, outcome.reason
 
@@ -174,4 +176,4 @@ def test_a_run_without_its_load_is_refused() -> None:
     assert verdict("io", IN_FORCE["io"]) == (Status.OK, "")
     status, reason = verdict("io", OWN)
     assert status is Status.REFUSED
-    assert reason.startswith("the load io was asked for, but there were 0 sectors written in a second")
+    assert reason.startswith("the load io was requested, but there were 0 sectors written per second")

@@ -1,0 +1,117 @@
+"""The recipes of an experiment's variants: every level applied, every name resolved to what this machine has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from swapstone.artifacts import BASE_RECIPE
+from swapstone.artifacts.image_catalog import architecture_of
+from swapstone.factors import Recipe, recipe_of
+from swapstone.model import Copy, UnavailableError, UserError, Variant
+from swapstone.subjects import Subject
+from swapstone.targets import Target
+
+Key = TypeVar("Key")
+
+
+def base_recipe(architecture: str) -> Recipe:
+    """Return the recipe from which factors start, for the machines of an experiment.
+
+    Args:
+        architecture: as the experiment has it.
+    """
+    machine = architecture_of(architecture).machine if architecture else ""
+    return (
+        BASE_RECIPE
+        if machine in {"", os.uname().machine}
+        else msgspec.structs.replace(BASE_RECIPE, architecture=machine)
+    )
+
+
+class VariantRecipes:
+    """The variants' recipes, resolved once for each base recipe: kinds of subjects start from different ones.
+
+    Args:
+        base: of the C programs of this project.
+        variants: all of the experiment.
+        target: refuses recipes that need files it does not share.
+        resolve: finds, fetches and builds what a recipe names.
+        notify: called with one line for each variant that is left out.
+    """
+
+    def __init__(
+        self,
+        base: Recipe,
+        variants: Iterable[Variant],
+        target: Target,
+        resolve: Callable[[Recipe], Recipe],
+        notify: Callable[[str], None],
+    ) -> None:
+        self._base = base
+        self._variants = tuple(variants)
+        self._target = target
+        self._resolve = resolve
+        self._notify = notify
+        self._resolved: dict[tuple[Recipe, str], Recipe] = {}
+        self._impossible: dict[tuple[Recipe, str], str] = {}
+
+    def resolve(self, subjects: Iterable[Subject], *, with_default: bool) -> None:
+        """Resolve the recipes of all variants for these subjects, and make their lists of preloaded objects equally large.
+
+        Args:
+            subjects: which.
+            with_default: whether `default` will be called.
+        """
+        wanted = [
+            (subject.base_recipe(variant, self._base), variant) for subject in subjects for variant in self._variants
+        ]
+        wanted += [(self._base, variant) for variant in self._variants] if with_default else []
+        for base, variant in wanted:
+            if (base, variant.label) not in self._resolved and (base, variant.label) not in self._impossible:
+                self._resolve_one(base, variant)
+        self._resolved = equally_large(self._resolved)
+
+    def _resolve_one(self, base: Recipe, variant: Variant) -> None:
+        key = (base, variant.label)
+        try:
+            recipe = self._resolve(recipe_of(variant, base))
+            _check_preload(recipe, self._target)
+        except UserError as error:
+            known = {label for _, label in self._impossible}
+            self._impossible[key] = " ".join(filter(None, (error.message, error.hint)))
+            if variant.copy is Copy.FIRST and variant.label not in known:
+                self._notify(f"left out: {variant.label}: {self._impossible[key]}")
+        else:
+            self._resolved[key] = recipe
+
+    def default(self) -> dict[str, Recipe]:
+        """Return the recipes of the C programs of this project, by label; variants that are impossible here are missing."""
+        return {label: recipe for (base, label), recipe in self._resolved.items() if base == self._base}
+
+    def by_label(self, subject: Subject) -> dict[str, Recipe]:
+        """Return a subject's recipes by label; variants that are impossible here are missing."""
+        keys = {variant.label: (subject.base_recipe(variant, self._base), variant.label) for variant in self._variants}
+        return {label: self._resolved[key] for label, key in keys.items() if key in self._resolved}
+
+    def impossible(self, subject: Subject, variant: Variant) -> str:
+        """Return why a variant is impossible here."""
+        return self._impossible[subject.base_recipe(variant, self._base), variant.label]
+
+
+def equally_large(recipes: Mapping[Key, Recipe]) -> dict[Key, Recipe]:
+    """Give every recipe as much room for the list of preloaded objects as the longest takes: the stack begins where it ends."""
+    room = max((len(":".join(recipe.preload)) for recipe in recipes.values()), default=0)
+    return {key: msgspec.structs.replace(recipe, preload_bytes=room) for key, recipe in recipes.items()}
+
+
+def _check_preload(recipe: Recipe, target: Target) -> None:
+    """Refuse to preload an object on a target that has no files of this machine but programs."""
+    if recipe.preload and not target.shares_files:
+        raise UnavailableError(
+            f"An object can't be preloaded on the target {target.name}.",
+            "Add linking=static,dynamic: an allocator that is linked in works there.",
+        )

@@ -1,0 +1,65 @@
+"""What is run: one class for each kind of workload, all with the contract `Subject`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from swapstone.model import Crate, ImageTool, OwnProgram, Package, Source, UserSupplied, Workload
+from swapstone.subjects.answers import first_lines, raw_output
+from swapstone.subjects.bundled import Bundled
+from swapstone.subjects.contract import BuildContext, Judgement, KeepLog, Measured, Outcome, Subject, TrialSpec
+from swapstone.subjects.crate import CrateProgram
+from swapstone.subjects.image_tool import ImageProgram
+from swapstone.subjects.own_program import OwnProgramState, UserProgram
+from swapstone.subjects.packaged import Packaged
+from swapstone.subjects.program import Program
+from swapstone.subjects.server import Server
+
+__all__ = [
+    "BuildContext",
+    "Judgement",
+    "KeepLog",
+    "Measured",
+    "Outcome",
+    "Program",
+    "Subject",
+    "TrialSpec",
+    "first_lines",
+    "raw_output",
+    "subject_of",
+    "subjects_of",
+]
+
+Key = TypeVar("Key")
+
+
+def subjects_of(workloads: Mapping[Key, Workload]) -> dict[Key, Subject]:
+    """Return the subject of each workload of one experiment. The workloads of one own program share its build and its set-up."""
+    states: dict[OwnProgram, OwnProgramState] = {}
+    return {key: subject_of(workload, states) for key, workload in workloads.items()}
+
+
+def subject_of(workload: Workload, states: dict[OwnProgram, OwnProgramState] | None = None) -> Subject:
+    """Return the subject of a workload.
+
+    Args:
+        workload: its origin decides the class, and its load generator whether it is a server.
+        states: of own programs that other workloads use too; extended.
+    """
+    subject = _of_origin(workload, {} if states is None else states)
+    return Server(subject, workload.load_generator) if workload.load_generator else subject
+
+
+def _of_origin(workload: Workload, states: dict[OwnProgram, OwnProgramState]) -> Subject:
+    match workload.origin:
+        case Source() as source:
+            return Bundled(workload, source)
+        case ImageTool() as tool:
+            return ImageProgram(workload, tool)
+        case Package() as package:
+            return Packaged(workload, package)
+        case Crate() as crate:
+            return CrateProgram(workload, crate)
+        case UserSupplied(program=own):
+            return UserProgram(workload, own, states.setdefault(own, OwnProgramState(own)))

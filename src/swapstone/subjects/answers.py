@@ -1,0 +1,96 @@
+"""How a trial ended, in words, and the bytes of it that a record keeps."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import msgspec
+
+from swapstone.wire import AgentAnswer, Ended
+
+OUTPUT_BYTES = 64 * 1024
+DISK_BYTES = 1024 * 1024 * 1024
+LAST_BYTES = 4096
+"""Size of the end of an output that is searched for its last line."""
+
+
+def raw_output(answer: AgentAnswer) -> bytes:
+    """Return all that a trial printed, the observed values and the agent's notes, as one text."""
+    notes = "".join(f"{note}\n" for note in answer.notes).encode()
+    driver = (("driver stdout", answer.driver_stdout), ("driver stderr", answer.driver_stderr))
+    observed = "".join(f"{what} = {value!r}\n" for what, value in answer.observed)
+    observed += "".join(f"{what} is absent\n" for what in answer.absent)
+    parts = (
+        ("stdout", answer.stdout),
+        ("stderr", answer.stderr),
+        *driver,
+        ("observed", observed.encode()),
+        ("agent", notes),
+    )
+    return b"".join(b"--- %s\n%s" % (name.encode(), data) for name, data in parts if data)
+
+
+def shortened(answer: AgentAnswer, most_bytes: int) -> AgentAnswer:
+    """Return an answer whose outputs are at most so long: half from the beginning, half from the end."""
+
+    def short(data: bytes) -> bytes:
+        half = most_bytes // 2
+        if len(data) <= most_bytes:
+            return data
+        return b"%s\n[%d bytes left out]\n%s" % (data[:half], len(data) - most_bytes, data[-half:])
+
+    return msgspec.structs.replace(
+        answer,
+        stdout=short(answer.stdout),
+        stderr=short(answer.stderr),
+        driver_stdout=short(answer.driver_stdout),
+        driver_stderr=short(answer.driver_stderr),
+    )
+
+
+def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes: int = DISK_BYTES) -> str:
+    """Return why a program did not end well, with the last line that it printed; empty if it did.
+
+    Args:
+        answer: how it ended.
+        output_bytes: the limit of its output.
+        disk_bytes: the limit of what it writes to disk.
+    """
+    reasons = {
+        Ended.EXITED: f"it ended with status {answer.code}" if answer.code else "",
+        Ended.SIGNALED: f"it was killed by {_signal_name(answer.code)}",
+        Ended.TIMEOUT: "it did not end within its time and was stopped",
+        Ended.OVERFLOW: f"it printed more than {output_bytes // 1024} KiB and was stopped",
+        Ended.DISK: f"it wrote more than {disk_bytes // 1024**2} MiB to disk and was stopped",
+        Ended.ORPHANS: f"it left {answer.code} processes running, which were killed",
+        Ended.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}",
+    }
+    reason = reasons.get(answer.how, "")  # the others are a server's: `swapstone.subjects.server`
+    return f"{reason}; {last_line(answer.stderr, answer.stdout)}" if reason else reason
+
+
+def last_line(*outputs: bytes) -> str:
+    """Return the last line of the first output that has one, in words."""
+    for data in outputs:
+        lines = [
+            line for line in data[-LAST_BYTES:].decode(errors="replace").splitlines() if line.strip() and line != "end"
+        ]
+        if lines:
+            return f"its last line: {lines[-1][:200]!r}"
+    return "it printed nothing"
+
+
+def first_lines(output: bytes, most: int = 12) -> str:
+    """Return the first lines of what a trial printed, for an error message."""
+    lines = output.decode(errors="replace").splitlines()
+    more = len(lines) - most
+    shown = [*lines[:most], *([f"... and {more} more lines, kept in the record"] if more > 0 else [])]
+    return "\n".join(line[:200] for line in shown) or "(it printed nothing)"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f"{signal.Signals(number).name} (signal {number})"
+    except ValueError:
+        return f"signal {number}"

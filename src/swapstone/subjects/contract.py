@@ -1,0 +1,341 @@
+"""The contract of a subject: a workload as it is checked, built, run and judged.
+
+Each kind of origin (`Workload.origin`) has one class. `swapstone.run` calls only the methods of `Subject`, in this order: `check`,
+`base_recipe`, `check_recipes`, `build` for each variant, `equalize`, then `run` for each trial.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
+
+import msgspec
+
+from swapstone.factors import Evidence, ProgramFacts, Recipe
+from swapstone.model import IDLE, Cpus, Experiment, Load, Sample, Status, UnavailableError, UserError, Variant, Workload
+from swapstone.subjects.answers import DISK_BYTES, OUTPUT_BYTES, raw_output, trouble_of
+from swapstone.subjects.evidence import evidence_of, observed_levels, wrong_level
+from swapstone.subjects.load_check import missing_load
+from swapstone.subjects.machine_config import machine_config_for
+from swapstone.subjects.program import Program
+from swapstone.targets import Target
+from swapstone.wire import AgentAnswer, TrialRequest
+
+KeepLog = Callable[[str, bytes], str]
+"""Stores the log of a variant's build, given the variant's label, and returns where."""
+
+Inspect = Callable[[str], ProgramFacts | None]
+"""Reads the file of a program or shared object on the target: `Target.inspect`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BuildContext:
+    """What a subject needs to build a variant's program.
+
+    Attributes:
+        suite: through which the workload was requested.
+        target: where the program goes.
+        layout_seeds: one for each further link of the program; empty unless the experiment has layouts.
+        notify: called with one line before something takes its time.
+        progress: called with the name of each further link before it is built.
+        keep_log: stores the logs of builds.
+        rebuild: whether to build what was built before once more.
+    """
+
+    suite: str
+    target: Target
+    layout_seeds: tuple[str, ...] = ()
+    notify: Callable[[str], None] = lambda _: None
+    progress: Callable[[str], None] = lambda _: None
+    keep_log: KeepLog = lambda _label, _log: ""
+    rebuild: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class TrialSpec:
+    """One trial, ready to run.
+
+    Attributes:
+        identity: unique within the session.
+        variant: the levels that must be in force.
+        program: the variant's program.
+        scratch: the target's scratch folder, where programs without a folder of their own run.
+        cpus: processors of the target. A pinned workload runs on the last one, which on most machines does not serve the interrupts.
+        passes: how often the program repeats its work, if it has passes.
+        check: checksum that equal work must have; empty if unknown.
+        load: what else the machine does.
+    """
+
+    identity: str
+    variant: Variant
+    program: Program
+    scratch: str
+    cpus: tuple[int, ...]
+    passes: int = 1
+    check: str = ""
+    load: Load = IDLE
+
+    def pinned(self, cpus: Cpus) -> tuple[int, ...]:
+        """Return the processors that the program is pinned to; none means no pinning."""
+        return (max(self.cpus),) if cpus is Cpus.ONE and self.cpus else ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """What the output of a trial holds.
+
+    Attributes:
+        samples: of the workload's metrics.
+        check: checksum of the work; empty if there is none.
+        histogram: as `Run.histogram`.
+        series: as `Run.series`.
+        mapped, malloc, seen: what the program reports of the measured process, as in `Evidence`.
+    """
+
+    samples: tuple[Sample, ...] = ()
+    check: str = ""
+    histogram: tuple[tuple[int, int], ...] = ()
+    series: tuple[Sample, ...] = ()
+    mapped: tuple[str, ...] = ()
+    malloc: str = ""
+    seen: tuple[tuple[str, str], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Judgement:
+    """What a trial's answer amounts to: a status with its reason, or samples. Fields are those of `Run`."""
+
+    status: Status
+    reason: str = ""
+    samples: tuple[Sample, ...] = ()
+    observed: tuple[tuple[str, str], ...] = ()
+    check: str = ""
+    histogram: tuple[tuple[int, int], ...] = ()
+    series: tuple[Sample, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """A trial that was run.
+
+    Attributes:
+        judgement: what it amounts to.
+        answer: the agent's answer; None if the program was not started.
+        output: what is kept of all that was printed.
+    """
+
+    judgement: Judgement
+    answer: AgentAnswer | None
+    output: bytes
+
+
+class Subject(abc.ABC):
+    """A workload as it is checked, built, run and judged.
+
+    Class attributes that a kind may change:
+        max_passes: the largest number of passes that calibration may choose; 0 if the program takes no number of passes.
+        needs_compiler: whether a C compiler builds it for each variant.
+        empty_programs: whether the sizes of empty programs, built like it, say something about it.
+        aborts_early: whether the session ends if the first block shows that there is nothing to compare.
+        output_is_evidence: whether its output also reports which levels were in force. Such a trial fails if its output is unreadable;
+            any other is refused first if a wrong level was in force.
+        output_bytes, disk_bytes: how much a trial may print and write.
+    """
+
+    max_passes: int = 0
+    needs_compiler: bool = True
+    empty_programs: bool = False
+    aborts_early: bool = False
+    output_is_evidence: ClassVar[bool] = False
+    output_bytes: int = OUTPUT_BYTES
+    disk_bytes: int = DISK_BYTES
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+
+    # Before anything is made
+
+    def check(self, experiment: Experiment, target: Target) -> None:
+        """Raise if the workload can't be measured with this experiment on this target.
+
+        Raises:
+            UserError: it can't; the message states why, and the hint what to try.
+        """
+        del experiment
+        if self.workload.machine and not target.boots:
+            raise UnavailableError(
+                f"The target {target.name} starts no machine of its own, and the workload {self.workload.name} needs one.",
+                "Measure on --target vm.",
+            )
+
+    # Building
+
+    def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
+        """Return the recipe to which a variant's levels are applied.
+
+        Args:
+            variant: whose program it is.
+            default: for C programs of this project, for the experiment's architecture.
+        """
+        del variant
+        return default
+
+    def check_recipes(self, variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> None:  # noqa: B027 - most kinds accept all
+        """Raise if the variants' recipes can't make a difference to this program.
+
+        Args:
+            variants: all of the experiment.
+            recipes: by label, resolved. Variants that are unavailable here are missing.
+
+        Raises:
+            UserError: two variants would be built alike though their recipes differ.
+        """
+
+    @abc.abstractmethod
+    def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Build a variant's program and put it on the target.
+
+        Args:
+            variant: whose program it is.
+            recipe: compiler and flags, the levels applied and resolved.
+            context: target, layouts and callbacks.
+
+        Raises:
+            UserError: it does not build, or the variant is impossible for it.
+        """
+
+    def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:
+        """Return the variants' programs by label, each with an equally large stack at its start."""
+        return dict(programs)
+
+    def build_failure(self, error: UserError) -> str:
+        """Return what the report prints for a variant that `build` refused."""
+        return error.message
+
+    # Running
+
+    @abc.abstractmethod
+    def request(self, trial: TrialSpec) -> TrialRequest:
+        """Return what the agent is asked to run for a trial."""
+
+    def before(self, trial: TrialSpec, target: Target) -> Outcome | None:
+        """Do what comes before a trial and is not measured. Return an outcome only if the trial must not run."""
+        del trial, target
+        return None
+
+    def after(self, trial: TrialSpec, target: Target, outcome: Outcome) -> Outcome:
+        """Do what comes after a trial and is not measured. Return the trial's outcome, changed if this failed."""
+        del trial, target
+        return outcome
+
+    def run(self, trial: TrialSpec, target: Target) -> Outcome:
+        """Run a trial and judge its answer. Several threads may call this at once if the target runs several trials at once.
+
+        Raises:
+            TargetError: the target broke.
+            MachineConfigError: the trial's machine could not be made.
+        """
+        if (refused := self.before(trial, target)) is not None:
+            return refused
+        config = machine_config_for(self.workload, trial.program.recipe, trial.load)
+        answer = target.run(self.request(trial), config)
+        outcome = Outcome(self.judge(trial, answer, target.inspect), answer, self.kept_output(answer))
+        return self.after(trial, target, outcome)
+
+    def kept_output(self, answer: AgentAnswer) -> bytes:
+        """Return what the record keeps of all that a trial printed."""
+        return raw_output(answer)
+
+    # Judging
+
+    @abc.abstractmethod
+    def read(self, answer: AgentAnswer) -> Measured:
+        """Read the output of a trial that ended well.
+
+        Raises:
+            UserError: the output is cut off or of another format; the message states why the run fails.
+        """
+
+    def failure(self, answer: AgentAnswer) -> str:
+        """Return why a trial did not end well, or an empty text."""
+        trouble = trouble_of(answer, self.output_bytes, self.disk_bytes)
+        return trouble and trouble + self.advice(answer)
+
+    def advice(self, answer: AgentAnswer) -> str:
+        """Return what the user can try after a failure; empty if unknown."""
+        del answer
+        return ""
+
+    def file_change(self, program: Program) -> str:
+        """Return a sentence if the program's file is not the one whose digest was recorded; empty if it is, or can't change."""
+        del program
+        return ""
+
+    def evidence(self, trial: TrialSpec, answer: AgentAnswer, inspect: Inspect) -> Evidence:
+        """Return what was observed of the process from outside."""
+        return evidence_of(answer, trial.program, trial.variant, inspect)
+
+    def explain_wrong_level(self, program: Program) -> str:
+        """Return what to add to the reason when another level was in force than requested."""
+        del program
+        return ""
+
+    def printed_samples(self, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
+        """Return the samples of numbers that the user defined by a pattern.
+
+        Raises:
+            UserError: a pattern does not match exactly once.
+        """
+        del stdout, stderr
+        return ()
+
+    def judge(self, trial: TrialSpec, answer: AgentAnswer, inspect: Inspect) -> Judgement:
+        """Decide what an answer amounts to.
+
+        Args:
+            trial: what was requested.
+            answer: what the agent reports.
+            inspect: reads the files of mapped objects.
+
+        Returns:
+            Failed if the program did not end well or its output is unreadable. Refused if another level was in force, the load was not
+            in force, the program's file was changed, or other work was done. Else ok with its samples.
+        """
+        if failure := self.failure(answer):
+            return Judgement(Status.FAILED, failure)
+        if change := self.file_change(trial.program):
+            return Judgement(Status.REFUSED, change)
+        measured, unreadable = self._read(answer)
+        if unreadable and self.output_is_evidence:
+            return Judgement(Status.FAILED, unreadable)
+        evidence = self.evidence(trial, answer, inspect)
+        evidence = msgspec.structs.replace(evidence, mapped=measured.mapped, malloc=measured.malloc, seen=measured.seen)
+        observed = observed_levels(evidence, trial.variant)
+        if wrong := self._wrong_conditions(trial, evidence, observed):
+            return Judgement(Status.REFUSED, wrong, observed=observed)
+        if unreadable:
+            return Judgement(Status.FAILED, unreadable, observed=observed)
+        if trial.check and measured.check != trial.check:
+            reason = f"it did other work: its checksum is {measured.check or 'missing'}, not {trial.check}"
+            return Judgement(Status.REFUSED, reason, observed=observed, check=measured.check)
+        return Judgement(
+            Status.OK,
+            samples=measured.samples,
+            observed=observed,
+            check=measured.check,
+            histogram=measured.histogram,
+            series=measured.series,
+        )
+
+    def _read(self, answer: AgentAnswer) -> tuple[Measured, str]:
+        try:
+            return self.read(answer), ""
+        except UserError as error:
+            return Measured(), "; ".join(filter(None, (error.message, error.hint)))
+
+    def _wrong_conditions(self, trial: TrialSpec, evidence: Evidence, observed: tuple[tuple[str, str], ...]) -> str:
+        if wrong := wrong_level(observed, trial.variant):
+            return wrong + self.explain_wrong_level(trial.program)
+        return missing_load(trial.load, evidence)

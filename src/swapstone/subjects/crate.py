@@ -1,0 +1,53 @@
+"""Programs of this project's Rust crates."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from swapstone.artifacts import Built, build_crate, require_crate
+from swapstone.factors import Recipe
+from swapstone.model import Copy, Crate, Experiment, UnavailableError, Variant, Workload
+from swapstone.subjects.bundled import figures_of
+from swapstone.subjects.contract import BuildContext, Measured
+from swapstone.subjects.declared_program import BuiltProgram
+from swapstone.targets import Target
+from swapstone.wire import AgentAnswer
+
+
+class CrateProgram(BuiltProgram):
+    """A program of a crate. It prints named figures, under the workload's name with ``_`` for ``-``.
+
+    Args:
+        workload: what it does.
+        origin: its crate.
+    """
+
+    needs_compiler = False
+    output_is_evidence: ClassVar[bool] = True
+
+    def __init__(self, workload: Workload, origin: Crate) -> None:
+        super().__init__(workload)
+        self._origin = origin
+
+    def check(self, experiment: Experiment, target: Target) -> None:
+        """Raise unless this machine is the target and can run the crate's trials, and no other link is requested."""
+        name = self.workload.name
+        if target.boots or not target.needs_build:
+            raise UnavailableError(
+                f"{name} is built by cargo for this machine, and not for the target {target.name}.",
+                "Measure on --target host.",
+            )
+        if experiment.layouts:
+            raise UnavailableError(f"{name} is built by cargo, which makes one link only.", "Leave --layouts out.")
+        require_crate()
+
+    def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
+        """Build with cargo; the recipe has no influence."""
+        del recipe
+        if variant.copy is Copy.RELINKED:
+            raise UnavailableError("It is built by cargo and can't be relinked.")
+        return build_crate(self._origin, context.notify)
+
+    def read(self, answer: AgentAnswer) -> Measured:
+        """Read named figures (docs/wire.md, section 4)."""
+        return figures_of(self.workload, self.workload.name.replace("-", "_"), answer)

@@ -1,0 +1,90 @@
+"""What bundled programs, packages, crates and image tools have in common: artifacts, environments and requests."""
+
+from __future__ import annotations
+
+import abc
+
+import msgspec
+
+from swapstone.artifacts import Built
+from swapstone.factors import Recipe
+from swapstone.model import Variant, Workload
+from swapstone.record import Artifact
+from swapstone.subjects.contract import BuildContext, Subject, TrialSpec
+from swapstone.subjects.program import Program
+from swapstone.wire import TrialRequest
+
+
+def artifact_of(suite: str, workload: Workload, variant: Variant, built: Built) -> Artifact:
+    """Return the manifest's entry of a built program."""
+    return Artifact(
+        suite=suite,
+        workload=workload.name,
+        variant=variant.label,
+        path=str(built.path),
+        sha256=built.sha256,
+        command=built.command,
+        sources=built.sources,
+        sizes=built.sizes,
+    )
+
+
+def whole_environment(recipe: Recipe) -> tuple[tuple[str, str], ...]:
+    """Return the whole environment of a program: its recipe's, and the list of objects to preload.
+
+    Colons, which separate its entries, pad the list to `Recipe.preload_bytes`. A variant that preloads nothing gets an unused variable
+    of the same length. So the address of the stack does not depend on the length of an object's path.
+    """
+    preload = ":".join(recipe.preload)
+    if not preload and not recipe.preload_bytes:
+        return recipe.environment
+    name = "LD_PRELOAD" if preload else "NO_PRELOAD"
+    return (*recipe.environment, (name, preload.ljust(recipe.preload_bytes, ":")))
+
+
+class DeclaredProgram(Subject):
+    """The program of a workload that this project declares: bundled, a package, a crate or a tool of an image."""
+
+    def request(self, trial: TrialSpec) -> TrialRequest:
+        """Return the request: the number of passes, if it has passes, comes before the workload's arguments."""
+        passes = (str(trial.passes),) if self.max_passes else ()
+        return TrialRequest(
+            id=trial.identity,
+            arguments=(trial.program.path, *passes, *self.workload.arguments),
+            environment=whole_environment(trial.program.recipe),
+            cwd=trial.scratch,
+            cpus=trial.pinned(self.workload.cpus),
+            nice=trial.program.recipe.nice,
+            timeout_ms=self.workload.timeout_ms,
+            output_bytes=self.output_bytes,
+            disk_bytes=self.disk_bytes,
+            observe=trial.program.recipe.observe,
+        )
+
+
+class BuiltProgram(DeclaredProgram):
+    """A declared program that is built for each variant."""
+
+    def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Build the program; on a target that needs no build, only name it."""
+        if not context.target.needs_build:
+            path = context.target.path_of(variant.label, self.workload.name)
+            return Program(path, recipe, None, context.target.inspect(path))
+        return self.installed(variant, recipe, context, self.compile(variant, recipe, context))
+
+    @abc.abstractmethod
+    def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
+        """Build the program in the cache.
+
+        Raises:
+            UserError: it does not build, or the variant is impossible for it.
+        """
+
+    def installed(
+        self, variant: Variant, recipe: Recipe, context: BuildContext, built: Built, layout: int = 0
+    ) -> Program:
+        """Put a built program on the target. `layout` is the number of its link, or 0 for the plain one."""
+        artifact = artifact_of(context.suite, self.workload, variant, built)
+        if layout:
+            artifact = msgspec.structs.replace(artifact, layout=layout, sizes=())
+        return Program(context.target.put(built.path), recipe, artifact, built.facts)

@@ -1,0 +1,42 @@
+"""Programs that the image of a virtual machine brings, such as cyclictest."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from swapstone.factors import Recipe
+from swapstone.model import ImageTool, Variant, WireError, Workload
+from swapstone.subjects.contract import BuildContext, Measured
+from swapstone.subjects.declared_program import DeclaredProgram
+from swapstone.subjects.program import Program
+from swapstone.wire import AgentAnswer
+from swapstone.workloads import TOOL_READERS
+
+
+class ImageProgram(DeclaredProgram):
+    """A program of a virtual machine's image, measured unchanged.
+
+    Args:
+        workload: what it does.
+        origin: its path and the format of its output.
+    """
+
+    needs_compiler = False
+    output_is_evidence: ClassVar[bool] = True
+
+    def __init__(self, workload: Workload, origin: ImageTool) -> None:
+        super().__init__(workload)
+        self._origin = origin
+
+    def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Return the program in the image; nothing is built."""
+        del variant
+        return Program(self._origin.path, recipe, None, context.target.inspect(self._origin.path))
+
+    def read(self, answer: AgentAnswer) -> Measured:
+        """Read the tool's own format."""
+        try:
+            figures = TOOL_READERS[self._origin.reader](self.workload, answer.stdout)
+        except WireError as error:
+            raise WireError(f"its output is unreadable: {error.message}") from error
+        return Measured(figures.samples, histogram=figures.histogram, series=figures.series, seen=figures.seen)

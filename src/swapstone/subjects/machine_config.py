@@ -1,0 +1,27 @@
+"""The machine of a trial: what its workload, its variant and its load need together."""
+
+from __future__ import annotations
+
+from swapstone.factors import Recipe, swap_commands, swap_memory_bytes
+from swapstone.model import USUAL_MEMORY_BYTES, Load, MachineNeeds, Workload
+from swapstone.targets import MachineConfig
+
+
+def machine_config_for(workload: Workload, recipe: Recipe, load: Load) -> MachineConfig:
+    """Return the machine that a trial runs in.
+
+    Args:
+        workload: its needs come first.
+        recipe: names kernel and swap.
+        load: prepared last.
+    """
+    needs = workload.machine or MachineNeeds()
+    swap_bytes = swap_memory_bytes(recipe.swap)
+    memory_bytes = (needs.memory_bytes or USUAL_MEMORY_BYTES) + swap_bytes if swap_bytes else needs.memory_bytes
+    return MachineConfig(
+        kernel=recipe.kernel,
+        memory_bytes=memory_bytes,
+        prepare=(*needs.prepare, *swap_commands(recipe.swap), *load.machine.prepare),
+        beside=load.beside,
+        settle_ms=load.settle_ms,
+    )

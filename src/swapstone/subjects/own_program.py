@@ -1,0 +1,217 @@
+"""A user's own program: the commands around its trials, its request, and what its answer amounts to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from swapstone.factors import Evidence, Recipe
+from swapstone.model import Experiment, OwnProgram, Sample, Status, UserError, Variant, Workload
+from swapstone.subjects.answers import raw_output, shortened, trouble_of
+from swapstone.subjects.contract import BuildContext, Inspect, Judgement, Measured, Outcome, Subject, TrialSpec
+from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_environments
+from swapstone.subjects.own_program_check import check_own, check_recipes
+from swapstone.subjects.program import Program, stamp_of
+from swapstone.targets import Target
+from swapstone.wire import AgentAnswer, Ended, TrialRequest
+from swapstone.workloads import own_samples
+from swapstone.workloads.printed_numbers import printed_samples
+
+OUTPUT_BYTES = 16 << 20
+"""How much a user's own program may print: the most that the protocol allows (docs/wire.md)."""
+
+DISK_BYTES = 16 << 30
+"""How much it may write to disk: enough for most programs, and a limit for one that never stops."""
+
+KEPT_BYTES = 64 << 10
+"""How much of each output the record keeps: half from the beginning, half from the end."""
+
+SHELL = "/bin/sh"
+
+_NEEDS_TERMINAL = re.compile(
+    rb"not a (tty|terminal)|[Ii]nappropriate ioctl for device|ENOTTY|TERM environment variable|[Ee]rror opening terminal"
+    rb"|[Uu]nknown terminal|(needs?|requires?) a (tty|terminal)|must be (a|connected to a) (tty|terminal)"
+)
+_WITHOUT_TERMINAL = (
+    "give it a file with --input, use its option for batches, or wrap it: -- script -qec 'PROGRAM ARG' /dev/null"
+)
+TERMINAL_HINT = f"it seems to need a terminal and finds none: {_WITHOUT_TERMINAL}"
+SILENT_HINT = f"if it needs a terminal, it finds none: {_WITHOUT_TERMINAL}"
+
+
+class OwnProgramState:
+    """What the workloads of one own program share: a server is one workload for each of its load generators.
+
+    Args:
+        own: the program.
+    """
+
+    def __init__(self, own: OwnProgram) -> None:
+        self.build = OwnProgramBuild(own)
+        self.set_up: set[tuple[tuple[str, str], ...]] = set()
+
+
+class UserProgram(Subject):
+    """A user's own program.
+
+    Args:
+        workload: its name and metrics.
+        own: the program.
+        state: shared with the program's other workloads.
+    """
+
+    aborts_early = True
+    output_bytes = OUTPUT_BYTES
+    disk_bytes = DISK_BYTES
+
+    def __init__(self, workload: Workload, own: OwnProgram, state: OwnProgramState) -> None:
+        super().__init__(workload)
+        self._own = own
+        self._state = state
+
+    def check(self, experiment: Experiment, target: Target) -> None:
+        """Raise if the program can't be measured."""
+        check_own(self._own, experiment, target)
+
+    def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
+        """Return the recipe with the user's environment, and the C library of a program that is not built here."""
+        del default
+        return self._state.build.base_recipe(variant)
+
+    def check_recipes(self, variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> None:
+        """Raise if what distinguishes two variants does not reach the build command."""
+        if self._own.build:
+            check_recipes(self._own, variants, recipes)
+
+    def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Build the program in a copy of its sources, or take it as it is."""
+        return self._state.build.program(self.workload.name, variant, recipe, context)
+
+    def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:
+        """Add what is preloaded, and padding, to the environments."""
+        return with_equal_environments(programs)
+
+    def build_failure(self, error: UserError) -> str:
+        """Return the message and the hint, which names the log of the build."""
+        return str(error)
+
+    def before(self, trial: TrialSpec, target: Target) -> Outcome | None:
+        """Run ``--setup`` once for each variant, and ``--prepare``; refuse a program whose file was changed."""
+        own = self._own
+        if own.setup and trial.variant.levels not in self._state.set_up:
+            if (failed := self._helper("setup", own.setup, trial, target)) is not None:
+                return failed
+            self._state.set_up.add(trial.variant.levels)
+        if (failed := self._helper("prepare", own.prepare, trial, target)) is not None:
+            return failed
+        change = self.file_change(trial.program)
+        return Outcome(Judgement(Status.REFUSED, change), None, b"") if change else None
+
+    def after(self, trial: TrialSpec, target: Target, outcome: Outcome) -> Outcome:
+        """Run ``--conclude``. Its failure counts only if the program itself ended well."""
+        failed = self._helper("conclude", self._own.conclude, trial, target)
+        if failed is None or outcome.judgement.status is not Status.OK:
+            return outcome
+        return Outcome(failed.judgement, outcome.answer, outcome.output + failed.output)
+
+    def _helper(self, name: str, command: str, trial: TrialSpec, target: Target) -> Outcome | None:
+        """Run one of the commands around the program; return an outcome only if it failed."""
+        if not command:
+            return None
+        request = msgspec.structs.replace(
+            self.request(trial),
+            id=f"{trial.identity}-{name}",
+            arguments=(SHELL, "-c", command),
+            environment=trial.program.recipe.environment,  # nothing is preloaded into helpers
+            cpus=(),
+            nice=None,
+            stdin="",
+            stdout="",
+            observe=(),
+        )
+        answer = target.run(request)
+        trouble = trouble_of(answer, OUTPUT_BYTES, DISK_BYTES)
+        if not trouble:
+            return None
+        reason = f"its --{name} command failed: {trouble}"
+        return Outcome(Judgement(Status.FAILED, reason), None, self.kept_output(answer))
+
+    def request(self, trial: TrialSpec) -> TrialRequest:
+        """Return the request, with the arguments as typed."""
+        own = self._own
+        arguments = own.arguments if own.programs else own.arguments[1:]
+        return TrialRequest(
+            id=trial.identity,
+            arguments=(trial.program.path, *arguments),
+            environment=(*trial.program.recipe.environment, *trial.program.added),
+            cwd=trial.program.folder,
+            cpus=trial.pinned(own.cpus),
+            nice=trial.program.recipe.nice,
+            timeout_ms=own.timeout_ms,
+            output_bytes=OUTPUT_BYTES,
+            disk_bytes=DISK_BYTES,
+            stdin=own.stdin,
+            stdout=own.output,
+            observe=trial.program.recipe.observe,
+        )
+
+    def kept_output(self, answer: AgentAnswer) -> bytes:
+        """Return what was printed, without the middle of long outputs: there may be thousands of trials."""
+        return raw_output(shortened(answer, KEPT_BYTES))
+
+    def failure(self, answer: AgentAnswer) -> str:
+        """Return why a run does not count; ``--ignore-failure`` accepts any exit status."""
+        if self._own.ignore_failure and answer.how is Ended.EXITED:
+            return ""
+        return super().failure(answer)
+
+    def advice(self, answer: AgentAnswer) -> str:
+        """Return what to try after a failure, if that is known."""
+        if answer.how is Ended.OVERFLOW:
+            return "; send its output away with --output null, or to a file with --output FILE"
+        if answer.how is Ended.TIMEOUT:
+            return "; --timeout allows more"
+        if answer.how is Ended.ORPHANS:
+            return "; it must end with all processes that it started: keep it in the foreground"
+        if answer.how is Ended.EXITED and _NEEDS_TERMINAL.search(answer.stderr + answer.stdout):
+            return f"; {TERMINAL_HINT}"
+        # Without a terminal, some programs such as top exit without any output.
+        return f"; {SILENT_HINT}" if answer.how is Ended.EXITED and not answer.stderr + answer.stdout else ""
+
+    def file_change(self, program: Program) -> str:
+        """Return a sentence if the file is not the one whose digest was recorded."""
+        now = stamp_of(program.path)
+        if now == program.stamp:
+            return ""
+        return f"its file {program.path} {'is gone' if now is None else 'was changed'} since the comparison began"
+
+    def evidence(self, trial: TrialSpec, answer: AgentAnswer, inspect: Inspect) -> Evidence:
+        """Return what was observed; of a script, the facts of its interpreter or of what it executed instead."""
+        program, evidence = trial.program, super().evidence(trial, answer, inspect)
+        if program.facts is None and answer.objects:
+            evidence = msgspec.structs.replace(evidence, program=inspect(answer.objects[0]))
+        if self._own.programs:
+            evidence = msgspec.structs.replace(evidence, started=program.path, named=self._own.programs)
+        return evidence
+
+    def explain_wrong_level(self, program: Program) -> str:
+        """Return how the program was built, to find out why another level was in force than requested."""
+        if not self._own.build:
+            return ""
+        facts = program.facts
+        compiler = ", ".join(facts.comments) if facts and facts.comments else "an unnamed compiler"
+        loader = (facts.interp or "none") if facts else "none: it is a script"
+        return (
+            f"; does the build ignore {{cc}}, {{cflags}} or {{ldflags}}, or find files of an earlier build? {{cc}} was "
+            f"{' '.join(program.recipe.command)!r}; the program was built by {compiler}, its loader is {loader}"
+        )
+
+    def printed_samples(self, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
+        """Return the samples of the option ``--metric``."""
+        return printed_samples(self._own, stdout, stderr)
+
+    def read(self, answer: AgentAnswer) -> Measured:
+        """Return what the agent measured around the program, and the numbers that it printed."""
+        return Measured(own_samples(self._own, dict(answer.facts), answer.code, answer.stdout, answer.stderr))

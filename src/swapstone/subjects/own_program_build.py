@@ -1,0 +1,167 @@
+"""Building a user's own program for each variant, and making the variants' environments equally large."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from swapstone.artifacts import OWN_RECIPE, OwnBuilder, environment_padding, own_sizes, sha256_of, wrapped
+from swapstone.factors import Evidence, Recipe, read_facts
+from swapstone.factors.libc import LIBC
+from swapstone.model import OWN_SUITE, OwnProgram, UnavailableError, UserError, Variant
+from swapstone.model.directories import cache_dir
+from swapstone.record import Artifact
+from swapstone.subjects.contract import BuildContext
+from swapstone.subjects.program import Program, stamp_of
+
+PADDING = "SWAPSTONE_PADDING"
+"""The variable that makes every variant's environment equally large."""
+
+
+class OwnProgramBuild:
+    """Builds a user's own program for one variant after another, or takes it as it is.
+
+    Args:
+        own: the program.
+    """
+
+    def __init__(self, own: OwnProgram) -> None:
+        self._own = own
+        self._builder: OwnBuilder | None = None
+
+    def base_recipe(self, variant: Variant) -> Recipe:
+        """Return the recipe to which a variant's levels are applied. A program that is not built here has a C library already."""
+        environment = {**dict(OWN_RECIPE.environment), **dict(self._own.environment)}
+        recipe = msgspec.structs.replace(OWN_RECIPE, environment=tuple(environment.items()))
+        if not self._own.build:
+            facts = read_facts(Path(self._path(variant)))
+            libc = LIBC.observe(Evidence(interp=facts.interp, objects=())) if facts else None
+            recipe = msgspec.structs.replace(recipe, libc=libc or recipe.libc)
+        return recipe
+
+    def program(self, workload: str, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Build a variant's program and its further links, if it is built at all, and put it on the target.
+
+        Args:
+            workload: its name.
+            variant: whose program it is.
+            recipe: compiler and flags, the levels applied and resolved.
+            context: target, layouts and callbacks.
+
+        Raises:
+            UserError: it does not build, or a level can't be applied to it.
+        """
+        program = self._program(workload, variant, recipe, context)
+        links = []
+        for number, seed in enumerate(context.layout_seeds, start=1):
+            context.progress(f"{workload} {variant.label} layout {number} of {len(context.layout_seeds)}")
+            link = self._program(workload, variant, wrapped(recipe, seed, cache_dir()), context, number)
+            links.append(dataclasses.replace(link, added=(environment_padding(seed),)))
+        _require_different_links(variant, links)
+        return dataclasses.replace(program, links=tuple(links))
+
+    def _program(
+        self, workload: str, variant: Variant, recipe: Recipe, context: BuildContext, layout: int = 0
+    ) -> Program:
+        artifact = Artifact(
+            suite=OWN_SUITE,
+            workload=workload,
+            variant=variant.label,
+            path="",
+            sha256="",
+            command="",
+            sources=(),
+            sizes=(),
+            layout=layout,
+        )
+        artifact, folder = (self._built if self._own.build else self._taken)(variant, recipe, context, artifact)
+        facts = read_facts(Path(artifact.path).resolve())
+        _check_preload(artifact.path, recipe, static=facts is not None and facts.interp is None)
+        path = context.target.put(Path(artifact.path))
+        return Program(path, recipe, artifact, facts, folder, stamp_of(artifact.path))
+
+    def _taken(
+        self, variant: Variant, recipe: Recipe, context: BuildContext, artifact: Artifact
+    ) -> tuple[Artifact, str]:
+        """Return the artifact and the folder of a program that is not built here."""
+        del recipe, context
+        path = self._path(variant)
+        digest, sizes = sha256_of(Path(path)), own_sizes(Path(path).resolve())
+        return msgspec.structs.replace(artifact, path=path, sha256=digest, sizes=sizes), self._own.directory
+
+    def _built(
+        self, variant: Variant, recipe: Recipe, context: BuildContext, artifact: Artifact
+    ) -> tuple[Artifact, str]:
+        """Build the program in its copy of the sources; return its artifact, and the copy."""
+        if self._builder is None:
+            self._builder = OwnBuilder(self._own, rebuild=context.rebuild)
+        label = f"{variant.label} layout {artifact.layout}" if artifact.layout else variant.label
+        built = self._builder.build(recipe, lambda log: context.keep_log(label, log))
+        artifact = msgspec.structs.replace(
+            artifact,
+            path=str(built.path),
+            sha256=built.sha256,
+            command=built.command,
+            sources=built.sources,
+            sizes=() if artifact.layout else built.sizes,
+        )
+        return artifact, str(built.folder)
+
+    def _path(self, variant: Variant) -> str:
+        return dict(self._own.programs)[variant.level("program")] if self._own.programs else self._own.arguments[0]
+
+
+def _require_different_links(variant: Variant, links: list[Program]) -> None:
+    digests = [link.artifact.sha256 for link in links if link.artifact]
+    if len(set(digests)) < len(digests):
+        raise UserError(
+            f"Of {len(digests)} layouts of {variant.label}, only {len(set(digests))} differ: the order of functions is shuffled in the "
+            "objects that {cc} compiles with -c, and this build seems to make none.",
+            "Let the build compile each source with -c and link the objects, or leave --layouts out.",
+        )
+
+
+def _check_preload(path: str, recipe: Recipe, *, static: bool) -> None:
+    if not recipe.preload:
+        return
+    if static:
+        raise UnavailableError(f"{path} is linked statically: no loader would load {recipe.preload[0]} into it.")
+    if "LD_PRELOAD" in dict(recipe.environment):
+        raise UserError("--env LD_PRELOAD would replace what a factor preloads.", "Leave it out.")
+
+
+def with_equal_environments(programs: Mapping[str, Program]) -> dict[str, Program]:
+    """Add to each variant's environment what is preloaded, and padding, so that the stack's address does not depend on a path's length.
+
+    Args:
+        programs: of one workload, by label.
+
+    Returns:
+        The same programs, each with equally many additions; none if no variant needs any.
+    """
+    preloads = any(program.recipe.preload for program in programs.values())
+    sizes = {key: _stack_bytes(program) for key, program in programs.items()}
+    most = max(sizes.values(), default=0)
+    uneven = any(size != most for size in sizes.values())
+
+    def with_added(key: str, program: Program) -> Program:
+        preload = (("LD_PRELOAD", _preloaded(program.recipe)),) if preloads else ()
+        added = (*preload, *(((PADDING, "x" * (most - sizes[key])),) if uneven else ()))
+        # The padding of a layout is what the layout varies: it comes on top.
+        links = tuple(dataclasses.replace(link, added=(*added, *link.added)) for link in program.links)
+        return dataclasses.replace(program, added=added, links=links)
+
+    return {key: with_added(key, program) for key, program in programs.items()}
+
+
+def _stack_bytes(program: Program) -> int:
+    """Count what a variant puts on the stack: the path twice (argv[0] and AT_EXECFN), and the list of preloaded objects."""
+    return 2 * len(os.fsencode(program.path)) + len(os.fsencode(_preloaded(program.recipe)))
+
+
+def _preloaded(recipe: Recipe) -> str:
+    return ":".join(recipe.preload)

@@ -1,0 +1,142 @@
+"""Mistakes in a user's own program that show before anything is built."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from swapstone.artifacts import OWN_RECIPE, placeholders
+from swapstone.factors import Recipe, Stage, find_factor
+from swapstone.model import Experiment, FactorLevels, OwnProgram, UserError, Variant
+from swapstone.targets import Target
+
+_BUILD_EXAMPLE = "--build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --source DIR"
+
+_PLACEHOLDERS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("cc", ("libc", "compiler", "command")),
+    ("cflags", ("cflags",)),
+    ("ldflags", ("linking", "ldflags")),
+)
+"""Each placeholder with the fields of a recipe that reach a build through it."""
+
+
+def check_own(own: OwnProgram, experiment: Experiment, target: Target) -> None:
+    """Raise if a user's own program can't be measured.
+
+    Raises:
+        UserError: the message states what is wrong, and the hint what to try.
+    """
+    _check_target(target)
+    if own.stdin and not os.access(own.stdin, os.R_OK):
+        raise UserError(f"--input {own.stdin} can't be read.", "Name a file that exists and that you may read.")
+    if own.build:
+        _check_source(own)
+        _check_placeholders(own, experiment.factors)
+    else:
+        _check_built(own, experiment)
+
+
+def own_paths(own: OwnProgram) -> tuple[str, ...]:
+    """Return the paths of programs that are not built here, the baseline first; empty if the program is built."""
+    if own.build:
+        return ()
+    return tuple(path for _, path in own.programs) or own.arguments[:1]
+
+
+def check_recipes(own: OwnProgram, variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> None:
+    """Check that what distinguishes the variants reaches the build.
+
+    Args:
+        own: its build command.
+        variants: all of the experiment.
+        recipes: by label, resolved. Variants that are unavailable here are missing.
+
+    Raises:
+        UserError: two variants would be built by the same command though their recipes differ.
+    """
+    used = placeholders(own.build)
+    for one, other in itertools.combinations([v for v in variants if v.label in recipes], 2):
+        differing = [name for name, level in one.levels if other.level(name) != level]
+        if len(differing) == 1:
+            _require_placeholders(used, differing[0], recipes[one.label], recipes[other.label])
+
+
+def _check_target(target: Target) -> None:
+    hint = "Leave --target out: your program runs on this machine."
+    if not target.needs_build:
+        raise UserError(
+            f"The target {target.name} makes up the answers of the workloads of this project; it can't simulate a program of yours.",
+            hint,
+        )
+    if not target.shares_files:
+        raise UserError(
+            f"A program of yours can't run on the target {target.name}: it may need files that are missing there.", hint
+        )
+
+
+def _check_source(own: OwnProgram) -> None:
+    source, typed = Path(own.source), Path(own.arguments[0])
+    hint = "--source names the folder that holds the sources; it is copied and not changed."
+    if not source.is_dir():
+        raise UserError(f"The source folder {source} is {'no folder' if source.exists() else 'not there'}.", hint)
+    if not os.access(source, os.R_OK | os.X_OK):
+        raise UserError(f"The source folder {source} can't be read.", hint)
+    if not any(source.iterdir()):
+        raise UserError(f"The source folder {source} is empty.", hint)
+    if not typed.is_absolute() and ".." in typed.parts:
+        raise UserError(
+            f"{typed} leads out of the copy in which it is built.", "Name the program by its path inside the sources."
+        )
+
+
+def _check_built(own: OwnProgram, experiment: Experiment) -> None:
+    """Check a program that is not built here."""
+    if experiment.layouts:
+        raise UserError(
+            "--layouts links a program anew, and yours is not built here.", f"Let it be built: {_BUILD_EXAMPLE}"
+        )
+    for choice in experiment.factors:
+        if find_factor(choice.factor).stage in {Stage.COMPILE, Stage.LINK}:
+            raise UserError(
+                f"The factor {choice.factor} acts when a program is built, and yours is not built here.",
+                f"Let it be built: {_BUILD_EXAMPLE}. "
+                "Factors whose stage is launch (swapstone list factors) work on built programs.",
+            )
+    for path in own_paths(own):
+        _check_program(path)
+    if not Path(own.directory).is_dir():
+        raise UserError(f"The folder {own.directory}, in which the program runs, is not there any more.")
+
+
+def _check_program(path: str) -> None:
+    file = Path(path)
+    if not file.exists():
+        raise UserError(
+            f"There is no program {path}.", "Name it by its path, or build it: --build COMMAND --source DIR"
+        )
+    if not file.is_file():
+        raise UserError(f"{path} is no file that can be executed.", "Name the program itself.")
+    if not os.access(file, os.X_OK):
+        raise UserError(f"{path} can't be executed.", f"If it is a program: chmod +x {path}")
+
+
+def _check_placeholders(own: OwnProgram, factors: Iterable[FactorLevels]) -> None:
+    """Check with the names that factors put in a recipe; `check_recipes` repeats it with resolved recipes."""
+    used = placeholders(own.build)
+    for choice in factors:
+        factor = find_factor(choice.factor)
+        first, *others = (factor.apply(level, OWN_RECIPE) for level in choice.levels)
+        for other in others:
+            _require_placeholders(used, choice.factor, first, other)
+
+
+def _require_placeholders(used: frozenset[str], factor: str, one: Recipe, other: Recipe) -> None:
+    for placeholder, fields in _PLACEHOLDERS:
+        if placeholder not in used and any(getattr(one, field) != getattr(other, field) for field in fields):
+            variable = placeholder.upper()
+            raise UserError(
+                f"The levels of {factor} differ in {{{placeholder}}}, and --build doesn't use it: it would build the same program twice.",
+                f"Add it where the build takes it, for make: {variable}={{{placeholder}}}",
+            )

@@ -1,0 +1,49 @@
+"""Servers that others wrote, built from their pinned sources, such as redis."""
+
+from __future__ import annotations
+
+from swapstone.artifacts import OWN_RECIPE, Built, build_packaged
+from swapstone.factors import Recipe
+from swapstone.model import Package, UserError, Variant, Workload
+from swapstone.subjects.contract import BuildContext, Measured
+from swapstone.subjects.declared_program import BuiltProgram
+from swapstone.subjects.program import Program
+from swapstone.wire import AgentAnswer
+
+
+class Packaged(BuiltProgram):
+    """A server from pinned sources, built by its own build system for each variant.
+
+    Args:
+        workload: what it does.
+        origin: its name in the lock file.
+    """
+
+    empty_programs = True
+
+    def __init__(self, workload: Workload, origin: Package) -> None:
+        super().__init__(workload)
+        self._origin = origin
+
+    def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
+        """Return the recipe for programs with a build system of their own."""
+        del variant, default
+        return OWN_RECIPE
+
+    def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Build the program; refuse layouts."""
+        if context.layout_seeds and context.target.needs_build:
+            raise UserError(
+                "--layouts links the programs of this project anew, and this one is built by its own build system."
+            )
+        return super().build(variant, recipe, context)
+
+    def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
+        """Build with the package's own build system."""
+        del variant, context
+        return build_packaged(self._origin.name, recipe)
+
+    def read(self, answer: AgentAnswer) -> Measured:
+        """Return nothing: the load generator of a server prints its figures."""
+        del answer
+        return Measured()

@@ -1,0 +1,60 @@
+"""The program that a variant of a workload is started as."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from swapstone.factors import ProgramFacts, Recipe
+from swapstone.model import layout_of
+from swapstone.record import Artifact
+
+
+@dataclasses.dataclass(frozen=True)
+class FileStamp:
+    """Identity, size and time of a file: equal stamps mean that the file was not changed in between."""
+
+    device: int
+    inode: int
+    size_bytes: int
+    modified_ns: int
+
+
+def stamp_of(path: str) -> FileStamp | None:
+    """Return a file's stamp, or None if there is no such file."""
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return None
+    return FileStamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """The program that a variant of a workload is started as.
+
+    Attributes:
+        path: on the target.
+        recipe: environment, priority and objects to preload, all resolved.
+        artifact: its entry in the manifest, or None on a target that needs no build.
+        facts: facts of its file before it was stripped, or None if unknown.
+        folder: working directory; empty for the target's scratch folder.
+        stamp: of a user's own program, when its digest was taken.
+        added: pairs (name, value) added to the environment of the program alone, not of its helpers: preloaded objects and padding.
+        load_generator: path on the target of the load generator; empty if the program is no server.
+        links: with layouts, one program for each link. They take turns; this program is then only measured for its size.
+    """
+
+    path: str
+    recipe: Recipe
+    artifact: Artifact | None
+    facts: ProgramFacts | None = None
+    folder: str = ""
+    stamp: FileStamp | None = None
+    added: tuple[tuple[str, str], ...] = ()
+    load_generator: str = ""
+    links: tuple[Program, ...] = ()
+
+    def in_block(self, block: int) -> Program:
+        """Return the program that a block runs."""
+        return self.links[layout_of(block, len(self.links))] if self.links else self

@@ -1,0 +1,180 @@
+"""Servers: a subject of any kind that a load generator sends requests to."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import socket
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from swapstone.artifacts import find_load_generator
+from swapstone.factors import Evidence, Recipe
+from swapstone.model import Cpus, Experiment, LoadGenerator, Sample, UnavailableError, UserError, Variant
+from swapstone.model.load_generator import filled
+from swapstone.subjects.answers import last_line, trouble_of
+from swapstone.subjects.contract import BuildContext, Inspect, Measured, Outcome, Subject, TrialSpec
+from swapstone.subjects.program import Program
+from swapstone.targets import Target
+from swapstone.wire import AgentAnswer, Ended, LoadGeneratorRequest, TrialRequest
+from swapstone.workloads.server_metrics import check_whole, server_samples
+
+_PORTS = range(20_000, 32_768)
+"""Five digits each, so that the address of the stack does not depend on the port; below the kernel's ephemeral ports."""
+
+_TRIES = 200
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 on which nothing listens.
+
+    Raises:
+        UnavailableError: no free port was found.
+    """
+    for _ in range(_TRIES):
+        port = random.choice(_PORTS)  # noqa: S311 - any will do
+        with socket.socket() as candidate:
+            try:
+                candidate.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise UnavailableError("No port from 20000 to 32767 is free.", "End the programs that listen there.")
+
+
+class Server(Subject):
+    """A subject that is a server, with its load generator.
+
+    Args:
+        inner: builds and starts the server; its evidence counts.
+        generator: sends the requests and prints the figures.
+    """
+
+    def __init__(self, inner: Subject, generator: LoadGenerator) -> None:
+        super().__init__(inner.workload)
+        self._inner = inner
+        self._generator = generator
+        self.needs_compiler = inner.needs_compiler
+        self.empty_programs = inner.empty_programs
+        self.aborts_early = inner.aborts_early
+
+    def check(self, experiment: Experiment, target: Target) -> None:
+        """Raise also if the target has no load generators."""
+        self._inner.check(experiment, target)
+        if not target.has_load_generators:
+            raise UnavailableError(
+                f"{self.workload.name} is a server, and the target {target.name} has no load generators.",
+                "Leave --target out: servers are measured on this machine.",
+            )
+
+    def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
+        """Return the server's."""
+        return self._inner.base_recipe(variant, default)
+
+    def check_recipes(self, variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> None:
+        """Check the server's."""
+        self._inner.check_recipes(variants, recipes)
+
+    def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Build the server, and put its load generator on the target."""
+        program = self._inner.build(variant, recipe, context)
+        target = context.target
+        simulated = f"/fake/{self._generator.command[0]}"
+        generator = target.put(find_load_generator(self._generator)) if target.needs_build else simulated
+        links = tuple(dataclasses.replace(link, load_generator=generator) for link in program.links)
+        return dataclasses.replace(program, load_generator=generator, links=links)
+
+    def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:
+        """Equalize the server's programs."""
+        return self._inner.equalize(programs)
+
+    def build_failure(self, error: UserError) -> str:
+        """Return the server's text."""
+        return self._inner.build_failure(error)
+
+    def before(self, trial: TrialSpec, target: Target) -> Outcome | None:
+        """Do what comes before a run of the server."""
+        return self._inner.before(trial, target)
+
+    def after(self, trial: TrialSpec, target: Target, outcome: Outcome) -> Outcome:
+        """Do what comes after a run of the server."""
+        return self._inner.after(trial, target, outcome)
+
+    def request(self, trial: TrialSpec) -> TrialRequest:
+        """Return the request for server and load generator, on a port that is free now.
+
+        With `Cpus.ONE` the server has the last processor, and the load generator the others. On one processor they share it.
+        Nothing is preloaded into the load generator.
+        """
+        port, request = free_port(), self._inner.request(trial)
+        apart = self.workload.cpus is Cpus.ONE and len(trial.cpus) > 1
+        last = max(trial.cpus, default=0)
+        return msgspec.structs.replace(
+            request,
+            arguments=filled(request.arguments, port),
+            environment=tuple((name, *filled((value,), port)) for name, value in request.environment),
+            cpus=(last,) if apart else (),
+            load_generator=LoadGeneratorRequest(
+                port=port,
+                arguments=(trial.program.load_generator, *self._generator.with_port(port)[1:]),
+                environment=trial.program.recipe.environment,
+                cpus=tuple(cpu for cpu in trial.cpus if cpu != last) if apart else (),
+                ready_ms=self._generator.ready_ms,
+                warm_ms=self._generator.warm_ms,
+                drain_ms=self._generator.drain_ms,
+                stop_ms=self._generator.stop_ms,
+            ),
+        )
+
+    def kept_output(self, answer: AgentAnswer) -> bytes:
+        """Return what is kept of the server's output, and of the load generator's."""
+        return self._inner.kept_output(answer)
+
+    def failure(self, answer: AgentAnswer) -> str:
+        """Return why the server or its load generator failed."""
+        trouble = server_trouble(answer) or trouble_of(answer, self._inner.output_bytes, self._inner.disk_bytes)
+        return trouble and trouble + self._inner.advice(answer)
+
+    def file_change(self, program: Program) -> str:
+        """Return the server's."""
+        return self._inner.file_change(program)
+
+    def evidence(self, trial: TrialSpec, answer: AgentAnswer, inspect: Inspect) -> Evidence:
+        """Return what was observed of the server."""
+        return self._inner.evidence(trial, answer, inspect)
+
+    def explain_wrong_level(self, program: Program) -> str:
+        """Return the server's text."""
+        return self._inner.explain_wrong_level(program)
+
+    def printed_samples(self, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
+        """Return numbers that the user defined, from an output of the load generator."""
+        return self._inner.printed_samples(stdout, stderr)
+
+    def read(self, answer: AgentAnswer) -> Measured:
+        """Read the load generator's output, and what the server used meanwhile."""
+        samples = server_samples(self._generator, dict(answer.facts), answer.driver_stdout)
+        check_whole(samples)
+        return Measured((*samples, *self.printed_samples(answer.driver_stdout, answer.driver_stderr)))
+
+
+def server_trouble(answer: AgentAnswer) -> str:
+    """Return what was wrong with a run that can only be wrong with a server's; empty if nothing was."""
+    if answer.how is Ended.UNREADY:
+        return f"the server accepted no connection on its port in time; {last_line(answer.stderr, answer.stdout)}"
+    if answer.how is Ended.UNDRIVEN:
+        return _generator_trouble(answer)
+    if answer.how in {Ended.EXITED, Ended.SIGNALED, Ended.ORPHANS}:
+        notes = (note for note in answer.notes if note.startswith("the server ended "))
+        end = f"signal {answer.code}" if answer.how is Ended.SIGNALED else f"status {answer.code}"
+        why = next(notes, "the server ended by itself")
+        return f"{why}, with {end}; {last_line(answer.stderr, answer.stdout)}"
+    return ""
+
+
+def _generator_trouble(answer: AgentAnswer) -> str:
+    prefix = "the load generator: "  # as the agent writes it
+    note = next((note for note in answer.notes if note.startswith(prefix)), f"{prefix}it failed")
+    hint = "; is it installed?" if note.endswith("could not execute it") else ""
+    return f"{note}{hint}; {last_line(answer.driver_stderr, answer.driver_stdout)}"
