@@ -28,9 +28,10 @@ from swapstone.report.document import (
     Tally,
     Tone,
 )
-from swapstone.report.formatting import ratio, safe
+from swapstone.report.formatting import safe
 from swapstone.report.render.base import Renderer
 from swapstone.report.render.markdown_syntax import code, details, fenced, html_text, link, plain, table
+from swapstone.report.simplify import simplified
 
 _STRONG = {Tone.GOOD, Tone.BAD}
 
@@ -66,7 +67,7 @@ def _blocks(blocks: Iterable[Block]) -> list[str]:
     return [line for block in blocks for line in _block(block)]
 
 
-def _block(block: Block) -> list[str]:  # noqa: PLR0912 - a case per kind of block
+def _block(block: Block) -> list[str]:
     match block:
         case Paragraph():
             text = plain(block.text)
@@ -76,24 +77,14 @@ def _block(block: Block) -> list[str]:  # noqa: PLR0912 - a case per kind of blo
         case BulletList():
             title = ["", plain(block.title), ""] if block.title else [""]
             return [*title, *(line for item in block.items for line in _item(item)), ""]
-        case KeyFigures():
-            return ["", *(f"- **{plain(each.sentence)}**" for each in block.figures), ""]
-        case Tally():
-            return ["", ", ".join(f"{number} {mark.name}" for mark, number in block.counts) + ".", ""]
+        case KeyFigures() | Tally() | PairedRuns() | ForestPlot() | Facts():
+            return _blocks(simplified(block))
         case Table():
             head = [plain(column.name) for column in block.columns]
             rows = [[_cell(cell) for cell in row] for row in block.rows]
             return table(head, [column.right for column in block.columns], rows)
-        case ForestPlot():
-            return _forest(block)
-        case PairedRuns():
-            return ["", f"{code(block.title)}: {plain(block.text)}" if block.title else plain(block.text), ""]
         case Drawing():
             return fenced(block.lines)
-        case Facts():
-            return table(
-                ["what", "value"], [False, False], [(plain(label), plain(value)) for label, value in block.pairs]
-            )
         case Commands():
             return [
                 "",
@@ -131,19 +122,6 @@ def _cell(cell: Cell) -> str:
     mark = _mark(cell.mark) if cell.mark else ""
     note = f"({plain(cell.note)})" if cell.note else ""
     return " ".join(filter(None, (text, effect, mark, note)))
-
-
-def _forest(plot: ForestPlot) -> list[str]:
-    reference = bool(plot.reference_name)
-    head = ["name", plain(plot.before_name), plain(plot.after_name), "ratio", "interval", "verdict"]
-    head += [plain(plot.reference_name), "sign"] * reference
-    body = []
-    for row in plot.rows:
-        cells = [code(row.name), plain(row.before), plain(row.after), row.effect, row.interval, _mark(row.mark)]
-        cells += ["" if row.reference is None else ratio(row.reference), row.reference_note] * reference
-        body.append(cells)
-    right = [False, True, True, True, True, False, *([True, False] * reference)]
-    return table(head, right, body)
 
 
 MARKDOWN = Renderer("markdown", "Markdown, for an issue or a merge request", render)
