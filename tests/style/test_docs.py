@@ -25,7 +25,6 @@ UNWRAPPED = {
     "docs/netstack-link.md",
     "docs/netstack-tests.md",
     "docs/wire.md",
-    "docs/studies.md",
 }
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
@@ -146,6 +145,19 @@ def test_the_index_names_every_page() -> None:
     missing = [
         path.name for path in (TOP / "docs").glob("*.md") if path.stem != "index" and f"({path.name})" not in index
     ]
+    assert missing == []
+
+
+def test_the_files_that_architecture_names_exist() -> None:
+    rows = (TOP / "ARCHITECTURE.md").read_text().partition("## Where is it decided?")[2].partition("\n## ")[0]
+    named = [word for row in rows.splitlines() if row.startswith("|") for word in re.findall(r"`([^`]+)`", row)]
+    paths = [word for word in named if "/" in word and word.upper() != word]
+    assert len(paths) > 10
+    missing = []
+    for path in paths:
+        pattern = re.sub(r"\b(FACTOR|NAME|SUITE)\b", "*", path)
+        if not any(list(folder.glob(pattern)) for folder in (TOP, TOP / "src/swapstone")):
+            missing.append(path)
     assert missing == []
 
 
