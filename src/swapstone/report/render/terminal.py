@@ -133,7 +133,7 @@ class _Printer:
                 return [line for label, value in block.pairs for line in self._wrapped(f"{label}: {value}")]
             case Commands():
                 room = max((len(what) for what, _ in block.commands), default=0)
-                return [f"  {what.ljust(room)} {safe(command)}" for what, command in block.commands]
+                return [f"  {safe(what).ljust(room)} {safe(command)}" for what, command in block.commands]
             case Links():
                 return [f"  {safe(what)}: {safe(where)}" for what, where in block.links]
             case Fold():

@@ -138,7 +138,7 @@ def forest_lines(plot: ForestPlot, width: int, paint: Paint) -> list[str]:
     head += ["verdict", *([safe(plot.reference_name), "sign"] if beside else [])]
     body = [[Styled(text, Tone.NOTE) for text in head]]
     for row in plot.rows:
-        cells = [Styled(safe(row.name)), Styled(row.before), Styled(row.after), Styled(_ratio(row))]
+        cells = [Styled(safe(text)) for text in (row.name, row.before, row.after, _ratio(row))]
         if bars:
             cells.append(Styled("" if row.ratio is None else terminal_layout.bar(row.ratio, reach), row.mark.tone))
         cells.append(Styled(row.mark.name, row.mark.tone))
@@ -158,7 +158,7 @@ def _ratio(row: ForestRow) -> str:
 
 
 def _reference(row: ForestRow) -> tuple[Styled, Styled]:
-    return Styled(row.reference_text), Styled(row.reference_note, row.reference_tone)
+    return Styled(safe(row.reference_text)), Styled(safe(row.reference_note), row.reference_tone)
 
 
 def _reference_lines(plot: ForestPlot, paint: Paint) -> list[str]:
@@ -167,7 +167,7 @@ def _reference_lines(plot: ForestPlot, paint: Paint) -> list[str]:
     body = [[Styled(text, Tone.NOTE) for text in (f"beside the {name}", "here", name, "sign")]]
     for row in plot.rows:
         if row.reference is not None:
-            body.append([Styled(safe(row.name)), Styled(row.effect), *_reference(row)])
+            body.append([Styled(safe(row.name)), Styled(safe(row.effect)), *_reference(row)])
     return ["", *terminal_layout.table(body, [False, True, True, False], [40, 0, 0, 0], paint)]
 
 

@@ -1,0 +1,201 @@
+"""Every renderer prints every kind of block, escapes text from outside, and knows no topic."""
+
+from __future__ import annotations
+
+import ast
+import html as escape
+import json
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from rich.cells import cell_len
+from tests.golden import crossed, latency, reports, servers, synthetic
+
+from swapstone.report import document as blocks
+from swapstone.report.document import Document, Item, Mark, Section, Tone
+from swapstone.report.render import RENDERERS, find_renderer, html, markdown, terminal
+from swapstone.report.render.terminal import Terminal
+from swapstone.report.simplify import simplified
+
+EVIL = "x\x1b[31m|<b>&`y\u202e"
+WORSE = Mark("worse", "w", Tone.BAD)
+RUNS = blocks.PairedRuns(
+    title="runs-title",
+    before_name="runs-before",
+    after_name="runs-after",
+    before=(1.0, 2.0),
+    after=(2.0, 3.0),
+    low="1 ms",
+    high="3 ms",
+    mark=WORSE,
+    text="runs-text",
+)
+FOREST = blocks.ForestPlot(
+    title="forest-title",
+    before_name="forest-before",
+    after_name="forest-after",
+    margin=0.02,
+    reference_name="forest-page",
+    rows=(
+        blocks.ForestRow(
+            name="forest-row",
+            before="11 ms",
+            after="22 ms",
+            effect="2.001",
+            interval="1.901 to 2.101",
+            mark=WORSE,
+            ratio=2.001,
+            low=1.901,
+            high=2.101,
+            reference=1.777,
+            reference_text="1.777",
+            reference_note="agrees",
+        ),
+    ),
+)
+TABLE = blocks.Table(
+    title="table-title",
+    columns=(blocks.Column(("table-name",)), blocks.Column(("table-head",), right=True)),
+    rows=((blocks.Cell("table-row", code=True), blocks.Cell("1→2", effect="3.003", mark=WORSE, note="table-note")),),
+)
+# Each block with the texts that every renderer prints of it.
+BLOCKS: tuple[tuple[blocks.Block, tuple[str, ...]], ...] = (
+    (blocks.Paragraph("paragraph-text", Tone.NOTE), ("paragraph-text",)),
+    (blocks.Heading("heading-text"), ("heading-text",)),
+    (
+        blocks.BulletList(title="list-title", items=(Item("item-text", label="item-label", items=("inner-text",)),)),
+        ("list-title", "item-text", "item-label", "inner-text"),
+    ),
+    (
+        blocks.KeyFigures(title="f", figures=(blocks.Figure("1.5 x", "figure-text", "figure-text: 1.5 x"),)),
+        ("figure-text",),
+    ),
+    (blocks.Tally(title="t", counts=((WORSE, 7),)), ("worse",)),
+    (TABLE, ("table-name", "table-head", "table-row", "3.003", "worse", "table-note")),
+    (RUNS, ("runs-title", "runs-text")),
+    (FOREST, ("forest-row", "forest-before", "11 ms", "22 ms", "2.001", "1.901 to 2.101", "worse", "1.777", "agrees")),
+    (
+        blocks.Drawing(title="d", svg="<svg><title>drawing-text</title></svg>", lines=("drawing-text",)),
+        ("drawing-text",),
+    ),
+    (blocks.Facts(pairs=(("fact-label", "fact-value"),)), ("fact-label", "fact-value")),
+    (blocks.Commands(commands=(("what-for", "swapstone show r"),)), ("what-for", "swapstone show r")),
+    (blocks.Links(links=(("link-text", "file.html"),)), ("link-text", "file.html")),
+    (
+        blocks.Fold(summary="fold-summary", blocks=(blocks.Paragraph("fold-text"),), brief=False),
+        ("fold-summary", "fold-text"),
+    ),
+)
+KINDS = [type(block).__name__ for block, _ in BLOCKS]
+
+
+def _shown(name: str, document: Document) -> str:
+    """Return what a reader sees of a document in a format."""
+    if name == "text":
+        return terminal.render(document, Terminal(width=120, every=True))
+    made = find_renderer(name).render(document)
+    if name == "markdown":
+        return re.sub(r"\\(.)", r"\1", made)
+    return escape.unescape(re.sub(r"</?(small|b|code|span)[^>]*>", "", made)).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def _document(block: blocks.Block) -> Document:
+    return Document(title="document-title", sections=(Section(title="section-title", blocks=(block,)),))
+
+
+def test_the_blocks_above_are_all_there_are() -> None:
+    assert set(KINDS) == {kind.__name__ for kind in blocks.Block.__args__}
+
+
+@pytest.mark.parametrize("name", [renderer.name for renderer in RENDERERS])
+@pytest.mark.parametrize(("block", "expected"), BLOCKS, ids=KINDS)
+def test_a_renderer_prints_every_kind_of_block(name: str, block: blocks.Block, expected: tuple[str, ...]) -> None:
+    made = _shown(name, _document(block))
+    for text in ("document-title", "section-title", *expected):
+        assert text in made, made
+
+
+@pytest.mark.parametrize(("block", "expected"), BLOCKS, ids=KINDS)
+def test_simplified_blocks_keep_the_content(block: blocks.Block, expected: tuple[str, ...]) -> None:
+    whole = Document(title="t", sections=(Section(title="s", blocks=simplified(block)),))
+    made = terminal.render(whole, Terminal(width=120, every=True))
+    assert all(text in made for text in expected)
+
+
+def _evil(value: object) -> object:
+    """Return a block with every text of it replaced, those of marks and drawings excepted."""
+    if isinstance(value, (Mark, blocks.Drawing)):
+        return value
+    if isinstance(value, msgspec.Struct):
+        return type(value)(**{name: _evil(getattr(value, name)) for name in value.__struct_fields__})
+    if isinstance(value, tuple):
+        return tuple(map(_evil, value))
+    return EVIL if isinstance(value, str) and value else value
+
+
+@pytest.mark.parametrize(("block", "expected"), BLOCKS, ids=KINDS)
+def test_text_from_outside_is_shown_and_never_interpreted(block: blocks.Block, expected: tuple[str, ...]) -> None:
+    del expected
+    document = _document(_evil(block))  # type: ignore[arg-type] # the same type as before
+    made = (
+        terminal.render(document, Terminal(width=100, every=True)),
+        markdown.render(document),
+        html.render(document),
+    )
+    for text in made:
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
+    assert "<b>&" not in made[2]
+    outside_code = re.sub(r"`[^`\n]*`", "", re.sub(r"(?m)^    .*$", "", made[1]))
+    assert not re.search(r"(?<!\\)<b>", outside_code)
+
+
+@pytest.mark.parametrize("width", [64, 80, 116])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    for block, _ in BLOCKS:
+        made = terminal.render(_document(block), Terminal(width=width, every=True))
+        assert max(map(cell_len, made.splitlines())) <= width
+
+
+def test_json_decodes_to_the_same_document() -> None:
+    for case in (synthetic, crossed, latency, servers):
+        document = reports.document(case.context(), case.analysis())
+        whole = json.loads(find_renderer("document-json").render(document))
+        assert (whole["format"], whole["schema"]) == ("swapstone-document", 1)
+        assert msgspec.convert(whole["document"], Document) == document
+
+
+def test_a_brief_text_leaves_out_what_is_folded_away_and_counts_the_rest_of_a_list() -> None:
+    fold = blocks.Fold(summary="fold-summary", blocks=(blocks.Paragraph("fold-text"),), brief=False)
+    items = blocks.BulletList(items=tuple(Item(f"item {n}") for n in range(5)), most=2, rest="that are smaller")
+    document = Document(title="t", sections=(Section(title="s", blocks=(fold, items)),))
+    brief, whole = (terminal.render(document, Terminal(every=every)) for every in (False, True))
+    assert "fold-summary" not in brief and "fold-text" in whole
+    assert "item 1" in brief and "item 2" not in brief and "  and 3 that are smaller" in brief
+    assert "item 4" in whole and "and 3" not in whole
+
+
+def test_a_terminal_ends_with_the_summary_and_a_page_begins_with_it() -> None:
+    section = Section(title="section-title", blocks=())
+    document = Document(title="t", summary=(blocks.Paragraph("the result"),), sections=(section,))
+    for name, first in (("text", "section-title"), ("markdown", "the result"), ("html", "the result")):
+        made = find_renderer(name).render(document)
+        second = "the result" if first == "section-title" else "section-title"
+        assert made.index(first) < made.index(second)
+
+
+def test_the_legend_explains_the_letters_that_are_shown_and_no_others() -> None:
+    dense = msgspec.structs.replace(TABLE, dense=True)
+    made = terminal.render(_document(dense))
+    assert made.splitlines()[-1] == "w worse"
+    assert "w worse" not in terminal.render(_document(TABLE))
+
+
+def test_renderers_and_the_document_import_no_topic() -> None:
+    folder = Path(blocks.__file__).parent
+    for path in (folder / "document.py", folder / "simplify.py", *(folder / "render").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            assert not module.startswith("swapstone.report.topics"), path
+            assert module not in {"swapstone.report.context", "swapstone.report.verdict_marks"}, path
