@@ -37,7 +37,7 @@ static bool begin(void) {
     do
         fd = port_open_null();
     while (fd >= 0 && fd <= 2);
-    port_close_from(3); /* fails before Linux 5.9; whoever starts the agent must then leak no files */
+    port_close_from(3); /* fails before Linux 5.9; the parent must then leak no files */
     if (fd < 0 || split_from_keeper() < 0 || port_become_subreaper() < 0)
         return false;
     signal_fd = port_block_signals();

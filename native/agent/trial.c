@@ -6,8 +6,8 @@
 enum { STANDARD_OUTPUT = 1, MILLION = 1000000 };
 static const int64_t SECOND = 1000000000;
 static const int64_t KILL_TIMEOUT_NS = 10 * 1000000000LL; /* for killed processes to end */
-static const int64_t EARLY_EXIT_NS =
-    100 * 1000000LL; /* a note reports a main thread that ends this long before its process */
+/* A note reports a main thread that ends this long before its process. */
+static const int64_t EARLY_EXIT_NS = 100 * 1000000LL;
 
 static struct {
     const struct request *request;

@@ -1,4 +1,4 @@
-"""Building the agent and a virtual machine's first process: from their sources, with the compiler that is there, once."""
+"""Compiles the agent and the first process of virtual machines from their C sources, and caches them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from swapstone.model import UnavailableError, UserError
 from swapstone.model.directories import share_dir
 from swapstone.targets.vm.run_cache import mark_used
 
-# No C library: the agent must contain none of the factors that it compares. The rest keeps a compiler from calling one.
+# No C library: the agent must contain none of the compared factors. The other flags keep the compiler from calling one.
 _FLAGS = (
     *("-std=gnu11", "-O2", "-Wall", "-Wextra"),
     *("-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-fno-asynchronous-unwind-tables"),
     *("-fno-pie", "-no-pie", "-static", "-nostdlib", "-Wl,--build-id=none"),
 )
-_LIBRARIES = ("-lgcc",)  # the compiler's own helpers, for division on 32-bit processors
+_LIBRARIES = ("-lgcc",)  # helpers of the compiler, e.g. for division on 32-bit processors
 _COMPILER_TIMEOUT_S = 120
 _VIRTUAL_MACHINE = "virtual_machine"  # only the first process of a virtual machine is linked with it
 
@@ -49,10 +49,10 @@ def _sources(part: Path) -> tuple[Path, ...]:
 
 
 def build_agent(directory: Path, compiler: str = "cc") -> Path:
-    """Compile the agent, or take it from an earlier time.
+    """Compile the agent, or return it from the cache.
 
     Args:
-        directory: where built agents are kept, each in a folder named by the digest of its sources, flags and compiler.
+        directory: the cache: one folder for each digest of sources, flags and compiler.
         compiler: a C compiler for the target's processor.
 
     Returns:
@@ -60,13 +60,13 @@ def build_agent(directory: Path, compiler: str = "cc") -> Path:
 
     Raises:
         UnavailableError: there is no such compiler.
-        UserError: it can't compile the agent.
+        UserError: compilation failed.
     """
     return _build("swapstone-agent", agent_sources(), directory, compiler)
 
 
 def build_init(directory: Path, compiler: str = "cc") -> Path:
-    """Compile a virtual machine's first process, or take it from an earlier time; as `build_agent`."""
+    """Compile the first process of virtual machines, or return it from the cache; as `build_agent`."""
     return _build("swapstone-init", guest_sources(), directory, compiler)
 
 
@@ -94,7 +94,7 @@ def _build(name: str, sources: Sequence[Path], directory: Path, compiler: str) -
 
 
 def agent_compiler(compiler: str) -> str:
-    """Return the first line that a compiler says of its version.
+    """Return the first line of a compiler's ``--version``.
 
     Raises:
         UnavailableError: there is no such compiler.
@@ -105,8 +105,8 @@ def agent_compiler(compiler: str) -> str:
 def _compile(command: Sequence[str]) -> None:
     result = _run(command)
     if result.returncode != 0:
-        words = "\n".join(result.stderr.splitlines()[:20])
-        raise UserError(f"{command[0]} can't compile the agent:\n{words}", "Try another compiler by setting CC.")
+        errors = "\n".join(result.stderr.splitlines()[:20])
+        raise UserError(f"{command[0]} can't compile the agent:\n{errors}", "Try another compiler by setting CC.")
 
 
 def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:

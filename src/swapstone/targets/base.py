@@ -1,4 +1,4 @@
-"""The contract of every target: where trials run."""
+"""The contract of a target: a place where trials run."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from swapstone.wire import AgentAnswer, TrialRequest
 
 
 class TargetError(UserError):
-    """The target itself broke: the trial has no answer. The target is as good as new for the next one."""
+    """The target failed during a trial, which has no answer. The target can run the next trial."""
 
 
 class MachineConfigError(UserError):
-    """The machine could not be made as asked, or did not stay so: the trial has no answer, and the target is whole."""
+    """The machine could not be set up as `MachineConfig` requires, or its load ended early. The trial has no answer."""
 
 
 class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
-    """What a machine is, and what it does besides the trial; by default what it is and does of itself.
+    """The machine that a trial runs in, and what runs on it besides the trial.
 
     Attributes:
-        kernel: a level of the factor kernel; empty for the target's own.
-        memory_bytes: of the machine, whole MiB; 0 for the target's own.
-        prepare: shell commands before the trial, one after another.
-        beside: shell commands that run meanwhile.
-        settle_ms: how long those run before it begins.
+        kernel: a level of the factor ``kernel``; empty for the target's default.
+        memory_bytes: whole MiB; 0 for the target's default.
+        prepare: shell commands that run one after another before the trial.
+        beside: shell commands that run during the trial.
+        settle_ms: how long those run before the trial begins.
     """
 
     kernel: str = ""
@@ -41,27 +41,27 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
 DEFAULT_MACHINE = MachineConfig()
 
 
-def require_default_machine(setting: MachineConfig, name: str) -> None:
-    """Refuse a setting on a target that can't change its machine.
+def require_default_machine(config: MachineConfig, name: str) -> None:
+    """Refuse a machine configuration on a target that can't change its machine.
 
     Raises:
-        UnavailableError: it is another one than `DEFAULT_MACHINE`.
+        UnavailableError: it is not `DEFAULT_MACHINE`.
     """
-    if setting != DEFAULT_MACHINE:
+    if config != DEFAULT_MACHINE:
         raise UnavailableError(f"The target {name} can't change its kernel, swap or load.", "Measure on --target vm.")
 
 
 class TargetDescription(FrozenStruct, frozen=True, kw_only=True):
-    """What a target is. A text is empty, and a number 0, where the target can't tell.
+    """Hardware and system of a target. An unknown text is empty, an unknown number is 0.
 
     Attributes:
         kernel: name, release and version.
-        architecture: as ``uname -m`` says.
+        architecture: as ``uname -m`` prints it.
         cpu: the processor's model.
         cpus: numbers of the processors that trials may use.
         microcode: its version.
-        governor: of the processors' frequency; several, parted by commas, where they differ.
-        mitigations: of the processor's flaws, each ``flaw: state``, parted by ``; ``.
+        governor: of the processors' frequency; several, separated by commas, if they differ.
+        mitigations: of the processor's vulnerabilities, each ``vulnerability: state``, separated by ``; ``.
         virtualization: the hypervisor or the machine's maker; ``none`` on bare metal.
         memory_bytes: all of it.
         system: the operating system's name and version.
@@ -79,7 +79,7 @@ class TargetDescription(FrozenStruct, frozen=True, kw_only=True):
     system: str = ""
 
     def facts(self) -> tuple[tuple[str, str], ...]:
-        """Return pairs (name, value) in the order in which reports print them; what is not known is left out."""
+        """Return pairs (name, value) in the order in which reports print them, without unknown ones."""
         pairs = (
             ("system", self.system),
             ("kernel", self.kernel),
@@ -98,27 +98,27 @@ class TargetDescription(FrozenStruct, frozen=True, kw_only=True):
 class Target(abc.ABC):
     """A place where trials run, one after another.
 
-    A target is used by one thread, as a context manager or with `close`. The order is: make it, `describe` it, `put` programs,
-    then for each trial `scratch` and `run`. Paths that it returns are paths on the target.
+    One thread uses a target, as a context manager or with `close`. The calls are: `describe`, `put` for each program, then `scratch`
+    and `run` for each trial. All paths that a target returns are paths on the target.
 
-    What every target promises:
+    Guarantees of every target:
 
-    - A program that misbehaves is an answer, never an error: it crashed, hung, flooded its output, left processes, filled the disk,
-      or could not be started. `AgentAnswer.how` says which.
-    - `TargetError` is raised when the target itself broke (the agent died, spoke nonsense, was silent for longer than the trial's
-      time-out and some slack). Afterwards nothing of that trial runs any more, and the next `run` starts afresh.
-    - `WireError` is raised for a request that no agent could carry out; the target is unharmed.
-    - After `close`, or when the program that holds the target dies, no process of it is left and its scratch folder is not used.
-    - Nothing is inherited from the caller: environment, working directory and signals of a trial are those of its request.
+    - A program that fails is an answer, not an exception: it crashed, hung, printed too much, left processes, filled the disk, or could
+      not be started. `AgentAnswer.how` names the case.
+    - `run` raises `TargetError` if the target itself failed: the agent died, wrote an invalid answer, or did not answer within the
+      trial's time-out and a slack. No process of that trial runs afterwards, and the next `run` starts a new agent.
+    - `run` raises `WireError` for a request that no agent could carry out. The target is not affected.
+    - After `close`, or after the death of the program that opened the target, no process of the target is left.
+    - A trial inherits nothing from the caller: environment, working directory and signals are those of its request.
 
     Attributes:
-        name: as the user wrote it, e.g. ``host``.
+        name: as the user typed it, e.g. ``host``.
         needs_build: whether programs must be built and `put`; if not, `path_of` names them.
-        shares_files: whether files of this machine are there under the same paths.
-        boots: whether it makes a machine for each trial, and takes another setting than `DEFAULT_MACHINE`.
+        shares_files: whether this machine's files have the same paths on the target.
+        boots: whether it boots a machine for each trial, and so accepts another configuration than `DEFAULT_MACHINE`.
         runs_instruments: whether perf, strace and the like on this machine reach its processes.
         has_load_generators: whether the programs that load a server can run there.
-        at_once: how many trials it runs side by side without harm; with more than 1, `run` may be called by as many threads.
+        at_once: number of trials that it can run at the same time; as many threads may call `run`.
     """
 
     name: str
@@ -131,7 +131,7 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def describe(self) -> TargetDescription:
-        """Return what the target is, read once.
+        """Return the target's description, which is read once.
 
         Raises:
             UserError: it can't be reached.
@@ -139,21 +139,21 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def tools(self) -> tuple[tuple[str, str], ...]:
-        """Return pairs (tool, version) of what the target itself uses, for the manifest; the agent among them."""
+        """Return pairs (tool, version) of the agent and other tools that the target uses, for the manifest."""
 
     @abc.abstractmethod
     def put(self, path: Path) -> str:
-        """Bring a program to the target.
+        """Copy a program to the target, if its files are not shared.
 
         Args:
-            path: an executable file here. Programs whose paths are equally long have equally long paths there too, so that the
-                stack of a process doesn't move with its variant's name.
+            path: an executable file of this machine. Paths of equal length must have equal length on the target, so that the stack of
+                a process doesn't move with its variant's name.
 
         Returns:
             Its absolute path on the target.
 
         Raises:
-            UserError: it is no executable file, or there is no room for it.
+            UserError: it is no executable file, or there is no space for it.
         """
 
     def path_of(self, variant: str, workload: str) -> str:
@@ -166,50 +166,52 @@ class Target(abc.ABC):
         Raises:
             UserError: this target needs built programs.
         """
-        raise UserError(f"The target {self.name} runs built programs: {workload} of {variant} must be put there.")
+        raise UserError(
+            f"The target {self.name} runs built programs: {workload} of {variant} must be copied to it first."
+        )
 
     def inspect(self, path: str) -> ProgramFacts | None:
-        """Read what the file of a program or shared object on the target says of how it was made.
+        """Read the file of a program or shared object on the target.
 
         Args:
             path: on the target.
 
         Returns:
-            What it says; None when it isn't there, can't be read, or is no ELF file.
+            What the file contains; None if it does not exist, can't be read, or is no ELF file.
         """
         return read_facts(Path(path))
 
     @abc.abstractmethod
     def scratch(self) -> str:
-        """Return the folder on the target that is each trial's own: empty before every `run`."""
+        """Return the folder on the target that every trial finds empty."""
 
     @abc.abstractmethod
-    def run(self, request: TrialRequest, setting: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
-        """Run one trial and wait for its end: at most the request's time-out and a slack that the target states.
+    def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
+        """Run one trial and wait for its end, at most the request's time-out and a slack.
 
         Args:
             request: what to run; its paths are paths on the target.
-            setting: what machine it runs in; another one than `DEFAULT_MACHINE` only where `boots`.
+            config: the machine; must be `DEFAULT_MACHINE` unless the target `boots`.
 
         Returns:
-            What the agent saw. Its id is the request's.
+            The agent's answer, with the request's identifier.
 
         Raises:
-            TargetError: the target broke.
-            MachineConfigError: the machine could not be made as asked.
-            WireError: the request can't be carried out as it stands.
+            TargetError: the target failed.
+            MachineConfigError: the machine could not be set up.
+            WireError: no agent could carry out the request.
         """
 
     def image_differences(self) -> tuple[ImageDifference, ...]:
-        """Return what differs between its first machine and each other one, for the manifest; by default it has one machine."""
+        """Return what differs between its first machine and each other machine, for the manifest; empty with one machine."""
         return ()
 
-    def stop(self) -> None:  # noqa: B027 - a target that runs one trial at a time has nothing to stop
-        """End all trials that other threads are running; their `run` raises a `TargetError`. Used before `close`."""
+    def stop(self) -> None:  # noqa: B027 - optional: a target that runs one trial at a time has nothing to stop
+        """End the trials of all threads; their `run` raises `TargetError`. Called before `close`."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """End everything that the target runs and remove what it wrote. May be called twice."""
+        """End all processes of the target and remove its files. May be called twice."""
 
     def __enter__(self) -> Self:
         return self

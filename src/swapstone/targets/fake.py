@@ -1,11 +1,11 @@
-"""A target that makes its answers up, as a file says: ``--target fake:SPEC.toml``.
+"""A target that simulates answers from the description in a file: ``--target fake:SPEC.toml``.
 
-It shows what Swapstone would say of such-and-such effects, noise and faults, in seconds and on any machine. Nothing of it is
-short-cut: it speaks as an agent does, byte for byte, with a workload's report inside, and what it said goes through the decoders
-that every target's answers go through. Its file is described in docs/fake-target.md; `fake_spec` reads it.
+It shows Swapstone's results for given effects, noise and faults, within seconds and on any machine. It writes the bytes that an agent
+writes, with a workload's report inside, and they pass through the same decoders as the answers of every target. docs/fake-target.md
+describes the file; `fake_spec` reads it.
 
-All that is random hangs on the file's seed and on the request alone: equal requests get equal answers, in any order, in any
-process. A trial's place in time is read from its identifier, ``BLOCK-POSITION``: drift and wander count blocks.
+All random numbers depend only on the file's seed and on the request: equal requests get equal answers, in any order and in any
+process. The block of a trial is read from its identifier, ``BLOCK-POSITION``; drift and wander depend on it.
 """
 
 from __future__ import annotations
@@ -48,20 +48,21 @@ from swapstone.wire import (
     encode_request,
     encode_workload_report,
 )
+from swapstone.wire.words import WORKLOAD_HEADER
 
 _LIBC_FILES = {
     "glibc": ("/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"),
     "musl": ("/usr/lib/x86_64-linux-musl/libc.so",),
 }
-_SIGNS = {
+_SYMBOLS = {
     "mimalloc": "mi_malloc",
     "jemalloc": "mallctlbymib",
     "tcmalloc": "tc_malloc",
     "snmalloc": "__malloc_end_pointer",
 }
 
-# What a process of a level shows on Debian, by factor: its loader, and the objects of the level. Where a factor shows in the program's
-# file alone, a level has neither. Where no level brings a C library, it is glibc.
+# Loader and mapped objects of each level on Debian, by factor. A factor that only the program's file reveals has neither. Without a
+# level of libc, the C library is glibc.
 LEVELS: dict[str, dict[str, tuple[str | None, tuple[str, ...]]]] = {
     "libc": {
         "glibc": ("/lib64/ld-linux-x86-64.so.2", _LIBC_FILES["glibc"]),
@@ -70,23 +71,23 @@ LEVELS: dict[str, dict[str, tuple[str | None, tuple[str, ...]]]] = {
     "linking": {"dynamic": (None, ()), "static": (None, ())},
     "compiler": {"gcc": (None, ()), "clang": (None, ())},
     "optimization": dict.fromkeys(("O0", "O1", "O2", "O3", "Os", "Og"), (None, ())),
-    "allocator": {"default": (None, ()), **{name: (None, (f"/fake/preload/{name}.so",)) for name in _SIGNS}},
+    "allocator": {"default": (None, ()), **{name: (None, (f"/fake/preload/{name}.so",)) for name in _SYMBOLS}},
 }
 
-# What the files of those objects say of themselves.
+# Symbols that the files of those objects define.
 _OFFERS = {
-    **{f"/fake/preload/{name}.so": ("malloc", sign) for name, sign in _SIGNS.items()},
+    **{f"/fake/preload/{name}.so": ("malloc", sign) for name, sign in _SYMBOLS.items()},
     **{files[0]: ("__libc_start_main", "malloc") for files in _LIBC_FILES.values()},
     _LIBC_FILES["glibc"][1]: ("_rtld_global",),
 }
-_SEEN_IN_PROCESS = frozenset({"libc", "linking", "allocator"})
-"""The factors whose level shows in what a process has mapped."""
+_MAPPED_FACTORS = frozenset({"libc", "linking", "allocator"})
+"""The factors whose level the mapped objects of a process reveal."""
 
-_TAIL = 1e-9  # weight below which an older disturbance no longer counts
+_TAIL = 1e-9  # older disturbances with a smaller weight are ignored
 
 
 class FakeTarget(Target):
-    """Answers as its file says, without running anything.
+    """Simulates answers without running anything.
 
     Args:
         path: the TOML file.
@@ -99,23 +100,23 @@ class FakeTarget(Target):
         self._spec = load_spec(path)
 
     def describe(self) -> TargetDescription:
-        """Return what the file says of the machine."""
+        """Return the machine that the file describes."""
         return self._spec.machine
 
     def tools(self) -> tuple[tuple[str, str], ...]:
-        """Return the digest of what the file says: it stands for everything that was built elsewhere."""
+        """Return the digest of the file's content, which replaces the digests of programs."""
         return (("fake target", self._spec.digest()),)
 
     def put(self, path: Path) -> str:
-        """Return the path: nothing is copied, and nothing needs to be there."""
+        """Return the path. Nothing is copied, and the file need not exist."""
         return str(path)
 
     def path_of(self, variant: str, workload: str) -> str:
-        """Name the program that stands for a workload of a variant."""
+        """Return the name of the simulated program of a workload and a variant."""
         return f"/fake/{urllib.parse.quote(variant, safe='')}/{urllib.parse.quote(workload, safe='')}"
 
     def inspect(self, path: str) -> ProgramFacts | None:
-        """Return what the file of a program that `path_of` names, or of a level's object, would say; nothing of any other."""
+        """Return what the file of a simulated program or of a level's object would contain; None for any other path."""
         offered = _OFFERS.get(path)
         if offered:
             return ProgramFacts(path=path, symbols=offered, exports=offered)
@@ -125,32 +126,32 @@ class FakeTarget(Target):
         return _facts(path, _levels_of(urllib.parse.unquote(parts[2])))
 
     def scratch(self) -> str:
-        """Return a folder's name; nothing is written."""
+        """Return the name of a folder. Nothing is written."""
         return "/fake/scratch"
 
-    def run(self, request: TrialRequest, setting: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
-        """Make an answer up; see `Target.run`. It takes no time, whatever it says it took."""
-        require_default_machine(setting, self.name)
-        encode_request(request)  # what an agent would refuse is refused here too
+    def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
+        """Simulate an answer; see `Target.run`. It returns at once, whatever times the answer has."""
+        require_default_machine(config, self.name)
+        encode_request(request)  # raises what an agent would refuse
         reader = AnswerReader()
         try:
-            answers = reader.feed(encode_answer_header() + _speak(self._spec, request))
+            answers = reader.feed(encode_answer_header() + _answer_bytes(self._spec, request))
             reader.finish()
         except WireError as error:
-            raise TargetError(f"The agent can't be understood: {error.message}", error.hint) from error
+            raise TargetError(f"The agent's answer is invalid: {error.message}", error.hint) from error
         return answers[0]
 
     def close(self) -> None:
-        """Do nothing: there is nothing to end."""
+        """Do nothing: there are no processes."""
 
 
 class _Trial:
-    """One request, with what follows from it."""
+    """One request, with the values derived from it."""
 
     def __init__(self, spec: Spec, request: TrialRequest) -> None:
         self.request = request
         self.seed = spec.seed
-        self.variant, self.workload, self.passes = _asked(request)
+        self.variant, self.workload, self.passes = _parse_request(request)
         self.manner = spec.manner(self.variant, self.workload)
         numbers = re.match(r"(\d+)-", request.id)
         self.block = int(numbers[1]) if numbers else 0
@@ -165,18 +166,18 @@ def _source(*names: object) -> random.Random:
     return random.Random(digest)  # noqa: S311 # a simulation, not a secret
 
 
-def _asked(request: TrialRequest) -> tuple[str, str, int]:
+def _parse_request(request: TrialRequest) -> tuple[str, str, int]:
     """Read variant, workload and number of passes from a request.
 
     Raises:
-        UserError: its program is none that `FakeTarget.path_of` names.
+        UserError: `FakeTarget.path_of` does not return such a program.
     """
     parts = request.arguments[0].split("/")
     passes = request.arguments[1] if len(request.arguments) > 1 and not request.load_generator else "1"
     if len(parts) != 4 or parts[:2] != ["", "fake"] or not passes.isdecimal() or int(passes) < 1:
         raise UserError(
             f"The fake target can't run {request.arguments[0]}.",
-            "It only knows /fake/VARIANT/WORKLOAD, and a number of passes after it.",
+            "It runs /fake/VARIANT/WORKLOAD PASSES only.",
         )
     return urllib.parse.unquote(parts[2]), urllib.parse.unquote(parts[3]), int(passes)
 
@@ -192,7 +193,7 @@ def _wander(seed: int, block: int, correlation: float) -> float:
 
 
 def _level_of(manner: Manner, trial: _Trial) -> float:
-    """Return by what a run's times are multiplied: noise, drift and wander together."""
+    """Return the factor of a run's times: noise, drift and wander together."""
     logarithm = manner.noise * trial.draw("noise").gauss(0, 1)
     logarithm += trial.block * math.log1p(manner.drift)
     if manner.wander:
@@ -223,30 +224,28 @@ def _passes(trial: _Trial) -> tuple[Pass, ...]:
 def _levels_of(variant: str) -> dict[str, str]:
     """Return a variant's levels by factor.
 
-    The objects come in the loader's search order: the program, what is preloaded, the C library.
-
     Raises:
-        UserError: a level is none that the fake target can pretend.
+        UserError: the fake target can't simulate a level.
     """
     levels = {}
     for text in variant.split(" (", maxsplit=1)[0].split(","):
         factor, _, level = text.partition("=")
         if level not in LEVELS.get(factor, {}):
-            raise UserError(f"The fake target can't pretend {text}.", f"It knows: {', '.join(_known_levels())}.")
+            raise UserError(f"The fake target can't simulate {text}.", f"It simulates: {', '.join(_known_levels())}.")
         levels[factor] = level
     return levels
 
 
 def _next_levels(levels: Mapping[str, str]) -> dict[str, str]:
-    """Return other levels than those that were asked for: of each factor the next one.
+    """Return another level of each factor: the next one.
 
     Raises:
-        UserError: they would not show in a process.
+        UserError: the process would not reveal them.
     """
-    if not _SEEN_IN_PROCESS.intersection(levels):
+    if not _MAPPED_FACTORS.intersection(levels):
         raise UserError(
-            f"The fake target can't pretend a wrong level of {', '.join(levels)}: it shows in the program's file alone.",
-            f"The fault wrong-level needs one of these factors: {', '.join(sorted(_SEEN_IN_PROCESS))}.",
+            f"The fake target can't simulate a wrong level of {', '.join(levels)}: only the program's file reveals it.",
+            f"The fault wrong-level needs one of these factors: {', '.join(sorted(_MAPPED_FACTORS))}.",
         )
     known = {factor: list(LEVELS[factor]) for factor in levels}
     return {
@@ -255,7 +254,7 @@ def _next_levels(levels: Mapping[str, str]) -> dict[str, str]:
 
 
 def _mapping(levels: Mapping[str, str], program: str) -> tuple[str | None, tuple[str, ...]]:
-    """Return loader and objects of a process, as its levels would show: in the loader's search order, what is preloaded first."""
+    """Return loader and objects of a process of given levels, in the loader's search order: program, preloaded objects, C library."""
     if levels.get("linking") == "static":
         return None, (program,)
     interp, library = LEVELS["libc"][levels.get("libc", "glibc")]
@@ -264,13 +263,13 @@ def _mapping(levels: Mapping[str, str], program: str) -> tuple[str | None, tuple
 
 
 def _facts(path: str, levels: Mapping[str, str]) -> ProgramFacts:
-    """Return what the file of a program says of its levels."""
+    """Return what the file of a program of given levels would contain."""
     libc, compiler = levels.get("libc", "glibc"), levels.get("compiler", "gcc")
     switch = f" -{levels['optimization']} prog.c" if "optimization" in levels else " prog.c"
     linked = {"glibc": ("__libc_setup_tls", "__libc_start_main"), "musl": ("__init_libc", "__libc_start_main")}
     own = {"glibc": ("_int_malloc", "malloc"), "musl": ("default_malloc", "malloc")}
     allocator = levels.get("allocator", "default")
-    served = own[libc] if allocator == "default" else ("malloc", _SIGNS[allocator])
+    served = own[libc] if allocator == "default" else ("malloc", _SYMBOLS[allocator])
     comments = {"gcc": "GCC: (fake) 12", "clang": "fake clang version 14"}
     begins = {"gcc": "GNU C17 12", "clang": "/usr/bin/clang"}
     return ProgramFacts(
@@ -285,8 +284,8 @@ def _known_levels() -> list[str]:
     return [f"{factor}={level}" for factor, levels in LEVELS.items() for level in levels]
 
 
-def _honest(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, WorkloadReport]:
-    """Return what an agent would say of a trial in which nothing goes wrong, but perhaps for its level."""
+def _faultless(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, WorkloadReport]:
+    """Return the answer to a trial without a fault, except for its level."""
     manner, request = trial.manner, trial.request
     passes = _passes(trial)
     levels = _levels_of(trial.variant)
@@ -339,7 +338,7 @@ def _honest(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, WorkloadR
 
 
 def _fault(trial: _Trial) -> str:
-    """Return what goes wrong in a trial; empty if nothing does."""
+    """Return the kind of fault of a trial; empty if there is none."""
     for number, fault in enumerate(trial.manner.faults):
         named = any(fnmatch.fnmatchcase(trial.request.id, pattern) for pattern in fault.trials)
         if named or trial.draw(f"fault {number}").random() < fault.probability:
@@ -347,59 +346,59 @@ def _fault(trial: _Trial) -> str:
     return ""
 
 
-def _spoil(answer: AgentAnswer, **changed: object) -> AgentAnswer:
+def _changed(answer: AgentAnswer, **changed: object) -> AgentAnswer:
     return msgspec.structs.replace(answer, **changed)
 
 
 def _ended(how: Ended, code: int = 0, **changed: object) -> Callable[[AgentAnswer], AgentAnswer]:
-    """Return a change of how a process ended; nothing that it said at its end is left."""
-    return lambda answer: _spoil(answer, **{"how": how, "code": code, "stdout": b"swapstone-workload 2\n", **changed})
+    """Return a change of how a process ended, without the output of its end."""
+    return lambda answer: _changed(answer, **{"how": how, "code": code, "stdout": WORKLOAD_HEADER + b"\n", **changed})
 
 
 def _with_first_time(answer: AgentAnswer, time: bytes) -> AgentAnswer:
-    return _spoil(answer, stdout=re.sub(rb"\npass \d+", b"\npass " + time, answer.stdout, count=1))
+    return _changed(answer, stdout=re.sub(rb"\npass \d+", b"\npass " + time, answer.stdout, count=1))
 
 
-# What each fault makes of an honest answer. `wrong-level` and `broken` lie outside: one is in it already, one is not in it at all.
-_SPOILERS: dict[str, Callable[[AgentAnswer], AgentAnswer]] = {
+# The change of each fault to a faultless answer. `wrong-level` is applied before, and `broken` after encoding.
+_FAULT_CHANGES: dict[str, Callable[[AgentAnswer], AgentAnswer]] = {
     "": lambda answer: answer,
     "wrong-level": lambda answer: answer,
     "broken": lambda answer: answer,
-    "truncate": lambda answer: _spoil(answer, stdout=answer.stdout[: len(answer.stdout) // 2]),
-    "garbage": lambda answer: _spoil(answer, stdout=b"\x00\xff Segmentation fault, or so.\n"),
-    "silent": lambda answer: _spoil(answer, stdout=b""),
+    "truncate": lambda answer: _changed(answer, stdout=answer.stdout[: len(answer.stdout) // 2]),
+    "garbage": lambda answer: _changed(answer, stdout=b"\x00\xff Segmentation fault, or so.\n"),
+    "silent": lambda answer: _changed(answer, stdout=b""),
     "negative": lambda answer: _with_first_time(answer, b"-1"),
     "nan": lambda answer: _with_first_time(answer, b"nan"),
-    "other-work": lambda answer: _spoil(answer, stdout=re.sub(rb"\ncheck .*", b"\ncheck other", answer.stdout)),
-    "error": _ended(Ended.EXITED, 1, stdout=b"swapstone-workload 2\nerror no%20memory\nend\n"),
+    "other-work": lambda answer: _changed(answer, stdout=re.sub(rb"\ncheck .*", b"\ncheck other", answer.stdout)),
+    "error": _ended(Ended.EXITED, 1, stdout=WORKLOAD_HEADER + b"\nerror no%20memory\nend\n"),
     "crash": _ended(Ended.SIGNALED, 11),
     "timeout": _ended(Ended.TIMEOUT),
     "overflow": _ended(Ended.OVERFLOW, stdout=b"y\n" * 200),
     "disk": _ended(Ended.DISK),
-    "orphans": lambda answer: _spoil(answer, how=Ended.ORPHANS, code=2, notes=("left 2 processes running",)),
+    "orphans": lambda answer: _changed(answer, how=Ended.ORPHANS, code=2, notes=("left 2 processes running",)),
     "unstarted": _ended(Ended.UNSTARTED, 2, stdout=b"", facts=(), interp=None, objects=()),
 }
 
 
-def _spoil_server(answer: AgentAnswer, spoiler: Callable[[AgentAnswer], AgentAnswer]) -> AgentAnswer:
-    """Let a fault happen to what the driver prints, which stands for a server as the report does for other work."""
-    spoilt = spoiler(_spoil(answer, stdout=answer.driver_stdout))
-    return _spoil(spoilt, stdout=b"", driver_stdout=spoilt.stdout)
+def _change_server(answer: AgentAnswer, change: Callable[[AgentAnswer], AgentAnswer]) -> AgentAnswer:
+    """Apply a fault to the output of the load generator, as to the report of other workloads."""
+    changed = change(_changed(answer, stdout=answer.driver_stdout))
+    return _changed(changed, stdout=b"", driver_stdout=changed.stdout)
 
 
-def _speak(spec: Spec, request: TrialRequest) -> bytes:
-    """Return what an agent would say of a trial."""
+def _answer_bytes(spec: Spec, request: TrialRequest) -> bytes:
+    """Return the bytes of the agent's answer to a trial."""
     trial = _Trial(spec, request)
     fault = _fault(trial)
-    answer, report = _honest(trial, wrong_level=fault == "wrong-level")
+    answer, report = _faultless(trial, wrong_level=fault == "wrong-level")
     if request.load_generator is not None:
         answer = driven(answer, request, trial.manner, report.passes[0].wall_ns)
-        answer = _spoil_server(answer, _SPOILERS[fault])
-        said = encode_answer(answer)
-        return said[: len(said) // 2] if fault == "broken" else said
-    answer = _spoil(answer, stdout=encode_workload_report(report))
-    said = encode_answer(_SPOILERS[fault](answer))
-    return said[: len(said) // 2] if fault == "broken" else said
+        answer = _change_server(answer, _FAULT_CHANGES[fault])
+        encoded = encode_answer(answer)
+        return encoded[: len(encoded) // 2] if fault == "broken" else encoded
+    answer = _changed(answer, stdout=encode_workload_report(report))
+    encoded = encode_answer(_FAULT_CHANGES[fault](answer))
+    return encoded[: len(encoded) // 2] if fault == "broken" else encoded
 
 
 class FakeTargetSpec(FrozenStruct, frozen=True, kw_only=True):

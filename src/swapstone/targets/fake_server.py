@@ -1,4 +1,4 @@
-"""What the fake target says of a server: how its driver speaks, and what the agent counts of it."""
+"""Simulates a server of the fake target: the output of its load generator, and the agent's facts."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from swapstone.wire import AgentAnswer, Ended, TrialRequest
 
 _WINDOW_NS = 1_000_000_000
 _SHARES = (("50%", 1.0), ("75%", 1.25), ("90%", 1.5), ("99%", 3.0))
-"""What wrk calls a percentile, with its share of the median."""
+"""A percentile as wrk names it, and its ratio to the median."""
 
 _MOST_SHARE = 4.0
 
 
 def driven(answer: AgentAnswer, request: TrialRequest, manner: Manner, wall_ns: int) -> AgentAnswer:
-    """Turn the answer of a program into one of a server that wrk drove for a second.
+    """Turn the answer of a program into the answer of a server under one second of load from wrk.
 
     Args:
-        answer: says loader, objects and the facts of the machine.
-        request: its driver must be wrk.
+        answer: has loader, objects and the facts of the machine.
+        request: its load generator must be wrk.
         manner: faults, switches and memory of a request.
         wall_ns: time of one request.
 
     Raises:
-        UserError: its driver is one that the fake target doesn't speak like.
+        UserError: the load generator is not wrk.
     """
     assert request.load_generator is not None
     words = request.load_generator.arguments
     if words[0].rsplit("/", 1)[-1] != "wrk":
         raise UserError(
-            f"The fake target can't pretend the driver {words[0].rsplit('/', 1)[-1]}.",
-            "It knows wrk: --only 'http(c=*'",
+            f"The fake target can't simulate the load generator {words[0].rsplit('/', 1)[-1]}.",
+            "It simulates wrk: --only 'http(c=*'",
         )
     connections = next((int(after) for word, after in itertools.pairwise(words) if word == "-c"), 1)
     requests = max(1, _WINDOW_NS // wall_ns)
@@ -67,7 +67,7 @@ def driven(answer: AgentAnswer, request: TrialRequest, manner: Manner, wall_ns: 
 
 
 def _wrk(requests: int, connections: int, median_ns: int) -> str:
-    """Return what wrk would print."""
+    """Return the output of wrk."""
     shares = "".join(f"{name:>7} {_time(median_ns * share):>8}\n" for name, share in _SHARES)
     return (
         "Running 1s test @ http://127.0.0.1/\n"

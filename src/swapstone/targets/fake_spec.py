@@ -1,4 +1,4 @@
-"""What a fake target is told to do: its TOML file, read strictly. docs/fake-target.md describes it."""
+"""Reads the TOML file of a fake target, strictly. docs/fake-target.md describes it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from swapstone.model import FrozenStruct, UserError, unknown
 from swapstone.targets.base import TargetDescription
 
 FAULTS: dict[str, str] = {
-    "truncate": "its report is cut short in the middle",
+    "truncate": "its report is truncated in the middle",
     "garbage": "it prints something that is no report",
     "silent": "it prints nothing",
     "negative": "a pass took a negative time",
     "nan": "a pass took 'nan'",
-    "error": "it says that it could not do its work, and ends with status 1",
-    "other-work": "its checksum is another one",
-    "wrong-level": "it ran with another level than it was asked for",
+    "error": "it reports an error and exits with status 1",
+    "other-work": "its checksum is wrong",
+    "wrong-level": "it runs with another level than the requested one",
     "crash": "it is killed by SIGSEGV",
-    "timeout": "it hangs until its time is over",
-    "overflow": "it floods its output",
+    "timeout": "it hangs until its time-out",
+    "overflow": "it prints more than its limit",
     "disk": "it fills the disk",
     "orphans": "it leaves two processes",
-    "unstarted": "it is not there",
-    "broken": "the agent is cut short in its answer: the target itself broke",
+    "unstarted": "it does not exist",
+    "broken": "the agent's answer is truncated: the target itself fails",
 }
 
 _Count = Annotated[int, Meta(ge=0, le=2**53)]
@@ -51,7 +51,7 @@ class Fault(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Behaviour(FrozenStruct, frozen=True, kw_only=True):
-    """How programs behave: those whose workload and variant both match.
+    """How programs behave whose workload and variant match.
 
     A None is taken from an earlier behaviour that matches, or else from `DEFAULTS`. `wall_ns` has no default.
 
@@ -64,8 +64,8 @@ class Behaviour(FrozenStruct, frozen=True, kw_only=True):
         noise: standard deviation of the logarithm of a run's time: lognormal, independent from run to run.
         pass_noise: the same from pass to pass in a run.
         drift: relative growth from one block to the next, compounded.
-        wander: standard deviation of a disturbance of the logarithm that a whole block shares, whatever the variant.
-        autocorrelation: of that disturbance, from a block to the next (first-order autoregression).
+        wander: standard deviation of a disturbance of the logarithm that all trials of a block share.
+        autocorrelation: of that disturbance from one block to the next (first-order autoregression).
         ops: operations in a pass.
         virt_bytes: anonymous memory at the end: its size.
         res_bytes: what of it is resident.
@@ -74,7 +74,7 @@ class Behaviour(FrozenStruct, frozen=True, kw_only=True):
         minflt: minor page faults in a pass.
         nvcsw: voluntary context switches in a pass.
         pressure: share of the time in which some task waited for a processor.
-        faults: what goes wrong; the first that happens counts.
+        faults: what fails; the first fault that occurs counts.
     """
 
     workload: str = "*"
@@ -99,7 +99,7 @@ class Behaviour(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Manner(FrozenStruct, frozen=True, kw_only=True):
-    """How one program behaves: every attribute of `Behaviour` that counts, resolved. The defaults are those of a quiet machine."""
+    """The resolved behaviour of one program. The defaults are those of an idle machine."""
 
     wall_ns: int
     cpu_share: float = 1.0
@@ -128,8 +128,8 @@ class Spec(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         seed: of all that is random.
-        machine: what the target says that it is.
-        behaviour: from general to particular: a later one overrides an earlier one, attribute by attribute.
+        machine: the target's description.
+        behaviour: a later entry overrides an earlier one, attribute by attribute.
     """
 
     seed: int = 0
@@ -140,7 +140,7 @@ class Spec(FrozenStruct, frozen=True, kw_only=True):
         """Return how a program behaves.
 
         Raises:
-            UserError: no behaviour gives it a time.
+            UserError: no behaviour sets ``wall_ns``.
         """
         found: dict[str, object] = {}
         for one in self.behaviour:
@@ -162,12 +162,12 @@ def load_spec(path: Path) -> Spec:
         path: a TOML file.
 
     Returns:
-        What it says.
+        Its content.
 
     Raises:
-        UserError: there is no such file, it is not TOML, or it says something that is not in docs/fake-target.md.
+        UserError: the file does not exist, is not TOML, or does not follow docs/fake-target.md.
     """
-    hint = "docs/fake-target.md shows what such a file says."
+    hint = "docs/fake-target.md describes the file."
     try:
         spec = msgspec.convert(tomllib.loads(path.read_text("utf-8")), Spec)
     except OSError as error:

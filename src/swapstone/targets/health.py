@@ -1,4 +1,4 @@
-"""What this machine can do, and what makes its timings noisy: the findings behind ``swapstone doctor``."""
+"""Checks this machine for causes of noisy timings: the findings of ``swapstone doctor``."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from swapstone.model import FrozenStruct
 
 
 class State(enum.Enum):
-    """How a finding is to be taken."""
+    """The severity of a finding."""
 
     GOOD = "good"
     NOISY = "noisy"  # timings will spread more, or drift
-    MISSING = "missing"  # something can't be done here
-    UNKNOWN = "unknown"  # this machine doesn't say
+    MISSING = "missing"  # something is unavailable
+    UNKNOWN = "unknown"  # the machine does not report it
 
 
 class Finding(FrozenStruct, frozen=True, kw_only=True):
-    """One thing that the doctor looked at.
+    """The result of one check.
 
     Attributes:
-        name: what.
-        state: how it is to be taken.
-        found: what was seen.
-        meaning: what follows for measurements; empty when good.
-        mend: a command that would mend it; empty when there is none, or nothing to mend.
+        name: of the check.
+        state: severity.
+        found: the observed value.
+        meaning: consequence for measurements; empty if the state is good.
+        mend: a command that fixes it; empty if there is none or nothing to fix.
     """
 
     name: str
@@ -39,32 +39,32 @@ class Finding(FrozenStruct, frozen=True, kw_only=True):
 
 
 class HostFiles:
-    """Where the doctor looks. Another root lets a test show it another machine.
+    """The files of ``/proc`` and ``/sys`` that the checks read.
 
     Args:
-        root: holds ``proc`` and ``sys``.
+        root: the folder that contains ``proc`` and ``sys``; another one for tests.
     """
 
     def __init__(self, root: Path = Path("/")) -> None:
         self.root = root
 
     def text(self, path: str) -> str:
-        """Return a file's stripped text, or an empty text when it isn't there or may not be read."""
+        """Return a file's text without leading and trailing space; empty if it does not exist or can't be read."""
         try:
             return (self.root / path.lstrip("/")).read_text(errors="replace").strip()
         except OSError:
             return ""
 
     def texts(self, pattern: str) -> list[str]:
-        """Return the texts of all files that match a glob pattern."""
+        """Return the texts of all files that match a pattern (glob)."""
         return [self.text(str(path.relative_to(self.root))) for path in sorted(self.root.glob(pattern.lstrip("/")))]
 
 
 def examine(machine: HostFiles | None = None) -> tuple[Finding, ...]:
-    """Look at everything that makes timings noisy.
+    """Run all checks.
 
     Returns:
-        One finding for each thing looked at, in a fixed order.
+        One finding for each check, in a fixed order.
     """
     return tuple(check(machine or HostFiles()) for check in _CHECKS)
 
@@ -75,8 +75,8 @@ def _governor(machine: HostFiles) -> Finding:
         return Finding(
             name="governor",
             state=State.UNKNOWN,
-            found="no cpufreq here",
-            meaning="a virtual machine's host decides on the clock rate",
+            found="no cpufreq",
+            meaning="the host of a virtual machine controls the clock rate",
         )
     if governors == ["performance"]:
         return Finding(name="governor", state=State.GOOD, found="performance")
@@ -105,7 +105,7 @@ def _turbo(machine: HostFiles) -> Finding:
             return Finding(name="turbo", state=State.NOISY, found="on", meaning=meaning, mend=mend)
         if value:
             return Finding(name="turbo", state=State.GOOD, found="off")
-    return Finding(name="turbo", state=State.UNKNOWN, found="no switch for it here")
+    return Finding(name="turbo", state=State.UNKNOWN, found="no switch for it")
 
 
 def _smt(machine: HostFiles) -> Finding:
@@ -115,12 +115,12 @@ def _smt(machine: HostFiles) -> Finding:
             name="SMT",
             state=State.NOISY,
             found="on",
-            meaning="a neighbour thread on the same core takes part of its time without showing as load",
+            meaning="another thread on the same core takes part of its time without showing as load",
             mend="echo off | sudo tee /sys/devices/system/cpu/smt/control",
         )
     if active == "0":
         return Finding(name="SMT", state=State.GOOD, found="off, or none")
-    return Finding(name="SMT", state=State.UNKNOWN, found="this kernel doesn't say")
+    return Finding(name="SMT", state=State.UNKNOWN, found="not reported by this kernel")
 
 
 def _pressure(machine: HostFiles) -> Finding:
@@ -131,7 +131,7 @@ def _pressure(machine: HostFiles) -> Finding:
             name="CPU pressure",
             state=State.UNKNOWN,
             found="no /proc/pressure",
-            meaning="a report can't tell whether the machine was busy",
+            meaning="a report can't show whether the machine was busy",
             mend="boot a kernel with CONFIG_PSI=y, with psi=1 on its command line",
         )
     share = float(fields["avg10"])
@@ -154,14 +154,14 @@ def _virtual(machine: HostFiles) -> Finding:
         name="virtual machine",
         state=State.NOISY,
         found=maker,
-        meaning="its host may take the processor away at any time; steal time is recorded around every trial",
+        meaning="its host may preempt the processor at any time; steal time is recorded around every trial",
     )
 
 
 def _steal(machine: HostFiles) -> Finding:
     fields = machine.text("/proc/stat").split("\n")[0].split()
     if len(fields) < 9:
-        return Finding(name="stolen time", state=State.UNKNOWN, found="this kernel doesn't say")
+        return Finding(name="stolen time", state=State.UNKNOWN, found="not reported by this kernel")
     times = [int(field) for field in fields[1:]]
     share = 100 * times[7] / max(1, sum(times))
     state = State.NOISY if share > 1 else State.GOOD
@@ -176,7 +176,7 @@ def _aslr(machine: HostFiles) -> Finding:
             name="ASLR",
             state=State.GOOD,
             found="on",
-            meaning="each run draws its own layout, so the intervals include that spread; off, one lucky layout would be measured",
+            meaning="each run has a random layout, so the intervals include that spread; without ASLR one layout would be measured",
         )
     if value:
         return Finding(
@@ -186,7 +186,7 @@ def _aslr(machine: HostFiles) -> Finding:
             meaning="every run has the same layout: a difference may be that of two layouts, not of two levels",
             mend="sudo sysctl kernel.randomize_va_space=2",
         )
-    return Finding(name="ASLR", state=State.UNKNOWN, found="this kernel doesn't say")
+    return Finding(name="ASLR", state=State.UNKNOWN, found="not reported by this kernel")
 
 
 def _clock(machine: HostFiles) -> Finding:
@@ -195,7 +195,7 @@ def _clock(machine: HostFiles) -> Finding:
     return Finding(
         name="clock source",
         state=State.NOISY if slow else State.GOOD if source else State.UNKNOWN,
-        found=source or "this kernel doesn't say",
+        found=source or "not reported by this kernel",
         meaning="reading the time takes a system call of a microsecond" if slow else "",
         mend="boot with tsc=reliable, if the processor's TSC is" if slow else "",
     )
@@ -206,7 +206,7 @@ def _swap(machine: HostFiles) -> Finding:
     try:
         used_kib = int(fields["SwapTotal"].split()[0]) - int(fields["SwapFree"].split()[0])
     except (KeyError, ValueError, IndexError):
-        return Finding(name="swap in use", state=State.UNKNOWN, found="this kernel doesn't say")
+        return Finding(name="swap in use", state=State.UNKNOWN, found="not reported by this kernel")
     if used_kib < 1024:
         return Finding(name="swap in use", state=State.GOOD, found="none")
     return Finding(
@@ -226,10 +226,10 @@ def _huge_pages(machine: HostFiles) -> Finding:
             name="huge pages",
             state=State.NOISY,
             found="always",
-            meaning="memory figures depend on when the kernel merges pages, and allocators differ in how they meet it",
+            meaning="memory figures depend on when the kernel merges pages, and allocators differ in that",
             mend="echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
         )
-    return Finding(name="huge pages", state=State.GOOD if chosen else State.UNKNOWN, found=chosen or "none here")
+    return Finding(name="huge pages", state=State.GOOD if chosen else State.UNKNOWN, found=chosen or "none")
 
 
 def _cores(machine: HostFiles) -> Finding:
@@ -241,7 +241,7 @@ def _cores(machine: HostFiles) -> Finding:
         name="processors",
         state=State.NOISY,
         found="1",
-        meaning="the trials share their processor with everything else, and threads can't run side by side",
+        meaning="the trials share their processor with all other processes, and threads can't run in parallel",
     )
 
 

@@ -1,4 +1,4 @@
-"""The machine on which this program runs, as a target."""
+"""This machine as a target."""
 
 from __future__ import annotations
 
@@ -27,34 +27,36 @@ from swapstone.targets.kind import ImageBuilder, TargetKind, TargetOptions
 from swapstone.wire import AgentAnswer, AnswerReader, TrialRequest, encode_plan_header, encode_request
 
 SLACK_S = 30.0
-"""How much longer than a trial's time-out the agent may be silent: it waits up to 20 s for killed processes to be gone."""
+"""Added to a trial's time-out: the agent waits up to 20 s until killed processes have ended."""
 
-FAREWELL_S = 25.0
-"""How long the agent may take to end what it runs when it is told to end; then it is killed."""
+STOP_TIMEOUT_S = 25.0
+"""Limit for the agent to end its trial and exit; then it is killed."""
 
 
 class HostTarget(Target):
-    """Runs trials on this machine, through an agent that stays from one to the next.
+    """Runs trials on this machine through one agent process.
 
     Args:
-        agent: the program; built when it is needed if left out.
-        slack_s: how much longer than its time-out a trial may take before the agent is given up.
-        farewell_s: how long the agent may take to end.
+        agent: the agent's program; None to build it when it is needed.
+        slack_s: time after a trial's time-out until the agent counts as hung.
+        stop_timeout_s: limit for the agent to exit.
     """
 
     name = "host"
     runs_instruments = True
 
-    def __init__(self, agent: Path | None = None, slack_s: float = SLACK_S, farewell_s: float = FAREWELL_S) -> None:
+    def __init__(
+        self, agent: Path | None = None, slack_s: float = SLACK_S, stop_timeout_s: float = STOP_TIMEOUT_S
+    ) -> None:
         self._agent = agent
         self._slack_s = slack_s
-        self._farewell_s = farewell_s
+        self._stop_timeout_s = stop_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._reader = AnswerReader()
         self._scratch = Path(tempfile.mkdtemp(prefix="swapstone-"))
 
     def describe(self) -> TargetDescription:
-        """Return what this machine is."""
+        """Return this machine's description."""
         return self._description
 
     @functools.cached_property
@@ -62,40 +64,40 @@ class HostTarget(Target):
         return describe_host()
 
     def tools(self) -> tuple[tuple[str, str], ...]:
-        """Return which agent it is and what compiled it."""
+        """Return the agent's digest and compiler."""
         path = self._agent_path()
         return (("agent", f"{path.parent.name}, built by {agent_compiler(_compiler())}"),)
 
     def put(self, path: Path) -> str:
-        """Return where a program is: here, it stays where it is."""
+        """Return the program's absolute path: nothing is copied."""
         if not os.access(path, os.X_OK) or not path.is_file():
-            raise UserError(f"{path} is not a program that can be run.")
+            raise UserError(f"{path} is not an executable file.")
         return str(path.absolute())
 
     def scratch(self) -> str:
-        """Return the folder that is emptied before every trial."""
+        """Return the folder that is emptied before each trial."""
         return str(self._scratch)
 
-    def run(self, request: TrialRequest, setting: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
+    def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         """Run one trial; see `Target.run`."""
-        require_default_machine(setting, self.name)
-        asked = encode_request(request)
+        require_default_machine(config, self.name)
+        plan = encode_request(request)
         self._clear()
         try:
-            self._ask(asked)
+            self._send(plan)
             answer = self._wait(time.monotonic() + request.timeout_ms / 1000 + self._slack_s)
             if answer.id != request.id:
-                raise TargetError(f"The agent answered {answer.id} when it was asked for {request.id}.")
+                raise TargetError(f"The agent answered trial {answer.id}, not {request.id}.")
         except WireError as error:
             self._stop()
-            raise TargetError(f"The agent can't be understood: {error.message}", error.hint) from error
+            raise TargetError(f"The agent's answer is invalid: {error.message}", error.hint) from error
         except BaseException:
             self._stop()
             raise
         return answer
 
     def close(self) -> None:
-        """End the agent, with whatever it runs, and remove the scratch folder."""
+        """End the agent and its trial, and remove the scratch folder."""
         self._stop()
         with contextlib.suppress(OSError):
             _empty(self._scratch)
@@ -113,21 +115,21 @@ class HostTarget(Target):
             self._agent = build_agent(cache_dir() / "agents", _compiler())
         return self._agent
 
-    def _ask(self, asked: bytes) -> None:
-        """Send a request, to a new agent if there is none."""
+    def _send(self, plan: bytes) -> None:
+        """Send a trial's plan; start an agent first if there is none."""
         if self._process is None:
             self._reader = AnswerReader()
             self._process = _start(self._agent_path())
-            asked = encode_plan_header() + asked
+            plan = encode_plan_header() + plan
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(asked)
+            self._process.stdin.write(plan)
             self._process.stdin.flush()
         except BrokenPipeError as error:
             raise self._gone() from error
 
     def _wait(self, until_s: float) -> AgentAnswer:
-        """Read until one answer is whole."""
+        """Read until one answer is complete."""
         assert self._process is not None
         assert self._process.stdout is not None
         output = self._process.stdout.fileno()
@@ -136,7 +138,7 @@ class HostTarget(Target):
             while True:
                 left_s = until_s - time.monotonic()
                 if left_s <= 0:
-                    raise TargetError("The agent did not answer in time.", "It is started again for the next trial.")
+                    raise TargetError("The agent did not answer in time.", "The next trial starts a new one.")
                 if not selector.select(left_s):
                     continue
                 data = os.read(output, 1 << 16)
@@ -145,7 +147,7 @@ class HostTarget(Target):
                     raise self._gone()
                 answers = self._reader.feed(data)
                 if len(answers) > 1:
-                    raise TargetError("The agent gave more answers than it was asked for.")
+                    raise TargetError("The agent wrote more than one answer to one trial.")
                 if answers:
                     return answers[0]
 
@@ -154,10 +156,10 @@ class HostTarget(Target):
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         status = self._process.returncode
-        return TargetError(f"The agent ended (status {status}).", "It is started again for the next trial.")
+        return TargetError(f"The agent ended (status {status}).", "The next trial starts a new one.")
 
     def _stop(self) -> None:
-        """End the agent: it kills what it runs when nobody listens to it any more."""
+        """End the agent: it kills its trial and exits when its pipes are closed."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -166,7 +168,7 @@ class HostTarget(Target):
             with contextlib.suppress(BrokenPipeError):
                 stream.close()
         try:
-            process.wait(self._farewell_s)
+            process.wait(self._stop_timeout_s)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -177,7 +179,7 @@ def _compiler() -> str:
 
 
 def _start(agent: Path) -> subprocess.Popen[bytes]:
-    """Start an agent in a session of its own: a Ctrl-C at the terminal reaches this program alone."""
+    """Start an agent in a new session, so that Ctrl-C at the terminal does not reach it."""
     try:
         return subprocess.Popen(
             [str(agent), "-"],
@@ -193,7 +195,7 @@ def _start(agent: Path) -> subprocess.Popen[bytes]:
 
 
 def _empty(folder: Path) -> None:
-    """Remove what a trial left, even where it took away the permission to do so."""
+    """Remove the files in a folder, even if the trial removed the permission to do so."""
     folder.chmod(0o700)
     with os.scandir(folder) as entries:
         for entry in entries:

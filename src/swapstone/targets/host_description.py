@@ -1,4 +1,4 @@
-"""What the machine is on which this program runs."""
+"""Describes this machine: hardware, kernel and system."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def describe_host(root: Path = Path("/")) -> TargetDescription:
     """Describe this machine.
 
     Args:
-        root: where ``proc``, ``sys`` and ``etc`` are; for tests.
+        root: the folder that contains ``proc``, ``sys`` and ``etc``; another one for tests.
 
     Returns:
-        What could be read; the rest is empty.
+        What could be read; other fields are empty.
     """
     name = platform.uname()
     cpu = _first_processor(root / "proc/cpuinfo")
@@ -42,7 +42,7 @@ def _text(path: Path) -> str:
 
 
 def _pairs(text: str, separator: str) -> dict[str, str]:
-    """Read lines of ``key SEPARATOR value``; the first of each key counts."""
+    """Parse lines of ``key SEPARATOR value``; the first line of each key counts."""
     found: dict[str, str] = {}
     for line in text.splitlines():
         key, mark, value = line.partition(separator)

@@ -1,4 +1,4 @@
-"""What agent, workload and program say to each other, decoded strictly: docs/wire.md."""
+"""Encoders and strict decoders of the protocols of docs/wire.md: plans, answers and reports."""
 
 from swapstone.wire.answer import (
     AgentAnswer,

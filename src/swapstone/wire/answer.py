@@ -1,4 +1,4 @@
-"""The answer: what an agent says of a trial (docs/wire.md, section 2)."""
+"""The agent's answer to a trial (docs/wire.md, section 2)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _OUTPUTS = (b"out", b"err", b"driver-out", b"driver-err")
 
 
 class Ended(enum.Enum):
-    """How a trial's process ended; `AgentAnswer.code` says more.
+    """How a trial's process ended; `AgentAnswer.code` adds a detail.
 
-    `UNSTARTED` means that there never was one; after `TIMEOUT`, `OVERFLOW` and `DISK` the agent ended it. Of a server, `DRIVEN` is the one
-    good end: it was driven, and ended when it was told to. `UNREADY` never accepted connections; of `UNDRIVEN` the driver failed.
+    `UNSTARTED`: there was no process. `TIMEOUT`, `OVERFLOW` and `DISK`: the agent killed it. A server that was measured and ended after
+    SIGTERM is `DRIVEN`; an `UNREADY` one never accepted a connection; with `UNDRIVEN` its load generator failed.
     """
 
     EXITED = "exited"
@@ -43,24 +43,24 @@ class Ended(enum.Enum):
 
 
 class AgentAnswer(FrozenStruct, frozen=True, kw_only=True):
-    """What an agent saw of one trial.
+    """The agent's answer to one trial.
 
     Attributes:
         id: of the request.
-        facts: pairs (name, value) in the order in which they came; names and units are those of docs/wire.md.
-        interp: the loader of the program that ran (PT_INTERP), or None where it has none or could not be seen.
+        facts: pairs (name, value) in their order on the wire; docs/wire.md lists names and units.
+        interp: the loader of the program that ran (PT_INTERP), or None if it has none or could not be observed.
         objects: files that were mapped executable at its end.
-        observed: pairs (observation, value) of what the request asked to observe. A value holds whatever the process or the system
-            put there; bytes that are not UTF-8 are shown by their hexadecimal codes.
+        observed: pairs (observation, value), as requested. A value comes from the process or the system and may contain anything; bytes
+            that are not UTF-8 are shown by their hexadecimal codes.
         absent: observations of a variable or file that does not exist. One that is in neither list could not be read.
-        stdout, stderr: what was kept of them.
-        driver_stdout, driver_stderr: of a server's driver, while the server was measured.
-        notes: what a person should know.
+        stdout, stderr: the outputs, up to the request's limit.
+        driver_stdout, driver_stderr: of a server's load generator in the window.
+        notes: for the user.
         how: how it ended.
-        code: exit status, signal, errno or number of orphans, as `how` says; else 0.
-        machine: pairs (name, text) of what a virtual machine says of itself around the trial (docs/virtual-machines.md); empty from
-            other targets, and never on the wire.
-        name: digest of all that the run is a function of, on the virtual clock; empty elsewhere, and never on the wire.
+        code: exit status, signal, errno or number of orphans, depending on `how`; else 0.
+        machine: pairs (name, text) that a virtual machine reports about itself around the trial (docs/virtual-machines.md); empty on
+            other targets. Not part of the protocol.
+        name: digest of all inputs of the run, on the virtual clock; empty elsewhere. Not part of the protocol.
     """
 
     id: str
@@ -81,15 +81,15 @@ class AgentAnswer(FrozenStruct, frozen=True, kw_only=True):
 
 
 def encode_answer_header() -> bytes:
-    """Return the line that an agent says before its first answer."""
+    """Return the line that an agent writes before its first answer."""
     return AGENT_HEADER + b"\n"
 
 
 def encode_answer(answer: AgentAnswer) -> bytes:
-    """Return an answer as an agent says it, from ``begin`` to ``end``: the fake target speaks with it.
+    """Return an answer as an agent writes it, from ``begin`` to ``end``. The fake target uses it.
 
     Raises:
-        WireError: a text can't be written.
+        WireError: a text can't be encoded.
     """
     lines = [b"begin " + answer.id.encode()]
     lines += [b"fact %s %d" % (name.encode(), value) for name, value in answer.facts]
@@ -114,7 +114,7 @@ def _observation(what: Observation) -> bytes:
 
 
 class _Draft:
-    """An answer that is being read."""
+    """An answer that is being decoded."""
 
     def __init__(self, answer_id: bytes) -> None:
         self.id = answer_id
@@ -131,8 +131,8 @@ class _Draft:
         self.lines += 1
         self.crc = zlib.crc32(line + b"\n", self.crc)
 
-    def take(self, place: Place, word: bytes, rest: bytes) -> None:
-        """Take one line between ``begin`` and ``end``."""
+    def decode_line(self, place: Place, word: bytes, rest: bytes) -> None:
+        """Decode one line between ``begin`` and ``end``."""
         if word not in _ORDER:
             raise place.fault(f"{show(word)} is no word of an answer.")
         section = _SECTIONS[word]
@@ -140,13 +140,13 @@ class _Draft:
             raise place.fault(f"'{word.decode()}' comes after '{_ORDER[self.section].decode()}'.")
         self.section = section
         if word == b"fact":
-            self._take_fact(place, rest)
+            self._decode_fact(place, rest)
         elif word == b"interp":
             if self.interp is not None:
                 raise place.fault("there is a second 'interp'.")
             self.interp = place.decode_text(rest)
         elif word in {b"observed", b"absent"}:
-            self._take_observation(place, rest, absent=word == b"absent")
+            self._decode_observation(place, rest, absent=word == b"absent")
         elif word in self.outputs:
             chunk = place.decode_bytes(rest)
             if not 1 <= len(chunk) <= CHUNK_BYTES:
@@ -155,7 +155,7 @@ class _Draft:
         else:
             self.texts[word].append(place.decode_text(rest))
 
-    def _take_fact(self, place: Place, rest: bytes) -> None:
+    def _decode_fact(self, place: Place, rest: bytes) -> None:
         token, _, number = rest.partition(b" ")
         name = token.decode("ascii", "replace")
         if name not in FACTS:
@@ -164,7 +164,7 @@ class _Draft:
             raise place.fault(f"the fact {name} comes twice.")
         self.facts[name] = place.decode_number(number, name, FACTS[name], 19 if name == "nice" else MAX_NUMBER)
 
-    def _take_observation(self, place: Place, rest: bytes, *, absent: bool) -> None:
+    def _decode_observation(self, place: Place, rest: bytes, *, absent: bool) -> None:
         fields = rest.split(b" ")
         if len(fields) != (2 if absent else 3) or fields[0] not in _KINDS:
             raise place.fault(f"{show(rest)} is no observation.")
@@ -174,7 +174,7 @@ class _Draft:
         self.observed[what] = None if absent else place.decode_text(fields[2])
 
     def finish(self, place: Place, rest: bytes) -> AgentAnswer:
-        """Take the line ``end`` and return the whole answer."""
+        """Decode the line ``end`` and return the answer."""
         fields = rest.split(b" ")
         if len(fields) != 5:
             raise place.fault("'end' has not five fields.")
@@ -185,7 +185,7 @@ class _Draft:
             raise place.fault(f"the answer has {self.lines} lines and should have {int(lines)}: lines were lost.")
         whole = zlib.crc32(b"end " + rest.removesuffix(crc), self.crc)
         if not _CRC.fullmatch(crc) or int(crc, 16) != whole:
-            raise place.fault("the checksum is wrong: the answer was changed on its way.")
+            raise place.fault("the checksum is wrong: the answer was changed in transit.")
         try:
             how = Ended(word.decode("ascii", "replace"))
         except ValueError:
@@ -208,41 +208,41 @@ class _Draft:
 
 
 class AgentRefusedError(WireError):
-    """The agent understood that it can't understand: it says which line of the plan is malformed, and ends."""
+    """The plan is malformed: the agent named the line and exited."""
 
 
 class AnswerReader:
-    """Decodes what an agent says, as it comes. After an error it reads no more: the agent must be started again."""
+    """Decodes an agent's output as it arrives. After an error it reads no more: the agent must be restarted."""
 
     def __init__(self) -> None:
-        self._place = Place("what the agent said")
+        self._place = Place("the agent's output")
         self._rest = b""
         self._begun = False
         self._draft: _Draft | None = None
         self._broken = False
 
     def feed(self, data: bytes) -> tuple[AgentAnswer, ...]:
-        """Take the next bytes.
+        """Decode the next bytes.
 
         Args:
-            data: bytes in the order in which they came, cut anywhere.
+            data: the bytes that follow those of the last call, split anywhere.
 
         Returns:
             The answers that they complete.
 
         Raises:
-            WireError: the bytes are not what docs/wire.md allows; the text names the line. Answers that the same bytes completed
-                before that line are lost with it: feed line by line to keep them.
-            AgentRefusedError: the agent says that its plan is malformed.
+            WireError: the bytes don't follow docs/wire.md; the text names the line. Answers that the same bytes completed before that
+                line are lost: pass single lines to keep them.
+            AgentRefusedError: the plan is malformed.
         """
         if self._broken:
-            raise WireError("The agent can't be read after an error.", "Start it again.")
+            raise WireError("The agent's output can't be read after an error.", "Restart the agent.")
         self._broken = True  # until this is done without an error
         *lines, self._rest = (self._rest + data).split(b"\n")
         answers = []
         for line in lines:
             self._place.number += 1
-            answer = self._take(line)
+            answer = self._decode_line(line)
             if answer is not None:
                 answers.append(answer)
         if len(self._rest) > MAX_LINE_BYTES:
@@ -252,17 +252,17 @@ class AnswerReader:
         return tuple(answers)
 
     def finish(self) -> None:
-        """Say that no more bytes come.
+        """Check that the output is complete.
 
         Raises:
-            WireError: they stopped before the header, or inside a line or an answer.
+            WireError: it ends before the header, or inside a line or an answer.
         """
         if self._rest or self._draft is not None or not self._begun:
             self._place.number += bool(self._rest)
             inside = f" inside the answer to {self._draft.id.decode()}" if self._draft else ""
             raise self._place.fault(f"the agent stopped{inside}.", "It may have been killed, or its connection lost.")
 
-    def _take(self, line: bytes) -> AgentAnswer | None:
+    def _decode_line(self, line: bytes) -> AgentAnswer | None:
         word, _, rest = line.partition(b" ")
         if len(line) > MAX_LINE_BYTES:
             raise self._place.fault("the line is too long.")
@@ -282,7 +282,7 @@ class AnswerReader:
             self._draft = None
             return answer
         else:
-            self._draft.take(self._place, word, rest)
+            self._draft.decode_line(self._place, word, rest)
         self._draft.count(line)
         return None
 
@@ -293,7 +293,7 @@ class AnswerReader:
 
 
 def decode_answers(data: bytes) -> tuple[AgentAnswer, ...]:
-    """Decode all that an agent said, from its greeting to its end.
+    """Decode the whole output of an agent.
 
     Raises:
         WireError: as `AnswerReader`.

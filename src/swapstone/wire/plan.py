@@ -1,4 +1,4 @@
-"""The plan: what an agent is told (docs/wire.md, section 1)."""
+"""The plan that an agent reads (docs/wire.md, section 1)."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ class LoadGeneratorRequest(FrozenStruct, frozen=True, kw_only=True):
 
 
 class TrialRequest(FrozenStruct, frozen=True, kw_only=True):
-    """One trial as an agent is asked for it.
+    """A request for one trial.
 
     Attributes:
         id: 1 to 64 characters of ``A-Z a-z 0-9 . _ -``.
         arguments: the program (absolute path) and its arguments.
-        environment: pairs (name, value); the whole of it, nothing is inherited.
+        environment: pairs (name, value); nothing is inherited.
         cwd: working directory, an absolute path on the target.
         stdin: absolute path of a file that is its standard input; empty for /dev/null.
-        stdout: absolute path of a file that its standard output goes to, made or emptied; empty for the agent to keep it.
-        cpus: processors to pin to; empty leaves the affinity alone.
-        nice: -20 to 19, or None to leave it alone.
-        timeout_ms: the agent stops the trial after so long.
-        output_bytes: how much of each of standard output and error is kept; more ends the trial.
-        disk_bytes: a larger file, or so much less free space in `cwd`, ends the trial.
+        stdout: absolute path of a file for its standard output, created or truncated; empty: the answer contains the output.
+        cpus: processors to pin to; empty for no pinning.
+        nice: -20 to 19, or None for no change.
+        timeout_ms: the agent kills the trial after this time.
+        output_bytes: limit of standard output and of standard error; more ends the trial.
+        disk_bytes: limit of a file's size, and of the loss of free space in `cwd`; more ends the trial.
         observe: values to read at the end of the process, each once.
         load_generator: what sends requests to the program; None if the program is no server.
     """
@@ -84,16 +84,16 @@ def encode_plan_header() -> bytes:
 
 
 def encode_request(request: TrialRequest) -> bytes:
-    """Return the lines that ask an agent for a trial, ``run`` included.
+    """Return the lines of a plan for one trial, including ``run``.
 
     Args:
-        request: what to ask for.
+        request: the trial.
 
     Returns:
         ASCII lines, each with its newline.
 
     Raises:
-        WireError: the request can't be carried out as it stands; the text says why.
+        WireError: no agent could carry out the request; the text says why.
     """
     _check(request)
     lines = [b"trial " + request.id.encode()]
@@ -127,7 +127,7 @@ def _load_generator_lines(generator: LoadGeneratorRequest) -> list[bytes]:
 
 
 def _check(request: TrialRequest) -> None:
-    """Raise what makes a request impossible."""
+    """Raise `WireError` if no agent could carry out a request."""
     texts = [*request.arguments, *(f"{name}={value}" for name, value in request.environment), request.cwd]
     paths = [*request.arguments[:1], request.cwd, *filter(None, (request.stdin, request.stdout))]
     texts += paths[2:]
@@ -148,7 +148,7 @@ def _check(request: TrialRequest) -> None:
     faults = [
         (not _ID.fullmatch(request.id), f"{request.id!r} is no trial identifier: it has 1 to 64 of A-Z a-z 0-9 . _ -"),
         (not request.arguments, "there is no program to run"),
-        (generator is not None and not generator.arguments, "there is no driver to run"),
+        (generator is not None and not generator.arguments, "there is no load generator to run"),
         (not all(path.startswith("/") for path in paths), "a path is not absolute"),
         (any("\0" in text for text in texts), "an argument, variable or path holds a zero byte"),
         (any(not n or "=" in n for n, _ in variables), "a variable's name is empty or holds '='"),
@@ -161,7 +161,7 @@ def _check(request: TrialRequest) -> None:
     ]
     for wrong, text in faults:
         if wrong:
-            raise WireError(f"Trial {request.id} can't be asked for: {text}.")
+            raise WireError(f"Trial {request.id} is invalid: {text}.")
 
 
 def _is_observable(observation: Observation) -> bool:

@@ -1,4 +1,4 @@
-"""The report: what a native workload prints (docs/wire.md, section 3)."""
+"""The report that a native workload prints (docs/wire.md, section 3)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _MEMORY_FIELDS = (
 
 
 class Pass(FrozenStruct, frozen=True, kw_only=True):
-    """What one pass of a workload took.
+    """The measurements of one pass.
 
     Attributes:
         wall_ns: elapsed time, at least 1.
         cpu_ns: processor time of the process and the children it waited for.
-        run_delay_ns: time that it was ready to run and did not; None where the kernel doesn't count it.
+        run_delay_ns: time on the run queue; None if the kernel does not count it.
         minflt, majflt: page faults.
-        nvcsw, nivcsw: context switches, voluntary and not.
+        nvcsw, nivcsw: voluntary and involuntary context switches.
     """
 
     wall_ns: int
@@ -54,17 +54,17 @@ class Memory(FrozenStruct, frozen=True, kw_only=True):
 
 
 class WorkloadReport(FrozenStruct, frozen=True, kw_only=True):
-    """What a native workload says of itself.
+    """A workload's report.
 
     Attributes:
         name: the workload's name; empty only beside an `error`.
         ops: operations in one pass; 0 only beside an `error`.
         passes: one for each pass, in order.
         memory: at the end of the last pass; None only beside an `error`.
-        malloc: the file in which that process's malloc lies; empty where it lies in none.
+        malloc: the file that contains the malloc of that process; empty if no file does.
         mapped: files mapped in the process that ran the last pass.
-        check: checksum of the work, or empty where there is none.
-        error: why it could not do its work; empty when it did. Then nothing else of the report is a measurement.
+        check: checksum of the work; empty if there is none.
+        error: why the work failed; empty if it did not. With an error, no other field is a measurement.
     """
 
     name: str = ""
@@ -78,10 +78,10 @@ class WorkloadReport(FrozenStruct, frozen=True, kw_only=True):
 
 
 def encode_workload_report(report: WorkloadReport) -> bytes:
-    """Return a whole report as a workload prints it: the fake target speaks with it.
+    """Return a report as a workload prints it. The fake target uses it.
 
     Raises:
-        WireError: a text can't be written.
+        WireError: a text can't be encoded.
     """
     lines = [_HEADER]
     if report.name:
@@ -106,7 +106,7 @@ def _pass_token(one: Pass, field: str) -> bytes:
 
 
 class _Reader:
-    """Walks through the lines of a report, which come in one order."""
+    """Reads the lines of a report in their fixed order."""
 
     def __init__(self, data: bytes) -> None:
         self.lines = data.split(b"\n")
@@ -115,17 +115,19 @@ class _Reader:
         self.error = ""
 
     def peek(self) -> bytes:
-        """Return the word that the next line begins with, or nothing at the end."""
+        """Return the first word of the next line; empty at the end."""
         return self.lines[self.place.number].partition(b" ")[0] if self.place.number < len(self.lines) else b""
 
     def next(self) -> bytes:
         """Return the next line."""
         if self.place.number >= len(self.lines):
-            raise self.place.fault("the report stops here, without an 'end'.", "The workload was cut short.")
+            raise self.place.fault(
+                "the report stops here, without an 'end'.", "The workload was killed or its output truncated."
+            )
         self.place.number += 1
         return self.lines[self.place.number - 1]
 
-    def take(self, word: bytes) -> bytes:
+    def rest_of(self, word: bytes) -> bytes:
         """Return what follows `word` on the next line."""
         line = self.next()
         found, space, rest = line.partition(b" ")
@@ -134,23 +136,23 @@ class _Reader:
         return rest
 
     def failed(self) -> bool:
-        """Take the line that says that the work could not be done, if it comes now."""
+        """Read the line ``error`` if it is the next line."""
         if self.peek() != b"error":
             return False
-        self.error = self.place.decode_text(self.take(b"error"))
+        self.error = self.place.decode_text(self.rest_of(b"error"))
         if not self.error:
             raise self.place.fault("the error is empty.")
         return True
 
     def numbers(self, word: bytes, count: int) -> list[bytes]:
-        """Return the fields of the next line, which must be so many."""
-        fields = self.take(word).split(b" ")
+        """Return the fields of the next line, which must have `count` of them."""
+        fields = self.rest_of(word).split(b" ")
         if len(fields) != count:
             raise self.place.fault(f"'{word.decode()}' has {len(fields)} numbers, not {count}.")
         return fields
 
     def number(self, word: bytes, name: str, low: int, high: int) -> int:
-        return self.place.decode_number(self.take(word), name, low, high)
+        return self.place.decode_number(self.rest_of(word), name, low, high)
 
 
 def _read_pass(reader: _Reader, index: int) -> Pass:
@@ -177,7 +179,7 @@ def _read_body(reader: _Reader) -> WorkloadReport:
     passes: list[Pass] = []
     if reader.failed():
         return WorkloadReport()
-    name = reader.place.decode_text(reader.take(b"name"))
+    name = reader.place.decode_text(reader.rest_of(b"name"))
     if not name:
         raise reader.place.fault("the name is empty.")
     if reader.failed():
@@ -198,11 +200,11 @@ def _read_body(reader: _Reader) -> WorkloadReport:
     memory = _read_memory(reader)
     if reader.failed():
         return WorkloadReport(name=name, ops=ops, passes=tuple(passes))
-    malloc = reader.place.decode_text(reader.take(b"malloc"))
+    malloc = reader.place.decode_text(reader.rest_of(b"malloc"))
     mapped: list[str] = []
     while reader.peek() == b"mapped":
-        mapped.append(reader.place.decode_text(reader.take(b"mapped")))
-    check = reader.place.decode_text(reader.take(b"check")) if reader.peek() == b"check" else ""
+        mapped.append(reader.place.decode_text(reader.rest_of(b"mapped")))
+    check = reader.place.decode_text(reader.rest_of(b"check")) if reader.peek() == b"check" else ""
     reader.failed()
     return WorkloadReport(
         name=name,
@@ -216,16 +218,16 @@ def _read_body(reader: _Reader) -> WorkloadReport:
 
 
 def decode_workload_report(data: bytes) -> WorkloadReport:
-    """Decode what a native workload printed.
+    """Decode the output of a native workload.
 
     Args:
         data: its whole standard output.
 
     Returns:
-        The report; when `error` is set, the workload says that it could not do its work.
+        The report; if its `error` is set, the work failed.
 
     Raises:
-        WireError: it printed nothing, or anything else than a whole report; the text says which line and why.
+        WireError: the output is empty or not a complete report; the text names the line and the reason.
     """
     if not data:
         raise WireError("The workload printed nothing.", "It should print its report; see docs/wire.md, section 3.")

@@ -1,4 +1,4 @@
-"""Text and numbers as both protocols write them: one spelling for each, and no other is read."""
+"""Encodes and decodes texts and numbers of the protocols. Each has exactly one spelling; no other is accepted."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _NUMBER = re.compile(rb"-?[0-9]{1,19}", re.ASCII)
 
 
 def encode_bytes(data: bytes) -> bytes:
-    """Percent-encode bytes: every one outside ``!``..``~``, and ``%`` itself; nothing becomes ``%``."""
+    """Percent-encode bytes: every byte outside ``!``..``~``, and ``%`` itself. No bytes become ``%``."""
     return _TO_ENCODE.sub(lambda match: b"%%%02X" % match[0][0], data) or b"%"
 
 
 def encode_text(text: str) -> bytes:
-    """Percent-encode text as UTF-8; bytes of a file name that are not UTF-8 come through as they are.
+    """Percent-encode text as UTF-8. Surrogate escapes become the bytes of the file name that they stand for.
 
     Raises:
-        WireError: the text holds a lone surrogate that stands for no byte.
+        WireError: the text contains a surrogate that stands for no byte.
     """
     try:
         return encode_bytes(text.encode("utf-8", "surrogateescape"))
@@ -32,7 +32,7 @@ def encode_text(text: str) -> bytes:
 
 
 class Place:
-    """A line of something that was read: what errors point at.
+    """A line of input, for error messages.
 
     Attributes:
         what: what is being read, e.g. ``the agent's answer``.
@@ -44,14 +44,14 @@ class Place:
         self.number = number
 
     def fault(self, text: str, hint: str = "") -> WireError:
-        """Return the error that says what is wrong with this line."""
+        """Return an error that names this line."""
         return WireError(f"Line {self.number} of {self.what}: {text}", hint)
 
     def decode_bytes(self, token: bytes) -> bytes:
-        """Return what percent-encoded text stands for.
+        """Decode percent-encoded bytes.
 
         Raises:
-            WireError: it is not encoded, or not in the one way in which it should be.
+            WireError: the token is not encoded, or not in its canonical form.
         """
         if token == b"%":
             return b""
@@ -60,7 +60,7 @@ class Place:
         return urllib.parse.unquote_to_bytes(token)
 
     def decode_text(self, token: bytes) -> str:
-        """Return percent-encoded text; bytes that are not UTF-8 are shown by their hexadecimal codes.
+        """Decode percent-encoded text. Bytes that are not UTF-8 are shown by their hexadecimal codes.
 
         Raises:
             WireError: as `decode_bytes`.
@@ -68,7 +68,7 @@ class Place:
         return self.decode_bytes(token).decode("utf-8", "backslashreplace")
 
     def decode_number(self, token: bytes, name: str, low: int = 0, high: int = MAX_NUMBER) -> int:
-        """Return a decimal whole number.
+        """Decode a decimal whole number.
 
         Args:
             token: its digits.
@@ -77,11 +77,11 @@ class Place:
             high: the most it can be.
 
         Raises:
-            WireError: it is not a whole number, has needless digits, or lies outside the range.
+            WireError: it is no whole number, has leading zeros, or is out of range.
         """
         if not _NUMBER.fullmatch(token):
             if token.lstrip(b"-").isdigit():
-                raise self.fault(f"{name} is {show(token)}, more than any count can be.")
+                raise self.fault(f"{name} is {show(token)}, out of range.")
             raise self.fault(f"{name} is {show(token)}, not a whole number.")
         value = int(token)
         if str(value).encode() != token:
@@ -94,7 +94,7 @@ class Place:
 
 
 def show(token: bytes) -> str:
-    """Return bytes from outside as they can be printed in a message: quoted, escaped, at most 60 characters."""
+    """Return untrusted bytes in a form for messages: quoted, escaped, at most 60 characters."""
     text = token.decode("ascii", "backslashreplace")
     text = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
     return f"'{text[:60]}'" + ("..." if len(text) > 60 else "")

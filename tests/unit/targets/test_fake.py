@@ -223,7 +223,7 @@ def test_another_way_of_linking_shows_too(tmp_path: Path, variant: str) -> None:
 
 
 def test_a_wrong_level_that_would_not_show_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="can't pretend a wrong level of compiler, optimization") as caught:
+    with pytest.raises(UserError, match="can't simulate a wrong level of compiler, optimization") as caught:
         ask(with_fault(tmp_path, "wrong-level"), variant="compiler=gcc,optimization=O2")
     assert "libc, linking" in caught.value.hint
 
@@ -237,7 +237,7 @@ def test_files_that_are_no_programs_of_its_own_say_nothing(tmp_path: Path) -> No
 def test_the_target_breaks_and_comes_back(tmp_path: Path) -> None:
     target = made(tmp_path, '[[behaviour]]\nwall_ns = 1000\nfaults = [{ kind = "broken", trials = ["2-*"] }]\n')
     assert ask(target, "1-0").how is Ended.EXITED
-    with pytest.raises(TargetError, match=r"can't be understood: Line .*the agent stopped inside the answer"):
+    with pytest.raises(TargetError, match=r"answer is invalid: Line .*the agent stopped inside the answer"):
         ask(target, "2-3")
     assert ask(target, "3-0").how is Ended.EXITED
 
@@ -301,7 +301,11 @@ def test_a_target_that_makes_no_sense_is_an_error(text: str, message: str) -> No
 
 @pytest.mark.parametrize(
     ("variant", "message"),
-    [("libc=newlib", r"can't pretend libc=newlib"), ("kernel=rt", "can't pretend kernel=rt"), ("odd", "pretend odd")],
+    [
+        ("libc=newlib", r"can't simulate libc=newlib"),
+        ("kernel=rt", "can't simulate kernel=rt"),
+        ("odd", "simulate odd"),
+    ],
 )
 def test_a_level_it_can_not_pretend_is_an_error(tmp_path: Path, variant: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
@@ -322,7 +326,9 @@ def test_only_its_own_programs_are_run(tmp_path: Path) -> None:
 
 def test_the_document_s_example_works(tmp_path: Path) -> None:
     text = (TOP / "docs" / "fake-target.md").read_text()
-    example = "\n".join(line[4:] for line in text.splitlines() if line.startswith("    "))
+    start = text.index("    seed = 7")
+    lines = itertools.takewhile(lambda line: not line or line.startswith("    "), text[start:].splitlines())
+    example = "\n".join(line[4:] for line in lines)
     target = made(tmp_path, example)
     assert target.describe().cpu == "Fake 9000"
     assert ask(target, variant="libc=musl", workload="b_malloc_tiny1", trial="3-1").how in (

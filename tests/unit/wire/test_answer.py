@@ -118,7 +118,7 @@ def test_noise_is_an_error(noise: bytes) -> None:
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"hello\n", "Line 1 of what the agent said: 'hello' is not the first line"),
+        (b"hello\n", "Line 1 of the agent's output: 'hello' is not the first line"),
         (b"swapstone-agent 1\n", "Line 1 .*first line of an agent, 'swapstone-agent 3'"),
         (said("fakt wall_ns 1"), "Line 3 .*'fakt' is no word"),
         (said("fact wall 1"), "Line 3 .*no fact named 'wall'"),
@@ -133,7 +133,7 @@ def test_noise_is_an_error(noise: bytes) -> None:
         (said("fact wall_ns -1"), "Line 3 .*wall_ns is negative: -1"),
         (said("fact wall_ns 1.5"), "Line 3 .*wall_ns is '1.5', not a whole number"),
         (said("fact wall_ns 9223372036854775808"), "Line 3 .*wall_ns is 9223372036854775808, outside"),
-        (said("fact wall_ns 99999999999999999999"), "Line 3 .*more than any count can be"),
+        (said("fact wall_ns 99999999999999999999"), "Line 3 .*out of range"),
         (said("fact wall_ns 007"), "Line 3 .*written '007', not 7"),
         (said("fact nice 20"), "Line 3 .*nice is 20, outside -20 to 19"),
         (said("fact cpus_allowed 0"), "Line 3 .*cpus_allowed is 0, outside 1"),

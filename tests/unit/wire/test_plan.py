@@ -112,7 +112,7 @@ def test_a_server_comes_with_all_that_drives_it() -> None:
     [
         ({"port": 0}, "the port is 0, outside 1 to 65535"),
         ({"port": 65536}, "the port is 65536"),
-        ({"arguments": ()}, "there is no driver to run"),
+        ({"arguments": ()}, "there is no load generator to run"),
         ({"arguments": ("wrk",)}, "a path is not absolute"),
         ({"arguments": ("/wrk", "a\0b")}, "holds a zero byte"),
         ({"environment": (("A=", "b"),)}, "a variable's name is empty or holds '='"),
