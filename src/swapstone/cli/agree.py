@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.printing import print_document
+from swapstone.cli.shell_completion import complete_records
 from swapstone.comparison.agreement import signs
 from swapstone.report.record_agreement import document_of, to_csv, to_json
 from swapstone.report.render import markdown
@@ -15,8 +16,8 @@ _FORMATS = {"markdown": lambda found: markdown.render(document_of(found)), "csv"
 
 
 @click.command()
-@click.argument("first", metavar="RECORD")
-@click.argument("second", metavar="RECORD")
+@click.argument("first", metavar="RECORD", shell_complete=complete_records)
+@click.argument("second", metavar="RECORD", shell_complete=complete_records)
 @click.option("--markdown", "kind", flag_value="markdown", help="Print Markdown.")
 @click.option("--csv", "kind", flag_value="csv", help="Print CSV.")
 @click.option("--json", "kind", flag_value="json", help="Print JSON.")

@@ -13,6 +13,7 @@ from swapstone.cli.options import measuring_options
 from swapstone.cli.own_program_options import building_options, running_options, server_options
 from swapstone.cli.printing import print_interruption, print_table
 from swapstone.cli.program_command import ProgramCommand, program_of
+from swapstone.cli.shell_completion import complete_factors, complete_records, complete_suites
 from swapstone.model import UserError
 from swapstone.session.api import run_request
 from swapstone.session.experiment import ExperimentRequest, Interrupted, RunOptions
@@ -48,12 +49,13 @@ class _CompareCommand(ProgramCommand):
 
 
 @click.command(cls=_CompareCommand)
-@click.argument("factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...]]...")
+@click.argument("factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...]]...", shell_complete=complete_factors)
 @click.option(
     "--suite",
     "suites",
     multiple=True,
     metavar="NAME",
+    shell_complete=complete_suites,
     help="A suite of workloads; repeatable.  [the one that suits the factor, or libc]",
 )
 @building_options
@@ -66,7 +68,12 @@ class _CompareCommand(ProgramCommand):
     metavar="KERNEL=DIR",
     help="The modules of a kernel of your own; repeatable.  [KERNEL.modules, beside it]",
 )
-@click.option("--resume", metavar="RECORD", help="Resume an interrupted record; accepts only --budget beside it.")
+@click.option(
+    "--resume",
+    metavar="RECORD",
+    help="Resume an interrupted record; accepts only --budget beside it.",
+    shell_complete=complete_records,
+)
 @click.pass_context
 def compare_command(
     context: click.Context,

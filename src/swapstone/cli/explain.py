@@ -7,17 +7,24 @@ import webbrowser
 import click
 
 from swapstone.cli.display import display
-from swapstone.cli.options import AliasedOption
+from swapstone.cli.options import RECORD, AliasedOption
 from swapstone.cli.printing import print_document
+from swapstone.cli.shell_completion import complete_workloads
 from swapstone.cli.tables import plain
 from swapstone.instruments import INSTRUMENTS
 from swapstone.session.record_handle import open_record
 
 
 @click.command()
-@click.argument("record")
+@RECORD
 @click.argument("metric", required=False)
-@click.option("--only", "only", metavar="WORKLOAD", help="The row's workload; or a pattern such as 'b_malloc_*'.")
+@click.option(
+    "--only",
+    "only",
+    metavar="WORKLOAD",
+    shell_complete=complete_workloads,
+    help="The row's workload, or a pattern.",
+)
 @click.option(
     "--candidate",
     cls=AliasedOption,
@@ -78,9 +85,9 @@ def explain_command(
 
 
 @click.command()
-@click.argument("record")
+@RECORD
 @click.argument("metric", required=False)
-@click.option("--only", "only", metavar="WORKLOAD", help="The row's workload.")
+@click.option("--only", "only", metavar="WORKLOAD", shell_complete=complete_workloads, help="The row's workload.")
 @click.option("--candidate", cls=AliasedOption, aliases=["--versus"], metavar="VARIANT", help="The row's candidate.")
 @click.option("--on-cpu", "kind", flag_value="on-cpu", default="on-cpu", help="Where processor time goes.  [default]")
 @click.option("--off-cpu", "kind", flag_value="off-cpu", help="What threads wait for.")

@@ -32,6 +32,8 @@ COMMANDS = {
     "list": ("listing", "List factors, levels, workloads, suites, studies, records or published figures."),
     "published": ("published", "List the published figures, and check them."),
     "image": ("image", "Build, list and boot images of virtual machines."),
+    "completion": ("shell_completion", "Print the completion script of bash, zsh or fish."),
+    "man": ("man_pages", "Print or write man pages."),
     "doctor": ("doctor", "Check what this machine can do and what makes its timings noisy."),
 }
 
@@ -50,8 +52,7 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"swapstone.cli.{COMMANDS[cmd_name][0]}")
         command = getattr(module, f"{cmd_name}_command")
         assert isinstance(command, click.Command)
-        # The docstrings are raw text; click wants the character itself before lines that it must not join.
-        command.help = (command.help or "").replace("\\b\n", "\b\n")
+        _mark_verbatim(command)
         return command
 
     def resolve_command(
@@ -72,6 +73,13 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
+def _mark_verbatim(command: click.Command) -> None:
+    """Replace the text ``\\b`` of raw docstrings by a backspace, click's mark for lines that it must not join."""
+    command.help = (command.help or "").replace("\\b\n", "\b\n")
+    for child in command.commands.values() if isinstance(command, click.Group) else ():
+        _mark_verbatim(child)
+
+
 @click.command(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -89,6 +97,8 @@ def cli() -> None:
 def main() -> None:
     """Run the command line and exit with 0, 1 for a bug, 2 for a user error, or 130 if a signal interrupted it."""
     signal.signal(signal.SIGTERM, _as_interrupt)
+    if "_SWAPSTONE_COMPLETE" in os.environ:
+        importlib.import_module("swapstone.cli.shell_completion").register()
     try:
         # click returns what the command returned, or an exit status of its own.
         status = cli.main(prog_name="swapstone", standalone_mode=False)

@@ -7,6 +7,13 @@ from typing import Any, TypeVar
 
 import click
 
+from swapstone.cli.shell_completion import (
+    complete_architectures,
+    complete_loads,
+    complete_records,
+    complete_targets,
+    complete_workloads,
+)
 from swapstone.targets import TARGETS
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -46,12 +53,20 @@ class AliasedOption(click.Option):
             self.opts = shown
 
 
+RECORD = click.argument("record", shell_complete=complete_records)
+ONLY = click.option(
+    "--only",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only workloads whose name matches; repeatable.",
+    shell_complete=complete_workloads,
+)
 NO_CACHE = click.option(
     "--no-cache", is_flag=True, help="Repeat runs of virtual machines although equal runs are in the cache."
 )
 
 measuring_options = Chain(
-    click.option("--only", multiple=True, metavar="PATTERN", help="Only workloads whose name matches; repeatable."),
+    ONLY,
     click.option("--budget", metavar="TIME", help="Stop measuring after this long, e.g. 90s or 2m.  [1m per variant]"),
     click.option(
         "--margin", default="2%", show_default=True, metavar="SHARE", help="Differences below this are of no interest."
@@ -78,6 +93,7 @@ measuring_options = Chain(
     click.option(
         "--target",
         metavar="TARGET",
+        shell_complete=complete_targets,
         help=f"{'; '.join(kind.usage for kind in TARGETS)}.  [host; vm where only a virtual machine will do]",
     ),
     click.option(
@@ -86,10 +102,15 @@ measuring_options = Chain(
         default="idle",
         show_default=True,
         metavar="NAMES",
+        shell_complete=complete_loads,
         help="What else the machine runs, e.g. idle,cpu,memory; `swapstone list loads` names them.",
     ),
     click.option(
-        "--arch", "architecture", metavar="NAME", help="Of the virtual machine: x86_64 or arm64.  [this machine's]"
+        "--arch",
+        "architecture",
+        metavar="NAME",
+        help="Of the virtual machine: x86_64 or arm64.  [this machine's]",
+        shell_complete=complete_architectures,
     ),
     NO_CACHE,
     click.option(

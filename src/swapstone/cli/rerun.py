@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.display import display
+from swapstone.cli.options import RECORD
 from swapstone.cli.printing import print_interruption, print_table
 from swapstone.cli.tables import plain, table
 from swapstone.model import Comparison
@@ -14,7 +15,7 @@ from swapstone.session.rerun import APART, UNKNOWN, RerunRow, rerun_differences,
 
 
 @click.command()
-@click.argument("record")
+@RECORD
 @click.option("--out", metavar="DIR", help="Folder of the new record.  [records/TIME-NAME]")
 def rerun_command(record: str, out: str | None) -> int:
     r"""Run a record's experiment again, with the same plan and the same passes, and compare the two records.

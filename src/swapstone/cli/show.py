@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from swapstone.cli.options import RECORD
 from swapstone.cli.printing import print_table
 from swapstone.model import UserError
 from swapstone.report import export
@@ -15,7 +16,7 @@ from swapstone.session.record_handle import open_record
 
 
 @click.command()
-@click.argument("record")
+@RECORD
 @click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON.")
 @click.option("--all", "every", is_flag=True, help="One full row for every metric.")
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; may be repeated.")
@@ -42,7 +43,7 @@ def show_command(record: str, as_json: bool, every: bool, metrics: tuple[str, ..
 
 
 @click.command()
-@click.argument("record")
+@RECORD
 @click.option("--html", "kind", flag_value="html", default="html", help="One self-contained HTML file.  [default]")
 @click.option("--markdown", "kind", flag_value="markdown", help="Markdown.")
 @click.option(
@@ -70,7 +71,7 @@ def report_command(record: str, kind: str, out: str | None) -> None:
 
 
 @click.command()
-@click.argument("record")
+@RECORD
 @click.option("--format", "kind", type=click.Choice(sorted(export.EXPORTS)), required=True, help="What will read it.")
 @click.option("--out", metavar="FILE", default="-", show_default=True, help="Where to write it; - for standard output.")
 def export_command(record: str, kind: str, out: str) -> None:

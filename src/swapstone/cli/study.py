@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.display import display
-from swapstone.cli.options import NO_CACHE
+from swapstone.cli.options import NO_CACHE, ONLY
 from swapstone.cli.printing import print_document, print_interruption, print_table
+from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders, complete_targets
 from swapstone.report.study_index import document_of
 from swapstone.session import api
 from swapstone.session.experiment import Interrupted
@@ -14,9 +15,16 @@ from swapstone.session.record_handle import Record
 
 
 @click.command()
-@click.argument("name", metavar="NAME", required=False)
-@click.option("--only", multiple=True, metavar="PATTERN", help="Only workloads whose name matches; repeatable.")
-@click.option("--only-part", "only_parts", multiple=True, metavar="NAME", help="Only this part; repeatable.")
+@click.argument("name", metavar="NAME", required=False, shell_complete=complete_studies)
+@ONLY
+@click.option(
+    "--only-part",
+    "only_parts",
+    multiple=True,
+    metavar="NAME",
+    help="Only this part; repeatable.",
+    shell_complete=complete_parts,
+)
 @click.option("--budget", metavar="TIME", help="Another budget than the study's; its parts share it.")
 @click.option("--seed", type=int, metavar="N", help="Of every random order.  [random, stored in the record]")
 @click.option(
@@ -25,10 +33,20 @@ from swapstone.session.record_handle import Record
     metavar="N",
     help="Run exactly N blocks, instead of stopping on precision or budget.",
 )
-@click.option("--target", metavar="TARGET", help="host, vm, or fake:SPEC.toml  [as the study needs]")
+@click.option(
+    "--target",
+    metavar="TARGET",
+    help="host, vm, or fake:SPEC.toml  [as the study needs]",
+    shell_complete=complete_targets,
+)
 @NO_CACHE
 @click.option("--out", metavar="DIR", help="Folder of the new record, or of the parts' records.  [records/TIME-NAME]")
-@click.option("--resume", metavar="FOLDER", help="Resume an interrupted study; accepts --budget beside it.")
+@click.option(
+    "--resume",
+    metavar="FOLDER",
+    help="Resume an interrupted study; accepts --budget beside it.",
+    shell_complete=complete_study_folders,
+)
 def study_command(
     name: str | None,
     only: tuple[str, ...],

@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.display import display
+from swapstone.cli.options import RECORD
 from swapstone.cli.tables import plain
 from swapstone.session.record_handle import open_record
 from swapstone.session.report_context import describe_experiment
 
 
 @click.command()
-@click.argument("record")
+@RECORD
 @click.option(
     "--recompute",
     "count",
