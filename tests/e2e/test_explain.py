@@ -234,7 +234,7 @@ def test_the_off_cpu_graph_of_a_server_names_mapping_for_musls_malloc_and_not_fo
     shares = {}
     for allocator in ("default", "mimalloc"):
         versus = f"libc=musl,allocator={allocator}"
-        row = ("requests", "--only", "http(c=10,t=cores)", "--versus", versus, *QUICK)
+        row = ("requests", "--only", "http(c=10,t=cores)", "--candidate", versus, *QUICK)
         found = explained(tmp_path, *row)
         assert {run["instrument"] for run in found["runs"]} == {"reference", "on-cpu", "off-cpu"}, found["missing"]
         (folder,) = (record / "explain").glob(f"*{allocator}-*")

@@ -100,7 +100,7 @@ def test_a_server_of_ones_own(tmp_path: Path, tool: str, package: str, drive: st
     assert shutil.which("musl-gcc"), "install it: apt-get install musl-tools"
     project, record = source(tmp_path), tmp_path / "r"
     build = ("--build", "make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}", "--source", str(project))
-    server = ("--server", "./server {port} 1 20 262144", "--drive", drive, "--connections", "1,4")
+    server = ("--server", "./server {port} 1 20 262144", "--load-generator", drive, "--connections", "1,4")
     asked = ("libc=glibc,musl", *build, *server, "--pin", "--blocks", "1", "--seed", "4")
     said = swapstone(tmp_path, "compare", *asked, "--out", str(record)).stdout
     assert "Servers: requests a second" in said
@@ -131,7 +131,7 @@ def test_a_driver_with_a_pattern_and_a_server_that_dies(tmp_path: Path) -> None:
     assert python
     asked = (
         *("compare", "allocator=default,mimalloc", "--server", f"{python} server.py {{port}}"),
-        *("--drive", f"{python} drive.py {{port}}", "--read", r"regex:(?P<requests>\d+) in (?P<seconds>[0-9.]+) s"),
+        *("--load-generator", f"{python} drive.py {{port}}", "--read", r"regex:(?P<requests>\d+) in (?P<seconds>[0-9.]+) s"),
         *("--metric", r"pages[1,neither]=regex:pages: (\d+)", "--warm-up", "0", "--blocks", "1"),
     )
     swapstone(tmp_path, *asked, "--out", str(tmp_path / "r"))
