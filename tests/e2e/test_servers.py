@@ -131,7 +131,12 @@ def test_a_driver_with_a_pattern_and_a_server_that_dies(tmp_path: Path) -> None:
     assert python
     asked = (
         *("compare", "allocator=default,mimalloc", "--server", f"{python} server.py {{port}}"),
-        *("--load-generator", f"{python} drive.py {{port}}", "--read", r"regex:(?P<requests>\d+) in (?P<seconds>[0-9.]+) s"),
+        *(
+            "--load-generator",
+            f"{python} drive.py {{port}}",
+            "--read",
+            r"regex:(?P<requests>\d+) in (?P<seconds>[0-9.]+) s",
+        ),
         *("--metric", r"pages[1,neither]=regex:pages: (\d+)", "--warm-up", "0", "--blocks", "1"),
     )
     swapstone(tmp_path, *asked, "--out", str(tmp_path / "r"))
