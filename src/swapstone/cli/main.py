@@ -74,7 +74,7 @@ class LazyGroup(click.Group):
 
 
 def _mark_verbatim(command: click.Command) -> None:
-    """Replace the text ``\\b`` of raw docstrings by a backspace, click's mark for lines that it must not join."""
+    """Replace backslash and b in raw docstrings by a backspace, click's mark for lines that it must not join."""
     command.help = (command.help or "").replace("\\b\n", "\b\n")
     for child in command.commands.values() if isinstance(command, click.Group) else ():
         _mark_verbatim(child)
