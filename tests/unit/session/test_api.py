@@ -106,7 +106,7 @@ def test_a_record_is_loaded_reported_and_verified(tmp_path: Path) -> None:
     runs = record.path / "runs.jsonl"
     runs.write_bytes(runs.read_bytes().replace(b'"ok"', b'"OK"', 1))
     result = record.verify()
-    assert not result.ok and "its content was edited" in result.problems[0]
+    assert not result.ok and "does not match its checksum" in result.problems[0]
     assert "complete" in repr(record) and "36 runs" in repr(record)
 
 
