@@ -106,7 +106,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
 
     @property
     def virtual(self) -> bool:
-        """Return whether its clock is the virtual one: what repeats a trial there is a draw, and there is no noise."""
+        """Return whether its clock is the virtual one: a repeated trial is a replicate there, and there is no noise."""
         return self.clock == VIRTUAL_CLOCK
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from swapstone.model import Copy, Experiment, Trial, Variant
 
 Group = tuple[str, str, str]
-"""(suite, workload, load): what is measured side by side on every variant within one block."""
+"""(suite, workload, load): measured on every variant within one block."""
 
 
 def variants(experiment: Experiment) -> tuple[Variant, ...]:
@@ -25,10 +25,10 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
     names = [choice.factor for choice in experiment.factors]
     combinations = itertools.product(*(choice.levels for choice in experiment.factors))
     first, *others = (Variant(levels=tuple(zip(names, levels, strict=True))) for levels in combinations)
-    # How a program of the user's own is linked is the user's affair: there is no relinked copy of it.
-    # On the virtual clock an equal program is an equal run: only the relinked copy could differ.
-    there = {Copy.AGAIN: not experiment.virtual, Copy.RELINKED: experiment.own is None}
-    copies = [copy for copy, possible in there.items() if possible]
+    # On the virtual clock the same program gives the same run: only the relinked copy can differ.
+    # A user's own program is linked by the user's build command, so it has no relinked copy.
+    available = {Copy.AGAIN: not experiment.virtual, Copy.RELINKED: experiment.own is None}
+    copies = [copy for copy, possible in available.items() if possible]
     nulls = [Variant(levels=first.levels, copy=copy) for copy in copies] if experiment.null else []
     return (first, *nulls, *others)
 
@@ -39,16 +39,16 @@ def groups(experiment: Experiment) -> tuple[Group, ...]:
 
 
 def block(experiment: Experiment, index: int, still_open: Iterable[Group]) -> tuple[Trial, ...]:
-    """Return one block: each group that is still open holds each variant once, in random order, side by side.
+    """Return one block: each open group holds each variant once, in random order.
 
-    The variants of one group follow each other directly, so that a pair shares the machine's state of that moment. Every order is a
-    function of the seed, the block and the group alone: closing one group leaves the others' order as it was, and an experiment
-    that is resumed goes on with the same plan.
+    The variants of one group follow each other directly, so that a pair runs in the same state of the machine. Every order is a function
+    of the seed, the block and the group alone. So closing a group does not change the order of the others, and a resumed experiment
+    continues with the same plan.
 
     Args:
         experiment: gives the seed and the variants.
         index: number of the block; 0 is the warm-up.
-        still_open: groups that take part.
+        still_open: the open groups.
 
     Returns:
         The trials in the order in which they run.
@@ -70,7 +70,7 @@ def layout_seeds(experiment: Experiment, copy: Copy) -> tuple[str, ...]:
     """Return the seeds of an experiment's layouts: equal for all variants, but for the relinked copy, which has its own.
 
     Args:
-        experiment: its seed and how many layouts it asks for.
+        experiment: its seed and number of layouts.
         copy: of the variant.
     """
     which = "relinked" if copy is Copy.RELINKED else "layout"
@@ -78,5 +78,5 @@ def layout_seeds(experiment: Experiment, copy: Copy) -> tuple[str, ...]:
 
 
 def _rank(seed: int, *parts: object) -> bytes:
-    """Return a pseudo-random sort key that depends on nothing but its arguments."""
+    """Return a pseudo-random sort key that depends on its arguments alone."""
     return hashlib.sha256("\0".join(map(str, (seed, *parts))).encode()).digest()

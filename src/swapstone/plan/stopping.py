@@ -1,7 +1,7 @@
 """When to stop: on precision, on the number of blocks, or on the budget; never on significance.
 
-Stopping as soon as a difference is "significant" would make false alarms several times as frequent. The width of an interval says
-nothing about where its centre is, so stopping on width leaves them nearly alone; docs/statistics.md has what was measured.
+Stopping at the first significant difference (optional stopping) multiplies the false alarms. The width of an interval is nearly
+independent of its centre, so stopping on width keeps their rate; docs/statistics.md has measurements.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from swapstone.plan import Group
 
 FIRST_LOOK = 15
 LOOK_EVERY = 5
-FIRST_DRAWS = 6
-DRAWS_EVERY = 2
-"""On the virtual clock: 6 is the fewest for an interval at 95 %, and a draw holds no noise that more of them would have to tame first."""
+FIRST_LOOK_REPLICATES = 6
+LOOK_EVERY_REPLICATES = 2
+"""On the virtual clock. 6 is the smallest number that gives an interval at 95 %; replicates hold no noise, so more are not needed."""
 
 MOST_BLOCKS = 200
-"""After so many blocks the rest stays open: half as wide again would need four times as many."""
+"""The largest number of blocks: to halve an interval would take four times as many."""
 
 
 class StopReason(enum.Enum):
-    """Why an experiment stops, in words that follow "stopped: "."""
+    """Why an experiment stops; the value follows "stopped: "."""
 
     PRECISE = "every interval that can decide is as narrow as the margin"
     BUDGET = "the budget is spent"
@@ -35,12 +35,12 @@ class StopReason(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What to do after a block.
+    """The decision after a block.
 
     Attributes:
         still_open: groups that take part in the next block; when stopping, those that are not precise enough.
-        stop: why to stop, or None to go on.
-        remaining_ns: estimate of the time that is still needed, at most what the budget leaves; None before it can be told.
+        stop: why to stop, or None to continue.
+        remaining_ns: estimate of the time that is still needed, at most what the budget leaves; None before the first estimate.
         widest: the widest half-width among the open groups, as a ratio less 1; None when one of them has none yet.
     """
 
@@ -51,28 +51,28 @@ class Decision:
 
 
 def first_block(experiment: Experiment) -> int:
-    """Return the number of the first block: 0, the warm-up; 1 on the virtual clock, where nothing warms up."""
+    """Return the number of the first block: 0, the warm-up; 1 on the virtual clock, which needs no warm-up."""
     return 1 if experiment.virtual else 0
 
 
 def looks(experiment: Experiment) -> tuple[int, int]:
-    """Return after how many pairs precision is first looked at, and after how many more each time.
+    """Return after how many pairs precision is first checked, and after how many more each time.
 
-    On the virtual clock the first is the fewest pairs that can give an interval at the experiment's confidence.
+    On the virtual clock the first is the smallest number of pairs that gives an interval at the experiment's confidence.
     """
     if not experiment.virtual:
         return FIRST_LOOK, LOOK_EVERY
     # Of the signed-rank test the smallest p-value of n pairs is 2 / 2^n.
-    return max(FIRST_DRAWS, math.ceil(1 - math.log2(1 - experiment.confidence))), DRAWS_EVERY
+    return max(FIRST_LOOK_REPLICATES, math.ceil(1 - math.log2(1 - experiment.confidence))), LOOK_EVERY_REPLICATES
 
 
 def first_look(experiment: Experiment) -> int:
-    """Return after how many pairs precision is first looked at."""
+    """Return after how many pairs precision is first checked."""
     return looks(experiment)[0]
 
 
 def due(block: int, first: int = FIRST_LOOK, every: int = LOOK_EVERY) -> bool:
-    """Say whether precision is looked at after this block: after the first 15 pairs and every 5 more, unless `looks` says otherwise."""
+    """Return whether precision is checked after this block: after the first 15 pairs and every 5 more, unless `looks` has others."""
     return block >= first and (block - first) % every == 0
 
 
@@ -85,18 +85,18 @@ def decide(
     next_block_ns: int,
     precisions: Mapping[Group, WorkloadPrecision],
 ) -> Decision:
-    """Decide after a block which groups go on and whether to stop. Depends on its arguments alone.
+    """Decide after a block which groups continue and whether to stop. The result depends on the arguments alone.
 
     Args:
-        experiment: its margin, budget and exact number of blocks. With an exact number, precision and budget don't count.
-        still_open: groups that took part in this block and could take part in the next.
+        experiment: its margin, budget and exact number of blocks. With an exact number, precision and budget are ignored.
+        still_open: groups that took part in this block and can take part in the next.
         block: its number, 0 for the warm-up: also the number of pairs so far.
         used_ns: time used so far.
         next_block_ns: estimate for one more block of all of `still_open`.
-        precisions: of every group in `still_open`, from this block's look or the last one; empty before the first.
+        precisions: of every group in `still_open`, from the last check; empty before the first.
 
     Returns:
-        The decision. Groups close only after a block for which `due` is true, and never come back.
+        The decision. Groups close only after a block for which `due` is true, and never open again.
     """
     if experiment.blocks:
         reason = StopReason.BLOCKS if block >= experiment.blocks else None
@@ -112,10 +112,10 @@ def decide(
     return Decision(going, reason, remaining_ns, _widest(going, precisions))
 
 
-def _closed(found: WorkloadPrecision | None, margin: float) -> bool:
-    if found is None:
+def _closed(precision: WorkloadPrecision | None, margin: float) -> bool:
+    if precision is None:
         return False
-    return bool(found.lost) or (found.half_width is not None and found.half_width <= margin)
+    return bool(precision.lost) or (precision.half_width is not None and precision.half_width <= margin)
 
 
 def _reason(experiment: Experiment, next_ns: float, block: int, used_ns: int, *, any_left: bool) -> StopReason | None:
@@ -135,18 +135,18 @@ def _needed_ns(
     each_ns: float,
     precisions: Mapping[Group, WorkloadPrecision],
 ) -> int:
-    """Estimate the time that the open groups need: a half-width shrinks with the square root of the pairs."""
+    """Estimate the time that the open groups need: a half-width is proportional to 1 / sqrt(pairs)."""
     blocks = (_blocks_needed(experiment, precisions.get(group), block) - block for group in going)
     return round(sum(blocks) * each_ns)
 
 
-def _blocks_needed(experiment: Experiment, found: WorkloadPrecision | None, block: int) -> int:
-    """Estimate at which look a group will close: the first one not yet made at which its half-width is within the margin."""
+def _blocks_needed(experiment: Experiment, precision: WorkloadPrecision | None, block: int) -> int:
+    """Estimate after how many blocks a group closes: at the first check at which its half-width is within the margin."""
     margin, (first, every) = experiment.margin, looks(experiment)
     pairs = first
-    if found is not None and found.half_width is not None:
-        ratio = found.half_width / margin if margin > 0 else math.inf
-        pairs = min(MOST_BLOCKS, math.ceil(found.pairs * min(ratio * ratio, 1e6)))
+    if precision is not None and precision.half_width is not None:
+        ratio = precision.half_width / margin if margin > 0 else math.inf
+        pairs = min(MOST_BLOCKS, math.ceil(precision.pairs * min(ratio * ratio, 1e6)))
     pairs = max(pairs, block + 1, first)
     return min(MOST_BLOCKS, first + math.ceil((pairs - first) / every) * every)
 
