@@ -11,8 +11,8 @@ import pytest
 from swapstone.model import WireError, environment_variable
 from swapstone.targets import TARGETS, Target
 from swapstone.wire import FACTS, Ended, TrialRequest
-from tests.contract.opening import SLOW, open_kind
 from tests.contract.programs import build
+from tests.contract.target_openers import SLOW, open_kind
 
 KINDS = [pytest.param(kind.name, marks=[pytest.mark.slow] * (kind.name in SLOW)) for kind in TARGETS]
 
@@ -45,7 +45,7 @@ def asked(target: Target, program: str, trial: str = "1-0", **changed: object) -
     return TrialRequest(**fields)  # type: ignore[arg-type] # one of its fields at a time
 
 
-def test_it_says_what_it_is(target: Target) -> None:
+def test_the_description_is_complete_and_stable(target: Target) -> None:
     description = target.describe()
     assert description.cpus
     assert description.kernel
@@ -56,7 +56,7 @@ def test_it_says_what_it_is(target: Target) -> None:
     assert all(name and version for name, version in target.tools())
 
 
-def test_a_trial_has_its_answer(target: Target, program: Callable[[str], str]) -> None:
+def test_a_trial_returns_an_answer_with_facts(target: Target, program: Callable[[str], str]) -> None:
     answer = target.run(asked(target, program("empty")))
     assert (answer.id, answer.how, answer.code) == ("1-0", Ended.EXITED, 0)
     facts = dict(answer.facts)
@@ -68,7 +68,7 @@ def test_a_trial_has_its_answer(target: Target, program: Callable[[str], str]) -
     assert len(answer.objects) >= 2
 
 
-def test_a_program_that_misbehaves_is_an_answer(target: Target, program: Callable[[str], str]) -> None:
+def test_a_crash_and_a_missing_program_are_answers(target: Target, program: Callable[[str], str]) -> None:
     answer = target.run(asked(target, program("crash"), "1-1"))
     assert (answer.id, answer.how, answer.code) == ("1-1", Ended.SIGNALED, 11)
     answer = target.run(asked(target, program("absent"), "1-2"))
@@ -76,7 +76,7 @@ def test_a_program_that_misbehaves_is_an_answer(target: Target, program: Callabl
     assert target.run(asked(target, program("empty"), "1-3")).how is Ended.EXITED
 
 
-def test_a_request_that_makes_no_sense_harms_nothing(target: Target, program: Callable[[str], str]) -> None:
+def test_an_invalid_request_is_refused_and_the_next_one_runs(target: Target, program: Callable[[str], str]) -> None:
     with pytest.raises(WireError):
         target.run(asked(target, program("empty"), nice=99))
     with pytest.raises(WireError):
@@ -84,7 +84,7 @@ def test_a_request_that_makes_no_sense_harms_nothing(target: Target, program: Ca
     assert target.run(asked(target, program("empty"))).how is Ended.EXITED
 
 
-def test_pinning_and_priority_are_seen(target: Target, program: Callable[[str], str]) -> None:
+def test_pinning_and_priority_are_observed(target: Target, program: Callable[[str], str]) -> None:
     cpu = target.describe().cpus[-1]
     facts = dict(target.run(asked(target, program("empty"), cpus=(cpu,), nice=3)).facts)
     assert facts["cpus_allowed"] == 1
@@ -101,7 +101,7 @@ def test_standard_input_and_output_may_be_files(target: Target, program: Callabl
         target.run(asked(target, program("empty"), stdin="in"))
 
 
-def test_paths_keep_their_length(target: Target, tmp_path: Path) -> None:
+def test_all_program_paths_have_the_same_length(target: Target, tmp_path: Path) -> None:
     if not target.needs_build:
         pytest.skip("nothing is put there")
     paths = []
@@ -114,7 +114,7 @@ def test_paths_keep_their_length(target: Target, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_may_be_closed_twice(kind: str, tmp_path: Path) -> None:
+def test_a_target_can_be_closed_twice(kind: str, tmp_path: Path) -> None:
     opened = open_kind(kind, tmp_path)
     opened.close()
     opened.close()

@@ -19,8 +19,8 @@ from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import GuestEnd, Limits, Setup, find_emulator
 from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, Ended, TrialRequest, encode_plan_header, encode_request
-from tests.contract.machines import empty_initrd, kernel, need_emulator
 from tests.contract.programs import build
+from tests.contract.vm_images import empty_initrd, kernel, need_emulator
 
 pytestmark = pytest.mark.slow
 
@@ -88,14 +88,14 @@ def test_equal_inputs_give_equal_bytes(made: Made, name: str, arguments: tuple[s
         assert (first.how, first.code) == (Ended.SIGNALED, 9)
 
 
-def test_an_order_of_many_pages_is_read_whole_from_either_start(made: Made) -> None:
+def test_a_long_order_is_read_whole_from_a_snapshot_and_from_a_boot(made: Made) -> None:
     long = tuple(f"{number:0100}" for number in range(200))
     saved, cold = (made.run("empty", *long, no_cache=True, snapshots=snapshots) for snapshots in (True, False))
     assert saved == cold
     assert saved.how is Ended.EXITED
 
 
-def test_draws_differ_and_each_repeats_itself(made: Made) -> None:
+def test_replicates_differ_and_each_is_reproducible(made: Made) -> None:
     def wall_ns(trial: str, **ways: object) -> int:
         answer = made.run("works", "100000", trial=trial, no_cache=True, **ways)  # type: ignore[arg-type] # names of ways
         return dict(answer.facts)["wall_ns"]
@@ -106,7 +106,7 @@ def test_draws_differ_and_each_repeats_itself(made: Made) -> None:
     assert wall_ns("7-0", draw=2) == times[2]
 
 
-def test_one_byte_of_the_command_line_is_another_run(made: Made) -> None:
+def test_each_kernel_command_line_has_its_own_run_name(made: Made) -> None:
     names = []
     for options in ((), ("x",), ("y",)):
         parts = dataclasses.replace(made.parts, machine=EmulatedMachine(options=options))
@@ -117,7 +117,7 @@ def test_one_byte_of_the_command_line_is_another_run(made: Made) -> None:
     assert len(set(names)) == 3
 
 
-def test_a_program_without_end_is_ended_in_guest_time(made: Made) -> None:
+def test_an_endless_program_is_stopped_in_guest_time(made: Made) -> None:
     assert made.run("spins", timeout_ms=300).how is Ended.TIMEOUT
     assert made.run("prints").how is Ended.OVERFLOW
 
@@ -129,24 +129,24 @@ def fails(made: Made, name: str, text: str, **ways: object) -> str:
     return caught.value.hint
 
 
-def test_a_panic_is_a_failed_run_with_its_console(made: Made) -> None:
+def test_a_panic_is_a_failed_run_with_the_console_text(made: Made) -> None:
     assert "Kernel Offset: disabled" in fails(made, "panics", "its kernel panicked: sysrq triggered crash")
     assert made.run("empty").how is Ended.EXITED  # the next is as good as new
 
 
-def test_a_console_is_not_flooded_for_ever(made: Made) -> None:
+def test_console_output_is_limited(made: Made) -> None:
     limits = Limits(console_bytes=200_000)
     assert "yyyy" in fails(
         made, "floods", "wrote more than 200000 bytes to its console", limits=limits, timeout_ms=10**9
     )
 
 
-def test_a_machine_ends_in_time_of_this_host(made: Made) -> None:
+def test_a_machine_is_stopped_at_the_host_time_limit(made: Made) -> None:
     made.run("empty")  # so that the machine is saved
     fails(made, "spins", "more than 4 s of this machine's time", limits=Limits(host_s=4), timeout_ms=10**9)
 
 
-def test_a_machine_ends_in_guest_time_where_its_agent_does_not(made: Made) -> None:
+def test_a_machine_is_stopped_at_the_guest_time_limit_if_the_agent_does_not_end(made: Made) -> None:
     with made.target() as (target, paths):
         asked = TrialRequest(id="t", arguments=(paths["spins"],), cwd="/scratch", timeout_ms=10**6)
         run = target.make(encode_plan_header() + encode_request(asked) + b"quit\n", limit_ms=200, draw=0)
@@ -156,7 +156,7 @@ def test_a_machine_ends_in_guest_time_where_its_agent_does_not(made: Made) -> No
     )
 
 
-def test_a_module_that_is_missing_is_named(made: Made) -> None:
+def test_a_missing_module_is_named(made: Made) -> None:
     parts = dataclasses.replace(made.parts, modules=("/lib/none.ko",))
     with (
         VmTarget(parts, made.ways) as target,
@@ -185,7 +185,7 @@ def test_an_initrd_of_garbage_ends_in_a_panic(setup: Callable[..., Setup], tmp_p
     assert "Kernel Offset: disabled" in run.console
 
 
-def test_a_kernel_that_is_none_is_said_by_the_emulator(setup: Callable[..., Setup], tmp_path: Path) -> None:
+def test_the_emulator_reports_an_invalid_kernel(setup: Callable[..., Setup], tmp_path: Path) -> None:
     garbage = tmp_path / "garbage"
     garbage.write_bytes(b"not a kernel" * 1000)
     run = qemu.boot(setup(kernel=garbage), Limits(host_s=60))
@@ -193,7 +193,7 @@ def test_a_kernel_that_is_none_is_said_by_the_emulator(setup: Callable[..., Setu
     assert "QEMU could not run it" in run.reason
 
 
-def test_a_first_process_that_ends_is_no_run(setup: Callable[..., Setup], tmp_path: Path, made: Made) -> None:
+def test_an_init_that_exits_is_a_panic(setup: Callable[..., Setup], tmp_path: Path, made: Made) -> None:
     image = tmp_path / "image"
     image.write_bytes(archive({"init": file(made.programs["empty"].read_bytes(), executable=True), "dev": folder()}))
     run = qemu.boot(setup(initrd=image), Limits())

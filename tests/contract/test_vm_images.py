@@ -20,8 +20,8 @@ from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
 from swapstone.targets.vm.qemu import GuestEnd, Limits, Setup, find_emulator
 from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, Ended, TrialRequest, encode_plan_header
-from tests.contract.machines import image_parts, need_emulator
 from tests.contract.test_vm import hog
+from tests.contract.vm_images import image_parts, need_emulator
 
 BUSYBOX = "/bin/busybox"
 COPIES = (BUSYBOX, "dd", "if=/dev/zero", "of=/dev/null", "bs=4096", "count=200")
@@ -48,7 +48,7 @@ def request(target: VmTarget, arguments: tuple[str, ...], trial: str = "0-0", **
 
 
 @pytest.mark.slow
-def test_each_snapshot_goes_on_as_a_machine_that_was_never_saved(parts: VmImage, tmp_path: Path) -> None:
+def test_a_run_from_a_snapshot_equals_a_run_from_boot(parts: VmImage, tmp_path: Path) -> None:
     cold = {
         acts: run(parts, VmOptions(cache=tmp_path, no_cache=True, snapshots=False), acts) for acts in (COPIES, HOARDS)
     }
@@ -62,7 +62,7 @@ def test_each_snapshot_goes_on_as_a_machine_that_was_never_saved(parts: VmImage,
 
 
 @pytest.mark.slow
-def test_machines_side_by_side_are_as_machines_alone(parts: VmImage, tmp_path: Path) -> None:
+def test_concurrent_machines_give_the_answers_of_single_ones(parts: VmImage, tmp_path: Path) -> None:
     """Two threads, one target, draws that differ; the machine is saved by the first of them that wants it."""
     said = []
     for at_once in (2, 1):
@@ -75,7 +75,7 @@ def test_machines_side_by_side_are_as_machines_alone(parts: VmImage, tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_busy_main_loop_of_the_emulator_changes_nothing(tmp_path: Path) -> None:
+def test_a_busy_main_loop_of_the_emulator_does_not_change_answers(tmp_path: Path) -> None:
     """That loop moves the clock of an idle machine on, and this one is idle 200 times.
 
     Only on x86_64: QEMU may hang if it is asked while an arm64 machine powers off.
@@ -91,7 +91,7 @@ def test_a_busy_main_loop_of_the_emulator_changes_nothing(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_long_answers_come_whole(parts: VmImage, tmp_path: Path) -> None:
+def test_a_long_answer_arrives_whole(parts: VmImage, tmp_path: Path) -> None:
     """Longer than what a machine without I/O ports sees of its channel at a time."""
     prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=50000", "count=5")
     answer = run(parts, VmOptions(cache=tmp_path), prints, output_bytes=1 << 20)
@@ -100,7 +100,7 @@ def test_long_answers_come_whole(parts: VmImage, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_channel_that_is_full_is_a_failed_run(tmp_path: Path) -> None:
+def test_a_full_channel_is_a_failed_run(tmp_path: Path) -> None:
     parts = image_parts("arm64")
     prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=65536", "count=100")
     with pytest.raises(TargetError, match="its first process says: can't write to the channel: error 28"):
@@ -108,14 +108,14 @@ def test_a_channel_that_is_full_is_a_failed_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_panic_is_named(parts: VmImage, tmp_path: Path) -> None:
+def test_a_kernel_panic_is_named(parts: VmImage, tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="its kernel panicked: sysrq triggered crash") as caught:
         run(parts, VmOptions(cache=tmp_path), (BUSYBOX, "sh", "-c", "echo c >/proc/sysrq-trigger"))
     assert "Kernel Offset: disabled" in caught.value.hint
 
 
 @pytest.mark.slow
-def test_without_a_console_a_run_goes_on_and_only_its_words_are_lost(
+def test_a_run_without_a_console_succeeds_and_loses_only_messages(
     parts: VmImage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     family = parts.machine.family
@@ -152,7 +152,7 @@ def elf(machine: int) -> bytes:
     [(62, "without PVH ELF Note"), (183, "QEMU could not run it")],
     ids=["without-pvh", "of-another-processor"],
 )
-def test_a_kernel_that_qemu_can_t_start_is_said(tmp_path: Path, machine: int, text: str) -> None:
+def test_a_kernel_that_qemu_cannot_start_is_reported(tmp_path: Path, machine: int, text: str) -> None:
     need_emulator()
     (tmp_path / "kernel").write_bytes(elf(machine))
     (tmp_path / "initrd").write_bytes(archive({"etc": folder()}))

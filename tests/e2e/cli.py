@@ -47,7 +47,7 @@ def command(*arguments: str) -> list[str]:
 def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -> subprocess.CompletedProcess[str]:
     """Run it to its end and check its exit status.
 
-    It is a process of its own, but most of a start is imports, so it is a fork of one that has made them: see `tests.e2e.forking`.
+    It is a process of its own, but most of a start is imports, so it is a fork of one that has made them: see `tests.e2e.fork_server`.
     What must come out as it did in another process is started from nothing, as `./swapstone` does: forks of one process share the seed
     of Python's hashes, and would hide an order that depends on it. So is each command's help: its module must import what it needs.
 
@@ -98,7 +98,7 @@ def _server() -> socket.socket:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-P", TOP / "tests" / "e2e" / "forking.py", str(theirs.fileno())],
+            [sys.executable, "-P", TOP / "tests" / "e2e" / "fork_server.py", str(theirs.fileno())],
             env=environment(Path("/nonexistent")),
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,

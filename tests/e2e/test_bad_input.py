@@ -46,7 +46,9 @@ CASES = [
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"), CASES, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
 )
-def test_mistakes_are_explained(tmp_path: Path, arguments: list[str], message: str, hint: str) -> None:
+def test_an_input_error_prints_a_message_and_a_hint(
+    tmp_path: Path, arguments: list[str], message: str, hint: str
+) -> None:
     result = swapstone(tmp_path, *arguments, expect=2)
     assert message in result.stderr
     assert hint in result.stderr
@@ -65,7 +67,7 @@ def test_a_missing_compiler_names_the_package(tmp_path: Path) -> None:
     assert "sudo apt-get install musl-tools" in result.stderr
 
 
-def test_a_record_of_a_newer_version_names_both(tmp_path: Path) -> None:
+def test_the_error_for_a_newer_record_names_both_versions(tmp_path: Path) -> None:
     out = tmp_path / "r"
     swapstone(
         tmp_path,
@@ -112,7 +114,7 @@ def test_a_record_of_a_newer_version_names_both(tmp_path: Path) -> None:
         ("wrong-level", "libc=musl was requested, but glibc was in force"),
     ],
 )
-def test_a_bad_workload_is_a_failed_trial_with_its_reason_never_a_number(tmp_path: Path, kind: str, words: str) -> None:
+def test_a_faulty_workload_fails_its_trial_with_a_reason_and_no_samples(tmp_path: Path, kind: str, words: str) -> None:
     spec = f'[[behaviour]]\nvariant = "libc=musl"\nfaults = [{{ kind = "{kind}", probability = 1.0 }}]\n'
     target = fake(tmp_path, spec)
     out = tmp_path / "r"
@@ -129,7 +131,7 @@ def test_a_bad_workload_is_a_failed_trial_with_its_reason_never_a_number(tmp_pat
     assert "invalid" in result.stdout
 
 
-def test_one_bad_run_in_many_is_left_out_and_reported(tmp_path: Path) -> None:
+def test_one_failed_run_is_excluded_and_reported(tmp_path: Path) -> None:
     spec = '[[behaviour]]\nvariant = "libc=musl"\nfaults = [{ kind = "crash", trials = ["4-*"] }]\n'
     out = tmp_path / "r"
     swapstone(

@@ -23,7 +23,7 @@ def record(tmp_path: Path) -> Path:
     return out
 
 
-def test_compare_finds_what_was_planted(tmp_path: Path) -> None:
+def test_compare_detects_the_configured_slowdown(tmp_path: Path) -> None:
     result = swapstone(tmp_path, *COMPARE, "--target", fake(tmp_path), "--null")
     assert "b_malloc_tiny1" in result.stdout and "worse" in result.stdout
     assert "1.5" in result.stdout
@@ -55,7 +55,7 @@ def test_show_verify_and_report_agree_with_the_record(tmp_path: Path, record: Pa
 
 
 @pytest.mark.slow
-def test_exports_can_be_read(tmp_path: Path, record: Path) -> None:
+def test_each_export_format_holds_the_measured_workloads(tmp_path: Path, record: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(swapstone(tmp_path, "export", "last", "--format", "csv").stdout)))
     assert {row["workload"] for row in rows} == {"b_malloc_tiny1", "b_malloc_tiny2"}
     results = json.loads(swapstone(tmp_path, "export", "last", "--format", "hyperfine").stdout)["results"]
@@ -67,7 +67,7 @@ def test_exports_can_be_read(tmp_path: Path, record: Path) -> None:
     assert "can't be written" in refused.stderr
 
 
-def test_verify_names_an_edit(tmp_path: Path, record: Path) -> None:
+def test_verify_names_an_edited_line(tmp_path: Path, record: Path) -> None:
     lines = (record / "runs.jsonl").read_text().split("\n")
     lines[9] = lines[9].replace('"passes":', '"passes":1')
     (record / "runs.jsonl").write_text("\n".join(lines))
@@ -77,21 +77,21 @@ def test_verify_names_an_edit(tmp_path: Path, record: Path) -> None:
     assert "line 10" in shown and "b_malloc_tiny1" in shown
 
 
-def test_verify_notices_other_verdicts(tmp_path: Path, record: Path) -> None:
+def test_verify_reports_changed_verdicts(tmp_path: Path, record: Path) -> None:
     seal = json.loads((record / "seal.json").read_text())
     seal["verdicts"] = "0" * 64
     (record / "seal.json").write_text(json.dumps(seal))
     assert "other verdicts" in swapstone(tmp_path, "verify", "last", expect=2).stdout
 
 
-def test_rerun_repeats_and_compares(tmp_path: Path, record: Path) -> None:
+def test_rerun_repeats_the_runs_and_compares_the_results(tmp_path: Path, record: Path) -> None:
     result = swapstone(tmp_path, "rerun", "last", "--out", str(tmp_path / "again"))
     assert runs_of(tmp_path / "again") == runs_of(record)
     assert "2 rows: the intervals of 0 lie apart by more than the margin; 0 changed sign." in result.stdout
     assert "Machine, tools and programs were the same both times" in result.stdout
 
 
-def test_another_machine_is_named_by_rerun_and_refused_by_resume(tmp_path: Path, record: Path) -> None:
+def test_rerun_reports_a_changed_machine_and_resume_refuses_it(tmp_path: Path, record: Path) -> None:
     (tmp_path / "fake.toml").write_text((tmp_path / "fake.toml").read_text() + '[machine]\nkernel = "Linux 9.9"\n')
     result = swapstone(tmp_path, "rerun", "last", "--out", str(tmp_path / "again"))
     assert "Not the same both times: machine" in result.stdout
@@ -101,14 +101,14 @@ def test_another_machine_is_named_by_rerun_and_refused_by_resume(tmp_path: Path,
     assert "Whole and unaltered" in swapstone(tmp_path, "verify", str(record)).stdout
 
 
-def test_a_study_prints_the_published_figures_beside_its_own(tmp_path: Path) -> None:
+def test_a_study_prints_published_and_measured_figures(tmp_path: Path) -> None:
     arguments = ("study", "musl-vs-glibc", "--only", "b_malloc_tiny1", "--blocks", "15", "--target", fake(tmp_path))
     result = swapstone(tmp_path, *arguments)
     assert "1.51" in result.stdout  # 0.006242797 s / 0.004129741 s
     assert "agree" in result.stdout
 
 
-def test_query_answers_over_all_records(tmp_path: Path, record: Path) -> None:
+def test_query_reads_all_records(tmp_path: Path, record: Path) -> None:
     sql = "SELECT variant, count(*) AS n FROM runs WHERE block > 0 GROUP BY ALL ORDER BY 1"
     rows = json.loads(swapstone(tmp_path, "query", sql, "--json").stdout)
     assert rows == [{"variant": "libc=glibc", "n": 30}, {"variant": "libc=musl", "n": 30}]
@@ -126,12 +126,12 @@ def test_query_answers_over_all_records(tmp_path: Path, record: Path) -> None:
     assert "DuckDB: Parser Error" in swapstone(tmp_path, "query", "SELEC 1", expect=2).stderr
 
 
-def test_query_without_records_says_so(tmp_path: Path) -> None:
+def test_query_without_records_is_an_error(tmp_path: Path) -> None:
     assert "There are no runs" in swapstone(tmp_path, "query", "SELECT * FROM runs", expect=2).stderr
 
 
 @pytest.mark.parametrize("what", ["factors", "levels", "workloads", "suites", "studies", "records", "published"])
-def test_lists(tmp_path: Path, record: Path, what: str) -> None:
+def test_each_list_prints_its_entries_as_text_and_json(tmp_path: Path, record: Path, what: str) -> None:
     expected = {
         "factors": "libc",
         "levels": "musl-tools",
@@ -145,14 +145,14 @@ def test_lists(tmp_path: Path, record: Path, what: str) -> None:
     assert json.loads(swapstone(tmp_path, "list", what, "--json").stdout)
 
 
-def test_doctor_reports_and_exits_well(tmp_path: Path) -> None:
+def test_doctor_reports_the_machine_and_exits_with_0(tmp_path: Path) -> None:
     text = swapstone(tmp_path, "doctor").stdout
     assert "libc=musl" in text and "observing a trial" in text and "governor" in text
     found = json.loads(swapstone(tmp_path, "doctor", "--json").stdout)
     assert {finding["state"] for finding in found["noise"]} <= {"good", "noisy", "missing", "unknown"}
 
 
-def test_the_doctor_names_a_missing_compiler(tmp_path: Path) -> None:
+def test_doctor_names_missing_tools_and_their_packages(tmp_path: Path) -> None:
     text = swapstone(tmp_path, "doctor", PATH="/nonexistent").stdout
     assert "libc=musl is unavailable" in text and "sudo apt-get install musl-tools" in text
     assert (
@@ -163,12 +163,12 @@ def test_the_doctor_names_a_missing_compiler(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(COMMANDS))
-def test_every_help_teaches_with_an_example(tmp_path: Path, name: str) -> None:
+def test_every_help_text_has_an_example(tmp_path: Path, name: str) -> None:
     text = swapstone(tmp_path, name, "--help").stdout
     assert "Example" in text and f"swapstone {name}" in text
 
 
-def test_published_check_recomputes(tmp_path: Path) -> None:
+def test_published_check_recomputes_the_indices(tmp_path: Path) -> None:
     text = swapstone(tmp_path, "published", "check").stdout
     for index in ("161.6", "146.5", "773.4", "626.4", "618.5", "3406.4", "1525.8", "1494.4"):
         assert index in text

@@ -7,14 +7,14 @@ import subprocess
 
 import pytest
 
-from tests.rust import CRATES, able_to_build
+from tests.rust_toolchain import CRATES, require_rust
 
 BACKENDS = {"lwip", "smoltcp"}
 
 
 @pytest.mark.slow
 def test_the_crates_tests_pass() -> None:
-    able_to_build()
+    require_rust()
     done = subprocess.run(
         ["cargo", "test", "--quiet", "--workspace", "--exclude", "swapstone-net-testkit"],
         cwd=CRATES,
@@ -28,7 +28,7 @@ def test_the_crates_tests_pass() -> None:
 
 @pytest.mark.slow
 def test_every_stack_passes_the_conformance_suite() -> None:
-    able_to_build()
+    require_rust()
     done = subprocess.run(
         ["cargo", "run", "--quiet", "--package", "swapstone-net-testkit", "--", "--jobs", "2", "--json"],
         cwd=CRATES,

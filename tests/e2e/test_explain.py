@@ -147,7 +147,7 @@ def explained(folder: Path, *arguments: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 @needs_perf
-def test_planted_causes_are_named_first(tmp_path: Path) -> None:
+def test_explain_ranks_each_planted_cause_first(tmp_path: Path) -> None:
     table = []
     for name in PLANTED:
         folder = tmp_path / name.replace(" ", "-")
@@ -168,7 +168,7 @@ def test_planted_causes_are_named_first(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_perf
-def test_everything_is_kept_beside_the_record(tmp_path: Path) -> None:
+def test_explain_stores_profiles_and_reports_beside_the_record(tmp_path: Path) -> None:
     swapstone(tmp_path, "compare", "--blocks", "3", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call"))
     before = (tmp_path / "r" / "runs.jsonl").read_bytes()
     found = explained(tmp_path, "wall", "--only", "*")
@@ -227,7 +227,7 @@ def memory_share(folder: Path) -> float:
 @pytest.mark.slow
 @needs_perf
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="needs wrk: apt-get install wrk")
-def test_the_off_cpu_graph_of_a_server_names_mapping_for_musls_malloc_and_not_for_mimalloc(tmp_path: Path) -> None:
+def test_the_off_cpu_profile_of_a_server_shows_memory_mapping_with_musl_malloc_only(tmp_path: Path) -> None:
     record = tmp_path / "r"
     arguments = ("libc=glibc,musl", "allocator=default,mimalloc", "--suite", "server", "--only", "http(c=10,t=cores)")
     swapstone(tmp_path, "compare", *arguments, "--blocks", "1", "--out", str(record))

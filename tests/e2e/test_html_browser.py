@@ -86,7 +86,7 @@ def _probe(tmp_path: Path, document: str, width: int, *flags: str) -> dict[str, 
     return seen
 
 
-def test_its_text_is_all_there(tmp_path: Path, page: str) -> None:
+def test_the_page_shows_all_text(tmp_path: Path, page: str) -> None:
     out = _run(tmp_path, page, "--dump-dom")
     text = escape.unescape(re.sub(r"<[^>]+>", " ", re.sub(r"(?s)<style>.*?</style>", "", out)))
     text = re.sub(r"\s+", " ", text)
@@ -107,7 +107,7 @@ def test_its_text_is_all_there(tmp_path: Path, page: str) -> None:
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
-def test_a_page_of_crossed_factors_never_scrolls_sideways_either(tmp_path: Path, width: int) -> None:
+def test_a_page_of_crossed_factors_fits_the_width(tmp_path: Path, width: int) -> None:
     seen = _probe(tmp_path, reports.as_html(crossed.context(), crossed.analysis()), width)
     assert (seen["client"], seen["scroll"]) == (width, width)
     assert seen["loaded"] == 0
@@ -119,7 +119,7 @@ def latency_page() -> str:
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
-def test_a_page_of_latencies_scrolls_inside_its_exhibits_only(tmp_path: Path, latency_page: str, width: int) -> None:
+def test_a_page_of_latencies_scrolls_only_inside_its_drawings(tmp_path: Path, latency_page: str, width: int) -> None:
     seen = _probe(tmp_path, latency_page, width)
     assert (seen["client"], seen["scroll"]) == (width, width)
     assert seen["loaded"] == 0
@@ -127,7 +127,7 @@ def test_a_page_of_latencies_scrolls_inside_its_exhibits_only(tmp_path: Path, la
     assert seen["drawing"]["height"] > 500
 
 
-def test_every_label_of_a_drawing_lies_within_it_and_on_no_other(tmp_path: Path, latency_page: str) -> None:
+def test_drawing_labels_stay_inside_and_do_not_overlap(tmp_path: Path, latency_page: str) -> None:
     seen = _probe(tmp_path, latency_page, 1280)
     assert len(seen["labels"]) > 50
     left, top, right, bottom = seen["drawing"]["box"]
@@ -141,7 +141,7 @@ def test_every_label_of_a_drawing_lies_within_it_and_on_no_other(tmp_path: Path,
             assert x2 <= a1 or a2 <= x1 or y2 - 4 <= b1 or b2 - 4 <= y1, f"{name} lies on {other}"
 
 
-def test_series_are_told_from_the_paper_and_from_each_other_in_both_schemes(tmp_path: Path, latency_page: str) -> None:
+def test_series_colours_differ_and_contrast_with_the_background(tmp_path: Path, latency_page: str) -> None:
     for flag in (LIGHT, DARK):
         seen = _probe(tmp_path, latency_page, 1280, flag)
         paper = _luminance(seen["paper"])
@@ -159,14 +159,14 @@ def _luminance(colour: str) -> float:
 
 
 @pytest.mark.parametrize("width", [360, 768, 1280])
-def test_it_never_scrolls_sideways(tmp_path: Path, page: str, width: int) -> None:
+def test_the_page_fits_the_width(tmp_path: Path, page: str, width: int) -> None:
     seen = _probe(tmp_path, page, width)
     assert seen["client"] == width
     assert seen["scroll"] == width
     assert seen["dots"] >= 12
 
 
-def test_the_probe_would_notice_a_page_that_is_too_wide(tmp_path: Path) -> None:
+def test_the_probe_detects_a_page_that_is_too_wide(tmp_path: Path) -> None:
     seen = _probe(tmp_path, "<!doctype html><body><div style='width:900px'>x</div>", 360)
     assert seen["scroll"] > 360
 
@@ -178,7 +178,7 @@ def test_runs_are_shown_when_their_row_is_opened(tmp_path: Path, page: str) -> N
     assert "none" not in seen["shown"]
 
 
-def test_light_and_dark_follow_the_reader(tmp_path: Path, page: str) -> None:
+def test_colours_follow_the_preferred_colour_scheme(tmp_path: Path, page: str) -> None:
     def lightness(colour: str) -> float:
         return sum(map(int, re.findall(r"\d+", colour)[:3])) / 765
 
@@ -209,7 +209,7 @@ def server() -> Iterator[http.server.HTTPServer]:
         thread.join()
 
 
-def test_it_can_reach_no_network_even_if_something_slipped_in(
+def test_the_content_security_policy_blocks_injected_requests(
     tmp_path: Path, page: str, server: http.server.HTTPServer
 ) -> None:
     asked: list[str] = server.asked  # type: ignore[attr-defined]
@@ -228,7 +228,7 @@ def test_it_can_reach_no_network_even_if_something_slipped_in(
 @pytest.mark.parametrize(
     ("name", "width", "flag"), [("desk", 1280, LIGHT), ("desk-dark", 1280, DARK), ("small", 500, LIGHT)]
 )
-def test_screenshots(tmp_path: Path, page: str, name: str, width: int, flag: str) -> None:
+def test_a_screenshot_is_not_blank(tmp_path: Path, page: str, name: str, width: int, flag: str) -> None:
     shot = tmp_path / f"{name}.png"
     _run(tmp_path, page, f"--screenshot={shot}", f"--window-size={width},2000", flag)
     data = shot.read_bytes()

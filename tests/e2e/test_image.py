@@ -54,13 +54,15 @@ echo "{DONE}"
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_mistakes_are_explained(tmp_path: Path, arguments: list[str], message: str, hint: str) -> None:
+def test_an_input_error_prints_a_message_and_a_hint(
+    tmp_path: Path, arguments: list[str], message: str, hint: str
+) -> None:
     result = swapstone(tmp_path, "image", *arguments, expect=2, XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert message in result.stderr and hint in result.stderr
     assert result.stdout == "" and list(tmp_path.iterdir()) == []
 
 
-def test_an_architecture_that_isnt_there_is_unavailable_with_its_reason(tmp_path: Path) -> None:
+def test_a_missing_architecture_is_unavailable_with_a_reason(tmp_path: Path) -> None:
     reason = read_lock().unavailable.get("riscv64")
     if reason is None:
         pytest.skip("the lock has riscv64")
@@ -69,7 +71,7 @@ def test_an_architecture_that_isnt_there_is_unavailable_with_its_reason(tmp_path
         assert f"There are no images for riscv64: {reason}." in result.stderr
 
 
-def test_without_an_emulator_the_package_is_named(tmp_path: Path) -> None:
+def test_a_missing_emulator_names_the_package(tmp_path: Path) -> None:
     result = swapstone(tmp_path, "image", "boot", "--arch", "arm64", expect=2, PATH="/nonexistent")
     assert "qemu-system-aarch64 is not installed" in result.stderr
     assert "sudo apt-get install qemu-system-arm" in result.stderr
@@ -77,7 +79,7 @@ def test_without_an_emulator_the_package_is_named(tmp_path: Path) -> None:
     assert "virtual machines of arm64 are unavailable" in text and "sudo apt-get install qemu-system-arm" in text
 
 
-def test_an_empty_cache(tmp_path: Path) -> None:
+def test_list_and_gc_accept_an_empty_cache(tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
     assert "swapstone image build" in swapstone(tmp_path, "image", "list", XDG_CACHE_HOME=cache).stdout
     assert json.loads(swapstone(tmp_path, "image", "list", "--json", XDG_CACHE_HOME=cache).stdout) == []
@@ -152,7 +154,7 @@ def test_building_twice_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.slow
-def test_two_kernels_differ_in_the_kernel_and_its_modules_alone() -> None:
+def test_images_of_two_kernels_differ_only_in_kernel_and_modules() -> None:
     generic, rt = build_image(_request("x86_64")), build_image(_request("x86_64", "rt"))
     certificate = compare_images(generic.image.files, rt.image.files, ["kernel"])
     assert certificate.same > 40
@@ -168,7 +170,7 @@ def test_two_kernels_differ_in_the_kernel_and_its_modules_alone() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["x86_64", "armhf"])
-def test_the_console_can_be_used_and_left(tmp_path: Path, architecture: str) -> None:
+def test_the_console_runs_commands_and_exits(tmp_path: Path, architecture: str) -> None:
     process = subprocess.Popen(
         command("image", "boot", "--arch", architecture),
         env=environment(tmp_path),

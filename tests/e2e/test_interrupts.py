@@ -67,7 +67,7 @@ def _killed_and_resumed(tmp_path: Path, target: str, moments: Iterator[int], kil
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
-def test_killed_at_random_moments_and_resumed_it_makes_the_same_trials(tmp_path: Path, kills: int) -> None:
+def test_an_experiment_killed_at_random_moments_resumes_to_the_same_runs(tmp_path: Path, kills: int) -> None:
     target = fake(tmp_path)
     whole = _whole(tmp_path, target)
     moments = random.Random(4)
@@ -82,7 +82,7 @@ def test_killed_at_random_moments_and_resumed_it_makes_the_same_trials(tmp_path:
     assert "Whole and unaltered" in swapstone(tmp_path, "verify", str(record)).stdout
 
 
-def test_control_c_prints_the_verdicts_so_far_and_how_to_resume(tmp_path: Path) -> None:
+def test_sigint_prints_the_verdicts_so_far_and_the_resume_command(tmp_path: Path) -> None:
     target = fake(tmp_path)
     whole = _whole(tmp_path, target)
     record = tmp_path / "stopped"
@@ -102,7 +102,7 @@ def test_control_c_prints_the_verdicts_so_far_and_how_to_resume(tmp_path: Path) 
     assert "there is nothing to resume" in again.stderr
 
 
-def test_a_second_writer_is_turned_away(tmp_path: Path) -> None:
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     record = tmp_path / "r"
     arguments = ["compare", "libc=glibc,musl", "--blocks", "2000", "--target", fake(tmp_path), "--out", str(record)]
     process = _started(tmp_path, *arguments)
@@ -116,7 +116,7 @@ def test_a_second_writer_is_turned_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_on_the_host_nothing_of_a_killed_experiment_stays_alive(tmp_path: Path) -> None:
+def test_the_agent_ends_when_the_experiment_is_killed(tmp_path: Path) -> None:
     record = tmp_path / "r"
     arguments = ["compare", "libc=glibc,musl", "--only", "b_malloc_sparse", "--blocks", "12", "--out", str(record)]
     process = _started(tmp_path, *arguments)

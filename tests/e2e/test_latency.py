@@ -28,7 +28,7 @@ def _check(runs: list[dict[str, Any]]) -> None:
         assert sum(count for _, count in run["histogram"]) == 10_000
 
 
-def test_under_io_the_kernel_with_preempt_rt_is_far_ahead(tmp_path: Path) -> None:
+def test_preempt_rt_has_far_lower_latencies_under_io_load(tmp_path: Path) -> None:
     record = tmp_path / "r"
     asked = ("kernel=generic,rt", "--suite", "latency", "--load", "idle,io", "--blocks", "1", "--seed", "5")
     swapstone(tmp_path, "compare", *asked, "--out", str(record))
@@ -46,7 +46,7 @@ def test_under_io_the_kernel_with_preempt_rt_is_far_ahead(tmp_path: Path) -> Non
     assert "1 of 1 trials gave the same bytes" in verified.stdout
 
 
-def test_the_generic_kernel_s_modes_are_seen_in_force(tmp_path: Path) -> None:
+def test_each_preemption_mode_of_the_generic_kernel_is_observed(tmp_path: Path) -> None:
     record = tmp_path / "r"
     asked = ("kernel=none,voluntary,full", "--suite", "latency", "--blocks", "1")
     swapstone(tmp_path, "compare", *asked, "--out", str(record))
@@ -56,7 +56,7 @@ def test_the_generic_kernel_s_modes_are_seen_in_force(tmp_path: Path) -> None:
     assert {run["trial"]["variant"] for run in runs} == {f"kernel={mode}" for mode in ("none", "voluntary", "full")}
 
 
-def test_arm64_has_no_modes_and_says_so(tmp_path: Path) -> None:
+def test_preemption_modes_are_refused_on_arm64(tmp_path: Path) -> None:
     asked = ("kernel=generic,none", "--suite", "latency", "--arch", "arm64", "--blocks", "1")
     result = swapstone(tmp_path, "compare", *asked, expect=2)
     assert "PREEMPT_DYNAMIC" in result.stderr

@@ -12,7 +12,7 @@ from tests.e2e.cli import fake, runs_of, swapstone
 
 
 @pytest.mark.slow
-def test_every_link_is_in_the_record_and_takes_its_turn(tmp_path: Path) -> None:
+def test_every_layout_is_recorded_and_reported(tmp_path: Path) -> None:
     record = tmp_path / "r"
     asked = ("libc=glibc,musl", "--only", "b_string_strlen", "--layouts", "3", "--blocks", "6", "--null", "--seed", "5")
     shown = swapstone(tmp_path, "compare", *asked, "--out", str(record))
@@ -38,7 +38,7 @@ def test_every_link_is_in_the_record_and_takes_its_turn(tmp_path: Path) -> None:
     swapstone(tmp_path, "verify", str(record))
 
 
-def test_a_target_without_programs_has_nothing_to_link(tmp_path: Path) -> None:
+def test_layouts_are_refused_on_the_fake_target(tmp_path: Path) -> None:
     result = swapstone(tmp_path, "compare", "libc=glibc,musl", "--layouts", "3", "--target", fake(tmp_path), expect=2)
     assert "--layouts has nothing to link" in result.stderr
     assert not list(tmp_path.glob("*/record.json"))
@@ -74,7 +74,7 @@ def _sources(folder: Path, makefile: str) -> Path:
     return folder
 
 
-def test_a_program_of_ones_own_is_linked_anew_by_its_own_build(tmp_path: Path) -> None:
+def test_layouts_relink_an_own_program_through_its_build(tmp_path: Path) -> None:
     source = _sources(tmp_path / "src", SEPARATE)
     record = tmp_path / "r"
     asked = ("optimization=O1,O2", "--build", BUILD, "--source", str(source), "--layouts", "3", "--blocks", "3")
@@ -98,14 +98,14 @@ def test_a_program_of_ones_own_is_linked_anew_by_its_own_build(tmp_path: Path) -
     assert "3 links of each variant took turns" in shown.stdout
 
 
-def test_a_build_without_objects_can_t_be_shuffled(tmp_path: Path) -> None:
+def test_layouts_refuse_a_build_without_object_files(tmp_path: Path) -> None:
     source = _sources(tmp_path / "src", AT_ONCE)
     asked = ("libc=glibc,musl", "--build", BUILD, "--source", str(source), "--layouts", "3", "--blocks", "3")
     result = swapstone(tmp_path, "compare", *asked, "--", "./prog", expect=2)
     assert "the order of functions is shuffled in the objects that {cc} compiles with -c" in result.stderr
 
 
-def test_a_program_that_is_not_built_has_nothing_to_link(tmp_path: Path) -> None:
+def test_layouts_refuse_a_prebuilt_program(tmp_path: Path) -> None:
     programs = ("--program", "a=/bin/true", "--program", "b=/bin/false")
     result = swapstone(tmp_path, "compare", *programs, "--layouts", "3", "--", "x", expect=2)
     assert "--layouts links a program anew, and yours is not built here" in result.stderr

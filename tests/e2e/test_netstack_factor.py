@@ -21,13 +21,13 @@ UNAVAILABLE = crate_trouble()
 LEVELS = ("kernel", "lwip", "smoltcp")
 
 
-def test_the_factor_has_a_suite_of_its_own() -> None:
+def test_the_factor_has_a_default_suite() -> None:
     choice = parse_choice("netstack=kernel,lwip,smoltcp")
     assert default_suites((choice,), ()) == ("netstack",)
     assert default_suites((choice,), ("ab",)) == ("netstack",)
 
 
-def test_the_study_has_the_pages_two_stacks_and_takes_a_quarter_of_an_hour() -> None:
+def test_the_study_compares_three_stacks_in_15_minutes() -> None:
     study = load_study("lwip-vs-smoltcp")
     assert study.published == "lwip-vs-smoltcp"
     assert study.factor[0].levels == ("lwip", "smoltcp", "kernel")
@@ -35,20 +35,20 @@ def test_the_study_has_the_pages_two_stacks_and_takes_a_quarter_of_an_hour() -> 
     assert study.total_budget_ns == 15 * 60 * 10**9
 
 
-def test_it_is_refused_where_programs_of_crates_do_not_run(tmp_path: Path) -> None:
+def test_the_factor_is_refused_on_the_vm_target(tmp_path: Path) -> None:
     result = swapstone(tmp_path, "compare", "netstack=kernel,lwip", "--target", "vm", expect=2)
     assert "is built by cargo for this machine, and not for the target vm" in result.stderr
 
 
 @pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
-def test_layouts_can_not_be_made_of_it(tmp_path: Path) -> None:
+def test_layouts_are_refused_for_programs_of_crates(tmp_path: Path) -> None:
     result = swapstone(tmp_path, "compare", "netstack=kernel,lwip", "--layouts", "2", expect=2)
     assert "cargo, which makes one link only" in result.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
-def test_three_stacks_are_measured_and_each_is_seen(tmp_path: Path) -> None:
+def test_three_stacks_are_measured_and_observed(tmp_path: Path) -> None:
     build_crate(
         crate_of(find_workload("netstack", "round-trip"))
     )  # the first time, that takes longer than a command may here
@@ -79,7 +79,7 @@ def test_three_stacks_are_measured_and_each_is_seen(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
-def test_what_smoltcp_copies_for_a_request(tmp_path: Path) -> None:
+def test_smoltcp_copies_the_expected_bytes_per_request(tmp_path: Path) -> None:
     build_crate(crate_of(find_workload("netstack-counts", "counts-tuned")))
     record = tmp_path / "r"
     asked = ("netstack=lwip,smoltcp", "--suite", "netstack-counts", "--blocks", "1", "--seed", "3")
@@ -102,7 +102,7 @@ def test_what_smoltcp_copies_for_a_request(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
-def test_work_that_runs_on_no_stack_is_refused(tmp_path: Path) -> None:
+def test_a_workload_without_a_network_stack_is_refused(tmp_path: Path) -> None:
     record = tmp_path / "r"
     asked = ("netstack=kernel,lwip", "--only", "b_string_strlen", "--blocks", "1")
     swapstone(tmp_path, "compare", *asked, "--out", str(record))

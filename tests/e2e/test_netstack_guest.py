@@ -42,7 +42,7 @@ def machines_of(process: int) -> list[int]:
 
 
 @pytest.mark.slow
-def test_bare_metal_answers_every_request(stack: str, tmp_path: Path) -> None:
+def test_the_bare_metal_server_answers_every_request(stack: str, tmp_path: Path) -> None:
     before = namespaces()
     out = tmp_path / "runs.json"
     command = (SCRIPT, "--stacks", stack, "-n", str(REQUESTS), "-c", "10", "--json", out)

@@ -44,7 +44,7 @@ def test_the_same_command_twice_gives_the_same_bytes(binary: Path, sender: str, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stack", ["lwip", "smoltcp"])
-def test_instructions_are_the_same_twice_and_are_the_stacks_own(binary: Path, stack: str, tmp_path: Path) -> None:
+def test_instruction_counts_repeat_and_belong_to_the_stack(binary: Path, stack: str, tmp_path: Path) -> None:
     if shutil.which("valgrind") is None:
         pytest.skip("unavailable: there is no valgrind")
     # It raises an error if the two sums differ.

@@ -37,12 +37,12 @@ def record(name: str, tmp_path: Path) -> Path:
     return tmp_path / name
 
 
-def test_it_verifies_with_the_same_verdicts(record: Path, name: str, tmp_path: Path) -> None:
+def test_an_old_record_verifies_with_the_same_verdicts(record: Path, name: str, tmp_path: Path) -> None:
     assert json.loads((record / "seal.json").read_text())["verdicts"] == VERDICTS[name]
     assert "the same verdicts" in swapstone(tmp_path, "verify", str(record)).stdout
 
 
-def test_another_verdict_would_be_noticed(tmp_path: Path) -> None:
+def test_verify_detects_a_changed_digest_of_verdicts(tmp_path: Path) -> None:
     with tarfile.open(RECORDED / "own-program.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     seal = tmp_path / "own-program" / "seal.json"
@@ -50,7 +50,7 @@ def test_another_verdict_would_be_noticed(tmp_path: Path) -> None:
     swapstone(tmp_path, "verify", str(seal.parent), expect=2)
 
 
-def test_the_exported_figures_are_those_of_the_version_that_made_it(record: Path, name: str, tmp_path: Path) -> None:
+def test_exported_figures_equal_those_of_version_0_1(record: Path, name: str, tmp_path: Path) -> None:
     then = list(csv.DictReader((RECORDED / f"{name}.csv").read_text().splitlines()))
     now = list(csv.DictReader(io.StringIO(swapstone(tmp_path, "export", str(record), "--format", "csv").stdout)))
     assert then
@@ -67,14 +67,14 @@ def _equal(one: str, other: str) -> bool:
         return one == other
 
 
-def test_every_kind_of_report_can_be_made(record: Path, tmp_path: Path) -> None:
+def test_an_old_record_renders_in_every_format(record: Path, tmp_path: Path) -> None:
     assert len(swapstone(tmp_path, "show", str(record), "--all").stdout.splitlines()) > 5
     assert len(swapstone(tmp_path, "report", str(record), "--markdown").stdout) > 1000
     swapstone(tmp_path, "report", str(record), "--html")
     assert "<html" in (record / "report.html").read_text()[:1000]
 
 
-def test_the_kept_explanation_is_in_the_report(tmp_path: Path) -> None:
+def test_a_stored_explanation_is_in_the_report(tmp_path: Path) -> None:
     with tarfile.open(RECORDED / "own-program.tar.xz") as archive:
         archive.extractall(tmp_path, filter="data")
     assert "page faults" in swapstone(tmp_path, "show", str(tmp_path / "own-program"), "--all").stdout

@@ -128,7 +128,7 @@ def test_a_program_is_built_for_each_c_library_and_observed(tmp_path: Path, cach
 
 @pytest.mark.slow
 @needs_musl
-def test_every_command_works_on_such_a_record(tmp_path: Path, cache: str, source: Path) -> None:
+def test_every_command_works_on_a_record_of_an_own_program(tmp_path: Path, cache: str, source: Path) -> None:
     metric = f"req/s[1/s,higher]=regex:{RATE}"
     compare(
         tmp_path, cache, "libc=glibc,musl", "--build", BUILD, "--source", "src", "--metric", metric, "--", "./prog", "9"
@@ -155,7 +155,7 @@ def test_every_command_works_on_such_a_record(tmp_path: Path, cache: str, source
     assert "2 of 2 programs differ" in other.stdout
 
 
-def test_two_programs_as_they_are(tmp_path: Path, cache: str, built: Path) -> None:
+def test_two_prebuilt_programs_are_compared(tmp_path: Path, cache: str, built: Path) -> None:
     programs = ("--program", f"baseline={built}/old", "--program", f"candidate={built}/new")
     metric = f"req/s[1/s,higher]=regex:{RATE}"
     result = compare(tmp_path, cache, *programs, "--metric", metric, "--", "20000", "x", blocks=8)
@@ -171,7 +171,7 @@ def test_two_programs_as_they_are(tmp_path: Path, cache: str, built: Path) -> No
     assert (row["verdict"], row["effect"]) == ("worse", 0.5)
 
 
-def test_the_stack_does_not_move_with_the_length_of_a_path(tmp_path: Path, cache: str, built: Path) -> None:
+def test_path_length_does_not_move_the_stack(tmp_path: Path, cache: str, built: Path) -> None:
     source = tmp_path / "where.c"
     source.write_text(r"""
         #include <stdio.h>
@@ -190,7 +190,7 @@ def test_the_stack_does_not_move_with_the_length_of_a_path(tmp_path: Path, cache
     assert len(gaps) == 1  # so long are arguments and environment together, whatever the program's path
 
 
-def test_input_environment_and_the_commands_around_it(tmp_path: Path, cache: str, built: Path) -> None:
+def test_input_environment_and_hook_commands_are_applied(tmp_path: Path, cache: str, built: Path) -> None:
     (tmp_path / "in put").write_text("from the file\n")
     programs = ("--program", f"a={built}/old", "--program", f"b={built}/new")
     around = ("--setup", "echo setup $HOME >> log", "--prepare", "echo prepare >> log", "--conclude", "echo end >> log")
@@ -202,14 +202,14 @@ def test_input_environment_and_the_commands_around_it(tmp_path: Path, cache: str
     assert lines.count("prepare") == 4 and lines.count("end") == 4
 
 
-def test_without_them_it_finds_nothing_of_the_users(tmp_path: Path, cache: str, built: Path) -> None:
+def test_a_program_inherits_no_standard_input_and_no_environment(tmp_path: Path, cache: str, built: Path) -> None:
     compare(tmp_path, cache, "--program", f"a={built}/old", "--program", f"b={built}/new", "--", "5", blocks=1)
     text = said(tmp_path / "r", runs(tmp_path / "r")[0])
     assert "read:" not in text and "home: none" in text
 
 
 @pytest.mark.slow
-def test_output_can_be_sent_away_and_status_accepted(tmp_path: Path, cache: str) -> None:
+def test_output_can_be_discarded_and_failures_ignored(tmp_path: Path, cache: str) -> None:
     for name, status in (("a", 3), ("b", 4)):
         (tmp_path / name).write_text(f"#!/bin/sh\necho 7 >&2\nyes | head -c 20000000\nexit {status}\n")
         (tmp_path / name).chmod(0o755)
@@ -224,7 +224,7 @@ def test_output_can_be_sent_away_and_status_accepted(tmp_path: Path, cache: str)
     assert "it printed more than 16384 KiB and was stopped" in flood.stderr and "--output null" in flood.stderr
 
 
-def test_pinned_and_bound_by_the_processor(tmp_path: Path, cache: str, built: Path) -> None:
+def test_pin_and_cpu_bound_take_effect(tmp_path: Path, cache: str, built: Path) -> None:
     programs = ("--program", f"a={built}/old", "--program", f"b={built}/new")
     compare(tmp_path, cache, *programs, "--pin", "--cpu-bound", "--", "5")
     assert {dict(run["facts"])["cpus_allowed"] for run in runs(tmp_path / "r")} == {1}
@@ -235,7 +235,7 @@ def test_pinned_and_bound_by_the_processor(tmp_path: Path, cache: str, built: Pa
 
 @needs_musl
 @pytest.mark.parametrize("typed", ["CFLAGS={cflags}", "'CFLAGS={cflags}'", '"CFLAGS={cflags}"'])
-def test_placeholders_fit_any_quotes(tmp_path: Path, cache: str, source: Path, typed: str) -> None:
+def test_build_placeholders_work_inside_any_quotes(tmp_path: Path, cache: str, source: Path, typed: str) -> None:
     build = f'X="a b"; make CC={{cc}} {typed} && test "$X" = "a b" && test "${{X}}" = "a b"'
     compare(tmp_path, cache, "libc=glibc,musl", "--build", build, "--source", "src", "--", "./prog", "5", blocks=1)
     assert {run["status"] for run in runs(tmp_path / "r")} == {"ok"}
@@ -243,7 +243,7 @@ def test_placeholders_fit_any_quotes(tmp_path: Path, cache: str, source: Path, t
 
 
 @needs_musl
-def test_a_script_is_observed_by_what_it_executes(tmp_path: Path, cache: str, source: Path) -> None:
+def test_a_script_is_observed_through_the_program_it_executes(tmp_path: Path, cache: str, source: Path) -> None:
     for name, word in (("runs", "exec"), ("keeps", "")):
         (source / name).write_text(f'#!/bin/sh\n{word} ./prog "$@"\nexit\n')
         (source / name).chmod(0o755)
@@ -256,7 +256,7 @@ def test_a_script_is_observed_by_what_it_executes(tmp_path: Path, cache: str, so
 
 
 @needs_musl
-def test_when_no_candidate_can_be_built_the_builds_output_is_shown(tmp_path: Path, cache: str, source: Path) -> None:
+def test_a_failed_build_prints_its_output(tmp_path: Path, cache: str, source: Path) -> None:
     makefile = (
         "prog: prog.c\n\t@echo made by $(CC)\n\t@case '$(CC)' in *musl*) exit 7;; esac\n\t$(CC) -DEXTRA=1 -o $@ $<\n"
     )
@@ -273,7 +273,7 @@ def test_when_no_candidate_can_be_built_the_builds_output_is_shown(tmp_path: Pat
 
 
 @needs_musl
-def test_a_build_that_ignores_cc_is_refused_with_that_hint(tmp_path: Path, cache: str, source: Path) -> None:
+def test_a_build_that_ignores_cc_is_refused_with_a_hint(tmp_path: Path, cache: str, source: Path) -> None:
     build = "cc {cflags} -DEXTRA=1 -o prog prog.c {ldflags} # {cc}"
     arguments = ("libc=glibc,musl", "--build", build, "--source", "src", "--", "./prog", "5")
     result = compare(tmp_path, cache, *arguments, expect=2)
@@ -283,7 +283,7 @@ def test_a_build_that_ignores_cc_is_refused_with_that_hint(tmp_path: Path, cache
     assert "invalid" in swapstone(tmp_path, "show", "r").stdout
 
 
-def test_a_program_that_fails_on_one_variant_only_is_told_with_its_output(
+def test_a_program_that_fails_on_one_variant_is_reported_with_its_output(
     tmp_path: Path, cache: str, built: Path
 ) -> None:
     (tmp_path / "bad").write_text("#!/bin/sh\necho some output\necho cannot find my hat >&2\nexit 9\n")
@@ -298,7 +298,7 @@ def test_a_program_that_fails_on_one_variant_only_is_told_with_its_output(
     assert "some output" in said(tmp_path / "r", bad[0])
 
 
-def test_when_the_baseline_fails_it_stops_at_once_and_shows_the_output(tmp_path: Path, cache: str, built: Path) -> None:
+def test_a_failing_baseline_stops_the_comparison_and_prints_the_output(tmp_path: Path, cache: str, built: Path) -> None:
     programs = ("--program", f"a={built}/old", "--program", f"b={built}/new", "--env", "STATUS=4", "--budget", "10m")
     result = compare(tmp_path, cache, *programs, "--", "5", expect=2, blocks=50)
     assert "old can't be measured with program=" in result.stderr and "it ended with status 4" in result.stderr
@@ -315,7 +315,7 @@ def test_when_the_baseline_fails_it_stops_at_once_and_shows_the_output(tmp_path:
         ("Requests/sec: +([0-9])", "finds '1', which is only a part of '1000.0'"),
     ],
 )
-def test_a_number_that_is_not_printed_as_said_is_told_at_once(
+def test_a_metric_pattern_that_does_not_fit_the_output_is_an_error(
     tmp_path: Path, cache: str, built: Path, pattern: str, words: str
 ) -> None:
     programs = ("--program", f"a={built}/old", "--program", f"b={built}/old2", "--metric", f"n=regex:{pattern}")
@@ -326,7 +326,7 @@ def test_a_number_that_is_not_printed_as_said_is_told_at_once(
     assert all(not run["samples"] for run in runs(tmp_path / "r"))
 
 
-def test_a_program_that_wants_a_terminal_is_told_what_to_do(tmp_path: Path, cache: str) -> None:
+def test_a_program_that_needs_a_terminal_fails_with_a_hint(tmp_path: Path, cache: str) -> None:
     (tmp_path / "a").write_text("#!/bin/sh\ntty || exit 1\n")
     (tmp_path / "a").chmod(0o755)
     shutil.copy(tmp_path / "a", tmp_path / "b")
@@ -336,23 +336,21 @@ def test_a_program_that_wants_a_terminal_is_told_what_to_do(tmp_path: Path, cach
 
 
 @pytest.mark.parametrize("name", ["setup", "prepare", "conclude"])
-def test_a_command_around_it_that_fails_makes_the_trial_fail(
-    tmp_path: Path, cache: str, built: Path, name: str
-) -> None:
+def test_a_failing_hook_command_fails_the_trial(tmp_path: Path, cache: str, built: Path, name: str) -> None:
     programs = ("--program", f"a={built}/old", "--program", f"b={built}/new")
     result = compare(tmp_path, cache, *programs, f"--{name}", "echo no room; exit 5", "--", "5", expect=2)
     assert f"its --{name} command failed: it ended with status 5" in result.stderr and "no room" in result.stderr
     assert {run["status"] for run in runs(tmp_path / "r")} == {"failed"}
 
 
-def test_a_time_out_is_a_failure_that_says_so(tmp_path: Path, cache: str) -> None:
+def test_a_time_out_fails_the_trial_with_a_hint(tmp_path: Path, cache: str) -> None:
     arguments = ("--program", "a=/bin/sleep", "--program", "b=sleep2", "--timeout", "200ms", "--", "5")
     (tmp_path / "sleep2").symlink_to("/bin/sleep")
     result = compare(tmp_path, cache, *arguments, expect=2)
     assert "it did not end within its time and was stopped" in result.stderr and "--timeout" in result.stderr
 
 
-def test_a_program_that_changes_meanwhile_is_refused(tmp_path: Path, cache: str, built: Path) -> None:
+def test_a_program_changed_during_the_comparison_is_refused(tmp_path: Path, cache: str, built: Path) -> None:
     for name in ("old", "new"):
         shutil.copy(built / name, tmp_path / name)
     programs = ("--program", "a=./old", "--program", "b=./new", "--program", f"c={built}/new")
@@ -365,7 +363,7 @@ def test_a_program_that_changes_meanwhile_is_refused(tmp_path: Path, cache: str,
     assert "invalid" in result.stdout
 
 
-def test_a_program_that_becomes_another_is_refused(tmp_path: Path, cache: str, built: Path) -> None:
+def test_a_program_that_executes_another_is_refused(tmp_path: Path, cache: str, built: Path) -> None:
     (tmp_path / "env").symlink_to("/usr/bin/env")
     programs = ("--program", f"a={built}/old", "--program", "b=./env", "--", str(built / "new"), "5")
     result = compare(tmp_path, cache, *programs, expect=2)
@@ -374,7 +372,7 @@ def test_a_program_that_becomes_another_is_refused(tmp_path: Path, cache: str, b
 
 @pytest.mark.slow
 @needs_musl
-def test_control_c_and_resume(tmp_path: Path, cache: str, source: Path) -> None:
+def test_resume_after_sigint_completes_the_record_from_clean_copies(tmp_path: Path, cache: str, source: Path) -> None:
     record = tmp_path / "r"
     arguments = ("compare", "libc=glibc,musl", "--build", BUILD, "--source", "src", "--blocks", "40", "--out", "r")
     process = subprocess.Popen(
@@ -410,7 +408,7 @@ def test_control_c_and_resume(tmp_path: Path, cache: str, source: Path) -> None:
 
 
 @needs_musl
-def test_other_sources_are_not_mixed_into_a_record(tmp_path: Path, cache: str, source: Path) -> None:
+def test_resume_refuses_changed_sources(tmp_path: Path, cache: str, source: Path) -> None:
     arguments = ("libc=glibc,musl", "--build", BUILD, "--source", "src", "--", "./prog", "5")
     compare(tmp_path, cache, *arguments, blocks=1)
     (source / "prog.c").write_text(PROGRAM.replace("1000.0", "2000.0"))
@@ -420,7 +418,7 @@ def test_other_sources_are_not_mixed_into_a_record(tmp_path: Path, cache: str, s
 
 @pytest.mark.slow
 @needs_musl
-def test_inside_the_sources_records_are_not_copied(tmp_path: Path, cache: str, source: Path) -> None:
+def test_records_inside_the_source_folder_are_not_copied(tmp_path: Path, cache: str, source: Path) -> None:
     head = ("compare", "libc=glibc,musl", "--build", BUILD, "--source", ".", "--blocks", "1")
     digests = set()
     for number in (1, 2):
@@ -493,7 +491,7 @@ BAD: list[tuple[list[str], str, str]] = [
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"), BAD, ids=lambda value: " ".join(value) if isinstance(value, list) else ""
 )
-def test_mistakes_are_explained_and_nothing_is_made(
+def test_an_input_error_has_a_hint_and_creates_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str, hint: str
 ) -> None:
     for folder in ("empty", "src"):
@@ -509,14 +507,14 @@ def test_mistakes_are_explained_and_nothing_is_made(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_sources_that_can_not_be_read_are_named(tmp_path: Path, cache: str, source: Path) -> None:
+def test_an_unreadable_source_file_is_named(tmp_path: Path, cache: str, source: Path) -> None:
     (source / "secret").write_text("x")
     (source / "secret").chmod(0)
     arguments = ("libc=glibc,musl", "--build", BUILD, "--source", "src", "--", "./prog")
     assert "secret can't be read" in compare(tmp_path, cache, *arguments, expect=2).stderr
 
 
-def test_the_fake_target_can_not_pretend_it(tmp_path: Path, cache: str) -> None:
+def test_the_fake_target_refuses_an_own_program(tmp_path: Path, cache: str) -> None:
     programs = ("--program", "a=/bin/true", "--program", "b=/bin/false")
     result = compare(tmp_path, cache, *programs, "--target", fake(tmp_path), expect=2)
     assert "it can't simulate a program of yours" in result.stderr and "Leave --target out" in result.stderr
@@ -535,7 +533,9 @@ def test_the_fake_target_can_not_pretend_it(tmp_path: Path, cache: str) -> None:
         ("prog:\n\techo $(CC)\n\tsleep 30\n", "The build did not end within 1 s"),
     ],
 )
-def test_builds_that_leave_no_program(tmp_path: Path, cache: str, source: Path, makefile: str, words: str) -> None:
+def test_a_build_without_an_executable_is_an_error(
+    tmp_path: Path, cache: str, source: Path, makefile: str, words: str
+) -> None:
     (source / "Makefile").write_text(makefile)
     arguments = (
         "libc=glibc,musl",
@@ -552,9 +552,7 @@ def test_builds_that_leave_no_program(tmp_path: Path, cache: str, source: Path, 
 
 
 @needs_musl
-def test_a_program_that_was_built_in_the_sources_already_is_not_taken_for_the_builds(
-    tmp_path: Path, cache: str, source: Path
-) -> None:
+def test_a_program_that_the_build_left_unchanged_is_refused(tmp_path: Path, cache: str, source: Path) -> None:
     subprocess.run(["make", "-C", source], check=True, capture_output=True)
     arguments = ("libc=glibc,musl", "--source", "src", "--build")
     result = compare(tmp_path, cache, *arguments, BUILD, "--", "./prog", "5", expect=2)
@@ -564,7 +562,7 @@ def test_a_program_that_was_built_in_the_sources_already_is_not_taken_for_the_bu
     assert {run["status"] for run in runs(tmp_path / "r")} == {"ok"}
 
 
-def test_help_teaches(tmp_path: Path) -> None:
+def test_help_groups_the_options_and_has_an_example(tmp_path: Path) -> None:
     text = swapstone(tmp_path, "compare", "--help").stdout
     for heading in ("A program of your own:", "How it runs and what it prints:", "Measuring:", "Record:"):
         assert heading in text

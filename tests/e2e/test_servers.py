@@ -37,7 +37,7 @@ def source(folder: Path) -> Path:
     return project
 
 
-def test_the_study_asks_for_what_the_page_did_and_more() -> None:
+def test_the_study_has_the_published_factors_and_all_server_workloads() -> None:
     study = load_study("musl-malloc")
     assert study.published == "musl-malloc"
     assert [(factor.name, factor.levels) for factor in study.factor] == [
@@ -49,7 +49,7 @@ def test_the_study_asks_for_what_the_page_did_and_more() -> None:
     assert study.total_budget_ns == 30 * 60 * 10**9
 
 
-def test_the_study_on_the_fake_target(tmp_path: Path) -> None:
+def test_the_study_prints_published_and_measured_ratios(tmp_path: Path) -> None:
     (tmp_path / "fake.toml").write_text(SPEC)
     asked = ("--only-part", "one-thread", "--blocks", "2", "--target", f"fake:{tmp_path / 'fake.toml'}")
     said = swapstone(tmp_path, "study", "musl-malloc", *asked, "--out", str(tmp_path / "s")).stdout
@@ -64,7 +64,7 @@ def test_the_study_on_the_fake_target(tmp_path: Path) -> None:
     assert values(run)["requests"] == pytest.approx(1e9 / 240_000, rel=0.1)
 
 
-def test_what_a_fake_driver_prints_may_be_cut_off(tmp_path: Path) -> None:
+def test_truncated_load_generator_output_fails_the_trial(tmp_path: Path) -> None:
     (tmp_path / "fake.toml").write_text(SPEC + "[[behaviour.faults]]\nkind = 'truncate'\nprobability = 1.0\n")
     asked = ("libc=glibc,musl", "allocator=default,mimalloc", "--suite", "server", "--only", "http(c=10,t=1)")
     target = ("--target", f"fake:{tmp_path / 'fake.toml'}", "--blocks", "1", "--seed", "1")
@@ -75,12 +75,12 @@ def test_what_a_fake_driver_prints_may_be_cut_off(tmp_path: Path) -> None:
     assert {run["status"] for run in runs.values()} == {"ok"}
 
 
-def test_servers_are_refused_in_machines(tmp_path: Path) -> None:
+def test_servers_are_refused_on_the_vm_target(tmp_path: Path) -> None:
     result = swapstone(tmp_path, "compare", "libc=glibc,musl", "--suite", "server", "--target", "vm", expect=2)
     assert "has no load generators" in result.stderr
 
 
-def test_help_teaches_servers(tmp_path: Path) -> None:
+def test_help_describes_servers(tmp_path: Path) -> None:
     said = swapstone(tmp_path, "compare", "--help").stdout
     assert "A server of your own" in said
     assert "--server './my-server --port {port}'" in said
@@ -95,7 +95,9 @@ def test_help_teaches_servers(tmp_path: Path) -> None:
         ("cc", "gcc", "swapstone-pace --port {port} --connections {connections} --rate 100 --seconds 1"),
     ],
 )
-def test_a_server_of_ones_own(tmp_path: Path, tool: str, package: str, drive: str) -> None:
+def test_an_own_server_is_measured_with_each_load_generator(
+    tmp_path: Path, tool: str, package: str, drive: str
+) -> None:
     assert shutil.which(tool), f"install it: apt-get install {package}"
     assert shutil.which("musl-gcc"), "install it: apt-get install musl-tools"
     project, record = source(tmp_path), tmp_path / "r"
@@ -119,7 +121,7 @@ def test_a_server_of_ones_own(tmp_path: Path, tool: str, package: str, drive: st
 
 
 @pytest.mark.slow
-def test_a_driver_with_a_pattern_and_a_server_that_dies(tmp_path: Path) -> None:
+def test_a_load_generator_with_a_pattern_and_a_server_that_exits(tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(
         "import sys, http.server as h\nh.test(h.SimpleHTTPRequestHandler, port=int(sys.argv[1]))\n"
     )
@@ -150,7 +152,7 @@ def test_a_driver_with_a_pattern_and_a_server_that_dies(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_suites_server_on_every_libc_and_allocator_that_can_be_had(tmp_path: Path) -> None:
+def test_the_server_suite_runs_with_each_libc_and_allocator(tmp_path: Path) -> None:
     assert shutil.which("wrk"), "install it: apt-get install wrk"
     asked = (
         "libc=glibc,musl",

@@ -51,7 +51,7 @@ def _run(
     )
 
 
-def test_without_root_and_sudo_it_prints_the_one_command_and_ends_with_2(checkout: Path) -> None:
+def test_without_root_and_sudo_setup_prints_the_command_and_exits_with_2(checkout: Path) -> None:
     result = _run(checkout, user=1000)
     assert result.returncode == 2
     assert "sudo apt-get update && sudo apt-get install -y --no-install-recommends odd-tools\n" in result.stderr
@@ -62,7 +62,9 @@ def test_without_root_and_sudo_it_prints_the_one_command_and_ends_with_2(checkou
 @pytest.mark.parametrize(
     ("user", "sudo", "said"), [(0, False, "packages: odd-tools"), (1000, True, "packages through sudo: odd-tools")]
 )
-def test_as_root_or_through_sudo_it_installs_and_says_so(checkout: Path, user: int, sudo: bool, said: str) -> None:
+def test_as_root_or_through_sudo_setup_installs_and_reports_it(
+    checkout: Path, user: int, sudo: bool, said: str
+) -> None:
     result = _run(checkout, user=user, sudo=sudo)
     asked = (checkout / "asked").read_text().splitlines()
     assert asked[0].startswith("apt-get update")
@@ -73,13 +75,13 @@ def test_as_root_or_through_sudo_it_installs_and_says_so(checkout: Path, user: i
     assert "Swapstone needs Python 3.11 or newer" in result.stderr and "SWAPSTONE_PYTHON" in result.stderr
 
 
-def test_when_apt_fails_its_words_are_shown(checkout: Path) -> None:
+def test_a_failing_apt_get_prints_its_output(checkout: Path) -> None:
     result = _run(checkout, user=0, apt="echo E: no such package; exit 100")
     assert result.returncode == 2
     assert "E: no such package" in result.stderr and "apt-get failed. Try:" in result.stderr
 
 
-def test_without_apt_it_names_what_is_missing(checkout: Path) -> None:
+def test_without_apt_get_setup_names_the_missing_packages(checkout: Path) -> None:
     result = _run(checkout, user=0, apt=None)
     assert result.returncode == 2
     assert "no apt-get" in result.stderr and "odd-tools" in result.stderr

@@ -16,7 +16,7 @@ CHOICES = ("libc=glibc,musl", "linking=dynamic,static", "compiler=gcc,clang", "o
 
 
 @pytest.mark.slow
-def test_every_combination_builds_runs_does_equal_work_and_is_observed(tmp_path: Path) -> None:
+def test_every_combination_does_equal_work_and_is_observed(tmp_path: Path) -> None:
     out = tmp_path / "r"
     only = ("--only", "b_malloc_tiny1", "--only", "b_stdio_putcgetc_unlocked", "--blocks", "1", "--out", str(out))
     swapstone(tmp_path, "compare", *CHOICES, *only)
@@ -41,7 +41,7 @@ def test_every_combination_builds_runs_does_equal_work_and_is_observed(tmp_path:
             assert (size > 20 * sizes[name.replace("linking=static", "linking=dynamic")]) == ("static" in name)
 
 
-def test_static_programs_show_their_c_library_and_their_version_is_known(tmp_path: Path) -> None:
+def test_the_c_library_of_a_static_program_is_observed_and_its_version_recorded(tmp_path: Path) -> None:
     """No loader and no object tells it: what was seen in the file before it was stripped does."""
     out = tmp_path / "r"
     only = ("--only", "b_string_strlen", "--only", "dlopen", "--suite", "libc", "--suite", "libc-extra")
@@ -118,7 +118,7 @@ def test_a_factor_that_ignores_its_level_is_refused(
     assert complaint in " ".join(result.stdout.split())
 
 
-def test_the_fake_target_pretends_every_level(tmp_path: Path) -> None:
+def test_the_fake_target_simulates_every_level(tmp_path: Path) -> None:
     out = tmp_path / "r"
     target = ("--target", fake(tmp_path), "--only", "b_string_strlen", "--blocks", "1", "--out", str(out))
     swapstone(tmp_path, "compare", *CHOICES, *target)
@@ -128,7 +128,7 @@ def test_the_fake_target_pretends_every_level(tmp_path: Path) -> None:
     assert all(run["trial"]["variant"] == ",".join("=".join(pair) for pair in run["observed"]) for run in runs)
 
 
-def test_compilers_that_are_missing_are_named_with_their_package(tmp_path: Path) -> None:
+def test_a_missing_compiler_is_named_with_its_package(tmp_path: Path) -> None:
     bare = tmp_path / "bin"
     bare.mkdir()
     for name in ("cc", "gcc", "musl-gcc", "strip", "ld", "as"):

@@ -43,7 +43,7 @@ def test_a_wall_clock_in_a_virtual_machine_needs_kvm(tmp_path: Path, monkeypatch
     assert "Leave --clock out" in caught.value.hint
 
 
-def test_a_record_of_a_wall_clock_can_t_be_recomputed(tmp_path: Path) -> None:
+def test_a_record_of_a_wall_clock_cannot_be_recomputed(tmp_path: Path) -> None:
     record = tmp_path / "r"
     asked = ("libc=glibc,musl", "--only", "b_string_strlen", "--blocks", "2", "--target", fake(tmp_path))
     swapstone(tmp_path, "compare", *asked, "--out", str(record))
@@ -52,7 +52,7 @@ def test_a_record_of_a_wall_clock_can_t_be_recomputed(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the kernels that are made up here are of x86_64")
-def test_where_kvm_works_each_kernel_runs_by_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_kernel_runs_under_kvm_with_a_wall_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image = Image(
         architecture="x86_64",
         kernel="generic",
@@ -92,7 +92,7 @@ def test_where_kvm_works_each_kernel_runs_by_it(tmp_path: Path, monkeypatch: pyt
     ]
 
 
-def test_experiments_run_on_two_architectures() -> None:
+def test_an_architecture_without_experiments_is_refused() -> None:
     request = ExperimentRequest(
         name="compare", factors=parse_factors(["kernel=generic,rt"]), suites=("libc",), architecture="armhf"
     )
@@ -103,7 +103,7 @@ def test_experiments_run_on_two_architectures() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="as below")
-def test_a_program_of_ones_own_is_not_for_a_virtual_machine(tmp_path: Path) -> None:
+def test_an_own_program_is_refused_on_the_vm_target(tmp_path: Path) -> None:
     programs = ("--program", "a=/bin/true", "--program", "b=/bin/false", "--target", "vm")
     result = swapstone(tmp_path, "compare", *programs, "--", "x", expect=2)
     assert "A program of yours can't run on the target vm" in result.stderr
@@ -135,7 +135,7 @@ def test_a_comparison_in_a_virtual_machine_is_exact_and_can_be_recomputed(tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
-def test_a_preloaded_allocator_is_unavailable_there(tmp_path: Path) -> None:
+def test_a_preloaded_allocator_is_unavailable_on_the_vm_target(tmp_path: Path) -> None:
     asked = ("allocator=default,mimalloc", "--only", "b_malloc_tiny1", "--blocks", "1", "--target", "vm")
     result = swapstone(tmp_path, "compare", *asked, expect=2)
     assert "can't be preloaded on the target vm" in result.stderr
@@ -143,7 +143,7 @@ def test_a_preloaded_allocator_is_unavailable_there(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
-def test_the_price_of_preempt_rt_is_measured_alone_and_with_several_tasks(tmp_path: Path) -> None:
+def test_the_throughput_suite_compares_kernels_with_one_and_eight_tasks(tmp_path: Path) -> None:
     """One work of the kernel alone, and one that needs a shell in the image: all runs count, and both tables are printed."""
     record = tmp_path / "r"
     works = ("--only", "syscall (8 tasks)", "--only", "shell_scripts(1)")

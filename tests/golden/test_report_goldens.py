@@ -95,7 +95,7 @@ GOLDENS: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("name", GOLDENS)
-def test_golden(name: str) -> None:
+def test_a_report_equals_its_golden(name: str) -> None:
     path = HERE / name
     made = GOLDENS[name]()
     if os.environ.get("SWAPSTONE_UPDATE_GOLDENS") == "1":
@@ -105,10 +105,10 @@ def test_golden(name: str) -> None:
     assert made.encode() == path.read_bytes(), f"{path.name} differs; ./test --update-goldens accepts it"
 
 
-def test_a_page_without_reasons_tells_the_command_and_one_that_can_have_none_is_silent() -> None:
+def test_an_unexplained_page_names_the_explain_command_if_a_row_can_be_explained() -> None:
     assert "No row has been explained yet: swapstone explain records/r" in reports.as_html(UNEXPLAINED, ANALYSIS)
     assert "<h2>Why</h2>" not in reports.as_html(CONTEXT, ANALYSIS)
 
 
-def test_there_are_no_stray_goldens() -> None:
+def test_every_file_in_the_folder_is_a_golden() -> None:
     assert {path.name for path in HERE.iterdir()} == set(GOLDENS)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rust import able_to_build
+from tests.rust_toolchain import require_rust
 
 TOP = Path(__file__).parents[2]
 C_FILES = sorted(path for path in (TOP / "native").rglob("*") if path.suffix in {".c", ".h"})
@@ -47,13 +47,13 @@ def test_c_has_no_warnings(compiler: str) -> None:
 
 
 def test_rust_is_formatted() -> None:
-    able_to_build()
+    require_rust()
     _passes("cargo", "fmt", "--manifest-path", "crates/Cargo.toml", "--all", "--check")
 
 
 @pytest.mark.slow
 def test_rust_is_lint_free() -> None:
-    able_to_build()
+    require_rust()
     _passes(
         *("cargo", "clippy", "--quiet", "--manifest-path", "crates/Cargo.toml", "--workspace", "--all-targets"),
         *("--", "-D", "warnings"),

@@ -68,7 +68,7 @@ def test_the_contract_tests_catch_a_target_that_breaks_it(copy: Path) -> None:
     finally:
         file.write_text(text)
     assert result.returncode == 1
-    assert "test_paths_keep_their_length" in result.stdout
+    assert "test_all_program_paths_have_the_same_length" in result.stdout
 
 
 def test_the_target_is_measured_on(copy: Path, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from swapstone.targets.vm.guest import (
     read_folder,
 )
 from swapstone.wire import encode_answer
-from tests.unit.targets.machines import AFTER, ANSWER, END, SAID, UNPREPARED, WHOLE
+from tests.unit.targets.fake_emulator import AFTER, ANSWER, END, SAID, UNPREPARED, WHOLE
 
 NATIVE = Path(__file__).parents[3] / "native" / "guest" / "init.c"
 DIGEST = "0123456789abcdef" * 4

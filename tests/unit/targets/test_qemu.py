@@ -15,7 +15,7 @@ import pytest
 from swapstone.model import UnavailableError, UserError
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
 from swapstone.targets.vm.qemu import Files, GuestEnd, Limits, arguments, boot, find_emulator, judge_end, last_lines
-from tests.unit.targets.machines import WHOLE, emulator, setup
+from tests.unit.targets.fake_emulator import WHOLE, emulator, setup
 
 FILES = Files("K", "I", "O", "CON", "CH")
 PC = MACHINE_MODELS["x86_64"]
@@ -168,7 +168,7 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_an_emulator_dies_with_its_program(tmp_path: Path) -> None:
     setup(tmp_path / "q", f"echo $$ >{tmp_path}/pid; exec sleep 100")
     code = (
-        "import sys; from pathlib import Path; from tests.unit.targets.machines import setup\n"
+        "import sys; from pathlib import Path; from tests.unit.targets.fake_emulator import setup\n"
         "from swapstone.targets.vm.qemu import Limits, boot\n"
         f"boot(setup(Path({str(tmp_path / 'q')!r}), 'echo $$ >{tmp_path}/pid; exec sleep 100'), Limits())\n"
     )

@@ -20,7 +20,7 @@ from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, Ended, TrialRequest
-from tests.unit.targets.machines import AFTER, END, SAID, UNPREPARED, WHOLE, emulator, runs
+from tests.unit.targets.fake_emulator import AFTER, END, SAID, UNPREPARED, WHOLE, emulator, runs
 
 pytestmark = pytest.mark.skipif(
     os.uname().machine != "x86_64", reason="the first process is built by this machine's compiler"

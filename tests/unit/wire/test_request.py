@@ -16,7 +16,7 @@ from swapstone.model import (
     system_file,
 )
 from swapstone.wire import LoadGeneratorRequest, TrialRequest, encode_request
-from tests.unit.wire.samples import light, requests
+from tests.unit.wire.strategies import light, requests
 
 REQUEST = TrialRequest(
     id="1-2",

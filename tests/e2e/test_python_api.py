@@ -61,7 +61,7 @@ def test_every_argument_and_export_is_documented() -> None:
 
 
 @pytest.mark.slow
-def test_from_an_installed_wheel_in_a_clean_environment(tmp_path: Path) -> None:
+def test_an_example_runs_from_an_installed_wheel(tmp_path: Path) -> None:
     wheels, home = tmp_path / "wheels", tmp_path / "venv"
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
     subprocess.run(build, cwd=TOP, check=True, capture_output=True)

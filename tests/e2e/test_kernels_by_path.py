@@ -52,7 +52,7 @@ def test_kernels_by_path_are_compared_and_observed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
-def test_a_module_that_lies_nowhere_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_missing_module(tmp_path: Path) -> None:
     one, other = _copies(tmp_path)
     asked = (f"kernel={one},{other}", "--suite", "latency", "--load", "io")
     result = swapstone(tmp_path, "compare", *asked, expect=2)

@@ -14,7 +14,7 @@ import pytest
 CRATES = Path(__file__).parents[1] / "crates"
 
 
-def able_to_build() -> None:
+def require_rust() -> None:
     """Skip the test, with the reason, where there is no Rust or it is too old."""
     if reason := why_not():
         pytest.skip(f"unavailable: {reason}")

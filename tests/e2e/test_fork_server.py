@@ -13,7 +13,9 @@ from tests.e2e import cli
     ("arguments", "status"),
     [(["list", "factors"], 0), (["compare", "libc=glibc"], 2), (["list", "factor"], 2), (["show", "last"], 2)],
 )
-def test_it_says_the_same_and_ends_the_same(tmp_path: Path, arguments: list[str], status: int) -> None:
+def test_a_forked_command_has_the_output_and_status_of_a_started_one(
+    tmp_path: Path, arguments: list[str], status: int
+) -> None:
     asked = cli.environment(tmp_path)
     started, forked = cli._started(tmp_path, arguments, asked), cli._forked(tmp_path, arguments, asked)
     assert started.stdout or started.stderr
@@ -21,7 +23,7 @@ def test_it_says_the_same_and_ends_the_same(tmp_path: Path, arguments: list[str]
     assert started.returncode == status
 
 
-def test_it_has_the_environment_and_the_folder_of_its_request_and_of_no_other(tmp_path: Path) -> None:
+def test_each_fork_uses_the_environment_and_folder_of_its_own_request(tmp_path: Path) -> None:
     (tmp_path / "here" / "there").mkdir(parents=True)
     for folder, variable in ((tmp_path, "one"), (tmp_path / "here", "two")):
         asked = {**cli.environment(tmp_path), "SWAPSTONE_RECORDS": variable}
@@ -36,7 +38,7 @@ def test_it_has_the_environment_and_the_folder_of_its_request_and_of_no_other(tm
         assert len(list((folder / variable).glob("*/seal.json"))) == 1
 
 
-def test_what_would_hide_behind_a_fork_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_that_need_a_fresh_interpreter_are_not_forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "_server", lambda: pytest.fail("it was forked"))
     assert "--resume" in cli.swapstone(tmp_path, "compare", "--help").stdout
     with pytest.raises(AssertionError, match="status 2"):  # there is no record: but it was started

@@ -32,7 +32,7 @@ def namespaces() -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("able")
-def test_a_quick_run_over_the_kernel(tmp_path: Path) -> None:
+def test_a_quick_run_over_the_kernel_counts_every_request(tmp_path: Path) -> None:
     before = namespaces()
     out = tmp_path / "runs.json"
     command = (SCRIPT, "--quick", "--stacks", "kernel", "--counts", "--json", out)
@@ -61,7 +61,7 @@ def test_a_quick_run_over_the_kernel(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("able")
-def test_an_interrupted_run_prints_what_it_has_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_an_interrupted_run_saves_its_results_and_removes_its_namespaces(tmp_path: Path) -> None:
     before = namespaces()
     out = tmp_path / "runs.json"
     command = (SCRIPT, "--quick", "--stacks", "kernel", "--blocks", "1000", "--json", out)

@@ -69,7 +69,9 @@ def _sections(answer: AgentAnswer, when: str) -> int:
     [("x86_64", "x86_64", ("generic", "rt")), ("arm64", "aarch64", ("rt",))],
     ids=["x86_64", "arm64"],
 )
-def test_two_planted_milliseconds_are_found(architecture: str, machine: str, kernels: tuple[str, ...]) -> None:
+def test_cyclictest_measures_a_planted_section_of_2_ms(
+    architecture: str, machine: str, kernels: tuple[str, ...]
+) -> None:
     with _target(architecture, machine, kernels) as target:
         for kernel in kernels:
             idle = target.run(ASKED, _setting(kernel, "idle"))
@@ -83,9 +85,7 @@ def test_two_planted_milliseconds_are_found(architecture: str, machine: str, ker
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
-def test_a_module_of_ours_is_the_same_bytes_wherever_it_is_built(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_planted_module_builds_reproducibly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built = []
     for name in ("one", "the-other"):
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))

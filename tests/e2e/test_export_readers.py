@@ -22,7 +22,7 @@ from scipy import stats
 from swapstone.model import Analysis, Comparison, Metric, Variant, Verdict
 from swapstone.report import export
 from tests.e2e.cli import fake, swapstone
-from tests.e2e.real_readers import Table, benchstat, hyperfine_scripts
+from tests.e2e.export_readers import Table, benchstat, hyperfine_scripts
 from tests.golden import synthetic
 
 NO_GEOMEAN = "summaries must be >0 to compute geomean"
@@ -106,7 +106,7 @@ ONLY = ("--only", "b_string_strlen", "--only", "b_malloc_tiny1", "--blocks", BLO
 
 
 @pytest.mark.slow
-def test_benchstat_finds_our_medians_units_and_numbers_of_samples(tmp_path: Path) -> None:
+def test_benchstat_reads_medians_units_and_sample_counts(tmp_path: Path) -> None:
     out = tmp_path / "r"
     swapstone(tmp_path, "compare", "libc=glibc,musl", *ONLY, "--out", str(out))
     sides = _sides(_analysis(out, tmp_path))
@@ -122,7 +122,7 @@ def test_benchstat_finds_our_medians_units_and_numbers_of_samples(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_benchstat_pivots_crossed_variants_and_keeps_null_copies_apart(tmp_path: Path) -> None:
+def test_benchstat_pivots_crossed_variants_and_separates_null_copies(tmp_path: Path) -> None:
     out = tmp_path / "r"
     crossed = ("libc=glibc,musl", "compiler=gcc,clang")
     swapstone(tmp_path, "compare", *crossed, *ONLY, "--null", "--out", str(out))
@@ -149,7 +149,7 @@ def test_benchstat_pivots_crossed_variants_and_keeps_null_copies_apart(tmp_path:
 
 
 @pytest.mark.slow
-def test_benchstat_keeps_levels_with_odd_names_apart(tmp_path: Path) -> None:
+def test_benchstat_distinguishes_levels_with_special_characters(tmp_path: Path) -> None:
     context, analysis = synthetic.context(), synthetic.analysis()
     wall = analysis.comparisons[0]
     odd = ("./a b", "./a_b", "/opt/x=1/lib.so.2-4", "a-2", "a_2", "100%", "é", '"', "#x")
@@ -209,7 +209,9 @@ def _wall(record: Path, where: Path) -> Comparison:
 
 
 @pytest.mark.slow
-def test_hyperfines_statistics_of_our_times_are_ours(scripts: Path, record: tuple[Path, Path], tmp_path: Path) -> None:
+def test_hyperfine_statistics_equal_those_of_the_record(
+    scripts: Path, record: tuple[Path, Path], tmp_path: Path
+) -> None:
     wall = _wall(record[0], tmp_path)
     said = _script(scripts, "advanced_statistics.py", str(record[1]))
     parts = said.split("Command ")[1:]
@@ -227,9 +229,7 @@ def test_hyperfines_statistics_of_our_times_are_ours(scripts: Path, record: tupl
 
 
 @pytest.mark.slow
-def test_hyperfines_test_of_a_difference_reads_our_times(
-    scripts: Path, record: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_hyperfine_welch_test_reads_the_times(scripts: Path, record: tuple[Path, Path], tmp_path: Path) -> None:
     wall = _wall(record[0], tmp_path)
     said = _script(scripts, "welch_ttest.py", str(record[1]))
     result = stats.ttest_ind(wall.baseline_values, wall.candidate_values, equal_var=False)
@@ -239,7 +239,7 @@ def test_hyperfines_test_of_a_difference_reads_our_times(
 
 
 @pytest.mark.slow
-def test_hyperfines_plots_draw_our_times(scripts: Path, record: tuple[Path, Path], tmp_path: Path) -> None:
+def test_hyperfine_plots_draw_the_times(scripts: Path, record: tuple[Path, Path], tmp_path: Path) -> None:
     """The drawing library is no dependency of ours; one that notes what it should draw stands in for it."""
     (tmp_path / "matplotlib").mkdir()
     (tmp_path / "matplotlib" / "__init__.py").touch()
@@ -262,7 +262,7 @@ def test_hyperfines_plots_draw_our_times(scripts: Path, record: tuple[Path, Path
     assert drawn("plot_progression.py")["scatter"][1]["y"] == both[0]
 
 
-def test_duckdb_reads_our_csv(tmp_path: Path) -> None:
+def test_duckdb_reads_the_csv_exports(tmp_path: Path) -> None:
     """Numbers are numbers, missing ones null, and every row is there; names may hold anything."""
     context, analysis = synthetic.context(), synthetic.analysis()
     odd = msgspec.structs.replace(analysis.comparisons[0], workload='a,"b"\nc; é')

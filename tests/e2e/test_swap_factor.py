@@ -16,7 +16,7 @@ from swapstone.workloads import SUITES
 from tests.e2e.cli import runs_of, swapstone
 
 
-def test_a_factor_of_the_machine_has_a_suite_of_its_own() -> None:
+def test_a_machine_factor_has_a_default_suite() -> None:
     swap, libc = parse_choice("swap=flash,zram:lz4"), parse_choice("libc=glibc,musl")
     assert default_suites((swap,), ()) == ("swap",)
     assert default_suites((libc, swap), ()) == ("swap",)
@@ -30,21 +30,21 @@ def test_a_factor_of_the_machine_has_a_suite_of_its_own() -> None:
     )
 
 
-def test_the_study_compares_the_pages_two_devices() -> None:
+def test_the_study_compares_the_published_devices() -> None:
     study = load_study("zram-vs-flash")
     assert (study.published, study.suites) == ("zram-vs-flash", ("swap",))
     assert [(factor.name, factor.levels[0]) for factor in study.factor] == [("swap", "flash")]
     assert parse_choice(f"swap={','.join(study.factor[0].levels)}").levels == study.factor[0].levels
 
 
-def test_swap_is_refused_where_no_machine_is_started(tmp_path: Path) -> None:
+def test_swap_is_refused_on_the_host(tmp_path: Path) -> None:
     result = swapstone(tmp_path, "compare", "swap=flash,zram:lz4", "--target", "host", expect=2)
     assert "the factor swap needs one" in result.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
-def test_flash_wears_and_zram_does_not_and_an_algorithm_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_only_swap_to_flash_writes_to_flash_and_a_missing_algorithm_is_named(tmp_path: Path) -> None:
     assert shutil.which("qemu-system-x86_64"), "install it: apt-get install qemu-system-x86"
     record = tmp_path / "r"
     asked = ("swap=flash,zram:lz4,zram:842", "--only", "fill (100 % random)", "--blocks", "1", "--seed", "4")
@@ -74,7 +74,7 @@ def test_flash_wears_and_zram_does_not_and_an_algorithm_that_is_missing_is_named
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
-def test_draws_of_a_device_that_takes_long_to_prepare_are_different_runs(tmp_path: Path) -> None:
+def test_replicates_of_a_slow_device_differ(tmp_path: Path) -> None:
     record = tmp_path / "r"
     asked = ("swap=flash,zram:lz4", "--only", "fill (0 % random)", "--blocks", "2", "--seed", "4")
     swapstone(tmp_path, "compare", *asked, "--out", str(record))

@@ -19,7 +19,7 @@ from swapstone.wire import (
     encode_answer,
     encode_answer_header,
 )
-from tests.unit.wire.samples import answers, light
+from tests.unit.wire.strategies import answers, light
 
 HEADER = encode_answer_header()
 WHOLE = AgentAnswer(

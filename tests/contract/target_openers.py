@@ -11,8 +11,8 @@ import pytest
 
 from swapstone.targets import Target, open_target
 from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
-from tests.contract.machines import initrd_for, kernel, need_emulator
 from tests.contract.programs import build
+from tests.contract.vm_images import initrd_for, kernel, need_emulator
 
 SPEC = """
 seed = 3

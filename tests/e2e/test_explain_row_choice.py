@@ -33,13 +33,13 @@ BETTER = {"workload": "b", "effect": 0.5, "verdict": Verdict.BETTER}
 UNDECIDED = {"workload": "c", "effect": 9.0, "verdict": Verdict.INCONCLUSIVE}
 
 
-def test_the_largest_difference_that_is_one_is_chosen() -> None:
+def test_the_largest_decided_difference_is_chosen() -> None:
     assert _pick(WORSE, BETTER, UNDECIDED).workload == "b"
     assert _pick(WORSE, BETTER, UNDECIDED, only="a").workload == "a"
     assert _pick(WORSE, BETTER, UNDECIDED, only="c").workload == "c"  # selected by its name
 
 
-def test_no_row_that_fits_is_explained() -> None:
+def test_a_choice_without_a_matching_row_is_an_error() -> None:
     with pytest.raises(UserError) as caught:
         _pick(WORSE, only="z")
     assert "Workloads: a." in caught.value.hint
@@ -47,7 +47,7 @@ def test_no_row_that_fits_is_explained() -> None:
         _pick(UNDECIDED)
 
 
-def test_a_fake_record_is_not_explained(tmp_path: Path) -> None:
+def test_explain_refuses_a_record_of_the_fake_target(tmp_path: Path) -> None:
     swapstone(
         tmp_path,
         "compare",
@@ -75,7 +75,7 @@ def _variant(variant: str, wall: float) -> RowVariant:
     )
 
 
-def test_an_instrument_that_is_not_to_be_had_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unavailable_instrument_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
     def refused(*_: object) -> InstrumentResult:
@@ -100,7 +100,7 @@ def test_an_instrument_that_is_not_to_be_had_leaves_the_others(monkeypatch: pyte
     assert seen.runs[0].amounts[0].name == "minor faults"
 
 
-def test_what_a_machine_forbids_comes_with_the_setting_that_would_allow_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_perf_event_names_the_sysctl_that_allows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "missing_tool", lambda *_: None)
     monkeypatch.setattr(requirements, "_run", lambda _: None)
     found = requirements.missing_perf.__wrapped__()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from swapstone.model import WireError
 from swapstone.wire import Memory, Pass, WorkloadReport, decode_workload_report, encode_workload_report
-from tests.unit.wire.samples import done_reports, failed_reports, light
+from tests.unit.wire.strategies import done_reports, failed_reports, light
 
 LINES = (
     "swapstone-workload 2",
