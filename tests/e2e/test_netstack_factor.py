@@ -11,7 +11,7 @@ import pytest
 
 from swapstone.artifacts import build_crate, crate_trouble
 from swapstone.factors import parse_choice
-from swapstone.session.experiment import default_suites
+from swapstone.session.defaults import default_suites
 from swapstone.session.study_file import load_study
 from swapstone.workloads import find_workload
 from tests.e2e.cli import runs_of, swapstone

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.factors import parse_choice
-from swapstone.session.experiment import default_suites
+from swapstone.session.defaults import default_suites
 from swapstone.session.study_file import load_study
 from swapstone.workloads import SUITES
 from tests.e2e.cli import runs_of, swapstone

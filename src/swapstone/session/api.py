@@ -14,7 +14,8 @@ from swapstone.record import default_root, find_record, new_record_path
 from swapstone.report.study_index import StudyIndex
 from swapstone.session import experiment as experiments
 from swapstone.session import study as studies
-from swapstone.session.experiment import CONFIDENCE, MARGIN, ExperimentRequest, RunOptions, parse_factors, resolve
+from swapstone.session.defaults import CONFIDENCE, MARGIN
+from swapstone.session.experiment import ExperimentRequest, RunOptions, parse_factors, resolve
 from swapstone.session.own_program import OwnProgramRequest, large_sources_note, own_program, program_factor
 from swapstone.session.progress import Progress, ProgressLike, as_progress
 from swapstone.session.query import Relation, query_records

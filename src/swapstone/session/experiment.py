@@ -8,7 +8,6 @@ import math
 import secrets
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
@@ -30,18 +29,12 @@ from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_
 from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
 from swapstone.session.analysis import analyse_record, verdicts_digest
 from swapstone.session.budget import check_budget
-from swapstone.session.machines import default_target_of, open_experiment_target, parse_modules
+from swapstone.session.defaults import BUDGET_PER_VARIANT_NS, CONFIDENCE, MARGIN, default_suites, default_target_of
+from swapstone.session.machines import open_experiment_target, parse_modules
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.targets import TargetOptions, clock_of, parse_target
-from swapstone.workloads import SUITES, find_load, find_workloads, own_names
-
-BUDGET_PER_VARIANT_NS = 60_000_000_000
-MARGIN = 0.02
-CONFIDENCE = 0.95
-DEFAULT_SUITE = "libc"
-SUITES_OF_FACTORS = {"kernel": "latency", "swap": "swap", "netstack": "netstack"}
-"""The default suite of an experiment that varies one of these factors."""
+from swapstone.workloads import find_load, find_workloads, own_names
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
 
@@ -154,20 +147,6 @@ def check_loads(names: Iterable[str]) -> tuple[str, ...]:
     if twice := next((name for name in found if found.count(name) > 1), None):
         raise UserError(f"The load {twice} is named twice.", f"Write: --load {','.join(dict.fromkeys(found))}")
     return found
-
-
-def default_suites(factors: Iterable[FactorLevels], only: Sequence[str]) -> tuple[str, ...]:
-    """Return the suites of a request that names none: those in which its factors make a difference, else ``libc``.
-
-    If every pattern of `only` matches a workload of ``libc``, the suite is ``libc``.
-    """
-    known = {suite.name: suite for suite in SUITES}
-    found = tuple(
-        dict.fromkeys(suite for choice in factors if (suite := SUITES_OF_FACTORS.get(choice.factor, "")) in known)
-    )
-    libc = [workload.name for workload in known[DEFAULT_SUITE].workloads]
-    all_in_libc = only and all(any(fnmatchcase(name, pattern) for name in libc) for pattern in only)
-    return (DEFAULT_SUITE,) if all_in_libc or not found else found
 
 
 def resolve(request: ExperimentRequest) -> Experiment:
@@ -394,8 +373,3 @@ def _finish(writer: RecordWriter, ending: SessionEnd) -> Path:
     if ending.state != "complete":
         raise Interrupted(writer.path, f"swapstone compare --resume {shlex.quote(str(writer.path))}")
     return writer.path
-
-
-def default_budget_ns(factors: Iterable[FactorLevels]) -> int:
-    """Return the budget of an experiment that names none, without copies of the baseline."""
-    return BUDGET_PER_VARIANT_NS * math.prod(len(choice.levels) for choice in factors)

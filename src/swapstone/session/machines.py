@@ -11,9 +11,8 @@ from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture, archi
 from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.artifacts.toolchain import compiler_command
-from swapstone.factors import SWAP, Stage, find_factor
+from swapstone.factors import SWAP
 from swapstone.model import (
-    IDLE,
     WALL_CLOCK,
     Experiment,
     FactorLevels,
@@ -21,10 +20,9 @@ from swapstone.model import (
     MachineNeeds,
     UnavailableError,
     UserError,
-    Workload,
 )
 from swapstone.run.recipes import base_recipe
-from swapstone.targets import Target, default_target, spec_of
+from swapstone.targets import Target, spec_of
 from swapstone.targets.vm.kvm import kvm_device_trouble
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
 from swapstone.targets.vm.spec import VmImages, VmSpec, require_kvm
@@ -41,19 +39,6 @@ CLOCK_NOTE = (
     "to the byte, and knows nothing of caches, buses, memory or branch prediction: it counts the work, and not what a processor makes "
     "of it."
 )
-
-
-def default_target_of(factors: Sequence[FactorLevels], loads: Sequence[str], workloads: Iterable[Workload]) -> str:
-    """Return the target of an experiment whose user names none: a kind that boots machines where only a booted machine will do.
-
-    Args:
-        factors: its factors.
-        loads: names of its loads.
-        workloads: what it runs.
-    """
-    boots = any(find_factor(choice.factor).stage is Stage.BOOT for choice in factors)
-    loaded = any(load != IDLE.name for load in loads)
-    return default_target(boots=boots or loaded or any(work.machine for work in workloads))
 
 
 def open_experiment_target(experiment: Experiment, notify: Callable[[str], None], *, no_cache: bool = False) -> Target:

@@ -23,11 +23,11 @@ from swapstone.report.render import html, markdown
 from swapstone.report.study_index import PartSummary, StudyIndex, document_of, summary, to_json
 from swapstone.session.analysis import analyse_record
 from swapstone.session.budget import check_budget
+from swapstone.session.defaults import default_suites
 from swapstone.session.experiment import (
     DEFAULT_OPTIONS,
     Interrupted,
     RunOptions,
-    default_suites,
     resolve,
     resume,
     start,

@@ -11,7 +11,8 @@ import pytest
 
 from swapstone.model import UserError
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun
-from swapstone.targets.vm.run_cache import RunCache, digest_of, digest_of_file
+from swapstone.targets.vm.run_cache import RunCache
+from swapstone.targets.vm.run_name import digest_of, digest_of_file
 
 INPUTS = {"kernel": b"k" * 40, "initrd": b"i" * 40, "arguments": b"-m\x00256M", "order": b"swapstone-order 1\n"}
 RUN = GuestRun(how=GuestEnd.FINISHED, said=bytes(range(256)), console="a\nb")

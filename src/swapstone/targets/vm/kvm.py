@@ -12,7 +12,8 @@ import msgspec
 from swapstone.model import UserError
 from swapstone.model.directories import cache_dir
 from swapstone.targets.vm.qemu import GuestEnd, Limits
-from swapstone.targets.vm.run_cache import digest_of, digest_of_file, write_whole
+from swapstone.targets.vm.run_cache import write_whole
+from swapstone.targets.vm.run_name import digest_of, digest_of_file
 from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget, understood
 from swapstone.wire import encode_plan_header
 

@@ -6,41 +6,12 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from swapstone.model import UserError
 from swapstone.targets.vm.qemu import GuestRun
-
-_SCHEME = b"swapstone-run 1"
-
-
-def digest_of(inputs: Mapping[str, bytes]) -> str:
-    """Return the SHA-256 of named inputs: any other byte anywhere gives another one.
-
-    Args:
-        inputs: by name; a large one may be given by its own digest.
-    """
-    digest = hashlib.sha256(_SCHEME)
-    for name in sorted(inputs):
-        for part in (name.encode(), inputs[name]):
-            digest.update(len(part).to_bytes(8) + part)
-    return digest.hexdigest()
-
-
-def digest_of_file(path: Path) -> bytes:
-    """Return the SHA-256 of a file.
-
-    Raises:
-        UserError: it can't be read.
-    """
-    try:
-        with path.open("rb") as handle:
-            return hashlib.file_digest(handle, "sha256").digest()
-    except OSError as error:
-        raise UserError(f"{path} can't be read: {error.strerror}.") from error
 
 
 class RunCache:

@@ -32,7 +32,8 @@ from swapstone.targets.vm import guest, qemu, snapshot
 from swapstone.targets.vm.guest import GuestCommands
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import Emulator, GuestEnd, GuestRun, Limits, Setup
-from swapstone.targets.vm.run_cache import RunCache, digest_of, digest_of_file, mark_used, write_whole
+from swapstone.targets.vm.run_cache import RunCache, mark_used, write_whole
+from swapstone.targets.vm.run_name import digest_of, digest_of_file, run_inputs
 from swapstone.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
 
 SLACK_MS = 60_000
@@ -338,14 +339,7 @@ class VmTarget(Target):
         added = self._overlay(asked.kind)
         initrd, digest = asked.kind.initrd(added)
         setup = Setup(self._emulator, machine, asked.kind.parts.kernel, initrd, asked.order)
-        names = qemu.Files("KERNEL", "INITRD", "ORDER", "CONSOLE", "CHANNEL")
-        return setup, {
-            "emulator": self._emulator.build.encode(),
-            "arguments": "\0".join(qemu.arguments(machine, names)).encode(),
-            "kernel": asked.kind.kernel_digest,
-            "initrd": digest,
-            "order": asked.order,
-        }
+        return setup, run_inputs(setup, kernel=asked.kind.kernel_digest, initrd=digest)
 
     def _overlay(self, kind: _Kind) -> bytes:
         """Return the archive that goes behind an image."""

@@ -1,0 +1,56 @@
+"""The defaults of an experiment: suites, target, budget, margin, confidence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+
+from swapstone.factors import Stage, find_factor
+from swapstone.model import IDLE, FactorLevels, Workload
+from swapstone.targets import default_target
+from swapstone.workloads import SUITES
+
+BUDGET_PER_VARIANT_NS = 60_000_000_000
+"""Time for measuring, for each variant."""
+
+MARGIN = 0.02
+"""Ratio of no interest."""
+
+CONFIDENCE = 0.95
+
+DEFAULT_SUITE = "libc"
+SUITES_OF_FACTORS = {"kernel": "latency", "swap": "swap", "netstack": "netstack"}
+"""The default suite of an experiment that varies one of these factors."""
+
+
+def default_suites(factors: Iterable[FactorLevels], only: Sequence[str]) -> tuple[str, ...]:
+    """Return the suites of a request that names none: those in which its factors make a difference, else ``libc``.
+
+    If every pattern of `only` matches a workload of ``libc``, the suite is ``libc``.
+    """
+    known = {suite.name: suite for suite in SUITES}
+    found = tuple(
+        dict.fromkeys(suite for choice in factors if (suite := SUITES_OF_FACTORS.get(choice.factor, "")) in known)
+    )
+    libc = [workload.name for workload in known[DEFAULT_SUITE].workloads]
+    all_in_libc = only and all(any(fnmatchcase(name, pattern) for name in libc) for pattern in only)
+    return (DEFAULT_SUITE,) if all_in_libc or not found else found
+
+
+def default_target_of(factors: Sequence[FactorLevels], loads: Sequence[str], workloads: Iterable[Workload]) -> str:
+    """Return the target of an experiment whose user names none: a kind that boots machines where only a booted machine will do.
+
+    Args:
+        factors: its factors.
+        loads: names of its loads.
+        workloads: what it runs.
+    """
+    boots = any(find_factor(choice.factor).stage is Stage.BOOT for choice in factors)
+    loaded = any(load != IDLE.name for load in loads)
+    return default_target(boots=boots or loaded or any(work.machine for work in workloads))
+
+
+def default_budget_ns(factors: Iterable[FactorLevels]) -> int:
+    """Return the budget of an experiment that names none, without copies of the baseline."""
+    return BUDGET_PER_VARIANT_NS * math.prod(len(choice.levels) for choice in factors)
