@@ -15,7 +15,7 @@ from rich.table import Column
 from swapstone.cli.printing import print_table
 from swapstone.cli.tables import plain
 from swapstone.model import Experiment, Trial
-from swapstone.run import Look
+from swapstone.run import StopDecision
 from swapstone.session.progress import LineProgress, NullProgress, Progress, ProgressText
 from swapstone.session.record_handle import Record
 
@@ -111,14 +111,14 @@ class TerminalDisplay(NullProgress):
             return
         text = self._text
         share = min(1.0, text.used_ns / text.budget_ns)
-        if text.look is not None and text.look.remaining_ns is not None:
-            share = text.used_ns / max(1, text.used_ns + text.look.remaining_ns)
+        if text.decision is not None and text.decision.remaining_ns is not None:
+            share = text.used_ns / max(1, text.used_ns + text.decision.remaining_ns)
         self._move(f"{text.remaining()} · {text.precision()} · {text.position(trial, done, total)}", share, 1.0)
 
-    def looked(self, look: Look, block: int, used_ns: int) -> None:
-        """Store the result of the look."""
+    def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
+        """Store the decision."""
         if self._text is not None:
-            self._text.looked(look, block, used_ns)
+            self._text.block_done(decision, block, used_ns)
 
     def part_started(self, number: int, total: int, name: str, title: str) -> None:
         """Print it on standard output."""

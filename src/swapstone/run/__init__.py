@@ -1,17 +1,17 @@
 """Makes the trials of an experiment and appends their runs to its record: the place that joins plan, subjects and target."""
 
-from swapstone.run.engine import WORK_NS, Engine, Look, Progress, Referee, SessionEnd
+from swapstone.run.engine import WORK_NS, Engine, Progress, SessionEnd, StopDecision, StoppingRule
 from swapstone.run.manifest import manifest_of
 from swapstone.run.prepare import Prepared, check_levels, prepare
 
 __all__ = [
     "WORK_NS",
     "Engine",
-    "Look",
     "Prepared",
     "Progress",
-    "Referee",
     "SessionEnd",
+    "StopDecision",
+    "StoppingRule",
     "check_levels",
     "manifest_of",
     "prepare",

@@ -21,10 +21,10 @@ from swapstone.targets import MachineConfigError, Target, TargetError
 from swapstone.workloads import find_load
 
 WORK_NS = 80_000_000
-"""How long a trial's work should take on the baseline: the middle of the 50 to 150 ms in which noise was studied."""
+"""How long a trial's work should take on the baseline: within the 50 to 150 ms for which noise was measured (docs/statistics.md)."""
 
 GIVE_UP_AFTER = 3
-"""A workload that fails on the same variant this often is not run again; a target that breaks this often in a row is given up."""
+"""After so many failures on one variant a workload is not run on it again. After so many in a row of a target, the session ends."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,14 +36,14 @@ class SessionEnd:
 
 
 @dataclasses.dataclass(frozen=True)
-class Look:
-    """What a look at the runs so far decided.
+class StopDecision:
+    """Which groups continue after a block, and whether the session stops.
 
     Attributes:
-        still_open: groups to go on with.
-        stop: why to stop altogether; empty to go on.
+        still_open: groups that continue.
+        stop: why the session stops; empty to continue.
         remaining_ns: estimate of the time still needed, within the budget; None before the first estimate.
-        widest: half-width of the widest interval that still decides, as a ratio; None when not known yet.
+        widest: half-width of the widest interval of an open group, as a ratio; None if unknown.
     """
 
     still_open: tuple[Group, ...]
@@ -52,29 +52,29 @@ class Look:
     widest: float | None
 
 
-class Referee(Protocol):
-    """Decides after each block what is precise enough. It must depend on its arguments alone, so that a resumed session repeats it."""
+class StoppingRule(Protocol):
+    """Decides after each block what is precise enough. It depends on its arguments alone, so that a resumed session repeats it."""
 
     def __call__(
         self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
-    ) -> Look:
-        """Look at the runs of blocks 0 to `block`."""
+    ) -> StopDecision:
+        """Decide from the runs of blocks 0 to `block`."""
         ...
 
 
 class Progress(Protocol):
-    """What the engine tells whoever shows it to the user."""
+    """Receives the engine's progress."""
 
     def calibrating(self, done: int, total: int, workload: str) -> None:
         """`done` of `total` workloads are calibrated; `workload` is next."""
         ...
 
     def trial(self, trial: Trial, done: int, total: int) -> None:
-        """A trial starts; `done` of the `total` trials of its block are made."""
+        """A trial starts; `done` of the `total` trials of its block are done."""
         ...
 
-    def looked(self, look: Look, block: int, used_ns: int) -> None:
-        """Block number `block` is finished and was looked at."""
+    def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
+        """Block number `block` is finished; `decision` is what the stopping rule decided."""
         ...
 
 
@@ -94,15 +94,15 @@ class Attempt:
 
 
 class Engine:
-    """Makes the trials of one experiment.
+    """Runs the trials of one experiment.
 
     Args:
-        experiment: what is asked.
+        experiment: what is measured.
         prepared: its programs.
         target: where they run.
         writer: where the runs go.
-        referee: when to stop.
-        progress: whom to tell.
+        stopping_rule: when to stop.
+        progress: receives progress.
         earlier: runs that the record holds already (resuming).
         passes: calibration that the record holds already.
     """
@@ -114,7 +114,7 @@ class Engine:
         target: Target,
         writer: RecordWriter,
         *,
-        referee: Referee,
+        stopping_rule: StoppingRule,
         progress: Progress,
         earlier: Sequence[Run] = (),
         passes: Mapping[tuple[str, str], int] | None = None,
@@ -123,7 +123,7 @@ class Engine:
         self._prepared = prepared
         self._target = target
         self._writer = writer
-        self._referee = referee
+        self._stopping_rule = stopping_rule
         self._progress = progress
         self._runs = {run.trial.key: run for run in earlier}
         self._passes = dict(passes or {})
@@ -133,17 +133,17 @@ class Engine:
         baseline = next(iter(prepared.variants))
         for run in earlier:
             if run.status is Status.OK and run.trial.variant == baseline:
-                self._learn_check((run.trial.suite, run.trial.workload), run.check)
+                self._set_check((run.trial.suite, run.trial.workload), run.check)
 
     def run(self) -> SessionEnd:
         """Run the experiment to its end.
 
         Returns:
-            How it ended. Every run that was made is in the record by then.
+            How it ended. Every run is in the record by then.
 
         Raises:
-            UserError: the target broke and would not come back, or the record can't be written.
-            KeyboardInterrupt: the user stopped it; the record is whole.
+            UserError: the target broke several times in a row, or the record can't be written.
+            KeyboardInterrupt: the user stopped it; the record is complete up to there.
         """
         self._calibrate()
         self._writer.write_manifest(manifest_of(self._prepared, self._target, self._passes))
@@ -153,16 +153,16 @@ class Engine:
         block = first_block(self._experiment)
         while True:
             self._run_block(block, still_open)
-            still_open = self._without_hopeless(block, still_open)
-            look = self._look(block, still_open)
-            self._progress.looked(look, block, self._used_ns(block))
-            still_open = look.still_open
-            if look.stop or not still_open:
-                return SessionEnd("complete", look.stop or "every workload failed")
+            still_open = self._comparable(block, still_open)
+            decision = self._decide(block, still_open)
+            self._progress.block_done(decision, block, self._used_ns(block))
+            still_open = decision.still_open
+            if decision.stop or not still_open:
+                return SessionEnd("complete", decision.stop or "every workload failed")
             block += 1
 
     def _calibrate(self) -> None:
-        """Choose how many passes a trial makes, and learn the checksum of its work: once, on the baseline, for every variant."""
+        """Measure on the baseline how many passes a trial makes, and the checksum of its work; both hold for every variant."""
         keys = [key for key in self._prepared.subjects if self._prepared.runs(*key)]
         once = {key for key in keys if not self._prepared.subjects[key].max_passes}
         self._passes |= dict.fromkeys(once, 1)
@@ -178,16 +178,16 @@ class Engine:
                 self._progress.calibrating(done, len(keys), key[1])
                 passes, check = next(results)
                 self._passes.setdefault(key, passes)
-                self._learn_check(key, check)
+                self._set_check(key, check)
         self._progress.calibrating(len(keys), len(keys), "")
 
     def _calibrated(self, numbered: tuple[int, tuple[str, str]]) -> tuple[int, str]:
         """Measure one pass, then as many as should take a quarter of the time, and scale from those.
 
-        May run in several threads at once, so it changes nothing of the engine.
+        Several threads may call this at once, so it does not change the engine.
 
         Returns:
-            The number of passes, and the checksum of the work; empty where there is none.
+            The number of passes, and the checksum of the work; an empty text if there is none.
         """
         number, key = numbered
         most = self._prepared.subjects[key].max_passes
@@ -234,15 +234,15 @@ class Engine:
             for done, trial in enumerate(waiting, start=len(trials) - len(waiting)):
                 self._progress.trial(trial, done, len(trials))
                 run, output = self._concluded(trial, next(attempts))
-                self._keep(run)
+                self._append(run)
                 if self._subject(trial).aborts_early and block == first_block(self._experiment):
-                    self._stop_if_hopeless(run, output)
+                    self._abort_if_incomparable(run, output)
 
     def _subject(self, trial: Trial) -> Subject:
         return self._prepared.subjects[trial.suite, trial.workload]
 
     def _attempt(self, trial: Trial) -> Attempt:
-        """Run one trial. Several threads may call this at once, so it changes nothing of the engine."""
+        """Run one trial. Several threads may call this at once, so it does not change the engine."""
         key = (trial.suite, trial.workload)
         started_unix_ns, start = time.time_ns(), time.monotonic_ns()
         outcome: Outcome | None = None
@@ -275,21 +275,21 @@ class Engine:
         return self._broken(error)
 
     def _broken(self, error: TargetError) -> Judgement:
-        """Count a target's break.
+        """Count a failure of the target.
 
         Raises:
-            UserError: it is one too many.
+            UserError: the target broke too often in a row.
         """
         self._breaks += 1
         if self._breaks >= GIVE_UP_AFTER:
             raise UserError(f"The target broke {self._breaks} times in a row: {error.message}", error.hint) from error
         return Judgement(Status.FAILED, f"the target broke: {error.message}")
 
-    def _stop_if_hopeless(self, run: Run, output: bytes) -> None:
-        """End the session when the first run of the user's program shows that there is nothing to compare.
+    def _abort_if_incomparable(self, run: Run, output: bytes) -> None:
+        """End the session if the first runs show that there is nothing to compare.
 
         Raises:
-            UserError: it failed, or was refused, on the baseline or on every candidate.
+            UserError: the workload failed or was refused on the baseline or on every candidate.
         """
         if run.status is Status.OK:
             return
@@ -301,21 +301,21 @@ class Engine:
         if run.trial.variant == baseline.label or all(label in bad for label in candidates):
             raise UserError(
                 f"{run.trial.workload} can't be measured with {run.trial.variant}: {run.reason}\n{first_lines(output)}",
-                f"Its record has all that it printed: {self._writer.path}"
+                f"The record has its whole output: {self._writer.path}"
                 + (". --ignore-failure lets such runs count." if "it ended with status" in run.reason else ""),
             )
 
-    def _keep(self, run: Run) -> None:
+    def _append(self, run: Run) -> None:
         self._writer.append(run)
         self._runs[run.trial.key] = run
 
-    def _learn_check(self, key: tuple[str, str], check: str) -> None:
-        """The baseline tells what checksum equal work has."""
+    def _set_check(self, key: tuple[str, str], check: str) -> None:
+        """Set the checksum that equal work has, as the baseline printed it, unless it is known."""
         if check:
             self._checks.setdefault(key, check)
 
     def _refuse(self, groups: Iterable[Group]) -> None:
-        """Leave a run for each variant of a workload that could not be built, so that the report says why."""
+        """Append a run with the reason for each variant of a workload that could not be built."""
         for suite, workload, load in groups:
             for position, label in enumerate(self._prepared.variants):
                 reason = self._prepared.refused.get((suite, workload, label))
@@ -323,10 +323,10 @@ class Engine:
                 if reason is not None and trial.key not in self._runs:
                     one_line = " | ".join(reason.splitlines())  # a report prints it in a row
                     now = time.time_ns()
-                    self._keep(Run(trial=trial, status=Status.UNAVAILABLE, reason=one_line, started_unix_ns=now))
+                    self._append(Run(trial=trial, status=Status.UNAVAILABLE, reason=one_line, started_unix_ns=now))
 
     def _given_up(self, block: int) -> set[tuple[str, str, str, str]]:
-        """Return the (suite, workload, load, variant) that failed or were refused too often up to a block: they aren't run again."""
+        """Return the (suite, workload, load, variant) that failed or were refused too often up to a block; they are not run again."""
         bad = collections.Counter(
             (run.trial.suite, run.trial.workload, run.trial.load, run.trial.variant)
             for run in self._runs.values()
@@ -334,8 +334,8 @@ class Engine:
         )
         return {place for place, times in bad.items() if times >= GIVE_UP_AFTER}
 
-    def _without_hopeless(self, block: int, still_open: tuple[Group, ...]) -> tuple[Group, ...]:
-        """Drop groups whose baseline, or whose every candidate, is given up or was never there."""
+    def _comparable(self, block: int, still_open: tuple[Group, ...]) -> tuple[Group, ...]:
+        """Return the groups that still have a baseline and a candidate."""
         lost = self._given_up(block)
         baseline, *others = self._prepared.variants.values()
         candidates = [variant.label for variant in others if variant.copy is Copy.FIRST]
@@ -349,7 +349,7 @@ class Engine:
             if not gone(group, baseline.label) and not all(gone(group, label) for label in candidates)
         )
 
-    def _look(self, block: int, still_open: tuple[Group, ...]) -> Look:
+    def _decide(self, block: int, still_open: tuple[Group, ...]) -> StopDecision:
         runs = [run for run in self._runs.values() if run.trial.block <= block]
         cost: collections.Counter[Group] = collections.Counter()
         made: collections.Counter[Group] = collections.Counter()
@@ -361,7 +361,7 @@ class Engine:
         next_block_ns = self._side_by_side_ns(
             sum(cost[group] for group in still_open), sum(made[group] for group in still_open)
         )
-        return self._referee(runs, still_open, block, self._used_ns(block), next_block_ns)
+        return self._stopping_rule(runs, still_open, block, self._used_ns(block), next_block_ns)
 
     def _used_ns(self, block: int) -> int:
         cost: collections.Counter[int] = collections.Counter()

@@ -262,7 +262,9 @@ def start(
                     rebuild=options.rebuild,
                 )
                 stop = PrecisionStop(experiment, progress.note)
-                engine = Engine(experiment, prepared, target, writer, referee=stop, progress=progress, passes=passes)
+                engine = Engine(
+                    experiment, prepared, target, writer, stopping_rule=stop, progress=progress, passes=passes
+                )
                 ending = engine.run()
             return _finish(writer, ending)
 
@@ -306,7 +308,7 @@ def resume(
                     prepared,
                     target,
                     writer,
-                    referee=PrecisionStop(experiment, progress.note),
+                    stopping_rule=PrecisionStop(experiment, progress.note),
                     progress=progress,
                     earlier=view.runs,
                     passes=passes,

@@ -9,7 +9,7 @@ from swapstone.comparison import precision
 from swapstone.model import Experiment, Run, WorkloadPrecision
 from swapstone.plan import Group
 from swapstone.plan.stopping import decide, due, first_block, looks
-from swapstone.run import Look
+from swapstone.run import StopDecision
 from swapstone.session.analysis import workloads_of
 from swapstone.session.budget import block_note
 
@@ -33,7 +33,7 @@ class PrecisionStop:
 
     def __call__(
         self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
-    ) -> Look:
+    ) -> StopDecision:
         """Decide which groups stay open after `block`, from the runs of all blocks up to it."""
         if block == first_block(self._experiment) and (note := block_note(self._experiment, used_ns)):
             self._notify(note)
@@ -50,4 +50,4 @@ class PrecisionStop:
         why = decision.stop.value if decision.stop else ""
         if self._experiment.virtual:
             why = why.replace("blocks", "draws")  # as records of the virtual clock store it
-        return Look(decision.still_open, why, decision.remaining_ns, decision.widest)
+        return StopDecision(decision.still_open, why, decision.remaining_ns, decision.widest)

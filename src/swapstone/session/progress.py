@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 from swapstone.model import IDLE, Experiment, Trial
 from swapstone.plan.stopping import first_look
-from swapstone.run import Look
+from swapstone.run import StopDecision
 from swapstone.session.values import format_duration
 
 MESSAGE_INTERVAL_S = 15.0
@@ -38,7 +38,7 @@ class Progress(Protocol):
         """A trial starts; `done` of the `total` trials of its block are complete."""
         ...
 
-    def looked(self, look: Look, block: int, used_ns: int) -> None:
+    def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
         """Block number `block` is complete, and `used_ns` of the budget are used."""
         ...
 
@@ -73,7 +73,7 @@ class NullProgress:
     def trial(self, trial: Trial, done: int, total: int) -> None:
         """Ignore it."""
 
-    def looked(self, look: Look, block: int, used_ns: int) -> None:
+    def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
         """Ignore it."""
 
     def experiment_ended(self) -> None:
@@ -103,24 +103,22 @@ class ProgressText:
         self.first = first_look(experiment)
         self.block = 0
         self.used_ns = 0
-        self.look: Look | None = None
+        self.decision: StopDecision | None = None
 
-    def looked(self, look: Look, block: int, used_ns: int) -> None:
-        """Store the result of the last look at precision."""
-        self.look, self.block, self.used_ns = look, block, used_ns
+    def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
+        """Store the last decision."""
+        self.decision, self.block, self.used_ns = decision, block, used_ns
 
     def precision(self) -> str:
         """Return the width of the widest interval, or when intervals are first computed."""
-        if self.look is None or self.look.widest is None:
+        if self.decision is None or self.decision.widest is None:
             return f"intervals from {self.unit} {self.first} on, to be within ±{self.margin:.1%}"
-        return (
-            f"widest interval ±{self.look.widest:.1%} of ±{self.margin:.1%}, {len(self.look.still_open)} workloads open"
-        )
+        return f"widest interval ±{self.decision.widest:.1%} of ±{self.margin:.1%}, {len(self.decision.still_open)} workloads open"
 
     def remaining(self) -> str:
         """Return the estimated remaining time."""
-        if self.look is not None and self.look.remaining_ns is not None:
-            return f"about {format_duration(self.look.remaining_ns)} left"
+        if self.decision is not None and self.decision.remaining_ns is not None:
+            return f"about {format_duration(self.decision.remaining_ns)} left"
         return f"at most {format_duration(max(0, self.budget_ns - self.used_ns))} left"
 
     def position(self, trial: Trial, done: int, total: int) -> str:
@@ -170,10 +168,10 @@ class LineProgress(NullProgress):
             text = self._text
             self._line(f"{text.position(trial, done, total)}; {text.precision()}; {text.remaining()}")
 
-    def looked(self, look: Look, block: int, used_ns: int) -> None:
-        """Store the result of the look."""
+    def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
+        """Store the decision."""
         if self._text is not None:
-            self._text.looked(look, block, used_ns)
+            self._text.block_done(decision, block, used_ns)
 
     def experiment_ended(self) -> None:
         """Forget the experiment."""

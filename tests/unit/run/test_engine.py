@@ -12,7 +12,7 @@ import pytest
 from swapstone.model import Experiment, Run
 from swapstone.plan import Group
 from swapstone.record import RecordWriter, load
-from swapstone.run import Engine, Look, SessionEnd, prepare
+from swapstone.run import Engine, SessionEnd, StopDecision, prepare
 from swapstone.session.progress import LineProgress
 from swapstone.targets import MachineConfig
 from swapstone.targets.base import DEFAULT_MACHINE
@@ -45,7 +45,7 @@ class Several(FakeTarget):
 
 
 class Counting:
-    """A referee that stops after so many blocks and keeps what it was told."""
+    """A rule that stops after so many blocks and keeps what it was told."""
 
     def __init__(self, blocks: int) -> None:
         self.blocks = blocks
@@ -53,9 +53,9 @@ class Counting:
 
     def __call__(
         self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
-    ) -> Look:
+    ) -> StopDecision:
         self.told.append((block, used_ns, next_block_ns))
-        return Look(still_open, "enough" if block == self.blocks else "", None, None)
+        return StopDecision(still_open, "enough" if block == self.blocks else "", None, None)
 
 
 def made(folder: Path, at_once: int, **changes: object) -> tuple[Experiment, Several, Counting, Path, SessionEnd]:
@@ -63,13 +63,13 @@ def made(folder: Path, at_once: int, **changes: object) -> tuple[Experiment, Sev
     subject = experiment(target=f"fake:{folder / 'fake.toml'}", **changes)
     target = Several(folder / "fake.toml", at_once)
     path = folder / f"record-{at_once}"
-    referee = Counting(3)
+    rule = Counting(3)
     shown = LineProgress(print)
     shown.experiment_started(subject, "")
     with RecordWriter.create(path, subject) as writer:
         prepared = prepare(subject, target, shown.building, shown.note, keep_log=writer.keep_log)
-        ending = Engine(subject, prepared, target, writer, referee=referee, progress=shown).run()
-    return subject, target, referee, path, ending
+        ending = Engine(subject, prepared, target, writer, stopping_rule=rule, progress=shown).run()
+    return subject, target, rule, path, ending
 
 
 def test_on_the_virtual_clock_there_is_no_warm_up_block(tmp_path: Path) -> None:
@@ -106,11 +106,11 @@ def test_time_is_shared_by_what_runs_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int, share: int
 ) -> None:
     monkeypatch.setattr(Several, "run", FakeTarget.run)  # no barrier: eight threads never meet for two workloads
-    *_, referee, path, _ = made(tmp_path, at_once, clock="virtual")
+    *_, rule, path, _ = made(tmp_path, at_once, clock="virtual")
     elapsed = dict.fromkeys((1, 2, 3), 0)
     for run in load(path).runs:
         elapsed[run.trial.block] += run.elapsed_ns
     used = 0
-    for block, used_ns, next_block_ns in referee.told:
+    for block, used_ns, next_block_ns in rule.told:
         used += elapsed[block] // share  # a block has four trials: no more than four of eight can be at work
         assert (used_ns, next_block_ns) == (used, elapsed[block] // share)
