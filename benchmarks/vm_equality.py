@@ -23,8 +23,9 @@ from benchmarks.poking import poked
 
 from swapstone.model import Experiment
 from swapstone.run.prepare import prepare
-from swapstone.session.experiment import ExperimentRequest, parse_factors, resolve
+from swapstone.session.experiment import resolve
 from swapstone.session.machines import open_experiment_target
+from swapstone.session.request import ExperimentRequest, parse_factors
 from swapstone.subjects import TrialSpec, raw_output
 from swapstone.subjects.machine_config import machine_config_for
 from swapstone.targets import Target

@@ -12,7 +12,8 @@ import pytest
 from swapstone.artifacts.images import BuiltImage, Image
 from swapstone.model import UnavailableError, UserError
 from swapstone.session import machines
-from swapstone.session.experiment import ExperimentRequest, parse_factors, resolve
+from swapstone.session.experiment import resolve
+from swapstone.session.request import ExperimentRequest, parse_factors
 from swapstone.targets import clock_of
 from swapstone.targets.vm import spec
 from swapstone.targets.vm.target import VmImage

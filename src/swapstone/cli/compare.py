@@ -16,9 +16,10 @@ from swapstone.cli.program_command import ProgramCommand, program_of
 from swapstone.cli.shell_completion import complete_factors, complete_records, complete_suites
 from swapstone.model import UserError
 from swapstone.session.api import run_request
-from swapstone.session.experiment import ExperimentRequest, Interrupted, RunOptions
+from swapstone.session.experiment import Interrupted, RunOptions
 from swapstone.session.own_program import OwnProgramRequest
 from swapstone.session.record_handle import open_record
+from swapstone.session.request import ExperimentRequest
 from swapstone.session.values import parse_confidence, parse_duration_ns, parse_ratio
 
 _GROUPS = {

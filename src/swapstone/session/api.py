@@ -6,7 +6,7 @@ import dataclasses
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from swapstone.factors import FACTORS
 from swapstone.model import IDLE, UserError, unknown
@@ -15,15 +15,18 @@ from swapstone.report.study_index import StudyIndex
 from swapstone.session import experiment as experiments
 from swapstone.session import study as studies
 from swapstone.session.defaults import CONFIDENCE, MARGIN
-from swapstone.session.experiment import ExperimentRequest, RunOptions, parse_factors, resolve
+from swapstone.session.experiment import RunOptions, resolve
 from swapstone.session.own_program import OwnProgramRequest, large_sources_note, own_program, program_factor
 from swapstone.session.progress import Progress, ProgressLike, as_progress
 from swapstone.session.query import Relation, query_records
 from swapstone.session.record_handle import Record, open_record
-from swapstone.session.row_explanation import RowExplanation
+from swapstone.session.request import ExperimentRequest, parse_factors
 from swapstone.session.study import PartState
 from swapstone.session.study_file import load_study, study_path
 from swapstone.session.values import Duration, duration_ns, parse_confidence, parse_ratio
+
+if TYPE_CHECKING:
+    from swapstone.session.row_explanation import RowExplanation
 
 Levels: TypeAlias = str | Sequence[str]
 """Levels of a factor, the baseline first: a sequence, or a text with commas."""

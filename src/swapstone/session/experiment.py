@@ -7,21 +7,17 @@ import dataclasses
 import math
 import secrets
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from swapstone.artifacts.image_catalog import architecture_of
-from swapstone.factors import parse_choice
 from swapstone.model import (
-    IDLE,
     OWN_SUITE,
     VIRTUAL_CLOCK,
     Experiment,
-    FactorLevels,
     ImageTool,
-    OwnProgram,
     UserError,
     Workload,
 )
@@ -29,59 +25,15 @@ from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_
 from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
 from swapstone.session.analysis import analyse_record, verdicts_digest
 from swapstone.session.budget import check_budget
-from swapstone.session.defaults import BUDGET_PER_VARIANT_NS, CONFIDENCE, MARGIN, default_suites, default_target_of
+from swapstone.session.defaults import BUDGET_PER_VARIANT_NS, default_suites, default_target_of
 from swapstone.session.machines import open_experiment_target, parse_modules
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
+from swapstone.session.request import ExperimentRequest, check_loads
 from swapstone.targets import TargetOptions, clock_of, parse_target
-from swapstone.workloads import find_load, find_workloads, own_names
+from swapstone.workloads import find_workloads, own_names
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExperimentRequest:
-    """An unresolved experiment: patterns, defaults and names that `resolve` looks up.
-
-    Attributes:
-        name: of the record; a study's name, or ``compare``.
-        factors: what is varied, the baseline's level first.
-        suites: names of suites; empty for those that suit the factors.
-        only: patterns of workloads; empty for all.
-        budget_ns: time for measuring; None for one minute a variant.
-        margin: ratio of no interest, e.g. 0.02.
-        confidence: of the intervals, e.g. 0.95.
-        seed: of every random order; None for a random one.
-        blocks: an exact number of blocks; 0 to stop on precision or budget.
-        null: whether the baseline takes part again.
-        layouts: how many links of each variant take turns; 0 for one.
-        target: ``host``, ``vm``, ``vm:KERNEL`` or ``fake:PATH``; None for the one that the experiment needs.
-        loads: names of loads.
-        architecture: of the virtual machine; empty for this machine's.
-        modules: texts ``KERNEL=FOLDER``.
-        clock: ``wall`` or ``virtual``; None for the target's.
-        published: name of the published study beside the results, or empty.
-        own: the user's own program, instead of the bundled workloads.
-    """
-
-    name: str
-    factors: Sequence[FactorLevels]
-    suites: Sequence[str] = ()
-    only: Sequence[str] = ()
-    budget_ns: int | None = None
-    margin: float = MARGIN
-    confidence: float = CONFIDENCE
-    seed: int | None = None
-    blocks: int = 0
-    null: bool = False
-    layouts: int = 0
-    target: str | None = None
-    loads: Sequence[str] = (IDLE.name,)
-    architecture: str = ""
-    modules: Sequence[str] = ()
-    clock: str | None = None
-    published: str = ""
-    own: OwnProgram | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,39 +66,6 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(f"Interrupted. Resume with: {resume}")
         self.path = path
         self.resume = resume
-
-
-def parse_factors(texts: Iterable[str]) -> tuple[FactorLevels, ...]:
-    """Parse texts such as ``libc=glibc,musl``.
-
-    Raises:
-        UserError: there are none, one is malformed, or a factor is named twice.
-    """
-    choices = tuple(parse_choice(text) for text in texts)
-    if not choices:
-        raise UserError(
-            "There is nothing to compare: FACTOR=BASELINE,CANDIDATE is missing.",
-            "For example: swapstone compare libc=glibc,musl",
-        )
-    names = [choice.factor for choice in choices]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UserError(
-            f"The factor {twice} is named twice.", f"List all its levels in one: {twice}=BASELINE,CANDIDATE"
-        )
-    return choices
-
-
-def check_loads(names: Iterable[str]) -> tuple[str, ...]:
-    """Look up names of loads.
-
-    Raises:
-        UserError: there is no such load, or one is named twice.
-    """
-    found = tuple(find_load(name.strip()).name for name in names)
-    if twice := next((name for name in found if found.count(name) > 1), None):
-        raise UserError(f"The load {twice} is named twice.", f"Write: --load {','.join(dict.fromkeys(found))}")
-    return found
 
 
 def resolve(request: ExperimentRequest) -> Experiment:

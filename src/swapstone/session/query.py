@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from swapstone.model import Analysis, RecordError, UnavailableError, UserError
 from swapstone.record import default_root, list_records, load, record_name
 from swapstone.report import factorial_export
-from swapstone.session.analysis import analyse_record
 
 if TYPE_CHECKING:
     import duckdb
@@ -307,6 +306,8 @@ def _record_rows(records: Sequence[NamedRecord]) -> list[dict[str, object]]:
 
 
 def _analyses(records: Sequence[NamedRecord], known: Mapping[Path, Analysis]) -> list[tuple[str, Analysis]]:
+    from swapstone.session.analysis import analyse_record  # noqa: PLC0415 - imports numpy, and only two tables need it
+
     found = []
     for name, path in records:
         # The table `records` names those that can't be read.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,16 +15,15 @@ from swapstone.report import export, record_report
 from swapstone.report.context import ReportContext, Selection
 from swapstone.report.document import Document
 from swapstone.report.render import RENDERERS, find_renderer, terminal
-from swapstone.session import experiment as experiments
 from swapstone.session.analysis import analyse_record
-from swapstone.session.experiment import RunOptions
 from swapstone.session.progress import ProgressLike, as_progress
 from swapstone.session.query import NamedRecord, Relation, table_of
 from swapstone.session.report_context import context_of
-from swapstone.session.rerun import rerun
-from swapstone.session.row_explanation import ExplainOptions, RowExplanation, explain_record
 from swapstone.session.values import Duration, duration_ns
-from swapstone.session.verification import Verification, verify_record
+
+if TYPE_CHECKING:
+    from swapstone.session.row_explanation import RowExplanation
+    from swapstone.session.verification import Verification
 
 TEXT_WIDTH = 120
 
@@ -148,6 +148,8 @@ class Record:
         Raises:
             UserError: trials should run again, but the record was measured on a wall clock.
         """
+        from swapstone.session.verification import verify_record  # noqa: PLC0415 - imports what runs trials
+
         return verify_record(load_view(self.path), recompute, as_progress(progress))
 
     def explain(
@@ -175,6 +177,8 @@ class Record:
         Raises:
             UserError: no row matches, or the row can't be run under instruments.
         """
+        from swapstone.session.row_explanation import ExplainOptions, explain_record  # noqa: PLC0415 - as above
+
         options = ExplainOptions(
             metric=metric,
             workload=workload,
@@ -197,12 +201,16 @@ class Record:
             UserError: the record is complete or altered, or machine or programs changed.
             Interrupted: a signal ended it; the record is sealed.
         """
+        from swapstone.session.experiment import RunOptions, resume  # noqa: PLC0415 - as above
+
         options = RunOptions(no_cache=no_cache)
-        experiments.resume(self.path, duration_ns(budget), options=options, progress=as_progress(progress))
+        resume(self.path, duration_ns(budget), options=options, progress=as_progress(progress))
         return Record(self.path)
 
     def rerun(self, out: str | Path | None = None, progress: ProgressLike = None) -> Record:
         """Run the experiment again into a new record, with the same plan and the same passes."""
+        from swapstone.session.rerun import rerun  # noqa: PLC0415 - as above
+
         return Record(rerun(self.view, Path(out) if out else None, as_progress(progress)))
 
     def reload(self) -> Record:

@@ -15,8 +15,8 @@ from swapstone.factors import parse_choice
 from swapstone.model import IDLE, FactorLevels, FrozenStruct, UserError, unknown
 from swapstone.model.directories import share_dir
 from swapstone.session.defaults import CONFIDENCE, MARGIN, default_budget_ns
-from swapstone.session.experiment import ExperimentRequest
 from swapstone.session.own_program import OwnProgramRequest, own_program, program_factor
+from swapstone.session.request import ExperimentRequest
 from swapstone.session.values import parse_confidence, parse_duration_ns, parse_ratio
 
 _PART_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
