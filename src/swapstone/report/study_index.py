@@ -33,13 +33,13 @@ class PartSummary(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         name: of its folder.
-        title: in formatting.
-        state: ``complete``, ``interrupted``, ``failed``, ``unavailable``, ``left out`` or ``not begun``.
+        title: of the part.
+        state: e.g. ``complete``, ``interrupted``, ``failed`` or ``unavailable``.
         reason: why, where it isn't complete; may be empty.
-        headlines: sentences that sum up its runs; none where it has none.
+        headlines: sentences about its results; none without runs.
         sections: those of its report that have a table for programs.
-        record: its record's folder, seen from the index; empty where it has none.
-        page: its own report, likewise.
+        record: path of its record's folder, relative to the index; empty without one.
+        page: path of its report, likewise.
     """
 
     name: str
@@ -57,10 +57,10 @@ class StudyIndex(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         name: of the study.
-        title, question: in formatting.
-        folder: where it lies; printed as given.
+        title, question: of the study file.
+        folder: printed as given.
         parts: in the order in which they run.
-        resume: the command that goes on with it; empty where nothing is left to do.
+        resume: the command that resumes it; empty for a complete study.
         version: of swapstone.
     """
 
@@ -74,7 +74,7 @@ class StudyIndex(FrozenStruct, frozen=True, kw_only=True):
 
 
 def headlines(context: ReportContext, analysis: Analysis) -> tuple[str, ...]:
-    """Sum up a part: the effort, the verdicts of what is read first, the indices, and how many trials gave no numbers."""
+    """Return the sentences about a part: runs, verdicts of the rows to read first, indices, failed trials."""
     copies = {null.copy for null in analysis.nulls}
     found = [
         f"{group.title}: {sentences.summary(group)}" for group in comparison_groups(context, analysis) if group.rows
@@ -89,8 +89,8 @@ def summary(context: ReportContext, analysis: Analysis, part: PartSummary) -> Pa
 
     Args:
         context: of the part's report.
-        analysis: what may be said of it.
-        part: its name, title, state and places.
+        analysis: of its record.
+        part: its name, title, state and paths.
     """
     return msgspec.structs.replace(
         part, headlines=headlines(context, analysis), sections=sections_of(context, analysis)

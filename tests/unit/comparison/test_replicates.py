@@ -61,9 +61,9 @@ def test_the_first_lines_count_replicates(busy: Bench) -> None:
     found = analysed(busy, "virtual")
     experiment = msgspec.structs.replace(busy.experiment, clock="virtual", target="vm")
     context = ReportContext(experiment=experiment, record_id="r", record_path="r")
-    assert sentences.effort(context, found).startswith("12 runs in 6 draws on vm.")
+    assert sentences.effort(context, found).startswith("12 runs in 6 replicates on vm.")
     said = sentences.machine(context, found)
-    assert said.startswith("Virtual clock: each figure is exact for its draw.") and "over 6 draws" in said
+    assert said.startswith("Virtual clock: each figure is exact for its replicate.") and "over 6 replicates" in said
     assert "pressure" not in said
 
 

@@ -71,8 +71,8 @@ def test_an_analysis_without_latencies_has_no_exhibits() -> None:
 def test_the_table_gives_the_distribution_over_draws() -> None:
     made = _made(_context("idle", "io"), *FOUND)
     table = made["latency"]
-    assert table.title == "Wake-up latency of cyclictest by load, in microseconds, over 4 draws"
-    assert table.head == ("load", "variant", "maximum", "average", "p99", "p99.9", "p99.99", "draws", "wake-ups")
+    assert table.title == "Wake-up latency of cyclictest by load, in microseconds, over 4 replicates"
+    assert table.head == ("load", "variant", "maximum", "average", "p99", "p99.9", "p99.99", "replicates", "wake-ups")
     assert table.rows == (
         ("idle", "generic", "55 [40 .. 80]", "3.15", "3", "4", "5", "4", "40000"),
         ("idle", "rt", "5.5 [5 .. 8]", "3.15", "3", "4", "5", "4", "40000"),
@@ -93,13 +93,15 @@ def test_the_table_gives_the_distribution_over_draws() -> None:
         "p99.99_us": 5.0,
     }
     assert table.flags == ()
-    assert any("table 6, but only as an image" in note for note in table.notes)
+    assert any("in its table 6, as an image" in note for note in table.notes)
 
 
 def test_ratios_of_maxima_are_made_draw_by_draw_and_stand_beside_the_page() -> None:
     table = _made(_context("idle", "io"), *FOUND)["latency-ratio"]
     # idle: 60/6, 40/5, 50/5, 80/8; io: 300/12, 500/10, 100/20, 200/16.
-    assert table.title == "Maximum of generic over that of rt, by load, over 4 draws (the published page's table 7)"
+    assert (
+        table.title == "Maximum of generic over that of rt, by load, over 4 replicates (the published page's table 7)"
+    )
     assert table.head == ("load", "ratio", "Phytium D2000", "Raspberry Pi 4B", "Phytium 2000/4", "same sign")
     assert table.rows == (
         ("idle", "10.00 [8.000 .. 10.00]", "22.7", "3.6", "5.4", "3 of 3"),
@@ -121,7 +123,7 @@ def test_ratios_of_maxima_are_made_draw_by_draw_and_stand_beside_the_page() -> N
         "boards": 3.0,
         "unavailable": None,
     }
-    assert "one processor and none to isolate" in str(table.data[2]["unavailable"])
+    assert "one processor, so none can be isolated" in str(table.data[2]["unavailable"])
     assert {tuple(datum) for datum in table.data} == {tuple(table.data[0])}
 
 
@@ -133,7 +135,7 @@ def test_the_other_way_round_the_page_is_turned_too() -> None:
 def test_loads_are_set_against_idle_for_each_kernel() -> None:
     table = _made(_context("idle", "io"), *FOUND)["latency-loaded"]
     # generic: 300/60, 500/40, 100/50, 200/80; rt: 12/6, 10/5, 20/5, 16/8.
-    assert table.title == "Maximum under load over the idle one, over 4 draws (the published page's table 8)"
+    assert table.title == "Maximum under load over the idle one, over 4 replicates (the published page's table 8)"
     assert table.rows == (
         ("io", "generic", "3.750 [2.000 .. 12.50]", "212.8", "1.0", "26.8", "2 of 3"),
         ("io", "rt", "2.000 [2.000 .. 4.000]", "26.2", "4.2", "4.5", "3 of 3"),
@@ -147,7 +149,7 @@ def test_without_idle_there_is_nothing_to_set_loads_against() -> None:
 def test_the_longest_published_run_stands_beside_ours() -> None:
     table = _made(_context("idle", "io"), *FOUND)["latency-longest"]
     assert table.rows == (
-        ("here", "idle, 4 draws of 40000 wake-ups in all", "5.5 [5 .. 8]"),
+        ("here", "idle, 4 replicates of 40000 wake-ups in all", "5.5 [5 .. 8]"),
         ("page, Phytium 2000/4 (4 cores)", "idle, 2 days", "58"),
     )
     assert [datum["max_us"] for datum in table.data] == [8.0, 58.0]
@@ -165,12 +167,12 @@ def test_a_draw_that_one_side_lost_is_left_out_of_ratios() -> None:
     some = _latency("idle", RT, 5, 8, blocks=(2, 4))
     found = ratios(FOUND[0], some)
     assert found is not None
-    assert (found.draws, found.low, found.median, found.high) == (2, 8.0, 9.0, 10.0)
+    assert (found.replicates, found.low, found.median, found.high) == (2, 8.0, 9.0, 10.0)
     assert ratios(FOUND[0], _latency("idle", RT, 5, blocks=(9,))) is None
     assert ratios(FOUND[0], _latency("idle", RT, 0, 0, 0, 0)) is None
     made = _made(_context("idle"), FOUND[0], some)
-    assert made["latency"].title.endswith("over 2 to 4 draws")
-    assert "over 2 draws" in made["latency-ratio"].title
+    assert made["latency"].title.endswith("over 2 to 4 replicates")
+    assert "over 2 replicates" in made["latency-ratio"].title
 
 
 def test_draws_that_disagree_have_no_sign() -> None:
@@ -189,7 +191,7 @@ def test_several_kernels_stand_against_the_first() -> None:
     names = ("kernel=none", "kernel=voluntary", "kernel=/k/bzImage", RT)
     found = [_latency("idle", name, 10 * 2**i) for i, name in enumerate(names)]
     table = _made(_context("idle"), *found)["latency-ratio"]
-    assert table.title == "Maximum of none over that of the others, by load, over 1 draw"
+    assert table.title == "Maximum of none over that of the others, by load, over 1 replicate"
     assert table.head == ("load", "maxima", "ratio")  # the page has none of these ratios
     assert list(table.rows) == [
         ("idle", "none / voluntary", "0.500"),
@@ -231,7 +233,7 @@ def test_a_percentile_that_would_be_the_maximum_is_left_empty() -> None:
     table = _made(_context("idle"), few)["latency"]
     assert table.rows == (("idle", "generic", "60", "3.00", "3", "4", "", "1", "9999"),)
     assert table.data[0]["p99.99_us"] is None
-    assert any("p99.99: 10000" in note for note in table.notes)
+    assert any("p99.99 needs 10000" in note for note in table.notes)
 
 
 def test_a_hole_in_the_table_is_named() -> None:
@@ -280,15 +282,15 @@ def test_preempt_rt_is_flagged_beyond_ten_times_idle_and_100_us(idle: float, loa
     assert len(found) == flagged
     for text_of in found:
         assert text_of == (
-            f"rt under load x was held up for {us(loaded * 1000)} us (worst of 1 draw; idle: {us(idle * 1000)} us): something there "
-            "can't be preempted, not even by PREEMPT_RT."
+            f"rt under load x was delayed by {us(loaded * 1000)} us (worst of 1 replicate; idle: {us(idle * 1000)} us): "
+            "the kernel has a section that PREEMPT_RT can't preempt."
         )
 
 
 def test_an_idle_real_time_kernel_is_flagged_from_1_ms() -> None:
     assert _flags(_latency("idle", RT, 999.9)) == ()
     assert _flags(_latency("idle", RT, 1000.0)) == (
-        "rt on the idle machine was held up for 1000 us (worst of 1 draw): something there can't be preempted, not even by PREEMPT_RT.",
+        "rt on the idle machine was delayed by 1000 us (worst of 1 replicate): the kernel has a section that PREEMPT_RT can't preempt.",
     )
 
 
@@ -311,11 +313,12 @@ def test_another_kernel_is_flagged_too_where_its_maximum_rose_by_half_as_much(ge
         _latency("x", RT, 2005),
     )
     assert len(found) == 1 + flagged
-    assert found[-1].startswith("rt under load x was held up for 2005 us")
+    assert found[-1].startswith("rt under load x was delayed by 2005 us")
     if flagged:
         assert found[0] == (
-            f"generic under load x was held up too, for {us(generic * 1000)} us (worst of 1 draw; idle: 60 us): what holds up PREEMPT_RT "
-            "holds up every kernel."
+            f"generic under load x was delayed too, by {us(generic * 1000)} us (worst of 1 replicate; idle: 60 us): the section that "
+            "PREEMPT_RT can't preempt "
+            "delays every kernel."
         )
 
 
@@ -339,14 +342,14 @@ def test_any_kernel_is_flagged_for_a_long_and_rare_case(
     assert len(found) == flagged
     for text_of in found:
         assert text_of == (
-            f"generic under load x was held up for {us(worst * 1000)} us (worst of 1 draw), where its p99.99 is {us(p9999)} us: a rare "
-            "event, not its usual latency."
+            f"generic under load x was delayed by {us(worst * 1000)} us (worst of 1 replicate), with a p99.99 of {us(p9999)} us: a rare "
+            "event, not the usual latency."
         )
 
 
 def test_on_a_wall_clock_a_flag_says_that_the_host_can_have_done_it() -> None:
     (found,) = _flags(_latency("x", RT, 1000.0), exact=False)
-    assert found.endswith("On this clock the machine below can have done it.")
+    assert found.endswith("On the wall clock, other load on the host may be the cause.")
     context = _context("x", clock="wall")
     (again,) = _made(context, _latency("x", RT, 1000.0))["latency"].flags
     assert again == found
@@ -355,12 +358,12 @@ def test_on_a_wall_clock_a_flag_says_that_the_host_can_have_done_it() -> None:
 def test_the_planted_load_is_flagged_for_both_kernels_and_nothing_else_is() -> None:
     made = record_report.sections_of(golden.context(), golden.analysis())
     flags = tuple(dict.fromkeys(flag for each in made for flag in each.warnings))
-    assert [flag.partition(" was held up")[0] for flag in flags] == [
+    assert [flag.partition(" was delayed")[0] for flag in flags] == [
         "generic under load planted",
         "rt under load planted",
     ]
     shown = reports.as_text(golden.context(), golden.analysis(), width=100)
-    assert shown.count("! rt under load planted was held up for 2006 us") == 2
+    assert shown.count("! rt under load planted was delayed by 2006 us") == 2
 
 
 # Drawings.
@@ -388,7 +391,7 @@ def test_the_drawing_for_a_page_is_well_formed_and_holds_what_it_must() -> None:
         "worst 20 us",
     ]
     assert {"idle", "io", "generic", "rt", "latency, us (logarithm of 1 us + latency)"} <= set(texts)
-    assert "wake-ups in each bin of 1 us (logarithmic), all draws together" in texts
+    assert "wake-ups in each bin of 1 us (logarithmic), all replicates together" in texts
     whole = ET.tostring(root, encoding="unicode")
     assert "var(--s1)" in whole
     assert "var(--s2)" in whole
@@ -423,8 +426,8 @@ def test_bins_are_where_they_belong_on_both_axes() -> None:
 
 def test_the_title_of_a_histogram_says_how_many_draws_are_in_it() -> None:
     title = "Histogram of wake-up latency of cyclictest, over "
-    assert _made(_context("idle"), FOUND[0])["latency-histogram"].title == f"{title}4 draws together"
-    assert _made(_context("idle"), _latency("idle", RT, 5))["latency-histogram"].title == f"{title}1 draw"
+    assert _made(_context("idle"), FOUND[0])["latency-histogram"].title == f"{title}4 replicates together"
+    assert _made(_context("idle"), _latency("idle", RT, 5))["latency-histogram"].title == f"{title}1 replicate"
 
 
 def test_the_drawing_for_a_terminal() -> None:

@@ -147,7 +147,7 @@ def test_what_points_another_way_is_counted_and_named() -> None:
         comparison("pipe", (100.0,), (103.0,)),
     )
     assert [row["rt_same_way"] for row in found.data[:-1]] == ["yes", "no", "no", "yes"]
-    assert "rt: 2 of 4 rows the same way as the page; another way: floating_point, exec." in found.notes
+    assert "rt: 2 of 4 rows in the same direction as the page; another direction: floating_point, exec." in found.notes
     assert any(note.startswith("rt + cyclictest: not measured") for note in found.notes)
 
 

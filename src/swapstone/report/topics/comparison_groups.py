@@ -1,6 +1,6 @@
-"""An analysis in the order in which people read it: shared by text, Markdown and HTML.
+"""Comparisons grouped for reading: per suite, load and candidate, with the published figures beside them.
 
-Per suite, load and candidate: the time rows to read first, then grids of memory, events and sizes.
+A group has the times to read first, other times and rates, then memory, events and sizes.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ GRIDS = (
 
 
 class Agreement(enum.Enum):
-    """How a published figure and ours compare in sign."""
+    """Whether the sign of a difference agrees with the published one."""
 
     AGREES = "agrees"
     DISAGREES = "disagrees"
-    SAME_PUBLISHED = "page: same"  # the published ratio lies within the margin: it has no sign
-    SAME_HERE = "here: same"  # ours is equivalent, or equal: it has no sign
+    SAME_PUBLISHED = "page: same"  # the published ratio is within the margin
+    SAME_HERE = "here: same"  # the verdict here is equivalent
     UNDECIDED = "undecided"
 
 
 class Row(FrozenStruct, frozen=True, kw_only=True):
-    """A comparison with what was published about it."""
+    """A comparison with the published figures of the same row."""
 
     comparison: Comparison
     published: PublishedPair | None = None
@@ -51,11 +51,11 @@ class Grid(FrozenStruct, frozen=True, kw_only=True):
 
 
 class ComparisonGroup(FrozenStruct, frozen=True, kw_only=True):
-    """All that was compared in one suite under one load with one candidate.
+    """The comparisons of one suite, load and candidate.
 
     Attributes:
-        times: (metric, rows) of the time to read first, one entry per metric that leads somewhere.
-        others: (metric, rows) of other times and rates.
+        times: pairs (metric, rows): of each workload the time to read first.
+        others: pairs (metric, rows): other times and rates.
         grids: memory, events, sizes; empty ones left out.
     """
 
@@ -74,7 +74,7 @@ class ComparisonGroup(FrozenStruct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """Return the section's name; an idle machine goes without saying."""
+        """Return the suite, and the load unless it is ``idle``."""
         return self.suite if self.load == "idle" else f"{self.suite}, load {self.load}"
 
 
@@ -86,19 +86,19 @@ def medians(comparison: Comparison) -> tuple[float, float] | None:
 
 
 def shown(comparison: Comparison) -> float | None:
-    """Return the effect, or None where none may be shown: nothing was paired, or what was measured is not what was asked for."""
-    spoken = comparison.verdict not in {Verdict.INVALID, Verdict.UNAVAILABLE} and bool(comparison.baseline_values)
-    return comparison.effect if spoken else None
+    """Return the effect to show; None for an invalid or unavailable comparison, or one without pairs."""
+    valid = comparison.verdict not in {Verdict.INVALID, Verdict.UNAVAILABLE} and bool(comparison.baseline_values)
+    return comparison.effect if valid else None
 
 
 def shown_ratio(comparison: Comparison) -> float | None:
-    """Return the effect where it is a ratio above 0 and may be shown: what has a place on a logarithmic axis."""
+    """Return the effect to show on a logarithmic axis; None where it is no ratio above 0."""
     effect = shown(comparison)
     return effect if comparison.scale is Scale.RATIO and effect is not None and effect > 0 else None
 
 
 def sign(comparison: Comparison) -> int | None:
-    """Return the sign of an effect (+1: the candidate's value is larger), 0 for none, None where nothing may be said."""
+    """Return the sign of an effect (+1: the candidate's value is larger), 0 for none, None without a decision."""
     effect = shown(comparison)
     if effect is not None and comparison.verdict in {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}:
         neutral = 1.0 if comparison.scale is Scale.RATIO else 0.0
@@ -110,8 +110,8 @@ def agreement(comparison: Comparison, pair: PublishedPair, margin: float) -> Agr
     """Compare the signs of a comparison and a published pair.
 
     Args:
-        comparison: ours.
-        pair: theirs, with the same sides.
+        comparison: the result.
+        pair: the published one, with the same sides.
         margin: ratios within 1 / (1 + margin) to 1 + margin have no sign.
     """
     if pair.ratio > 0 and abs(math.log(pair.ratio)) <= math.log1p(margin):
@@ -127,7 +127,7 @@ def agreement(comparison: Comparison, pair: PublishedPair, margin: float) -> Agr
 def _row(context: ReportContext, comparison: Comparison, leads: bool) -> Row:
     if not context.published:
         return Row(comparison=comparison)
-    # A page's time is elapsed time; it stands beside whichever of our times is read first.
+    # Published times are elapsed times. They are compared with the time to read first.
     metric = "wall" if leads and comparison.metric.quantity is Quantity.TIME else comparison.metric.name
     pair = published.find(context.published, comparison.suite, comparison.workload, metric)
     ours, theirs = comparison.baseline.levels, comparison.candidate.levels
@@ -164,8 +164,7 @@ def _grid(context: ReportContext, title: str, kind: Quantity, found: list[Compar
 def _leading(found: list[Comparison]) -> list[Comparison]:
     """Return per workload the comparison to read first: the preferred one, else its first time or rate.
 
-    The numbers that a program of the user's own prints, and for which a direction was given, are asked for by name: they are read
-    with it.
+    Metrics that an own program prints are read first too where the user gave them a direction.
     """
     chosen: dict[str, Comparison] = {}
     for comparison in found:
@@ -173,7 +172,7 @@ def _leading(found: list[Comparison]) -> list[Comparison]:
             continue
         if comparison.workload not in chosen or (comparison.preferred and not chosen[comparison.workload].preferred):
             chosen[comparison.workload] = comparison
-    asked_for = [
+    own_metrics = [
         c
         for c in found
         if c.suite == OWN_SUITE
@@ -181,7 +180,7 @@ def _leading(found: list[Comparison]) -> list[Comparison]:
         and c.metric.quantity in {Quantity.TIME, Quantity.RATE}
         and c.metric is not chosen[c.workload].metric
     ]
-    return [*chosen.values(), *asked_for]
+    return [*chosen.values(), *own_metrics]
 
 
 def leading_metrics(found: list[Comparison]) -> dict[str, str]:
@@ -190,15 +189,14 @@ def leading_metrics(found: list[Comparison]) -> dict[str, str]:
 
 
 def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[ComparisonGroup, ...]:
-    """Arrange an analysis for reading.
+    """Group the comparisons of an analysis.
 
     Args:
-        context: says which published study stands beside it.
-        analysis: what may be said.
+        context: names the published study, whose figures the rows get.
+        analysis: holds the comparisons.
 
     Returns:
-        One section per suite, load and candidate, in the analysis' order. Comparisons with a copy of the baseline are left out: the
-        null results sum them up.
+        One group per suite, load and candidate, in the analysis' order. Comparisons with a copy of the baseline are left out.
     """
     copies = {null.copy for null in analysis.nulls}
     groups: dict[tuple[str, str, Variant, Variant], list[Comparison]] = {}
@@ -233,19 +231,14 @@ def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[Compa
 
 def memory_rows(found: Iterable[ComparisonGroup]) -> tuple[Row, ...]:
     """Return every row about memory."""
-    grids = [grid for section in found for grid in section.grids if grid.quantity is Quantity.MEMORY]
+    grids = [grid for group in found for grid in group.grids if grid.quantity is Quantity.MEMORY]
     return tuple(row for grid in grids for _, cells in grid.lines for row in cells if row is not None)
 
 
 def tally(rows: Iterable[Row]) -> tuple[tuple[Verdict, int], ...]:
-    """Count verdicts, in the order of `Verdict`, those that don't occur left out."""
+    """Count verdicts in the order of `Verdict`, without those that don't occur."""
     counted = Counter(row.comparison.verdict for row in rows)
     return tuple((verdict, counted[verdict]) for verdict in Verdict if counted[verdict])
-
-
-def tally_names(rows: Iterable[Row]) -> tuple[tuple[str, int], ...]:
-    """Count verdicts by their names."""
-    return tuple((verdict.value, number) for verdict, number in tally(rows))
 
 
 def disagreeing(*groups: tuple[Row, ...]) -> tuple[Row, ...]:
@@ -260,7 +253,7 @@ def signs(rows: Iterable[Row]) -> tuple[tuple[Agreement, int], ...]:
 
 
 def title(context: ReportContext) -> str:
-    """Return what was compared, in one line: ``libc: musl against glibc``, the baseline last."""
+    """Return the title of a report: ``libc: musl against glibc``, the baseline last."""
     parts = [
         f"{each.factor}: {', '.join(each.levels[1:])} against {each.levels[0]}" for each in context.experiment.factors
     ]

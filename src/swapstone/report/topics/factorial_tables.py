@@ -1,6 +1,6 @@
-"""Crossed factors in the order in which people read them: shared by text, Markdown and HTML.
+"""Crossed factors arranged for a report.
 
-Per suite, load and metric: each variant against the baseline, the main effects, the interactions, and sentences about those that are there.
+Per suite, load and metric: each variant against the baseline, main effects, interactions, and sentences about present interactions.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOTHING = (Verdict.INVALID, Verdict.UNAVAILABLE)
 Found = TypeVar("Found", Comparison, FactorEffect, Interaction)
 
 INDEX = "index"
-"""The name of the line that holds the geometric mean over a table's workloads."""
+"""The name of the row with the geometric mean over a table's workloads."""
 
 
 class Matrix(FrozenStruct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class Matrix(FrozenStruct, frozen=True, kw_only=True):
         baseline: levels of the baseline, parallel to `factors`.
         variants: levels of each column, parallel to `factors`.
         lines: pairs (workload, comparisons), parallel to `variants`.
-        indices: of the suite, parallel to `variants`; empty where there are none.
+        indices: of the suite, parallel to `variants`; empty without an index.
     """
 
     factors: tuple[str, ...]
@@ -69,24 +69,24 @@ class EffectTable(FrozenStruct, frozen=True, kw_only=True):
 
 
 class InteractionTable(FrozenStruct, frozen=True, kw_only=True):
-    """Interactions: a line per workload and one for the index, a column per pair of levels that could be measured on any of them."""
+    """Interactions: a line per workload and one for the index, a column per pair of levels that was measured on any of them."""
 
     columns: tuple[tuple[LevelChange, LevelChange], ...]
     lines: tuple[tuple[str, tuple[Interaction | None, ...]], ...]
 
     @property
     def cells(self) -> tuple[Interaction, ...]:
-        """Return all that the table holds."""
+        """Return the interactions of all rows."""
         return tuple(cell for _, cells in self.lines for cell in cells if cell is not None)
 
 
 class CrossedMetric(FrozenStruct, frozen=True, kw_only=True):
-    """All about one metric of one suite under one load.
+    """One metric of one suite under one load.
 
     Attributes:
-        title: the suite, and the load where it isn't idle.
-        brief: whether the matrix is all that a short report needs of it.
-        rejected: sentences about variants without numbers, those left out that a section before has said of the same suite and load.
+        title: the suite, and the load unless it is ``idle``.
+        brief: whether a brief report prints the matrix only.
+        rejected: sentences about variants without numbers, each in the first metric of a suite and load only.
     """
 
     title: str
@@ -104,13 +104,13 @@ def is_crossed(analysis: Analysis) -> bool:
 
 
 def failures(analysis: Analysis) -> tuple[Failure, ...]:
-    """Return the trials to list; of crossed factors without those that could not be had: they are named below the matrices."""
+    """Return the failed trials to list. With crossed factors, unavailable ones are named below the matrices instead."""
     gone = Status.UNAVAILABLE.value if is_crossed(analysis) else ""
     return tuple(failure for failure in analysis.failures if failure.status != gone)
 
 
 def headlines(found: Iterable[CrossedMetric], most: int = 3) -> list[tuple[CrossedMetric, Interaction]]:
-    """Return the largest present interactions of indices, each with its section."""
+    """Return the largest present interactions of indices, each with its metric."""
     every = [
         (section, each) for section in found for each in present_interactions(section.interactions) if not each.workload
     ]
@@ -120,16 +120,16 @@ def headlines(found: Iterable[CrossedMetric], most: int = 3) -> list[tuple[Cross
 def crossed_metrics(
     context: ReportContext, analysis: Analysis, metrics: Sequence[str] = ()
 ) -> tuple[CrossedMetric, ...]:
-    """Arrange what crossed factors gave for reading.
+    """Arrange the results of crossed factors by suite, load and metric.
 
     Args:
         context: names the factors.
-        analysis: what may be said.
-        metrics: names of the metrics to show; empty for the time to read first, resident memory beside it, and the size of a suite's
-            programs where that is all there is.
+        analysis: holds effects and interactions.
+        metrics: names of the metrics to show; empty for the time to read first and resident memory, or, without either, the
+            programs' size.
 
     Returns:
-        One section per suite, load and metric; none of an experiment with one factor.
+        One entry per suite, load and metric; none of an experiment with one factor.
     """
     if not is_crossed(analysis):
         return ()
@@ -150,7 +150,7 @@ def crossed_metrics(
 
 
 def _by_metric(found: list[Comparison], metrics: Sequence[str]) -> list[tuple[list[Comparison], bool]]:
-    """Choose the rows to show, metric by metric, and say of each whether its matrix is enough."""
+    """Return pairs (rows, brief) of the metrics to show."""
     if metrics:
         names = [name for name in dict.fromkeys(c.metric.name for c in found) if name in metrics]
         return [([c for c in found if c.metric.name == name], False) for name in names]
@@ -216,7 +216,7 @@ def _lines(
 def _matrix(
     context: ReportContext, analysis: Analysis, rows: Sequence[Comparison], names: Sequence[str], *, index: bool
 ) -> Matrix:
-    """Lay out the comparisons; a variant of which no workload has a number gets no column."""
+    """Return the matrix of comparisons, without columns that have no number."""
     first = rows[0]
     variants = [
         variant
@@ -241,7 +241,7 @@ def _levels(variant: Variant) -> tuple[str, ...]:
 
 
 def _rejected(rows: Iterable[Comparison]) -> Iterator[str]:
-    """Say once of each variant why it has no numbers, and on how many workloads."""
+    """Yield a sentence for each variant without numbers: the reason and the number of workloads."""
     found: dict[tuple[Variant, Verdict, str], list[str]] = {}
     for c in rows:
         if c.verdict in _NOTHING:
@@ -264,7 +264,7 @@ def baseline_text(line: Sequence[Comparison | None]) -> str:
 
 
 def present_interactions(table: InteractionTable) -> list[Interaction]:
-    """Return the interactions to put in words: those of the index, then those of workloads, the largest of each first."""
+    """Return the present interactions: those of the index, then those of workloads, the largest first."""
     present = by_size(table.cells)
     return [*(each for each in present if not each.workload), *(each for each in present if each.workload)]
 
@@ -285,7 +285,7 @@ _VERBS = {Direction.LOWER: "costs", Direction.HIGHER: "gives", Direction.NEITHER
 
 
 def sentence(each: Interaction) -> str:
-    """Say what a present interaction means.
+    """Return the sentence about a present interaction, without a full stop.
 
     For example: with allocator=mimalloc, libc=musl costs 1.040x instead of 3.400x (with default): it closes 97 % of the gap.
     """
@@ -300,11 +300,11 @@ def sentence(each: Interaction) -> str:
 
 
 def _closing(each: Interaction) -> str:
-    """Say what becomes of the gap that a level makes by itself; of what it gains, where it is the better one."""
+    """Return the clause about the share of a gap that is closed, or of a gain that is lost."""
     closed, without = each.closed or 0.0, each.without or 0.0
     more = without > (1.0 if each.scale is Scale.RATIO else 0.0)
     gain = each.metric.better is not Direction.NEITHER and more == (each.metric.better is Direction.HIGHER)
-    if closed > 1:  # whether it goes beyond is what its own interval says
+    if closed > 1:  # its own interval shows whether it goes beyond
         return "the whole gain is lost" if gain else "it closes the whole gap"
     share = formatting.percent(abs(closed))
     if closed < 0:
@@ -313,7 +313,7 @@ def _closing(each: Interaction) -> str:
 
 
 def counted(table: InteractionTable) -> str:
-    """Count the workloads' interactions by what may be said of them; empty where there are none."""
+    """Return the sentence that counts the workloads' interactions by presence; empty without any."""
     numbers = Counter(each.presence for each in table.cells if each.workload)
     if not numbers:
         return ""
@@ -322,7 +322,7 @@ def counted(table: InteractionTable) -> str:
 
 
 def undecided(interactions: Iterable[Interaction]) -> list[str]:
-    """Name the undecided interactions with the smallest that would be detected."""
+    """Return the undecided interactions, each with the smallest one that would be detected."""
     return [
         f"{formatting.safe(each.workload) or INDEX} {pair(each.change, each.by)} {formatting.smallest(each)}"
         for each in interactions
@@ -331,14 +331,14 @@ def undecided(interactions: Iterable[Interaction]) -> list[str]:
 
 
 def pair(change: LevelChange, by: LevelChange) -> str:
-    """Name two levels that may depend on each other, e.g. ``musl × mimalloc``."""  # noqa: RUF002 - a times sign
+    """Return the name of a pair of levels, e.g. ``musl × mimalloc``."""  # noqa: RUF002 - a times sign
     if change.level == by.level:
         return f"{formatting.safe(change.label)} × {formatting.safe(by.label)}"  # noqa: RUF001 - a times sign
     return f"{formatting.safe(change.level)} × {formatting.safe(by.level)}"  # noqa: RUF001 - a times sign
 
 
 def dependences(table: EffectTable) -> str:
-    """Say which main effects describe none of the combinations; empty where there are none."""
+    """Return the sentence about main effects that depend on other factors; empty without any."""
     found: dict[str, list[str]] = {}
     for _, cells in table.lines:
         for cell in cells:
@@ -352,11 +352,11 @@ def dependences(table: EffectTable) -> str:
 
 
 def left_out(table: EffectTable) -> str:
-    """Say over which combinations main effects could not be averaged; empty where all entered."""
+    """Return the sentence about combinations that main effects leave out; empty without any."""
     found = dict.fromkeys(
         f"{formatting.safe(cell.change.label)} without {', '.join(map(formatting.safe, cell.missing))}"
         for _, cells in table.lines
         for cell in cells
         if cell is not None and cell.missing and cell.effect is not None
     )
-    return f"Averaged over what could be measured: {'; '.join(found)}." if found else ""
+    return f"Averaged over the measured combinations: {'; '.join(found)}." if found else ""

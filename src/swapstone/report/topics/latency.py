@@ -1,4 +1,4 @@
-"""The sections of wake-up latencies: maxima over draws, the published page's tables 7 and 8, histograms, and flags."""
+"""Wake-up latencies: maxima over replicates, histograms, the published page's tables 7 and 8, and warnings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from swapstone.report.topics.base import Topic
 from swapstone.report.topics.latency_data import (
     IDLE,
     NS_PER_US,
-    Group,
+    LatencyGroup,
     Ratios,
     groups,
     is_rt,
@@ -37,15 +37,15 @@ _BETWEEN, _LOADED, _LONGEST = "max latency generic/rt", "max latency loaded/idle
 _KERNELS = ("generic", "rt")
 _ISOLATION = "isolated CPU"
 _IMAGE = (
-    "The published page has maxima and averages of each load too, in its table 6, but only as an image: no figures of it exist as text "
-    "to stand beside these."
+    "The published page has maxima and averages of each load in its table 6, as an image. No figures of that table are available as "
+    "text."
 )
 
 Datum = dict[str, str | float | None]
 
 
 class _Beside(NamedTuple):
-    """A published ratio of one board, as a number and as it is printed."""
+    """A published ratio of one board, as a number and as printed."""
 
     board: str
     ratio: float
@@ -53,7 +53,7 @@ class _Beside(NamedTuple):
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
-    """Return the sections of an analysis that holds latencies, else nothing."""
+    """Return the sections of an analysis that holds latencies; none for another."""
     found = groups(context, analysis)
     return tuple(
         section
@@ -62,7 +62,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     )
 
 
-def _sections(context: ReportContext, group: Group, suffix: str) -> Iterable[Section]:
+def _sections(context: ReportContext, group: LatencyGroup, suffix: str) -> Iterable[Section]:
     yield _table(context, group, suffix)
     yield _histogram(group, suffix)
     if len(group.variants) > 1:
@@ -74,37 +74,36 @@ def _sections(context: ReportContext, group: Group, suffix: str) -> Iterable[Sec
 
 
 def _plain(text: str) -> str:
-    """Return a name of letters, digits and hyphens."""
+    """Return a text in lower-case letters, digits and hyphens."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"
 
 
-def _draws(counts: Iterable[int]) -> str:
-    """Say over how many draws something is told; `counts` is not empty."""
+def _over_replicates(counts: Iterable[int]) -> str:
+    """Return ``over 4 replicates`` for the smallest and largest of some counts; `counts` is not empty."""
     found = sorted(set(counts))
     if len(found) == 1:
-        return f"over {formatting.count(found[0], 'draw')}"
-    return f"over {found[0]} to {found[-1]} draws"
+        return f"over {formatting.count(found[0], 'replicate')}"
+    return f"over {found[0]} to {found[-1]} replicates"
 
 
-def _draws_of(group: Group) -> str:
-    return _draws(len(each.maxima) for each in group.found.values())
+def _replicates_of(group: LatencyGroup) -> str:
+    return _over_replicates(len(each.maxima) for each in group.found.values())
 
 
-def _table(context: ReportContext, group: Group, suffix: str) -> Section:
-    """Give each load and variant its maxima, average and percentiles."""
+def _table(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
+    """Return the table of maxima, averages and percentiles by load and variant."""
     cells = [(load, variant, group.found.get((load, variant))) for load in group.loads for variant in group.variants]
     shown = [(load, variant, each) for load, variant, each in cells if each is not None]
     exact = context.experiment.clock == "virtual"
     notes = [
-        "Maximum: the median of the draws' maxima, in brackets the lowest and the highest. One draw's maximum is not the maximum: "
-        "more draws find rarer cases. Average: the mean of the draws' averages. Percentiles: of all draws together, the lower edge of "
-        "the bin 1 us wide."
+        "Maximum: the median of the replicates' maxima, in brackets the lowest and the highest. More replicates find rarer and longer "
+        "latencies. Average: the mean of the replicates' averages. Percentiles: of all replicates together, the lower edge of the bin of "
+        "1 us."
     ]
     few = [each for _, _, each in shown if percentile(each, _PERCENTS[-1]) is None]
     if few:
         notes.append(
-            "A percentile is left empty where fewer latencies were taken than it needs to leave one out (p99.99: 10000): it would be "
-            "the maximum."
+            "A percentile is empty where there are too few latencies to tell it from the maximum (p99.99 needs 10000)."
         )
     missing = [f"{variant.short_label} under {load}" for load, variant, each in cells if each is None]
     if missing:
@@ -113,14 +112,14 @@ def _table(context: ReportContext, group: Group, suffix: str) -> Section:
         notes.append(_IMAGE)
     return data_section(
         name=f"latency{suffix}",
-        title=f"Wake-up latency of {group.workload} by load, in microseconds, {_draws_of(group)}",
+        title=f"Wake-up latency of {group.workload} by load, in microseconds, {_replicates_of(group)}",
         head=(
             "load",
             "variant",
             "maximum",
             "average",
             *(f"p{percent:g}" for percent in _PERCENTS),
-            "draws",
+            "replicates",
             "wake-ups",
         ),
         rows=tuple(_table_row(each) for _, _, each in shown),
@@ -166,9 +165,9 @@ def _table_datum(each: Latency) -> Datum:
     }
 
 
-def _histogram(group: Group, suffix: str) -> Section:
+def _histogram(group: LatencyGroup, suffix: str) -> Section:
     several = any(len(each.maxima) > 1 for each in group.found.values())
-    title = f"Histogram of wake-up latency of {group.workload}, {_draws_of(group)}{' together' if several else ''}"
+    title = f"Histogram of wake-up latency of {group.workload}, {_replicates_of(group)}{' together' if several else ''}"
     return data_section(
         name=f"latency-histogram{suffix}",
         title=title,
@@ -179,7 +178,7 @@ def _histogram(group: Group, suffix: str) -> Section:
             if (each := group.found.get((load, variant))) is not None
             for edge, count in each.histogram
         ),
-        notes=("Marked: the worst case of all draws.",),
+        notes=("Marked: the worst case of all replicates.",),
         drawing=Drawing(title=title, svg=latency_plot.svg(group, title), lines=latency_plot.drawn(group)),
     )
 
@@ -203,11 +202,15 @@ def _told(found: Ratios | None) -> str:
     if found is None:
         return ""
     middle = formatting.ratio(found.median)
-    return middle if found.draws == 1 else f"{middle} [{formatting.ratio(found.low)} .. {formatting.ratio(found.high)}]"
+    return (
+        middle
+        if found.replicates == 1
+        else f"{middle} [{formatting.ratio(found.low)} .. {formatting.ratio(found.high)}]"
+    )
 
 
 def _verdict(found: Ratios | None, beside: Sequence[_Beside], margin: float) -> tuple[str, int | None]:
-    """Say on how many boards the ratio has the same sign: text, and the number where ours has one."""
+    """Return on how many boards the ratio has the same sign, as text and as a number."""
     if found is None or not beside:
         return "", None
     ours = found.sign(margin)
@@ -220,7 +223,7 @@ def _verdict(found: Ratios | None, beside: Sequence[_Beside], margin: float) -> 
 def _ratio_datum(found: Ratios | None, beside: Sequence[_Beside], boards: Sequence[str], margin: float) -> Datum:
     values = {each.board: each.ratio for each in beside}
     return {
-        "draws": None if found is None else float(found.draws),
+        "draws": None if found is None else float(found.replicates),
         "ratio": None if found is None else found.median,
         "low": None if found is None else found.low,
         "high": None if found is None else found.high,
@@ -240,8 +243,8 @@ class _Line(NamedTuple):
     beside: tuple[_Beside, ...]
 
 
-def _between(context: ReportContext, group: Group, suffix: str) -> Section:
-    """Make the page's table 7: how many times lower the maximum is than the baseline's."""
+def _between(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
+    """Return the page's table 7: the baseline's maximum over each candidate's."""
     margin, figures, baseline = context.experiment.margin, _figures(context, _BETWEEN), group.variants[0]
     # With one candidate the title says what is divided.
     one = len(group.variants) == 2
@@ -267,16 +270,16 @@ def _between(context: ReportContext, group: Group, suffix: str) -> Section:
         keys=1 if one else 2,
         data=(*_data(lines, boards, margin), {**nothing, "unavailable": reason}),
         notes=(
-            "Each draw's maximum is divided by the other's of the same draw; the median of those ratios, in brackets the lowest and "
-            "the highest. Above 1: the second's worst case is shorter.",
+            "The ratio of the maxima in each replicate: the median, in brackets the lowest and the highest. Above 1, the second variant's "
+            "worst case is shorter.",
             f"With CPU isolation: unavailable. {reason}",
             *_page_notes(context, boards),
         ),
     )
 
 
-def _loaded(context: ReportContext, group: Group, suffix: str) -> Section:
-    """Make the page's table 8: how many times a load raises the maximum over the idle one."""
+def _loaded(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
+    """Return the page's table 8: the maximum under a load over the idle one."""
     margin, figures = context.experiment.margin, _figures(context, _LOADED)
     lines = []
     for load in group.loads:
@@ -297,20 +300,20 @@ def _loaded(context: ReportContext, group: Group, suffix: str) -> Section:
         keys=2,
         data=_data(lines, boards, margin),
         notes=(
-            "The maximum under the load over the idle one of the same draw; the median of those ratios, in brackets the lowest and the "
-            "highest. An idle maximum of few microseconds makes large ratios of small differences.",
+            "The maximum under the load over the idle one of the same replicate: the median of the ratios, in brackets the lowest and the "
+            "highest. Where the idle maximum is a few microseconds, small differences give large ratios.",
             *_page_notes(context, boards),
         ),
     )
 
 
 def _boards(lines: Iterable[_Line]) -> tuple[str, ...]:
-    """Return the boards of which any figure stands beside a row."""
+    """Return the boards that have a published figure for any row."""
     return tuple(dict.fromkeys(each.board for line in lines for each in line.beside))
 
 
 def _over(lines: Sequence[_Line]) -> str:
-    return _draws(line.found.draws for line in lines) if lines else "where no draw has both"
+    return _over_replicates(line.found.replicates for line in lines) if lines else "where no replicate has both"
 
 
 def _rows(lines: Iterable[_Line], boards: Sequence[str], margin: float) -> tuple[tuple[str, ...], ...]:
@@ -333,7 +336,7 @@ def _only_kernel_differs(baseline: Variant, variant: Variant) -> bool:
 
 
 def _between_beside(figures: Iterable[Figure], load: str, baseline: Variant, variant: Variant) -> tuple[_Beside, ...]:
-    """Return (board, published ratio) where the two variants are the page's, turned round if need be."""
+    """Return the published ratios of two kernels; inverted where the baseline is rt."""
     kernels = (kernel_of(baseline), kernel_of(variant))
     if set(kernels) != set(_KERNELS) or not _only_kernel_differs(baseline, variant):
         return ()
@@ -383,23 +386,20 @@ def _page_notes(context: ReportContext, boards: Sequence[str]) -> tuple[str, ...
         else f"another machine{here}"
     )
     return (
-        f"The page measured {', '.join(boards)}, without isolated processors; here it is {machine}: its ratios stand beside ours to "
-        "compare directions, not sizes. Same sign: on how many of its boards the ratio lies on the same side of 1; within the margin "
-        "it has no side.",
+        f"The page measured {', '.join(boards)}, without isolated processors. Here it is {machine}. "
+        "Compare directions, not sizes. Same sign: the number of boards whose ratio is on the same side of 1; a ratio within the margin "
+        "has no side.",
     )
 
 
 def _no_isolation(context: ReportContext) -> str:
     if context.experiment.clock == "virtual":
-        return (
-            "On the instruction clock there is one processor and none to isolate: QEMU would run several in turns, and the latencies "
-            "would show its turns."
-        )
+        return "On the virtual clock the machine has one processor, so none can be isolated. QEMU would run several processors in turns."
     return "Isolating a processor is no factor of this experiment."
 
 
-def _longest(group: Group, suffix: str) -> Iterable[Section]:
-    """Put the page's longest run beside ours."""
+def _longest(group: LatencyGroup, suffix: str) -> Iterable[Section]:
+    """Return the maximum of rt on an idle machine beside the page's longest run."""
     ours = next(
         (each for (load, variant), each in group.found.items() if load == IDLE and is_rt(variant)),
         None,
@@ -407,7 +407,9 @@ def _longest(group: Group, suffix: str) -> Iterable[Section]:
     if ours is None:
         return
     page = [each for each in published.figures(STUDY, "cyclictest") if each.metric == _LONGEST]
-    here = f"idle, {formatting.count(len(ours.maxima), 'draw')} of {formatting.count(total(ours), 'wake-up')} in all"
+    here = (
+        f"idle, {formatting.count(len(ours.maxima), 'replicate')} of {formatting.count(total(ours), 'wake-up')} in all"
+    )
     data: list[Datum] = [{"where": "here", "how_long": here, "max_us": max(ours.maxima) / NS_PER_US}]
     data += [{"where": each.platform, "how_long": each.condition, "max_us": each.value} for each in page]
     yield data_section(

@@ -1,4 +1,4 @@
-"""Latencies as exhibits read them: which variants, which kernel each has, ratios of maxima draw by draw."""
+"""Latencies arranged for a report: by workload, load and variant, and ratios of maxima replicate by replicate."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ IDLE = "idle"
 NS_PER_US = 1000.0
 
 
-class Group(FrozenStruct, frozen=True, kw_only=True):
-    """The latencies that one workload measured.
+class LatencyGroup(FrozenStruct, frozen=True, kw_only=True):
+    """The latencies of one workload.
 
     Attributes:
         suite, workload: which.
@@ -30,15 +30,15 @@ class Group(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Ratios(FrozenStruct, frozen=True, kw_only=True):
-    """A ratio of two maxima over the draws that both sides have: its median, lowest and highest."""
+    """Ratios of two maxima over the replicates that both sides have: their number, median, lowest and highest."""
 
-    draws: int
+    replicates: int
     median: float
     low: float
     high: float
 
     def sign(self, margin: float) -> int | None:
-        """Return 1 or -1 where every draw says the same, 0 where all lie within the margin, None where they don't agree."""
+        """Return 1 or -1 where all replicates are on one side of the margin, 0 where all are within it, else None."""
         if self.low > 1 + margin:
             return 1
         if self.high < 1 / (1 + margin):
@@ -47,11 +47,11 @@ class Ratios(FrozenStruct, frozen=True, kw_only=True):
 
 
 def sign(ratio: float, margin: float) -> int:
-    """Return on which side of 1 a single ratio lies; 0 within the margin."""
+    """Return 1 or -1 for the side of 1 on which a ratio is; 0 within the margin."""
     return 1 if ratio > 1 + margin else -1 if ratio < 1 / (1 + margin) else 0
 
 
-def groups(context: ReportContext, analysis: Analysis) -> tuple[Group, ...]:
+def groups(context: ReportContext, analysis: Analysis) -> tuple[LatencyGroup, ...]:
     """Return the latencies by workload."""
     copies = {null.copy for null in analysis.nulls}
     kept = [each for each in analysis.latencies if each.variant not in copies and each.maxima]
@@ -61,9 +61,9 @@ def groups(context: ReportContext, analysis: Analysis) -> tuple[Group, ...]:
     )
 
 
-def _group(context: ReportContext, place: tuple[str, str], kept: list[Latency]) -> Group:
+def _group(context: ReportContext, place: tuple[str, str], kept: list[Latency]) -> LatencyGroup:
     have = {each.load for each in kept}
-    return Group(
+    return LatencyGroup(
         suite=place[0],
         workload=place[1],
         loads=tuple(load for load in context.experiment.loads if load in have),
@@ -83,7 +83,11 @@ def is_rt(variant: Variant) -> bool:
 
 
 def ratios(above: Latency | None, below: Latency | None) -> Ratios | None:
-    """Divide one's maxima by the other's, draw by draw; None where no draw has both, or a maximum of 0 would divide."""
+    """Divide maxima replicate by replicate.
+
+    Returns:
+        None where no replicate has both maxima, and a divisor above 0.
+    """
     if above is None or below is None:
         return None
     divisor = dict(zip(below.blocks, below.maxima, strict=True))
@@ -94,30 +98,30 @@ def ratios(above: Latency | None, below: Latency | None) -> Ratios | None:
     ]
     if not found:
         return None
-    return Ratios(draws=len(found), median=statistics.median(found), low=min(found), high=max(found))
+    return Ratios(replicates=len(found), median=statistics.median(found), low=min(found), high=max(found))
 
 
 def total(latency: Latency) -> int:
-    """Return how many latencies were taken in all draws together."""
+    """Return the number of latencies in all replicates together."""
     return sum(count for _, count in latency.histogram)
 
 
 def percentile(latency: Latency, percent: float) -> float | None:
-    """Return a percentile in nanoseconds; None where so few latencies were taken that it would be their maximum."""
+    """Return a percentile in nanoseconds; None where there are too few latencies to tell it from the maximum."""
     if total(latency) * (100 - percent) < 100 - 1e-6:
         return None
     return dict(latency.percentiles).get(percent)
 
 
 def us(nanoseconds: float) -> str:
-    """Return a time in microseconds, to the nanosecond where that is below 100 us: no digit of a worst case is rounded away."""
+    """Return a time in microseconds, to the nanosecond below 100 us."""
     value = nanoseconds / NS_PER_US
     text = f"{value:.3f}" if value < 100 else f"{value:.1f}"
     return text.rstrip("0").rstrip(".")
 
 
 def spread(values: Iterable[float]) -> str:
-    """Return draws as ``median [lowest .. highest]`` in microseconds; of one draw its value alone."""
+    """Return values as ``median [lowest .. highest]`` in microseconds; a single value alone."""
     found = tuple(values)
     middle = us(statistics.median(found))
     return middle if len(found) == 1 else f"{middle} [{us(min(found))} .. {us(max(found))}]"

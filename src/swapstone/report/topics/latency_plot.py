@@ -1,6 +1,6 @@
-"""Histograms of latencies as people who work on real-time systems draw them: bins of 1 us, logarithmic counts, the worst case marked.
+"""Histograms of latencies: bins of 1 us, logarithmic counts, the worst case marked. Cyclictest's own plots have this form.
 
-The axis of latencies is the logarithm of 1 us + latency: 5 us and 6000 us are both visible, and 0 has a place.
+The axis of latencies is the logarithm of 1 us + latency: 5 us and 6000 us are both visible, and 0 is on the axis.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from markupsafe import escape
 
 from swapstone.model import Latency, Variant
 from swapstone.report import formatting
-from swapstone.report.topics.latency_data import NS_PER_US, Group, us
+from swapstone.report.topics.latency_data import NS_PER_US, LatencyGroup, us
 from swapstone.report.topics.latency_warnings import worst
 
 _WIDTH, _LEFT, _RIGHT = 760.0, 52.0, 24.0
@@ -24,12 +24,12 @@ _STEPS = (1, 2, 5)
 _NAME = 40
 
 _RAMP = ".:-=+*#%@"
-"""For a terminal: one character for each decade of counts, beginning with 1 to 9."""
+"""For a terminal: one character for each decade of counts, the first for 1 to 9."""
 _COLUMNS = 79
 _LEAST_COLUMNS = 30
 
 
-def top(group: Group) -> int:
+def top(group: LatencyGroup) -> int:
     """Return where the axis of latencies ends, in microseconds: 1, 2 or 5 times a power of ten, at least 10, above every latency."""
     most = max(
         max(worst(each) / NS_PER_US, each.histogram[-1][0] + 1 if each.histogram else 0)
@@ -58,9 +58,9 @@ def _ticks(end: int) -> list[int]:
 
 
 class _Scale:
-    """Where latencies and counts lie in a panel."""
+    """The axes of a panel."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: LatencyGroup) -> None:
         self.end = top(group)
         most = max((count for each in group.found.values() for _, count in each.histogram), default=1)
         self.decades = max(1, math.ceil(math.log10(max(most, 1)) - 1e-9))
@@ -73,19 +73,19 @@ class _Scale:
         return _PLOT * max(0.0, math.log10(count) - least) / (self.decades - least)
 
 
-def svg(group: Group, title: str) -> str:
+def svg(group: LatencyGroup, title: str) -> str:
     """Draw one panel per load, its variants over each other, on common axes.
 
     Args:
         group: what to draw.
-        title: for those who can't see it.
+        title: for screen readers.
     """
     scale = _Scale(group)
     places = {variant: place for place, variant in enumerate(group.variants)}
     parts, y = _legend(group.variants)
     for load in group.loads:
         here = [each for variant in group.variants if (each := group.found.get((load, variant))) is not None]
-        # As many in each panel, not all that fit in the first.
+        # About equally many in each panel.
         together = math.ceil(len(here) / max(1, math.ceil(len(here) / _TOGETHER)))
         for start in range(0, len(here), max(1, together)):
             drawn, y = _panel(load, here[start : start + together], places, scale, y)
@@ -93,14 +93,14 @@ def svg(group: Group, title: str) -> str:
     parts.append(
         _text((_LEFT + _WIDTH - _RIGHT) / 2, y + 4, "latency, us (logarithm of 1 us + latency)", anchor="middle")
     )
-    words_of = "; ".join(_spoken(each) for each in _ordered(group))
+    description = "; ".join(_described(each) for each in _ordered(group))
     return (
         f'<svg class="latency" viewBox="0 0 {_WIDTH:g} {y + 12:g}" width="{_WIDTH:g}" height="{y + 12:g}" role="img" '
-        f'font-size="12"><title>{_safe(title)}</title><desc>{_safe(words_of)}</desc>{"".join(parts)}</svg>'
+        f'font-size="12"><title>{_safe(title)}</title><desc>{_safe(description)}</desc>{"".join(parts)}</svg>'
     )
 
 
-def _ordered(group: Group) -> Iterable[Latency]:
+def _ordered(group: LatencyGroup) -> Iterable[Latency]:
     return (
         group.found[load, variant]
         for load in group.loads
@@ -109,7 +109,7 @@ def _ordered(group: Group) -> Iterable[Latency]:
     )
 
 
-def _spoken(each: Latency) -> str:
+def _described(each: Latency) -> str:
     return f"{each.variant.short_label} under {each.load}: worst case {us(worst(each))} us"
 
 
@@ -123,7 +123,7 @@ def _text(x: float, y: float, text: str, *, anchor: str = "start", colour: str =
 
 
 def _style(place: int) -> tuple[str, str]:
-    """Return a variant's colour, and the dashes that tell it from another of the same colour."""
+    """Return a variant's colour, and dashes for the second variant of a colour."""
     return f"--s{place % _COLOURS + 1}", "" if place < _COLOURS else ' stroke-dasharray="4 2"'
 
 
@@ -147,7 +147,7 @@ def _legend(variants: Sequence[Variant]) -> tuple[list[str], float]:
         parts.append(_text(x + 21, y, name, colour="--ink"))
         x += room
     y += 22
-    parts.append(_text(0, y, "wake-ups in each bin of 1 us (logarithmic), all draws together"))
+    parts.append(_text(0, y, "wake-ups in each bin of 1 us (logarithmic), all replicates together"))
     return parts, y + 10
 
 
@@ -245,7 +245,7 @@ def _worst_label(each: Latency, place: int, scale: _Scale, roof: float) -> str:
     return f'<g stroke="var(--paper)" stroke-width="5" paint-order="stroke">{text}</g>'
 
 
-def drawn(group: Group) -> tuple[str, ...]:
+def drawn(group: LatencyGroup) -> tuple[str, ...]:
     """Draw one line per load and variant for a terminal: a character for the decade of the counts, ``X`` for the worst case."""
     end = top(group)
     shown = list(_ordered(group))

@@ -1,59 +1,59 @@
-"""Worst cases that the reader must not overlook. docs/latency-report.md gives the rules and their reasons."""
+"""Warnings about long worst cases. docs/latency-report.md gives the rules and their reasons."""
 
 from __future__ import annotations
 
 from swapstone.model import Latency
 from swapstone.report import formatting
-from swapstone.report.topics.latency_data import IDLE, Group, is_rt, percentile, us
+from swapstone.report.topics.latency_data import IDLE, LatencyGroup, is_rt, percentile, us
 
 LONG_NS = 1e6
-"""A latency of so much is long for any kernel."""
+"""From this latency on, in nanoseconds, a maximum is long for any kernel."""
 RARE = 10.0
-"""So many times what all but one wake-up in 10000 take, a maximum is no part of the usual latency."""
+"""A maximum of this many times p99.99 is a rare event."""
 RT_NS = 100e3
-"""Above so much a maximum of PREEMPT_RT deserves a look, if its load made it."""
+"""Above this, in nanoseconds, a maximum of PREEMPT_RT gets a warning if the load causes it."""
 RT_TIMES = 10.0
-"""So many times its idle maximum, a load has made it."""
+"""The load causes a maximum of this many times the idle one."""
 ALIKE = 0.5
-"""Another kernel was held up alike where its maximum rose by at least this share of the real-time kernel's rise."""
+"""Another kernel is delayed too where its maximum rises by this share of the real-time kernel's rise."""
 
-_WALL = " On this clock the machine below can have done it."
+_WALL = " On the wall clock, other load on the host may be the cause."
 
 
-def warnings_of(group: Group, *, exact: bool) -> tuple[str, ...]:
-    """Return a sentence for each variant and load that was held up, in the order of loads and variants.
+def warnings_of(group: LatencyGroup, *, exact: bool) -> tuple[str, ...]:
+    """Return a sentence for each variant and load with a long worst case, in the order of loads and variants.
 
     Args:
         group: the latencies.
-        exact: whether the clock counts instructions; on a wall clock the host can hold a machine up as well.
+        exact: whether the clock counts instructions; on a wall clock, load on the host delays a machine too.
     """
     suffix = "" if exact else _WALL
     found = []
     for load in group.loads:
         here = [each for variant in group.variants if (each := group.found.get((load, variant))) is not None]
-        rise = min((_rise(group, each) for each in here if held_up(group, each)), default=None)
+        rise = min((_rise(group, each) for each in here if delayed(group, each)), default=None)
         texts = [_sentence(group, each, rise) for each in here]
         found += [text + suffix for text in texts if text]
     return tuple(found)
 
 
 def worst(latency: Latency) -> float:
-    """Return the largest maximum of all draws, in nanoseconds."""
+    """Return the largest maximum of all replicates, in nanoseconds."""
     return max(latency.maxima)
 
 
-def _idle(group: Group, latency: Latency) -> Latency | None:
+def _idle(group: LatencyGroup, latency: Latency) -> Latency | None:
     return None if latency.load == IDLE else group.found.get((IDLE, latency.variant))
 
 
-def _rise(group: Group, latency: Latency) -> float:
-    """Return by how much a load raised the maximum over the idle one; the whole of it where none is known."""
+def _rise(group: LatencyGroup, latency: Latency) -> float:
+    """Return the maximum less the idle one, in nanoseconds; the maximum itself without an idle one."""
     idle = _idle(group, latency)
     return worst(latency) - (worst(idle) if idle is not None else 0.0)
 
 
-def held_up(group: Group, latency: Latency) -> bool:
-    """Return whether a kernel with PREEMPT_RT was held up longer than any code of such a kernel should take."""
+def delayed(group: LatencyGroup, latency: Latency) -> bool:
+    """Return whether the maximum of a kernel with PREEMPT_RT is longer than its non-preemptible sections should be."""
     if not is_rt(latency.variant):
         return False
     most, idle = worst(latency), _idle(group, latency)
@@ -62,23 +62,23 @@ def held_up(group: Group, latency: Latency) -> bool:
 
 
 def rare(latency: Latency) -> float | None:
-    """Return p99.99, in nanoseconds, of a maximum that is long and far from it; None where it is not, or too few latencies tell."""
+    """Return p99.99, in nanoseconds, where the maximum is long and far above it; else, or with too few latencies, None."""
     known = percentile(latency, 99.99)
     return known if known is not None and worst(latency) >= max(LONG_NS, RARE * known) else None
 
 
-def _sentence(group: Group, latency: Latency, rise: float | None) -> str:
+def _sentence(group: LatencyGroup, latency: Latency, rise: float | None) -> str:
     load = "on the idle machine" if latency.load == IDLE else f"under load {formatting.safe(latency.load)}"
     where = f"{formatting.safe(latency.variant.short_label)} {load}"
     idle = _idle(group, latency)
-    draws = f"worst of {formatting.count(len(latency.maxima), 'draw')}"
-    seen = f"{us(worst(latency))} us ({draws}{'' if idle is None else f'; idle: {us(worst(idle))} us'})"
-    if held_up(group, latency):
-        return f"{where} was held up for {seen}: something there can't be preempted, not even by PREEMPT_RT."
+    replicates = f"worst of {formatting.count(len(latency.maxima), 'replicate')}"
+    measured = f"{us(worst(latency))} us ({replicates}{'' if idle is None else f'; idle: {us(worst(idle))} us'})"
+    if delayed(group, latency):
+        return f"{where} was delayed by {measured}: the kernel has a section that PREEMPT_RT can't preempt."
     if rise is not None and rise > 0 and _rise(group, latency) >= ALIKE * rise:
-        return f"{where} was held up too, for {seen}: what holds up PREEMPT_RT holds up every kernel."
+        return f"{where} was delayed too, by {measured}: the section that PREEMPT_RT can't preempt delays every kernel."
     if (known := rare(latency)) is not None:
         return (
-            f"{where} was held up for {seen}, where its p99.99 is {us(known)} us: a rare event, not its usual latency."
+            f"{where} was delayed by {measured}, with a p99.99 of {us(known)} us: a rare event, not the usual latency."
         )
     return ""

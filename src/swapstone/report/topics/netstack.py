@@ -1,4 +1,4 @@
-"""Copies and allocations of network stacks for each request: ours, and the published page's, divided by its requests."""
+"""Network stacks: copies and allocations for each request, beside the published figures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("allocations", ("heap_calls", "store_calls")),
     ("allocated_bytes", ("heap_bytes", "store_bytes")),
 )
-"""A column's plain name, and the metrics whose sum it shows: an allocation counts wherever its memory comes from."""
+"""Pairs (column, metrics that are added up): allocations from the heap and from pools count alike."""
 
 _OF_PAGE = {
     ("copies", "memcpy calls"): "copies",
@@ -34,14 +34,14 @@ _OF_PAGE = {
 _REQUESTS = re.compile(r"([0-9]+) requests")
 
 Row = tuple[str, str, dict[str, float]]
-"""Who measured, which program, and numbers by column."""
+"""(where it was measured, program, numbers by column)"""
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
-    """Return the table of an analysis that has works of the suite; none for another.
+    """Return the table of an analysis that has workloads of the suite; none for another.
 
     Args:
-        context: says whether the published page belongs to it.
+        context: names the published study.
         analysis: holds the counts.
     """
     ours = list(_ours(analysis))
@@ -49,13 +49,11 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         return ()
     rows = [*ours, *(_pages() if context.published == STUDY else ())]
     names = [name for name, _ in _COLUMNS]
-    notes = [
-        "Medians over runs, for each request. An allocation counts wherever its memory comes from, a pool or the heap."
-    ]
+    notes = ["Medians over runs, for each request. Allocations from the heap and from pools count alike."]
     if context.published == STUDY:
         notes.append(
-            "The page counted another program on another system; its figures are divided by its requests here. "
-            "Only the order of magnitude compares."
+            "The page counted another program on another system. Its figures are divided by its requests. Only the order of magnitude "
+            "can be compared."
         )
     return (
         data_section(
@@ -77,7 +75,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
 
 def _ours(analysis: Analysis) -> Iterator[Row]:
-    """Return a row for each work and variant, with the columns of which every metric was measured."""
+    """Yield a row for each workload and variant, with the columns whose metrics were all measured."""
     copies = {null.copy for null in analysis.nulls}
     values: dict[tuple[str, Variant], dict[str, tuple[float, ...]]] = {}
     for each in analysis.comparisons:
@@ -85,7 +83,7 @@ def _ours(analysis: Analysis) -> Iterator[Row]:
             continue
         for variant, side in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values)):
             known = values.setdefault((each.workload, variant), {})
-            # A baseline is in several comparisons, in each without the blocks that its partner has not.
+            # The baseline is in several comparisons, in each with the blocks of its candidate. Take the longest list.
             if variant not in copies and len(side) > len(known.get(each.metric.name, ())):
                 known[each.metric.name] = side
     for (work, variant), known in sorted(values.items(), key=lambda item: item[0][0]):
@@ -104,7 +102,7 @@ def _stack(variant: Variant) -> str:
 
 
 def _pages() -> Iterator[Row]:
-    """Return the page's rows, divided by the requests that each was counted over."""
+    """Yield the published rows, divided by their number of requests."""
     found: dict[str, dict[str, float]] = {}
     for figure in published.figures(STUDY):
         column, requests = _OF_PAGE.get((figure.suite, figure.metric)), _REQUESTS.search(figure.condition)

@@ -1,4 +1,4 @@
-"""Sentences that every format of the report prints: the same facts in the same formatting."""
+"""Sentences about results, for several topics."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _VERDICT_ORDER = (
 
 
 def metric_name(name: str) -> str:
-    """Return a metric's name as a reader would say it."""
+    """Return a metric's name for a sentence: ``CPU time`` for ``cpu``."""
     return _METRIC_NAMES.get(name, formatting.safe(name))
 
 
 def upper_first(text: str) -> str:
-    """Return text with its first letter in upper case, the rest as it is."""
+    """Return text with its first letter in upper case."""
     return text[:1].upper() + text[1:]
 
 
 def heading(metric: str) -> str:
-    """Return a metric's name as a heading. A name that users type stays as it is."""
+    """Return a metric's name as a heading. A name without a longer form is not capitalised."""
     return upper_first(_METRIC_NAMES[metric]) if metric in _METRIC_NAMES else metric_name(metric)
 
 
 def effort(context: ReportContext, analysis: Analysis) -> str:
-    """Say how much was measured, where and when."""
+    """Return the sentence with the number of runs, the target, the time, the margin and the confidence."""
     repeated = formatting.count(analysis.blocks, repeats(context))
     text = f"{formatting.count(analysis.runs, 'run')} in {repeated} on {formatting.safe(context.experiment.target)}"
     if context.started_unix_ns and context.finished_unix_ns:
@@ -48,37 +48,41 @@ def effort(context: ReportContext, analysis: Analysis) -> str:
     return f"{text}. Margin {margin}, confidence {confidence}."
 
 
-def noise(seen: Noise) -> str:
-    """Say how busy the machine was, and what follows."""
+def noise(measured: Noise) -> str:
+    """Return the sentence about pressure, stolen time and load."""
 
     def known(value: float | None, unit: str) -> str:
         return "unknown" if value is None else formatting.digits(value, 2) + unit
 
-    most = "" if seen.cpu_pressure_max_percent is None else f" (at most {known(seen.cpu_pressure_max_percent, ' %')})"
-    text = (
-        f"CPU pressure {known(seen.cpu_pressure_percent, ' %')}{most}, stolen time {known(seen.steal_percent, ' %')}, "
-        f"load {known(seen.load1, '')}"
+    most = (
+        ""
+        if measured.cpu_pressure_max_percent is None
+        else f" (at most {known(measured.cpu_pressure_max_percent, ' %')})"
     )
-    return f"Busy machine: {text}. CPU time leads." if seen.busy else f"Quiet machine: {text}."
+    text = (
+        f"CPU pressure {known(measured.cpu_pressure_percent, ' %')}{most}, stolen time {known(measured.steal_percent, ' %')}, "
+        f"load {known(measured.load1, '')}"
+    )
+    return f"Busy machine: {text}. Read CPU time first." if measured.busy else f"Quiet machine: {text}."
 
 
 def repeats(context: ReportContext) -> str:
-    """Return what repeats a trial: ``draw`` on the virtual clock, else ``block``."""
-    return "draw" if context.experiment.virtual else "block"
+    """Return the unit of repetition: ``replicate`` on the virtual clock, else ``block``."""
+    return "replicate" if context.experiment.virtual else "block"
 
 
 def machine(context: ReportContext, analysis: Analysis) -> str:
-    """Say how busy the machine was; on the virtual clock, why that doesn't matter."""
+    """Return the sentence about the machine's noise, or about the virtual clock, which has none."""
     if not context.experiment.virtual:
         return noise(analysis.noise)
     return (
-        "Virtual clock: each figure is exact for its draw. A draw starts at another moment of the guest's ticks and timers; what spread "
-        f"there is over {formatting.count(analysis.blocks, 'draw')} is the guest's own, and nothing that the host does can touch it."
+        "Virtual clock: each figure is exact for its replicate. A replicate starts at another phase of the guest's ticks and timers. The "
+        f"spread over {formatting.count(analysis.blocks, 'replicate')} comes from the guest; load on the host has no effect on it."
     )
 
 
 def index(each: Index, context: ReportContext) -> str:
-    """Say what a suite's geometric mean is."""
+    """Return the sentence about a suite's index, without a full stop."""
     where = each.suite if each.load == "idle" else f"{each.suite} under {each.load}"
     candidate, baseline = formatting.safe(each.candidate.short_label), formatting.safe(each.baseline.short_label)
     text = f"{formatting.safe(where)}, {metric_name(each.metric)}: {candidate} is {formatting.ratio(each.effect)} x {baseline}"
@@ -91,17 +95,13 @@ def index(each: Index, context: ReportContext) -> str:
     return f"{text}, geometric mean of {workloads} over {formatting.count(each.blocks, unit)}"
 
 
-LAYOUTS_SHOWN = 6
-"""So many layout spreads a terminal shows."""
-
-
 def layouts(analysis: Analysis) -> tuple[LayoutSpread, ...]:
     """Return the layout spreads: those of the same code first, the largest first."""
     return tuple(sorted(analysis.layouts, key=lambda each: (not each.same_code, -each.high / each.low)))
 
 
 def layout(each: LayoutSpread) -> str:
-    """Say how far pairs of links differ."""
+    """Return the sentence about the spread between pairs of links, without a full stop."""
     where = formatting.safe(each.workload) + ("" if each.load == "idle" else f" under {formatting.safe(each.load)}")
     what = (
         f"two links of the same code, {formatting.safe(each.baseline.short_label)},"
@@ -113,30 +113,31 @@ def layout(each: LayoutSpread) -> str:
         f"{formatting.count(each.layouts, 'pair')} of links, a spread of {formatting.ratio(each.high / each.low)} x"
     )
     if each.expected is None or each.p_value is None or each.deviation is None:
-        return f"{text}; each ran once, so that this may be noise"
+        return f"{text}; each pair ran once, so this may be noise"
     return (
-        f"{text}; noise alone would make it {formatting.ratio(each.expected)} x (p {formatting.digits(each.p_value, 2)}); "
+        f"{text}; from noise alone it would be {formatting.ratio(each.expected)} x (p {formatting.digits(each.p_value, 2)}); "
         f"standard deviation between pairs {formatting.percent(each.deviation)}"
     )
 
 
 def layouts_note(context: ReportContext) -> str:
-    """Say what layouts mean for the numbers."""
+    """Return the sentences that explain layouts."""
     return (
-        f"{formatting.count(context.experiment.layouts, 'link')} of each variant took turns, with functions and data in another order and "
-        "another size of environment. Each counts once, as the mean of its runs: the intervals hold for links that were not made, too."
+        f"Each variant was linked {formatting.count(context.experiment.layouts, 'time')}, with functions and data in another order and an "
+        "environment of another size. The links ran in turns. Each counts once, as the mean of its runs, so the intervals include the "
+        "effect of the link."
     )
 
 
 def null(each: NullResult, baseline: str) -> str:
-    """Say how often the baseline differs from itself."""
+    """Return the sentence about the differences between the baseline and a copy of it, without a full stop."""
     against = "itself" if each.copy.copy is Copy.AGAIN else f"a copy of itself, {each.copy.copy.value}"
     text = f"{formatting.safe(baseline)} against {formatting.safe(against)}: {each.different} of {each.compared} differ"
     return text + (f" ({', '.join(map(formatting.safe, each.rows))})" if each.rows else "")
 
 
 def verdicts(rows: Iterable[Row]) -> str:
-    """Count verdicts in formatting."""
+    """Return how many rows have each verdict, e.g. ``3 better, 1 worse``."""
     counted = dict(tally(rows))
     return (
         ", ".join(f"{counted[verdict]} {verdict.value}" for verdict in _VERDICT_ORDER if verdict in counted)
@@ -145,27 +146,27 @@ def verdicts(rows: Iterable[Row]) -> str:
 
 
 def summary(group: ComparisonGroup) -> str:
-    """Sum up the rows that are read first."""
+    """Return the sentence that counts the verdicts of the rows to read first."""
     workloads = len({row.comparison.workload for row in group.rows})
     return f"{formatting.safe(group.candidate.short_label)} on {formatting.count(workloads, 'workload')}: {verdicts(group.rows)}."
 
 
 def against_page(rows: tuple[Row, ...]) -> str:
-    """Count how often the signs agree with the published page."""
+    """Return the sentence that counts agreements with the published page."""
     counted = dict(signs(rows))
     signed = counted.get(Agreement.AGREES, 0) + counted.get(Agreement.DISAGREES, 0)
     text = f"signs agree with the page in {counted.get(Agreement.AGREES, 0)} of {signed} rows where both have one"
     rest = [
-        (Agreement.SAME_PUBLISHED, "the page's own difference is inside the margin"),
+        (Agreement.SAME_PUBLISHED, "the published difference is inside the margin"),
         (Agreement.SAME_HERE, "there is no difference here"),
-        (Agreement.UNDECIDED, "ours is undecided"),
+        (Agreement.UNDECIDED, "the result here is undecided"),
     ]
     more = [f"in {counted[kind]} {why}" for kind, why in rest if kind in counted]
     return f"{'; '.join([text, *more])}."
 
 
 def page(study: str) -> str:
-    """Name the published page."""
+    """Return the title, project and machines of a published study."""
     about = published.study(study)
     (source,) = (each for each in published.sources() if each.name == about.source)
     platforms = sorted({figure.platform for figure in published.figures(study)})
@@ -173,21 +174,21 @@ def page(study: str) -> str:
 
 
 def undecided(rows: Iterable[Row]) -> str:
-    """Name the rows without a decision, with the smallest change that they would have shown; empty when there are none.
+    """Return the sentences about inconclusive rows, each with its smallest detectable change; empty without such rows.
 
-    Rows with too few pairs to tell that are only counted.
+    Rows with too few pairs for that are counted.
     """
     open_rows = [row.comparison for row in rows if row.comparison.verdict is Verdict.INCONCLUSIVE]
     told = [f"{formatting.safe(c.workload)} {formatting.smallest(c)}" for c in open_rows if formatting.smallest(c)]
     untold = len(open_rows) - len(told)
-    parts = [f"Inconclusive, with the smallest change that would have been seen: {', '.join(told)}."] if told else []
+    parts = [f"Inconclusive, with the smallest detectable change: {', '.join(told)}."] if told else []
     if untold:
-        parts.append(f"{formatting.count(untold, 'row')} with too few runs to say anything of.")
+        parts.append(f"{formatting.count(untold, 'row')} with too few runs for an interval.")
     return " ".join(parts)
 
 
 def rejected(rows: Iterable[Row]) -> tuple[str, ...]:
-    """Name the invalid and unavailable rows with their reasons."""
+    """Return a sentence with the reason for each invalid or unavailable row."""
     return tuple(
         f"{formatting.safe(row.comparison.workload)}, {metric_name(row.comparison.metric.name)}: {row.comparison.verdict.value}: "
         f"{formatting.safe(row.comparison.reason) or 'no reason given'}"

@@ -1,4 +1,4 @@
-"""What a report says of servers: requests a second, latencies and cost of each variant, with the published page's own beside."""
+"""Servers: requests a second, latencies and cost of a request for each variant, beside the published figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIGN = "cpu_per_request"
 STUDY = "musl-malloc"
 SUITE = "server"
 _PAGE = {"10": "Pentium T4500", "250": "AMD Zen 3"}
-"""By connections: the machine on which the page drove its server with as many."""
+"""By connections: the machine on which the page measured with so many connections."""
 
 _COLUMNS = (
     ("requests", "requests/s", "1/s"),
@@ -34,12 +34,12 @@ Place = tuple[str, str, Variant]
 
 
 class _Row(FrozenStruct, frozen=True, kw_only=True):
-    """One variant of one workload: medians over the blocks, None for what was not measured.
+    """One variant of one workload: medians over the blocks, None without values.
 
     Attributes:
-        against_first: its requests a second over the baseline's; None where a schedule decides them.
+        against_first: its requests a second over the baseline's; None at a constant rate.
         against_musl: over those of musl with its own malloc.
-        page: the page's ratio of the same kind; None where it has none.
+        page: the published ratio; None without one.
     """
 
     workload: str
@@ -51,17 +51,17 @@ class _Row(FrozenStruct, frozen=True, kw_only=True):
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
-    """Return the table of servers of an analysis that has some; nothing for another.
+    """Return the table of servers of an analysis that has some; none for another.
 
     Args:
-        context: of the report; says whether published figures are wanted.
-        analysis: its comparisons.
+        context: names the published study, and has the workloads' parameters.
+        analysis: holds the comparisons.
     """
     values, workloads, variants = _values(analysis)
     if not workloads:
         return ()
     musl = _plain_musl(context)
-    # At a constant rate the requests a second are the schedule's: their ratio says nothing.
+    # At a constant rate the schedule sets the requests a second, so their ratio is no result.
     free = {each.workload for each in analysis.comparisons if each.metric.name == "requests" and each.metric.leads}
     rows = [
         _row(values, workload, variant, variants[0], musl, platform=_platform(context, workload), free=workload in free)
@@ -80,7 +80,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     )
     found = data_section(
         name="servers",
-        title="Servers: requests a second, and what each request cost",
+        title="Servers: requests a second, and the cost of a request",
         head=head,
         rows=tuple(_cells(row, musl=with_musl, page=with_page) for row in rows),
         right=(False, False, *(True,) * (len(head) - 2)),
@@ -93,7 +93,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
 
 def _values(analysis: Analysis) -> tuple[dict[Place, float], list[str], list[Variant]]:
-    """Return medians by place, and the servers and variants in their order; copies of the baseline are left out."""
+    """Return medians by place, and servers and variants in order, without copies of the baseline."""
     servers = {found.workload for found in analysis.comparisons if found.metric.name == SIGN}
     copies = {null.copy for null in analysis.nulls}
     lists: dict[Place, Sequence[float]] = {}
@@ -195,24 +195,24 @@ def _data(row: _Row) -> dict[str, str | float | None]:
 
 def _notes(first: str, *, musl: bool, page: bool) -> Iterator[str]:
     yield (
-        f"Medians over the blocks. x is requests a second over those of {first}. CPU is the server's own, user and system, of one request; "
-        "faults are its minor page faults, waits its voluntary context switches, of one request."
+        f"Medians over the blocks. x: requests a second over those of {first}. CPU, faults and waits are the server's own, for each "
+        "request: user and system time, minor page faults, voluntary context switches."
     )
     yield (
-        "Where server and driver share processors, requests a second tell of both: a faster server is held up by the driver's share of the "
-        "processor. The processor time of a request is the server's alone, and is the figure to read first."
+        "Where server and load generator share processors, requests a second depend on both. Read the processor time of a request first: "
+        "it is the server's alone."
     )
     if musl:
-        yield "x of musl is the same over musl with its own malloc."
+        yield "x of musl: requests a second over those of musl with its own malloc."
     if page:
         yield (
-            "The page's ratio is of its own figures, another server on another machine, with as many connections: 10 on a Pentium T4500, "
-            "250 on an AMD Zen 3 (with two threads of wrk)."
+            "The published ratio is of another server on another machine with as many connections: 10 on a Pentium T4500, 250 on "
+            "an AMD Zen 3 (with two threads of wrk)."
         )
 
 
 def _page_table(context: ReportContext) -> Section | None:
-    """Return the page's own figures, as it prints them."""
+    """Return the published figures as a table."""
     if context.published != STUDY:
         return None
     figures = published.figures(STUDY, "http")
@@ -223,8 +223,8 @@ def _page_table(context: ReportContext) -> Section | None:
     kinds = (("requests", "1/s"), ("latency p50", "ns"), ("latency p99", "ns"))
     return data_section(
         name="servers-published",
-        title="The published page's own figures",
-        head=("machine", "driver", "malloc", "requests/s", "p50", "p99"),
+        title="Published figures",
+        head=("machine", "load generator", "malloc", "requests/s", "p50", "p99"),
         rows=tuple(
             (*key, *("-" if name not in row else formatting.quantity(row[name], unit) for name, unit in kinds))
             for key, row in rows.items()
@@ -243,7 +243,7 @@ def _page_table(context: ReportContext) -> Section | None:
             for key, row in rows.items()
         ),
         notes=(
-            "An HTTP server on musl, driven by wrk: with musl's own malloc, and with mimalloc. Only ratios can be set beside others.",
+            "An HTTP server on musl under wrk, with musl's own malloc and with mimalloc. Only ratios can be compared with the rows above.",
         ),
     )
 

@@ -1,4 +1,4 @@
-"""What a report says of swapping: the published page's table, a summary, what comes back, and what compresses."""
+"""Swapping: the rate of swap-out, compression, the time to read pages back, and vmstat's columns second by second."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from swapstone.report.topics.swap_plot import Line, bars, drawing
 
 SUITE = "swap"
 COLUMNS = ("swpd", "free", "buff", "cache", "si", "so", "bi", "bo", "us", "sy", "id", "wa")
-"""Of vmstat; memory and traffic in KiB, shares of the time in per cent."""
+"""Columns of vmstat(8): memory and traffic in KiB, processor time in per cent."""
 
 _STUDY = "zram-vs-flash"
 _PAGE_SUITE = "vmstat"
@@ -25,12 +25,12 @@ _KIB = 1024.0
 _NS = 1e9
 
 _CLOCK = (
-    "All figures count instructions, one a nanosecond: the order of zram's algorithms, and how far zram is ahead of flash, need not hold "
-    "on hardware, where memory has a speed of its own."
+    "On the virtual clock every instruction takes a nanosecond. The order of zram's algorithms, and the ratio of zram to flash, need not "
+    "hold on hardware, where memory accesses take longer."
 )
 _PAGE_UNIT = (
-    "The page's figures are KiB a second, as vmstat prints them, though its text calls its two means bytes. It doesn't say what its "
-    "program wrote into its memory, nor by which algorithm zram compressed it, so they stand beside every row of their device."
+    "The page's figures are KiB a second, as vmstat prints them, although its text calls the two means bytes. The page names neither the "
+    "data that its program wrote nor zram's algorithm, so each row of a device has the same published figure."
 )
 
 Place = tuple[str, str, str, Variant]
@@ -38,14 +38,14 @@ Place = tuple[str, str, str, Variant]
 
 
 class Values(FrozenStruct, frozen=True, kw_only=True):
-    """What was measured, one number per draw.
+    """The values of the suite by place, one number per replicate.
 
     Attributes:
         variants: the baseline first; copies of it are left out.
         loads: in the experiment's order.
         workloads: of the suite, in its order.
         fills: pairs (workload that fills memory, share of random bytes in per cent).
-        touches: (workload that touches swapped pages, order, how many times the memory was written).
+        touches: (workload that touches swapped pages, order, amount written as a multiple of the memory).
         pairs: (place, values).
     """
 
@@ -57,7 +57,7 @@ class Values(FrozenStruct, frozen=True, kw_only=True):
     pairs: tuple[tuple[Place, tuple[float, ...]], ...]
 
     def middle(self, workload: str, load: str, metric: str, variant: Variant) -> float | None:
-        """Return the median over the draws, None where there is none."""
+        """Return the median over the replicates; None without values."""
         found = dict(self.pairs).get((workload, load, metric, variant))
         return statistics.median(found) if found else None
 
@@ -66,8 +66,8 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return the sections of an analysis that has workloads of the suite `swap`; none for another.
 
     Args:
-        context: of the report; its experiment's order of loads is kept.
-        analysis: its comparisons give the summary, its time series the table of seconds.
+        context: gives the order of loads and the workloads' parameters.
+        analysis: holds the comparisons and the time series.
     """
     values = values_of(context, analysis)
     if not values.workloads:
@@ -90,7 +90,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
 
 def values_of(context: ReportContext, analysis: Analysis) -> Values:
-    """Gather the numbers of all variants from the comparisons, each once."""
+    """Return the values of all variants in an analysis, each once."""
     copies = {null.copy for null in analysis.nulls}
     pairs: dict[Place, tuple[float, ...]] = {}
     variants: dict[Variant, None] = {}
@@ -105,7 +105,7 @@ def values_of(context: ReportContext, analysis: Analysis) -> Values:
         ):
             variants[variant] = None
             place = (found.workload, found.load, found.metric.name, variant)
-            # A baseline has a number for each of its partners' draws: the longest list is of the most draws.
+            # The baseline is in several comparisons, in each with the replicates of its candidate. Take the longest list.
             if len(numbers) > len(pairs.get(place, ())):
                 pairs[place] = numbers
     parameters = {name: context.parameters(SUITE, name) for name in workloads}
@@ -127,13 +127,13 @@ def level_of(variant: Variant) -> str:
 
 
 def _device(variant: Variant) -> str:
-    """Return the page's name of the device that a variant swaps to; empty where the factor swap is not varied."""
+    """Return the device that a variant swaps to, as the page names it; empty where the factor swap is not varied."""
     level = dict(variant.levels).get("swap", "")
     return next((device for device in ("flash", "zram") if level.startswith(device)), "")
 
 
 def page_seconds(device: str) -> tuple[int, ...]:
-    """Return what the page shows of a device: KiB swapped out in each second, from the first in which any was."""
+    """Return the published KiB swapped out in each second, from the first second above 0."""
     seconds: dict[int, int] = {}
     for figure in published.figures(_STUDY, _PAGE_SUITE):
         if figure.level == device and (found := _SECOND.fullmatch(figure.metric)):
@@ -144,7 +144,7 @@ def page_seconds(device: str) -> tuple[int, ...]:
 
 
 def page_mean(device: str) -> float | None:
-    """Return the mean that the page prints for a device, in KiB a second; None where it prints none."""
+    """Return the published mean of a device, in KiB a second; None without one."""
     means = (f for f in published.figures(_STUDY, _PAGE_SUITE) if f.metric == "mean swap out, as printed")
     return next((figure.value for figure in means if figure.level == device), None)
 
@@ -232,16 +232,17 @@ def _summary(values: Values, load: str, tag: str, named: str) -> Section:
             )
     return data_section(
         name=f"swap-summary{tag}",
-        title=f"Filling memory until the kill{named}",
+        title=f"Filling memory until the OOM kill{named}",
         head=(*head, "page mean", "page x"),
         rows=tuple(rows),
         right=(False, False, *[True] * 10),
         keys=2,
         data=tuple(data),
         notes=(
-            "Mean and steady: KiB swapped out a second; the mean from the first page that was until the kill, steady while the second and "
-            f"third quarter of all went out. x: steady over that of {formatting.safe(level_of(base))}. Each is the median over the draws.",
-            "Compressed: what was swapped out when most was, over what it took there; a flash compresses nothing.",
+            "Mean: KiB swapped out a second, from the first swapped page until the OOM kill. Steady: the same while the second and third "
+            f"quarter of all pages were swapped out. x: steady over that of {formatting.safe(level_of(base))}. Each is the median over the "
+            "replicates.",
+            "Compressed: the largest amount swapped out over the memory that it took in zram. Flash does not compress.",
             _PAGE_UNIT,
             _CLOCK,
         ),
@@ -270,14 +271,14 @@ def _compressibility(values: Values, load: str, tag: str, named: str) -> Section
         data.append(keyed)
     return data_section(
         name=f"swap-compressibility{tag}",
-        title=f"What the data's randomness makes of it{named}",
+        title=f"Effect of the data's compressibility{named}",
         head=tuple(head),
         rows=tuple(rows),
         right=(False, *[True] * (len(head) - 1)),
         data=tuple(data),
         notes=(
-            "So many per cent of each page are random and the rest zeros, but for the page's number. Of random data zram keeps whole "
-            "pages: swapping frees nothing then, and the program is killed early.",
+            "The given share of each page is random. The rest is zeros and the page's number. zram stores random data as it is: swapping "
+            "then frees no memory, and the kernel kills the program early.",
             _CLOCK,
         ),
     )
@@ -326,16 +327,16 @@ def _back(values: Values, load: str, tag: str, named: str) -> Section:
             flags.append(f"{touch}: the levels had different amounts of memory, so their working sets differ.")
     return data_section(
         name=f"swap-back{tag}",
-        title=f"How fast swapped data comes back{named}",
+        title=f"Time to read swapped pages back{named}",
         head=("order", "set", "level", "a touch", "x", "major faults", "pages in", "back", "working set"),
         rows=tuple(rows),
         right=(False, True, False, *[True] * 6),
         keys=3,
         data=tuple(data),
         notes=(
-            "Set: how many times the available memory was written before it was touched. Pages in: read back by all processes, also "
-            "ahead of their use. What zram holds takes memory from the working set, so that more touches of it miss (major faults). The "
-            "page has nothing of this.",
+            "Set: the amount written before the touches, as a multiple of the available memory. Pages in: pages that all processes read "
+            "back, readahead included. zram's store takes memory from the working set, so more touches cause major faults. The published "
+            "page has no such figures.",
             _CLOCK,
         ),
         warnings=tuple(flags),
@@ -343,7 +344,7 @@ def _back(values: Values, load: str, tag: str, named: str) -> Section:
 
 
 def _seconds(values: Values, sampled: Sequence[TimeSeries], name: str, title: str) -> Section:
-    """Make the page's own table: what vmstat shows, each second of each level, with the page's swap-out beside."""
+    """Return the page's own table: vmstat's columns each second of each level, beside the published swap-out."""
     rows: list[tuple[str, ...]] = []
     data: list[dict[str, str | float | None]] = []
     lines = []
@@ -383,23 +384,23 @@ def _seconds(values: Values, sampled: Sequence[TimeSeries], name: str, title: st
     ]
     return data_section(
         name=name,
-        title=f"What vmstat shows each second: {title}",
+        title=f"vmstat each second: {title}",
         head=("level", "s", *COLUMNS, "page so"),
         rows=tuple(rows),
         right=(False, *[True] * (len(COLUMNS) + 2)),
         keys=2,
         data=tuple(data),
         notes=(
-            "Memory and traffic in KiB, times in per cent of the second, as vmstat computes them; vmstat's first line, a mean since the "
-            "start, is left out. The last row ends with the kill, so it is of less than a second. One draw, the first.",
-            "page so: the page's swap-out, its first second with any beside our first. " + _PAGE_UNIT,
+            "Memory and traffic in KiB, times in per cent of the second, as vmstat computes them. vmstat's first line, a mean since boot, "
+            "is left out. The last row ends with the OOM kill, before a whole second has passed. The first replicate.",
+            "page so: the published swap-out, aligned at the first second above 0. " + _PAGE_UNIT,
         ),
         drawing=Drawing(title=title, svg=drawing([*lines, *pages]), lines=bars([*lines, *pages])),
     )
 
 
 def _points(at_ns: Iterable[float], so: Iterable[float]) -> tuple[tuple[float, float], ...]:
-    """Return (second at its end, KiB a second) of each row; a row shorter than a second counts for what it is."""
+    """Return (end of the row in seconds, KiB a second) of each row."""
     points = []
     before = 0.0
     for at, kib in zip(at_ns, so, strict=True):

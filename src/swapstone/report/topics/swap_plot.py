@@ -22,7 +22,7 @@ class Line:
     Attributes:
         name: the level.
         points: (second, KiB a second), ascending.
-        page: whether the published page says so, and not we.
+        page: whether the published page has these points.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Line:
 
 
 def step_of(most: float, steps: int = 5) -> float:
-    """Return the distance of an axis's ticks: 1, 2 or 5 times a power of ten, so that there are at most so many of them."""
+    """Return the distance between the ticks of an axis: 1, 2 or 5 times a power of ten, for at most `steps` ticks."""
     step = 1.0
     while most / step > steps:
         step *= 2.5 if str(step).startswith("2") else 2
@@ -39,7 +39,7 @@ def step_of(most: float, steps: int = 5) -> float:
 
 
 def drawing(lines: Sequence[Line]) -> str:
-    """Draw lines over one axis of time; the page's are dashed. Empty where there is nothing to draw."""
+    """Draw lines over one axis of time; the page's are dashed. Empty without points."""
     drawn = [line for line in lines if line.points]
     if not drawn:
         return ""

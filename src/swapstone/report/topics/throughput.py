@@ -1,4 +1,4 @@
-"""The price of PREEMPT_RT: the published page's tables 12 (single task) and 13 (several tasks), with ours and its ratios side by side."""
+"""Throughput under PREEMPT_RT: the published page's tables 12 (one task) and 13 (several tasks), measured here and published."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROWS: tuple[tuple[str, str], ...] = (
     ("shell_scripts(8)", "Shell Scripts (8 concurrent)"),
     ("syscall", "System Call Overhead"),
 )
-"""Pairs (work of ours, the page's row), in the page's order."""
+"""Pairs (workload, the page's row), in the page's order."""
 
 HEAD = (
     "work",
@@ -45,7 +45,7 @@ HEAD = (
     "rt + cyclictest %",
     "page: rt %",
     "page: rt + cyclictest %",
-    "same way",
+    "same direction",
 )
 
 
@@ -58,9 +58,9 @@ class Table(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         name: of the section.
-        title: in formatting.
-        suffix: what our works' names end with.
-        condition: as `published` has it.
+        title: of the section.
+        suffix: of the workloads' names.
+        condition: of the published figures.
     """
 
     name: str
@@ -72,13 +72,13 @@ class Table(FrozenStruct, frozen=True, kw_only=True):
 TABLES = (
     Table(
         name="throughput-single",
-        title="The price of PREEMPT_RT, one task (as table 12 of the published page)",
+        title="Throughput under PREEMPT_RT, one task (table 12 of the published page)",
         suffix="",
         condition="single task",
     ),
     Table(
         name="throughput-several",
-        title="The price of PREEMPT_RT, eight tasks at once (as table 13 of the published page)",
+        title="Throughput under PREEMPT_RT, eight tasks at once (table 13 of the published page)",
         suffix=" (8 tasks)",
         condition="multi task",
     ),
@@ -86,27 +86,29 @@ TABLES = (
 
 
 class Shares(FrozenStruct, frozen=True, kw_only=True):
-    """Throughput as a share of the generic kernel's on an idle machine: of rt, and of rt with cyclictest beside; None where unknown."""
+    """Throughput as a share of the generic kernel's on an idle machine: of rt, and of rt under the load cyclictest. None if unknown."""
 
     rt: float | None
     loaded: float | None
 
     def both(self) -> tuple[float | None, float | None]:
-        """Return the two."""
+        """Return both shares."""
         return self.rt, self.loaded
 
 
 class Row(FrozenStruct, frozen=True, kw_only=True):
-    """One work.
+    """One workload.
 
     Attributes:
-        work: its name.
-        page: the page's row that it stands beside.
-        rates: operations per second of generic, rt, and rt with cyclictest beside; None where there is none.
+        work: its name without the number of tasks.
+        workload: its name.
+        page: the page's row.
+        rates: operations per second of generic, rt, and rt under the load cyclictest; None without a value.
         ours, theirs: shares of generic.
     """
 
     work: str
+    workload: str
     page: str
     rates: tuple[float | None, float | None, float | None]
     ours: Shares
@@ -114,11 +116,11 @@ class Row(FrozenStruct, frozen=True, kw_only=True):
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
-    """Return both tables, of each combination of what else is varied; none unless generic and rt kernels ran works of the suite.
+    """Return both tables for each combination of the other factors' levels; none unless generic and rt kernels ran the suite.
 
     Args:
-        context: names the factors, the margin within which two rates are the same, and the target.
-        analysis: holds the elapsed times.
+        context: gives the factors, the margin and the machine's facts.
+        analysis: holds the comparisons of elapsed time.
     """
     levels = next((choice.levels for choice in context.experiment.factors if choice.factor == KERNEL), ())
     if GENERIC not in levels or RT not in levels:
@@ -148,7 +150,7 @@ def _medians(analysis: Analysis) -> dict[Place, float]:
             continue
         for variant, side in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values)):
             key = (each.load, each.workload, variant)
-            # A variant is in several comparisons, in each without the blocks that its partner has not.
+            # A variant is in several comparisons, in each with the blocks of its partner. Take the longest list.
             if len(side) > len(values.get(key, ())):
                 values[key] = side
     return {key: statistics.median(side) for key, side in values.items()}
@@ -162,7 +164,8 @@ def _rows(table: Table, variants: Mapping[str, Variant], times: Mapping[Place, f
         if any(rate is not None for rate in rates):
             ours = Shares(rt=_share(rates[1], rates[0]), loaded=_share(rates[2], rates[0]))
             yield Row(
-                work=name,
+                work=work,
+                workload=name,
                 page=page,
                 rates=(rates[0], rates[1], rates[2]),
                 ours=ours,
@@ -189,7 +192,7 @@ def _published(page: str, condition: str) -> Shares:
 
 
 def _mean(shares: Iterable[float]) -> float | None:
-    """Return the geometric mean, or None of nothing."""
+    """Return the geometric mean; None without values."""
     logs = [math.log(share) for share in shares]
     return math.exp(statistics.fmean(logs)) if logs else None
 
@@ -209,6 +212,7 @@ def _index(rows: Sequence[Row], condition: str) -> Row:
         theirs.append(whole[which] if len(both) == len(ROWS) else _mean(page for _, page in both))
     return Row(
         work=INDEX,
+        workload=INDEX,
         page=INDEX,
         rates=(None, None, None),
         ours=Shares(rt=ours[0], loaded=ours[1]),
@@ -217,11 +221,11 @@ def _index(rows: Sequence[Row], condition: str) -> Row:
 
 
 def same_way(ours: float | None, theirs: float | None, margin: float) -> bool | None:
-    """Say whether two shares point the same way: both slower than generic, both faster, or both neither.
+    """Return whether two shares have the same direction: both slower than generic, both faster, or both within the margin.
 
     Args:
-        ours: share of generic's throughput; None where there is none.
-        theirs: the page's.
+        ours: share of generic's throughput; None without one.
+        theirs: the published one.
         margin: shares from 1 / (1 + margin) to 1 + margin are neither.
 
     Returns:
@@ -258,7 +262,7 @@ def _cells(row: Row, margin: float) -> tuple[str, ...]:
     verdicts = [same_way(mine, page, margin) for mine, page in zip(row.ours.both(), row.theirs.both(), strict=True)]
     answers = ["-" if verdict is None else "yes" if verdict else "no" for verdict in verdicts]
     return (
-        row.work.partition(" (")[0],  # the title says how many tasks
+        row.work,
         *("-" if rate is None else formatting.quantity(rate, "1/s") for rate in row.rates),
         *("-" if share is None else f"{share * 100:.1f}" for share in (*row.ours.both(), *row.theirs.both())),
         ", ".join(answers),
@@ -274,7 +278,7 @@ def _data(row: Row, margin: float) -> dict[str, str | float | None]:
         return None if verdict is None else "yes" if verdict else "no"
 
     return {
-        "work": row.work,
+        "work": row.workload,
         "published_row": row.page,
         "generic_per_second": row.rates[0],
         "rt_per_second": row.rates[1],
@@ -295,19 +299,19 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
         "bytes. The percentages are of the generic kernel on an idle machine; above 100 is faster."
     )
     yield (
-        f"The page's percentages are its own figures, {table.condition}, on {PLATFORM}. The works are ours, after UnixBench's rows in the "
-        "same order: the percentages can be set side by side, the rates can't. integer and floating_point stand beside Dhrystone and "
-        "Whetstone, which they are not."
+        f"The page's percentages are of UnixBench, {table.condition}, on {PLATFORM}. The workloads here resemble UnixBench's, in the "
+        "same order, so percentages can be compared and rates can't. integer and floating_point are beside Dhrystone and Whetstone, and "
+        "are other programs."
     )
     if table.suffix:
         one = "," not in dict(context.facts).get("cpus", "")
         yield (
-            "The eight tasks share the machine's one processor; the page's had a processor each. So none waits here for a "
-            "lock that is held on another processor."
+            "The eight tasks share the machine's one processor; on the page each had a processor. So here no task waits for a lock that is "
+            "held on another processor."
             if one
-            else "The eight tasks share this machine's processors; the page's had a processor each."
+            else "The eight tasks share this machine's processors; on the page each had a processor."
         )
-    yield f"Same way: both slower than generic, both faster, or both within {formatting.percent(margin)} of it."
+    yield f"Same direction: both slower than generic, both faster, or both within {formatting.percent(margin)} of it."
     for what, which in (("rt", 0), ("rt + cyclictest", 1)):
         yield _agreement(what, [(row, row.ours.both()[which], row.theirs.both()[which]) for row in rows], margin)
     if index.ours.rt is not None:
@@ -317,16 +321,14 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
 
 
 def _agreement(what: str, rows: Sequence[tuple[Row, float | None, float | None]], margin: float) -> str:
-    """Count the rows of one column that point the same way as the page's."""
+    """Return the sentence that counts the rows of a column with the same direction as the published ones."""
     judged = [(row, same_way(mine, page, margin)) for row, mine, page in rows]
     known = [(row, verdict) for row, verdict in judged if verdict is not None]
     if not known:
-        return f"{what}: not measured here beside generic, so nothing can be set beside the page."
-    against = [row.work for row, verdict in known if not verdict]
-    tail = f"; another way: {', '.join(against)}" if against else ""
-    return (
-        f"{what}: {len(known) - len(against)} of {formatting.count(len(known), 'row')} the same way as the page{tail}."
-    )
+        return f"{what}: not measured here together with generic, so it can't be compared with the page."
+    against = [row.workload for row, verdict in known if not verdict]
+    tail = f"; another direction: {', '.join(against)}" if against else ""
+    return f"{what}: {len(known) - len(against)} of {formatting.count(len(known), 'row')} in the same direction as the page{tail}."
 
 
 THROUGHPUT = Topic("throughput", sections)
