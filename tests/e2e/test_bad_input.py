@@ -16,7 +16,7 @@ CASES = [
     (["compare"], "There is nothing to compare", "swapstone compare libc=glibc,musl"),
     (["compare", "lbc=glibc,musl"], "no factor named 'lbc'", "'libc'"),
     (["compare", "libc=glibc,musk"], "no level named 'musk'", "'musl'"),
-    (["compare", "libc=glibc"], "one level only", "libc=glibc,musl"),
+    (["compare", "libc=glibc"], "has only one level", "libc=glibc,musl"),
     (["compare", "libc=musl,musl"], "'musl' twice", "--null"),
     (["compare", "libc=glibc,musl", "libc=musl,glibc"], "named twice", "libc=BASELINE"),
     (["compare", "libc=glibc,musl", "--suite", "lbc"], "no suite named 'lbc'", "'libc'"),

@@ -18,7 +18,7 @@ from swapstone.artifacts import link_layouts
 from swapstone.artifacts.program_size import sizes_of
 from swapstone.artifacts.tool_versions import compiler_identity, loader_version
 from swapstone.artifacts.toolchain import linked_dynamically, strip_command
-from swapstone.factors import RECORDED, TELLING_SYMBOLS, ProgramFacts, Recipe, read_facts
+from swapstone.factors import RECORDED, RELEVANT_SYMBOLS, ProgramFacts, Recipe, read_facts
 from swapstone.model import Source, UnavailableError, UserError, Workload
 from swapstone.model.directories import cache_dir, share_dir
 
@@ -213,7 +213,7 @@ def _build(job: Job) -> Built:
     ]
     command = " ".join(shown) + (" (relinked)" if job.relinked else "")
     command += f" (layout {job.layout})" if job.layout else ""
-    facts = " ".join(sorted(TELLING_SYMBOLS))  # what is written down of a program beside it
+    facts = " ".join(sorted(RELEVANT_SYMBOLS))  # what is written down of a program beside it
     parts = (KEPT, command, compiler_identity(recipe.command), facts, *(f"{name} {digest}" for name, digest in digests))
     address = "\n".join(parts)
     home = cache_dir() / "programs" / hashlib.sha256(address.encode()).hexdigest()[:32]

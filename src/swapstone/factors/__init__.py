@@ -1,4 +1,4 @@
-"""The factors that can be swapped: one file each, and one line in `FACTORS`."""
+"""The factors that experiments can vary: one file each, and one entry in `FACTORS`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 from swapstone.factors.allocator import ALLOCATOR
 from swapstone.factors.base import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths, TakesTexts
 from swapstone.factors.compiler import COMPILER
-from swapstone.factors.facts import RECORDED, TELLING_SYMBOLS, read_facts
+from swapstone.factors.facts import RECORDED, RELEVANT_SYMBOLS, read_facts
 from swapstone.factors.kernel import KERNEL
 from swapstone.factors.libc import LIBC
 from swapstone.factors.linking import LINKING
@@ -23,8 +23,8 @@ __all__ = [
     "FACTORS",
     "PROGRAM",
     "RECORDED",
+    "RELEVANT_SYMBOLS",
     "SWAP",
-    "TELLING_SYMBOLS",
     "Evidence",
     "Factor",
     "Level",
@@ -56,13 +56,13 @@ def find_factor(name: str) -> Factor:
 
 
 def find_level(factor: Factor, name: str) -> Level:
-    """Return a factor's level by its name, or by the path of a file for a factor that takes paths: what has a slash in it is one.
+    """Return a factor's level by its name; for a factor that accepts paths, by a path, which contains a slash.
 
     Raises:
         UserError: there is none; names the nearest.
     """
     if factor is PROGRAM:
-        return Level(name=name, description="a program that the user named")
+        return Level(name=name, description="a program of the user")
     if "/" in name and isinstance(factor, TakesPaths):
         return factor.level_of_path(name)
     for level in factor.levels:
@@ -74,13 +74,13 @@ def find_level(factor: Factor, name: str) -> Level:
 
 
 def parse_choice(text: str) -> FactorLevels:
-    """Read what a user typed for one factor, e.g. ``libc=glibc,musl``.
+    """Parse the levels of one factor, e.g. ``libc=glibc,musl``.
 
     Args:
         text: ``FACTOR=BASELINE,CANDIDATE[,...]``.
 
     Raises:
-        UserError: it has another form, an unknown factor or level, only one level, or the same level twice.
+        UserError: the text has another form, an unknown factor or level, only one level, or a level twice.
     """
     name, equals, rest = text.partition("=")
     if not equals:
@@ -88,21 +88,21 @@ def parse_choice(text: str) -> FactorLevels:
     factor = find_factor(name.strip())
     if factor is PROGRAM:
         raise UserError(
-            "The levels of the factor program are programs of your own.",
+            "The levels of the factor program are your programs.",
             "Name each by its path: --program baseline=./old --program candidate=./new",
         )
     levels = [find_level(factor, level.strip()).name for level in rest.split(",")]
     if len(levels) < 2:
         others = [level.name for level in factor.levels if level.name not in levels]
         raise UserError(
-            f"{text!r} names one level only: there is nothing to compare it with.",
+            f"{text!r} has only one level; a comparison needs two.",
             f"For example: swapstone compare {factor.name}={levels[0]},{others[0] if others else 'OTHER'}",
         )
     twice = next((level for level in levels if levels.count(level) > 1), None)
     if twice is not None:
         raise UserError(
             f"{text!r} names {twice!r} twice.",
-            "To see how often a level seems to differ from itself, add --null instead.",
+            "To learn how often a level differs from itself by chance, add --null instead.",
         )
     return FactorLevels(factor=factor.name, levels=tuple(levels))
 

@@ -1,4 +1,4 @@
-"""The allocator: what serves a program's calls of malloc."""
+"""The allocator that serves a program's malloc."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from swapstone.model import UserError
 
 DEFAULT = "default"
 
-# By what each allocator is told: a symbol that it defines and no other does (`TELLING_SYMBOLS`). File names prove nothing.
-_SIGNS = {
+# A symbol that this allocator defines and no other (`RELEVANT_SYMBOLS`). File names prove nothing.
+_SYMBOLS = {
     "mimalloc": "mi_malloc",
     "jemalloc": "mallctlbymib",
     "tcmalloc": "tc_malloc",
     "snmalloc": "__malloc_end_pointer",
 }
-_OF_LIBC = {"__libc_start_main", "_rtld_global"}  # glibc's loader offers a malloc too, until the C library is there
-_UNFIT = re.compile(r"[\s,=:()%*?\[\]{}]")
+_LIBC_SYMBOLS = {"__libc_start_main", "_rtld_global"}  # glibc's loader exports a malloc too, for its own start
+_INVALID = re.compile(r"[\s,=:()%*?\[\]{}]")
 
 
 class Allocator:
@@ -30,11 +30,9 @@ class Allocator:
 
     name = "allocator"
     stage = Stage.LAUNCH
-    description = (
-        "what serves malloc: preloaded, or linked into a static program; a path of a shared object is a level too"
-    )
+    description = "the allocator behind malloc: preloaded, or linked into a static program; the path of a shared object is a level too"
     levels: tuple[Level, ...] = (
-        Level(name=DEFAULT, description="the C library's own"),
+        Level(name=DEFAULT, description="that of the C library"),
         Level(
             name="mimalloc",
             description="built once from Debian's source package",
@@ -66,32 +64,32 @@ class Allocator:
         return msgspec.structs.replace(recipe, allocator=level)
 
     def level_of_path(self, text: str) -> Level:
-        """Return the level that the path of a shared object stands for; see `TakesPaths`."""
+        """Return the level of a shared object; see `TakesPaths`."""
         path = Path(text).expanduser().resolve()
-        unfit = _UNFIT.search(str(path))
-        if unfit is not None:
+        invalid = _INVALID.search(str(path))
+        if invalid is not None:
             raise UserError(
-                f"{str(path)!r} can't be a level: a path with {unfit[0]!r} in it can't be part of a variant's name.",
-                "Copy the object to a path of letters, digits and ._/+- alone.",
+                f"{str(path)!r} can't be a level: a path with {invalid[0]!r} in it can't be part of a variant's name.",
+                "Copy the object to a path that consists of letters, digits and ._/+- only.",
             )
         if not path.is_file():
             raise UserError(
-                f"There is no file {path} to take as an allocator.",
-                "Give the path of a shared object. A comma parts levels, so it can't be part of a path.",
+                f"There is no file {path} to use as an allocator.",
+                "Give the path of a shared object. A comma separates levels, so it can't be part of a path.",
             )
         facts = read_facts(path)
         _check_object(path, facts)
-        return Level(name=str(path), description="a shared object of the user's")
+        return Level(name=str(path), description="a shared object of the user")
 
     def observe(self, evidence: Evidence) -> str | None:
-        """Name the allocator in which the process's malloc lies.
+        """Name the allocator that contains the process's malloc.
 
-        The process itself reports the file of its malloc, if it is one of our workloads; for every process, the loader's search order
-        over the objects that were mapped tells whose malloc it took. Where both are known they must agree.
+        A bundled workload reports the file of its malloc. For every process, the loader's search order over the mapped objects
+        determines which malloc was bound. If both are known, they must agree.
 
         Returns:
-            A level's name, or a path that was asked for, when that very object serves malloc and no other allocator is there; else
-            a text that says what was seen; None when nothing tells.
+            A level's name, or a requested path if that object serves malloc and no other allocator is mapped; else a text that describes
+            what was observed; None if the evidence does not show it.
         """
         known = {facts.path: facts for facts in (*evidence.libraries, *_program(evidence))}
         deduced = _first_with_malloc(evidence)
@@ -99,20 +97,20 @@ class Allocator:
         if evidence.malloc and reported is None:
             return f"an allocator in {evidence.malloc}, which can't be read,"
         if reported is not None and deduced is not None and reported.path != deduced.path:
-            return f"malloc of {reported.path} (says the process) or of {deduced.path} (say the objects that it had mapped)"
+            return f"malloc of {reported.path} (as the process reports) or of {deduced.path} (by the mapped objects)"
         serving = reported or deduced
         if serving is None:
             return None
-        seen = _name(serving, evidence)
+        name = _name(serving, evidence)
         others = [_name(facts, evidence) for facts in _with_allocators(known.values(), evidence) if facts != serving]
-        return f"{seen} beside {' and '.join(others)}" if others else seen
+        return f"{name} beside {' and '.join(others)}" if others else name
 
 
 def _check_object(path: Path, facts: ProgramFacts | None) -> None:
     """Refuse a file that can't be preloaded as an allocator.
 
     Raises:
-        UserError: it is no ELF file, no shared object, or has no malloc to offer.
+        UserError: it is no ELF file, no shared object, or does not export malloc.
     """
     if facts is None or facts.kind != "ET_DYN" or facts.interp is not None:
         raise UserError(
@@ -120,8 +118,8 @@ def _check_object(path: Path, facts: ProgramFacts | None) -> None:
         )
     if "malloc" not in facts.exports:
         raise UserError(
-            f"{path} has no malloc to offer: programs would go on to use another one.",
-            "It must define malloc as a dynamic symbol: `nm -D --defined-only` shows those.",
+            f"{path} does not export malloc: programs would use another one.",
+            "It must define malloc as a dynamic symbol: `nm -D --defined-only` lists those.",
         )
 
 
@@ -130,24 +128,24 @@ def _program(evidence: Evidence) -> tuple[ProgramFacts, ...]:
 
 
 def _first_with_malloc(evidence: Evidence) -> ProgramFacts | None:
-    """Return what defines the malloc that the loader takes: the first in its search order that has one."""
+    """Return the object whose malloc the loader binds: the first one with a malloc in the search order."""
     return next((facts for facts in _search_order(evidence) if _has_malloc(facts, evidence)), None)
 
 
 def _has_malloc(facts: ProgramFacts, evidence: Evidence) -> bool:
-    """Say whether a malloc in a file can serve others. In a static program, which has no loader, every symbol can."""
+    """Return whether other objects can bind to a file's malloc. In a static program, which has no loader, any symbol counts."""
     return "malloc" in (facts.symbols if evidence.interp is None else facts.exports)
 
 
 def _search_order(evidence: Evidence) -> Iterator[ProgramFacts]:
-    """Yield the objects of a process as the loader searches them.
+    """Yield the objects of a process in the loader's search order.
 
-    First the program, then what was preloaded, then what those need, level by level; last what nobody needs (it was loaded later).
+    First the program, then preloaded objects, then their dependencies breadth first; last objects that no other needs (dlopen).
     """
     left = {facts.path: facts for facts in evidence.libraries}
     preloaded = [left.pop(path) for path in evidence.preload if path in left]
     found = [*_program(evidence), *preloaded]
-    for facts in found:  # grows while it is walked through
+    for facts in found:  # `found` grows in the loop
         yield facts
         for name in facts.needed:
             match = next((one for one in left.values() if name in {one.soname, one.path.rsplit("/", 1)[-1]}), None)
@@ -157,18 +155,18 @@ def _search_order(evidence: Evidence) -> Iterator[ProgramFacts]:
 
 
 def _with_allocators(objects: Iterable[ProgramFacts], evidence: Evidence) -> Iterator[ProgramFacts]:
-    """Yield what brings an allocator that is not the C library's."""
+    """Yield the objects that contain an allocator other than the C library's."""
     return (facts for facts in objects if _has_malloc(facts, evidence) and not _is_libc_malloc(facts))
 
 
 def _is_libc_malloc(facts: ProgramFacts) -> bool:
-    """Say whether the malloc in a file is the C library's own: the file is the C library, or a static program that took it from there.
+    """Return whether a file's malloc is the C library's: the file is the C library, or a static program linked with it.
 
-    glibc's ``malloc`` comes in one object with ``_int_malloc``, which is never linked beside another malloc. musl's has a second name.
+    glibc's ``malloc`` is in one object file with ``_int_malloc``, which is never linked together with another malloc. musl's has an alias.
     """
-    if _OF_LIBC.intersection(facts.exports) or "default_malloc" in facts.aliases:
+    if _LIBC_SYMBOLS.intersection(facts.exports) or "default_malloc" in facts.aliases:
         return True
-    return "_int_malloc" in facts.symbols and not set(_SIGNS.values()).intersection(facts.aliases)
+    return "_int_malloc" in facts.symbols and not set(_SYMBOLS.values()).intersection(facts.aliases)
 
 
 def _name(facts: ProgramFacts, evidence: Evidence) -> str:
@@ -177,8 +175,8 @@ def _name(facts: ProgramFacts, evidence: Evidence) -> str:
         return facts.path
     if _is_libc_malloc(facts):
         return DEFAULT
-    signs = [level for level, sign in _SIGNS.items() if sign in facts.symbols]
-    return "+".join(signs) or f"an allocator of no known name in {facts.path}"
+    names = [level for level, symbol in _SYMBOLS.items() if symbol in facts.symbols]
+    return "+".join(names) or f"an unknown allocator in {facts.path}"
 
 
 ALLOCATOR = Allocator()

@@ -1,4 +1,4 @@
-"""The contract of a factor: what can be swapped, and how what was really in force is seen."""
+"""The contract of a factor: how a level is applied, and how the level in force is observed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from swapstone.model import FrozenStruct, Observation
 
 
 class Stage(enum.Enum):
-    """Where a factor acts."""
+    """The stage at which a factor is applied."""
 
     COMPILE = "compile"
     LINK = "link"
@@ -34,27 +34,27 @@ class Level(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Recipe(FrozenStruct, frozen=True, kw_only=True):
-    """Everything that decides how a program is built and started. Factors turn one recipe into another.
+    """How a program is built and started. Each factor transforms one recipe into another.
 
-    Factors say by name what they want (`libc`, `compiler`, `linking`, `allocator`), in any order; when all have spoken,
-    `swapstone.artifacts.recipe_resolution` turns the names into what the machine has: `command`, further flags, `preload`.
+    Factors set names only (`libc`, `compiler`, `linking`, `allocator`), in any order. After all factors,
+    `swapstone.artifacts.recipe_resolution` resolves the names into `command`, further flags and `preload`.
 
     Attributes:
         libc: name of the C library.
-        compiler: name of the C compiler: ``cc`` for whatever the machine's is, ``gcc``, ``clang``.
+        compiler: name of the C compiler: ``cc`` for the machine's default, ``gcc``, ``clang``.
         linking: ``dynamic`` or ``static``.
-        allocator: name of the allocator, ``default`` for the C library's own; or the path of a shared object that has one.
+        allocator: name of the allocator, ``default`` for that of the C library; or the path of a shared object that contains one.
         cflags: flags for compiling.
         ldflags: flags for linking.
-        environment: pairs (name, value): the whole environment of the program but for what `preload` adds.
+        environment: pairs (name, value): the whole environment of the program, except for the variable of `preload`.
         nice: priority, -20..19.
-        command: the C compiler's command; empty until it is provided.
-        preload: absolute paths of shared objects that the loader takes before all others; empty until they are provided.
-        preload_bytes: how many bytes the list of `preload` takes in the environment, filled up where it is shorter, so that variants
-            with and without it have equally large environments; 0 to fill nothing up.
-        kernel: level of the kernel of the machine; empty for the target's own.
-        swap: level of the machine's swap; empty for none.
-        architecture: of the machine that it is for, as ``uname -m`` has it; empty for the one on which it is built.
+        command: the C compiler's command; empty until it is resolved.
+        preload: absolute paths for LD_PRELOAD; empty until they are resolved.
+        preload_bytes: length of that list in the environment; a shorter list is padded, so that variants with and without it have
+            environments of equal size; 0 for no padding.
+        kernel: level of the factor ``kernel``; empty for the target's default.
+        swap: level of the factor ``swap``; empty for none.
+        architecture: of the machine that the program is for, as ``uname -m`` prints it; empty for the build machine.
         observe: values that the agent reads at the end of the process, for the factors that need them.
     """
 
@@ -76,24 +76,24 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
 
 
 class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
-    """What the file of a program or of a shared object says of how it was made.
+    """What the file of a program or of a shared object contains.
 
     Attributes:
         path: absolute, as it is mapped.
-        machine: what it is for, by its name in ELF, e.g. ``EM_X86_64``.
+        machine: its architecture by the name in ELF, e.g. ``EM_X86_64``.
         entry: the first bytes of code at its entry, hexadecimal.
-        interp: its PT_INTERP, or None when it has none.
+        interp: its PT_INTERP, or None.
         needed: its DT_NEEDED entries, in order.
-        soname: its DT_SONAME; empty where it has none.
+        soname: its DT_SONAME; empty if it has none.
         kind: its type, such as ``ET_DYN``.
-        bits: its word size, 32 or 64; 0 where it isn't known.
+        bits: its word size, 32 or 64; 0 if unknown.
         versions: the versions of symbols that it needs, such as ``GLIBC_2.34``.
         sections: names of its sections.
-        comments: the compilers that left their names in ``.comment``.
-        switches: command lines that compilers left in ``.GCC.command.line`` (``-frecord-gcc-switches``).
-        symbols: those of `TELLING_SYMBOLS` that it defines, from its dynamic symbols and, unless it is stripped, all others.
-        exports: those of them that it offers to other objects: its dynamic symbols.
-        aliases: those of them that lie where its ``malloc`` lies, other names of the same function.
+        comments: names of compilers in ``.comment``.
+        switches: command lines of compilers in ``.GCC.command.line`` (``-frecord-gcc-switches``).
+        symbols: the `RELEVANT_SYMBOLS` that it defines, from all its symbol tables.
+        exports: those of them that are dynamic symbols, so that other objects can bind to them.
+        aliases: those of them with the address of its ``malloc``.
         build_id: of the note NT_GNU_BUILD_ID, hexadecimal; empty where it has none.
         properties: those of ``.note.gnu.property``, each ``TYPE=VALUE``.
     """
@@ -118,28 +118,25 @@ class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Evidence(FrozenStruct, frozen=True, kw_only=True):
-    """What was seen of the process that was measured.
+    """What was observed of the process that was measured.
 
     Attributes:
-        interp: its PT_INTERP, or None when it has none or none could be read.
+        interp: its PT_INTERP, or None if it has none or it could not be read.
         objects: files that were mapped executable at its end.
-        mapped: files that the measuring child itself says it has mapped; empty for programs that don't report it.
+        mapped: files that a workload reports as mapped in its measuring child; empty for other programs.
         facts: the agent's named integers.
-        program: what the file of the program says that was started, read before it was stripped where we built it; None where it
-            can't be read as one.
-        started: path of the file that was started, where that file was the same before and after the trial as when its digest was
-            taken; empty where that is not known.
-        named: pairs (level, path) of the programs that the user named, for the factor ``program``.
-        libraries: what the files of the other objects say, in the order of `objects`.
-        malloc: the file in which the measuring child itself found ``malloc``; empty for programs that don't report it.
-        preload: objects that the loader was told to take before all others, whether or not it did.
-        paths: levels that were asked for by the path of a file.
-        machine: what a virtual machine said of itself, pairs (name, text) as docs/virtual-machines.md lists them; empty elsewhere.
+        program: the content of the program's file, read before stripping if Swapstone built it; None if it is no ELF file.
+        started: path of the file that was started, if its content before and after the trial matched its digest; else empty.
+        named: pairs (level, path) of the user's programs, for the factor ``program``.
+        libraries: the content of the files of the other objects, in the order of `objects`.
+        malloc: the file that contains the ``malloc`` of a workload's measuring child, as it reports; empty for other programs.
+        preload: objects in LD_PRELOAD, whether or not the loader mapped them.
+        paths: requested levels that are paths of files.
+        machine: pairs (name, text) that a virtual machine reports, as docs/virtual-machines.md lists them; empty on other targets.
         observed: pairs (observation, value) of what the agent read at the end of the process because a factor's ``observes`` names it.
             The values come from the process or the system, and may hold anything.
         absent: observations of a variable or file that did not exist.
-        seen: what the program saw of the process that it measured, pairs (name, text) as docs/wire.md, section 4, has them; empty for
-            programs that measure themselves.
+        seen: pairs (name, text) that a program reports of the process that it measured (docs/wire.md, section 4).
     """
 
     interp: str | None
@@ -158,8 +155,8 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
     absent: tuple[Observation, ...] = ()
     seen: tuple[tuple[str, str], ...] = ()
 
-    def said(self, name: str) -> str:
-        """Return what the machine said under a name, or an empty text."""
+    def machine_text(self, name: str) -> str:
+        """Return a text that the virtual machine reports, or an empty text."""
         return dict(self.machine).get(name, "")
 
     def value(self, observation: Observation) -> str | None:
@@ -171,16 +168,16 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
         return observation in self.absent
 
     def fact(self, name: str) -> int | None:
-        """Return one of the agent's integers, or None if it could not be read."""
+        """Return one of the agent's facts, or None if it could not be read."""
         return dict(self.facts).get(name)
 
 
 class Factor(Protocol):
-    """What is varied. One instance per factor; it holds no state.
+    """What an experiment varies. One instance per factor, without state.
 
     Attributes:
         name: as users type it.
-        stage: where it acts.
+        stage: at which stage it is applied.
         description: one line for ``list factors``.
         levels: in the order of ``list levels``.
 
@@ -196,54 +193,54 @@ class Factor(Protocol):
     levels: tuple[Level, ...]
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
-        """Return the recipe with this level in it.
+        """Return the recipe with this level applied.
 
         Args:
             level: one of `levels`' names.
-            recipe: what the factors before this one made.
+            recipe: the result of the preceding factors.
         """
         ...
 
     def observe(self, evidence: Evidence) -> str | None:
-        """Say which level was in force in the process that ran.
+        """Return which level was in force in the process that ran.
 
         Args:
-            evidence: what was seen of it.
+            evidence: of the process.
 
         Returns:
-            A level's name; any other text when something else was in force (it is shown to the user); or None when the evidence
-            doesn't tell. Only the level that was asked for lets the run count.
+            A level's name; another text for the user if something else was in force; or None if the evidence does not show it. Only the
+            requested level makes the run valid.
         """
         ...
 
 
 @runtime_checkable
 class TakesTexts(Protocol):
-    """A factor that takes levels beside those that it lists: a family of them, such as a device at any rate."""
+    """A factor with more levels than it lists: a family of levels, such as a device with any rate."""
 
     def level_of_text(self, text: str) -> Level | None:
-        """Return the level that a text stands for, by its one name; None where it stands for none.
+        """Return the level that a text denotes, under its canonical name; None if it denotes none.
 
         Args:
             text: as the user typed it.
 
         Raises:
-            UserError: it is of the family's form and can't be a level.
+            UserError: the text has the family's form but is no valid level.
         """
         ...
 
 
 @runtime_checkable
 class TakesPaths(Protocol):
-    """A factor that also takes the path of a file as a level. What users type with a slash in it is one."""
+    """A factor that also accepts the path of a file as a level. A text with a slash is a path."""
 
     def level_of_path(self, text: str) -> Level:
-        """Return the level that a path stands for; its name is the absolute path without symbolic links.
+        """Return the level of a path; its name is the absolute path without symbolic links.
 
         Args:
             text: as the user typed it.
 
         Raises:
-            UserError: the file isn't there or can't be a level.
+            UserError: the file does not exist or can't be a level.
         """
         ...

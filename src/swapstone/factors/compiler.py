@@ -9,19 +9,17 @@ import msgspec
 from swapstone.factors.base import Evidence, Level, Recipe, Stage
 from swapstone.factors.switches import recorded, with_recording
 
-# What each compiler leaves in .comment.
+# The name of each compiler in .comment.
 _COMMENTS = {"gcc": re.compile(r"^GCC: "), "clang": re.compile(r"\bclang version ")}
 
 
 class Compiler:
-    """Which C compiler a program is compiled with."""
+    """The C compiler that compiles a program."""
 
     name = "compiler"
     stage = Stage.COMPILE
     description = "the C compiler"
-    unseen = (
-        "Its file names no compiler: don't remove the section .comment, and pass on the flags that the build is given."
-    )
+    unseen = "Its file names no compiler: don't remove the section .comment, and pass CFLAGS to the compiler."
     levels: tuple[Level, ...] = (
         Level(name="gcc", description="the GNU C compiler", needs=("gcc",), package="gcc"),
         Level(
@@ -33,25 +31,25 @@ class Compiler:
     )
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
-        """Name the level in the recipe, and have the compiler record what it does."""
+        """Set the compiler, and make it record its command line."""
         return msgspec.structs.replace(recipe, compiler=level, cflags=with_recording(recipe.cflags))
 
     def observe(self, evidence: Evidence) -> str | None:
-        """Name the compiler by the recorded command lines, or else by the names that compilers leave in ``.comment``.
+        """Name the compiler by the recorded command lines, or else by the names in ``.comment``.
 
-        The start-up objects and libraries of a system are compiled by gcc whatever compiles the program, so without recorded command
-        lines gcc's name tells nothing when clang's is there too.
+        gcc compiles the start-up objects and libraries of a system, so without recorded command lines its name proves nothing if
+        clang's is present.
 
         Returns:
-            A level's name; several joined by ``+`` when the recorded command lines are of several compilers; None when no name is left.
+            A level's name; several joined by ``+`` if command lines of several compilers are recorded; None if there is no name.
         """
         if evidence.program is None:
             return None
-        seen = sorted({name for name, _ in recorded(evidence.program)})
-        if seen:
-            return "+".join(seen)
-        left = {level for level, sign in _COMMENTS.items() if any(map(sign.search, evidence.program.comments))}
-        return "clang" if "clang" in left else "gcc" if left else None
+        compilers = sorted({name for name, _ in recorded(evidence.program)})
+        if compilers:
+            return "+".join(compilers)
+        named = {level for level, pattern in _COMMENTS.items() if any(map(pattern.search, evidence.program.comments))}
+        return "clang" if "clang" in named else "gcc" if named else None
 
 
 COMPILER = Compiler()

@@ -1,4 +1,4 @@
-"""Reading what the file of a program or of a shared object says of how it was made."""
+"""Reads the facts in the ELF file of a program or shared object that show how it was built."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ from elftools.elf.segments import InterpSegment
 
 from swapstone.factors.base import ProgramFacts
 
-TELLING_SYMBOLS: frozenset[str] = frozenset(
+RELEVANT_SYMBOLS: frozenset[str] = frozenset(
     {
         *("malloc", "__libc_setup_tls", "__init_libc", "__libc_start_main", "_rtld_global"),
         *("_int_malloc", "default_malloc"),
         *("mi_malloc", "mallctlbymib", "tc_malloc", "__malloc_end_pointer"),
     }
 )
-"""Names of symbols that tell what a program is made of; a factor that needs more adds them here.
+"""Symbols that identify the parts of a program. A factor that needs others adds them here.
 
-``malloc``: it brings an allocator. ``__libc_setup_tls``: glibc is linked into it. ``__init_libc``: musl is.
-``__libc_start_main``: it is a C library. ``_rtld_global``: it is glibc's loader. ``_int_malloc``: it holds glibc's own allocator.
-``default_malloc``: what musl's own ``malloc`` is called besides. The others: one for each of mimalloc, jemalloc, tcmalloc and snmalloc,
-which no other defines.
+``malloc``: the file contains an allocator. ``__libc_setup_tls``: glibc is linked statically. ``__init_libc``: musl is linked statically.
+``__libc_start_main``: it is a C library. ``_rtld_global``: it is glibc's loader. ``_int_malloc``: it contains glibc's allocator.
+``default_malloc``: an alias of ``malloc`` in musl. The others are each defined by one of mimalloc, jemalloc, tcmalloc and snmalloc only.
 """
 
 RECORDED = ".GCC.command.line"
 """The section into which gcc and clang record their command lines under ``-frecord-gcc-switches``."""
 
 ENTRY_BYTES = 32
-"""How much of the code at a program's entry is kept."""
+"""Number of bytes of code at the entry point that are kept."""
 
 
 def read_facts(path: Path) -> ProgramFacts | None:
@@ -46,7 +45,7 @@ def read_facts(path: Path) -> ProgramFacts | None:
         path: of any file.
 
     Returns:
-        What it says, or None when it isn't there or is no ELF file.
+        Its facts, or None if it does not exist or is no ELF file.
     """
     try:
         status = path.stat()
@@ -75,8 +74,8 @@ def _read(path: Path, _mtime_ns: int, _size: int) -> ProgramFacts | None:
             sections=tuple(section.name for section in elf.iter_sections() if section.name),
             comments=_strings(elf, ".comment"),
             switches=_strings(elf, RECORDED),
-            symbols=_telling(_symbols(elf)),
-            exports=_telling(symbol for symbol in _symbols(elf, dynamic=True) if _is_offered(symbol)),
+            symbols=_relevant(_symbols(elf)),
+            exports=_relevant(symbol for symbol in _symbols(elf, dynamic=True) if _is_offered(symbol)),
             aliases=_aliases(elf),
             build_id=next((str(build_id) for build_id in _notes(elf, "NT_GNU_BUILD_ID")), ""),
             properties=tuple(_properties(elf)),
@@ -85,7 +84,7 @@ def _read(path: Path, _mtime_ns: int, _size: int) -> ProgramFacts | None:
 
 
 def _entry(elf: ELFFile) -> str:
-    """Return the code at a program's entry, hexadecimal; empty where nothing lies there."""
+    """Return the code at the entry point, hexadecimal; empty if no segment contains it."""
     at = elf["e_entry"]
     for segment in elf.iter_segments("PT_LOAD"):
         offset = at - segment["p_vaddr"]
@@ -133,7 +132,7 @@ def _versions(elf: ELFFile) -> Iterator[str]:
 
 
 def _symbols(elf: ELFFile, *, dynamic: bool = False) -> Iterator[Symbol]:
-    """Yield the symbols that are defined in a file: all of them, or those that the loader sees."""
+    """Yield the symbols that a file defines: all, or only the dynamic ones."""
     for section in elf.iter_sections():
         if isinstance(section, SymbolTableSection) and (not dynamic or section.header["sh_type"] == "SHT_DYNSYM"):
             yield from (symbol for symbol in section.iter_symbols() if symbol["st_shndx"] != "SHN_UNDEF")
@@ -146,12 +145,12 @@ def _is_offered(symbol: Symbol) -> bool:
     }
 
 
-def _telling(symbols: Iterable[Symbol]) -> tuple[str, ...]:
-    return tuple(sorted(TELLING_SYMBOLS.intersection(symbol.name for symbol in symbols)))
+def _relevant(symbols: Iterable[Symbol]) -> tuple[str, ...]:
+    return tuple(sorted(RELEVANT_SYMBOLS.intersection(symbol.name for symbol in symbols)))
 
 
 def _aliases(elf: ELFFile) -> tuple[str, ...]:
-    """Return the telling names of what lies at the same place as ``malloc``."""
+    """Return the relevant symbols with the same address as ``malloc``."""
     places = {(symbol["st_shndx"], symbol["st_value"]) for symbol in _symbols(elf) if symbol.name == "malloc"}
     same = (symbol for symbol in _symbols(elf) if (symbol["st_shndx"], symbol["st_value"]) in places)
-    return tuple(name for name in _telling(same) if name != "malloc")
+    return tuple(name for name in _relevant(same) if name != "malloc")

@@ -1,4 +1,4 @@
-"""How a program gets at its libraries: linked dynamically or statically."""
+"""Linking: dynamic or static."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from swapstone.factors.base import Evidence, Level, Recipe, Stage
 
 
 class Linking:
-    """Whether a program's libraries are mapped by a loader when it starts, or are part of its file."""
+    """Whether a loader maps a program's libraries at the start, or its file contains them."""
 
     name = "linking"
     stage = Stage.LINK
     description = "how libraries are linked"
     levels: tuple[Level, ...] = (
         Level(name="dynamic", description="the loader maps them at the start"),
-        Level(name="static", description="they are in the program's file (-static)"),
+        Level(name="static", description="the program's file contains them (-static)"),
     )
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
-        """Name the level in the recipe."""
+        """Set the linking."""
         return msgspec.structs.replace(recipe, linking=level)
 
     def observe(self, evidence: Evidence) -> str | None:
-        """Name the level by the process: whether it has a loader and has mapped objects beside its program.
+        """Name the level by the process: whether it has a loader and maps objects other than its program.
 
-        A static program may be position-independent (``-static-pie``): it has a dynamic section, but no loader and no needs.
+        A static program may be position-independent (``-static-pie``): it has a dynamic section, but no loader and no DT_NEEDED.
 
         Returns:
-            ``dynamic`` or ``static``; another text for a process without a loader that has mapped objects all the same, as a static
-            glibc program does that loads objects; None when nothing was seen mapped.
+            ``dynamic`` or ``static``; another text for a process without a loader that maps objects, such as a static glibc program that
+            calls dlopen; None if no mapped object was observed.
         """
         program = evidence.program
         if evidence.interp or (program is not None and (program.interp or program.needed)):
             return "dynamic"
-        if not evidence.objects:  # not even the program: the agent could not look
+        if not evidence.objects:  # not even the program: the agent could not read the maps
             return None
         return "static" if len(evidence.objects) == 1 else "static with loaded objects"
 

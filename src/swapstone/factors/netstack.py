@@ -1,4 +1,4 @@
-"""The network stack under a server: the kernel's, or one in the server's own process over a TAP. docs/netstack.md explains it."""
+"""The network stack of a server: the kernel's, or one in the server's process over a TAP device. docs/netstack.md explains it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from swapstone.factors.base import Evidence, Level, Recipe, Stage
 
 KERNEL = "kernel"
 VARIABLE = "NETSTACK"
-"""What tells a trial its level. All levels' values are equally long, so the environment is equally large."""
+"""The environment variable with the level. All values have the same length, so the environment has the same size."""
 
 _NONE = "none"
 _NEEDS = ("cargo", "ip")
@@ -16,16 +16,16 @@ _PACKAGES = "rustup iproute2"
 
 
 class Netstack:
-    """Which network stack the server runs on."""
+    """The network stack of the server."""
 
     name = "netstack"
     stage = Stage.LAUNCH
     description = "the network stack that a server runs on"
-    unseen = "Only workloads of the suites netstack and netstack-counts run on a stack: add `--suite netstack`."
+    unseen = "Only workloads of the suites netstack and netstack-counts use a stack: add `--suite netstack`."
     levels: tuple[Level, ...] = (
         Level(
             name=KERNEL,
-            description="Linux's own sockets, over a pair of veth",
+            description="Linux's sockets, over a pair of veth devices",
             needs=_NEEDS,
             package=_PACKAGES,
         ),
@@ -36,15 +36,15 @@ class Netstack:
     )
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
-        """Name the level in the environment, padded with blanks to the longest name."""
+        """Set the variable to the level, padded with spaces to the longest name."""
         room = max(len(each.name) for each in self.levels)
         return msgspec.structs.replace(recipe, environment=(*recipe.environment, (VARIABLE, level.ljust(room))))
 
     def observe(self, evidence: Evidence) -> str | None:
-        """Name the stack by what was seen of the server: its open TAP, the kernel's sockets that it listens on, what its stack says it is.
+        """Name the stack by the server's open TAP device, its listening kernel sockets, and the name that its stack reports.
 
         Returns:
-            A level only where all three agree; what was there, where they don't; None where one of them was not looked at.
+            A level if all three agree; a description if they don't; None if one of them was not observed.
         """
         seen = dict(evidence.seen)
         if not {"tap", "kernel_sockets", "stack"} <= seen.keys():

@@ -1,4 +1,4 @@
-"""How much the compiler optimizes."""
+"""The compiler's optimization level."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ class Optimization:
     name = "optimization"
     stage = Stage.COMPILE
     description = "the compiler's -O switch"
-    unseen = "Nothing in its file says how it was compiled: a build that ignores CFLAGS leaves out -frecord-gcc-switches too."
+    unseen = "Its file does not record the compiler's options: a build that ignores CFLAGS also ignores -frecord-gcc-switches."
     levels: tuple[Level, ...] = (
-        Level(name="O0", description="nothing is optimized"),
-        Level(name="O1", description="what costs little compile time"),
-        Level(name="O2", description="what most distributions build with"),
+        Level(name="O0", description="no optimization"),
+        Level(name="O1", description="optimizations that need little compile time"),
+        Level(name="O2", description="the default of most distributions"),
         Level(name="O3", description="more inlining, unrolling and vectors than O2"),
         Level(name="Os", description="for size"),
-        Level(name="Og", description="what doesn't disturb debugging"),
+        Level(name="Og", description="optimizations that don't hinder debugging"),
     )
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
-        """Put the level's switch in the place of the recipe's, and have the compiler record it."""
+        """Replace the recipe's -O switch by the level's, and make the compiler record its command line."""
         others = [flag for flag in recipe.cflags if not _SWITCH.fullmatch(flag)]
         first = next((at for at, flag in enumerate(recipe.cflags) if _SWITCH.fullmatch(flag)), len(others))
         cflags = (*others[:first], f"-{level}", *others[first:])
@@ -39,19 +39,19 @@ class Optimization:
     def observe(self, evidence: Evidence) -> str | None:
         """Name the level by the last -O switch of each recorded command line.
 
-        Objects without a record, such as those of libraries, don't count.
+        Objects without a record, such as those of libraries, are ignored.
 
         Returns:
-            A level's name, or the switch as it was spelled; several joined by ``+`` when they differ; None when nothing is recorded.
+            A level's name, or the switch as recorded; several joined by ``+`` if they differ; None if nothing is recorded.
         """
         if evidence.program is None:
             return None
-        seen = {_level_of(line) for _, line in recorded(evidence.program)}
-        return "+".join(sorted(seen)) or None
+        levels = {_level_of(line) for _, line in recorded(evidence.program)}
+        return "+".join(sorted(levels)) or None
 
 
 def _level_of(line: str) -> str:
-    """Return the level of one command line: its last -O switch, as the compilers take it."""
+    """Return the level of one command line: its last -O switch, as compilers interpret it."""
     switch = next((word for word in reversed(line.split()) if _SWITCH.fullmatch(word)), "")
     return _SPELLINGS.get(switch, switch.removeprefix("-"))
 

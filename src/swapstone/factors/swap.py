@@ -1,4 +1,4 @@
-"""Where the machine swaps to: a flash device, or memory that is compressed. docs/swap.md explains the levels."""
+"""The swap device of the machine: a flash device or compressed memory (zram). docs/swap.md explains the levels."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _KEPT = {
     "memory_backed": "1",
     "irqmode": "2",
     "completion_nsec": "100000",
-}  # what makes it a slow device that keeps what it is given
+}  # of a slow device that stores what is written
 _LEVEL = re.compile(r"flash(?::(?P<rate>[1-9][0-9]{0,3}))?|zram:(?P<algorithm>[a-z0-9]+(?:-[a-z0-9]+)*)", re.ASCII)
-_CHOSEN = re.compile(r"\[([\w-]+)\]")  # of the algorithms in comp_algorithm, the chosen one stands in brackets
+_CHOSEN = re.compile(r"\[([\w-]+)\]")  # comp_algorithm lists the algorithms; the active one is in brackets
 
 
 class Swap:
-    """Which device the machine swaps to."""
+    """The swap device of the machine."""
 
     name = "swap"
     stage = Stage.BOOT
-    description = "where the machine swaps to"
-    unseen = "The guest names no device that it swaps to in /proc/swaps."
+    description = "the swap device of the machine"
+    unseen = "The guest's /proc/swaps lists no device."
     levels: tuple[Level, ...] = (
         Level(
             name="flash",
@@ -45,10 +45,10 @@ class Swap:
     )
 
     machine = MachineNeeds(parts=("busybox",), modules=("configfs", "null_blk", "lz4", "zstd", "zram"))
-    """What a machine must have for any of the levels; all have it alike."""
+    """What the machines of all levels contain."""
 
     def level_of_text(self, text: str) -> Level | None:
-        """Return the level of a rate of the flash, or of another algorithm of zram's; None for a text that is neither.
+        """Return the level of a flash with a rate, or of zram with another algorithm; None for other texts.
 
         Raises:
             UserError: the rate is out of range.
@@ -61,7 +61,7 @@ class Swap:
         rate = int(found["rate"] or FLASH_RATE)
         if rate > _MOST_RATE:
             raise UserError(
-                f"A flash of {rate} MiB/s is faster than can be limited.", f"The most is flash:{_MOST_RATE}."
+                f"A flash of {rate} MiB/s exceeds the limit of null_blk.", f"The maximum is flash:{_MOST_RATE}."
             )
         return Level(name=_flash(rate), description=f"a slow block device, {rate} MiB/s in the guest's time")
 
@@ -70,26 +70,26 @@ class Swap:
         return msgspec.structs.replace(recipe, swap=level)
 
     def observe(self, evidence: Evidence) -> str | None:
-        """Name the device that was swapped to after the work: zram with its algorithm as it was read back, flash with its rate.
+        """Name the swap device after the work: zram with the algorithm that was read back, flash with its rate.
 
         Returns:
-            A level; or the device where it is none of ours, or not set up as ours is; several joined by ``+``; None without any.
+            A level; the device, if it is another one or has other parameters; several joined by ``+``; None without any.
         """
-        lines = evidence.said("after /proc/swaps").splitlines()[1:]
+        lines = evidence.machine_text("after /proc/swaps").splitlines()[1:]
         devices = [line.split()[0] for line in lines if line.strip()]
         return "+".join(sorted(_level_of(device.rsplit("/", 1)[-1], evidence) for device in devices)) or None
 
 
 def _level_of(device: str, evidence: Evidence) -> str:
     if device == "zram0":
-        chosen = _CHOSEN.search(evidence.said("after /sys/block/zram0/comp_algorithm"))
+        chosen = _CHOSEN.search(evidence.machine_text("after /sys/block/zram0/comp_algorithm"))
         return f"zram:{chosen[1]}" if chosen else "zram with an unknown algorithm"
     if device != _FLASH:
         return device
     for name, value in _KEPT.items():
-        if (said := evidence.said(_OF_FLASH + name).strip()) != value:
-            return f"{device} with {name}={said or 'unknown'}"
-    rate = evidence.said(_OF_FLASH + "mbps").strip()
+        if (found := evidence.machine_text(_OF_FLASH + name).strip()) != value:
+            return f"{device} with {name}={found or 'unknown'}"
+    rate = evidence.machine_text(_OF_FLASH + "mbps").strip()
     return _flash(int(rate)) if rate.isdecimal() and rate != "0" else f"{device} without a limit"
 
 
@@ -101,7 +101,7 @@ SWAP = Swap()
 
 
 def swap_commands(level: str) -> tuple[str, ...]:
-    """Return the shell commands that make a machine swap as a level says; none for no level."""
+    """Return the shell commands that set up the swap device of a level; none for no level."""
     if not level:
         return ()
     kind, _, rest = level.partition(":")
@@ -110,5 +110,5 @@ def swap_commands(level: str) -> tuple[str, ...]:
 
 
 def swap_memory_bytes(level: str) -> int:
-    """Return how much memory a machine needs beside what it would have without: the flash's content lies in it, whatever the level."""
+    """Return how much more memory a machine needs with a swap level: it contains the content of the flash at every level."""
     return SWAP_MIB << 20 if level else 0

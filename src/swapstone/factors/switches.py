@@ -1,4 +1,4 @@
-"""The command lines that compilers record in what they make, when they are asked to."""
+"""The command lines that compilers record in object files (``-frecord-gcc-switches``)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import re
 from swapstone.factors.base import ProgramFacts
 
 RECORD = "-frecord-gcc-switches"
-"""Makes gcc and clang write their command line into ``.GCC.command.line``: a section that is not loaded, so nothing measured changes."""
+"""Makes gcc and clang write their command line to ``.GCC.command.line``. The section is not loaded, so it changes no measurement."""
 
-# How each compiler begins the command line that it records.
+# The beginning of each compiler's recorded command line.
 _BEGINS = {"gcc": re.compile(r"^GNU "), "clang": re.compile(r"^\S*clang\S* ")}
 
 
 def with_recording(cflags: tuple[str, ...]) -> tuple[str, ...]:
-    """Return flags for compiling under which the compiler records them."""
+    """Return compiler flags with `RECORD`."""
     return cflags if RECORD in cflags else (*cflags, RECORD)
 
 
 def recorded(program: ProgramFacts) -> tuple[tuple[str, str], ...]:
-    """Return pairs (compiler, command line) that are recorded in a program: one for each line that differs.
+    """Return the pairs (compiler, command line) that a program records, without duplicates.
 
-    Before version 11, gcc recorded each word by itself; nothing can be told from those, and they are left out.
+    gcc before version 11 records each word as a line of its own; those are ignored.
     """
-    return tuple((name, line) for line in program.switches for name, sign in _BEGINS.items() if sign.match(line))
+    return tuple((name, line) for line in program.switches for name, pattern in _BEGINS.items() if pattern.match(line))

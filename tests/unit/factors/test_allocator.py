@@ -49,7 +49,7 @@ def evidence(*libraries: ProgramFacts, program: ProgramFacts = PROGRAM, **more: 
         (evidence(LIBC, NAMELESS, preload=(NAMELESS.path,), paths=(NAMELESS.path,)), NAMELESS.path),
         # A path that was requested, but another file serves.
         (evidence(LIBC, MIMALLOC, preload=(MIMALLOC.path,), paths=(NAMELESS.path,)), "mimalloc"),
-        (evidence(LIBC, NAMELESS, preload=(NAMELESS.path,)), f"an allocator of no known name in {NAMELESS.path}"),
+        (evidence(LIBC, NAMELESS, preload=(NAMELESS.path,)), f"an unknown allocator in {NAMELESS.path}"),
         # The program's own malloc goes before everything that is preloaded.
         (
             evidence(LIBC, MIMALLOC, preload=(MIMALLOC.path,), program=facts("/prog", "malloc", "tc_malloc")),
@@ -73,7 +73,7 @@ def test_what_the_process_says_must_agree_with_what_it_had_mapped() -> None:
     both = evidence(LIBC, MIMALLOC, preload=(MIMALLOC.path,))
     assert ALLOCATOR.observe(msgspec.structs.replace(both, malloc=MIMALLOC.path)) == "mimalloc"
     seen = ALLOCATOR.observe(msgspec.structs.replace(both, malloc=LIBC.path))
-    assert seen == "malloc of /lib/libc.so.6 (says the process) or of /cache/a.so (say the objects that it had mapped)"
+    assert seen == "malloc of /lib/libc.so.6 (as the process reports) or of /cache/a.so (by the mapped objects)"
     seen = ALLOCATOR.observe(msgspec.structs.replace(both, malloc="/memfd:x (deleted)"))
     assert seen == "an allocator in /memfd:x (deleted), which can't be read,"
 
@@ -90,7 +90,7 @@ def test_what_the_process_says_must_agree_with_what_it_had_mapped() -> None:
         # mimalloc is there, but the malloc is glibc's.
         (("malloc", "mi_malloc", "_int_malloc"), (), "default"),
         (("malloc", "mi_malloc", "default_malloc"), ("default_malloc",), "default"),
-        (("malloc",), (), "an allocator of no known name in /prog"),
+        (("malloc",), (), "an unknown allocator in /prog"),
         (("__libc_setup_tls",), (), None),
     ],
 )
@@ -147,16 +147,16 @@ def test_a_path_is_a_level_by_its_real_path(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message", "hint"),
     [
-        ("absent.so", "There is no file", "A comma parts levels"),
-        ("a,b.so", "There is no file", "A comma parts levels"),
+        ("absent.so", "There is no file", "A comma separates levels"),
+        ("a,b.so", "There is no file", "A comma separates levels"),
         ("a=b.so", "a path with '=' in it", "Copy the object"),
         ("a b.so", "a path with ' ' in it", "Copy the object"),
         ("a:b.so", "a path with ':' in it", "Copy the object"),
         ("text.so", "not an ELF shared object", "cc -shared -fPIC"),
         ("program", "not an ELF shared object", "cc -shared -fPIC"),
         ("object.o", "not an ELF shared object", "cc -shared -fPIC"),
-        ("empty.so", "has no malloc to offer", "nm -D --defined-only"),
-        ("hidden.so", "has no malloc to offer", "nm -D --defined-only"),
+        ("empty.so", "does not export malloc", "nm -D --defined-only"),
+        ("hidden.so", "does not export malloc", "nm -D --defined-only"),
     ],
 )
 def test_paths_that_can_not_be_levels_are_explained(name: str, message: str, hint: str, tmp_path: Path) -> None:

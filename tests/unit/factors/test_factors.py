@@ -60,7 +60,7 @@ def test_every_factor_is_complete() -> None:
         ("libc", "is not FACTOR=BASELINE,CANDIDATE", "swapstone compare libc=glibc,musl"),
         ("lib=glibc,musl", "no factor named 'lib'", "'libc'"),
         ("libc=glibc,mus", "no level named 'mus'", "'musl'"),
-        ("libc=glibc", "names one level only", "libc=glibc,musl"),
+        ("libc=glibc", "has only one level", "libc=glibc,musl"),
         ("libc=glibc,glibc", "names 'glibc' twice", "--null"),
         ("libc=glibc,", "no level named ''", "glibc"),
         ("=", "no factor named ''", "libc"),

@@ -31,6 +31,6 @@ def test_its_levels_are_the_users() -> None:
     assert find_factor("program") is PROGRAM
     assert find_level(PROGRAM, "anything").name == "anything"
     assert PROGRAM.apply("anything", Recipe(libc="musl")) == Recipe(libc="musl")
-    with pytest.raises(UserError, match="are programs of your own") as caught:
+    with pytest.raises(UserError, match="are your programs") as caught:
         parse_choice("program=a,b")
     assert "--program baseline=./old" in caught.value.hint

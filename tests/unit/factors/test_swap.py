@@ -67,7 +67,7 @@ def test_a_rate_that_can_not_be_limited_is_refused() -> None:
     assert find_level(SWAP, "flash:1024").name == "flash:1024"
     with pytest.raises(UserError) as caught:
         find_level(SWAP, "flash:1025")
-    assert caught.value.hint == "The most is flash:1024."
+    assert caught.value.hint == "The maximum is flash:1024."
 
 
 def test_a_level_is_one_command_and_all_have_the_same_flash() -> None:

@@ -118,7 +118,7 @@ def test_factors_as_a_mapping_or_as_text(tmp_path: Path) -> None:
     with pytest.raises(swapstone.UserError, match="no factor or argument named 'budgte'") as caught:
         _compare(tmp_path, budgte="1m")
     assert "'budget'" in caught.value.hint
-    with pytest.raises(swapstone.UserError, match="names one level only"):
+    with pytest.raises(swapstone.UserError, match="has only one level"):
         _compare(tmp_path, libc=["glibc"])
 
 
