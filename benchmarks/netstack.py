@@ -107,7 +107,7 @@ def no_rust() -> str | None:
     said = subprocess.run(("rustc", "--version"), capture_output=True, text=True, check=False).stdout
     found = re.match(r"rustc ([0-9]+)\.([0-9]+)", said)
     if found is None or (int(found[1]), int(found[2])) < _RUST:
-        return f"the stacks need Rust {_RUST[0]}.{_RUST[1]} or newer, and this is {said.strip() or 'none that says its version'}"
+        return f"the stacks need Rust {_RUST[0]}.{_RUST[1]} or newer; this is {said.strip() or 'none that says its version'}"
     return None
 
 

@@ -29,7 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
-from swapstone.artifacts.image_catalog import architecture_of
+from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.artifacts.kernels import read_kernel
 from swapstone.model import UserError
@@ -90,7 +90,7 @@ def _given(kernel: Path, room: Path) -> VmImage:
 def _packaged(name: str) -> VmImage:
     """Return a machine of the packaged kernel, with an image that has busybox in it."""
     built = build_image(ImageRequest(architecture=name, modules=(), parts=("busybox",)), progress=print)
-    machine = EmulatedMachine(architecture=architecture_of(name).machine)
+    machine = EmulatedMachine(architecture=find_architecture(name).machine)
     return VmImage(built.kernel, built.initrd, machine, banner=built.image.banner)
 
 

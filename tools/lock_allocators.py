@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.upstream_sources import LOCK, Apt, Source, read_lock
+from swapstone.artifacts.upstream_sources import LOCK, Source, SourceApt, read_lock
 from swapstone.model.directories import cache_dir, share_dir
 
 
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
 
 def _newest_archive(source: Source) -> Source:
     """Take the first version of the source package that the archive names."""
-    apt = Apt(cache_dir() / "sources" / "apt")
+    apt = SourceApt(cache_dir() / "sources" / "apt")
     apt.update()
     stanza = apt.stanzas(source.package)[0]
     files = (line.split() for line in stanza["Checksums-Sha256"].splitlines())

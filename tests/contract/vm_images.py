@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_catalog import architecture_of
+from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.artifacts.kernels import read_kernel
 from swapstone.factors import read_facts
@@ -33,7 +33,7 @@ def need_emulator(architecture: str = "x86_64") -> None:
 
 
 def kernel(architecture: str = "x86_64") -> Path:
-    """Return a distribution's kernel, fetched by apt-get once and kept; skip the test where that can't be done."""
+    """Return a distribution's kernel, fetched with apt-get once and kept; skip the test where that can't be done."""
     meta = _KERNELS[architecture]
     depends = _output("apt-cache", "depends", "--important", f"{meta}:{_DEBIAN[architecture]}")
     found = re.search(r"Depends: <?(linux-image-[\w.+-]+)", depends)
@@ -64,7 +64,7 @@ def _output(*command: str, cwd: str | None = None) -> str:
 
 def image_parts(architecture: str, kernel: str = "generic") -> VmImage:
     """Return a machine of packages whose only program is busybox; skip the test where there is no emulator or nothing can be fetched."""
-    known = architecture_of(architecture)
+    known = find_architecture(architecture)
     need_emulator(known.machine)
     try:
         built = build_image(ImageRequest(architecture=architecture, kernel=kernel, modules=(), parts=("busybox",)))

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from swapstone.artifacts.image_assembly import Overlay
-from swapstone.artifacts.image_catalog import architecture_of
+from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.artifacts.packages import package_file, read_lock
@@ -94,7 +94,7 @@ def _request(architecture: str, kernel: str = "generic") -> ImageRequest:
 
 def _boot(architecture: str, built: BuiltImage) -> dict[str, str]:
     """Boot an image to its end and return what its first process said, by the word before its colon."""
-    machine = architecture_of(architecture)
+    machine = find_architecture(architecture)
     assert shutil.which(machine.emulator), f"{machine.emulator} is not installed; ./test installs it"
     result = subprocess.run(
         boot_arguments(machine, built, 512),

@@ -56,4 +56,4 @@ def test_the_error_names_a_missing_module(tmp_path: Path) -> None:
     one, other = _copies(tmp_path)
     asked = (f"kernel={one},{other}", "--suite", "latency", "--load", "io")
     result = swapstone(tmp_path, "compare", *asked, expect=2)
-    assert "The kernel has no module null_blk and doesn't say that it is built in" in result.stderr
+    assert "The kernel has no module null_blk and does not list it as built in" in result.stderr

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import build_crate, crate_trouble
+from swapstone.artifacts import build_crate, missing_crate_requirement
 from swapstone.factors import parse_choice
 from swapstone.session.defaults import default_suites
 from swapstone.session.study_file import load_study
@@ -17,7 +17,7 @@ from swapstone.workloads import find_workload
 from tests.e2e.cli import runs_of, swapstone
 from tests.unit.builders import crate_of
 
-UNAVAILABLE = crate_trouble()
+UNAVAILABLE = missing_crate_requirement()
 LEVELS = ("kernel", "lwip", "smoltcp")
 
 

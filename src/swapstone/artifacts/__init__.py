@@ -1,15 +1,15 @@
-"""From a variant and a workload to a program, addressed by the digest of everything that went into it."""
+"""Build programs and images. Each is stored in the cache under the digest of all its inputs."""
 
-from swapstone.artifacts.allocators import allocator_tools, built_for
-from swapstone.artifacts.crates import build_crate, build_package, crate_trouble, require_crate
+from swapstone.artifacts.allocators import allocator_tools, cached_libcs
+from swapstone.artifacts.crates import build_crate, build_package, missing_crate_requirement, require_crate
 from swapstone.artifacts.elf_compatibility import program_libc
-from swapstone.artifacts.link_layouts import environment_padding, wrapped
+from swapstone.artifacts.link_layouts import environment_padding, with_layout_compiler
 from swapstone.artifacts.placeholders import placeholders
 from swapstone.artifacts.program_size import SIZE_METRICS, sizes_of
 from swapstone.artifacts.recipe_resolution import resolve_recipe
 from swapstone.artifacts.servers import build_packaged, find_load_generator, load_generator_identity
-from swapstone.artifacts.source_build import OWN_RECIPE, OwnBuilder, own_sizes
-from swapstone.artifacts.source_tree import Amount, count_sources, sha256_of
+from swapstone.artifacts.source_build import SOURCE_RECIPE, SourceBuilder, stripped_sizes
+from swapstone.artifacts.source_tree import SourceSize, count_sources, sha256_of
 from swapstone.artifacts.tool_versions import compiler_version, loader_version, require_tools
 from swapstone.artifacts.workload_build import (
     BASE_RECIPE,
@@ -29,11 +29,11 @@ __all__ = [
     "EMPTY_AS_VARIED",
     "EMPTY_PROGRAMS",
     "EMPTY_SUITE",
-    "OWN_RECIPE",
     "SIZE_METRICS",
-    "Amount",
+    "SOURCE_RECIPE",
     "Built",
-    "OwnBuilder",
+    "SourceBuilder",
+    "SourceSize",
     "allocator_tools",
     "build_crate",
     "build_empty",
@@ -42,16 +42,15 @@ __all__ = [
     "build_packaged",
     "build_whole",
     "build_workload",
-    "built_for",
     "c_library_version",
+    "cached_libcs",
     "compiler_version",
     "count_sources",
-    "crate_trouble",
     "environment_padding",
     "find_load_generator",
     "load_generator_identity",
     "loader_version",
-    "own_sizes",
+    "missing_crate_requirement",
     "placeholders",
     "program_libc",
     "require_crate",
@@ -59,5 +58,6 @@ __all__ = [
     "resolve_recipe",
     "sha256_of",
     "sizes_of",
-    "wrapped",
+    "stripped_sizes",
+    "with_layout_compiler",
 ]

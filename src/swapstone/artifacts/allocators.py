@@ -1,4 +1,4 @@
-"""Allocators: each built once for each C library, from sources of one version, into one object for both ways of linking."""
+"""Build memory allocators: once per C library, from pinned sources, as one object for dynamic and static programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.elf_compatibility import check_fits
+from swapstone.artifacts.elf_compatibility import check_preloadable
 from swapstone.artifacts.tool_versions import compiler_identity
 from swapstone.artifacts.upstream_sources import Source, fetch, locked, read_lock, unpack
 from swapstone.factors import Recipe
@@ -31,9 +31,9 @@ BUILD_TIMEOUT_S = 1200
 
 Command = tuple[str, ...]
 Tell = Callable[[str], None]
-"""Called with one line for the user."""
+"""Called with a line of text for the user."""
 
-# (C compiler, C++ compiler) by C library. They are the same whatever compiles the programs: the allocator is held still meanwhile.
+# (C compiler, C++ compiler) by C library. They don't depend on the compiler of the programs, so that the allocator stays the same.
 _COMPILERS: dict[str, tuple[Command, Command]] = {
     "glibc": (("cc",), ("g++",)),
     "musl": (("musl-gcc",), ("env", "REALGCC=g++", "musl-gcc")),
@@ -46,20 +46,20 @@ EXCLUDED: dict[tuple[str, str], str] = {
     ): "gperftools needs the C++ standard library, and there is none for musl here (its build ends with "
     "`fatal error: string: No such file or directory`)",
 }
-"""(allocator, C library) that can't be, and why."""
+"""Combinations (allocator, C library) that can't be built, with the reason."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How an allocator is built.
+    """The build steps of an allocator.
 
-    ``{source}`` stands for the folder of its sources, ``{jobs}`` for the number of processors, ``{kernel}`` for a folder with the
-    kernel's headers alone.
+    In commands, ``{source}`` is the folder of the sources, ``{jobs}`` the number of processors, and ``{kernel}`` a folder with only the
+    kernel's headers.
 
     Attributes:
-        steps: one after the other; the commands of a step run side by side. They leave the objects named in `objects`.
-        objects: what the allocator consists of: object files, and archives that are taken whole.
-        files: pairs (path, text) that are there before the first step.
+        steps: run in sequence; the commands of a step run in parallel. They create the files of `objects`.
+        objects: object files and archives that make up the allocator; archives are linked as a whole.
+        files: pairs (path, text) to create before the first step.
         shared: options for linking the shared object.
         static: libraries that a static program needs after the allocator.
     """
@@ -72,13 +72,13 @@ class Plan:
 
 
 @dataclasses.dataclass(frozen=True)
-class Made:
+class BuiltAllocator:
     """A built allocator.
 
     Attributes:
-        shared: to be preloaded.
-        object: to be linked into static programs.
-        static: libraries that must follow it there.
+        shared: object to preload.
+        object: object to link into static programs.
+        static: libraries that must follow it.
         version: of the sources.
     """
 
@@ -88,8 +88,8 @@ class Made:
     version: str
 
 
-# No fortified functions: musl has none, and whether glibc's compiler asks for them unasked depends on the distribution.
-# Nor the path of the folder in which it is built: two builds must give the same bytes.
+# Without fortified functions: musl has none, and the default of gcc depends on the distribution.
+# Without build paths, so that two builds are equal byte by byte.
 _COMMON = ("-DNDEBUG", "-fPIC", "-U_FORTIFY_SOURCE", "-pthread", "-ffile-prefix-map={source}=source")
 
 
@@ -112,7 +112,7 @@ def _jemalloc(cc: Command, _cxx: Command) -> Plan:
     )
 
 
-# The sources of libtcmalloc_minimal, and what its configure script finds on Linux with glibc.
+# The sources of libtcmalloc_minimal, and the results of its configure script on Linux with glibc.
 _TCMALLOC_SOURCES = (
     *("common", "internal_logging", "system-alloc", "memfs_malloc", "central_freelist", "page_heap", "sampler", "span"),
     *(
@@ -183,7 +183,7 @@ def _tcmalloc(cc: Command, cxx: Command) -> Plan:
         steps=((_TCMALLOC_HEADER,), ((*plain, "-o", "annotations.o"), *compiles)),
         objects=(*objects, "annotations.o"),
         files=(("config.h", _TCMALLOC_CONFIG), ("gperftools/tcmalloc.h", "")),
-        # The C++ library is taken in and hidden: a program in C would otherwise map it for the allocator's sake alone.
+        # The C++ library is linked statically and hidden: a C program would otherwise map it because of the allocator.
         shared=(
             "-pthread",
             "-static-libgcc",
@@ -229,73 +229,73 @@ _PLANS: dict[str, Callable[[Command, Command], Plan]] = {
 
 
 def with_allocator(recipe: Recipe, tell: Tell) -> Recipe:
-    """Make a recipe's allocator available for its C library and way of linking.
+    """Build or find a recipe's allocator for its C library and linking.
 
     Args:
-        recipe: its `libc` decides for which C library; for a program that isn't built, `program_libc` says which that is.
-        tell: called when something is built.
+        recipe: `libc` selects the build; for a program that is not built here it is the result of `program_libc`.
+        tell: called before a build.
 
     Returns:
-        The recipe with the object in `preload`, or in `ldflags` where the program is linked statically.
+        The recipe with the object in `preload`, or in `ldflags` for static linking.
 
     Raises:
-        UnavailableError: the two don't go together, or the allocator can't be built here; says why.
-        UserError: the user's own object doesn't fit.
+        UnavailableError: the combination does not exist, or the allocator can't be built here.
+        UserError: the user's object is not compatible.
     """
     if recipe.allocator == DEFAULT:
         return recipe
     if "/" in recipe.allocator:
-        check_fits(recipe)
+        check_preloadable(recipe)
         return msgspec.structs.replace(recipe, preload=(*recipe.preload, recipe.allocator))
     made = build_allocator(recipe.allocator, recipe.libc, tell)
     if recipe.linking == "static":
-        # An object is always linked in, so its malloc is there before the C library's archive is searched for one.
+        # An object is always linked, so its malloc is resolved before the C library's archive is searched.
         return msgspec.structs.replace(recipe, ldflags=(*recipe.ldflags, str(made.object), *made.static))
     return msgspec.structs.replace(recipe, preload=(*recipe.preload, str(_loadable(made.shared))))
 
 
 def _loadable(path: Path) -> Path:
-    """Return a path as the kernel names it; the loader must be able to read it in a list.
+    """Return the resolved path, checked to be usable in ``LD_PRELOAD``.
 
     Raises:
-        UnavailableError: it holds what parts the entries of that list.
+        UnavailableError: it has a separator of that list.
     """
     resolved = path.resolve()
     if re.search(r"[\s:]", str(resolved)):
         raise UnavailableError(
-            f"{resolved} can't be preloaded: blanks and colons part the loader's list.",
+            f"{resolved} can't be preloaded: the path has a blank or a colon, which separate entries of LD_PRELOAD.",
             "Set XDG_CACHE_HOME to another folder.",
         )
     return resolved
 
 
-def build_allocator(name: str, libc: str, tell: Tell) -> Made:
-    """Build an allocator for a C library, or take it from an earlier time.
+def build_allocator(name: str, libc: str, tell: Tell) -> BuiltAllocator:
+    """Build an allocator for a C library, or return it from the cache.
 
     Raises:
-        UnavailableError: it can't be built; says why.
+        UnavailableError: it can't be built; gives the reason.
     """
     if (name, libc) in EXCLUDED:
         raise UnavailableError(f"{name} can't be built for {libc}: {EXCLUDED[name, libc]}.")
     if name not in _PLANS or libc not in _COMPILERS:
-        raise UnavailableError(f"There is no way to build {name} for {libc}.")
+        raise UnavailableError(f"Swapstone can't build {name} for {libc}.")
     source, plan, home = _address(name, libc)
     if not (home / SHARED).is_file():
         with locked(cache_dir() / "allocators" / f"{name}-{libc}.lock"):
             if not (home / SHARED).is_file():
                 _build(f"{name} {source.version} for {libc}", source, plan, home, tell)
-    return Made(home / SHARED, home / OBJECT, plan.static, source.version)
+    return BuiltAllocator(home / SHARED, home / OBJECT, plan.static, source.version)
 
 
-def built_for(name: str) -> tuple[str, ...]:
-    """Return the C libraries for which an allocator is built already."""
+def cached_libcs(name: str) -> tuple[str, ...]:
+    """Return the C libraries for which the cache has an allocator."""
     return tuple(
         libc for libc in _COMPILERS if (name, libc) not in EXCLUDED and (_address(name, libc)[2] / SHARED).is_file()
     )
 
 
 def allocator_tools(recipes: Iterable[Recipe]) -> tuple[tuple[str, str], ...]:
-    """Return pairs (name, version and digest) of the allocators that recipes hold, for the manifest."""
+    """Return pairs (name, version and digest) of the recipes' allocators, for the manifest."""
     found: dict[str, str] = {}
     for recipe in recipes:
         if recipe.allocator == DEFAULT:
@@ -320,7 +320,7 @@ def _lock() -> dict[str, Source]:
 
 
 def _address(name: str, libc: str) -> tuple[Source, Plan, Path]:
-    """Return an allocator's sources, plan, and the folder that is named by the digest of all that goes into it."""
+    """Return an allocator's sources and plan, and its cache folder, named by the digest of all inputs."""
     source, compilers = _lock()[name], _COMPILERS[libc]
     plan = _PLANS[name](*compilers)
     parts = (name, source.sha256, libc, platform.machine(), repr(plan), *map(compiler_identity, compilers))
@@ -329,8 +329,8 @@ def _address(name: str, libc: str) -> tuple[Source, Plan, Path]:
 
 
 def _build(what: str, source: Source, plan: Plan, home: Path, tell: Tell) -> None:
-    """Build in a folder beside the final one and move it there whole."""
-    tell(f"building {what}, this once")
+    """Build in a temporary folder and rename it, so that the result is complete."""
+    tell(f"building {what} (only once)")
     archive = fetch(source)
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
         work = Path(temporary)
@@ -369,7 +369,7 @@ def _filled(word: str, places: dict[str, str]) -> str:
 
 
 def _run(command: Sequence[str], cwd: Path) -> tuple[int, bytes]:
-    """Run one command; return its status and all that it said."""
+    """Run a command; return its status and output."""
     try:
         result = subprocess.run(
             command,
@@ -389,16 +389,16 @@ def _run(command: Sequence[str], cwd: Path) -> tuple[int, bytes]:
 
 
 def _failed(what: str, command: Sequence[str], said: bytes, work: Path, home: Path) -> UnavailableError:
-    """Keep the log of a build that failed, and say why it did."""
+    """Store the log of a failed build; return the error."""
     kept = home.with_suffix(".failed.log")
     (work / "done" / LOG).replace(kept)
     lines = re.sub(rf"{re.escape(str(work))}/(source/[^/]+/)?", "", said.decode(errors="replace")).strip().splitlines()
-    telling = [line for line in lines if "error" in line.lower()] or lines or ["it said nothing"]
-    return UnavailableError(f"{what} can't be built: {command[0]}: {telling[0].strip()}", f"The whole log: {kept}")
+    telling = [line for line in lines if "error" in line.lower()] or lines or ["it printed nothing"]
+    return UnavailableError(f"{what} can't be built: {command[0]}: {telling[0].strip()}", f"The log: {kept}")
 
 
 def _link_kernel_headers(folder: Path) -> None:
-    """Gather the kernel's headers, which C libraries without a distribution of their own don't bring, away from those of glibc."""
+    """Link the kernel's headers in a folder without glibc's headers, for C libraries that have no kernel headers."""
     asked = subprocess.run(
         ["cc", "-E", "-"], input=b"#include <linux/futex.h>\n", capture_output=True, timeout=60, check=False
     )

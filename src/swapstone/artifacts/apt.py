@@ -1,7 +1,7 @@
-"""Asking the machine's own package manager for packages of any architecture, without touching the system and without root.
+"""Fetch packages of any architecture with the system's apt-get, without root and without changing the system.
 
-apt-get runs with the system's sources, keys, proxies and preferences, but with lists, cache and status of our own, one set for
-each architecture. Nothing is installed: packages are only downloaded.
+apt-get uses the system's sources, keys, proxies and preferences, but separate lists, cache and status for each architecture.
+Packages are downloaded, not installed.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _UNKNOWN = re.compile(
 )
 
 
-class Offer(FrozenStruct, frozen=True, kw_only=True):
-    """A version of a package that an archive has.
+class PackageVersion(FrozenStruct, frozen=True, kw_only=True):
+    """A version of a package in an archive.
 
     Attributes:
-        name: the package's.
+        name: of the package.
         version: exact.
-        sha256: of its file.
-        size_bytes: of its file.
-        depends: what it names in Depends and Pre-Depends, the first of each list of alternatives.
+        sha256: digest of the file.
+        size_bytes: size of the file.
+        depends: names in Depends and Pre-Depends, the first of each list of alternatives.
     """
 
     name: str
@@ -44,19 +44,19 @@ class Offer(FrozenStruct, frozen=True, kw_only=True):
     depends: tuple[str, ...]
 
 
-class GoneError(UserError):
-    """The archive doesn't have a package in the version that was asked for."""
+class PackageGoneError(UserError):
+    """The archive does not have the requested version of a package."""
 
 
 @contextlib.contextmanager
-def writing(folder: Path) -> Iterator[Path]:
-    """Make a folder of the cache, and turn a full or unwritable one into an error that says so.
+def writable_folder(folder: Path) -> Iterator[Path]:
+    """Create a cache folder, and convert write errors inside the context to a `UserError`.
 
     Args:
-        folder: made with its parents.
+        folder: created with its parents.
 
     Raises:
-        UserError: it can't be made, or something can't be written while the context lasts.
+        UserError: it can't be created or written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,13 +64,13 @@ def writing(folder: Path) -> Iterator[Path]:
     except OSError as error:
         raise UserError(
             f"The cache folder {folder} can't be written: {error.strerror or error}.",
-            "`swapstone image gc` makes room; XDG_CACHE_HOME names another place for the cache.",
+            "Free space with `swapstone image gc`, or set XDG_CACHE_HOME to another folder.",
         ) from error
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock file, so that two programs don't make one thing at once; waits for it."""
+    """Hold an exclusive lock on a file; waits for it."""
     with path.open("a") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -80,10 +80,10 @@ class Apt:
     """apt-get for one architecture.
 
     Args:
-        architecture: Debian's name of it, such as ``arm64``.
+        architecture: its Debian name, such as ``arm64``.
 
     Raises:
-        UnavailableError: there is no apt-get here.
+        UnavailableError: apt-get is not installed.
         UserError: the cache can't be written.
     """
 
@@ -91,12 +91,12 @@ class Apt:
         for program in ("apt-get", "apt-cache", "dpkg-deb"):
             if shutil.which(program) is None:
                 raise UnavailableError(
-                    f"There is no {program} on this machine: an image's packages can't be fetched.",
-                    "Build the image on a Debian or Ubuntu machine, or copy its cache folder from one.",
+                    f"{program} is not installed on this machine, so the packages of an image can't be fetched.",
+                    "Build the image on a Debian or Ubuntu machine, or copy the cache folder from one.",
                 )
         self.architecture = architecture
         self.home = cache_dir() / "apt" / architecture
-        with writing(self.home):
+        with writable_folder(self.home):
             for name in ("state/lists/partial", "cache/archives/partial"):
                 (self.home / name).mkdir(parents=True, exist_ok=True)
             (self.home / "status").touch()
@@ -110,7 +110,7 @@ class Apt:
             "Dir::Cache::pkgcache": "pkgcache.bin",
             "Dir::Cache::srcpkgcache": "srcpkgcache.bin",
             "APT::Architecture": self.architecture,
-            "APT::Sandbox::User": "root",  # the user _apt may not enter a home folder; signatures and digests are checked
+            "APT::Sandbox::User": "root",  # the user _apt can't read a home folder; signatures and digests are still checked
             "Acquire::Languages": "none",
             "Acquire::Retries": "2",
             "Acquire::http::Timeout": "60",
@@ -129,18 +129,18 @@ class Apt:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Hold the lock on this architecture's lists and cache."""
+        """Hold the lock of this architecture's lists and cache."""
         with locked(self.home / "lock"):
             yield
 
     def update(self) -> str:
-        """Fetch the lists of what the archives have.
+        """Fetch the package lists.
 
         Returns:
-            What went wrong with some of the archives, in a line; empty if nothing did.
+            A line about archives that failed; empty if none did.
 
         Raises:
-            UserError: no list at all could be fetched.
+            UserError: no list could be fetched.
         """
         result = self._run("apt-get", "update", "--quiet", "--error-on=any")
         self.offers.cache_clear()
@@ -150,13 +150,13 @@ class Apt:
         if not any((self.home / "state" / "lists").glob("*_Packages*")):
             raise UserError(
                 f"The lists of packages for {self.architecture} can't be fetched: {said}",
-                "Is there a network? `apt-get update` must work on this machine.",
+                "Check the network: `apt-get update` must succeed on this machine.",
             )
         return said
 
     @functools.cache  # noqa: B019 - an Apt lives as long as one command
-    def offers(self, name: str) -> tuple[Offer, ...]:
-        """Return every version of a package that the lists name; none where they don't know it."""
+    def offers(self, name: str) -> tuple[PackageVersion, ...]:
+        """Return every version of a package in the lists."""
         result = self._run("apt-cache", "show", "--all-versions", "--", name)
         stanzas = (_fields(stanza) for stanza in result.stdout.split("\n\n") if stanza.strip())
         return tuple(_offer(fields) for fields in stanzas if fields.get("Package") == name and "SHA256" in fields)
@@ -166,10 +166,10 @@ class Apt:
 
         Args:
             wanted: pairs (name, version).
-            folder: must exist.
+            folder: an existing folder.
 
         Raises:
-            GoneError: the archive doesn't have one of them; the message names those.
+            GoneError: the archive lacks some of them; the message names these.
             UserError: the download failed.
         """
         pairs = tuple(wanted)
@@ -182,22 +182,22 @@ class Apt:
         unknown = _unknown(result.stderr)
         gone = [f"{name} {version}" for name, version in pairs if name in unknown]
         if gone:
-            raise GoneError(f"The archive no longer has, for {self.architecture}: {', '.join(gone)}.")
+            raise PackageGoneError(f"The archive no longer has, for {self.architecture}: {', '.join(gone)}.")
         raise UserError(
             f"Packages for {self.architecture} can't be downloaded: {_first_complaint(result.stderr)}",
-            "Is there a network? `apt-get update` must work on this machine.",
+            "Check the network: `apt-get update` must succeed on this machine.",
         )
 
     def source_changes(self, name: str, version: str) -> Path:
-        """Download what a distribution changed in a program's source: ``NAME_VERSION.debian.tar.xz``. The caller holds the lock.
+        """Download a distribution's changes to a program's source: ``NAME_VERSION.debian.tar.xz``. The caller holds the lock.
 
-        The system's sources needn't name source packages; they are asked for where its packages come from.
+        The system's sources need not include source packages; they are fetched from the archives of the binary packages.
 
         Returns:
-            The file, in a folder of ours.
+            Path of the file.
 
         Raises:
-            GoneError: the archive doesn't have this version.
+            GoneError: the archive does not have this version.
             UserError: the lists or the file can't be fetched.
         """
         home = self.home / "source"
@@ -220,7 +220,7 @@ class Apt:
         )
         if not found.is_file():
             trouble = _first_complaint(result.stderr or fetched.stderr)
-            raise GoneError(
+            raise PackageGoneError(
                 f"The archive no longer has the source of {name} {version}, or it can't be fetched: {trouble}"
             )
         return found
@@ -246,11 +246,11 @@ class Apt:
             raise UnavailableError(f"{program} can't be run: {error.strerror}.") from error
 
 
-def oldest(offers: Iterable[Offer]) -> Offer:
-    """Return the offer with the lowest version.
+def oldest(offers: Iterable[PackageVersion]) -> PackageVersion:
+    """Return the lowest version.
 
-    That is usually the release's own, which stays in the archive; the newest come from its security suite, where they are replaced
-    every few weeks, and a lock that names one ages as fast.
+    It is usually the version of the release, which stays in the archive. Versions of the security archive are replaced every few
+    weeks, so a lock with them becomes outdated sooner.
     """
     return functools.reduce(lambda one, other: other if _lower(other.version, one.version) else one, offers)
 
@@ -268,10 +268,10 @@ def _fields(stanza: str) -> dict[str, str]:
     return fields
 
 
-def _offer(fields: dict[str, str]) -> Offer:
+def _offer(fields: dict[str, str]) -> PackageVersion:
     both = ",".join(fields.get(name, "") for name in ("Pre-Depends", "Depends"))
     names = (re.split(r"[\s(|:]", one.strip(), maxsplit=1)[0] for one in both.split(","))
-    return Offer(
+    return PackageVersion(
         name=fields["Package"],
         version=fields["Version"],
         sha256=fields["SHA256"],

@@ -1,6 +1,6 @@
-"""Kernel modules of our own, built for a packaged kernel with the headers that its distribution packages for it.
+"""Build the kernel modules that Swapstone ships, for a packaged kernel and with its packaged headers.
 
-Nothing is installed: the headers are unpacked into a temporary folder, and what is built of them is kept by the digest of all that went in.
+Headers are unpacked to a temporary folder. Modules are stored in the cache under the digest of all inputs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from swapstone.artifacts.apt import writing
+from swapstone.artifacts.apt import writable_folder
 from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture
 from swapstone.artifacts.kernel_modules import Module, Modules
 from swapstone.artifacts.packages import Lock, Package, Progress, fetch, package_file
@@ -24,29 +24,29 @@ from swapstone.model import UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
 
 OWN_MODULES: tuple[str, ...] = ("planted",)
-"""Modules that we wrote: each is ``native/NAME/NAME.c``."""
+"""Names of the modules; the source is ``native/NAME/NAME.c``."""
 
 BUILD_TIMEOUT_S = 300
 _TRIPLETS = {"amd64": "x86_64-linux-gnu-", "arm64": "aarch64-linux-gnu-", "armhf": "arm-linux-gnueabihf-"}
 _BUILT_WITH = re.compile(rb"^CONFIG_GCC_VERSION=(\d+)$", re.MULTILINE)
 _KBUILD = "linux-kbuild-"
-_FLAGS = ("KCFLAGS=-g0",)  # what a debugger wants of a module names the folder that it was built in
+_FLAGS = ("KCFLAGS=-g0",)  # debug information would contain the path of the build folder
 _KEY_DIGITS = 32
 
 
 def build_module(name: str, architecture: Architecture, kernel: str, lock: Lock, progress: Progress) -> Module:
-    """Build a module of our own for a packaged kernel, or take it from the cache.
+    """Build a module for a packaged kernel, or return it from the cache.
 
     Args:
         name: one of `OWN_MODULES`.
-        architecture: of the machine that loads it; this machine's compiler for it is used.
+        architecture: of the machine that loads it. This machine needs a compiler for it.
         kernel: ``generic`` or ``rt``.
         lock: names the packages of the kernel's headers.
-        progress: told of downloads and of the build.
+        progress: called before downloads and the build.
 
     Raises:
-        UnavailableError: the lock names no headers of this kernel, or there is no compiler or no make for it.
-        UserError: the headers can't be fetched or are damaged, or the module doesn't compile.
+        UnavailableError: the lock has no headers for this kernel, or the compiler or make is missing.
+        UserError: the headers can't be fetched or are damaged, or the compilation fails.
     """
     source = share_dir() / "native" / name / f"{name}.c"
     packages = _header_packages(name, architecture, kernel, lock)
@@ -59,17 +59,17 @@ def build_module(name: str, architecture: Architecture, kernel: str, lock: Lock,
         for one in {package.architecture for package in packages}:
             fetch([package for package in packages if package.architecture == one], progress)
         progress(f"building the module {name} for the kernel {kernel} for {architecture.name}")
-        with writing(home.parent), tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as work:
+        with writable_folder(home.parent), tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as work:
             _build(source, packages, prefix, Path(work))
             _move(Path(work) / "done", home)
-    with contextlib.suppress(OSError):  # a cache that can only be read is good enough
-        os.utime(home)  # `swapstone image gc` goes by the last use
+    with contextlib.suppress(OSError):  # a read-only cache can be used
+        os.utime(home)  # `swapstone image gc` uses the time of the last use
     (module,) = Modules([file.name], lambda _: file.read_bytes()).load_order([name])
     return module
 
 
 def _compilers(prefix: str) -> tuple[str, ...]:
-    """Return every command that may be the compiler, so that another version of one of them has another address."""
+    """Return all candidate compilers, so that the digest changes with the version of each of them."""
     found = {
         Path(path).name: None
         for folder in os.get_exec_path()
@@ -79,7 +79,7 @@ def _compilers(prefix: str) -> tuple[str, ...]:
 
 
 def _header_packages(name: str, architecture: Architecture, kernel: str, lock: Lock) -> tuple[Package, ...]:
-    """Return the packages of a kernel's headers: its own, and the programs of its build for this machine's processor."""
+    """Return the header packages of a kernel: its own, and the build programs for this machine's processor."""
     here = next((known.debian for known in ARCHITECTURES if known.machine == os.uname().machine), "")
     found = [package for package in lock.of(architecture.debian) if kernel in package.headers]
     needed = {package.name for package in found if package.name.startswith(_KBUILD)}
@@ -87,9 +87,9 @@ def _header_packages(name: str, architecture: Architecture, kernel: str, lock: L
     programs = [package for package in lock.packages if package.architecture == here and package.name in needed]
     if not found or not programs:
         raise UnavailableError(
-            f"The module {name} is unavailable for the kernel {kernel} for {architecture.name}: the lock names no package of its headers"
-            f"{'' if not found else ' whose programs run here'}.",
-            "`swapstone image lock` renews the lock from what the archive has.",
+            f"The module {name} is unavailable for the kernel {kernel} for {architecture.name}: the lock has no package of its headers"
+            f"{'' if not found else ' whose programs run on this machine'}.",
+            "Update the lock from the archive: swapstone image lock",
         )
     return (*found, *programs)
 
@@ -102,9 +102,9 @@ def _build(source: Path, packages: Sequence[Package], prefix: str, work: Path) -
     top = next((found.parent for found in sorted(tree.glob("usr/src/*/Module.symvers"))), None)
     if top is None:
         raise UserError(
-            "The packages of the kernel's headers hold no Module.symvers.", "`swapstone image lock` renews the lock."
+            "The packages of the kernel's headers have no Module.symvers.", "Update the lock: swapstone image lock"
         )
-    makefile = top / "Makefile"  # it includes the common one by the path that it would be installed at
+    makefile = top / "Makefile"  # it includes the common Makefile by its installed path
     makefile.write_text(makefile.read_text().replace("include /usr/src/", f"include {tree}/usr/src/"))
     copy.mkdir()
     shutil.copy(source, copy)
@@ -119,10 +119,10 @@ def _build(source: Path, packages: Sequence[Package], prefix: str, work: Path) -
 
 
 def _compiler(prefix: str, config: Path) -> str:
-    """Return the compiler of the major version that built the kernel.
+    """Return the compiler with the major version that built the kernel.
 
     Raises:
-        UnavailableError: it isn't installed.
+        UnavailableError: it is not installed.
     """
     version = _BUILT_WITH.search(config.read_bytes())
     major = int(version[1]) // 10000 if version else 0
@@ -161,5 +161,5 @@ def _move(done: Path, home: Path) -> None:
     try:
         done.rename(home)
     except OSError:
-        if not home.is_dir():  # else another process built the same module at the same time
+        if not home.is_dir():  # another process may have built the same module meanwhile
             raise

@@ -1,4 +1,4 @@
-"""Building our own crates with cargo, and what their trials need of this machine."""
+"""Build the crates of the workspace with cargo, and check the requirements of their trials."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ from swapstone.model.directories import cache_dir, share_dir
 _RUST = (1, 91)  # crates/swapstone-net-bench/Cargo.toml
 _BUILD_TIMEOUT_S = 3600
 _COUNT = "count"
-_COUNT_FLAGS = (
-    "-fno-builtin-memcpy -fno-builtin-memmove"  # so that in C, too, every copy is a call; see src/count.rs there
-)
+_COUNT_FLAGS = "-fno-builtin-memcpy -fno-builtin-memmove"  # makes every copy in C a call; see src/count.rs there
 
 
-def crate_trouble(root: Path = Path("/")) -> tuple[str, str] | None:
-    """Say why no trial of a crate can be made here, and what to do; None if one can.
+def missing_crate_requirement(root: Path = Path("/")) -> tuple[str, str] | None:
+    """Return why trials of a crate can't run on this machine, and what to do; None if they can.
 
     Args:
-        root: where ``dev/net/tun`` is looked for.
+        root: root of the file system in which ``dev/net/tun`` is expected.
     """
     if os.geteuid() != 0:
-        return "The trial makes network namespaces, which needs root.", "Start swapstone as root."
+        return "The trial creates network namespaces, which needs root.", "Start swapstone as root."
     if not (root / "dev/net/tun").exists():
-        return "There is no /dev/net/tun, so there can be no TAP.", "Load it: modprobe tun"
+        return "/dev/net/tun does not exist, so no TAP device can be created.", "Load the module: modprobe tun"
     if _ip() is None:
-        return "There is no ip, with which network devices are made.", "Install it: sudo apt-get install iproute2"
+        return (
+            "The command ip, which creates network devices, is not installed.",
+            "Install it: sudo apt-get install iproute2",
+        )
     for command in ("cargo", "rustc"):
         if shutil.which(command) is None:
-            return f"There is no {command} to build the network stacks with.", _newer()
+            return f"The command {command}, which builds the network stacks, is not installed.", _newer()
     said = first_line(["rustc", "--version"])
     found = re.match(r"rustc ([0-9]+)\.([0-9]+)", said)
     if found is None or (int(found[1]), int(found[2])) < _RUST:
-        return f"The network stacks need Rust {_RUST[0]}.{_RUST[1]} or newer, and this is {said}.", _newer()
+        return f"The network stacks need Rust {_RUST[0]}.{_RUST[1]} or newer; this is {said}.", _newer()
     return None
 
 
@@ -58,43 +59,45 @@ def _ip() -> str | None:
 
 
 def require_crate() -> None:
-    """Check that trials of a crate can be made here.
+    """Check that trials of a crate can run on this machine.
 
     Raises:
-        UnavailableError: something is missing; says what.
+        UnavailableError: a requirement is missing.
     """
-    if trouble := crate_trouble():
+    if trouble := missing_crate_requirement():
         raise UnavailableError(*trouble)
 
 
 def build_crate(crate: Crate, tell: Callable[[str], None] = lambda _: None) -> Built:
-    """Build the program of a crate, or take it from the cache.
+    """Build the program of a crate, or return it from the cache.
 
     Args:
         crate: names package and feature.
-        tell: called with a line for the user before something takes its time.
+        tell: called with a line for the user before a long build.
 
     Raises:
-        UnavailableError: a command that the program starts is not here.
-        UserError: it doesn't build; the message ends with what cargo said.
+        UnavailableError: a command that the program starts is not installed.
+        UserError: the build fails; the message ends with cargo's output.
     """
     for command, package in crate.commands:
         if shutil.which(command) is None:
-            raise UnavailableError(f"There is no {command}.", f"Install it: sudo apt-get install {package}")
+            raise UnavailableError(
+                f"The command {command} is not installed.", f"Install it: sudo apt-get install {package}"
+            )
     return build_package(crate.package, crate.feature, tell)
 
 
 @functools.cache
 def build_package(package: str, feature: str = "", tell: Callable[[str], None] = lambda _: None) -> Built:
-    """Build the program of a package of the workspace, or take it from the cache. All who need one share what cargo has compiled.
+    """Build the program of a workspace package, or return it from the cache. All callers share cargo's target folder.
 
     Args:
         package: its name.
-        feature: what it is built with besides its defaults; ``count`` also makes every copy in C a call. Empty for none.
-        tell: called with a line for the user before something takes its time.
+        feature: feature to enable; ``count`` also makes every copy in C a call. Empty for none.
+        tell: called with a line for the user before a long build.
 
     Raises:
-        UserError: it doesn't build; the message ends with what cargo said.
+        UserError: the build fails; the message ends with cargo's output.
     """
     sources = tree_digest(share_dir() / "crates")
     more = ("--features", feature) if feature else ()
@@ -105,10 +108,10 @@ def build_package(package: str, feature: str = "", tell: Callable[[str], None] =
     home = cache_dir() / "crates" / hashlib.sha256("\n".join(decides).encode()).hexdigest()[:32]
     program = home / PROGRAM
     if not program.is_file():
-        tell(f"{package} is built by cargo{', counting' if feature else ''}: this takes some minutes the first time")
+        tell(f"building {package} with cargo{', feature count' if feature else ''}: the first build takes some minutes")
         _build(home, command, package, flags, cache_dir() / "crates" / f"target-{feature or 'plain'}")
     digest = hashlib.sha256(program.read_bytes()).hexdigest()
-    # Its size says nothing of a stack: all of them are in the one program.
+    # No sizes: the program contains all stacks.
     return Built(program, digest, shown, (("crates", sources),), (), read_facts(program))
 
 
@@ -116,7 +119,7 @@ _DECIDING = ("RUSTFLAGS", "CC", "LWIP_DIR")
 
 
 def tree_digest(folder: Path) -> str:
-    """Return a digest of all files of a workspace, with their paths; what cargo made is left out.
+    """Return a digest of all files of a workspace and their paths, without cargo's output.
 
     Args:
         folder: of the workspace.
@@ -129,7 +132,7 @@ def tree_digest(folder: Path) -> str:
 
 
 def _sources(folder: Path, depth: int = 0) -> list[Path]:
-    """Return the files under a workspace. A crate that stands outside the workspace has a ``target`` of its own."""
+    """Return the files of a workspace. A crate outside the workspace has a ``target`` folder of its own."""
     found = []
     for entry in sorted(folder.iterdir()):
         if (entry.name == "target" and depth < 2) or (entry.name.startswith(".") and depth == 0):
@@ -139,11 +142,11 @@ def _sources(folder: Path, depth: int = 0) -> list[Path]:
 
 
 def _build(home: Path, command: tuple[str, ...], package: str, flags: str, target: Path) -> None:
-    """Build in a folder that is kept for the next time, and put the program in its place whole."""
+    """Build in a persistent target folder, and move the complete program to its place."""
     target.mkdir(parents=True, exist_ok=True)
     environment = {**os.environ, "CFLAGS": flags, "CARGO_TARGET_DIR": str(target)}
     with (target / ".swapstone-lock").open("w") as lock:
-        # Cargo locks its folder while it builds; the program must also stay until it is copied.
+        # Cargo locks its folder during a build; this lock also covers the copy of the program.
         fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             done = subprocess.run(
@@ -160,7 +163,7 @@ def _build(home: Path, command: tuple[str, ...], package: str, flags: str, targe
             raise UserError(f"cargo did not build {package} within {_BUILD_TIMEOUT_S} s.") from error
         if done.returncode != 0:
             raise UserError(
-                f"{package} does not build:\n{done.stderr.strip()[-2000:]}", "`swapstone doctor` says more."
+                f"{package} does not build:\n{done.stderr.strip()[-2000:]}", "`swapstone doctor` reports missing tools."
             )
         with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
             whole = Path(temporary) / "whole"

@@ -1,4 +1,4 @@
-"""Shared objects and programs of the user's own: for which C library and processor they were made."""
+"""The C library and processor that an ELF file was built for, and whether it can be preloaded."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from swapstone.model import UnavailableError, UserError
 
 
 def program_libc(path: Path) -> str:
-    """Return the C library on which a program runs, by the loader that it names: what `Recipe.libc` must be where nothing is built.
+    """Return the C library of a program, by its loader. It is `Recipe.libc` for programs that are not built.
 
     Raises:
-        UnavailableError: nothing can be preloaded: it is static, or its loader is none that Swapstone knows.
-        UserError: it is no ELF program.
+        UnavailableError: the program is static, or its loader is unknown: nothing can be preloaded.
+        UserError: it is not an ELF program.
     """
     facts = read_facts(path)
     if facts is None:
         raise UserError(
             f"{path} is not an ELF program.",
-            "A script's interpreter is the program: name that one, and the script after it.",
+            "Name the interpreter of a script as the program, and the script as its first argument.",
         )
     if facts.interp is None:
         raise UnavailableError(
@@ -34,7 +34,7 @@ def program_libc(path: Path) -> str:
 
 
 def object_libc(facts: ProgramFacts) -> str | None:
-    """Return the C library for which a shared object was made; None when it doesn't tell."""
+    """Return the C library that a shared object was built for; None if unknown."""
     names = [name.rsplit("/", 1)[-1] for name in facts.needed]
     if "libc.so.6" in names or any(version.startswith("GLIBC_") for version in facts.versions):
         return "glibc"
@@ -43,23 +43,23 @@ def object_libc(facts: ProgramFacts) -> str | None:
     return None
 
 
-def check_fits(recipe: Recipe) -> None:
-    """Check that the shared object that a recipe names as its allocator can be preloaded into what the recipe makes.
+def check_preloadable(recipe: Recipe) -> None:
+    """Check that the shared object named as a recipe's allocator can be preloaded into its programs.
 
     Raises:
-        UnavailableError: it was made for another C library or processor, or the program is static.
-        UserError: it is not there.
+        UnavailableError: it was built for another C library or processor, or the program is static.
+        UserError: it does not exist.
     """
     path = recipe.allocator
     facts = read_facts(Path(path))
     if facts is None:
-        raise UserError(f"{path} is not there any more, or can't be read as a shared object.")
+        raise UserError(f"{path} does not exist any more, or can't be read as a shared object.")
     if recipe.linking == "static":
         raise UnavailableError(f"{path} can't be preloaded into a static program.", "Compare it with linking=dynamic.")
     machine = _machine()
     if _processor(facts) != machine:
         raise UnavailableError(
-            f"{path} is for {_processor(facts)}-bit, and programs here are {machine}-bit.",
+            f"{path} is for {_processor(facts)}-bit; programs on this machine are {machine}-bit.",
             "Build it for this processor.",
         )
     made_for = object_libc(facts)

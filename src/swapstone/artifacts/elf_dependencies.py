@@ -1,4 +1,4 @@
-"""Which shared objects a program needs: what its ELF file names, and what those name in turn."""
+"""The shared objects that an ELF file needs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from elftools.elf.segments import InterpSegment
 
 from swapstone.model import FrozenStruct, UserError
 
-_NEEDED, _SONAME = "needed", "soname"  # pyelftools adds these attributes by the tag's kind, unknown to its type stubs
+_NEEDED, _SONAME = "needed", "soname"  # attributes that pyelftools adds at run time; its type stubs lack them
 
 
-class Needs(FrozenStruct, frozen=True, kw_only=True):
-    """What a program or shared object asks the loader for.
+class ElfDependencies(FrozenStruct, frozen=True, kw_only=True):
+    """The loader and the direct dependencies of a program or shared object.
 
     Attributes:
-        loader: the path of its loader, or empty.
+        loader: path of its loader, or empty.
         objects: sonames, in the order of the file.
     """
 
@@ -27,18 +27,18 @@ class Needs(FrozenStruct, frozen=True, kw_only=True):
     objects: tuple[str, ...] = ()
 
     def names(self) -> tuple[str, ...]:
-        """Return the sonames, the loader's among them."""
+        """Return the sonames, with the loader's."""
         return (*self.objects, posixpath.basename(self.loader)) if self.loader else self.objects
 
 
-def needs_of(name: str, content: bytes) -> Needs:
-    """Read what an ELF file needs; a file that isn't ELF, or is static, needs nothing.
+def read_dependencies(name: str, content: bytes) -> ElfDependencies:
+    """Read the dependencies of a file; none if it is static or not an ELF file.
 
     Raises:
-        UserError: it starts as an ELF file does, but can't be read.
+        UserError: it is a damaged ELF file.
     """
     if not content.startswith(b"\x7fELF"):
-        return Needs()
+        return ElfDependencies()
     try:
         elf = ELFFile(io.BytesIO(content))
         loader, objects = "", []
@@ -49,11 +49,11 @@ def needs_of(name: str, content: bytes) -> Needs:
                 objects = [str(getattr(tag, _NEEDED)) for tag in segment.iter_tags("DT_NEEDED")]
     except (ELFError, ValueError, KeyError) as error:
         raise UserError(f"{name} is a damaged ELF file: {error}.") from error
-    return Needs(loader=loader, objects=tuple(objects))
+    return ElfDependencies(loader=loader, objects=tuple(objects))
 
 
 def soname_of(content: bytes) -> str:
-    """Return the name that a shared object gives itself, or an empty text."""
+    """Return the soname of a shared object; empty if it has none."""
     if not content.startswith(b"\x7fELF"):
         return ""
     try:

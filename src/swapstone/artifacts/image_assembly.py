@@ -1,4 +1,4 @@
-"""Putting the files of an image together: programs of packages with the shared objects that they need, modules, the caller's files."""
+"""Assemble the files of an image: programs with their shared objects from packages, kernel modules, and the caller's files."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from swapstone.artifacts.elf_dependencies import needs_of
-from swapstone.artifacts.image_catalog import Part
+from swapstone.artifacts.elf_dependencies import read_dependencies
+from swapstone.artifacts.image_catalog import ImagePart
 from swapstone.artifacts.image_comparison import ImageFile
 from swapstone.artifacts.kernel_modules import Module
 from swapstone.artifacts.packages import Contents, Package, package_file, plain_path
@@ -19,14 +19,14 @@ BASE_PART = "base"
 KERNEL_PATH = "kernel"
 MODULE_FOLDER = "lib/modules"
 MODULE_ORDER = "modules"
-"""The image's list of its modules: a path a line, in the order in which they must be loaded. A guest's first process reads it there."""
+"""File in the image with the paths of its modules, one per line, in the order of loading. The guest's init process reads it."""
 
 
 class Overlay(FrozenStruct, frozen=True, kw_only=True):
-    """Files that a caller puts into an image, such as the agent and the programs that are measured.
+    """Files that a caller adds to an image, such as the agent and the measured programs.
 
     Attributes:
-        part: what the certificate calls them.
+        part: name of their origin in image comparisons.
         entries: by path.
     """
 
@@ -35,26 +35,26 @@ class Overlay(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Tree:
-    """The files of an image while they are put together; each knows the part that it came from."""
+    """The files of an image during assembly, each with the part it comes from."""
 
     def __init__(self) -> None:
         self.entries: dict[str, cpio.Entry] = {}
         self.parts: dict[str, str] = {}
 
     def add(self, path: str, entry: cpio.Entry, part: str) -> None:
-        """Add one file.
+        """Add a file.
 
         Raises:
-            UserError: another part has brought another file of that path.
+            UserError: another part has a different file at that path.
         """
         before = self.entries.get(path)
         if before is not None and (before != entry or self.parts[path] != part):
-            raise UserError(f"Both {self.parts[path]} and {part} bring {path} into the image.")
+            raise UserError(f"{self.parts[path]} and {part} have different files at {path}.")
         self.entries[path] = entry
         self.parts[path] = part
 
     def files(self) -> dict[str, ImageFile]:
-        """Return what the certificate compares."""
+        """Return the files for image comparisons."""
         return {
             path: ImageFile(sha256=_sha256(entry), mode=entry.mode, part=self.parts[path])
             for path, entry in sorted(self.entries.items())
@@ -67,9 +67,9 @@ def _sha256(entry: cpio.Entry) -> str:
 
 
 def add_base(tree: Tree, *, shell: bool) -> None:
-    """Add what every small system has: mount points, two devices, and names for the only user.
+    """Add the base of every image: mount points, two devices, and the user database.
 
-    ``/usr`` is the root once more, so that a package's files are found wherever they say they are.
+    ``/usr`` links to the root, so that the paths in packages are valid.
     """
     for name in ("dev", "mnt", "proc", "root", "run", "sys", "tmp", "var"):
         tree.add(name, cpio.folder(), BASE_PART)
@@ -84,15 +84,15 @@ def add_base(tree: Tree, *, shell: bool) -> None:
 
 
 def add_modules(tree: Tree, modules: Sequence[Module], besides: Sequence[Module] = ()) -> tuple[str, ...]:
-    """Add modules and the list of their order.
+    """Add modules and the file with their order.
 
     Args:
         tree: the image.
-        modules: those that are loaded at the start.
-        besides: others, which lie there and are not on the list.
+        modules: loaded at boot.
+        besides: added to the image, but not loaded.
 
     Returns:
-        Their paths, absolute, in the order in which they must be loaded.
+        Their absolute paths, in the order of loading.
     """
     paths = []
     for module in modules:
@@ -105,11 +105,11 @@ def add_modules(tree: Tree, modules: Sequence[Module], besides: Sequence[Module]
     return tuple(paths)
 
 
-def needed_packages(parts: Sequence[Part], packages: Sequence[Package]) -> tuple[Package, ...]:
-    """Return the packages of a lock that some parts need, by what the lock says of them.
+def needed_packages(parts: Sequence[ImagePart], packages: Sequence[Package]) -> tuple[Package, ...]:
+    """Return the packages of a lock that parts need, by the dependencies in the lock.
 
     Raises:
-        UserError: the lock has not all of them.
+        UserError: the lock lacks some of them.
     """
     by_name = {package.name: package for package in packages}
     holder = {soname: package.name for package in packages for soname in package.objects}
@@ -121,7 +121,7 @@ def needed_packages(parts: Sequence[Part], packages: Sequence[Package]) -> tuple
         if name in found:
             continue
         if name not in by_name:
-            raise UserError(f"The lock has no package {name}.", "`swapstone image lock` renews it.")
+            raise UserError(f"The lock has no package {name}.", "Update it: swapstone image lock")
         found[name] = by_name[name]
         wanted += [_holder(soname, name, holder) for soname in by_name[name].needs]
     return tuple(found[name] for name in sorted(found))
@@ -130,22 +130,22 @@ def needed_packages(parts: Sequence[Part], packages: Sequence[Package]) -> tuple
 def _holder(soname: str, asker: str, holder: Mapping[str, str]) -> str:
     if soname not in holder:
         raise UserError(
-            f"{asker} needs {soname}, which no package of the lock brings.", "`swapstone image lock` renews the lock."
+            f"{asker} needs {soname}, which no package of the lock contains.", "Update the lock: swapstone image lock"
         )
     return holder[soname]
 
 
-def add_parts(tree: Tree, parts: Sequence[Part], packages: Sequence[Package], work: Path) -> None:
-    """Add the parts' files, and every shared object that they name, from packages in the cache.
+def add_parts(tree: Tree, parts: Sequence[ImagePart], packages: Sequence[Package], work: Path) -> None:
+    """Add the parts' files and the shared objects they need, from packages in the cache.
 
     Args:
         tree: the image.
-        parts: what is wanted.
-        packages: `needed_packages` of them.
+        parts: to add.
+        packages: the result of `needed_packages`.
         work: a folder for temporary files.
 
     Raises:
-        UserError: a package is damaged, or has not what the lock says.
+        UserError: a package is damaged, or differs from the lock.
     """
     by_name = {package.name: package for package in packages}
     holder = {soname: package.name for package in packages for soname in package.objects}
@@ -170,7 +170,7 @@ def add_parts(tree: Tree, parts: Sequence[Part], packages: Sequence[Package], wo
                 continue
             content, executable = contents_of(name).read(path)
             tree.add(path, cpio.file(content, executable=executable), name)
-            needs = needs_of(path, content)
+            needs = read_dependencies(path, content)
             for soname in needs.names():
                 owner = _holder(soname, path, holder)
                 wanted.append((owner, by_name[owner].objects[soname]))

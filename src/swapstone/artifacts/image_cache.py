@@ -1,4 +1,4 @@
-"""What the cache keeps for images and virtual machines, how much room it takes, and removing what has not been used for long."""
+"""List and remove cache entries of images and virtual machines."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from swapstone.artifacts.apt import locked, writing
+from swapstone.artifacts.apt import locked, writable_folder
 from swapstone.artifacts.images import Image, images_dir, read_image
 from swapstone.model.directories import cache_dir
 
 _MADE = {"snapshots": "saved machine", "runs": "run", "agents": "agent", "modules": "module", "kernels": "kernel"}
-"""Folders of what is made for virtual machines, with what is in each: an entry a thing."""
+"""Cache folders for virtual machines, with the kind of their entries."""
 
 _DIGEST = ".sha256"
 LEFTOVER_S = 3600
-"""A temporary folder younger than this may belong to a program that is downloading."""
+"""A younger temporary folder may belong to a running download."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Kept:
-    """One thing in the cache.
+class CacheEntry:
+    """A cache entry.
 
     Attributes:
         kind: ``image``, ``package``, ``package lists``, ``saved machine``, ``run``, ``agent``, ``module``, ``kernel``, or ``leftover`` of
-            a program that was killed.
-        path: a file or a folder.
-        size_bytes: of all that is in it, as the disk counts.
-        used_unix_s: when it was used last.
-        image: what it is made of, for an image; None for a damaged one.
-        beside: a file that goes with it, such as its digest.
+            a killed process.
+        path: of the file or folder.
+        size_bytes: size on disk.
+        used_unix_s: time of the last use.
+        image: description of an image; None if it is damaged.
+        beside: a second file of the entry, such as its digest.
     """
 
     kind: str
@@ -42,38 +42,41 @@ class Kept:
     beside: Path | None = None
 
 
-def kept_images() -> tuple[Kept, ...]:
-    """Return the images of the cache, the one used last first."""
+def cached_images() -> tuple[CacheEntry, ...]:
+    """Return the images of the cache, the last used first."""
     homes = sorted(path for path in _inside(images_dir()) if path.is_dir() and not path.name.startswith("."))
-    found = [Kept("image", home, _size(home), _used(home), read_image(home)) for home in homes]
+    found = [CacheEntry("image", home, _size(home), _used(home), read_image(home)) for home in homes]
     return tuple(sorted(found, key=lambda kept: -kept.used_unix_s))
 
 
-def kept_besides() -> tuple[Kept, ...]:
-    """Return what else the cache keeps: packages and their lists, saved machines, runs, what was built for machines, leftovers."""
+def other_entries() -> tuple[CacheEntry, ...]:
+    """Return all other entries: packages and their lists, saved machines, runs, builds for machines, leftovers."""
     found = []
     for folder in (images_dir(), *(cache_dir() / name for name in ("packages", *_MADE))):
-        found += [Kept("leftover", path, _size(path), _used(path)) for path in folder.glob(".*-*")]
+        found += [CacheEntry("leftover", path, _size(path), _used(path)) for path in folder.glob(".*-*")]
     for name, kind in _MADE.items():
         found += [_made(kind, path) for path in _inside(cache_dir() / name) if _is_made(path)]
-    found += [Kept("package", path, _size(path), _used(path)) for path in (cache_dir() / "packages").glob("*.deb")]
-    found += [Kept("package lists", path, _size(path), _used(path / "state")) for path in _inside(cache_dir() / "apt")]
+    found += [
+        CacheEntry("package", path, _size(path), _used(path)) for path in (cache_dir() / "packages").glob("*.deb")
+    ]
+    found += [
+        CacheEntry("package lists", path, _size(path), _used(path / "state")) for path in _inside(cache_dir() / "apt")
+    ]
     return tuple(sorted(found, key=lambda kept: (kept.kind, kept.path)))
 
 
-def collect(older_than_s: float, *, dry_run: bool, now_unix_s: float | None = None) -> tuple[Kept, ...]:
-    """Remove what has not been used for some time.
+def collect_garbage(older_than_s: float, *, dry_run: bool, now_unix_s: float | None = None) -> tuple[CacheEntry, ...]:
+    """Remove entries that have not been used for some time.
 
-    No image is being built meanwhile, since that holds the same lock. A machine that runs from an image, or from a saved machine, may go
-    on: its files stay until it closes them.
+    Holds the lock of image builds. A running machine keeps working, because its open files stay until it closes them.
 
     Args:
-        older_than_s: how long ago the last use must be.
-        dry_run: only say what would go.
-        now_unix_s: the time of comparison; now if left out.
+        older_than_s: minimum time since the last use.
+        dry_run: return the entries without removing them.
+        now_unix_s: reference time; the current time by default.
 
     Returns:
-        What was removed.
+        The removed entries.
 
     Raises:
         UserError: the cache can't be written.
@@ -81,8 +84,8 @@ def collect(older_than_s: float, *, dry_run: bool, now_unix_s: float | None = No
     if not any(folder.is_dir() for folder in (images_dir(), *(cache_dir() / name for name in ("packages", *_MADE)))):
         return ()
     now = time.time() if now_unix_s is None else now_unix_s
-    with writing(images_dir()) as folder, locked(folder / "lock"):
-        every = (*kept_images(), *kept_besides())
+    with writable_folder(images_dir()) as folder, locked(folder / "lock"):
+        every = (*cached_images(), *other_entries())
         least = {"leftover": max(older_than_s, LEFTOVER_S)}
         gone = tuple(kept for kept in every if now - kept.used_unix_s >= least.get(kept.kind, older_than_s))
         for kept in () if dry_run else gone:
@@ -96,14 +99,14 @@ def collect(older_than_s: float, *, dry_run: bool, now_unix_s: float | None = No
 
 
 def _is_made(path: Path) -> bool:
-    """Say whether something in a folder is whole and not what belongs to another file there."""
+    """Return whether a path is a complete entry, and not a temporary or companion file."""
     return not path.name.startswith(".") and path.suffix != _DIGEST and path.name != "lock"
 
 
-def _made(kind: str, path: Path) -> Kept:
+def _made(kind: str, path: Path) -> CacheEntry:
     beside = path.with_name(path.name + _DIGEST)
     found = beside if beside.is_file() else None
-    return Kept(kind, path, _size(path) + (_size(found) if found else 0), _used(path), beside=found)
+    return CacheEntry(kind, path, _size(path) + (_size(found) if found else 0), _used(path), beside=found)
 
 
 def _inside(folder: Path) -> Iterator[Path]:

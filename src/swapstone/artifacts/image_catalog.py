@@ -1,26 +1,26 @@
-"""What images are made of: architectures, kernels, the programs that packages bring, and the modules that are loaded."""
+"""What images can consist of: architectures, packaged kernels, parts with programs, and kernel modules."""
 
 from __future__ import annotations
 
 from swapstone.model import FrozenStruct, unknown
 
 MODULES: tuple[str, ...] = ("configfs", "qemu_fw_cfg", "null_blk", "lz4", "zstd", "zram", "ext4")
-"""What a measurement in a virtual machine needs of the kernel's modules."""
+"""Kernel modules that measurements in a virtual machine need."""
 
 
 class Architecture(FrozenStruct, frozen=True, kw_only=True):
-    """A kind of machine that images are made for.
+    """An architecture of virtual machines.
 
     Attributes:
-        name: as the command line has it.
-        debian: as packages have it.
-        machine: as ``uname -m`` of a 64-bit kernel or the ELF header has it; what `read_kernel` says.
-        kernels: kernel's name to the package that names its newest version.
-        emulator: the program that runs it.
-        emulator_package: what brings that.
-        options: what the emulator is given for it.
-        console: the kernel's name of the serial line.
-        modules: those that are loaded unless others are asked for.
+        name: on the command line.
+        debian: in packages.
+        machine: as printed by ``uname -m`` on a 64-bit kernel or given by the ELF header; see `read_kernel`.
+        kernels: package of the newest version, by the kernel's name.
+        emulator: QEMU's program.
+        emulator_package: package of the emulator.
+        options: of the emulator.
+        console: name of the serial console on the kernel's command line.
+        modules: loaded by default.
     """
 
     name: str
@@ -64,7 +64,7 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         emulator_package="qemu-system-arm",
         options=("-M", "virt", "-cpu", "cortex-a15"),
         console="ttyAMA0",
-        # The distribution's kernel for it is built without qemu_fw_cfg.
+        # The distribution builds its kernel without qemu_fw_cfg.
         modules=tuple(name for name in MODULES if name != "qemu_fw_cfg"),
     ),
     Architecture(
@@ -86,17 +86,17 @@ KERNELS: dict[str, tuple[str, str]] = {
     "voluntary": ("generic", "preempt=voluntary"),
     "full": ("generic", "preempt=full"),
 }
-"""Levels of the kernel, each with the packaged kernel that it is and what is added to the kernel's command line."""
+"""Levels of the factor kernel, each with its packaged kernel and additions to the kernel's command line."""
 
 
-class Part(FrozenStruct, frozen=True, kw_only=True):
-    """Something that an image can have besides its kernel.
+class ImagePart(FrozenStruct, frozen=True, kw_only=True):
+    """A component that an image can contain besides its kernel.
 
     Attributes:
-        name: what is asked for.
-        package: the package that brings it.
-        files: its paths, without ``usr/``; each a pattern that matches one file.
-        objects: sonames that it needs at run time besides those that its files name.
+        name: on the command line.
+        package: that contains it.
+        files: paths without ``usr/``; each is a pattern that matches one file.
+        objects: sonames needed at run time in addition to the dependencies of its files.
     """
 
     name: str
@@ -105,25 +105,27 @@ class Part(FrozenStruct, frozen=True, kw_only=True):
     objects: tuple[str, ...] = ()
 
 
-PARTS: tuple[Part, ...] = (
-    Part(name="busybox", package="busybox-static", files=("bin/busybox",)),
-    Part(name="glibc", package="libc6", files=(), objects=("libc.so.6", "libm.so.6", "libpthread.so.0", "librt.so.1")),
-    # glibc opens it by name when a thread is cancelled.
-    Part(name="libgcc", package="libgcc-s1", files=(), objects=("libgcc_s.so.1",)),
-    Part(name="musl", package="musl", files=("lib/ld-musl-*.so.1",)),
-    Part(name="cyclictest", package="rt-tests", files=("bin/cyclictest", "bin/hackbench")),
-    Part(name="stress-ng", package="stress-ng", files=("bin/stress-ng",)),
-    Part(name="iperf3", package="iperf3", files=("bin/iperf3",)),
-    Part(name="memtester", package="memtester", files=("sbin/memtester",)),
-    Part(name="mke2fs", package="e2fsprogs", files=("sbin/mke2fs", "etc/mke2fs.conf")),
+PARTS: tuple[ImagePart, ...] = (
+    ImagePart(name="busybox", package="busybox-static", files=("bin/busybox",)),
+    ImagePart(
+        name="glibc", package="libc6", files=(), objects=("libc.so.6", "libm.so.6", "libpthread.so.0", "librt.so.1")
+    ),
+    # glibc loads it by name when a thread is cancelled.
+    ImagePart(name="libgcc", package="libgcc-s1", files=(), objects=("libgcc_s.so.1",)),
+    ImagePart(name="musl", package="musl", files=("lib/ld-musl-*.so.1",)),
+    ImagePart(name="cyclictest", package="rt-tests", files=("bin/cyclictest", "bin/hackbench")),
+    ImagePart(name="stress-ng", package="stress-ng", files=("bin/stress-ng",)),
+    ImagePart(name="iperf3", package="iperf3", files=("bin/iperf3",)),
+    ImagePart(name="memtester", package="memtester", files=("sbin/memtester",)),
+    ImagePart(name="mke2fs", package="e2fsprogs", files=("sbin/mke2fs", "etc/mke2fs.conf")),
 )
 
 
-def architecture_of(name: str) -> Architecture:
-    """Return the architecture of a name.
+def find_architecture(name: str) -> Architecture:
+    """Return an architecture by name.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such architecture.
     """
     for architecture in ARCHITECTURES:
         if architecture.name == name:
@@ -131,11 +133,11 @@ def architecture_of(name: str) -> Architecture:
     raise unknown("architecture", name, [architecture.name for architecture in ARCHITECTURES])
 
 
-def part_of(name: str) -> Part:
-    """Return the part of a name.
+def find_part(name: str) -> ImagePart:
+    """Return a part by name.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such part.
     """
     for part in PARTS:
         if part.name == name:

@@ -1,4 +1,4 @@
-"""The certificate of a comparison: what differs between two images, and that it is only what was swapped."""
+"""Compare two images: which files differ, and whether all of them belong to the swapped parts."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _SHOWN = 10
 
 
 class ImageFile(FrozenStruct, frozen=True, kw_only=True):
-    """One file of an image.
+    """A file of an image.
 
     Attributes:
-        sha256: of its content; of a link, of its target.
+        sha256: of its content, or of a link's target.
         mode: type and permissions.
-        part: what it came from: ``kernel``, a package's name, or the name that the caller gave.
+        part: its origin: ``kernel``, a package's name, or the caller's name.
     """
 
     sha256: str
@@ -24,7 +24,7 @@ class ImageFile(FrozenStruct, frozen=True, kw_only=True):
 
 
 Manifest = Mapping[str, ImageFile]
-"""Every file of an image by path; the kernel itself is ``kernel``, which is not in the archive."""
+"""Files of an image by path. The kernel is listed as ``kernel``, though it is not in the archive."""
 
 
 def compare_images(
@@ -35,14 +35,14 @@ def compare_images(
     Args:
         baseline: one image.
         candidate: the other.
-        parts: what was swapped; only files that came from these may differ, on either side.
-        between: what the two are called.
+        parts: the swapped parts; only their files may differ.
+        between: names of the two images.
 
     Returns:
-        The list of files that differ.
+        The files that differ.
 
     Raises:
-        UserError: something else differs too: the two can't be compared.
+        UserError: a file of another part differs, so the images can't be compared.
     """
     swapped = tuple(sorted(set(parts)))
     differing, beyond = [], []
@@ -53,7 +53,7 @@ def compare_images(
         origins = sorted({side.part for side in (one, other) if side is not None})
         differing.append((path, " and ".join(origins)))
         if not set(origins) <= set(swapped):
-            beyond.append(f"{path} ({' and '.join(origins)}: {_how(one, other)})")
+            beyond.append(f"{path} ({' and '.join(origins)}: {_difference(one, other)})")
     if beyond:
         more = f" and {len(beyond) - _SHOWN} more" if len(beyond) > _SHOWN else ""
         raise UserError(
@@ -68,9 +68,9 @@ def compare_images(
     )
 
 
-def _how(one: ImageFile | None, other: ImageFile | None) -> str:
+def _difference(one: ImageFile | None, other: ImageFile | None) -> str:
     if one is None or other is None:
         return f"only in the {'candidate' if one is None else 'baseline'}"
     if one.sha256 != other.sha256:
-        return "other content"
+        return "different content"
     return f"mode {one.mode:o} and {other.mode:o}" if one.mode != other.mode else "from different parts"

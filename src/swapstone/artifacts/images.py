@@ -1,6 +1,6 @@
-"""Images for virtual machines: a kernel, its modules and the programs of packages, addressed by the digest of all that goes in.
+"""Build images for virtual machines: a kernel, its modules and programs from packages, stored under the digest of all inputs.
 
-Equal input gives equal bytes, wherever and whenever an image is built: nothing in it knows a time, an owner or a folder.
+Equal inputs give equal bytes on every machine and at any time: an image has no times, owners or build paths.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts import elf_dependencies, image_assembly, image_catalog, kernel_modules, kernels
-from swapstone.artifacts.apt import locked, writing
+from swapstone.artifacts.apt import locked, writable_folder
 from swapstone.artifacts.bundled_modules import build_module
 from swapstone.artifacts.image_assembly import KERNEL_PART, KERNEL_PATH, Overlay, Tree
-from swapstone.artifacts.image_catalog import KERNELS, PARTS, Architecture, Part, architecture_of, part_of
+from swapstone.artifacts.image_catalog import KERNELS, PARTS, Architecture, ImagePart, find_architecture, find_part
 from swapstone.artifacts.image_comparison import ImageFile
 from swapstone.artifacts.kernel_modules import Module, Modules
 from swapstone.artifacts.kernels import Kernel, read_kernel
@@ -32,20 +32,19 @@ _INSTALLED = "lib/modules/"
 _KEY_DIGITS = 32
 
 MODULES_BESIDE = ".modules"
-"""A kernel of the user's own has its modules in the folder beside it that is called as it is, with this at the end."""
+"""Suffix of the modules folder beside a kernel file given by the user."""
 
 
 class ImageRequest(FrozenStruct, frozen=True, kw_only=True):
-    """What an image shall be made of.
+    """The requested contents of an image.
 
     Attributes:
         architecture: a name of `ARCHITECTURES`.
-        kernel: a level of `KERNELS`, or the path of a kernel of the user's own: it holds a slash, or such a file exists.
-        modules_folder: where the modules of the user's own kernel are; empty for the folder beside it that is called as it is, with
-            ``.modules`` at the end, if that is there.
-        modules: names of those that are wanted; what they need comes with them. None for the architecture's usual ones, or for none
-            where the user's own kernel has no modules folder.
-        own_modules: names of `OWN_MODULES`: built for the packaged kernel and put beside its modules; not loaded.
+        kernel: a level of `KERNELS`, or the path of a kernel file: with a slash, or the name of an existing file.
+        modules_folder: modules of a kernel file; empty for the folder with the kernel's path and the suffix ``.modules``, if it exists.
+        modules: names of modules to load; their dependencies are added. None for the defaults of the architecture, or for no modules if a
+            kernel file has no modules folder.
+        own_modules: names of `OWN_MODULES` to build for the packaged kernel and add without loading them.
         parts: names of `PARTS`.
         overlays: the caller's files.
     """
@@ -60,19 +59,19 @@ class ImageRequest(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Image(FrozenStruct, frozen=True, kw_only=True):
-    """What an image is made of; its digest names it.
+    """The contents of an image. Its digest is the image's name.
 
     Attributes:
         architecture: a name of `ARCHITECTURES`.
-        kernel: ``generic``, ``rt``, or the file name of the user's own.
-        banner: the kernel's version line, or empty where its file doesn't say it.
-        release: what ``uname -r`` will say, by the banner or else the modules; empty if neither tells.
-        preempt_dynamic: whether the kernel was built to take ``preempt=`` on its command line; None where its package doesn't say.
-        kernel_sha256: of the kernel's file.
+        kernel: ``generic``, ``rt``, or the file name of a kernel file.
+        banner: the kernel's version line; empty if unknown.
+        release: the output of ``uname -r``, from the banner or the modules; empty if unknown.
+        preempt_dynamic: whether the kernel accepts ``preempt=`` on its command line; None if its package does not tell.
+        kernel_sha256: of the kernel file.
         initrd_sha256: of the archive.
-        modules: paths in the image, in the order in which they must be loaded.
-        packages: triples (name, version, SHA-256) of all that something was taken from.
-        files: every file by path, the kernel as ``kernel``: what `compare_images` compares.
+        modules: paths in the image, in the order of loading.
+        packages: triples (name, version, SHA-256) of all packages used.
+        files: all files by path, the kernel as ``kernel``; the input of `compare_images`.
     """
 
     architecture: str
@@ -92,9 +91,9 @@ class BuiltImage:
     """An image in the cache.
 
     Attributes:
-        image: what it is made of.
-        folder: where it is.
-        options: what the kernel's level adds to the kernel's command line, such as ``preempt=none``.
+        image: its contents.
+        folder: in the cache.
+        options: additions to the kernel's command line, such as ``preempt=none``.
     """
 
     image: Image
@@ -103,22 +102,22 @@ class BuiltImage:
 
     @property
     def kernel(self) -> Path:
-        """The kernel's file."""
+        """The kernel file."""
         return self.folder / _KERNEL
 
     @property
     def initrd(self) -> Path:
-        """The archive that the kernel unpacks."""
+        """The initramfs archive."""
         return self.folder / _INITRD
 
 
 @dataclasses.dataclass(frozen=True)
 class _Plan:
-    """A request, resolved: `own` is the user's kernel with its modules, `package` the packaged one, `added` modules that we wrote."""
+    """A resolved request: `own` is a kernel file with its modules, `package` a packaged kernel, `added` the bundled modules."""
 
     request: ImageRequest
     architecture: Architecture
-    parts: tuple[Part, ...]
+    parts: tuple[ImagePart, ...]
     packages: tuple[Package, ...]
     modules: tuple[str, ...]
     added: tuple[Module, ...]
@@ -127,7 +126,7 @@ class _Plan:
     own: tuple[Kernel, tuple[Module, ...]] | None
 
     def key(self) -> str:
-        """Return the digest of everything that goes in, our own code among it."""
+        """Return the digest of all inputs, including the code that builds images."""
         own: tuple[str, ...] = ()
         if self.own is not None:
             kernel, loaded = self.own
@@ -146,49 +145,49 @@ class _Plan:
 
 
 def images_dir() -> Path:
-    """Return the folder of the cache that images are in."""
+    """Return the cache folder of images."""
     return cache_dir() / "images"
 
 
 def build_image(request: ImageRequest, *, lock: Lock | None = None, progress: Progress = lambda _: None) -> BuiltImage:
-    """Build an image, or take it from the cache if it is there, whole.
+    """Build an image, or return an undamaged one from the cache.
 
     Args:
-        request: what it shall be made of.
-        lock: which packages it is made of; the one that Swapstone ships if left out.
-        progress: told of downloads and unpacking.
+        request: its contents.
+        lock: pins the packages; by default the one that Swapstone ships.
+        progress: called before downloads and unpacking.
 
     Raises:
-        UserError: a name isn't known, a kernel or module can't be used, a package is gone or altered, the cache can't be written.
-        UnavailableError: the architecture or kernel can't be had here, or there is no apt-get; or the kernel can't change its preemption.
+        UserError: a name is unknown, a kernel or module can't be used, a package is gone or altered, or the cache can't be written.
+        UnavailableError: the architecture or kernel is not available, apt-get is missing, or the kernel can't change its preemption.
     """
     plan = _plan(request, lock, progress)
     options = KERNELS[request.kernel][1] if plan.package else ""
     home = images_dir() / plan.key()
-    with writing(home.parent), locked(home.parent / "lock"):
+    with writable_folder(home.parent), locked(home.parent / "lock"):
         image = _whole(home, progress)
         if image is None:
             fetch([*plan.packages, *([plan.package] if plan.package else [])], progress)
             image = _build(plan, home, progress)
-        (home / _SEAL).touch()  # `swapstone image gc` goes by the last use
+        (home / _SEAL).touch()  # `swapstone image gc` uses the time of the last use
     if options and image.preempt_dynamic is False:
         raise UnavailableError(
             f"The kernel {request.kernel} for {request.architecture} is unavailable: the packaged kernel was built without"
-            f" PREEMPT_DYNAMIC, so {options} would do nothing."
+            f" PREEMPT_DYNAMIC, so {options} would have no effect."
         )
     return BuiltImage(image, home, options)
 
 
 def _plan(request: ImageRequest, lock: Lock | None, progress: Progress = lambda _: None) -> _Plan:
-    architecture = architecture_of(request.architecture)
-    wanted = tuple(part_of(name) for name in request.parts)
+    architecture = find_architecture(request.architecture)
+    wanted = tuple(find_part(name) for name in request.parts)
     locked_packages = (lock or read_lock()).of(architecture.debian)
     package, own, name = None, None, request.kernel
     if request.kernel in KERNELS:
         if request.modules_folder:
             raise UserError(
                 f"The kernel {request.kernel} brings its own modules.",
-                "A modules folder goes with a kernel of your own.",
+                "Use a modules folder only with a kernel file.",
             )
         name = KERNELS[request.kernel][0]
         package = _kernel_package(architecture, name, locked_packages, lock)
@@ -221,7 +220,7 @@ def _kernel_package(architecture: Architecture, name: str, packages: Sequence[Pa
         if package.kernel == name:
             return package
     reasons = (lock or read_lock()).unavailable
-    reason = reasons.get(f"{architecture.debian}/{name}", "the lock names no package of it")
+    reason = reasons.get(f"{architecture.debian}/{name}", "the lock has no package for it")
     raise UnavailableError(f"There is no kernel {name} for {architecture.name}: {reason}.")
 
 
@@ -230,7 +229,7 @@ def _own_kernel(request: ImageRequest, architecture: Architecture) -> tuple[Kern
     if not path.exists():
         raise UserError(
             f"There is no kernel {request.kernel!r}: it is neither a file nor one of {', '.join(KERNELS)}.",
-            "A kernel of your own is named by its path, such as ./arch/x86/boot/bzImage.",
+            "Name a kernel file by its path, such as ./arch/x86/boot/bzImage.",
         )
     kernel = read_kernel(path)
     _check_architecture(kernel, architecture, str(path))
@@ -239,9 +238,9 @@ def _own_kernel(request: ImageRequest, architecture: Architecture) -> tuple[Kern
         if request.modules:
             raise UserError(
                 f"The kernel {path} needs the module{'s' if len(request.modules) > 1 else ''} {', '.join(request.modules)},"
-                f" and there is no folder {beside}.",
-                f"Install its modules there (make modules_install INSTALL_MOD_PATH={beside}), or name the folder that they are in."
-                " For what is built in, the file modules.builtin of the kernel's build is enough there.",
+                f" and the folder {beside} does not exist.",
+                f"Install its modules there (make modules_install INSTALL_MOD_PATH={beside}), or name their folder."
+                " For built-in modules, the file modules.builtin of the kernel's build is sufficient there.",
             )
         return kernel, ()
     loaded = _own_modules(kernel, Path(request.modules_folder or beside), _modules(request, architecture))
@@ -249,12 +248,12 @@ def _own_kernel(request: ImageRequest, architecture: Architecture) -> tuple[Kern
 
 
 def _own_modules(kernel: Kernel, folder: Path, wanted: Sequence[str]) -> tuple[Module, ...]:
-    """Read a user's modules: what ``make modules_install`` wrote, or any folder with modules somewhere in it."""
+    """Read the modules of a kernel file from the output of ``make modules_install``, or any folder that contains modules."""
     if not folder.is_dir():
-        raise UserError(f"There is no folder of modules {folder}.", "It is what `make modules_install` writes.")
+        raise UserError(f"The folder of modules {folder} does not exist.", "Create it with `make modules_install`.")
     names = [found.relative_to(folder).as_posix() for found in folder.rglob("*") if found.is_file()]
     ours = f"{_INSTALLED}{_release(kernel)}/"
-    if any(name.startswith(ours) for name in names):  # then those of other kernels may lie beside them
+    if any(name.startswith(ours) for name in names):  # ignore modules of other kernels in the same folder
         names = [name for name in names if name.startswith(ours) or not name.startswith(_INSTALLED)]
     loaded = Modules(names, lambda name: _read(folder / name)).load_order(wanted)
     _check_release(kernel, loaded)
@@ -272,7 +271,7 @@ def _check_architecture(kernel: Kernel, architecture: Architecture, what: str) -
     if kernel.architecture != architecture.machine:
         raise UserError(
             f"The kernel {what} is for {kernel.architecture}, not for {architecture.machine}.",
-            f"The image is for {architecture.name}; `--arch` names another architecture.",
+            f"The image is for {architecture.name}; name another architecture with --arch.",
         )
 
 
@@ -285,12 +284,12 @@ def _check_release(kernel: Kernel, loaded: Sequence[Module]) -> None:
     if loaded and release and loaded[0].release != release:
         raise UserError(
             f"The modules are for the kernel {loaded[0].release}, but the kernel is {release}.",
-            "Give the modules that were built with it.",
+            "Use the modules that were built with the kernel.",
         )
 
 
 def _build(plan: _Plan, home: Path, progress: Progress) -> Image:
-    """Build in a folder beside the final one and move it there whole. The caller holds the lock."""
+    """Build in a temporary folder and rename it. The caller holds the lock."""
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
         work = Path(temporary)
         if plan.own is not None:
@@ -303,7 +302,7 @@ def _build(plan: _Plan, home: Path, progress: Progress) -> Image:
         image_assembly.add_base(tree, shell="busybox" in plan.request.parts)
         _check_release(kernel, plan.added)
         order = image_assembly.add_modules(tree, loaded, plan.added)
-        progress(f"putting {len(plan.packages)} packages together")
+        progress(f"assembling {len(plan.packages)} packages")
         image_assembly.add_parts(tree, plan.parts, plan.packages, work)
         for overlay in plan.request.overlays:
             for path, entry in overlay.entries.items():
@@ -333,7 +332,7 @@ def _build(plan: _Plan, home: Path, progress: Progress) -> Image:
 
 
 def _write_through(path: Path, content: bytes) -> None:
-    """Write a file and wait until the disk has it: a crash after the rename must not leave half of it."""
+    """Write a file and sync it, so that it is complete if the rename survives a crash."""
     with path.open("wb") as handle:
         handle.write(content)
         handle.flush()
@@ -354,7 +353,7 @@ def _packaged_kernel(package: Package, plan: _Plan, work: Path) -> tuple[Kernel,
 
 
 def read_image(home: Path) -> Image | None:
-    """Read what an image in the cache is made of, without looking at its kernel and archive; None if that is damaged."""
+    """Read the description of an image without checking its files; None if it is damaged."""
     try:
         encoded = (home / _IMAGE).read_bytes()
         if (home / _SEAL).read_text() != _digest(encoded):
@@ -365,7 +364,7 @@ def read_image(home: Path) -> Image | None:
 
 
 def _whole(home: Path, progress: Progress) -> Image | None:
-    """Return an image of the cache if each of its files has the digest that it should have; else move it out of the way."""
+    """Return a cached image if all its files match their digests; else move it away."""
     if not home.exists():
         return None
     image = read_image(home)
@@ -376,7 +375,7 @@ def _whole(home: Path, progress: Progress) -> Image | None:
                 damaged.append(name)
     if not damaged:
         return image
-    progress(f"the image {home.name[:12]} in the cache is damaged ({', '.join(damaged)}): it is built again")
+    progress(f"the image {home.name[:12]} in the cache is damaged ({', '.join(damaged)}) and is built again")
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".damaged-") as aside:
         home.rename(Path(aside) / home.name)
     return None
@@ -388,7 +387,7 @@ def _digest(data: bytes) -> str:
 
 @functools.cache
 def _code() -> str:
-    """Return a digest of the code that decides what is in an image: another version may make another one of the same input."""
+    """Return a digest of the code that builds images, because another version may build a different image from the same input."""
     files = [
         Path(str(module.__file__))
         for module in (image_assembly, cpio, kernels, kernel_modules, elf_dependencies, image_catalog)

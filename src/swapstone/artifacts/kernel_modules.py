@@ -1,7 +1,7 @@
-"""Kernel modules: which ones a module needs, and in which order they must be loaded.
+"""Kernel modules: their dependencies, and the order in which they are loaded.
 
-A package doesn't hold the list of dependencies that an installed system computes, so it is read from the modules themselves: the section
-``.modinfo`` names what a module depends on and what it would like to have loaded before.
+A package does not contain modules.dep, which depmod creates on installation. So dependencies are read from the section ``.modinfo``
+of the modules: ``depends`` and ``softdep``.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _BUILT_IN = "modules.builtin"
 
 
 class Module(FrozenStruct, frozen=True, kw_only=True):
-    """A module as it is loaded.
+    """A kernel module.
 
     Attributes:
-        name: with underscores, as the kernel shows it.
-        content: the plain ELF file.
-        release: the kernel that it was built for.
+        name: with underscores, as in ``/proc/modules``.
+        content: the uncompressed ELF file.
+        release: of the kernel that it was built for.
     """
 
     name: str
@@ -38,11 +38,11 @@ class Module(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Modules:
-    """The modules that came with a kernel.
+    """The modules of a kernel.
 
     Args:
-        paths: of all files, relative; the modules and ``modules.builtin`` are found among them.
-        read: returns the content of one.
+        paths: of all files of the kernel, relative; modules and ``modules.builtin`` are selected.
+        read: returns the content of a file.
     """
 
     def __init__(self, paths: Iterable[str], read: Callable[[str], bytes]) -> None:
@@ -58,13 +58,13 @@ class Modules:
                 self._built_in |= {_plain(posixpath.basename(line).removesuffix(".ko")) for line in lines}
 
     def load_order(self, wanted: Sequence[str]) -> tuple[Module, ...]:
-        """Return modules with all that they depend on, each after what it needs.
+        """Return modules with all their dependencies, each after its dependencies.
 
         Args:
-            wanted: names, with hyphens or underscores. What is built into the kernel is left out.
+            wanted: names, with hyphens or underscores. Modules built into the kernel are left out.
 
         Raises:
-            UserError: one is neither there nor built in, is damaged, or they belong to different kernels.
+            UserError: a module does not exist or is damaged, or modules are of different kernels.
         """
         found: dict[str, Module | None] = {}
         for name in wanted:
@@ -85,10 +85,10 @@ class Modules:
         if path is None:
             needed = f", which {asker} needs," if asker else ""
             raise UserError(
-                f"The kernel has no module {name}{needed} and doesn't say that it is built in.",
-                "Build the kernel with it, or ask for an image without it (--modules).",
+                f"The kernel has no module {name}{needed} and does not list it as built in.",
+                "Build the kernel with it, or build the image without it (--modules).",
             )
-        found[name] = None  # it is being visited; modules can't need each other in a circle, damaged ones could say so
+        found[name] = None  # being visited; a circle is possible in damaged modules only
         content = _unpacked(path, self._read(path))
         facts = _facts(path, content)
         for before in _split(facts.get("depends", [])):
@@ -110,7 +110,7 @@ def _split(values: Iterable[str]) -> list[str]:
 
 
 def _wished(values: Iterable[str]) -> list[str]:
-    """Return what a module likes to have before it. ``crypto-X`` is any module for the algorithm X, such as its plain one."""
+    """Return the soft dependencies of a module. ``crypto-X`` is any module of the algorithm X, such as the generic one."""
     found = []
     for value in values:
         before, _, _ = value.partition("post:")
@@ -121,7 +121,7 @@ def _wished(values: Iterable[str]) -> list[str]:
 
 
 def _unpacked(path: str, data: bytes) -> bytes:
-    """Undo a module's compression: the loader of a small system takes plain modules only."""
+    """Decompress a module: busybox's insmod loads uncompressed modules only."""
     try:
         if path.endswith(".xz"):
             return lzma.decompress(data)
@@ -131,21 +131,21 @@ def _unpacked(path: str, data: bytes) -> bytes:
         raise UserError(f"The module {path} is damaged: {error}.") from error
     if path.endswith(".zst"):
         raise UserError(
-            f"The module {path} is compressed with zstd, which Swapstone can't undo.",
-            "Unpack the modules first: find FOLDER -name '*.ko.zst' -exec unzstd --rm {} +",
+            f"The module {path} is compressed with zstd, which Swapstone can't decompress.",
+            "Decompress the modules first: find FOLDER -name '*.ko.zst' -exec unzstd --rm {} +",
         )
     return data
 
 
 def _facts(path: str, content: bytes) -> dict[str, list[str]]:
-    """Read the pairs ``name=value`` that a module says of itself."""
+    """Read the pairs ``name=value`` of a module's ``.modinfo``."""
     try:
         section = ELFFile(io.BytesIO(content)).get_section_by_name(".modinfo")
         data = section.data() if section is not None else b""
     except (ELFError, ValueError, KeyError) as error:
         raise UserError(f"The module {path} is damaged: {error or type(error).__name__}.") from error
     if not data:
-        raise UserError(f"The module {path} is damaged: it says nothing of itself.")
+        raise UserError(f"The module {path} is damaged: it has no .modinfo.")
     facts: dict[str, list[str]] = {}
     for pair in data.split(b"\0"):
         name, equals, value = pair.decode(errors="replace").partition("=")

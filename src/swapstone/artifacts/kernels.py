@@ -1,6 +1,6 @@
-"""Kernel files: what they are, and the plain ELF kernel inside a compressed one.
+"""Read kernel files, and extract the ELF kernel from a compressed one.
 
-A plain kernel starts by PVH without the boot code's decompression, which costs an emulated machine seconds.
+An uncompressed kernel boots by PVH without decompressing itself, which saves seconds in an emulated machine.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _X86_SIGNATURE = (0x202, b"HdrS")  # Documentation/arch/x86/boot.rst
 _ARM64_SIGNATURE = (0x38, b"ARM\x64")  # Documentation/arch/arm64/booting.rst
 _RISCV_SIGNATURE = (0x38, b"RSC\x05")  # Documentation/arch/riscv/boot-image-header.rst
 _ARM_SIGNATURE = (0x24, b"\x18\x28\x6f\x01")  # the zImage magic, arch/arm/boot/compressed/head.S
-_TALKS = b"Kernel command line: "  # init/main.c prints it; a kernel without CONFIG_PRINTK holds no such text
-_UNPACKS = b"nitramfs unpacking failed"  # init/initramfs.c, which is only built with CONFIG_BLK_DEV_INITRD
+_TALKS = b"Kernel command line: "  # printed by init/main.c; missing without CONFIG_PRINTK
+_UNPACKS = b"nitramfs unpacking failed"  # from init/initramfs.c, built with CONFIG_BLK_DEV_INITRD only
 _VERSION = "Linux version "
 _LONGEST_BANNER = 512
 _XEN_PVH_NOTE = 18  # XEN_ELFNOTE_PHYS32_ENTRY
 
 
 class Kernel(FrozenStruct, frozen=True, kw_only=True):
-    """A kernel that a machine can start.
+    """A bootable kernel.
 
     Attributes:
-        architecture: as ``uname -m`` has it: ``x86_64``, ``aarch64``, ``arm``, ``riscv64``.
-        image: what is given to the emulator.
-        banner: its version line, ``Linux version ...``, or empty where none was found.
+        architecture: as printed by ``uname -m``: ``x86_64``, ``aarch64``, ``arm``, ``riscv64``.
+        image: the file for the emulator.
+        banner: its version line, ``Linux version ...``; empty if not found.
     """
 
     architecture: str
@@ -61,20 +61,20 @@ _PAYLOADS: tuple[tuple[bytes, str, Callable[[bytes], bytes] | None], ...] = (
     (b"\x89LZO", "lzo", None),
     (b"BZh", "bzip2", None),
 )
-"""First bytes of a compressed kernel, its compression, and how it is undone; None where that needs what Python hasn't."""
+"""Magic bytes of a compressed kernel, the compression, and the decompressor; None if Python has none."""
 
 
 def read_kernel(path: Path) -> Kernel:
-    """Read a kernel's file.
+    """Read a kernel file.
 
     Args:
         path: a bzImage (x86_64), an Image, possibly gzipped (arm64, riscv64), a zImage (arm) or a plain ELF kernel.
 
     Returns:
-        The kernel, decompressed where that makes it start sooner and it can still be started.
+        The kernel, decompressed if it can be booted in that form.
 
     Raises:
-        UserError: it can't be read, is no kernel, is one for a machine that is not known, or can't unpack an initrd.
+        UserError: it can't be read, is not a kernel, is for an unsupported machine, or can't unpack an initrd.
     """
     try:
         data = path.read_bytes()
@@ -100,16 +100,16 @@ def read_kernel(path: Path) -> Kernel:
     if data[:4] == b"\x7fELF":
         return _elf_kernel(path, data)
     raise UserError(
-        f"{path} is not a kernel that Swapstone knows.",
-        "It takes a bzImage, Image, Image.gz, zImage, or a plain vmlinux.",
+        f"{path} is not a supported kernel file.",
+        "Supported are bzImage, Image, Image.gz, zImage and uncompressed vmlinux.",
     )
 
 
 def _check_initrd(path: Path, plain: bytes) -> None:
-    """Refuse a kernel that can't unpack an initrd: it says so by the messages that it holds, unless it holds none at all."""
+    """Reject a kernel without initrd support, by its messages; a kernel without any messages is accepted."""
     if _TALKS in plain and _UNPACKS not in plain:
         raise UserError(
-            f"The kernel {path} was built without support for an initrd, which is all that a virtual machine here starts from.",
+            f"The kernel {path} was built without support for an initrd, from which virtual machines boot.",
             "Build it with CONFIG_BLK_DEV_INITRD=y.",
         )
 
@@ -120,7 +120,7 @@ def _signed(data: bytes, signature: tuple[int, bytes]) -> bool:
 
 
 def _plain_x86(data: bytes) -> bytes:
-    """Return the ELF kernel in a bzImage if it can be had and starts by PVH; else the bzImage."""
+    """Return the ELF kernel in a bzImage if it can be extracted and boots by PVH; else the bzImage."""
     sectors = data[0x1F1] or 4
     offset, length = struct.unpack_from("<II", data, 0x248)
     start = (sectors + 1) * 512 + offset
@@ -136,7 +136,7 @@ def _plain_x86(data: bytes) -> bytes:
 
 
 def _starts_by_pvh(data: bytes) -> bool:
-    """Say whether an ELF kernel has the note that PVH starts by (CONFIG_PVH)."""
+    """Return whether an ELF kernel has the PVH entry note (CONFIG_PVH)."""
     try:
         elf = ELFFile(io.BytesIO(data))
         notes = (
@@ -158,13 +158,13 @@ def _notes(data: bytes) -> list[tuple[bytes, int]]:
 
 
 def _banner_of_x86(data: bytes) -> str:
-    """Return the version in a bzImage's header: its pointer is at 0x20e, relative to 0x200. It lacks the banner's first two words."""
+    """Return the version in a bzImage's header, with the banner's first two words. Offset 0x20e has its address, relative to 0x200."""
     (pointer,) = struct.unpack_from("<H", data, 0x20E)
     return _VERSION + _text(data[pointer + 0x200 : pointer + 0x200 + _LONGEST_BANNER]) if pointer else ""
 
 
 def _banner(data: bytes) -> str:
-    """Return the version in a plain kernel. Since Linux 6.1 its file may hold an earlier one too, without the number of the build."""
+    """Return the version in an uncompressed kernel. Since Linux 6.1 a file may also contain an earlier one without a build number."""
     starts = [found.start() for found in re.finditer(re.escape(_VERSION.encode()), data)]
     texts = [_text(data[at : at + _LONGEST_BANNER]) for at in starts]
     return next((text for text in texts if re.search(r" #\d", text)), texts[0] if texts else "")
@@ -183,12 +183,12 @@ def _elf_kernel(path: Path, data: bytes) -> Kernel:
     banner = _banner(data)
     if machine not in machines or not banner:
         raise UserError(
-            f"{path} is an ELF file, but not a kernel that Swapstone knows.", "A plain kernel is called vmlinux."
+            f"{path} is an ELF file, but not a supported kernel.", "An uncompressed kernel is called vmlinux."
         )
     if machine == "EM_X86_64" and not _starts_by_pvh(data):
         raise UserError(
-            f"{path} is a plain kernel without PVH: the emulator can't start it.",
-            "Give the bzImage instead (arch/x86/boot/bzImage), or build it with CONFIG_PVH=y.",
+            f"{path} is an uncompressed kernel without PVH, which the emulator can't boot.",
+            "Use the bzImage (arch/x86/boot/bzImage), or build it with CONFIG_PVH=y.",
         )
     _check_initrd(path, data)
     return Kernel(architecture=machines[machine], image=data, banner=banner)

@@ -1,8 +1,7 @@
-"""Other layouts of the same code: where functions and data lie in memory is part of no factor, and can matter more than one.
+"""Link the same code in different layouts: the addresses of functions and data are no factor, but can have larger effects than one.
 
-A layout shuffles the order of all functions of a program (each in a section of its own, renamed so that the linker sorts them), the
-order of its objects, and with that of its data, and puts padding of another size before both. Code that comes out of libraries
-stays as the library has it.
+A layout shuffles all functions of a program and the order of its objects with their data, and adds padding before both. Each
+function has its own section, renamed so that the linker sorts it. Code of libraries keeps its order.
 """
 
 from __future__ import annotations
@@ -24,22 +23,22 @@ from swapstone.model import UnavailableError, UserError
 SECTIONS_FLAG = "-ffunction-sections"
 
 MOST_PADDING_BYTES = 4096
-"""Padding moves what follows it by up to a page: caches and branch predictors are indexed by bits below that, or hash those above."""
+"""Padding shifts addresses by up to a page, because caches and branch predictors are indexed or hashed by those bits."""
 
 
 def with_sections(recipe: Recipe) -> Recipe:
-    """Return a recipe that puts every function in a section of its own."""
+    """Return a recipe with each function in its own section."""
     return msgspec.structs.replace(recipe, cflags=(*recipe.cflags, SECTIONS_FLAG))
 
 
 def environment_padding(seed: str) -> tuple[str, str]:
-    """Return a variable (name, value) whose length, drawn by a layout's seed, moves the stack by up to a page."""
+    """Return a variable (name, value) whose length depends on the seed, and shifts the stack by up to a page."""
     source = random.Random(hashlib.sha256(f"environment {seed}".encode()).digest())  # noqa: S311 - a layout, not a secret
     return "SWAPSTONE_LAYOUT", "x" * source.randrange(MOST_PADDING_BYTES)
 
 
 _WRAPPER = """#!/bin/sh
-# The compiler {real}, with each function in a section of its own, renamed so that the linker puts them in the order of layout {seed}.
+# Runs {real}, with each function in its own section. Sections are renamed so that the linker sorts them for layout {seed}.
 mode=link output= source= inputs= previous=
 for word do
     case $word in
@@ -55,7 +54,7 @@ for word do
     previous=$word
 done
 [ "$inputs" ] && [ $mode != other ] || exec {real} "$@"
-# Compiling and linking at once leaves no objects to shuffle: nothing is changed then, and whoever compares the layouts will notice.
+# Compiling and linking in one step has no objects to shuffle, so nothing is changed. The comparison of layouts reports that.
 [ $mode = compile ] || [ ! "$source" ] || exec {real} "$@"
 [ $mode = compile ] || exec {real} -ffunction-sections "$@" {padding}
 {real} -ffunction-sections "$@" || exit
@@ -75,19 +74,19 @@ exit $status
 """
 
 
-def wrapped(recipe: Recipe, seed: str, cache: Path) -> Recipe:
-    """Return a recipe whose compiler makes one layout of whatever is built with it: for builds that are not ours.
+def with_layout_compiler(recipe: Recipe, seed: str, cache: Path) -> Recipe:
+    """Return a recipe whose compiler applies a layout to everything it builds, for builds by the user's command.
 
-    The functions of every object that is compiled with ``-c`` are shuffled, over all objects of a program; the order of the objects
-    stays the build's own, and with it that of their data.
+    The functions of all objects compiled with ``-c`` are shuffled across the program. The order of objects and their data stays
+    that of the build.
 
     Args:
-        recipe: provided.
-        seed: of the order and of the padding.
-        cache: the folder of what was built.
+        recipe: resolved.
+        seed: of the order and the padding.
+        cache: the cache folder.
 
     Raises:
-        UnavailableError: the compiler is not there.
+        UnavailableError: the compiler is not installed.
         UserError: it can't compile the padding.
     """
     real = shlex.join(recipe.command)
@@ -119,21 +118,23 @@ def _compile(command: Sequence[str]) -> None:
         raise UserError(f"{shlex.join(command)} failed: {result.stderr.strip()}")
 
 
-def shuffled(objects: Sequence[str], folder: Path, seed: str, compiler: Callable[[Sequence[str]], object]) -> list[str]:
+def shuffle_objects(
+    objects: Sequence[str], folder: Path, seed: str, compiler: Callable[[Sequence[str]], object]
+) -> list[str]:
     """Shuffle functions and objects.
 
     Args:
-        objects: paths of compiled objects; they are not changed.
-        folder: where the shuffled copies go.
-        seed: of the order and of the padding.
+        objects: paths of compiled objects; they are not modified.
+        folder: for the shuffled copies.
+        seed: of the order and the padding.
         compiler: called with arguments to compile the padding.
 
     Returns:
         Paths to link, in order.
 
     Raises:
-        UnavailableError: there is no objcopy.
-        UserError: it fails.
+        UnavailableError: objcopy is not installed.
+        UserError: objcopy failed.
     """
     source = random.Random(hashlib.sha256(seed.encode()).digest())  # noqa: S311 - a layout, not a secret
     copies = [str(_sorted_copy(Path(path), folder, seed)) for path in objects]
@@ -142,11 +143,11 @@ def shuffled(objects: Sequence[str], folder: Path, seed: str, compiler: Callable
 
 
 def _make_padding(folder: Path, seed: str, compiler: Callable[[Sequence[str]], object]) -> Path:
-    """Make an object that nothing uses and that moves what follows it; return its path."""
+    """Build an unused object that shifts the addresses of what follows it; return its path."""
     source = random.Random(hashlib.sha256(f"padding {seed}".encode()).digest())  # noqa: S311 - a layout, not a secret
     text, data = (source.randrange(16, MOST_PADDING_BYTES, 16) for _ in range(2))
     padding = folder / "padding.c"
-    # It is named so that it comes first among the sorted sections.
+    # Its name sorts before those of all other sections.
     padding.write_text(
         f'__asm__(".section .text.sorted.0,\\"ax\\"\\n.space {text}\\n.previous");\n'
         f"__attribute__((used)) static const char constant[{data}] = {{1}};\n"
@@ -157,7 +158,7 @@ def _make_padding(folder: Path, seed: str, compiler: Callable[[Sequence[str]], o
 
 
 def _sorted_copy(path: Path, folder: Path, seed: str) -> Path:
-    """Copy an object with each function's section renamed to one that the linker puts in the order of its name."""
+    """Copy an object, with each function's section renamed for the linker's sorting."""
     with path.open("rb") as handle:
         names = [section.name for section in ELFFile(handle).iter_sections() if section.name.startswith(".text.")]
     made = folder / f"shuffled-{path.name}"

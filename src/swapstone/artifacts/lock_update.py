@@ -1,4 +1,4 @@
-"""Renewing the lock: which packages images need, asked of the archive as it is today."""
+"""Update the lock: find the current versions of the packages that images need."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.apt import Apt, Offer, oldest, writing
-from swapstone.artifacts.elf_dependencies import needs_of, soname_of
+from swapstone.artifacts.apt import Apt, PackageVersion, oldest, writable_folder
+from swapstone.artifacts.elf_dependencies import read_dependencies, soname_of
 from swapstone.artifacts.image_catalog import PARTS, Architecture
 from swapstone.artifacts.packages import (
     LOCK_VERSION,
@@ -27,25 +27,25 @@ from swapstone.model import UserError
 _OBJECT_FOLDERS = ("lib/", "lib64/")
 _WITH_HEADERS = ("linux-headers-", "linux-kbuild-")
 _BUILD_TOOLS = ("flex", "bison", "m4", "libsigsegv2", "libelf-dev", "libelf1")
-"""What a kernel's build needs beside a compiler, and what these need."""
+"""Packages that a kernel's build needs besides a compiler, and their dependencies."""
 
 _HEADER_PACKAGES = 3
-"""The kernel's own headers, those that it shares with others of its version, and the programs of its build."""
+"""The kernel's own headers, the common headers of its version, and the build programs."""
 
 
-def renew(architectures: Sequence[Architecture], old: Lock | None, progress: Progress) -> Lock:
-    """Resolve what images need, download it and write down what it was.
+def update_lock(architectures: Sequence[Architecture], old: Lock | None, progress: Progress) -> Lock:
+    """Resolve and download the packages that images need, and describe them.
 
     Args:
-        architectures: those that are renewed.
-        old: the lock whose other architectures are kept.
-        progress: told what is being done.
+        architectures: to update.
+        old: lock whose other architectures are kept.
+        progress: called before each step.
 
     Returns:
-        The new lock. An architecture that the archive hasn't is in its `unavailable`, with the reason.
+        The new lock. `unavailable` has the architectures that the archive lacks, with the reason.
 
     Raises:
-        UserError: the archive can't be asked, or a part that it should have is missing.
+        UserError: the archive can't be read, or lacks a required package.
     """
     renewed = {architecture.debian for architecture in architectures}
     packages = [package for package in (old.packages if old else ()) if package.architecture not in renewed]
@@ -53,20 +53,20 @@ def renew(architectures: Sequence[Architecture], old: Lock | None, progress: Pro
         name: why for name, why in (old.unavailable if old else {}).items() if name.partition("/")[0] not in renewed
     }
     for architecture in architectures:
-        found, absent = _Renewal(architecture, progress).run()
+        found, absent = _LockUpdate(architecture, progress).run()
         packages += found
         unavailable |= absent
     return Lock(version=LOCK_VERSION, packages=tuple(sorted(packages, key=_order)), unavailable=unavailable)
 
 
-class _Renewal:
-    """The renewal of one architecture."""
+class _LockUpdate:
+    """The update of one architecture."""
 
     def __init__(self, architecture: Architecture, progress: Progress) -> None:
         self._architecture = architecture
         self._progress = progress
         self._apt = Apt(architecture.debian)
-        self._offers: dict[str, Offer] = {}
+        self._offers: dict[str, PackageVersion] = {}
 
     def run(self) -> tuple[list[Package], dict[str, str]]:
         name = self._architecture.debian
@@ -76,24 +76,24 @@ class _Renewal:
         if trouble:
             self._progress(f"some lists for {name} could not be fetched: {trouble}")
         if not self._apt.offers(PARTS[0].package):
-            return [], {name: f"the archive of this machine has no packages for {name}"}
+            return [], {name: f"this machine's archive has no packages for {name}"}
         kernels, unavailable = self._kernels()
         headers = self._headers(kernels)
         source = self._source(kernels)
         with (
-            writing(package_file("").parent) as home,
+            writable_folder(package_file("").parent) as home,
             tempfile.TemporaryDirectory(dir=home, prefix=".reading-") as work,
         ):
             programs = self._programs(Path(work))
         fetch(kernels, self._progress)
         return [*kernels, *headers, *source, *programs], unavailable
 
-    def _offer(self, name: str) -> Offer | None:
+    def _offer(self, name: str) -> PackageVersion | None:
         offers = self._apt.offers(name)
         return oldest(offers) if offers else None
 
     def _package(
-        self, offer: Offer, kernel: str = "", needs: Iterable[str] = (), objects: dict[str, str] | None = None
+        self, offer: PackageVersion, kernel: str = "", needs: Iterable[str] = (), objects: dict[str, str] | None = None
     ) -> Package:
         return Package(
             architecture=self._architecture.debian,
@@ -113,14 +113,14 @@ class _Renewal:
             images = [name for name in (named.depends if named else ()) if name.startswith("linux-image-")]
             offer = self._offer(images[0]) if images else None
             if offer is None:
-                unavailable[f"{self._architecture.debian}/{kernel}"] = f"the archive of this machine has no {meta}"
+                unavailable[f"{self._architecture.debian}/{kernel}"] = f"this machine's archive has no {meta}"
             else:
                 found.append(self._package(offer, kernel=kernel))
         return found, unavailable
 
     def _headers(self, kernels: Sequence[Package]) -> list[Package]:
-        """Find what a module for each kernel is built with, in the kernel's own version; nothing where the archive lacks some of it."""
-        found: dict[str, Offer] = {}
+        """Return the header packages of each kernel, in the kernel's version; none if the archive lacks one of them."""
+        found: dict[str, PackageVersion] = {}
         used: dict[str, list[str]] = {}
         for kernel in kernels:
             offers = self._same_version(kernel.name.replace("linux-image-", "linux-headers-", 1), kernel.version)
@@ -128,7 +128,7 @@ class _Renewal:
                 if name.startswith(_WITH_HEADERS):
                     offers += self._same_version(name, kernel.version)
             if len(offers) != _HEADER_PACKAGES:
-                self._progress(f"the archive has not all headers of {kernel.name} {kernel.version}")
+                self._progress(f"the archive lacks some headers of {kernel.name} {kernel.version}")
                 continue
             for offer in offers:
                 found[offer.name] = offer
@@ -138,7 +138,7 @@ class _Renewal:
         ]
 
     def _source(self, kernels: Sequence[Package]) -> list[Package]:
-        """Find what a kernel is built from; nothing where it isn't built, or where the archive lacks some of it."""
+        """Return the packages to build a kernel from source; none for other architectures, or if the archive lacks one of them."""
         generic = next((kernel for kernel in kernels if kernel.kernel == "generic"), None)
         meta = self._offer("linux-source")
         if generic is None or meta is None or self._architecture.name != "x86_64":
@@ -146,7 +146,7 @@ class _Renewal:
         trees = self._same_version(meta.depends[0], generic.version)
         tools = [offer for offer in map(self._offer, _BUILD_TOOLS) if offer is not None]
         if not trees or len(tools) != len(_BUILD_TOOLS):
-            self._progress(f"the archive has not all that a kernel {generic.version} is built from")
+            self._progress(f"the archive lacks some sources of kernel {generic.version}")
             return []
         found = [msgspec.structs.replace(self._package(offer), source=TOOL) for offer in tools]
         found.append(msgspec.structs.replace(self._package(trees[0]), source=TREE))
@@ -168,18 +168,18 @@ class _Renewal:
         )
         return found
 
-    def _same_version(self, name: str, version: str) -> list[Offer]:
+    def _same_version(self, name: str, version: str) -> list[PackageVersion]:
         return [offer for offer in self._apt.offers(name) if offer.version == version][:1]
 
     def _programs(self, work: Path) -> list[Package]:
-        """Follow the programs' needs from package to package, as far as shared objects are really named."""
+        """Follow the programs' dependencies from package to package, by the sonames in their files."""
         used: dict[str, dict[str, str]] = {part.package: {} for part in PARTS}
         needs: dict[str, set[str]] = {part.package: set(part.objects) for part in PARTS}
         for part in PARTS:
             with self._open(part.package, work) as contents:
                 for pattern in part.files:
                     content, _ = contents.read(contents.find(pattern))
-                    needs[part.package].update(needs_of(pattern, content).names())
+                    needs[part.package].update(read_dependencies(pattern, content).names())
         wanted = [(package, soname) for package, sonames in needs.items() for soname in sorted(sonames)]
         seen: set[str] = set()
         while wanted:
@@ -189,13 +189,13 @@ class _Renewal:
             seen.add(soname)
             holder, path, content = self._holder(package, soname, work)
             used.setdefault(holder, {})[soname] = path
-            asked = needs_of(path, content).names()
+            asked = read_dependencies(path, content).names()
             needs.setdefault(holder, set()).update(asked)
             wanted += [(holder, name) for name in asked]
         return [self._package(self._offers[name], "", needs[name], used[name]) for name in used]
 
     def _holder(self, package: str, soname: str, work: Path) -> tuple[str, str, bytes]:
-        """Find the package that holds a shared object: the one that asks, or one that it depends on directly."""
+        """Return the package that contains a shared object: the dependent package itself, or one of its direct dependencies."""
         self._progress(f"looking for {soname}, which {package} needs")
         for name in (package, *self._offers[package].depends):
             if self._offer(name) is None:
@@ -207,19 +207,19 @@ class _Renewal:
                     content, _ = contents.read(resolved)
                     if soname_of(content) in {soname, ""}:
                         return name, path, content
-        raise UserError(f"No package that {package} depends on holds {soname}, for {self._architecture.debian}.")
+        raise UserError(f"No dependency of {package} contains {soname}, for {self._architecture.debian}.")
 
     def _open(self, name: str, work: Path) -> Contents:
         offer = self._offers.get(name) or self._offer(name)
         if offer is None:
-            raise UserError(f"The archive of this machine has no {name} for {self._architecture.debian}.")
+            raise UserError(f"This machine's archive has no {name} for {self._architecture.debian}.")
         self._offers[name] = offer
         fetch([self._package(offer)], lambda _: None)
         return Contents(package_file(offer.sha256), work)
 
 
 def _object_path(names: Iterable[str], soname: str) -> str | None:
-    """Return where the loader would find a shared object: in lib or in lib/<triplet>, not in a program's own folder."""
+    """Return the path of a shared object in a folder that the loader searches: lib or lib/<triplet>."""
     found = [
         name
         for name in names

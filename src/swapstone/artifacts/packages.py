@@ -1,4 +1,4 @@
-"""The packages that images are made of: the lock that pins them, the cache that keeps them, and reading what is in them."""
+"""Packages for images: the lock that pins them, the cache that stores them, and reading their contents."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.apt import Apt, GoneError, writing
+from swapstone.artifacts.apt import Apt, PackageGoneError, writable_folder
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
 
 LOCK_VERSION = 1
 MOST_LINKS = 20
 Progress = Callable[[str], None]
-"""Told what is being done, a line at a time."""
+"""Called with a line of text for each step."""
 
 
 class Package(FrozenStruct, frozen=True, kw_only=True):
-    """One package of the lock.
+    """A package of the lock.
 
     Attributes:
-        architecture: Debian's name.
-        name: the package's.
+        architecture: its Debian name.
+        name: of the package.
         version: exact.
-        sha256: of its file.
-        size_bytes: of its file.
-        kernel: the name of the kernel that it holds, or empty.
+        sha256: digest of the file.
+        size_bytes: size of the file.
+        kernel: name of the kernel in the package, or empty.
         headers: names of the kernels whose modules are built with it.
-        source: what it is for when a kernel is built from source, ``tree``, ``patches`` or ``tool``; or empty.
-        needs: sonames that what is used of it asks for.
-        objects: soname to path, of the shared objects that are used of it.
+        source: its use in builds of kernels from source: ``tree``, ``patches`` or ``tool``; or empty.
+        needs: sonames that its used files depend on.
+        objects: paths of its used shared objects, by soname.
     """
 
     architecture: str
@@ -55,12 +55,12 @@ class Package(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Lock(FrozenStruct, frozen=True, kw_only=True):
-    """Which packages images are made of.
+    """The packages from which images are built.
 
     Attributes:
         version: of the lock's format.
         packages: of all architectures.
-        unavailable: architecture, or architecture and kernel, to the reason why the lock hasn't it.
+        unavailable: why the lock lacks an architecture, or a kernel of an architecture.
     """
 
     version: int
@@ -71,20 +71,20 @@ class Lock(FrozenStruct, frozen=True, kw_only=True):
         """Return the packages of one architecture.
 
         Raises:
-            UnavailableError: there are none.
+            UnavailableError: the lock has none.
         """
         found = tuple(package for package in self.packages if package.architecture == architecture)
         if not found:
-            reason = self.unavailable.get(architecture, "the lock names no package for it")
+            reason = self.unavailable.get(architecture, "the lock has no package for it")
             raise UnavailableError(
                 f"There are no images for {architecture}: {reason}.",
-                "`swapstone image lock` renews the lock from what the archive has.",
+                "Update the lock from the archive: swapstone image lock",
             )
         return found
 
 
 def lock_path() -> Path:
-    """Return the file that the lock is in."""
+    """Return the path of the lock."""
     return share_dir() / "native" / "images" / "lock.toml"
 
 
@@ -92,10 +92,10 @@ def read_lock(path: Path | None = None) -> Lock:
     """Read the lock.
 
     Raises:
-        UserError: it isn't there, or isn't a lock.
+        UserError: it can't be read, or is not a lock.
     """
     path = path or lock_path()
-    hint = "`swapstone image lock` writes a new one."
+    hint = "Write a new one: swapstone image lock"
     try:
         lock = msgspec.convert(tomllib.loads(path.read_text()), Lock)
     except OSError as error:
@@ -143,7 +143,7 @@ def _quoted(text: str) -> str:
 
 
 def package_file(sha256: str) -> Path:
-    """Return where the cache keeps a package's file."""
+    """Return the path of a package in the cache."""
     return cache_dir() / "packages" / f"{sha256}.deb"
 
 
@@ -154,16 +154,16 @@ def sha256_of(path: Path) -> str:
 
 
 def fetch(packages: Sequence[Package], progress: Progress) -> None:
-    """Put packages of one architecture into the cache, checked against their digests.
+    """Put packages of one architecture into the cache, and verify their digests.
 
     Args:
-        packages: what is wanted; what the cache has whole is not fetched again.
-        progress: told of each download.
+        packages: to fetch; undamaged ones in the cache are not fetched again.
+        progress: called before each download.
 
     Raises:
-        GoneError: the archive no longer has one of them in the locked version.
-        UserError: a download failed, has other content than the lock says, or the cache can't be written.
-        UnavailableError: there is no apt-get here.
+        GoneError: the archive no longer has the locked version of a package.
+        UserError: a download failed or differs from the lock, or the cache can't be written.
+        UnavailableError: apt-get is not installed.
     """
     missing = [package for package in packages if not _whole(package, progress)]
     if not missing:
@@ -172,7 +172,7 @@ def fetch(packages: Sequence[Package], progress: Progress) -> None:
     size = sum(package.size_bytes for package in missing) / 1e6
     progress(f"downloading {len(missing)} packages for {apt.architecture}, {size:.0f} MB")
     home = package_file("").parent
-    with writing(home), apt.alone(), tempfile.TemporaryDirectory(dir=home, prefix=".fetching-") as temporary:
+    with writable_folder(home), apt.alone(), tempfile.TemporaryDirectory(dir=home, prefix=".fetching-") as temporary:
         _download(apt, missing, Path(temporary), progress)
         for package in missing:
             _keep(package, Path(temporary))
@@ -183,10 +183,10 @@ def _whole(package: Package, progress: Progress) -> bool:
     if not path.is_file():
         return False
     if sha256_of(path) == package.sha256:
-        with contextlib.suppress(OSError):  # a cache that can only be read is good enough
-            path.touch()  # `swapstone image gc` goes by the last use
+        with contextlib.suppress(OSError):  # a read-only cache can be used
+            path.touch()  # `swapstone image gc` uses the time of the last use
         return True
-    progress(f"{package.name} in the cache is damaged: it is fetched again")
+    progress(f"{package.name} in the cache is damaged and is fetched again")
     return False
 
 
@@ -196,40 +196,40 @@ def _download(apt: Apt, missing: Sequence[Package], folder: Path, progress: Prog
         apt.download(wanted, folder)
         return
     except UserError:
-        pass  # the lists may be older than the lock or the archive, or there are none yet
+        pass  # the lists may be outdated or missing
     progress(f"fetching the lists of packages for {apt.architecture}")
     trouble = apt.update()
     try:
         apt.download(wanted, folder)
-    except GoneError as error:
+    except PackageGoneError as error:
         also = f" Some of its lists could not be fetched: {trouble}" if trouble else ""
-        raise GoneError(
+        raise PackageGoneError(
             error.message + also,
-            "`swapstone image lock` renews the lock from what the archive has now; images made from it get other digests.",
+            "Update the lock from the archive: swapstone image lock. Images built from it have other digests.",
         ) from error
 
 
 def _keep(package: Package, folder: Path) -> None:
-    """Check a downloaded package and move it to its place in the cache."""
+    """Verify a downloaded package and move it to the cache."""
     files = sorted(folder.glob(f"{package.name}_*.deb"))
     found = [path for path in files if sha256_of(path) == package.sha256]
     if not found:
         said = f"has SHA-256 {sha256_of(files[0])}" if files else "was not downloaded"
         raise UserError(
             f"{package.name} {package.version} for {package.architecture} {said}; the lock says {package.sha256}.",
-            "The archive replaced the file, or the lock is wrong: `swapstone image lock` renews it.",
+            "The archive replaced the file, or the lock is wrong. Update the lock: swapstone image lock",
         )
     found[0].rename(package_file(package.sha256))
 
 
 class Contents:
-    """What is in a package: a context manager, since it unpacks to a temporary file.
+    """The files of a package: a context manager, which decompresses it to a temporary file.
 
-    Paths are relative to the root and without a leading ``usr/``, which an image doesn't have.
+    Paths are relative to the root, without a leading ``usr/``, as in an image.
 
     Args:
-        path: the package's file.
-        folder: where the temporary file goes.
+        path: of the package.
+        folder: for the temporary file.
     """
 
     def __init__(self, path: Path, folder: Path) -> None:
@@ -239,12 +239,12 @@ class Contents:
         """Unpack the package.
 
         Raises:
-            UserError: it is no package, or is damaged.
-            UnavailableError: there is no dpkg-deb here.
+            UserError: it is not a package, or is damaged.
+            UnavailableError: dpkg-deb is not installed.
         """
         if shutil.which("dpkg-deb") is None:
             raise UnavailableError(
-                "There is no dpkg-deb on this machine: packages can't be unpacked.",
+                "dpkg-deb is not installed on this machine, so packages can't be unpacked.",
                 "Build the image on a Debian or Ubuntu machine.",
             )
         self._file = tempfile.TemporaryFile(dir=self._folder)
@@ -273,15 +273,15 @@ class Contents:
         """Return the one path that a pattern matches.
 
         Raises:
-            UserError: none does, or several do.
+            UserError: none or several match.
         """
         found = [name for name in self._members if fnmatchcase(name, pattern)]
         if len(found) != 1:
-            raise UserError(f"{self._path.name} holds {len(found)} files like {pattern}: one was expected.")
+            raise UserError(f"{self._path.name} has {len(found)} files that match {pattern}; one was expected.")
         return found[0]
 
     def resolve(self, name: str) -> str | None:
-        """Follow links inside the package; None where they lead out of it or nowhere."""
+        """Resolve links inside the package; None if the target is outside or missing."""
         for _ in range(MOST_LINKS):
             member = self._members.get(name)
             if member is None or not member.issym():
@@ -290,10 +290,10 @@ class Contents:
         return None
 
     def read(self, name: str) -> tuple[bytes, bool]:
-        """Return a file's content, links followed, and whether it is executable.
+        """Return a file's content, through links, and whether it is executable.
 
         Raises:
-            UserError: it isn't there.
+            UserError: there is no such file.
         """
         resolved = self.resolve(name)
         if resolved is None:
@@ -305,6 +305,6 @@ class Contents:
 
 
 def plain_path(path: str) -> str:
-    """Return a path of a package as an image has it: relative, normal, and without ``usr/``."""
+    """Return a package's path as an image has it: relative, normalised, without ``usr/``."""
     normal = posixpath.normpath("/" + path).lstrip("/")
     return normal.removeprefix("usr/")

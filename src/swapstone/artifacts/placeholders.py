@@ -1,4 +1,4 @@
-"""Placeholders such as ``{cc}`` in a build command, replaced so that the shell sees each value as one piece."""
+"""Placeholders such as ``{cc}`` in a build command, replaced with the quoting that the shell needs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ KNOWN: dict[str, str] = {
     "cc": "the C compiler's command",
     "cflags": "flags for compiling",
     "ldflags": "flags for linking",
-    "jobs": "how many processors the build may use",
+    "jobs": "number of processors for the build",
 }
-"""What a build command may hold, and what it stands for."""
+"""The placeholders and their meanings."""
 
 _WORD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _APART = {"", *" \t\n;&|()`"}
-"""What parts words of the shell; the empty text stands for the command's ends."""
+"""Characters that separate words of the shell; the empty string stands for the command's ends."""
 
 _DOUBLED = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}")
 
@@ -27,32 +27,32 @@ def placeholders(command: str) -> frozenset[str]:
     """Return the placeholders of a build command.
 
     Args:
-        command: for ``/bin/sh -c``. ``${NAME}`` is the shell's; ``{{word}}`` stands for ``{word}``.
+        command: for ``/bin/sh -c``. ``${NAME}`` is left to the shell; ``{{word}}`` gives ``{word}``.
 
     Raises:
-        UserError: one is unknown; the hint names those that there are.
+        UserError: one is unknown; the hint lists the known ones.
     """
     found = frozenset(name for name, _ in _pieces(command) if name)
     wrong = sorted(found - KNOWN.keys())
     if wrong:
         known = ", ".join(f"{{{name}}} ({meaning})" for name, meaning in KNOWN.items())
         raise UserError(
-            f"--build has the placeholder {{{wrong[0]}}}, which there isn't.",
-            f"There are {known}. What should stay as it is, is written {{{{{wrong[0]}}}}}.",
+            f"--build has the unknown placeholder {{{wrong[0]}}}.",
+            f"Known: {known}. Write {{{{{wrong[0]}}}}} for a literal {{{wrong[0]}}}.",
         )
     return found
 
 
 def fill(command: str, values: Mapping[str, str]) -> str:
-    """Replace the placeholders of a build command, quoted as the place where each stands needs it.
+    """Replace the placeholders of a build command, quoted for their positions.
 
     Args:
         command: for ``/bin/sh -c``, checked by `placeholders`.
-        values: what each placeholder stands for, as a shell would read it.
+        values: of each placeholder, in the shell's syntax.
 
     Returns:
-        The command. ``CFLAGS={cflags}``, ``"CFLAGS={cflags}"`` and ``'CFLAGS={cflags}'`` all give the shell one word. A placeholder
-        that stands alone outside of quotes, as in ``{cc} {cflags} prog.c``, gives as many words as its value has.
+        The command. ``CFLAGS={cflags}``, ``"CFLAGS={cflags}"`` and ``'CFLAGS={cflags}'`` each give one word of the shell. A placeholder
+        that is a word by itself, as in ``{cc} {cflags} prog.c``, gives as many words as its value has.
     """
     quotes, filled = _Quotes(), ""
     pieces = _pieces(command)
@@ -68,7 +68,7 @@ def fill(command: str, values: Mapping[str, str]) -> str:
 
 
 def _pieces(command: str) -> list[tuple[str, str]]:
-    """Cut a command into pairs: (placeholder, "") and ("", text between them)."""
+    """Split a command into pairs: (placeholder, "") and ("", text between them)."""
     pieces, at = [], 0
     for match in re.finditer(rf"(?P<doubled>{_DOUBLED.pattern})|(?<!\$)(?P<word>{_WORD.pattern})", command):
         pieces.append(("", command[at : match.start()]))
@@ -78,7 +78,7 @@ def _pieces(command: str) -> list[tuple[str, str]]:
 
 
 class _Quotes:
-    """Which quotes of the shell are open at a place of a command: those of each level of ``$(...)`` and backquotes."""
+    """The open quotes at a position of a command, for each level of ``$(...)`` and backquotes."""
 
     def __init__(self) -> None:
         self._open = [""]
@@ -87,16 +87,16 @@ class _Quotes:
 
     @property
     def inside(self) -> bool:
-        """Say whether this place is inside of quotes."""
+        """Return whether this position is inside quotes."""
         return bool(self._open[-1])
 
     def read(self, text: str) -> None:
-        """Go on over some text."""
+        """Advance over text."""
         for char in text:
             self._take(char)
 
     def quoted(self, value: str) -> str:
-        """Return a value as this place needs it to be one piece with what stands around it."""
+        """Return a value quoted so that it joins the text around this position."""
         if self._open[-1] == "'":
             return value.replace("'", "'\\''")
         if self._open[-1] == '"':

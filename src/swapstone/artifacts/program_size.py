@@ -1,4 +1,4 @@
-"""How large a program is: what embedded people ask first."""
+"""Sizes of programs by section class."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _size(name: str, meaning: str) -> Metric:
 SIZE_METRICS: tuple[Metric, ...] = (
     _size("text", "code and constants: allocated sections that are not writable"),
     _size("data", "initialised writable sections"),
-    _size("bss", "writable memory that the file does not hold"),
+    _size("bss", "writable memory without content in the file"),
     _size("file", "the stripped program on disk"),
 )
 
@@ -26,8 +26,8 @@ SIZE_METRICS: tuple[Metric, ...] = (
 def sizes_of(program: Path) -> tuple[tuple[str, int], ...]:
     """Return a program's sizes in bytes, under the names of `SIZE_METRICS`.
 
-    The classes are those of binutils' ``size`` in its Berkeley format: read-only allocated sections are text, writable ones with
-    content are data, writable ones without are bss.
+    The classes are those of binutils' ``size`` in Berkeley format: read-only allocated sections are text, writable ones with content
+    data, writable ones without content bss.
 
     Raises:
         UserError: it is not an ELF file.

@@ -1,4 +1,4 @@
-"""From the names in a recipe to what this machine has: compiler commands, flags, objects to preload."""
+"""Resolve the names in a recipe to commands, flags and objects of this machine."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from swapstone.model import UnavailableError
 
 
 def resolve_recipe(recipe: Recipe, tell: Tell = lambda _: None) -> Recipe:
-    """Turn the names in a recipe, once every factor has spoken, into commands, flags and objects; fetch and build what is needed.
+    """Resolve a recipe to which all factors have been applied; fetch and build what it needs.
 
     Args:
-        recipe: for a program that isn't built here, `libc` must be the one that `program_libc` reads from it.
-        tell: called with a line for the user when something takes its time.
+        recipe: for a program that is not built here, `libc` must be the result of `program_libc`.
+        tell: called with a line for the user before a long step.
 
     Raises:
-        UnavailableError: this combination doesn't exist or can't be made here; says why.
+        UnavailableError: the combination does not exist or can't be built here.
     """
     if recipe.architecture and recipe.allocator != DEFAULT:
         raise UnavailableError(
-            f"Allocators are built for this machine's processor only, not for {recipe.architecture}."
+            f"Allocators are built for this machine's architecture only, not for {recipe.architecture}."
         )
     provided = msgspec.structs.replace(
         recipe, command=compiler_command(recipe), ldflags=(*recipe.ldflags, *linking_flags(recipe))

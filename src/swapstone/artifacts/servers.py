@@ -1,4 +1,4 @@
-"""Servers that others wrote, built from pinned sources for each C library; and drivers of servers, which are of no variant."""
+"""Build third-party servers from pinned sources for each variant, and load generators once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from swapstone.artifacts.recipe_resolution import resolve_recipe
-from swapstone.artifacts.source_build import OWN_RECIPE, OwnBuilder
+from swapstone.artifacts.source_build import SOURCE_RECIPE, SourceBuilder
 from swapstone.artifacts.tool_versions import compiler_identity
 from swapstone.artifacts.upstream_sources import fetch, locked, read_lock, unpack
 from swapstone.artifacts.workload_build import Built, run_compiler
@@ -23,14 +23,14 @@ LOCK = "native/servers.toml"
 _MAKES: dict[str, tuple[str, str]] = {
     "redis": (
         "src/redis-server",
-        # Its own choice of an allocator is off: what serves malloc is the factor's. No LTO, no systemd: as few things as can be differ.
+        # Its bundled allocator is off, because the allocator is a factor. Without LTO and systemd, to limit what differs.
         "make -C src -j{jobs} redis-server MALLOC=libc USE_SYSTEMD=no OPTIMIZATION= CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}",
     ),
 }
-"""By name in the lock: the program that a build leaves, and the command."""
+"""The program that a build creates and the build command, by name in the lock."""
 
 _DRIVERS_OF_SERVERS = {"redis-benchmark": ("redis", "src/redis-benchmark")}
-"""Drivers that come with a server's sources."""
+"""Load generators that are part of a server's sources."""
 
 _PACE_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
 
@@ -40,18 +40,18 @@ def build_packaged(package: str, recipe: Recipe) -> Built:
 
     Args:
         package: its name in the lock.
-        recipe: the levels applied and resolved; `OWN_RECIPE` is its base.
+        recipe: the levels applied and resolved; `SOURCE_RECIPE` is its base.
 
     Raises:
         UnavailableError: the sources can't be fetched, or there is no compiler.
-        UserError: it doesn't build; the message ends with what the build said.
+        UserError: the build fails; the message ends with its output.
     """
     program, command = _MAKES[package]
     return _builder(package, program, command).build(recipe, lambda _: "")
 
 
 @functools.cache
-def _builder(package: str, program: str, command: str) -> OwnBuilder:
+def _builder(package: str, program: str, command: str) -> SourceBuilder:
     source = read_lock(share_dir() / LOCK)[package]
     archive = fetch(source, LOCK)
     home = cache_dir() / "sources" / f"unpacked-{source.sha256[:16]}"
@@ -60,15 +60,15 @@ def _builder(package: str, program: str, command: str) -> OwnBuilder:
             with tempfile.TemporaryDirectory(dir=home.parent, prefix=".unpacking-") as work:
                 unpack(archive, Path(work)).rename(home)
     own = OwnProgram(name=package, arguments=(program,), source=str(home), build=command)
-    return OwnBuilder(own)
+    return SourceBuilder(own)
 
 
 def find_load_generator(generator: LoadGenerator) -> Path:
-    """Return the program that drives a server: one of ours is built once, another must be installed.
+    """Return the path of a load generator; bundled ones are built once, others must be installed.
 
     Raises:
-        UnavailableError: it is not there; says what to install.
-        UserError: ours can't be built.
+        UnavailableError: it is not installed; the hint names the package.
+        UserError: a bundled one can't be built.
     """
     name = generator.command[0]
     if name == PACE:
@@ -80,23 +80,23 @@ def find_load_generator(generator: LoadGenerator) -> Path:
     if name in _DRIVERS_OF_SERVERS:
         package, program = _DRIVERS_OF_SERVERS[name]
         command = _MAKES[package][1].replace("redis-server", name)
-        return _builder(package, program, command).build(resolve_recipe(OWN_RECIPE), lambda _: "").path
+        return _builder(package, program, command).build(resolve_recipe(SOURCE_RECIPE), lambda _: "").path
     known = LOAD_GENERATORS.get(name)
     raise UnavailableError(
-        f"The driver {name} is not installed.",
+        f"The load generator {name} is not installed.",
         f"On Debian: sudo apt-get install {known.package}" if known and known.package else "Name it by its path.",
     )
 
 
 def load_generator_identity(path: str) -> tuple[str, str]:
-    """Return what the manifest says of a driver: its name and the SHA-256 of its file."""
+    """Return the manifest's entry for a load generator: its name and the SHA-256 of its file."""
     return (f"driver {Path(path).name}", f"sha256 {hashlib.sha256(Path(path).read_bytes()).hexdigest()}")
 
 
 def _build_pace() -> Path:
     source = share_dir() / "native" / "load_generator" / "pace.c"
     header = share_dir() / "native" / "workloads" / "figures.h"
-    command = resolve_recipe(OWN_RECIPE).command
+    command = resolve_recipe(SOURCE_RECIPE).command
     parts = (source.read_text(), header.read_text(), *_PACE_FLAGS, compiler_identity(command))
     home = cache_dir() / "drivers" / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     program = home / PACE

@@ -1,4 +1,4 @@
-"""Building a program of the user's own: one copy of the sources for each variant, built there by the user's command."""
+"""Build a program from sources by a build command: for each variant in its own copy of the sources."""
 
 from __future__ import annotations
 
@@ -25,39 +25,39 @@ from swapstone.factors import Recipe, read_facts
 from swapstone.model import FrozenStruct, OwnProgram, UnavailableError, UserError
 from swapstone.model.directories import cache_dir
 
-OWN_RECIPE = Recipe(
-    # What most projects build with, and nothing that may break one. The switches are recorded so that the optimisation that was
-    # really used can be read from the program.
+SOURCE_RECIPE = Recipe(
+    # Flags that most projects build with. The switches are recorded in the program, so that the optimization level in force can be
+    # read from it.
     cflags=("-O2", "-g0", "-frecord-gcc-switches"),
     environment=BASE_RECIPE.environment,
 )
 
 LAST_LINES = 15
-_EPOCH = "315532800"  # 1980-01-01: for SOURCE_DATE_EPOCH, so that equal sources give equal programs
-_NAMED = 8  # so many of the programs that a build left are named
+_EPOCH = "315532800"  # 1980-01-01, for SOURCE_DATE_EPOCH: equal sources give equal programs
+_NAMED = 8  # maximum number of programs that an error message lists
 
 KeepLog = Callable[[bytes], str]
-"""Keeps a build's log and returns where."""
+"""Stores the log of a build and returns its path."""
 
 
-class Made(FrozenStruct, frozen=True, kw_only=True):
-    """What a finished build is remembered by.
+class FinishedBuild(FrozenStruct, frozen=True, kw_only=True):
+    """The description of a finished build in the cache.
 
     Attributes:
-        tree: digest of the copy as the build left it.
-        log: what the build printed.
+        tree: digest of the copy after the build.
+        log: output of the build.
     """
 
     tree: str
     log: str
 
 
-class OwnBuilder:
-    """Builds the user's program for one variant after another.
+class SourceBuilder:
+    """Builds a program for each variant.
 
     Args:
-        own: says what to build, from what, and how.
-        rebuild: whether to build anew what was built before.
+        own: gives the sources, the build command and the program's path.
+        rebuild: whether to ignore the cache.
 
     Raises:
         UserError: a source can't be read.
@@ -70,40 +70,40 @@ class OwnBuilder:
         self._sources = digest_tree(self._source)
 
     def build(self, recipe: Recipe, keep_log: KeepLog) -> Built:
-        """Build the program for one variant, or take it from the cache.
+        """Build the program for one variant, or return it from the cache.
 
-        A copy that was changed since it was built (its program writes beside itself, say) is put back to what it was.
+        A copy that was modified after its build (e.g. by a program that writes to its folder) is restored.
 
         Args:
-            recipe: compiler and flags, the levels applied and provided.
-            keep_log: called with what the build printed, also when it fails.
+            recipe: resolved; gives compiler and flags.
+            keep_log: called with the build's output, also when the build fails.
 
         Raises:
-            UnavailableError: the compiler is not there.
-            UserError: the build failed or took too long; the message ends with the last lines of its log.
+            UnavailableError: the compiler is not installed.
+            UserError: the build failed or timed out; the message ends with the last lines of its log.
         """
         if shutil.which(recipe.command[0]) is None:
             raise UnavailableError(
-                f"The compiler {recipe.command[0]!r} is not installed.", "`swapstone doctor` says what is missing."
+                f"The compiler {recipe.command[0]!r} is not installed.", "`swapstone doctor` reports missing tools."
             )
         command = fill(self._own.build, _values(recipe))
         parts = ("own 1", self._sources, command, self._own.command[0], *sorted(map("=".join, _environment().items())))
         address = "\n".join((*parts, compiler_identity(recipe.command)))
         home = cache_dir().resolve() / "own" / sha256(address.encode(errors="surrogateescape")).hexdigest()[:32]
-        with _alone_in(home) as alone:
+        with _lock_copy(home) as alone:
             made = None if self._rebuild and alone else _made(home)
             if made is None and not alone:
-                raise _in_use(home)
+                raise _in_use_error(home)
             if made is None:
                 made = self._build(home, command, keep_log)
             else:
                 keep_log(made.log.encode())
                 if digest_tree(home / "tree", everything=True) != made.tree:
-                    _put_back(home, alone=alone)
+                    _restore(home, alone=alone)
         return self._built(home / "tree", command)
 
-    def _build(self, home: Path, command: str, keep_log: KeepLog) -> Made:
-        """Build in the final place, because many builds write their own path into what they make."""
+    def _build(self, home: Path, command: str, keep_log: KeepLog) -> FinishedBuild:
+        """Build at the final path, because many builds store their path in their output."""
         shutil.rmtree(home, ignore_errors=True)
         tree = home / "tree"
         copy_sources(self._source, tree)
@@ -116,50 +116,50 @@ class OwnBuilder:
                 "\n".join(said.decode(errors="replace").rstrip().splitlines()[-LAST_LINES:]) or "(it printed nothing)"
             )
             raise UserError(
-                f"The build {what}: {command}\n{last}\nThe whole log: {kept}",
-                "--build-timeout gives it more time."
+                f"The build {what}: {command}\n{last}\nThe log: {kept}",
+                "Raise its time-out with --build-timeout."
                 if status is None
                 else "Try the command in a copy of the sources.",
             )
         self._check(tree, kept)
         copy_sources(tree, home / "built", everything=True)
-        made = Made(tree=digest_tree(tree, everything=True), log=log.decode(errors="replace"))
+        made = FinishedBuild(tree=digest_tree(tree, everything=True), log=log.decode(errors="replace"))
         (home / "made.json.new").write_bytes(made.encoded())
         (home / "made.json.new").rename(home / "made.json")
         return made
 
     def _check(self, tree: Path, log: str) -> None:
-        """Check that the program is there and came from the build."""
+        """Check that the build created the program."""
         typed = self._own.command[0]
         program = tree / typed
         if not program.is_file():
             there = ", ".join(_programs_in(tree)) or "none"
             raise UserError(
-                f"The build left no program {typed}. The programs in its copy: {there}.\nThe whole log: {log}",
-                "Name the program after -- by its path inside the sources; one of the system by its whole path.",
+                f"The build created no program {typed}. Programs in its copy: {there}.\nThe log: {log}",
+                "After --, name the program by its path inside the sources; name a program of the system by its absolute path.",
             )
         if not os.access(program, os.X_OK):
             raise UserError(
-                f"What the build left as {typed} can't be executed.\nThe whole log: {log}",
-                f"Let the build do it: --build '... && chmod +x {shlex.quote(typed)}'",
+                f"{typed}, created by the build, is not executable.\nThe log: {log}",
+                f"Make it executable: --build '... && chmod +x {shlex.quote(typed)}'",
             )
         before = self._source / typed
         same = before.is_file() and before.stat().st_mtime_ns == program.stat().st_mtime_ns
         if same and program.is_relative_to(tree) and read_facts(program) is not None:
             raise UserError(
-                f"The build left {typed} as it was in the sources: it had been built there already.\nThe whole log: {log}",
-                "Let the build begin from nothing: --build 'make clean && make ...'",
+                f"The build did not change {typed}, which was built before in the sources.\nThe log: {log}",
+                "Make the build start from scratch: --build 'make clean && make ...'",
             )
 
     def _built(self, tree: Path, command: str) -> Built:
         program = (tree / self._own.command[0]).resolve()
-        sizes = own_sizes(program)
+        sizes = stripped_sizes(program)
         digest = sha256_of(program)
         return Built(program, digest, command, (("sources", self._sources),), sizes, read_facts(program), tree)
 
 
-def own_sizes(program: Path) -> tuple[tuple[str, int], ...]:
-    """Return a program's sizes in bytes as `sizes_of` does, stripped like our own; none for a script."""
+def stripped_sizes(program: Path) -> tuple[tuple[str, int], ...]:
+    """Return the sizes of a program in bytes as `sizes_of` does, after stripping; none for a script."""
     if read_facts(program) is None:
         return ()
     with tempfile.TemporaryDirectory(prefix="swapstone-strip-") as folder:
@@ -171,7 +171,7 @@ def own_sizes(program: Path) -> tuple[tuple[str, int], ...]:
 
 
 def _values(recipe: Recipe) -> dict[str, str]:
-    """Return what the placeholders stand for. Make and other shells read them once more, so words are quoted where they must be."""
+    """Return the values of the placeholders. Make and other shells parse them again, so words are quoted."""
     return {
         "cc": shlex.join(recipe.command),
         "cflags": shlex.join(recipe.cflags),
@@ -181,13 +181,13 @@ def _values(recipe: Recipe) -> dict[str, str]:
 
 
 def _environment() -> dict[str, str]:
-    """Return all that a build finds: what else the user has set must not decide what is built."""
+    """Return the environment of a build. Other variables of the user must not influence it."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
     return {**kept, "LC_ALL": "C", "SOURCE_DATE_EPOCH": _EPOCH}
 
 
 def _run(command: str, folder: Path, timeout_s: float) -> tuple[int | None, bytes]:
-    """Run a build to its end; return its exit status, None when it took too long, and what it printed."""
+    """Run a build; return its exit status, None after a time-out, and its output."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", command],
@@ -205,7 +205,7 @@ def _run(command: str, folder: Path, timeout_s: float) -> tuple[int | None, byte
             pass
         finally:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # also what a build that ended well has left behind
+                os.killpg(process.pid, signal.SIGKILL)  # also processes that a successful build left behind
             process.wait()
         output.seek(0)
         return status, output.read()
@@ -218,31 +218,31 @@ def _programs_in(tree: Path) -> list[str]:
     return [*names[:_NAMED], *(["..."] if len(names) > _NAMED else [])]
 
 
-def _made(home: Path) -> Made | None:
+def _made(home: Path) -> FinishedBuild | None:
     try:
-        return msgspec.json.decode((home / "made.json").read_bytes(), type=Made)
+        return msgspec.json.decode((home / "made.json").read_bytes(), type=FinishedBuild)
     except (OSError, msgspec.DecodeError):
-        return None  # never finished, or of another version of Swapstone
+        return None  # unfinished, or of another version of Swapstone
 
 
-def _in_use(home: Path) -> UserError:
+def _in_use_error(home: Path) -> UserError:
     return UserError(f"Another comparison uses {home}, with the same sources and flags.", "Wait for it to end.")
 
 
-def _put_back(home: Path, *, alone: bool) -> None:
+def _restore(home: Path, *, alone: bool) -> None:
     if not alone:
-        raise _in_use(home)
+        raise _in_use_error(home)
     shutil.rmtree(home / "tree")
     copy_sources(home / "built", home / "tree", everything=True)
 
 
 _held: dict[Path, int] = {}
-"""Open lock files of the copies that this process uses; they are released when it ends."""
+"""Open lock files of the copies that this process uses; released at its end."""
 
 
 @contextlib.contextmanager
-def _alone_in(home: Path) -> Iterator[bool]:
-    """Lock a copy: nobody else may build it or put it back while this process lives. Yields whether nobody else uses it now.
+def _lock_copy(home: Path) -> Iterator[bool]:
+    """Lock a copy while this process lives, so that no other process builds or restores it. Yields whether no other process uses it.
 
     Raises:
         UserError: the cache can't be written.
@@ -255,7 +255,7 @@ def _alone_in(home: Path) -> Iterator[bool]:
     except OSError as error:
         raise UserError(
             f"The copy {home} can't be made: {error.strerror}.",
-            "Free some space there, or set XDG_CACHE_HOME to a folder that you can write.",
+            "Free some space there, or set XDG_CACHE_HOME to a writable folder.",
         ) from error
     alone = True
     try:

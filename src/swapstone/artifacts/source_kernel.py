@@ -1,7 +1,7 @@
-"""Kernels built from the distribution's source package, with or without its PREEMPT_RT patches, from a small configuration.
+"""Build kernels from the distribution's source package, with or without PREEMPT_RT patches, from a small configuration.
 
-This takes long and much room (some 3 GB while it lasts). A build that is interrupted goes on where it was; one that is done is kept by the
-digest of the source, the patches, the configuration and the compiler.
+A build takes long and needs about 3 GB of temporary space. An interrupted build is continued. The result is stored in the cache under
+the digest of the source, the patches, the configuration and the compiler.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from swapstone.artifacts.apt import Apt, locked, writing
+from swapstone.artifacts.apt import Apt, locked, writable_folder
 from swapstone.artifacts.packages import Lock, Package, Progress, fetch, package_file, sha256_of
 from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import UnavailableError, UserError
@@ -24,14 +24,14 @@ from swapstone.model.directories import cache_dir, share_dir
 
 SOURCE = "source"
 TREE, PATCHES, TOOL = "tree", "patches", "tool"
-"""What a package of the lock is for: the kernel's source, its PREEMPT_RT patches, or a program that the build needs."""
+"""Uses of a package: the kernel's source, its PREEMPT_RT patches, or a program for the build."""
 
 _ARCHITECTURE = "amd64"
 _NEEDED = ("gcc", "make", "bc", "perl", "xz", "tar", "patch")
 _RT = re.compile(r"^CONFIG_PREEMPT_RT=y$", re.MULTILINE)
 _OBJECT = re.compile(r"\s+(?:CC|AS|LD|AR|VDSO|HOSTCC)\s")
 _USUAL_OBJECTS = 1500
-"""About so many steps has a build of one of our configurations: an estimate, for the time that is left only."""
+"""Approximate number of build steps of our configurations, for the estimate of the remaining time."""
 
 _TELL_S = 10.0
 _LAST_LINES = 12
@@ -39,28 +39,28 @@ _KEY_DIGITS = 32
 
 
 def configurations() -> tuple[str, ...]:
-    """Return the names of the configurations that Swapstone brings, besides what all of them have."""
+    """Return the names of the shipped configurations, without the common one."""
     return tuple(sorted(path.stem for path in _folder().glob("*.config") if path.stem != "base"))
 
 
 def build_source_kernel(config: str, lock: Lock, progress: Progress) -> Path:
-    """Build a kernel for x86_64, or take it from the cache.
+    """Build a kernel for x86_64, or return it from the cache.
 
     Args:
-        config: one of `configurations`, or the path of a fragment of the user's own: it is added to what all of them have. With
+        config: one of `configurations`, or the path of a configuration fragment, which is added to the common configuration. With
             ``CONFIG_PREEMPT_RT=y`` in it the PREEMPT_RT patches are applied.
-        lock: names the packages.
-        progress: told what is being done, and how long it may still take.
+        lock: pins the packages.
+        progress: called before each step, and with the progress of the build.
 
     Returns:
-        The kernel. The list of what is built into it is beside it, where an image looks for a kernel's modules.
+        The kernel file. The list of its built-in modules is beside it, where an image expects a kernel's modules.
 
     Raises:
-        UnavailableError: the lock names no source, or a program is missing.
-        UserError: the configuration can't be read or can't be had, a package is gone, or the build failed.
+        UnavailableError: the lock has no source, or a program is missing.
+        UserError: the configuration is unreadable or can't be satisfied, a package is gone, or the build failed.
     """
     if os.uname().machine != "x86_64":
-        raise UnavailableError("Kernels are built from source for x86_64, on x86_64 only.")
+        raise UnavailableError("Kernels can be built from source for x86_64, on x86_64 only.")
     missing = [name for name in _NEEDED if shutil.which(name) is None]
     if missing:
         raise UnavailableError(
@@ -70,15 +70,15 @@ def build_source_kernel(config: str, lock: Lock, progress: Progress) -> Path:
     wanted = (_folder() / "base.config").read_text() + _fragment(config)
     packages = [package for package in lock.packages if package.architecture == _ARCHITECTURE and package.source]
     if not any(package.source == TREE for package in packages):
-        raise UnavailableError("The lock names no source of a kernel.", "`swapstone image lock` renews the lock.")
+        raise UnavailableError("The lock has no source of a kernel.", "Update the lock: swapstone image lock")
     if not _RT.search(wanted):
         packages = [package for package in packages if package.source != PATCHES]
     elif not any(package.source == PATCHES for package in packages):
-        raise UnavailableError("The lock names no PREEMPT_RT patches.", "`swapstone image lock` renews the lock.")
+        raise UnavailableError("The lock has no PREEMPT_RT patches.", "Update the lock: swapstone image lock")
     given = (wanted, compiler_version(("gcc",)), *(f"{package.source} {package.sha256}" for package in packages))
     key = hashlib.sha256("\0".join(given).encode()).hexdigest()[:_KEY_DIGITS]
     home = cache_dir() / "kernels" / key
-    with writing(home.parent), locked(home.parent / "lock"):
+    with writable_folder(home.parent), locked(home.parent / "lock"):
         if not home.is_dir():
             _fetch(packages, progress)
             work = home.parent / f".building-{key}"
@@ -86,7 +86,7 @@ def build_source_kernel(config: str, lock: Lock, progress: Progress) -> Path:
             _Build(work, packages, progress).run(wanted)
             (work / "done").rename(home)
             shutil.rmtree(work)
-    os.utime(home)  # `swapstone image gc` goes by the last use
+    os.utime(home)  # `swapstone image gc` uses the time of the last use
     return home / "vmlinux"
 
 
@@ -100,10 +100,10 @@ def _fragment(config: str) -> str:
     try:
         return Path(config).read_text()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is not a text file"
         raise UserError(
             f"The configuration {config} can't be read: {why}.",
-            f"Name one of {', '.join(configurations())}, or a file of your own with lines such as CONFIG_HZ_1000=y.",
+            f"Name one of {', '.join(configurations())}, or a file with lines such as CONFIG_HZ_1000=y.",
         ) from error
 
 
@@ -118,18 +118,18 @@ def _fetch(packages: Sequence[Package], progress: Progress) -> None:
 
 def _fetch_patches(package: Package, kept: Path) -> None:
     apt = Apt(package.architecture)
-    with apt.alone(), writing(kept.parent):
+    with apt.alone(), writable_folder(kept.parent):
         found = apt.source_changes(package.name, package.version)
         if sha256_of(found) != package.sha256:
             raise UserError(
                 f"The changes to {package.name} {package.version} have SHA-256 {sha256_of(found)}; the lock says {package.sha256}.",
-                "The archive replaced the file, or the lock is wrong: `swapstone image lock` renews it.",
+                "The archive replaced the file, or the lock is wrong. Update the lock: swapstone image lock",
             )
         shutil.move(found, kept)
 
 
 class _Build:
-    """One build, in a folder that stays until it is done."""
+    """A build, in a folder that persists until it is finished."""
 
     def __init__(self, work: Path, packages: Sequence[Package], progress: Progress) -> None:
         self._work, self._packages, self._progress = work, packages, progress
@@ -163,7 +163,7 @@ class _Build:
                 self._run(["dpkg-deb", "-x", str(package_file(package.sha256)), str(self._tools)], "unpacking")
         archive = next(iter(sorted(self._tools.glob("usr/src/linux-source-*.tar.xz"))), None)
         if archive is None:
-            raise UserError("The package of the kernel's source holds no linux-source-*.tar.xz.")
+            raise UserError("The package of the kernel's source has no linux-source-*.tar.xz.")
         self._run(["tar", "-xJf", str(archive), "-C", str(self._tree), "--strip-components=1"], "unpacking")
         archive.unlink()
         for package in self._packages:
@@ -194,14 +194,14 @@ class _Build:
             "BISON_PKGDATADIR": str(tools / "share" / "bison"),
             "M4": str(tools / "bin" / "m4"),
             "LC_ALL": "C",
-            # What a kernel says of its build is the same whoever built it, and when.
+            # The kernel's build information must not depend on user, host and time.
             "KBUILD_BUILD_TIMESTAMP": "1980-01-01",
             "KBUILD_BUILD_USER": "swapstone",
             "KBUILD_BUILD_HOST": "swapstone",
         }
 
     def _check(self, wanted: str) -> None:
-        """Refuse to build what is not what was asked: a setting whose requirements aren't met is dropped without a word."""
+        """Check that the configuration has all requested options: make drops options with unmet dependencies silently."""
         got = set((self._out / ".config").read_text().splitlines())
         last = dict(line.split("=", 1) for line in wanted.splitlines() if line.startswith("CONFIG_") and "=" in line)
         lost = [f"{name}={value}" for name, value in last.items() if value != "n" and f"{name}={value}" not in got]
@@ -210,11 +210,11 @@ class _Build:
             (self._out / ".config").unlink()
             raise UserError(
                 f"The kernel's configuration can't have {', '.join(lost)}.",
-                "Something that it depends on is missing, or needs it.",
+                "An option that it depends on is missing, or another option forces its value.",
             )
 
     def _make(self) -> None:
-        """Build, and say every few seconds how far it is."""
+        """Run the build, and report its progress every few seconds."""
         jobs = len(os.sched_getaffinity(0))
         command = ["make", *self._where(), f"-j{jobs}", "vmlinux"]
         log, done, start, told = self._work / "log", 0, time.monotonic(), 0.0
@@ -239,10 +239,10 @@ class _Build:
                 now = time.monotonic()
                 if now - told > _TELL_S:
                     told = now
-                    os.utime(self._work)  # it is at work: `swapstone image gc` leaves it alone
+                    os.utime(self._work)  # keeps `swapstone image gc` from removing it
                     self._progress(_how_far(done, now - start))
         if process.returncode != 0:
-            raise UserError(f"Building the kernel failed; the whole log is {log}:\n" + "\n".join(last))
+            raise UserError(f"Building the kernel failed; the log is {log}:\n" + "\n".join(last))
 
     def _run(self, command: list[str], what: str) -> None:
         result = subprocess.run(

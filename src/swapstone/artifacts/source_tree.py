@@ -1,4 +1,4 @@
-"""The user's sources: counted, digested, copied."""
+"""Measure, digest and copy a folder of sources."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _CHUNK_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
-class Amount:
-    """How much there is to copy."""
+class SourceSize:
+    """Number and size of the files to copy."""
 
     files: int
     size_bytes: int
 
 
-def count_sources(folder: Path) -> Amount:
-    """Say how much `copy_sources` would copy.
+def count_sources(folder: Path) -> SourceSize:
+    """Return the number and size of the files that `copy_sources` would copy.
 
     Raises:
         UserError: a folder can't be read.
@@ -37,18 +37,18 @@ def count_sources(folder: Path) -> Amount:
         status = path.lstat()
         files += 1
         size_bytes += status.st_size if stat.S_ISREG(status.st_mode) else 0
-    return Amount(files, size_bytes)
+    return SourceSize(files, size_bytes)
 
 
 def digest_tree(folder: Path, *, everything: bool = False) -> str:
-    """Return the SHA-256 of a folder's content: names, contents, targets of links, and who may execute what. Times don't count.
+    """Return the SHA-256 of a folder's content: names, contents, link targets and execute permissions, without times.
 
     Args:
-        folder: which.
-        everything: also what `copy_sources` leaves out.
+        folder: to digest.
+        everything: include what `copy_sources` leaves out.
 
     Raises:
-        UserError: something can't be read; names it.
+        UserError: a file can't be read; names it.
     """
     digest = hashlib.sha256()
     for path in _walk(folder, everything=everything):
@@ -82,17 +82,17 @@ def sha256_of(path: Path) -> str:
 
 
 def copy_sources(folder: Path, target: Path, *, everything: bool = False) -> None:
-    """Copy a folder: links stay links, times stay as they were.
+    """Copy a folder; links and modification times are preserved.
 
-    Left out are the folders of version control, sockets and devices, Swapstone's own cache and its records.
+    Folders of version control, sockets, devices, Swapstone's cache and its records are left out.
 
     Args:
-        folder: which.
-        target: a folder that doesn't exist yet.
-        everything: leave only sockets and devices out.
+        folder: to copy.
+        target: a folder that does not exist yet.
+        everything: leave out only sockets and devices.
 
     Raises:
-        UserError: something can't be read, or there is no room.
+        UserError: a file can't be read, or the disk is full.
     """
     target.mkdir(parents=True)
     folders = []
@@ -107,15 +107,15 @@ def copy_sources(folder: Path, target: Path, *, everything: bool = False) -> Non
                 shutil.copy2(path, copy, follow_symlinks=False)
         except OSError as error:
             raise UserError(
-                f"{path} can't be copied to {copy}: {error.strerror}.", "Is it readable, and is there room for it?"
+                f"{path} can't be copied to {copy}: {error.strerror}.", "Check its permissions and the free space."
             ) from error
-    for path, copy in reversed(folders):  # last, because each file that is put into a folder changes its time
+    for path, copy in reversed(folders):  # last, because adding a file changes the time of its folder
         shutil.copystat(path, copy)
         copy.chmod(copy.stat().st_mode | stat.S_IRWXU)
 
 
 def _walk(folder: Path, *, everything: bool = False) -> Iterator[Path]:
-    """Yield all that is to be copied, sorted, folders before what they hold."""
+    """Yield everything to be copied, sorted, folders before their contents."""
     own = cache_dir().resolve()
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: os.fsencode(entry.name))
@@ -135,11 +135,11 @@ def _walk(folder: Path, *, everything: bool = False) -> Iterator[Path]:
 
 
 def _is_left_out(folder: Path, own: Path) -> bool:
-    """Say whether a folder belongs to version control, is Swapstone's cache, or a record."""
+    """Return whether a folder belongs to version control, is Swapstone's cache, or is a record."""
     if folder.name in _VERSION_CONTROL or folder.resolve() == own:
         return True
     return all((folder / name).is_file() for name in _RECORD)
 
 
 def _unreadable(path: Path, error: OSError) -> UserError:
-    return UserError(f"{path} can't be read: {error.strerror}.", "Every file under --source must be readable.")
+    return UserError(f"{path} can't be read: {error.strerror}.", "Make every file under --source readable.")

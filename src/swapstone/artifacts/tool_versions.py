@@ -1,4 +1,4 @@
-"""Which tools are here, and exactly which versions of them."""
+"""Installed tools and their exact versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def require_tools(factor: str, level: Level) -> None:
     """Check that a level's commands are installed.
 
     Raises:
-        UnavailableError: one is missing; says which package brings it.
+        UnavailableError: one is missing; the hint names its package.
     """
     for command in level.needs:
         if shutil.which(command) is None:
@@ -30,15 +30,15 @@ def require_tools(factor: str, level: Level) -> None:
 
 @functools.cache
 def compiler_version(compiler: tuple[str, ...]) -> str:
-    """Return the first line of a compiler's ``--version``, or why there is none."""
+    """Return the first line of a compiler's ``--version``, or the reason for its absence."""
     return first_line([*compiler, "--version"])
 
 
 @functools.cache
 def compiler_identity(compiler: tuple[str, ...]) -> str:
-    """Return a text that changes whenever the compiler or the C library it links with does: part of an artifact's address.
+    """Return a text that changes with the compiler and the C library that it links: part of an artifact's digest.
 
-    It holds the version line and the size and time of change of every start-up object and library that a link takes in.
+    It has the version line, and size and modification time of every start-up object and library of a link.
     """
     parts = [compiler_version(compiler), str(shutil.which(compiler[0]))]
     for where in link_inputs(compiler):
@@ -49,9 +49,9 @@ def compiler_identity(compiler: tuple[str, ...]) -> str:
 
 @functools.cache
 def link_inputs(compiler: tuple[str, ...]) -> tuple[Path, ...]:
-    """Return the start-up objects and the libraries of C and of the compiler that a link takes in, as the compiler itself plans it.
+    """Return the start-up objects and the libraries of C and the compiler that a link uses, from the compiler's own link command.
 
-    A compiler with a specs file, such as musl-gcc, answers ``-print-file-name`` with another C library's files; its plan is right.
+    For a compiler with a specs file, such as musl-gcc, ``-print-file-name`` gives another C library's files.
     """
     found: dict[Path, None] = {}
     for way in ((), ("-static",)):
@@ -71,7 +71,7 @@ def _first(folders: list[Path], name: str) -> Path | None:
 
 
 def header_folders(compiler: tuple[str, ...]) -> tuple[Path, ...]:
-    """Return where a compiler looks for ``#include <...>``, in order."""
+    """Return the folders that a compiler searches for ``#include <...>``, in order."""
     lines = _said([*compiler, "-E", "-v", "-x", "c", "/dev/null", "-o", "/dev/null"])
     start = next((number for number, line in enumerate(lines) if line.startswith("#include <")), len(lines))
     folders = itertools.takewhile(lambda line: line.startswith(" "), lines[start + 1 :])
@@ -80,7 +80,7 @@ def header_folders(compiler: tuple[str, ...]) -> tuple[Path, ...]:
 
 @functools.cache
 def preprocesses(compiler: tuple[str, ...], header: str) -> bool:
-    """Say whether a compiler finds a header with all that it includes; a foreign one may find another machine's, which lacks some."""
+    """Return whether a header and all headers it includes can be preprocessed; some are missing for a cross compiler."""
     command = [*compiler, "-E", "-x", "c", "-include", header, "/dev/null", "-o", "/dev/null"]
     try:
         return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
@@ -90,13 +90,12 @@ def preprocesses(compiler: tuple[str, ...], header: str) -> bool:
 
 @functools.cache
 def loader_version(program: Path) -> tuple[str, str] | None:
-    """Ask a program's own loader for the version of the C library that it belongs to.
+    """Return the version of a program's C library, as printed by its loader.
 
-    The loaders of glibc and of musl both say it when they are run as programs.
+    The loaders of glibc and musl print it when run as programs.
 
     Returns:
-        The loader's path and what it says, in one line; None for a program without a loader, for a script, and for a program of
-        another machine's processor, whose loader can't be asked here.
+        The loader's path and its version line; None for a program without a loader, a script, or a program of another architecture.
     """
     facts = read_facts(program)
     ours = read_facts(Path(sys.executable).resolve())
@@ -109,12 +108,12 @@ def loader_version(program: Path) -> tuple[str, str] | None:
 
 
 def first_line(command: list[str]) -> str:
-    """Return the first line that a command says, or why there is none."""
+    """Return the first line of a command's output, or the reason for its absence."""
     return (_said(command) or ["unknown"])[0]
 
 
 def _said(command: list[str]) -> list[str]:
-    """Return the lines that a command says, on standard output or else on standard error."""
+    """Return the lines of a command's standard output, or else of its standard error."""
     try:
         result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -1,4 +1,4 @@
-"""Which command compiles for which C library, and a clang for musl, which Debian has not."""
+"""Compiler commands for each C library, including a clang for musl, which Debian does not package."""
 
 from __future__ import annotations
 
@@ -24,30 +24,32 @@ _COMMANDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("gcc", "musl"): ("musl-gcc",),
     ("clang", "glibc"): ("clang",),
 }
-"""(compiler, C library) to the command, where a package brings one."""
+"""Commands of compilers that a package provides, by (compiler, C library)."""
 
 _CROSS: dict[str, tuple[str, str]] = {"aarch64": ("aarch64-linux-gnu-", "arm64")}
-"""Another machine's architecture to what its tools' names begin with, and the architecture's name in packages."""
+"""Prefix of the tools and name in packages, by cross architecture."""
 
 _LINKING: dict[str, tuple[str, ...]] = {"dynamic": (), "static": ("-static",)}
 
 WRAPPER = "clang-musl"
 
-_UNWINDER = "/* As with musl-gcc, programs take gcc's unwinder from its archive: its shared object needs glibc. */\nINPUT ( -lgcc_eh )\n"
+_UNWINDER = (
+    "/* As in musl-gcc, programs use gcc's static unwinder: its shared object needs glibc. */\nINPUT ( -lgcc_eh )\n"
+)
 
 _SCRIPT = """#!/bin/sh
-# clang for musl: it finds nothing but what is under this root, and its own headers.
-# Clang takes musl's mathematical functions not to set errno; gcc does not know, and the two must compile alike for both C libraries.
+# clang for musl: it searches only this root and its own headers.
+# By default clang assumes that musl's mathematical functions don't set errno. gcc has no such default, and both must compile alike.
 exec {clang} --target={triple} --sysroot={root} --gcc-toolchain={root}/usr \\
     --start-no-unused-arguments -fmath-errno --end-no-unused-arguments "$@"
 """
 
 
 def compiler_command(recipe: Recipe) -> tuple[str, ...]:
-    """Return the command that compiles and links for a recipe's C library with its compiler; clang for musl is made where needed.
+    """Return the command that compiles and links for a recipe's C library; creates the clang for musl if necessary.
 
     Raises:
-        UnavailableError: there is none, or a tool is missing.
+        UnavailableError: the combination does not exist, or a tool is missing.
     """
     if recipe.architecture:
         return _cross_compiler(recipe)
@@ -55,70 +57,70 @@ def compiler_command(recipe: Recipe) -> tuple[str, ...]:
         return (str(clang_for_musl(cache_dir())),)
     command = _COMMANDS.get((recipe.compiler, recipe.libc))
     if command is None:
-        raise UnavailableError(f"There is no way to compile for {recipe.libc} with {recipe.compiler}.")
+        raise UnavailableError(f"Swapstone can't compile for {recipe.libc} with {recipe.compiler}.")
     return command
 
 
 def _cross_compiler(recipe: Recipe) -> tuple[str, ...]:
-    """Return the compiler for another architecture: packages bring one, gcc, with one C library, glibc."""
+    """Return the compiler for another architecture. Packages provide gcc with glibc only."""
     if recipe.architecture not in _CROSS:
-        raise UnavailableError(f"Nothing here compiles programs for {recipe.architecture}.")
+        raise UnavailableError(f"Swapstone has no compiler for {recipe.architecture}.")
     if (recipe.compiler, recipe.libc) not in {("cc", "glibc"), ("gcc", "glibc")}:
         compiler = "" if recipe.compiler == "cc" else f" with {recipe.compiler}"
         raise UnavailableError(
-            f"Nothing here compiles for {recipe.libc} on {recipe.architecture}{compiler}: there is gcc for glibc."
+            f"Swapstone can't compile for {recipe.libc} on {recipe.architecture}{compiler}: there is only gcc for glibc."
         )
     prefix, debian = _CROSS[recipe.architecture]
     command = (_tool(f"{prefix}gcc", f"gcc-{prefix}".rstrip("-"), f"Compiling for {recipe.architecture}"),)
     if not preprocesses(command, "stdio.h"):
         raise UnavailableError(
-            f"{prefix}gcc has no C library to compile for: its headers are not installed.",
+            f"The C library's headers for {prefix}gcc are not installed.",
             f"Install them: sudo apt-get install libc6-dev-{debian}-cross",
         )
     return command
 
 
 def strip_command(recipe: Recipe) -> str:
-    """Return the command that strips a recipe's programs; that of an architecture comes with its compiler."""
+    """Return the command that strips a recipe's programs."""
     return f"{_CROSS[recipe.architecture][0]}strip" if recipe.architecture else "strip"
 
 
 def linking_flags(recipe: Recipe) -> tuple[str, ...]:
-    """Return the flags that link in a recipe's way.
+    """Return the flags for a recipe's linking.
 
     Raises:
-        UnavailableError: there is no such way.
+        UnavailableError: the level is unknown.
     """
     if recipe.linking not in _LINKING:
-        raise UnavailableError(f"There is no way to link that is called {recipe.linking!r}.")
+        raise UnavailableError(f"Unknown linking: {recipe.linking!r}.")
     return _LINKING[recipe.linking]
 
 
 def linked_dynamically(recipe: Recipe) -> Recipe:
-    """Return a provided recipe as it would be for a dynamic program; all else stays."""
+    """Return a resolved recipe with dynamic linking; all else is unchanged."""
     flags = tuple(flag for flag in recipe.ldflags if flag not in _LINKING["static"])
     return msgspec.structs.replace(recipe, linking="dynamic", ldflags=flags)
 
 
 @functools.cache
 def clang_for_musl(cache: Path) -> Path:
-    """Make a compiler command that is clang with musl's headers, start-up objects, libraries and loader, and nothing of glibc's.
+    """Create a compiler command: clang with musl's headers, start-up objects, libraries and loader, without glibc's.
 
-    Clang takes everything from a folder that it is given as the root of its system: links to musl's files, and to those of gcc's own
-    objects that musl-gcc links programs with too. There is one for each version of what it links to.
+    The root of clang's system is a folder of links to musl's files, and to the objects of gcc that musl-gcc links too. There is one folder
+    for each version of the link targets.
 
     Args:
-        cache: the folder of what was built.
+        cache: the cache folder.
 
     Returns:
-        The path of an executable script that takes all that clang takes.
+        The path of an executable script that accepts clang's arguments.
 
     Raises:
-        UnavailableError: clang or musl-gcc is missing, or musl-gcc doesn't say where musl is.
+        UnavailableError: clang or musl-gcc is missing, or musl-gcc does not print the location of musl.
     """
     clang, gcc = _tool("clang", "clang"), _tool("musl-gcc", "musl-tools")
     triple = first_line([clang, "-dumpmachine"]).replace("-gnu", "-musl")
-    # Clang looks for gcc's objects in a folder that is named by the target, spelled in full.
+    # Clang searches gcc's objects in a folder named by the full target triple.
     spelled = first_line([clang, f"--target={triple}", "-dumpmachine"])
     of_gcc = f"usr/lib/gcc/{spelled}/{first_line([gcc, '-dumpversion'])}"
     links = _places(gcc, of_gcc)
@@ -143,15 +145,15 @@ def _tool(command: str, package: str, what: str = "Compiling for musl with clang
 
 
 def _places(gcc: str, of_gcc: str) -> dict[str, Path]:
-    """Return what lies where under the root: a link's place to its target, as `gcc` (which compiles for musl) says them itself."""
+    """Return the links under the root, as pairs of location and target, from the output of `gcc` (which compiles for musl)."""
     inputs = link_inputs((gcc,))
     headers = [folder for folder in header_folders((gcc,)) if (folder / "stdio.h").is_file()]
     ours = next((path.parent for path in inputs if path.name.endswith("crt1.o")), None)
     theirs = next((path.parent for path in inputs if path.name.startswith("crtbegin")), None)
     if ours is None or theirs is None or not headers:
         raise UnavailableError(
-            "musl-gcc does not say where musl's headers and start-up objects are, so clang can't be pointed to them.",
-            "See what `musl-gcc -### -x c /dev/null` prints.",
+            "musl-gcc does not print the location of musl's headers and start-up objects, so clang can't use them.",
+            "Check the output of `musl-gcc -### -x c /dev/null`.",
         )
     files = {f"usr/lib/{file.name}": file for file in ours.iterdir() if file.suffix in {".o", ".a", ".so"}}
     files |= {f"{of_gcc}/{file.name}": file for file in theirs.glob("crt*.o")}
@@ -165,7 +167,7 @@ def _stamp(path: Path) -> str:
 
 
 def _make(home: Path, script: str, links: Mapping[str, Path], unwinder: str) -> None:
-    """Make the folder beside its place and move it there whole, so that a crash leaves no half tool."""
+    """Create the folder under a temporary name and rename it, so that it is complete."""
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".making-") as temporary:
         work = Path(temporary) / "whole"
@@ -179,5 +181,5 @@ def _make(home: Path, script: str, links: Mapping[str, Path], unwinder: str) -> 
         try:
             work.rename(home)
         except OSError:
-            if not (home / WRAPPER).is_file():  # else another process made the same one at the same time
+            if not (home / WRAPPER).is_file():  # another process may have created it meanwhile
                 raise

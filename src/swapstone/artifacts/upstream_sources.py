@@ -1,6 +1,6 @@
-"""Sources of other people's programs: fetched by the machine's own package managers, known by their digests.
+"""Fetch the pinned sources of third-party programs with the system's package managers, and verify their digests.
 
-Nothing here touches the system or needs root: apt-get and cargo get folders of their own under the cache.
+apt-get and cargo use folders in the cache, need no root, and don't change the system.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from swapstone.model.directories import cache_dir, share_dir
 
 LOCK = "native/allocators.toml"
 _FETCH_TIMEOUT_S = 600
-_ONCE = "A network is needed once; what was fetched is kept."
+_ONCE = "A network is needed once; downloads are cached."
 
 
 class Source(FrozenStruct, frozen=True, kw_only=True):
-    """One archive of sources.
+    """A source archive.
 
     Attributes:
-        version: of the program, as its makers count.
-        kind: ``debian`` for a source package's upstream archive, ``crate`` for a crate.
-        package: its name.
-        file: the archive's name.
-        sha256: of the archive.
+        version: of the program.
+        kind: ``debian`` for the upstream archive of a source package, ``crate`` for a crate.
+        package: name of the package or crate.
+        file: name of the archive.
+        sha256: digest of the archive.
     """
 
     version: str
@@ -47,36 +47,36 @@ class Source(FrozenStruct, frozen=True, kw_only=True):
 
 
 def read_lock(path: Path | None = None) -> dict[str, Source]:
-    """Return the sources that the lock file names.
+    """Read a lock of sources.
 
     Args:
-        path: of the file; the one that Swapstone ships if left out.
+        path: of the file; by default the one that Swapstone ships.
 
     Raises:
-        UserError: it can't be read as one.
+        UserError: it can't be read as a lock.
     """
     path = path or share_dir() / LOCK
     try:
         return msgspec.convert(tomllib.loads(path.read_text("utf-8")), dict[str, Source])
     except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise UserError(f"{path} can't be read: {error}.", f"`{tool_for(path)}` writes it anew.") from error
+        raise UserError(f"{path} can't be read: {error}.", f"Write it again: {tool_for(path)}") from error
 
 
 def tool_for(lock: str | Path) -> str:
-    """Return the command of a checkout that writes a lock anew, by the lock's file name."""
+    """Return the command that writes a lock again, for use in a checkout."""
     return f"tools/lock-{Path(lock).stem}"
 
 
 def fetch(source: Source, lock: str = LOCK) -> Path:
-    """Return an archive whose digest is the lock's: from the cache, or else fetched.
+    """Return an archive with the digest of the lock, from the cache or fetched.
 
     Args:
-        source: which.
-        lock: the file that names it, for what is said if it can't be had.
+        source: to fetch.
+        lock: path of the lock, for error messages.
 
     Raises:
-        UnavailableError: it can't be fetched here; says why.
-        UserError: what was fetched is something else.
+        UnavailableError: it can't be fetched; gives the reason.
+        UserError: the fetched file has another digest.
     """
     home = cache_dir() / "sources"
     kept = home / f"{source.sha256[:16]}-{source.file}"
@@ -94,13 +94,13 @@ def fetch(source: Source, lock: str = LOCK) -> Path:
 
 
 def unpack(archive: Path, folder: Path) -> Path:
-    """Unpack an archive of sources.
+    """Unpack a source archive.
 
     Returns:
-        The one folder that it holds.
+        The single folder in it.
     """
     with tarfile.open(archive) as opened:
-        # Early releases of Python 3.11 have no filter; the digest vouches for what is in the archive.
+        # Early releases of Python 3.11 have no filter; the digest of the archive is verified.
         opened.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
         opened.extractall(folder)  # noqa: S202 - filtered, see above
     tops = [path for path in folder.iterdir() if path.is_dir()]
@@ -110,14 +110,14 @@ def unpack(archive: Path, folder: Path) -> Path:
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Wait until no other process of ours holds this lock file, and hold it."""
+    """Hold an exclusive lock on a file; waits for it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = path.open("ab")
     except OSError as error:
         raise UserError(
             f"{path.parent} can't be written: {error.strerror}.",
-            "Free some space there, or set XDG_CACHE_HOME to a folder that you can write.",
+            "Free some space there, or set XDG_CACHE_HOME to a writable folder.",
         ) from error
     with handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -128,16 +128,16 @@ def _check_digest(path: Path, source: Source, lock: str) -> None:
     found = hashlib.sha256(path.read_bytes()).hexdigest()
     if found != source.sha256:
         raise UserError(
-            f"{path} is not the {source.file} that {lock} names: its SHA-256 is {found}, not {source.sha256}.",
-            "Remove it and try again. Don't use it.",
+            f"{path} is not the {source.file} of {lock}: its SHA-256 is {found}, expected {source.sha256}.",
+            "Remove the file and try again.",
         )
 
 
 def _run(command: Sequence[str], cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a package manager quietly, in plain English.
+    """Run a package manager with English output.
 
     Raises:
-        UnavailableError: it isn't installed, or took too long.
+        UnavailableError: it is not installed, or timed out.
     """
     settings = {**os.environ, "LC_ALL": "C", **environment}
     try:
@@ -154,7 +154,7 @@ def _run(command: Sequence[str], cwd: Path, **environment: str) -> subprocess.Co
         )
     except FileNotFoundError as error:
         raise UnavailableError(
-            f"Sources are fetched by {command[0]}, which is not installed.",
+            f"Sources are fetched with {command[0]}, which is not installed.",
             f"On Debian: sudo apt-get install {'cargo' if command[0] == 'cargo' else 'apt'}",
         ) from error
     except subprocess.TimeoutExpired as error:
@@ -164,11 +164,11 @@ def _run(command: Sequence[str], cwd: Path, **environment: str) -> subprocess.Co
 def _last_words(result: subprocess.CompletedProcess[str]) -> str:
     lines = [line.strip() for line in (result.stderr + result.stdout).splitlines() if line.strip()]
     complaints = [line for line in lines if line.startswith(("E:", "error:", "Caused by:"))]
-    return (complaints or lines or ["it said nothing"])[-1]
+    return (complaints or lines or ["it printed nothing"])[-1]
 
 
 def _from_crates(source: Source, home: Path, work: Path) -> Path:
-    """Let cargo fetch a crate into a home of its own, and return the crate's archive there. Nothing of it is built or run."""
+    """Fetch a crate with cargo into a separate home, and return its archive. Nothing of it is built or run."""
     (work / "src").mkdir()
     (work / "src" / "lib.rs").touch()
     (work / "Cargo.toml").write_text(
@@ -185,8 +185,8 @@ def _from_crates(source: Source, home: Path, work: Path) -> Path:
 
 
 def _from_archive(source: Source, home: Path, work: Path, lock: str) -> Path:
-    """Let apt-get fetch the upstream archive of a source package: of whichever version of the package holds the locked one."""
-    apt = Apt(home / "apt")
+    """Fetch the upstream archive of a source package with apt-get, from the package version that has the locked archive."""
+    apt = SourceApt(home / "apt")
     version, others, said = apt.version_with(source), apt.versions(source.package), ""
     for _ in range(2):
         if version is not None:
@@ -200,17 +200,17 @@ def _from_archive(source: Source, home: Path, work: Path, lock: str) -> Path:
         version, others = apt.version_with(source), apt.versions(source.package)
     if others and version is None:
         raise UnavailableError(
-            f"This machine's package archive has not the sources {source.file}, but {source.package} {', '.join(others)}.",
-            f"In a checkout, `{tool_for(lock)}` puts what the archive has into {lock}: figures are then of another version.",
+            f"This machine's package archive lacks the sources {source.file}; it has {source.package} {', '.join(others)}.",
+            f"In a checkout, `{tool_for(lock)}` writes the archive's versions to {lock}; results are then of another version.",
         )
     raise UnavailableError(f"apt-get can't fetch the sources {source.file}: {said}", _ONCE)
 
 
-class Apt:
-    """apt-get with lists and settings of its own, for sources: the system's sources lists, settings and keys, but none of its state.
+class SourceApt:
+    """apt-get for source packages, with the system's sources, settings and keys, but separate lists and cache.
 
     Args:
-        home: the folder for all that.
+        home: folder for its files.
     """
 
     def __init__(self, home: Path) -> None:
@@ -222,7 +222,7 @@ class Apt:
             f'Dir::State "{home}/state";\nDir::State::status "/var/lib/dpkg/status";\nDir::Cache "{home}/cache";\n'
             f'Dir::Etc::sourcelist "{home}/none";\nDir::Etc::sourceparts "{home}/sources";\n'
             'Acquire::Languages "none";\nAPT::Sandbox::User "";\n'
-            # What a system does after its own updates, such as removing what it downloaded, is not for us.
+            # Hooks of the system's updates, such as removing downloads, are disabled.
             "#clear APT::Update::Pre-Invoke;\n#clear APT::Update::Post-Invoke;\n#clear APT::Update::Post-Invoke-Success;\n"
         )
 
@@ -231,33 +231,33 @@ class Apt:
         return _run(["apt-get", "-qq", "-c", str(self._conf), *arguments], cwd)
 
     def update(self) -> str:
-        """Read the archive's lists of sources anew.
+        """Update the lists of source packages.
 
         Returns:
-            What apt-get complained of; empty if of nothing.
+            The error messages of apt-get; empty if there are none.
         """
         self._write_sources()
         result = self.get(["update"], self._home)
         return _last_words(result) if result.returncode or "E:" in result.stderr else ""
 
     def stanzas(self, package: str) -> list[dict[str, str]]:
-        """Return what the lists say of a source package: the fields of each of its versions."""
+        """Return the fields of each version of a source package in the lists."""
         result = _run(["apt-cache", "-c", str(self._conf), "showsrc", "--only-source", package], self._home)
         return [stanza for stanza in map(_fields, result.stdout.split("\n\n")) if stanza.get("Package") == package]
 
     def versions(self, package: str) -> tuple[str, ...]:
-        """Return the versions of a source package that the archive has."""
+        """Return the versions of a source package in the archive."""
         return tuple(sorted({stanza["Version"] for stanza in self.stanzas(package)}))
 
     def version_with(self, source: Source) -> str | None:
-        """Return the version of the source package that holds exactly the locked archive."""
+        """Return the version of the source package that contains the locked archive."""
         for stanza in self.stanzas(source.package):
             if source.sha256 in stanza.get("Checksums-Sha256", "").split():
                 return stanza["Version"]
         return None
 
     def _write_sources(self) -> None:
-        """Turn the system's lists of packages into lists of sources."""
+        """Write source lists from the system's lists of binary packages."""
         asked = ["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]
         places = dict(word.partition("=")[::2] for word in shlex.split(_run(asked, self._home).stdout))
         parts = (
@@ -278,19 +278,19 @@ class Apt:
 
 
 def lines_as_sources(text: str) -> str:
-    """Turn the lines of a ``.list`` file, ``deb [OPTIONS] URI SUITE COMPONENT...``, into lines for sources; leave comments out."""
+    """Convert the lines of a ``.list`` file, ``deb [OPTIONS] URI SUITE COMPONENT...``, to lines of source packages, without comments."""
     found = (re.match(r"\s*deb(?:-src)?\s+(.+)", line) for line in text.splitlines())
     unique = dict.fromkeys(match[1].partition("#")[0].strip() for match in found if match)
     return "".join(f"deb-src {line}\n" for line in unique)
 
 
 def deb822_as_sources(text: str) -> str:
-    """Turn the stanzas of a ``.sources`` file into stanzas for sources; everything but the types stays."""
+    """Convert the stanzas of a ``.sources`` file to source packages; only the types change."""
     return re.sub(r"(?im)^Types:.*$", "Types: deb-src", text)
 
 
 def _fields(stanza: str) -> dict[str, str]:
-    """Read the fields of a stanza; a field's further lines are joined to it."""
+    """Parse the fields of a stanza, joining continuation lines."""
     fields: dict[str, str] = {}
     name = ""
     for line in stanza.strip("\n").splitlines():

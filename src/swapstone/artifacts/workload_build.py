@@ -1,4 +1,4 @@
-"""Building our own C workloads."""
+"""Build the bundled C workloads."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from swapstone.model import Source, UnavailableError, UserError, Workload
 from swapstone.model.directories import cache_dir, share_dir
 
 BASE_RECIPE = Recipe(
-    # -fno-builtin keeps calls of the C library calls; the rest is what a distribution's package would be built with, less
-    # the hardening that only one of two C libraries implements.
+    # -fno-builtin keeps calls of the C library. The other flags are those of a distribution's packages, without hardening that only
+    # one of the C libraries implements.
     cflags=("-std=gnu11", "-O2", "-fno-builtin", "-U_FORTIFY_SOURCE", "-Wall", "-Wextra", "-Werror"),
     ldflags=("-pthread",),
     environment=(("PATH", "/usr/bin:/bin"), ("LC_ALL", "C"), ("TMPDIR", "/tmp")),  # noqa: S108 - the program's, not ours
@@ -32,8 +32,8 @@ BASE_RECIPE = Recipe(
 
 PROGRAM = "prog"
 FACTS = "facts.json"
-KEPT = "program, facts with entry"
-"""What the folder of a built program holds: part of its address, so that a later version doesn't take what an earlier one built."""
+CACHE_VERSION = "program, facts with entry"
+"""Version of the files in a built program's folder; part of the digest, so that versions of Swapstone don't share builds."""
 BUILD_TIMEOUT_S = 120
 
 
@@ -42,13 +42,13 @@ class Built:
     """A built program.
 
     Attributes:
-        path: the program, in the cache; equally long for every program.
-        sha256: of the file.
-        command: how it was built, with folders left out.
+        path: of the program in the cache. All paths have the same length.
+        sha256: digest of the file.
+        command: of the build, without folders.
         sources: pairs (file name, SHA-256).
-        sizes: pairs (name, bytes), as `swapstone.artifacts.sizes_of` gives them, of the stripped program.
-        facts: what its file said before it was stripped; None where it can't be read.
-        folder: the copy in which a program of the user's own was built; else None.
+        sizes: pairs (name, bytes) of the stripped program, see `swapstone.artifacts.sizes_of`.
+        facts: properties of the file before it was stripped; None if it can't be read.
+        folder: the copy of the sources in which an own program was built; else None.
     """
 
     path: Path
@@ -61,31 +61,31 @@ class Built:
 
 
 def build_workload(source: Source, recipe: Recipe, *, relinked: bool = False) -> Built:
-    """Build one workload, or take it from the cache.
+    """Build a workload, or return it from the cache.
 
     Args:
         source: of the workload.
-        recipe: compiler and flags, the levels applied and provided.
-        relinked: link the same objects in another order and with another offset: the same code at other addresses.
+        recipe: resolved; gives compiler and flags.
+        relinked: link the same objects in another order and with another offset, which moves the same code to other addresses.
 
     Raises:
-        UnavailableError: the compiler is not there, or the workload loads shared objects and the program would be static.
-        UserError: it doesn't compile; the message ends with what the compiler said.
+        UnavailableError: the compiler is not installed, or the workload loads shared objects and the program would be static.
+        UserError: the compilation fails; the message ends with the compiler's output.
     """
     return _build(_job(source, recipe, relinked=relinked))
 
 
 def build_whole(source: Source, recipe: Recipe, folder: Path, *, like: str) -> Path | None:
-    """Build a workload once more and keep its symbols: names for the addresses of the stripped program, which alone is run.
+    """Build a workload again with symbols, to name the addresses of the stripped program that runs.
 
     Args:
         source: of the workload.
-        recipe: compiler and flags, as the program was built with.
-        folder: where it goes; made.
+        recipe: of the program.
+        folder: for the output; created.
         like: path of the stripped program.
 
     Returns:
-        The file with symbols; None where stripping it does not give the same bytes as the program has, or where it doesn't build.
+        The file with symbols; None if it does not build, or its stripped form differs from the program.
     """
     try:
         job = _job(source, recipe, relinked=False)
@@ -103,19 +103,19 @@ def build_whole(source: Source, recipe: Recipe, folder: Path, *, like: str) -> P
 
 
 def build_layouts(source: Source, recipe: Recipe, seeds: Sequence[str]) -> tuple[Built, ...]:
-    """Build several links of one workload: the same code with its functions and objects in other orders, at other offsets.
+    """Build several links of a workload: the same code with other orders of functions and objects, and other offsets.
 
     Args:
         source: of the workload.
-        recipe: compiler and flags, the levels applied and provided.
-        seeds: one for each link; equal ones give equal programs.
+        recipe: resolved; gives compiler and flags.
+        seeds: one per link; equal seeds give equal programs.
 
     Returns:
-        One program for each seed. They are compiled once, with every function in a section of its own.
+        A program for each seed. The sources are compiled once, with each function in its own section.
 
     Raises:
-        UnavailableError: the compiler is not there.
-        UserError: it doesn't compile; the message ends with what the compiler said.
+        UnavailableError: the compiler is not installed.
+        UserError: the compilation fails; the message ends with the compiler's output.
     """
     job = _job(source, link_layouts.with_sections(recipe), relinked=False)
     with tempfile.TemporaryDirectory(prefix="swapstone-objects-") as objects:
@@ -124,7 +124,7 @@ def build_layouts(source: Source, recipe: Recipe, seeds: Sequence[str]) -> tuple
 
 def _job(source: Source, recipe: Recipe, *, relinked: bool) -> Job:
     if source.companions and recipe.linking == "static":
-        raise UnavailableError("It loads shared objects while it runs, which a static program can't do.")
+        raise UnavailableError("The workload loads shared objects at run time, which a static program can't do.")
     folder = share_dir() / "native" / "workloads"
     harness = (folder / "harness.c",) if source.harness else ()
     sources = (folder / source.file, *harness)
@@ -156,7 +156,7 @@ def build_empty(program: Workload, recipe: Recipe) -> Built:
     """Build one of `EMPTY_PROGRAMS`.
 
     Raises:
-        UnavailableError: the compiler is not there.
+        UnavailableError: the compiler is not installed.
         UserError: it can't be linked, e.g. because there is no static library.
     """
     assert isinstance(program.origin, Source)
@@ -165,13 +165,13 @@ def build_empty(program: Workload, recipe: Recipe) -> Built:
 
 
 def c_library_version(recipe: Recipe) -> tuple[str, str] | None:
-    """Ask the loader of the C library that a recipe links with for its version; a static program has none to ask.
+    """Return the version of the C library that a recipe links with, as printed by its loader.
 
     Args:
-        recipe: provided.
+        recipe: resolved.
 
     Returns:
-        The loader's path and what it says; None when no dynamic program can be linked.
+        The loader's path and its version line; None if no dynamic program can be linked.
     """
     with contextlib.suppress(UserError):
         return loader_version(build_empty(EMPTY_PROGRAMS[0], linked_dynamically(recipe)).path)
@@ -180,10 +180,10 @@ def c_library_version(recipe: Recipe) -> tuple[str, str] | None:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """All that decides a program: C sources, the headers they may include, shared objects beside it, flags.
+    """All inputs of a build: C sources, headers, companion shared objects, recipe.
 
-    `layout` is the seed of a shuffled link, empty for one as it comes; `objects` a folder in which objects are kept from one such
-    link to the next.
+    `layout` is the seed of a shuffled link, empty for none. `objects` is a folder that keeps the compiled objects between the links
+    of one workload.
     """
 
     sources: tuple[Path, ...]
@@ -200,7 +200,7 @@ def _build(job: Job) -> Built:
     recipe = job.recipe
     if shutil.which(recipe.command[0]) is None:
         raise UnavailableError(
-            f"The compiler {recipe.command[0]!r} is not installed.", "`swapstone doctor` says what is missing."
+            f"The compiler {recipe.command[0]!r} is not installed.", "`swapstone doctor` reports missing tools."
         )
     digests = tuple((path.name, _sha256(path)) for path in (*job.sources, *job.headers, *job.companions))
     shown = [
@@ -213,8 +213,14 @@ def _build(job: Job) -> Built:
     ]
     command = " ".join(shown) + (" (relinked)" if job.relinked else "")
     command += f" (layout {job.layout})" if job.layout else ""
-    facts = " ".join(sorted(RELEVANT_SYMBOLS))  # what is written down of a program beside it
-    parts = (KEPT, command, compiler_identity(recipe.command), facts, *(f"{name} {digest}" for name, digest in digests))
+    facts = " ".join(sorted(RELEVANT_SYMBOLS))  # the symbols whose presence is stored
+    parts = (
+        CACHE_VERSION,
+        command,
+        compiler_identity(recipe.command),
+        facts,
+        *(f"{name} {digest}" for name, digest in digests),
+    )
     address = "\n".join(parts)
     home = cache_dir() / "programs" / hashlib.sha256(address.encode()).hexdigest()[:32]
     program = home / PROGRAM
@@ -224,14 +230,14 @@ def _build(job: Job) -> Built:
 
 
 def _compile(home: Path, job: Job) -> None:
-    """Compile and link in a folder beside the final one and move it there whole, so that a crash leaves no half program."""
+    """Compile and link in a temporary folder and rename it, so that the result is complete."""
     recipe = job.recipe
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
         work = Path(temporary)
         objects = _objects(job, job.objects or work)
         if job.layout:
-            objects = link_layouts.shuffled(
+            objects = link_layouts.shuffle_objects(
                 objects, work, job.layout, lambda arguments: run_compiler([*recipe.command, *arguments])
             )
         elif job.relinked:
@@ -243,7 +249,7 @@ def _compile(home: Path, job: Job) -> None:
         facts = read_facts(whole)
         if facts is not None:
             (done / FACTS).write_bytes(msgspec.structs.replace(facts, path="").encoded())
-        # Symbols and recorded command lines don't run, and a file's size on disk should not depend on them.
+        # Symbols and recorded command lines are not loaded, and the file size should not depend on them.
         run_compiler(
             [
                 strip_command(recipe),
@@ -260,12 +266,12 @@ def _compile(home: Path, job: Job) -> None:
         try:
             done.rename(home)
         except OSError:
-            if not (home / PROGRAM).is_file():  # else another process built the same program at the same time
+            if not (home / PROGRAM).is_file():  # another process may have built the same program meanwhile
                 raise
 
 
 def _objects(job: Job, folder: Path) -> list[str]:
-    """Compile every source that the folder holds no object of."""
+    """Compile every source without an object in the folder."""
     objects = []
     for source in job.sources:
         target = folder / f"{source.stem}.o"
@@ -277,16 +283,16 @@ def _objects(job: Job, folder: Path) -> list[str]:
 
 
 def _facts_of(program: Path) -> ProgramFacts | None:
-    """Return what a built program's file said before it was stripped."""
+    """Return the properties of a program's file before it was stripped."""
     written = program.with_name(FACTS)
     if not written.is_file():
         return None
     facts = msgspec.json.decode(written.read_bytes(), type=ProgramFacts)
-    return msgspec.structs.replace(facts, path=str(program.resolve()))  # as the kernel names it among the mapped files
+    return msgspec.structs.replace(facts, path=str(program.resolve()))  # the path that the kernel shows for mappings
 
 
 def _padding(work: Path, recipe: Recipe) -> list[str]:
-    """Make an object that nothing calls: it moves the code and data behind it by an amount that isn't a multiple of a cache line."""
+    """Build an unused object, which moves the code and data after it by an amount that is no multiple of a cache line."""
     source = work / "padding.c"
     source.write_text(
         "__attribute__((used)) static int pad(int x) { return x * 3 + 1; }\n"
@@ -303,7 +309,7 @@ def run_compiler(command: list[str]) -> None:
 
     Raises:
         UnavailableError: it can't be run.
-        UserError: it failed; the message ends with what it said.
+        UserError: it failed; the message ends with its output.
     """
     try:
         result = subprocess.run(
@@ -315,7 +321,7 @@ def run_compiler(command: list[str]) -> None:
         raise UnavailableError(f"The compiler {command[0]!r} can't be run: {error.strerror}.") from error
     if result.returncode != 0:
         said = (result.stderr or result.stdout).strip()[-2000:]
-        raise UserError(f"Building failed: {' '.join(command)}\n{said}", "`swapstone doctor` says what is missing.")
+        raise UserError(f"Building failed: {' '.join(command)}\n{said}", "`swapstone doctor` reports missing tools.")
 
 
 @functools.cache

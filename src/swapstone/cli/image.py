@@ -14,10 +14,10 @@ from pathlib import Path
 import click
 
 from swapstone.artifacts.image_assembly import Overlay
-from swapstone.artifacts.image_cache import Kept, collect, kept_images
-from swapstone.artifacts.image_catalog import ARCHITECTURES, KERNELS, MODULES, Architecture, architecture_of
+from swapstone.artifacts.image_cache import CacheEntry, cached_images, collect_garbage
+from swapstone.artifacts.image_catalog import ARCHITECTURES, KERNELS, MODULES, Architecture, find_architecture
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
-from swapstone.artifacts.lock_update import renew
+from swapstone.artifacts.lock_update import update_lock
 from swapstone.artifacts.packages import lock_path, read_lock, write_lock
 from swapstone.artifacts.source_kernel import SOURCE, build_source_kernel, configurations
 from swapstone.cli.tables import plain, table
@@ -115,7 +115,7 @@ def list_images(as_json: bool) -> None:
     """
     head = ["image", "architecture", "kernel", "release", "digest", "MB", "last used"]
     rows: list[list[object]] = []
-    for kept in kept_images():
+    for kept in cached_images():
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.used_unix_s))
         size = round(kept.size_bytes / 1e6, 1)
         made = kept.image
@@ -142,7 +142,7 @@ def gc_command(older_than: str, dry_run: bool) -> None:
       swapstone image gc --dry-run
       swapstone image gc --older-than 0d
     """
-    gone = collect(_seconds(older_than), dry_run=dry_run)
+    gone = collect_garbage(_seconds(older_than), dry_run=dry_run)
     for kept in gone:
         if kept.kind not in _COUNTED:
             click.echo(f"{kept.size_bytes / 1e6:8.1f} MB  {kept.kind}  {_name(kept)}")
@@ -166,9 +166,9 @@ def lock_command(arch: tuple[str, ...]) -> None:
     Example:
       swapstone image lock --arch x86_64
     """
-    chosen = [architecture_of(name) for name in arch] or list(ARCHITECTURES)
+    chosen = [find_architecture(name) for name in arch] or list(ARCHITECTURES)
     old = read_lock() if lock_path().is_file() and arch else None
-    lock = renew(chosen, old, _say)
+    lock = update_lock(chosen, old, _say)
     write_lock(lock)
     for name, why in sorted(lock.unavailable.items()):
         click.echo(f"unavailable: {name}: {why}")
@@ -192,7 +192,7 @@ def boot_command(
       swapstone image boot --kernel rt
       swapstone image boot --arch arm64
     """
-    architecture = architecture_of(arch)
+    architecture = find_architecture(arch)
     read_lock().of(architecture.debian)  # where there are no images, an emulator would not help
     if shutil.which(architecture.emulator) is None:
         raise UnavailableError(
@@ -246,7 +246,7 @@ def _seconds(text: str) -> float:
     return int(match[1]) * _UNITS_S[match[2]]
 
 
-def _name(kept: Kept) -> str:
+def _name(kept: CacheEntry) -> str:
     if kept.image is not None:
         return f"{kept.image.architecture} {kept.image.kernel} {kept.image.digest()}"
     return plain(kept.path.name[:_SHOWN_DIGITS])

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from swapstone.artifacts import BASE_RECIPE
-from swapstone.artifacts.image_catalog import architecture_of
+from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.factors import Recipe, recipe_of
 from swapstone.model import Copy, UnavailableError, UserError, Variant
 from swapstone.subjects import Subject
@@ -24,7 +24,7 @@ def base_recipe(architecture: str) -> Recipe:
     Args:
         architecture: as the experiment has it.
     """
-    machine = architecture_of(architecture).machine if architecture else ""
+    machine = find_architecture(architecture).machine if architecture else ""
     return (
         BASE_RECIPE
         if machine in {"", os.uname().machine}

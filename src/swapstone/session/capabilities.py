@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from swapstone.artifacts import built_for, compiler_version, crate_trouble
+from swapstone.artifacts import cached_libcs, compiler_version, missing_crate_requirement
 from swapstone.factors import FACTORS, Level
 from swapstone.model import UserError
 from swapstone.session.emulator_findings import emulator_findings, kvm_finding
@@ -40,7 +40,7 @@ def _levels() -> list[Finding]:
 
 def _network() -> Finding:
     """Return whether trials of network stacks can run; `_levels` checks the commands that they need."""
-    name, trouble = "network stacks", crate_trouble()
+    name, trouble = "network stacks", missing_crate_requirement()
     if trouble is None:
         return Finding(name=name, state=State.GOOD, found=f"{compiler_version(('rustc',))}, root, a TAP")
     message, mend = trouble
@@ -52,7 +52,7 @@ def _network() -> Finding:
 def _found(factor: str, level: Level) -> str:
     """Describe a level whose tools are all installed."""
     if factor == "allocator" and level.needs:
-        built = " and ".join(built_for(level.name))
+        built = " and ".join(cached_libcs(level.name))
         return f"built for {built}" if built else "not built yet; the first comparison that needs it builds it"
     return compiler_version((level.needs[0],)) if level.needs else "ready"
 

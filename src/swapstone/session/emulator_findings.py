@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from swapstone.artifacts.image_cache import kept_images
+from swapstone.artifacts.image_cache import cached_images
 from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.artifacts.images import BuiltImage, Image
 from swapstone.artifacts.packages import read_lock
@@ -55,7 +55,7 @@ def kvm_finding(ways: VmOptions = _USUAL, device: Path = KVM_DEVICE) -> Finding:
         return Finding(name=name, state=State.UNKNOWN, found=f"there are no images for this processor, {machine}")
     trouble = kvm_device_trouble(machine, device)
     if not trouble:
-        image = next((kept for kept in kept_images() if _is_generic(kept.image, architecture.name)), None)
+        image = next((kept for kept in cached_images() if _is_generic(kept.image, architecture.name)), None)
         if image is None or image.image is None:
             found = f"{device} opens; whether a kernel starts under it can be tried when there is an image"
             return Finding(name=name, state=State.UNKNOWN, found=found, mend="swapstone image build")

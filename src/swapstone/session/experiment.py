@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.image_catalog import architecture_of
+from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.model import (
     OWN_SUITE,
     VIRTUAL_CLOCK,
@@ -94,7 +94,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         workloads=chosen,
         loads=loads,
         target=target,
-        architecture=architecture_of(request.architecture).name if request.architecture else "",
+        architecture=find_architecture(request.architecture).name if request.architecture else "",
         modules=parse_modules(request.modules, request.factors, request.target),
         clock=clock,
         budget_ns=request.budget_ns or BUDGET_PER_VARIANT_NS * (combinations + copies),

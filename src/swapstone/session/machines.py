@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from swapstone.artifacts.image_assembly import KERNEL_PART
-from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture, architecture_of
+from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture, find_architecture
 from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.artifacts.toolchain import compiler_command
@@ -58,7 +58,7 @@ def open_experiment_target(experiment: Experiment, notify: Callable[[str], None]
 
 def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str], None]) -> VmImages:
     """Build an image for each kernel of an experiment, and compare the images."""
-    architecture = architecture_of(spec.architecture or _here())
+    architecture = find_architecture(spec.architecture or _here())
     if architecture.machine not in MACHINE_MODELS:
         raise UnavailableError(
             f"Experiments run in virtual machines of {' and '.join(_run_experiments())}, and not of {architecture.name}.",

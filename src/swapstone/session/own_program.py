@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts import Amount, count_sources
+from swapstone.artifacts import SourceSize, count_sources
 from swapstone.model import (
     Cpus,
     Experiment,
@@ -195,7 +195,7 @@ def large_sources_note(own: OwnProgram) -> str:
     """Return a note if the sources that are copied for each variant are large, else an empty string."""
     if not own.source or not Path(own.source).is_dir():
         return ""
-    amount: Amount = count_sources(Path(own.source))
+    amount: SourceSize = count_sources(Path(own.source))
     if amount.size_bytes < LARGE_BYTES and amount.files < LARGE_FILES:
         return ""
     return (

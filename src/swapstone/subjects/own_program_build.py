@@ -9,7 +9,14 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts import OWN_RECIPE, OwnBuilder, environment_padding, own_sizes, sha256_of, wrapped
+from swapstone.artifacts import (
+    SOURCE_RECIPE,
+    SourceBuilder,
+    environment_padding,
+    sha256_of,
+    stripped_sizes,
+    with_layout_compiler,
+)
 from swapstone.factors import Evidence, Recipe, read_facts
 from swapstone.factors.libc import LIBC
 from swapstone.model import OWN_SUITE, OwnProgram, UnavailableError, UserError, Variant
@@ -31,12 +38,12 @@ class OwnProgramBuild:
 
     def __init__(self, own: OwnProgram) -> None:
         self._own = own
-        self._builder: OwnBuilder | None = None
+        self._builder: SourceBuilder | None = None
 
     def base_recipe(self, variant: Variant) -> Recipe:
         """Return the recipe to which a variant's levels are applied. A program that is not built here has a C library already."""
-        environment = {**dict(OWN_RECIPE.environment), **dict(self._own.environment)}
-        recipe = msgspec.structs.replace(OWN_RECIPE, environment=tuple(environment.items()))
+        environment = {**dict(SOURCE_RECIPE.environment), **dict(self._own.environment)}
+        recipe = msgspec.structs.replace(SOURCE_RECIPE, environment=tuple(environment.items()))
         if not self._own.build:
             facts = read_facts(Path(self._path(variant)))
             libc = LIBC.observe(Evidence(interp=facts.interp, objects=())) if facts else None
@@ -59,7 +66,7 @@ class OwnProgramBuild:
         links = []
         for number, seed in enumerate(context.layout_seeds, start=1):
             context.progress(f"{workload} {variant.label} layout {number} of {len(context.layout_seeds)}")
-            link = self._program(workload, variant, wrapped(recipe, seed, cache_dir()), context, number)
+            link = self._program(workload, variant, with_layout_compiler(recipe, seed, cache_dir()), context, number)
             links.append(dataclasses.replace(link, added=(environment_padding(seed),)))
         _require_different_links(variant, links)
         return dataclasses.replace(program, links=tuple(links))
@@ -90,7 +97,7 @@ class OwnProgramBuild:
         """Return the artifact and the folder of a program that is not built here."""
         del recipe, context
         path = self._path(variant)
-        digest, sizes = sha256_of(Path(path)), own_sizes(Path(path).resolve())
+        digest, sizes = sha256_of(Path(path)), stripped_sizes(Path(path).resolve())
         return msgspec.structs.replace(artifact, path=path, sha256=digest, sizes=sizes), self._own.directory
 
     def _built(
@@ -98,7 +105,7 @@ class OwnProgramBuild:
     ) -> tuple[Artifact, str]:
         """Build the program in its copy of the sources; return its artifact, and the copy."""
         if self._builder is None:
-            self._builder = OwnBuilder(self._own, rebuild=context.rebuild)
+            self._builder = SourceBuilder(self._own, rebuild=context.rebuild)
         label = f"{variant.label} layout {artifact.layout}" if artifact.layout else variant.label
         built = self._builder.build(recipe, lambda log: context.keep_log(label, log))
         artifact = msgspec.structs.replace(

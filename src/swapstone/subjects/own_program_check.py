@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from swapstone.artifacts import OWN_RECIPE, placeholders
+from swapstone.artifacts import SOURCE_RECIPE, placeholders
 from swapstone.factors import Recipe, Stage, find_factor
 from swapstone.model import Experiment, FactorLevels, OwnProgram, UserError, Variant
 from swapstone.targets import Target
@@ -127,7 +127,7 @@ def _check_placeholders(own: OwnProgram, factors: Iterable[FactorLevels]) -> Non
     used = placeholders(own.build)
     for choice in factors:
         factor = find_factor(choice.factor)
-        first, *others = (factor.apply(level, OWN_RECIPE) for level in choice.levels)
+        first, *others = (factor.apply(level, SOURCE_RECIPE) for level in choice.levels)
         for other in others:
             _require_placeholders(used, choice.factor, first, other)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swapstone.artifacts import OWN_RECIPE, Built, build_packaged
+from swapstone.artifacts import SOURCE_RECIPE, Built, build_packaged
 from swapstone.factors import Recipe
 from swapstone.model import Package, UserError, Variant, Workload
 from swapstone.subjects.contract import BuildContext, Measured
@@ -28,7 +28,7 @@ class Packaged(BuiltProgram):
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
         """Return the recipe for programs with a build system of their own."""
         del variant, default
-        return OWN_RECIPE
+        return SOURCE_RECIPE
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
         """Build the program; refuse layouts."""

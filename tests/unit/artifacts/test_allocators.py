@@ -64,7 +64,7 @@ def test_a_lock_that_is_none_is_explained(tmp_path: Path) -> None:
         (tmp_path / f"{name}.toml").write_text('[mimalloc]\nversion = "1"\n')
         with pytest.raises(UserError, match="can't be read") as caught:
             read_lock(tmp_path / f"{name}.toml")
-        assert caught.value.hint == f"`tools/lock-{name}` writes it anew."
+        assert caught.value.hint == f"Write it again: tools/lock-{name}"
         assert os.access(share_dir() / "tools" / f"lock-{name}", os.X_OK), "the hint names a command that is there"
 
 
@@ -90,7 +90,7 @@ def test_an_archive_with_another_digest_is_refused(
     monkeypatch.setattr(upstream_sources, "_from_archive", lambda *_: path)
     with pytest.raises(UserError, match="its SHA-256 is") as caught:
         fetch(msgspec.structs.replace(source, sha256="0" * 64))
-    assert "Don't use it" in caught.value.hint
+    assert "Remove the file and try again" in caught.value.hint
     assert not list((tmp_path / "cache" / "swapstone" / "sources").glob("*orig*"))
     kept = fetch(source)
     assert (unpack(kept, tmp_path / "out") / "x.c").is_file()
@@ -124,13 +124,13 @@ def test_an_archive_that_is_gone_says_what_there_is(
     stand_in(tmp_path / "bin", "apt-cache", f"cat {tmp_path}/said", monkeypatch)
     stand_in(tmp_path / "bin", "apt-get", "exit 0", monkeypatch)
     with pytest.raises(
-        UnavailableError, match=r"has not the sources pack_1\.0\.orig\.tar\.gz, but pack 2\.0-1"
+        UnavailableError, match=r"lacks the sources pack_1\.0\.orig\.tar\.gz; it has pack 2\.0-1"
     ) as caught:
         fetch(archive[1])
-    assert "`tools/lock-allocators` puts what the archive has into native/allocators.toml" in caught.value.hint
+    assert "`tools/lock-allocators` writes the archive's versions to native/allocators.toml" in caught.value.hint
     with pytest.raises(UnavailableError) as caught:
         fetch(archive[1], "native/servers.toml")
-    assert "`tools/lock-servers` puts what the archive has into native/servers.toml" in caught.value.hint
+    assert "`tools/lock-servers` writes the archive's versions to native/servers.toml" in caught.value.hint
 
 
 def test_a_lock_is_written_anew_with_what_the_archive_has(
@@ -187,7 +187,7 @@ def test_a_package_manager_that_is_missing_is_named(
     kind: str, command: str, archive: tuple[Path, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    with pytest.raises(UnavailableError, match=f"fetched by {command}, which is not installed") as caught:
+    with pytest.raises(UnavailableError, match=f"fetched with {command}, which is not installed") as caught:
         fetch(msgspec.structs.replace(archive[1], kind=kind))
     assert "sudo apt-get install" in caught.value.hint
 
@@ -219,7 +219,7 @@ def test_an_allocator_is_built_once_and_linked_or_preloaded(
     told: list[str] = []
     dynamic = resolve_recipe(recipe(allocator="mimalloc"), told.append)
     static = resolve_recipe(recipe(allocator="mimalloc", linking="static"), told.append)
-    assert told == ["building mimalloc 2.0.9 for glibc, this once"]
+    assert told == ["building mimalloc 2.0.9 for glibc (only once)"]
     (shared,) = dynamic.preload
     assert dynamic.ldflags == BASE_RECIPE.ldflags and static.preload == ()
     assert static.ldflags == (*BASE_RECIPE.ldflags, "-static", shared.removesuffix(".so") + ".o")
@@ -239,7 +239,7 @@ def test_a_build_that_fails_keeps_its_log_and_says_why(
         UnavailableError, match=r"mimalloc 2.0.9 for glibc can't be built: cc: cc1: fatal error: y\.c: No such"
     ) as caught:
         resolve_recipe(recipe(allocator="mimalloc"))
-    log = Path(caught.value.hint.removeprefix("The whole log: "))
+    log = Path(caught.value.hint.removeprefix("The log: "))
     assert "y.c" in log.read_text()
     small(monkeypatch, archive, ("no-such-compiler",))
     with pytest.raises(UnavailableError, match="no-such-compiler: No such file"):
@@ -268,7 +268,7 @@ def test_an_object_of_another_library_processor_or_way_of_linking_is_refused(tmp
     with pytest.raises(UnavailableError, match="EM_MIPS"):
         resolve_recipe(recipe(allocator=str(foreign)))
     foreign.unlink()
-    with pytest.raises(UserError, match="is not there any more"):
+    with pytest.raises(UserError, match="does not exist any more"):
         resolve_recipe(recipe(allocator=str(foreign)))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import build_crate, crate_trouble, crates, require_crate
+from swapstone.artifacts import build_crate, crates, missing_crate_requirement, require_crate
 from swapstone.model import UnavailableError
 from swapstone.workloads import find_workload
 from tests.unit.builders import crate_of
@@ -26,25 +26,25 @@ def able(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def said(root: Path) -> str:
-    trouble = crate_trouble(root)
+    trouble = missing_crate_requirement(root)
     assert trouble is not None
     assert trouble[1]
     return trouble[0]
 
 
 def test_each_thing_that_is_missing_is_named(able: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert crate_trouble(able) is None
-    assert said(able / "dev") == "There is no /dev/net/tun, so there can be no TAP."
+    assert missing_crate_requirement(able) is None
+    assert said(able / "dev") == "/dev/net/tun does not exist, so no TAP device can be created."
     for old in ("rustc 1.90.1 (x)", "rustc 0.99.0", "unknown"):
         monkeypatch.setattr(crates, "first_line", lambda command, old=old: old)
-        assert said(able) == f"The network stacks need Rust 1.91 or newer, and this is {old}."
+        assert said(able) == f"The network stacks need Rust 1.91 or newer; this is {old}."
     monkeypatch.setattr(crates, "first_line", lambda command: "rustc 2.0.0")
-    assert crate_trouble(able) is None
-    for absent, words in (("cargo", "There is no cargo"), ("rustc", "There is no rustc"), ("ip", "There is no ip,")):
+    assert missing_crate_requirement(able) is None
+    for absent, words in (("cargo", "The command cargo"), ("rustc", "The command rustc"), ("ip", "The command ip,")):
         monkeypatch.setattr(shutil, "which", lambda name, path=None, absent=absent: None if name == absent else name)
         assert said(able).startswith(words)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert said(able) == "The trial makes network namespaces, which needs root."
+    assert said(able) == "The trial creates network namespaces, which needs root."
     with pytest.raises(UnavailableError, match="needs root"):
         require_crate()
 
@@ -54,7 +54,7 @@ def test_a_workload_without_its_client_is_unavailable(monkeypatch: pytest.Monkey
     with pytest.raises(UnavailableError) as caught:
         build_crate(crate_of(find_workload("netstack", "ab")))
     assert (caught.value.message, caught.value.hint) == (
-        "There is no ab.",
+        "The command ab is not installed.",
         "Install it: sudo apt-get install apache2-utils",
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_cache import Kept, collect, kept_besides, kept_images
+from swapstone.artifacts.image_cache import CacheEntry, cached_images, collect_garbage, other_entries
 from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.artifacts.packages import Lock
 from swapstone.model import UserError
@@ -32,38 +32,38 @@ def age(path: Path, days: float) -> None:
     os.utime(path, (moment, moment))
 
 
-def kinds(kept: tuple[Kept, ...]) -> list[str]:
+def kinds(kept: tuple[CacheEntry, ...]) -> list[str]:
     return sorted(one.kind for one in kept)
 
 
 def test_an_empty_cache(cache: Path) -> None:
-    assert (kept_images(), kept_besides(), collect(0, dry_run=False)) == ((), (), ())
+    assert (cached_images(), other_entries(), collect_garbage(0, dry_run=False)) == ((), (), ())
     assert not cache.exists()
 
 
 def test_images_are_listed_with_size_and_last_use(lock: Lock) -> None:
     first, second = build(lock), build(lock, "base")
     age(first / "seal", 3)
-    newest, oldest = kept_images()
+    newest, oldest = cached_images()
     assert (newest.path, oldest.path) == (second, first)
     assert newest.size_bytes > 4096 and newest.image is not None and newest.image.kernel == "generic"
     assert time.time() - oldest.used_unix_s == pytest.approx(3 * DAY_S, abs=60)
     build(lock)
-    assert kept_images()[0].path == first, "using it counts"
+    assert cached_images()[0].path == first, "using it counts"
     (first / "image.json").write_text("odd")
-    assert kept_images()[0].image is None
+    assert cached_images()[0].image is None
 
 
 def test_what_is_old_goes_and_a_dry_run_only_says_so(lock: Lock) -> None:
     first, second = build(lock), build(lock, "base")
     age(first / "seal", 31)
-    assert [kept.path for kept in collect(30 * DAY_S, dry_run=True)] == [first]
+    assert [kept.path for kept in collect_garbage(30 * DAY_S, dry_run=True)] == [first]
     assert first.is_dir()
-    assert [kept.path for kept in collect(30 * DAY_S, dry_run=False)] == [first]
+    assert [kept.path for kept in collect_garbage(30 * DAY_S, dry_run=False)] == [first]
     assert not first.exists() and second.is_dir()
     assert build(lock) == first, "it can be built again"
-    assert kinds(collect(0, dry_run=False)) == ["image", "image", "package", "package", "package lists"]
-    assert (kept_images(), kept_besides()) == ((), ())
+    assert kinds(collect_garbage(0, dry_run=False)) == ["image", "image", "package", "package", "package lists"]
+    assert (cached_images(), other_entries()) == ((), ())
     assert build(lock) == first
 
 
@@ -73,8 +73,8 @@ def test_leftovers_of_killed_programs_go_but_not_those_at_work(lock: Lock, cache
     for path in (old, young):
         path.mkdir()
     age(old, 1)
-    assert [kept.path.name for kept in kept_images()] == [build(lock).name], "nothing half-built is listed"
-    gone = collect(0, dry_run=False)
+    assert [kept.path.name for kept in cached_images()] == [build(lock).name], "nothing half-built is listed"
+    gone = collect_garbage(0, dry_run=False)
     assert old in {kept.path for kept in gone} and young not in {kept.path for kept in gone}
 
 
@@ -87,15 +87,15 @@ def test_what_was_made_for_machines_goes_too(cache: Path) -> None:
         (cache / name).write_text(content)
     for name in ("snapshots/s", "runs/r1", "agents/x", "runs/.part-1"):
         age(cache / name, 31)
-    kept = kept_besides()
+    kept = other_entries()
     assert kinds(kept) == ["agent", "kernel", "leftover", "module", "run", "run", "saved machine"]
     saved = next(one for one in kept if one.kind == "saved machine")
     assert saved.size_bytes == sum(
         (cache / name).stat().st_blocks * 512 for name in ("snapshots/s", "snapshots/s.sha256")
     )
-    assert kinds(collect(30 * DAY_S, dry_run=True)) == ["agent", "leftover", "run", "saved machine"]
+    assert kinds(collect_garbage(30 * DAY_S, dry_run=True)) == ["agent", "leftover", "run", "saved machine"]
     assert all((cache / name).exists() for name in made), "a dry run removes nothing"
-    collect(30 * DAY_S, dry_run=False)
+    collect_garbage(30 * DAY_S, dry_run=False)
     assert {name for name in made if (cache / name).exists()} == {"runs/r2", "modules/m/planted.ko", "kernels/k/kernel"}
 
 
@@ -107,4 +107,4 @@ def test_a_cache_that_cant_be_written(lock: Lock, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("shutil.rmtree", refuse)
     with pytest.raises(UserError, match="can't be written: Permission denied"):
-        collect(0, dry_run=False)
+        collect_garbage(0, dry_run=False)

@@ -54,7 +54,7 @@ def test_equal_images_have_an_empty_list() -> None:
 @pytest.mark.parametrize(
     ("path", "planted", "said"),
     [
-        ("bin/busybox", file("B", "busybox-static", 0o100755), r"bin/busybox \(busybox-static: other content\)"),
+        ("bin/busybox", file("B", "busybox-static", 0o100755), r"bin/busybox \(busybox-static: different content\)"),
         ("bin/busybox", file("b", "busybox-static"), r"bin/busybox \(busybox-static: mode 100755 and 100644\)"),
         (
             "bin/busybox",

@@ -93,11 +93,11 @@ def test_a_plain_kernel_is_known_by_its_machine(tmp_path: Path) -> None:
     ("data", "said"),
     [
         (elf(62, None), "without PVH"),
-        (elf(8), "not a kernel that Swapstone knows"),
+        (elf(8), "not a supported kernel"),
         (b"\x7fELF damaged", "damaged ELF file"),
         (b"\x1f\x8b damaged", "damaged gzip file"),
-        (b"#!/bin/sh\n", "is not a kernel that Swapstone knows"),
-        (b"", "is not a kernel that Swapstone knows"),
+        (b"#!/bin/sh\n", "is not a supported kernel"),
+        (b"", "is not a supported kernel"),
     ],
 )
 def test_what_is_no_kernel_is_a_user_error(tmp_path: Path, data: bytes, said: str) -> None:

@@ -220,4 +220,4 @@ def test_an_old_rust_is_named(says: str, reason: str | None, tmp_path: Path, mon
     if reason is None:
         assert found is None
     else:
-        assert found == f"the stacks need Rust 1.91 or newer, and this is rustc {reason}.0"
+        assert found == f"the stacks need Rust 1.91 or newer; this is rustc {reason}.0"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_cache import Kept
+from swapstone.artifacts.image_cache import CacheEntry
 from swapstone.artifacts.images import Image
 from swapstone.model.cpio import archive, folder
 from swapstone.session import emulator_findings
@@ -42,17 +42,17 @@ def device(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Kept]:
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[CacheEntry]:
     home = tmp_path / "image"
     home.mkdir()
     (home / "kernel").write_bytes(b"kernel")
     (home / "initrd").write_bytes(archive({"etc": folder()}))
     found = [
-        Kept("image", tmp_path, 1, 3.0, image("arm64")),
-        Kept("image", tmp_path, 1, 2.0, None),
-        Kept("image", home, 1, 1.0, image()),
+        CacheEntry("image", tmp_path, 1, 3.0, image("arm64")),
+        CacheEntry("image", tmp_path, 1, 2.0, None),
+        CacheEntry("image", home, 1, 1.0, image()),
     ]
-    monkeypatch.setattr(emulator_findings, "kept_images", lambda: tuple(found))
+    monkeypatch.setattr(emulator_findings, "cached_images", lambda: tuple(found))
     return found
 
 
@@ -60,7 +60,7 @@ def ways(tmp_path: Path, acts: str = "") -> VmOptions:
     return VmOptions(cache=tmp_path / "cache", emulator=emulator(tmp_path / "q", acts))
 
 
-def test_a_kernel_that_starts_is_good(tmp_path: Path, device: Path, kept: list[Kept]) -> None:
+def test_a_kernel_that_starts_is_good(tmp_path: Path, device: Path, kept: list[CacheEntry]) -> None:
     assert len(kept) == 3
     finding = kvm_finding(ways(tmp_path), device)
     assert (finding.state, finding.found) == (State.GOOD, "6.1.0-50-amd64 starts under it")
@@ -69,7 +69,7 @@ def test_a_kernel_that_starts_is_good(tmp_path: Path, device: Path, kept: list[K
     assert runs(tmp_path / "q") == 1
 
 
-def test_a_kernel_that_does_not_start_is_named(tmp_path: Path, device: Path, kept: list[Kept]) -> None:
+def test_a_kernel_that_does_not_start_is_named(tmp_path: Path, device: Path, kept: list[CacheEntry]) -> None:
     del kept[:2]
     finding = kvm_finding(ways(tmp_path, "echo it is nested >&2; exit 1"), device)
     assert finding.state is State.MISSING
@@ -79,7 +79,7 @@ def test_a_kernel_that_does_not_start_is_named(tmp_path: Path, device: Path, kep
     assert "--clock wall is unavailable" in finding.meaning
 
 
-def test_without_a_device_or_an_image_nothing_is_started(tmp_path: Path, device: Path, kept: list[Kept]) -> None:
+def test_without_a_device_or_an_image_nothing_is_started(tmp_path: Path, device: Path, kept: list[CacheEntry]) -> None:
     missing = kvm_finding(ways(tmp_path), tmp_path / "none")
     assert (missing.state, missing.found) == (
         State.MISSING,
@@ -91,7 +91,7 @@ def test_without_a_device_or_an_image_nothing_is_started(tmp_path: Path, device:
     assert runs(tmp_path / "q") == 0
 
 
-def test_an_emulator_that_is_too_old_is_the_reason(tmp_path: Path, device: Path, kept: list[Kept]) -> None:
+def test_an_emulator_that_is_too_old_is_the_reason(tmp_path: Path, device: Path, kept: list[CacheEntry]) -> None:
     del kept[0]
     old = VmOptions(cache=tmp_path / "cache", emulator=emulator(tmp_path / "q", version="QEMU emulator version 5.2.0"))
     assert "is too old: QEMU emulator version 5.2.0" in kvm_finding(old, device).found

@@ -78,7 +78,9 @@ def test_what_differs_elsewhere_refuses_the_comparison(
 ) -> None:
     images[1]({"bin/busybox": _file("altered", "busybox-static")})
     subject = builders.experiment(target="vm", clock="virtual", architecture="x86_64", factors=_levels("generic", "rt"))
-    with pytest.raises(UserError, match=r"differ in more than kernel: bin/busybox \(busybox-static: other content\)"):
+    with pytest.raises(
+        UserError, match=r"differ in more than kernel: bin/busybox \(busybox-static: different content\)"
+    ):
         open_experiment_target(subject, lambda _: None)
 
 

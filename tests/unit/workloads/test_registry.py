@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts.image_catalog import part_of
+from swapstone.artifacts.image_catalog import find_part
 from swapstone.model import Cpus, Crate, ImageTool, Package, Source, UserError, Workload
 from swapstone.model.directories import share_dir
 from swapstone.report.topics.throughput import ROWS
@@ -160,7 +160,7 @@ def test_works_of_throughput_are_there_alone_and_for_several_tasks() -> None:
 def test_parts_that_a_work_uses_are_of_an_image_and_keep_it_from_no_target() -> None:
     using = {workload.name: workload for workload in EVERY if workload.parts}
     assert set(using) == {f"shell_scripts({n}){tasks}" for n in (1, 8) for tasks in ("", " (8 tasks)")}
-    assert {part_of(part).name for workload in using.values() for part in workload.parts} == {"busybox"}
+    assert {find_part(part).name for workload in using.values() for part in workload.parts} == {"busybox"}
     assert {workload.machine for workload in using.values()} == {None}
 
 

@@ -80,7 +80,7 @@ def test_a_module_that_is_missing_is_named_with_who_asks(made: Made) -> None:
     with pytest.raises(UserError, match="no module bottom, which middle needs, and") as caught:
         modules.load_order(["top"])
     assert "--modules" in caught.value.hint
-    with pytest.raises(UserError, match="no module absent and doesn't say"):
+    with pytest.raises(UserError, match="no module absent and does not list"):
         modules.load_order(["absent"])
 
 

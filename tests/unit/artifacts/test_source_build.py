@@ -9,11 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import OWN_RECIPE, OwnBuilder, count_sources, resolve_recipe
+from swapstone.artifacts import SOURCE_RECIPE, SourceBuilder, count_sources, resolve_recipe
 from swapstone.artifacts.source_tree import copy_sources, digest_tree
 from swapstone.model import OwnProgram, UnavailableError, UserError
 
-RECIPE = resolve_recipe(OWN_RECIPE)
+RECIPE = resolve_recipe(SOURCE_RECIPE)
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def own(source: Path, build: str = "{cc} {cflags} -o prog a.c {ldflags}", **chan
 
 def built(program: OwnProgram, logs: list[bytes] | None = None, *, rebuild: bool = False) -> Path:
     kept: list[bytes] = [] if logs is None else logs
-    return OwnBuilder(program, rebuild=rebuild).build(RECIPE, lambda log: kept.append(log) or "the log").path  # type: ignore[func-returns-value] # both in one line
+    return SourceBuilder(program, rebuild=rebuild).build(RECIPE, lambda log: kept.append(log) or "the log").path  # type: ignore[func-returns-value] # both in one line
 
 
 def test_equal_sources_are_built_once_and_other_ones_elsewhere(source: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_build_that_fails_is_not_remembered(source: Path) -> None:
     program = own(source, "for i in $(seq 1 40); do echo line $i; done; test -e ../../ok || exit 3; cc -o prog a.c")
     with pytest.raises(UserError, match="The build failed: for i") as caught:
         built(program, logs)
-    assert "line 40\nThe whole log: the log" in caught.value.message
+    assert "line 40\nThe log: the log" in caught.value.message
     assert "line 26\n" in caught.value.message and "line 25\n" not in caught.value.message
     assert b"line 1\n" in logs[0]
     (Path(os.environ["XDG_CACHE_HOME"]) / "swapstone" / "own" / "ok").write_text("")
@@ -119,15 +119,15 @@ def test_nothing_that_a_build_started_outlives_it(source: Path, tmp_path: Path) 
 def test_a_missing_compiler_is_unavailable(source: Path) -> None:
     recipe = msgspec.structs.replace(RECIPE, command=("no-such-cc",))
     with pytest.raises(UnavailableError, match="'no-such-cc' is not installed"):
-        OwnBuilder(own(source)).build(recipe, lambda _: "")
+        SourceBuilder(own(source)).build(recipe, lambda _: "")
 
 
 def test_a_script_has_no_sizes_and_a_program_has_all(source: Path) -> None:
     (source / "run.sh").write_text("#!/bin/sh\n./prog\n")
     (source / "run.sh").chmod(0o755)
-    script = OwnBuilder(own(source, arguments=("./run.sh",))).build(RECIPE, lambda _: "")
+    script = SourceBuilder(own(source, arguments=("./run.sh",))).build(RECIPE, lambda _: "")
     assert script.sizes == () and script.facts is None
-    program = OwnBuilder(own(source, "{cc} -g3 {cflags} -o prog a.c")).build(RECIPE, lambda _: "")
+    program = SourceBuilder(own(source, "{cc} -g3 {cflags} -o prog a.c")).build(RECIPE, lambda _: "")
     assert (
         dict(program.sizes)["file"] < program.path.stat().st_size
     )  # stripped, to be measured; the program stays as it is

@@ -9,16 +9,16 @@ import msgspec
 import pytest
 
 from swapstone.artifacts import lock_update
-from swapstone.artifacts.image_catalog import Part, architecture_of
+from swapstone.artifacts.image_catalog import ImagePart, find_architecture
 from swapstone.artifacts.images import ImageRequest, build_image
-from swapstone.artifacts.lock_update import renew
+from swapstone.artifacts.lock_update import update_lock
 from swapstone.model import UserError
 from tests.unit.artifacts.archive import RELEASE, Archive, kernel_files, lock_of
 from tests.unit.artifacts.test_cpio import read
 
 PARTS = (
-    Part(name="busybox", package="busybox-static", files=("bin/busybox",)),
-    Part(name="cyclictest", package="rt-tests", files=("bin/cyclictest",), objects=("libodd.so.1",)),
+    ImagePart(name="busybox", package="busybox-static", files=("bin/busybox",)),
+    ImagePart(name="cyclictest", package="rt-tests", files=("bin/cyclictest",), objects=("libodd.so.1",)),
 )
 LOADER = "/lib64/ld-toy.so.2"
 
@@ -53,7 +53,7 @@ def full(archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> A
     """An archive with a kernel, a program, and a chain of shared objects of which one is needed by nobody."""
     monkeypatch.setattr(lock_update, "PARTS", PARTS)
     monkeypatch.setattr(
-        "swapstone.artifacts.images.part_of", lambda name: next(part for part in PARTS if part.name == name)
+        "swapstone.artifacts.images.find_part", lambda name: next(part for part in PARTS if part.name == name)
     )
     archive.add(f"linux-image-{RELEASE}", kernel_files(tmp_path))
     archive.add("linux-image-amd64", {}, depends=[f"linux-image-{RELEASE} (= 1.0-1)"])
@@ -78,7 +78,7 @@ def full(archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> A
 
 
 def test_the_lock_names_what_programs_need_and_no_more(full: Archive) -> None:
-    lock = renew([architecture_of("x86_64")], None, lambda _: None)
+    lock = update_lock([find_architecture("x86_64")], None, lambda _: None)
     found = {package.name: package for package in lock.packages}
     assert sorted(found) == [
         *("busybox-static", "libc6", "liblow1", "libnuma1", "libodd1", f"linux-image-{RELEASE}", "rt-tests"),
@@ -89,8 +89,8 @@ def test_the_lock_names_what_programs_need_and_no_more(full: Archive) -> None:
     assert found["libc6"].objects == {"ld-toy.so.2": "lib64/ld-toy.so.2"}
     assert found[f"linux-image-{RELEASE}"].kernel == "generic"
     assert found[f"linux-image-{RELEASE}"].sha256 == full.packages[f"linux-image-{RELEASE}", "1.0-1"].sha256
-    assert lock.unavailable == {"amd64/rt": "the archive of this machine has no linux-image-rt-amd64"}
-    assert renew([architecture_of("x86_64")], lock, lambda _: None) == lock
+    assert lock.unavailable == {"amd64/rt": "this machine's archive has no linux-image-rt-amd64"}
+    assert update_lock([find_architecture("x86_64")], lock, lambda _: None) == lock
 
 
 def test_headers_are_locked_whole_or_not_at_all(full: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,18 +99,18 @@ def test_headers_are_locked_whole_or_not_at_all(full: Archive, monkeypatch: pyte
     full.add(own, {}, depends=[common, "linux-kbuild-6.1 (>= 1)", "a-compiler"])
     full.add("linux-kbuild-6.1", {}, version="2.0-1")
     said: list[str] = []
-    lock = renew([architecture_of("x86_64")], None, said.append)
+    lock = update_lock([find_architecture("x86_64")], None, said.append)
     assert not any(package.headers for package in lock.packages)
-    assert f"the archive has not all headers of linux-image-{RELEASE} 1.0-1" in said
+    assert f"the archive lacks some headers of linux-image-{RELEASE} 1.0-1" in said
     full.add(common, {})
     full.add("linux-kbuild-6.1", {}, version="1.0-1")
-    lock = renew([architecture_of("x86_64")], None, lambda _: None)
+    lock = update_lock([find_architecture("x86_64")], None, lambda _: None)
     found = {package.name: (package.version, package.headers) for package in lock.packages if package.headers}
     assert found == dict.fromkeys((own, common, "linux-kbuild-6.1"), ("1.0-1", ("generic",)))
 
 
 def test_an_image_takes_the_objects_that_its_programs_name(full: Archive) -> None:
-    lock = renew([architecture_of("x86_64")], None, lambda _: None)
+    lock = update_lock([find_architecture("x86_64")], None, lambda _: None)
     request = ImageRequest(architecture="x86_64", modules=(), parts=("cyclictest",))
     built = build_image(request, lock=lock)
     found = {path for path, entry in read(built.initrd.read_bytes()).items() if entry[0] & 0o170000 == 0o100000}
@@ -123,28 +123,30 @@ def test_an_image_takes_the_objects_that_its_programs_name(full: Archive) -> Non
         *("libc6", "liblow1", "libnuma1", "libodd1", "rt-tests", f"linux-image-{RELEASE}"),
     ]
     less = msgspec.structs.replace(lock, packages=tuple(one for one in lock.packages if one.name != "liblow1"))
-    with pytest.raises(UserError, match=r"libnuma1 needs liblow\.so\.1, which no package of the lock brings") as caught:
+    with pytest.raises(
+        UserError, match=r"libnuma1 needs liblow\.so\.1, which no package of the lock contains"
+    ) as caught:
         build_image(request, lock=less)
     assert "swapstone image lock" in caught.value.hint
 
 
 def test_an_object_that_no_package_brings(full: Archive) -> None:
     full.remove("liblow1", "1.0-1")
-    with pytest.raises(UserError, match=r"No package that libnuma1 depends on holds liblow\.so\.1, for amd64"):
-        renew([architecture_of("x86_64")], None, lambda _: None)
+    with pytest.raises(UserError, match=r"No dependency of libnuma1 contains liblow\.so\.1, for amd64"):
+        update_lock([find_architecture("x86_64")], None, lambda _: None)
 
 
 def test_a_program_that_the_archive_hasnt(full: Archive) -> None:
     for version in ("2.0", "2.1"):
         full.remove("rt-tests", version)
-    with pytest.raises(UserError, match="The archive of this machine has no rt-tests for amd64"):
-        renew([architecture_of("x86_64")], None, lambda _: None)
+    with pytest.raises(UserError, match="This machine's archive has no rt-tests for amd64"):
+        update_lock([find_architecture("x86_64")], None, lambda _: None)
 
 
 def test_other_architectures_are_kept_and_absent_ones_have_a_reason(archive: Archive) -> None:
     archive.add("other", {})
     kept = msgspec.structs.replace(archive.packages["other", "1.0-1"], architecture="arm64")
     old = lock_of(kept, archive.packages["other", "1.0-1"], armhf="why")
-    lock = renew([architecture_of("x86_64")], old, lambda _: None)
+    lock = update_lock([find_architecture("x86_64")], old, lambda _: None)
     assert lock.packages == (kept,)
-    assert lock.unavailable == {"armhf": "why", "amd64": "the archive of this machine has no packages for amd64"}
+    assert lock.unavailable == {"armhf": "why", "amd64": "this machine's archive has no packages for amd64"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts import BASE_RECIPE, build_layouts, environment_padding, resolve_recipe
-from swapstone.artifacts.link_layouts import shuffled, with_sections
+from swapstone.artifacts.link_layouts import shuffle_objects, with_sections
 from swapstone.factors import recipe_of
 from swapstone.model import Variant
 from swapstone.workloads import find_workload
@@ -34,7 +34,7 @@ def _order(folder: Path, seed: str) -> list[str]:
         flags = [flag for flag in recipe.cflags if flag not in {"-Werror"}]
         subprocess.run([*recipe.command, *flags, "-c", str(source), "-o", str(made)], check=True)
         objects.append(str(made))
-    linked = shuffled(
+    linked = shuffle_objects(
         objects, folder, seed, lambda arguments: subprocess.run(["cc", *arguments], check=True, capture_output=True)
     )
     subprocess.run(["cc", *linked, "-o", str(folder / "program")], check=True)
