@@ -25,6 +25,9 @@ from benchmarks.netstack import no_rust
 from benchmarks.netstack_lab import SERVER, TAP, Lab, UnavailableError, sweep, why_not
 from benchmarks.netstack_output import UnreadableError, read_ab
 
+from swapstone.artifacts.lwip_source import LWIP_VARIABLE, lwip_source
+from swapstone.model import UserError
+
 STACKS = ("lwip", "smoltcp")
 TARGET = "riscv64gc-unknown-none-elf"
 _GUEST = Path(__file__).parents[1] / "crates" / "swapstone-net-guest"
@@ -61,7 +64,7 @@ def main() -> int:
             if options.json is not None:
                 with options.json.open("a") as out:
                     print(json.dumps(found), file=out)
-    except UnavailableError as error:
+    except (UnavailableError, UserError) as error:
         print(f"unavailable: {error}", file=sys.stderr)
         return 3
     except UnreadableError as error:
@@ -133,10 +136,10 @@ def build(stack: str, *, build_std: bool = False) -> Path:
         build_std: compile core and alloc even if they are installed.
 
     Raises:
-        UnavailableError: it does not build; the text has the compiler's words.
+        UnavailableError: it does not build, and the message ends with the compiler's; or lwIP's source can't be fetched.
     """
     print(f"Building the guest with {stack}", file=sys.stderr)
-    environment: dict[str, str] = {**os.environ, **(_compiler() or {})}
+    environment: dict[str, str] = {**os.environ, LWIP_VARIABLE: str(lwip_source()), **(_compiler() or {})}
     command = ["cargo", "build", "--release", "--locked", "--target", TARGET, "--features", stack]
     target = _GUEST / "target"
     if _library(build_std=build_std) == "built":

@@ -1,4 +1,4 @@
-"""Whether this machine can build the crates."""
+"""Whether this machine can build the crates, and the source of lwIP that they need."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.artifacts.lwip_source import lwip_source
+from swapstone.model import UnavailableError
+
 CRATES = Path(__file__).parents[1] / "crates"
 
 
 def require_rust() -> None:
-    """Skip the test, with the reason, where there is no Rust or it is too old."""
+    """Skip the test, with the reason, where Rust is missing or too old or the source of lwIP can't be fetched."""
     if reason := why_not():
         pytest.skip(f"unavailable: {reason}")
 
 
 @functools.cache
 def why_not() -> str:
-    """Return why the crates can't be built here; empty if they can."""
+    """Return why the crates can't be built here, or an empty string. The source of lwIP is fetched if it is missing."""
     needed = tomllib.loads((CRATES / "Cargo.toml").read_text())["workspace"]["package"]["rust-version"]
     if shutil.which("cargo") is None or shutil.which("rustc") is None:
         return f"there is no Rust: the crates need {needed} (rustup.rs has it)"
@@ -32,4 +35,8 @@ def why_not() -> str:
         return f"rustc does not say its version: {said!r}"
     if (int(found[1]), int(found[2])) < tuple(map(int, needed.split("."))):
         return f"Rust here is {found[1]}.{found[2]}: the crates need {needed} (rustup.rs has it)"
+    try:
+        lwip_source()
+    except UnavailableError as error:
+        return str(error)
     return ""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import tomllib
+from pathlib import Path
 
 import pytest
 
+from swapstone.artifacts.lwip_source import lwip_source
 from tests.rust_toolchain import CRATES, require_rust
 
 BACKENDS = {"lwip", "smoltcp"}
@@ -42,3 +46,62 @@ def test_every_stack_passes_the_conformance_suite() -> None:
     assert not failed, failed[:5]
     assert {row["backend"] for row in found if row["outcome"] == "ok"} == BACKENDS
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.slow
+def test_the_libraries_can_be_published() -> None:
+    require_rust()
+    cargo("publish", "--dry-run", "--workspace", "--allow-dirty", "--locked")
+
+
+@pytest.mark.slow
+def test_the_documentation_builds_without_a_warning() -> None:
+    require_rust()
+    cargo("doc", "--no-deps", "--workspace", RUSTDOCFLAGS="-D warnings")
+
+
+@pytest.mark.slow
+def test_the_build_script_fetches_nothing(tmp_path: Path) -> None:
+    require_rust()
+    target = {"CARGO_TARGET_DIR": str(tmp_path / "target")}
+    build = ("build", "--package", "swapstone-net-lwip-sys")
+    missing = run_cargo(*build, XDG_CACHE_HOME=str(tmp_path), LWIP_DIR="", **target)
+    assert missing.returncode != 0
+    assert f"The source of lwIP is missing. Fetch it: {CRATES.parent}/tools/fetch-lwip" in missing.stderr
+    wrong = run_cargo(*build, LWIP_DIR=str(tmp_path), **target)
+    assert wrong.returncode != 0
+    assert f"{tmp_path} is not the source of lwIP" in wrong.stderr
+    cargo(*build, XDG_CACHE_HOME=str(tmp_path), LWIP_DIR=str(lwip_source()), **target)
+
+
+def test_every_crate_says_whether_it_is_published() -> None:
+    table = (CRATES / "README.md").read_text()
+    libraries, programs = table.split("## Programs and tests")
+    for manifest in CRATES.glob("*/Cargo.toml"):
+        package = tomllib.loads(manifest.read_text())["package"]
+        name = manifest.parent.name
+        if package.get("publish") is False:
+            assert f"| `{name}` |" in programs
+        else:
+            assert f"[`{name}`]" in libraries
+            assert {"description", "readme", "documentation", "keywords", "categories"} <= set(package), name
+            assert (manifest.parent / package["readme"]).is_file()
+
+
+def cargo(*arguments: str, **environment: str) -> None:
+    """Run cargo in the workspace; it must succeed."""
+    done = run_cargo(*arguments, **environment)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+
+
+def run_cargo(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run cargo in the workspace with additional environment variables."""
+    return subprocess.run(
+        ["cargo", *arguments],
+        cwd=CRATES,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1500,
+    )

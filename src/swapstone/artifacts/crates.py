@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from swapstone.artifacts.lwip_source import LWIP_VARIABLE, lwip_source
 from swapstone.artifacts.tool_versions import first_line
 from swapstone.artifacts.workload_build import PROGRAM, Built
 from swapstone.factors import read_facts
@@ -97,6 +98,7 @@ def build_package(package: str, feature: str = "", tell: Callable[[str], None] =
         tell: called with a line for the user before a long build.
 
     Raises:
+        UnavailableError: the source of lwIP can't be fetched.
         UserError: the build fails; the message ends with cargo's output.
     """
     sources = tree_digest(share_dir() / "crates")
@@ -115,7 +117,7 @@ def build_package(package: str, feature: str = "", tell: Callable[[str], None] =
     return Built(program, digest, shown, (("crates", sources),), (), read_facts(program))
 
 
-_DECIDING = ("RUSTFLAGS", "CC", "LWIP_DIR")
+_DECIDING = ("RUSTFLAGS", "CC", LWIP_VARIABLE)
 
 
 def tree_digest(folder: Path) -> str:
@@ -144,7 +146,12 @@ def _sources(folder: Path, depth: int = 0) -> list[Path]:
 def _build(home: Path, command: tuple[str, ...], package: str, flags: str, target: Path) -> None:
     """Build in a persistent target folder, and move the complete program to its place."""
     target.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "CFLAGS": flags, "CARGO_TARGET_DIR": str(target)}
+    environment = {
+        **os.environ,
+        "CFLAGS": flags,
+        "CARGO_TARGET_DIR": str(target),
+        LWIP_VARIABLE: str(lwip_source()),
+    }
     with (target / ".swapstone-lock").open("w") as lock:
         # Cargo locks its folder during a build; this lock also covers the copy of the program.
         fcntl.flock(lock, fcntl.LOCK_EX)

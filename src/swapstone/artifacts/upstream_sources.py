@@ -37,6 +37,7 @@ class Source(FrozenStruct, frozen=True, kw_only=True):
         package: name of the package or crate.
         file: name of the archive.
         sha256: digest of the archive.
+        suite: release of the distribution that has the package; empty for the releases in the system's sources lists.
     """
 
     version: str
@@ -44,6 +45,7 @@ class Source(FrozenStruct, frozen=True, kw_only=True):
     package: str
     file: str
     sha256: str
+    suite: str = ""
 
 
 def read_lock(path: Path | None = None) -> dict[str, Source]:
@@ -186,7 +188,7 @@ def _from_crates(source: Source, home: Path, work: Path) -> Path:
 
 def _from_archive(source: Source, home: Path, work: Path, lock: str) -> Path:
     """Fetch the upstream archive of a source package with apt-get, from the package version that has the locked archive."""
-    apt = SourceApt(home / "apt")
+    apt = SourceApt(home / f"apt-{source.suite}" if source.suite else home / "apt", source.suite)
     version, others, said = apt.version_with(source), apt.versions(source.package), ""
     for _ in range(2):
         if version is not None:
@@ -198,7 +200,7 @@ def _from_archive(source: Source, home: Path, work: Path, lock: str) -> Path:
             said = _last_words(result)
         said = apt.update() or said
         version, others = apt.version_with(source), apt.versions(source.package)
-    if others and version is None:
+    if others and version is None and not source.suite:
         raise UnavailableError(
             f"This machine's package archive lacks the sources {source.file}; it has {source.package} {', '.join(others)}.",
             f"In a checkout, `{tool_for(lock)}` writes the archive's versions to {lock}; results are then of another version.",
@@ -211,10 +213,12 @@ class SourceApt:
 
     Args:
         home: folder for its files.
+        suite: release to fetch from, at the mirrors of the system's sources lists; empty for the releases that these name.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, suite: str = "") -> None:
         self._home = home
+        self._suite = suite
         self._conf = home / "apt.conf"
         for name in ("state/lists/partial", "cache/archives/partial", "sources"):
             (home / name).mkdir(parents=True, exist_ok=True)
@@ -258,6 +262,9 @@ class SourceApt:
 
     def _write_sources(self) -> None:
         """Write source lists from the system's lists of binary packages."""
+        if self._suite:
+            (self._home / "sources" / "suite.list").write_text(self._suite_lines())
+            return
         asked = ["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f", "PARTS", "Dir::Etc::sourceparts/d"]
         places = dict(word.partition("=")[::2] for word in shlex.split(_run(asked, self._home).stdout))
         parts = (
@@ -275,6 +282,15 @@ class SourceApt:
                     )
                 elif path.suffix == ".list":
                     (self._home / "sources" / f"{number}.list").write_text(lines_as_sources(path.read_text("utf-8")))
+
+    def _suite_lines(self) -> str:
+        """Return lines for the sources of the suite at each mirror that the system fetches packages from.
+
+        The lock's digest authenticates the archive, so a system without the release's keys can fetch it, too.
+        """
+        listed = _run(["apt-get", "indextargets", "--format", "$(CREATED_BY) $(COMPONENT) $(REPO_URI)"], self._home)
+        mirrors = sorted(set(re.findall(r"^Packages main (\S+)$", listed.stdout, re.MULTILINE)))
+        return "".join(f"deb-src [trusted=yes] {mirror} {self._suite} main\n" for mirror in mirrors)
 
 
 def lines_as_sources(text: str) -> str:

@@ -1,12 +1,12 @@
-//! Fetches lwIP's source, checks its digest, and compiles it with our options and glue.
+//! Compiles lwIP and the C code of this crate.
+//!
+//! The source of lwIP is in the folder `LWIP_DIR`, or where `tools/fetch-lwip` has put it. Nothing is
+//! fetched here.
 
-mod fetch;
-mod sha256;
-
-use std::env;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
-/// lwIP's files that need nothing special, below `src/core`.
+/// The files of lwIP below `src/core` that are compiled without special definitions.
 const PLAIN: [&str; 22] = [
     "def.c",
     "inet_chksum.c",
@@ -32,7 +32,7 @@ const PLAIN: [&str; 22] = [
     "../netif/ethernet.c",
 ];
 
-/// Files that see other names: which, and why, is in the C files that define those.
+/// Files that are compiled with redefined names. The C files with the new functions explain why.
 const SPECIAL: [(&str, &[(&str, &str)]); 5] = [
     ("init.c", &[("LW_CONSTANTS", "1")]),
     ("tcp_out.c", &[("LW_TCP_OUT", "1")]),
@@ -76,16 +76,22 @@ fn main() {
 }
 
 fn build() -> Result<(), String> {
-    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR").map_err(|error| error.to_string())?);
-    for watched in ["c", "build", "source.toml"] {
+    let here = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
+    for watched in ["c", "build.rs", "source.toml"] {
         println!("cargo::rerun-if-changed={}", here.join(watched).display());
     }
-    println!("cargo::rerun-if-env-changed=LWIP_DIR");
+    for name in ["LWIP_DIR", "XDG_CACHE_HOME", "DOCS_RS"] {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
+    if env::var_os("DOCS_RS").is_some() {
+        return Ok(()); // documentation needs no C code
+    }
     let source = source(&here)?;
+    println!("cargo::rerun-if-changed={}", source.display());
     let core = source.join("src/core");
     if !core.join("tcp.c").is_file() {
         return Err(format!(
-            "{} is not lwIP's source: it has no src/core/tcp.c. Set LWIP_DIR right, or unset it.",
+            "{} is not the source of lwIP: src/core/tcp.c is missing. Set LWIP_DIR to a folder of lwIP 2.2.1, or unset it.",
             source.display()
         ));
     }
@@ -108,16 +114,43 @@ fn build() -> Result<(), String> {
     plain.try_compile("lwip").map_err(|error| error.to_string())
 }
 
-/// The folder of lwIP's source.
+fn variable(name: &str) -> Result<String, String> {
+    env::var(name).map_err(|error| format!("{name}: {error}"))
+}
+
+/// Returns the folder with the source of lwIP.
 fn source(here: &Path) -> Result<PathBuf, String> {
-    if let Some(given) = env::var_os("LWIP_DIR").filter(|value| !value.is_empty()) {
-        println!("cargo::rerun-if-changed={}", Path::new(&given).display());
-        return Ok(given.into());
+    let folder = |name: &str| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    if let Some(given) = folder("LWIP_DIR") {
+        return Ok(given);
     }
-    let wanted = fetch::Source::read(&here.join("source.toml"))?;
-    let folder = PathBuf::from(env::var("OUT_DIR").map_err(|error| error.to_string())?)
-        .join(&wanted.digest()[..16]);
-    fetch::unpack(&fetch::archive(&wanted)?, &folder)
+    let lock = here.join("source.toml");
+    let text = fs::read_to_string(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
+    let digest = text
+        .lines()
+        .find_map(|line| line.strip_prefix("sha256 = \""))
+        .and_then(|rest| rest.get(..16))
+        .ok_or_else(|| format!("{} has no sha256", lock.display()))?;
+    let cache = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")));
+    let prepared = cache.map(|cache| cache.join(format!("swapstone/sources/lwip-{digest}")));
+    if let Some(prepared) = prepared.filter(|folder| folder.is_dir()) {
+        return Ok(prepared);
+    }
+    let tool = here.join("../../tools/fetch-lwip");
+    Err(match tool.canonicalize() {
+        Ok(tool) => format!(
+            "The source of lwIP is missing. Fetch it: {}",
+            tool.display()
+        ),
+        Err(_) => {
+            "The source of lwIP is missing. Build with it: LWIP_DIR=/path/to/lwip-2.2.1 cargo build"
+                .into()
+        }
+    })
 }
 
 fn compiler(here: &Path, source: &Path) -> cc::Build {
@@ -128,27 +161,27 @@ fn compiler(here: &Path, source: &Path) -> cc::Build {
         .std("c11")
         .warnings(false)
         .extra_warnings(false);
-    // Functions of their own sections: what a program does not use is not in it.
+    // One section per function, so that the linker can remove unused ones.
     build.flag_if_supported("-ffunction-sections");
     if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("none") {
-        // The host's headers, which a compiler may find otherwise, are another machine's.
+        // Not the headers of the host.
         build
             .flag("-ffreestanding")
             .flag("-nostdinc")
             .include(here.join("c/freestanding"));
-        // clang builds for every target; a cross gcc is used if one of the variables of the crate cc says so.
+        // clang compiles for every target. The variables of the crate cc select another compiler.
         let target = env::var("TARGET").unwrap_or_default();
         let names = [&target, &target.replace('-', "_")].map(|target| format!("CC_{target}"));
-        let said = |name: &str| env::var_os(name).is_some();
-        if !said("CC") && !said("TARGET_CC") && !names.iter().any(|name| said(name)) {
+        let is_set = |name: &str| env::var_os(name).is_some();
+        if !is_set("CC") && !is_set("TARGET_CC") && !names.iter().any(|name| is_set(name)) {
             build.compiler("clang");
         }
         if target.starts_with("riscv64gc-") {
-            // As rustc has it for this target: doubles in registers, and code that runs at any address.
+            // The ABI and code model that rustc uses for this target.
             build.flag("-mabi=lp64d").flag("-mcmodel=medany");
         }
     }
-    // A stack that is not optimised is of no use even to a test: checksums are most of its time.
+    // Optimized in tests, too: checksums need most of the time.
     build.opt_level(2);
     if env::var_os("CARGO_FEATURE_ADDRESS_SANITIZER").is_some() {
         build

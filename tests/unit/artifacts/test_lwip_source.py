@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The source of lwIP: LWIP_DIR, or the locked archive unpacked once in the cache."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from swapstone.artifacts import lwip_source, upstream_sources
+from swapstone.artifacts.upstream_sources import Source, read_lock
+from swapstone.model.directories import share_dir
+
+
+@pytest.fixture(autouse=True)
+def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("LWIP_DIR", raising=False)
+
+
+def archive(folder: Path) -> tuple[Path, Source]:
+    path = folder / "lwip.tar.xz"
+    with tarfile.open(path, "w:xz") as opened:
+        entry = tarfile.TarInfo("lwip-2.2.1/src/core/tcp.c")
+        opened.addfile(entry, io.BytesIO())
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return path, Source(version="2.2.1", kind="debian", package="lwip", file=path.name, sha256=digest, suite="trixie")
+
+
+def test_a_given_folder_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LWIP_DIR", "/opt/lwip")
+    assert lwip_source.lwip_source() == Path("/opt/lwip")
+
+
+def test_the_archive_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, source = archive(tmp_path)
+    fetched = []
+
+    def fake_fetch(wanted: Source, lock: str) -> Path:
+        fetched.append((wanted.file, lock))
+        return path
+
+    monkeypatch.setattr(lwip_source, "fetch", fake_fetch)
+    folder = lwip_source.unpacked(source)
+    assert folder == tmp_path / "cache" / "swapstone" / "sources" / f"lwip-{source.sha256[:16]}"
+    assert (folder / "src" / "core" / "tcp.c").is_file()
+    assert lwip_source.unpacked(source) == folder
+    assert fetched == [("lwip.tar.xz", "crates/swapstone-net-lwip-sys/source.toml")]
+    assert [child.name for child in folder.parent.iterdir() if child.is_dir()] == [folder.name]
+
+
+def test_the_locked_source_names_its_suite_and_digest() -> None:
+    source = read_lock(share_dir() / lwip_source.LWIP_LOCK)["lwip"]
+    assert source.kind == "debian"
+    assert source.suite
+    assert len(source.sha256) == 64
+
+
+def test_a_suite_is_fetched_from_the_mirrors_of_the_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Listed:
+        stdout = (
+            "Packages main http://mirror/debian/\nDEP-11 main http://mirror/debian/\nPackages contrib http://other/\n"
+        )
+
+    monkeypatch.setattr(upstream_sources, "_run", lambda *_, **__: Listed)
+    apt = upstream_sources.SourceApt(tmp_path / "apt", "trixie")
+    apt._write_sources()
+    assert (
+        tmp_path / "apt/sources/suite.list"
+    ).read_text() == "deb-src [trusted=yes] http://mirror/debian/ trixie main\n"
