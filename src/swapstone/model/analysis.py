@@ -1,4 +1,4 @@
-"""What an analysis says: comparisons, verdicts and caveats."""
+"""The results of an analysis: comparisons, effects, interactions, verdicts, caveats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from swapstone.model.metric import Metric
 
 
 class Verdict(enum.Enum):
-    """What may be said of candidate against baseline, on one metric."""
+    """The decision about candidate against baseline, on one metric."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -22,12 +22,12 @@ class Verdict(enum.Enum):
 
 
 class Presence(enum.Enum):
-    """What may be said of an interaction of two factors' levels."""
+    """The decision about an interaction of two factors' levels."""
 
     PRESENT = "present"
-    ABSENT = "absent"  # wholly inside the margin
+    ABSENT = "absent"  # the whole interval is within the margin
     UNDECIDED = "undecided"
-    UNAVAILABLE = "unavailable"  # a combination that it needs gave no numbers
+    UNAVAILABLE = "unavailable"  # a combination of levels has no numbers
 
 
 class Scale(enum.Enum):
@@ -38,7 +38,7 @@ class Scale(enum.Enum):
 
 
 class CaveatKind(enum.Enum):
-    """Reasons for distrust."""
+    """Kinds of caveats."""
 
     BUSY_MACHINE = "busy-machine"
     STOLEN_TIME = "stolen-time"
@@ -55,7 +55,7 @@ class CaveatKind(enum.Enum):
 
 
 class Caveat(FrozenStruct, frozen=True, kw_only=True):
-    """A reason for distrust, with what would mend it."""
+    """A limit of the results, with a hint how to remove it."""
 
     kind: CaveatKind
     message: str
@@ -66,22 +66,22 @@ class Comparison(FrozenStruct, frozen=True, kw_only=True):
     """Baseline against candidate on one metric of one workload under one load.
 
     Attributes:
-        suite, workload, load: where.
-        metric: what.
+        suite, workload, load: of the runs.
+        metric: of the values.
         baseline, candidate: the two variants.
         baseline_values, candidate_values: one number per run, paired by block, in the metric's unit. Runs without a partner
-            are left out of both. Of an experiment with layouts, one number per layout: the mean of its runs, geometric where none is 0.
-        scale: how `effect`, `low` and `high` are expressed.
+            are left out. With layouts, one number per layout: the mean of its runs, geometric where no value is 0.
+        scale: of `effect`, `low` and `high`.
         effect: Hodges-Lehmann estimate; a ratio (1.0: no difference) or a difference in the metric's unit; None without
             a single pair.
         low, high: interval around it at `confidence`; both None when there are too few pairs for one.
-        confidence: the level that the interval really has, after correction, e.g. 0.9931.
+        confidence: the level of the interval after correction, e.g. 0.9931.
         p_value: of no difference, uncorrected, two-sided.
-        smallest_visible: the smallest effect (as a ratio above 1, or an absolute difference) that this many pairs with this
-            noise would show as a difference with 80 % power; None where it can't be told.
-        exact: true when every run of each side gave the same number (sizes, most memory figures): no inference was needed.
-        verdict: what may be said.
-        reason: why, for invalid, unavailable and inconclusive.
+        smallest_visible: minimum detectable effect at 80 % power with this number of pairs and this noise, as a ratio above 1 or an
+            absolute difference; None where it can't be computed.
+        exact: whether every run of each side has the same value (sizes, most memory figures), so that no inference is needed.
+        verdict: the decision.
+        reason: of an invalid, unavailable or inconclusive verdict.
         preferred: whether this is the time metric to read first (CPU time on a busy machine, else wall).
     """
 
@@ -110,11 +110,11 @@ class Index(FrozenStruct, frozen=True, kw_only=True):
     """Geometric mean over a suite's workloads of candidate / baseline.
 
     Attributes:
-        suite, load, metric, baseline, candidate: of what.
-        workloads: how many workloads entered it.
-        blocks: how many blocks, each complete for all of them; of an experiment with layouts, how many layouts.
-        effect, low, high: the ratio and its interval at `confidence`, which is corrected for the number of candidates. One candidate's
-            index is one claim, and not corrected.
+        suite, load, metric, baseline, candidate: of the comparisons.
+        workloads: number of workloads.
+        blocks: number of blocks that are complete for all workloads; with layouts, number of layouts.
+        effect, low, high: the ratio and its interval at `confidence`, corrected for the number of candidates. A single candidate's
+            interval is not corrected.
         layouts: whether `blocks` counts layouts.
     """
 
@@ -133,21 +133,21 @@ class Index(FrozenStruct, frozen=True, kw_only=True):
 
 
 class LayoutSpread(FrozenStruct, frozen=True, kw_only=True):
-    """How far pairs of links differ: the same two codes, with functions and data in another order, at other addresses.
+    """The spread between pairs of links: the same code with functions and data in another order, at other addresses.
 
     Attributes:
-        suite, workload, load: where.
-        metric: which time.
+        suite, workload, load: of the runs.
+        metric: a time.
         baseline, candidate: the two variants.
         same_code: whether the candidate is the relinked copy of the baseline: then two links of the same code are compared.
-        layouts: how many pairs of links.
-        blocks: how many blocks they ran in.
+        layouts: number of pairs of links.
+        blocks: number of blocks in which they ran.
         low, high: the smallest and the largest ratio candidate / baseline of a pair of links, each the geometric mean over its blocks.
-        expected: what `high` / `low` would be from the noise between blocks alone, the median over random assignments of the blocks
-            to pairs; None where no pair ran twice.
-        p_value: share of those assignments with such a spread or a larger one, Phipson and Smyth's (2010) estimate; None as before.
-        deviation: standard deviation between pairs of the ratio's logarithm, the noise between blocks taken off (one-way random
-            effects); a single link's is that by the square root of 2 where both sides vary alike. None as before.
+        expected: `high` / `low` from the noise between blocks alone: the median over random assignments of blocks to pairs; None
+            where no pair ran twice.
+        p_value: share of assignments with at least this spread (permutation test; Phipson and Smyth 2010); None where no pair ran twice.
+        deviation: standard deviation between pairs of the ratio's logarithm, without the noise between blocks (one-way random effects);
+            None where no pair ran twice. Where both sides vary alike, a single link's is smaller by the square root of 2.
     """
 
     suite: str
@@ -167,7 +167,7 @@ class LayoutSpread(FrozenStruct, frozen=True, kw_only=True):
 
 
 class LevelChange(FrozenStruct, frozen=True, kw_only=True):
-    """One factor going from its baseline level to another."""
+    """A change of one factor from its baseline level to another level."""
 
     factor: str
     baseline: str
@@ -175,32 +175,31 @@ class LevelChange(FrozenStruct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """Return the level as a variant's label has it, e.g. ``libc=musl``."""
+        """Return the changed level, e.g. ``libc=musl``."""
         return f"{self.factor}={self.level}"
 
 
 class FactorEffect(FrozenStruct, frozen=True, kw_only=True):
-    """What one level of a factor does against the factor's baseline level, where factors are crossed.
+    """The effect of a factor's level against its baseline level, where factors are crossed.
 
-    With nothing held it is the main effect: in each block, the mean over the combinations of the other factors' levels. With levels of
-    other factors held it is a simple effect, averaged over the combinations of those that are not held.
+    A main effect is the mean, in each block, over all combinations of the other factors' levels. A simple effect holds levels of other
+    factors fixed, and is the mean over the combinations of the rest.
 
     Attributes:
-        suite, workload, load: where; without a workload it is of the suite's index, the geometric mean over its workloads.
-        metric: what.
-        change: which level, against which.
+        suite, workload, load: of the runs. An empty workload stands for the suite's index, the geometric mean over its workloads.
+        metric: of the values.
+        change: the level and its baseline level.
         held: pairs (factor, level), none for a main effect.
-        averaged: the combinations of the factors neither changed nor held, over which it is the mean: those of which both sides gave
-            numbers. One empty text where no factor is left to average over.
-        missing: the combinations that could not enter.
-        workloads: how many workloads entered it.
-        blocks: how many blocks, each complete for every variant that entered.
+        averaged: combinations of the remaining factors' levels that are averaged: those with numbers on both sides. One empty text
+            where no factor remains.
+        missing: combinations without numbers.
+        workloads: number of workloads.
+        blocks: number of blocks that are complete for every variant of the mean.
         scale, effect, low, high, confidence, p_value, exact: as in `Comparison`.
         smallest_visible: as in `Comparison`, for an inconclusive main effect only.
         verdict, reason: as in `Comparison`.
         preferred: whether this is the time metric to read first.
-        depends_on: of a main effect, the factors with one of whose levels this level has a present interaction: there the mean
-            describes none of the combinations.
+        depends_on: of a main effect, the factors that have a level with a present interaction. The mean then describes no combination.
     """
 
     suite: str
@@ -232,16 +231,16 @@ class Interaction(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         suite, workload, load, metric, averaged, missing, workloads, blocks, confidence, p_value, exact, preferred: as in `FactorEffect`.
-        change: the level whose effect is looked at, of the factor that the experiment names first.
-        by: the level that changes it.
+        change: a level of the factor that the experiment names first.
+        by: a level of another factor, which changes the effect of `change`.
         scale, effect, low, high: (effect of `change` with `by`) / (its effect with the baseline level of `by`), 1.0 for no interaction,
-            and its interval; on the difference scale the one less the other, 0.0 for none.
-        smallest_visible: the smallest interaction that would have been seen, as in `Comparison`, for an undecided one only.
+            and its interval; on the difference scale one minus the other, 0.0 for none.
+        smallest_visible: minimum detectable interaction, as in `Comparison`, for an undecided one only.
         without, within: the effect of `change` with the baseline level of `by`, and with its other level: ratios or differences.
-        closed: where the interaction is present and `without` is a difference by itself: which share of that gap, as a logarithm, is
-            gone with `by`: 1.0 for all of it, below 0 where the gap is wider.
-        presence: what may be said.
-        reason: why, for undecided and unavailable.
+        closed: where the interaction is present and `without` is a difference: the share of that gap, as a logarithm, that `by` closes.
+            1.0 for all of it, below 0 for a wider gap.
+        presence: the decision.
+        reason: of an undecided or unavailable interaction.
     """
 
     suite: str
@@ -271,13 +270,13 @@ class Interaction(FrozenStruct, frozen=True, kw_only=True):
 
 
 class NullResult(FrozenStruct, frozen=True, kw_only=True):
-    """How often a variant "differs" from itself: the false alarms of this very experiment.
+    """How often the baseline differs from a copy of itself: the false alarms of the experiment.
 
     Attributes:
         copy: the copy that was compared with the baseline.
-        compared: how many comparisons.
-        different: how many of them got a verdict of better, worse or changed.
-        rows: which, as ``workload metric``.
+        compared: number of comparisons.
+        different: number of verdicts better, worse or changed among them.
+        rows: those, as ``workload metric``.
         index: index of the copy against the baseline, on the preferred time metric, one per suite.
     """
 
@@ -296,7 +295,7 @@ class Noise(FrozenStruct, frozen=True, kw_only=True):
         cpu_pressure_max_percent: the largest over the runs; None where unknown.
         steal_percent: share of processor time that the hypervisor took, over all runs; None where unknown.
         load1: median one-minute load average; None where unknown.
-        busy: whether the report leads with CPU time.
+        busy: whether CPU time is the time to read first.
     """
 
     cpu_pressure_percent: float | None
@@ -307,14 +306,14 @@ class Noise(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Latency(FrozenStruct, frozen=True, kw_only=True):
-    """What one variant's wake-up latencies were under one load, over all draws: one draw's maximum is not *the* maximum.
+    """The wake-up latencies of one variant under one load, over all replicates.
 
     Attributes:
-        suite, workload, load, variant: where.
-        blocks: the draws that `maxima` are of, ascending: variants and loads of one block are the same draw.
-        maxima, averages: one for each draw (block), ascending by block, in nanoseconds.
-        histogram: of all draws together, pairs (lower edge in microseconds, how many) of bins 1 us wide, ascending.
-        percentiles: pairs (percent, nanoseconds) of all draws together: the lower edge of the bin that holds it.
+        suite, workload, load, variant: of the runs.
+        blocks: of `maxima`, ascending. A block is a replicate of all variants and loads.
+        maxima, averages: one per block, in nanoseconds.
+        histogram: of all blocks together, pairs (lower edge in microseconds, count) of bins of 1 us, ascending.
+        percentiles: pairs (percent, lower edge of its bin in nanoseconds) of all blocks together.
     """
 
     suite: str
@@ -332,7 +331,7 @@ class TimeSeries(FrozenStruct, frozen=True, kw_only=True):
     """Values sampled repeatedly during a run: one variant's, from the first block that has any.
 
     Attributes:
-        suite, workload, load, variant, block: where.
+        suite, workload, load, variant, block: of the run.
         series: pairs (name, values); all equally long.
     """
 
@@ -345,14 +344,14 @@ class TimeSeries(FrozenStruct, frozen=True, kw_only=True):
 
 
 class WorkloadPrecision(FrozenStruct, frozen=True, kw_only=True):
-    """How far a workload has come towards an answer, while its experiment runs.
+    """The precision of a workload's results while its experiment runs.
 
     Attributes:
-        suite, workload, load: which.
+        suite, workload, load: of the runs.
         pairs: complete pairs so far, the fewest over its candidates.
         half_width: widest half-width of the intervals that decide, as a ratio less 1 (0.012: plus or minus 1.2 %); None
             where there are too few pairs for an interval.
-        lost: why more blocks can't give it a verdict (refused, failing or unavailable trials); empty when they can.
+        lost: why more blocks give no verdict (refused, failing or unavailable trials); empty where they can.
     """
 
     suite: str
@@ -364,7 +363,7 @@ class WorkloadPrecision(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Failure(FrozenStruct, frozen=True, kw_only=True):
-    """A trial without numbers, for the report's list."""
+    """A trial without numbers."""
 
     key: str
     status: str
@@ -375,17 +374,16 @@ class Analysis(FrozenStruct, frozen=True, kw_only=True, rename={"time_series": "
     """The result of an analysis of an experiment's runs.
 
     Attributes:
-        comparisons: in the order of suites, workloads, loads, metrics, candidates; the nulls' own rows are among them
-            (their candidate is the `copy` of one of `nulls`).
+        comparisons: in the order of suites, workloads, loads, metrics, candidates. Comparisons with a copy of the baseline are included.
         indices: one per suite, load, time metric and candidate.
-        nulls: empty unless the experiment asked for them.
+        nulls: one per copy of the baseline.
         noise: how busy the machine was.
-        caveats: reasons for distrust.
-        failures: trials that gave no numbers.
-        blocks: largest number of pairs that any comparison has.
-        runs: how many runs were read, warm-up included.
+        caveats: limits of the results.
+        failures: trials without numbers.
+        blocks: largest number of pairs of a comparison.
+        runs: number of runs, warm-up included.
         correction: name of the method that sets the level of the intervals.
-        layouts: how far links of the same code differ, for the time that decides; empty unless the experiment has layouts.
+        layouts: spreads between links, for the time to read first; empty unless the experiment has layouts.
         effects: of single levels, where two factors or more are crossed: main effects, then simple effects, each workload's before
             its suite's index.
         interactions: of two factors' levels, in the same order.

@@ -1,7 +1,7 @@
-"""What an analysis looks like to people and to other programs. Nothing here measures or decides.
+"""Reports and exports of an analysis. Nothing here measures or decides.
 
-`text.render`, `markdown.render` and `html.render` are for people, `export` is for programs, `pages.render` shows what checking the
-published pages found. Import the module that is needed: the template engine takes time to load.
+A report is a `document.Document`. Topics (`topics`) build its sections, renderers (`render`) print it, and `record_report`,
+`study_index`, `row_explanation`, `record_agreement` and `published_check` make the documents. `export` has the formats for programs.
 """
 
 from swapstone.report.context import ReportContext

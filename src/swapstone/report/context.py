@@ -1,4 +1,4 @@
-"""What a report needs beside the analysis: who measured what, where, when, and how to do it again."""
+"""What a report prints besides the analysis: the experiment, the record, the environment, commands."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class ExplanationSummary(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         title: the row.
         paragraph: what its difference is consistent with.
-        evidence: pairs (cause, what it rests on).
-        ledger: head, lines, residual and whole, each as cells; empty where no time could be split.
-        pages: pairs (where, what) of what lies beside it: the explanation and its flame graphs.
+        evidence: pairs (cause, sentences about the evidence).
+        ledger: head, rows, residual and total, each as cells; empty without a ledger.
+        pages: pairs (path, description) of the explanation's page and its flame graphs.
     """
 
     title: str
@@ -40,20 +40,20 @@ class Selection(FrozenStruct, frozen=True, kw_only=True):
 
 
 class ReportContext(FrozenStruct, frozen=True, kw_only=True):
-    """Everything that a report prints and that no comparison holds.
+    """What a report prints besides the analysis.
 
     Attributes:
-        experiment: as resolved.
+        experiment: resolved.
         record_id: identity of the record.
-        record_path: where it lies; printed as given.
-        started_unix_ns, finished_unix_ns: first and last trial's time; 0 where unknown.
+        record_path: of its folder, printed as given.
+        started_unix_ns, finished_unix_ns: start of the first and end of the last trial; 0 where unknown.
         facts: pairs (label, value) about machine, tools and programs, in the order in which they are printed.
         rerun: the command that repeats the experiment.
         published: name of the published study to print beside the results, or empty.
-        notes: sentences for the reader, printed with the caveats.
+        notes: sentences printed with the caveats.
         version: of swapstone.
-        reasons: of the rows that were explained.
-        explain: the command that explains one; empty where none can be.
+        reasons: of the explained rows.
+        explain: the command that explains a row; empty where the target can't.
         workloads: pairs (suite, workload): what was run. Reports group by the workloads' parameters.
         selection: which rows to print. The JSON report leaves out this and `workloads`.
     """

@@ -1,4 +1,4 @@
-"""What every CSV export is made of."""
+"""CSV text and numbers without loss of digits, for every CSV export."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The structure of every report: a document of sections, each made of blocks.
 
-A topic (`swapstone.report.topics`) builds sections; a renderer (`swapstone.report.render`) prints blocks. A block says what is shown,
-never how, and a renderer knows blocks only. Text in a block comes from anywhere, so each renderer escapes it.
+A topic (`swapstone.report.topics`) builds sections, and a renderer (`swapstone.report.render`) prints blocks. A block has content and no
+format. A renderer depends on blocks only. Text in a block may come from outside, so each renderer escapes it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from swapstone.model import FrozenStruct
 
 
 class Tone(enum.Enum):
-    """What a text's colour tells, where a medium has colours."""
+    """The meaning of a text's colour."""
 
     PLAIN = "plain"
     STRONG = "strong"
@@ -68,8 +68,8 @@ class BulletList(FrozenStruct, frozen=True, kw_only=True, tag=True):
     Attributes:
         items: all of them.
         title: a sentence above it; empty for none.
-        most: a brief rendering prints so many items and counts the rest; 0 for all.
-        rest: how the rest is called, e.g. ``more that differ less``.
+        most: number of items in a brief rendering, which counts the rest; 0 for all.
+        rest: name of the rest, e.g. ``more that differ less``.
     """
 
     items: tuple[Item, ...]
@@ -79,7 +79,7 @@ class BulletList(FrozenStruct, frozen=True, kw_only=True, tag=True):
 
 
 class Figure(FrozenStruct, frozen=True, kw_only=False):
-    """A result to be read first: a short value, its explanation, and both as one sentence."""
+    """A main result: a short value, its explanation, and both as one sentence."""
 
     value: str
     text: str
@@ -87,7 +87,7 @@ class Figure(FrozenStruct, frozen=True, kw_only=False):
 
 
 class KeyFigures(FrozenStruct, frozen=True, kw_only=True, tag=True):
-    """The results to be read first. `title` names them for readers who can't see the page."""
+    """The main results. `title` is for screen readers."""
 
     title: str
     figures: tuple[Figure, ...]
@@ -106,7 +106,7 @@ class Column(FrozenStruct, frozen=True, kw_only=False):
     Attributes:
         head: the lines of its heading.
         right: whether its cells are set to the right.
-        help: what the column means, for media that show it on request.
+        help: what the column means, for a tooltip.
     """
 
     head: tuple[str, ...]
@@ -123,13 +123,13 @@ class Cell(FrozenStruct, frozen=True, kw_only=False):
     """A cell of a table: a text, an effect with its verdict, or both.
 
     Attributes:
-        text: as printed where there is room.
+        text: a value.
         short: the same for a narrow table; empty for `text`.
         effect: an effect with its unit, e.g. ``1.204``.
         interval: around the effect, without brackets.
         mark: the verdict.
-        note: what else is said of it, e.g. what a published page has.
-        sign: stands for the note in a narrow table.
+        note: more about the effect, e.g. the published one.
+        sign: short form of the note for a narrow table.
         code: whether the text is a name that a user types.
     """
 
@@ -147,11 +147,11 @@ class Table(FrozenStruct, frozen=True, kw_only=True, tag=True):
     """A table.
 
     Attributes:
-        title: for readers who can't see the page; printed by none that shows the heading above it.
+        title: a caption for screen readers.
         columns: in order.
         rows: cells, each row as long as `columns`.
-        keys: so many of the first columns name a row. They are repeated where a table is too wide for a medium and goes on below.
-        dense: whether marks are letters where a medium has little room.
+        keys: number of first columns that name a row. They are repeated where a table is too wide and continues below.
+        dense: whether a terminal prints marks as letters.
     """
 
     title: str
@@ -162,7 +162,7 @@ class Table(FrozenStruct, frozen=True, kw_only=True, tag=True):
 
 
 class PairedRuns(FrozenStruct, frozen=True, kw_only=True, tag=True):
-    """Every run of two sides as a dot, pairs joined by a line.
+    """A plot of every run of two sides as a dot, with pairs joined by a line.
 
     Attributes:
         title: a heading; empty where it belongs to a row that names it.
@@ -170,7 +170,7 @@ class PairedRuns(FrozenStruct, frozen=True, kw_only=True, tag=True):
         before, after: their values, paired.
         low, high: the smallest and the largest value with unit.
         mark: of the comparison.
-        text: the same in sentences.
+        text: a description in sentences.
     """
 
     title: str
@@ -193,13 +193,13 @@ class ForestRow(FrozenStruct, frozen=True, kw_only=True):
         effect: with unit; empty for none.
         interval: around it; ``exact`` where none is needed.
         mark: the verdict.
-        ratio, low, high: of effect and interval, for the drawing; None where they are no ratios.
-        reference: a ratio from elsewhere, drawn beside; None for none.
-        reference_text: it as text.
-        reference_note: how the two compare, in a word.
+        ratio, low, high: effect and interval for the plot; None where they are no ratios.
+        reference: another ratio to compare with, e.g. a published one; None for none.
+        reference_text: the same as text.
+        reference_note: how the two compare, in one or two words.
         reference_tone: of that word.
         beside: another measure of the same row.
-        runs: behind it; None where there is nothing to draw.
+        runs: of the row; None where they don't vary.
     """
 
     name: str
@@ -220,15 +220,15 @@ class ForestRow(FrozenStruct, frozen=True, kw_only=True):
 
 
 class ForestPlot(FrozenStruct, frozen=True, kw_only=True, tag=True):
-    """Ratios with intervals on one axis, a row each.
+    """A forest plot: ratios with intervals on one axis, a row each.
 
     Attributes:
         title: a caption.
         before_name, after_name: of the two sides; `after_name` is what is less or more on the axis.
-        reference_name: of the ratios from elsewhere; empty where no row has one.
+        reference_name: of the references; empty where no row has one.
         beside_name: of the other measure; empty where no row has one.
         margin: ratios from 1 / (1 + margin) to 1 + margin are of no interest.
-        legend: whether an explanation of the drawing follows.
+        legend: whether a legend follows.
         rows: in order.
     """
 
@@ -259,19 +259,19 @@ class Drawing(FrozenStruct, frozen=True, kw_only=True, tag=True):
 
 
 class Facts(FrozenStruct, frozen=True, kw_only=True, tag=True):
-    """Pairs (label, value)."""
+    """A list of pairs (label, value)."""
 
     pairs: tuple[tuple[str, str], ...]
 
 
 class Commands(FrozenStruct, frozen=True, kw_only=True, tag=True):
-    """Commands to copy: pairs (what for, command)."""
+    """Commands to copy: pairs (purpose, command)."""
 
     commands: tuple[tuple[str, str], ...]
 
 
 class Links(FrozenStruct, frozen=True, kw_only=True, tag=True):
-    """Files beside the report: pairs (what, where)."""
+    """Links to files beside the report: pairs (text, path)."""
 
     links: tuple[tuple[str, str], ...]
 
@@ -282,9 +282,9 @@ class Fold(FrozenStruct, frozen=True, kw_only=True, tag=True):
     Attributes:
         summary: a heading.
         note: beside the heading, in small.
-        blocks: what is folded away.
-        open: whether a page shows them at first.
-        brief: whether a brief rendering, which can't unfold, prints them.
+        blocks: behind the summary.
+        open: whether a page shows them without a click.
+        brief: whether a brief rendering prints them.
     """
 
     summary: str
@@ -318,9 +318,9 @@ class Section(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         title: its heading.
         blocks: in order.
-        name: in letters, digits and hyphens, unique in a document; empty for a section that no program reads.
+        name: letters, digits and hyphens, unique in a document; empty for a section without data.
         data: its table for programs: dictionaries from a column's plain name to a text, a number or nothing; all have the same keys.
-        warnings: sentences that a reader must not miss. They are printed above the blocks, and with the document's notices.
+        warnings: sentences printed above the blocks and among the document's notices.
         brief: whether a brief rendering prints it.
     """
 
@@ -336,11 +336,11 @@ class Document(FrozenStruct, frozen=True, kw_only=True):
     """A report.
 
     Attributes:
-        title: what it is about.
-        lead: sentences below the title: what was done.
-        notices: what limits the results.
+        title: the subject.
+        lead: sentences below the title.
+        notices: limits of the results.
         warning: whether the first notice is a warning.
-        summary: the results in brief. Pages begin with it; a terminal, whose last lines are read first, ends with it.
+        summary: the main results. Pages begin with it. A terminal ends with it, because the last lines stay visible.
         sections: in order.
         closing: record and commands, and how to read the report.
         kicker: above the title, e.g. the name of a study.
@@ -389,7 +389,7 @@ def data_section(
         head: the columns' names; none where there is only a drawing.
         rows: texts, each row as long as `head`.
         right: for each column, whether it is set to the right.
-        keys: so many of the first columns name a row.
+        keys: number of first columns that name a row.
         data: the table for programs.
         notes: sentences below it.
         warnings: sentences above it.

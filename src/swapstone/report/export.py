@@ -1,6 +1,6 @@
-"""An analysis for other programs: JSON, CSV, hyperfine's JSON and Go's benchmark text.
+"""Exports of an analysis: JSON, CSV, hyperfine's JSON and Go's benchmark text.
 
-Every number is one that was measured or that the analysis holds. What a format wants and nobody measured is null or left out.
+Every number was measured or is in the analysis. A field of a format that was not measured is null or left out.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ FORMAT = "swapstone-analysis"
 SCHEMA = 1
 
 _GO_ALLOWED = "_.-()+,:@#~"
-"""What a name in Go's benchmark format may hold besides letters and digits; the rest is written as in an address: ``%2F`` for a slash."""
+"""Characters of a name in Go's benchmark format besides letters and digits. Others are percent-encoded (RFC 3986)."""
 
 
 class Side(FrozenStruct, frozen=True, kw_only=True):
-    """One variant's values of one metric of one workload, once, however many candidates it was compared with."""
+    """One variant's values of one metric of one workload, once for all of its comparisons."""
 
     suite: str
     workload: str
@@ -44,7 +44,7 @@ def sides(analysis: Analysis) -> tuple[Side, ...]:
     """Return every variant's values, in the analysis' order.
 
     A baseline that was compared with several candidates has values in each comparison; the longest series is taken. Invalid comparisons
-    are left out: the formats that this serves could not say so.
+    are left out: the formats have no verdicts.
     """
     found: dict[tuple[str, str, str, str, Variant], Side] = {}
     for c in analysis.comparisons:
@@ -133,8 +133,8 @@ def _comparison_cells(c: Comparison) -> list[str]:
 
 
 def to_csv(context: ReportContext, analysis: Analysis) -> str:
-    """Return one row per comparison. Times are in the metric's unit; an empty cell means that there is no such number."""
-    del context  # the same signature as its neighbours
+    """Return one row per comparison. Times are in the metric's unit; an empty cell stands for no number."""
+    del context  # every export has this signature
     return comma_separated(_COMPARISON_COLUMNS, map(_comparison_cells, analysis.comparisons))
 
 
@@ -211,19 +211,19 @@ def _hyperfine(
 
 
 def _own_command(own: OwnProgram, variant: Variant) -> tuple[str, ...]:
-    """Return the command line of the user's own program on a variant, as it was typed."""
+    """Return the command line of the own program on a variant, as typed."""
     if not own.programs:
         return own.arguments
     return (dict(own.programs)[variant.level("program")], *own.arguments)
 
 
 def _go_name(text: str) -> str:
-    """Return a name that Go's benchmark format allows: no blanks, no slash, no sign of equality. Different names stay different."""
+    """Return a name that Go's benchmark format allows: without blanks, slashes and equals signs. Different names stay different."""
     return urllib.parse.quote(text, safe=_GO_ALLOWED) or "_"
 
 
 def _go_unit(metric: Metric) -> str:
-    """Return a metric's unit; benchstat reads its name and its scale from it.
+    """Return a metric's unit, from which benchstat reads name and scale.
 
     Elapsed time is ``ns/op``, as in Go's own output. Other times are seconds: benchstat turns nanoseconds into seconds too, but not
     where they are zero, and then takes the zeros for another metric.
@@ -284,12 +284,12 @@ def to_benchstat(context: ReportContext, analysis: Analysis) -> str:
 
 
 def _copy_name(variant: Variant) -> str:
-    """Return which copy of the baseline a variant is; empty for the first."""
+    """Return the name of a copy of the baseline; empty for the first."""
     return "" if variant.copy is Copy.FIRST else variant.copy.value
 
 
 def _go_title(workload: str) -> str:
-    """Return a workload's name behind ``Benchmark``: that must not be followed by a lower-case letter."""
+    """Return a workload's name after ``Benchmark``, where the format does not allow a lower-case letter."""
     name = _go_name(workload)
     return name[0].upper() + name[1:] if name[0].isalpha() else name
 

@@ -1,4 +1,4 @@
-"""Crossed factors for other programs: CSV with one row per main effect, simple effect and interaction."""
+"""Export of crossed factors: CSV with one row per main effect, simple effect and interaction."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ COLUMNS = (
 def rows(analysis: Analysis) -> Iterator[dict[str, object]]:
     """Yield one row for each effect and each interaction, its keys those of `COLUMNS`.
 
-    `kind` is ``main``, ``simple`` or ``interaction``; `workload` is empty for a suite's index; lists are joined by semicolons; None means
-    that there is no such number. The verdict of an interaction is its presence. No name is a keyword of SQL.
+    `kind` is ``main``, ``simple`` or ``interaction``; `workload` is empty for a suite's index; lists are joined by semicolons. None is
+    no number. The verdict of an interaction is its presence. No name is a keyword of SQL.
     """
     for effect in analysis.effects:
         yield {
@@ -104,7 +104,7 @@ def _shared(each: FactorEffect | Interaction) -> dict[str, object]:
 
 def to_csv(context: ReportContext, analysis: Analysis) -> str:
     """Return `rows` as CSV; the header alone where fewer than two factors were varied."""
-    del context  # the same signature as its neighbours
+    del context  # every export has this signature
     return comma_separated(COLUMNS, ([_cell(row[name]) for name in COLUMNS] for row in rows(analysis)))
 
 

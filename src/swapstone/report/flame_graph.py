@@ -1,4 +1,4 @@
-"""A flame graph, or the difference of two, as one page: no network, no library."""
+"""A flame graph, or the difference of two, as one page that loads nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from swapstone.model import Frame, Profile
 from swapstone.report.render.html import template
 
 LEAST_SHARE = 1e-5
-"""A frame with a smaller part of the whole than this, on both sides, is left out of the page; its callers keep its time."""
+"""A frame with a smaller share of the total on both sides is left out of the page. Its callers keep its time."""
 
 
 class _Node:
@@ -32,7 +32,7 @@ class _Node:
 
 
 def tree(before: Profile | None, after: Profile, classes: CostClasses) -> _Node:
-    """Join both sides' stacks into one tree. A stack that only one side has is in it like any other.
+    """Join both sides' stacks into one tree, which has the stacks of either side.
 
     Args:
         before: the baseline's, or None for one profile alone.
@@ -66,7 +66,7 @@ def _add(node: _Node, weights: Sequence[float]) -> None:
 
 
 def _plain(node: _Node, kinds: dict[str, int], least: float) -> list[Any]:
-    """Return a node as nested lists: name, kind's number, baseline, candidate, width, what is under it."""
+    """Return a node as nested lists: name, kind's number, baseline, candidate, width, children."""
     kept = [one for one in sorted(node.under.values(), key=lambda one: one.name) if one.widest >= least]
     number = kinds.setdefault(node.kind, len(kinds))
     below = [_plain(one, kinds, least) for one in kept]

@@ -1,4 +1,4 @@
-"""Numbers and foreign text as a reader should see them. Nothing here knows of any output format."""
+"""Numbers with units, ratios, times, and text from outside, for every output format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import unicodedata
 from swapstone.model import Comparison, FactorEffect, Interaction, Scale
 
 Judged = Comparison | FactorEffect | Interaction
-"""What has an effect with a scale, an interval and a metric."""
+"""A result with a metric, an effect, its scale and its interval."""
 
 _STEPS = {
     "ns": ((1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")),
@@ -42,7 +42,7 @@ def safe(text: str) -> str:
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """Return a number with so many significant digits, without an exponent and without digits that say nothing."""
+    """Return a number with `significant` digits, without an exponent and without digits beyond them."""
     if not math.isfinite(value):
         return "?"
     if value == 0:
@@ -95,7 +95,7 @@ def effect(value: float, comparison: Judged) -> str:
 
 
 def interval(comparison: Judged) -> str:
-    """Return a comparison's interval as two bounds with a dash, or nothing where there is none."""
+    """Return a comparison's interval as two bounds with a dash, or an empty text without one."""
     if comparison.low is None or comparison.high is None or comparison.exact:
         return ""
     dash = " to " if comparison.scale is Scale.DIFFERENCE else "–"  # noqa: RUF001 - a dash between numbers
@@ -103,7 +103,7 @@ def interval(comparison: Judged) -> str:
 
 
 def smallest(comparison: Judged) -> str:
-    """Return the smallest effect that would have been seen, as ``3.1 %`` or in the metric's unit; empty where unknown."""
+    """Return the minimum detectable effect as ``3.1 %`` or in the metric's unit; empty where unknown."""
     value = comparison.smallest_visible
     if value is None:
         return ""

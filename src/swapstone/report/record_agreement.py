@@ -40,7 +40,7 @@ def _cells(row: AgreementRow) -> tuple[str, ...]:
 
 
 def sentences(found: AgreementTable) -> tuple[str, ...]:
-    """Count the rows, and say how far repeated runs lie apart on each side."""
+    """Return sentences with the number of agreeing rows and the spread of each side's runs."""
     agree, disagree, silent = (found.count(each) for each in SignAgreement)
     opposite = sum(row.opposite for row in found.rows)
     comparable = agree + disagree
@@ -91,7 +91,7 @@ def _styled(row: AgreementRow) -> Iterator[Cell]:
 
 
 def to_csv(found: AgreementTable) -> str:
-    """Return one row per workload; an empty cell means that there is no such number."""
+    """Return one row per workload; an empty cell stands for no number."""
     sides = [
         f"{side}_{name}"
         for side in ("first", "second")

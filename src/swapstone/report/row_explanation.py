@@ -32,7 +32,7 @@ Rows = list[tuple[str, ...]]
 
 
 def ratio_of(count: Count) -> str:
-    """Return candidate / baseline in words: ``only here`` where one side has none."""
+    """Return candidate / baseline as text: ``only candidate`` where the baseline has none."""
     if count.baseline is None or count.candidate is None:
         return "not counted on one side"
     if not count.baseline or not count.candidate:
@@ -43,7 +43,7 @@ def ratio_of(count: Count) -> str:
 
 
 def count_rows(explanation: Explanation) -> Rows:
-    """Return the counts to show: those that differ, and never a function's that is too rare to matter."""
+    """Return the counts to show: those that differ by more than 2 %, without counts of single functions."""
     whole = [
         count
         for count in explanation.counts
@@ -63,7 +63,7 @@ def count_rows(explanation: Explanation) -> Rows:
 
 
 def function_rows(seen: RowMeasurements) -> Rows:
-    """Return the functions that execute most instructions, of each side."""
+    """Return the functions with the most instructions, of each side."""
     rows: Rows = []
     for side, reference in zip(("baseline", "candidate"), seen.references, strict=True):
         run = run_of(seen, INSTRUCTIONS, reference.variant)
@@ -73,7 +73,7 @@ def function_rows(seen: RowMeasurements) -> Rows:
 
 
 def ledger_rows(ledger: Ledger) -> Rows:
-    """Return the ledger's lines, the sum of those that are not shown, the residual, and the whole."""
+    """Return the ledger's rows, the sum of those left out, the residual, and the total."""
 
     def row(name: str, before: float | None, after: float | None, difference: float) -> tuple[str, ...]:
         share = percent(difference / ledger.difference) if ledger.difference else ""
@@ -102,7 +102,7 @@ def ledger_rows(ledger: Ledger) -> Rows:
 
 
 def instrument_rows(seen: RowMeasurements) -> Rows:
-    """Return what ran under what, with its overhead."""
+    """Return each variant under each instrument, with the overhead."""
     return [
         (
             run.instrument,
@@ -126,11 +126,11 @@ INSTRUMENT_HEAD = ("instrument", "variant", "operations", "time / without", "too
 
 
 def summary_of(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> ExplanationSummary:
-    """Return an explanation as a record's own report shows it.
+    """Return an explanation as the record's report prints it.
 
     Args:
         explanation: of a row.
-        pages: pairs (where, what) of what lies beside it.
+        pages: pairs (path, description) of the files beside it.
     """
     place = explanation.place
     return ExplanationSummary(
@@ -148,7 +148,7 @@ def _heading(finding: Finding) -> str:
 
 
 def title(seen: RowMeasurements) -> str:
-    """Return what is explained, in one line."""
+    """Return the title of an explanation: the row and its two variants."""
     place = seen.place
     return f"{place.workload}, {place.metric}: {place.candidate} against {place.baseline}"
 
@@ -189,7 +189,7 @@ def _table(name: str, head: Sequence[str], rows: Rows, keys: int = 2) -> Table:
 
 
 def to_json(seen: RowMeasurements, explanation: Explanation) -> str:
-    """Return everything that is said, with the runs it rests on, as JSON; profiles are in files of their own."""
+    """Return the explanation and its runs as JSON. Profiles are in separate files."""
     runs = [msgspec.to_builtins(msgspec.structs.replace(run, profile=None, elapsed=None)) for run in seen.runs]
     content = {
         "explanation": msgspec.to_builtins(explanation),

@@ -1,4 +1,4 @@
-"""Renderers: each prints a document in one format and knows no topic. CONTRIBUTING.md says how to add one."""
+"""Renderers: each prints a document in one format. CONTRIBUTING.md has a recipe for a new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a renderer is."""
+"""The type of a renderer."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class Axis(FrozenStruct, frozen=True, kw_only=True):
 
 
 def axis(plot: ForestPlot) -> Axis:
-    """Return an axis that holds every ratio, interval and reference of a plot, with ticks that keep their distance."""
+    """Return an axis that holds every ratio, interval and reference of a plot, with ticks that do not overlap."""
     values = [1 / _LEAST, _LEAST]
     for row in plot.rows:
         drawn = (row.ratio, row.low, row.high) if row.ratio is not None else ()

@@ -36,7 +36,7 @@ from swapstone.report.render.terminal_layout import Paint
 from swapstone.report.render.terminal_table import forest_lines, marks_of, table_lines
 
 LEAST_WIDTH = 64
-"""A cut name, both values, a ratio with its interval and a verdict need so many columns."""
+"""Width of a shortened name, both values, a ratio with its interval and a verdict."""
 
 
 class Terminal(FrozenStruct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ _CODES = {
     Tone.WARNING: "33",
 }
 """SGR parameters (ECMA-48, 8.3.117)."""
-# One character each, so that an ASCII terminal keeps every column where it was.
+# One character each, so that columns stay aligned in ASCII.
 _ASCII = str.maketrans("→–×…█▌▐│─·±", ">-x~===|--~")  # noqa: RUF001 - a dash between numbers, a times sign
 
 
@@ -49,13 +49,13 @@ class Paint:
         return f"\x1b[{_CODES[tone]}m{text}\x1b[0m"
 
     def final(self, line: str) -> str:
-        """Return a whole line as it goes to the terminal: no blanks at its end, and ASCII where asked for."""
+        """Return a line without blanks at its end, in ASCII for an ASCII terminal."""
         line = line.rstrip()
         return line.translate(_ASCII).encode("ascii", "backslashreplace").decode("ascii") if self.ascii_only else line
 
 
 def fit(text: str, width: int) -> str:
-    """Return text in exactly so many terminal columns, cut in its middle where it is too long."""
+    """Return text in exactly `width` terminal columns, cut in its middle where it is too long."""
     if cell_len(text) <= width:
         return set_cell_size(text, width)
     if width < 4:

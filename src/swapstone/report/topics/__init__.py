@@ -1,4 +1,4 @@
-"""Topics: each builds the sections of one aspect of a report and knows no format. CONTRIBUTING.md says how to add one."""
+"""Topics: each builds the sections of one aspect of a report, for every format. CONTRIBUTING.md has a recipe for a new one."""
 
 from __future__ import annotations
 

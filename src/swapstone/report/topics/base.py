@@ -1,4 +1,4 @@
-"""What a topic of a report is."""
+"""The type of a report topic."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from swapstone.report.document import Section
 
 
 class Topic(NamedTuple):
-    """What a report says of one aspect of an experiment.
+    """One aspect of a report.
 
     Attributes:
-        name: in letters, digits and hyphens.
-        sections: returns the sections of an analysis; none where the topic has nothing to say of it.
-        selective: whether its sections keep to the metrics of the context's selection. The sections of other topics are left out where
-            a user selects metrics.
+        name: letters, digits and hyphens.
+        sections: returns the sections of an analysis; none for an analysis without the aspect.
+        selective: whether its sections follow the selection of metrics in the context. Where a user selects metrics, the sections of
+            other topics are left out.
     """
 
     name: str

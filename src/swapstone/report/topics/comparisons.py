@@ -160,7 +160,7 @@ def values(c: Comparison) -> tuple[str, str]:
 
 
 def _memory(group: ComparisonGroup) -> dict[str, Row]:
-    """Return per workload the memory row that stands beside its time: resident memory, else the first there is."""
+    """Return each workload's memory row for the column beside the time: resident memory, else the first metric."""
     found: dict[str, Row] = {}
     for grid in group.grids:
         if grid.quantity is Quantity.MEMORY:

@@ -16,7 +16,7 @@ from swapstone.report.topics.factorial_tables import CrossedMetric, Matrix
 from swapstone.report.verdict_marks import PRESENCE_MARKS, VERDICT_MARKS
 
 _MOST = 6
-"""A brief report names so many interactions of workloads."""
+"""Number of interactions of workloads in a brief report."""
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:

@@ -142,7 +142,7 @@ def crossed_metrics(
     for found in places.values():
         said: set[str] = set()
         for rows, brief in _by_metric(found, metrics):
-            section = _section(context, analysis, rows, brief=brief, asked=bool(metrics))
+            section = _section(context, analysis, rows, brief=brief, selected=bool(metrics))
             news = tuple(text for text in section.rejected if text not in said)
             said.update(news)
             made.append(msgspec.structs.replace(section, rejected=news))
@@ -171,7 +171,7 @@ def _by_metric(found: list[Comparison], metrics: Sequence[str]) -> list[tuple[li
 
 
 def _section(
-    context: ReportContext, analysis: Analysis, rows: list[Comparison], *, brief: bool, asked: bool
+    context: ReportContext, analysis: Analysis, rows: list[Comparison], *, brief: bool, selected: bool
 ) -> CrossedMetric:
     first = rows[0]
     workloads = list(dict.fromkeys(c.workload for c in rows))
@@ -182,7 +182,7 @@ def _section(
 
     # An index covers every workload that has its metric: it stands below the metric that is read first for most of them.
     index = len(workloads) > 1 and any(
-        belongs(each) and not each.workload and (asked or each.preferred) for each in analysis.effects
+        belongs(each) and not each.workload and (selected or each.preferred) for each in analysis.effects
     )
     names = [*workloads, ""] if index else workloads
 

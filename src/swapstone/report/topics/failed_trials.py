@@ -10,7 +10,7 @@ from swapstone.report.topics.base import Topic
 from swapstone.report.topics.factorial_tables import failures
 
 _MOST = 5
-"""A brief report lists so many trials."""
+"""Number of trials in a brief report."""
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:

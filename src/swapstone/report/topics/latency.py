@@ -198,7 +198,7 @@ def _column(platform: str) -> str:
     return f"page_{_plain(_board(platform)).replace('-', '_')}"
 
 
-def _told(found: Ratios | None) -> str:
+def _ratio_text(found: Ratios | None) -> str:
     if found is None:
         return ""
     middle = formatting.ratio(found.median)
@@ -246,7 +246,7 @@ class _Line(NamedTuple):
 def _between(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
     """Return the page's table 7: the baseline's maximum over each candidate's."""
     margin, figures, baseline = context.experiment.margin, _figures(context, _BETWEEN), group.variants[0]
-    # With one candidate the title says what is divided.
+    # With one candidate the title names both variants.
     one = len(group.variants) == 2
     lines = []
     for load in group.loads:
@@ -317,7 +317,9 @@ def _over(lines: Sequence[_Line]) -> str:
 
 
 def _rows(lines: Iterable[_Line], boards: Sequence[str], margin: float) -> tuple[tuple[str, ...], ...]:
-    return tuple((*line.shown, _told(line.found), *_beside(line.found, line.beside, boards, margin)) for line in lines)
+    return tuple(
+        (*line.shown, _ratio_text(line.found), *_beside(line.found, line.beside, boards, margin)) for line in lines
+    )
 
 
 def _data(lines: Iterable[_Line], boards: Sequence[str], margin: float) -> tuple[Datum, ...]:

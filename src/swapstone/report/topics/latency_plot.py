@@ -18,7 +18,7 @@ from swapstone.report.topics.latency_warnings import worst
 _WIDTH, _LEFT, _RIGHT = 760.0, 52.0, 24.0
 _PLOT, _TITLE, _LABEL, _TICKS, _GAP = 112.0, 22.0, 15.0, 24.0, 12.0
 _COLOURS = 6
-_TOGETHER = 4  # so many variants share a panel
+_TOGETHER = 4  # variants in a panel
 _LEAST_COUNT = 0.5  # where the axis of counts begins, so that a count of 1 is seen
 _STEPS = (1, 2, 5)
 _NAME = 40

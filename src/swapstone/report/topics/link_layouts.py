@@ -9,7 +9,7 @@ from swapstone.report.topics import sentences
 from swapstone.report.topics.base import Topic
 
 _MOST = 6
-"""A brief report lists so many spreads."""
+"""Number of spreads in a brief report."""
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:

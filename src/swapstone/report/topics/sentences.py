@@ -179,11 +179,11 @@ def undecided(rows: Iterable[Row]) -> str:
     Rows with too few pairs for that are counted.
     """
     open_rows = [row.comparison for row in rows if row.comparison.verdict is Verdict.INCONCLUSIVE]
-    told = [f"{formatting.safe(c.workload)} {formatting.smallest(c)}" for c in open_rows if formatting.smallest(c)]
-    untold = len(open_rows) - len(told)
-    parts = [f"Inconclusive, with the smallest detectable change: {', '.join(told)}."] if told else []
-    if untold:
-        parts.append(f"{formatting.count(untold, 'row')} with too few runs for an interval.")
+    known = [f"{formatting.safe(c.workload)} {formatting.smallest(c)}" for c in open_rows if formatting.smallest(c)]
+    uncounted = len(open_rows) - len(known)
+    parts = [f"Inconclusive, with the smallest detectable change: {', '.join(known)}."] if known else []
+    if uncounted:
+        parts.append(f"{formatting.count(uncounted, 'row')} with too few runs for an interval.")
     return " ".join(parts)
 
 

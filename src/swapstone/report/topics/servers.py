@@ -18,7 +18,7 @@ SIGN = "cpu_per_request"
 STUDY = "musl-malloc"
 SUITE = "server"
 _PAGE = {"10": "Pentium T4500", "250": "AMD Zen 3"}
-"""By connections: the machine on which the page measured with so many connections."""
+"""The page's machine by number of connections."""
 
 _COLUMNS = (
     ("requests", "requests/s", "1/s"),
