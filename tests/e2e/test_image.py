@@ -16,8 +16,8 @@ from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.artifacts.packages import package_file, read_lock
-from swapstone.cli.image import boot_arguments
 from swapstone.model import UnavailableError, UserError, cpio
+from swapstone.session.console_image import boot_arguments
 from tests.e2e.cli import command, environment, swapstone
 
 BOOT_TIMEOUT_S = 150
@@ -47,7 +47,7 @@ echo "{DONE}"
     [
         (["build", "--arch", "mips"], "no architecture named 'mips'", "arm64"),
         (["build", "--kernel", "./absent"], "no kernel './absent'", "by its path"),
-        (["build", "--kernel", "rt", "--modules-folder", "/tmp"], "brings its own modules", "kernel of your own"),
+        (["build", "--kernel", "rt", "--modules-folder", "/tmp"], "brings its own modules", "with a kernel file"),
         (["gc", "--older-than", "soon"], "'soon' is not a length of time", "--older-than 30d"),
         (["lock", "--arch", "mips"], "no architecture named 'mips'", "arm64"),
         (["boot", "--arch", "mips"], "no architecture named 'mips'", "arm64"),

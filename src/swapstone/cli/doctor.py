@@ -1,4 +1,4 @@
-"""`swapstone doctor`: what this machine can do, and what makes its timings noisy."""
+"""`swapstone doctor`: checks what this machine can do, and what makes its timings noisy."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ def doctor_command(as_json: bool) -> None:
     Example:
       swapstone doctor
     """
-    able = capabilities()
+    found = capabilities()
     noise = list(examine())
     if as_json:
-        click.echo(json.dumps({"can": _plain(able), "noise": _plain(noise)}, indent=1))
+        click.echo(json.dumps({"can": _plain(found), "noise": _plain(noise)}, indent=1))
         return
     click.echo("What this machine can do")
-    _print(able)
+    _print(found)
     click.echo("\nWhat makes timings noisy")
     _print(noise)
-    worse = sum(finding.state in {State.NOISY, State.MISSING} for finding in (*able, *noise))
+    worse = sum(finding.state in {State.NOISY, State.MISSING} for finding in (*found, *noise))
     click.echo(
-        f"\n{worse} of {len(able) + len(noise)} findings need attention." if worse else "\nNothing needs attention."
+        f"\n{worse} of {len(found) + len(noise)} findings need attention." if worse else "\nNothing needs attention."
     )
 
 

@@ -1,36 +1,39 @@
-"""`swapstone image`: what a virtual machine is made of."""
+"""`swapstone image`: builds, lists and boots images of virtual machines."""
 
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import click
 
-from swapstone.artifacts.image_assembly import Overlay
 from swapstone.artifacts.image_cache import CacheEntry, cached_images, collect_garbage
-from swapstone.artifacts.image_catalog import ARCHITECTURES, KERNELS, MODULES, Architecture, find_architecture
-from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
+from swapstone.artifacts.image_catalog import ARCHITECTURES, KERNELS, MODULES, find_architecture
+from swapstone.artifacts.images import BuiltImage
 from swapstone.artifacts.lock_update import update_lock
 from swapstone.artifacts.packages import lock_path, read_lock, write_lock
 from swapstone.artifacts.source_kernel import SOURCE, build_source_kernel, configurations
+from swapstone.cli.display import print_note
+from swapstone.cli.shell_completion import complete_architectures
 from swapstone.cli.tables import plain, table
-from swapstone.model import UnavailableError, UserError, cpio
-from swapstone.model.directories import share_dir
+from swapstone.model import UnavailableError, UserError
+from swapstone.session.console_image import boot_arguments, build_console_image
+from swapstone.session.values import parse_age_s
 
 CONSOLE_MEMORY_MB = 512
-_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SHOWN_DIGITS = 12
 _COUNTED = ("run", "agent", "module")  # there may be thousands of these, all small
 
 architecture_option = click.option(
-    "--arch", default="x86_64", show_default=True, help="x86_64, arm64, armhf or riscv64.", metavar="NAME"
+    "--arch",
+    default="x86_64",
+    show_default=True,
+    help="x86_64, arm64, armhf or riscv64.",
+    metavar="NAME",
+    shell_complete=complete_architectures,
 )
 kernel_option = click.option(
     "--kernel",
@@ -40,19 +43,19 @@ kernel_option = click.option(
     metavar="NAME|PATH",
 )
 modules_folder_option = click.option(
-    "--modules-folder", default="", help="Where the modules of your own kernel are.", metavar="FOLDER"
+    "--modules-folder", default="", help="The modules of a kernel of your own.", metavar="FOLDER"
 )
 modules_option = click.option(
     "--modules",
     default="",
-    help=f"Modules that are loaded, with commas; 'none' for none.  [default: {','.join(MODULES)}]",
+    help=f"Modules to load, separated by commas; 'none' for none.  [default: {','.join(MODULES)}]",
     metavar="NAMES",
 )
 
 
 @click.group()
 def image_command() -> None:
-    r"""Build, list and boot what virtual machines are made of: a kernel, its modules and programs of packages.
+    r"""Build, list and boot images of virtual machines: a kernel, its modules, and programs from packages.
 
     \b
     Examples:
@@ -73,11 +76,11 @@ def image_command() -> None:
     help=f"With --kernel source: {', '.join(configurations())}, or a file with lines such as CONFIG_HZ_1000=y.",
     metavar="NAME|PATH",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what the image is made of as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print the image's manifest as JSON.")
 def build_command(arch: str, kernel: str, modules_folder: str, modules: str, config: str, as_json: bool) -> None:
     r"""Build an image with a console, or take it from the cache.
 
-    Its packages are those of the lock that Swapstone ships, fetched by apt-get without root. Equal input gives equal bytes.
+    The packages are those of the lock file that Swapstone ships. apt-get fetches them without root. Equal input gives equal bytes.
 
     \b
     Examples:
@@ -86,12 +89,12 @@ def build_command(arch: str, kernel: str, modules_folder: str, modules: str, con
       swapstone image build --kernel source --config preempt_rt   # compiles a kernel: a long time, and 3 GB
     """
     if config and kernel != SOURCE:
-        raise UserError("--config is of a kernel that is built from source.", "Add: --kernel source")
+        raise UserError("--config needs a kernel that is built from source.", "Add: --kernel source")
     if kernel == SOURCE:
         if arch != "x86_64":
             raise UnavailableError(f"Kernels are built from source for x86_64 only, not for {arch}.")
-        kernel = str(build_source_kernel(config or "generic", read_lock(), _say))
-    built = _build(arch, kernel, modules_folder, modules)
+        kernel = str(build_source_kernel(config or "generic", read_lock(), print_note))
+    built = _console_image(arch, kernel, modules_folder, modules)
     if as_json:
         made = json.loads(built.image.encoded())
         click.echo(json.dumps({"digest": built.image.digest(), "folder": str(built.folder), "image": made}, indent=1))
@@ -118,31 +121,33 @@ def list_images(as_json: bool) -> None:
     for kept in cached_images():
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.used_unix_s))
         size = round(kept.size_bytes / 1e6, 1)
-        made = kept.image
-        said = (made.architecture, made.kernel, made.release, made.digest()) if made else ("", "damaged", "", "")
-        rows.append([kept.path.name[:_SHOWN_DIGITS], *said, size, when])
+        image = kept.image
+        cells = (image.architecture, image.kernel, image.release, image.digest()) if image else ("", "damaged", "", "")
+        rows.append([kept.path.name[:_SHOWN_DIGITS], *cells, size, when])
     if as_json:
         click.echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
     elif rows:
         click.echo(table(head, rows), nl=False)
     else:
-        click.echo("There are no images. Make one: swapstone image build")
+        click.echo("There are no images. Build one: swapstone image build")
 
 
 @image_command.command("gc")
-@click.option("--older-than", default="30d", show_default=True, help="Last used so long ago, e.g. 12h.", metavar="TIME")
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option(
+    "--older-than", default="30d", show_default=True, help="Not used for this long, e.g. 12h.", metavar="TIME"
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be removed, and remove nothing.")
 def gc_command(older_than: str, dry_run: bool) -> None:
-    r"""Remove what has not been used for some time: images, packages and their lists, saved machines, runs, what was built for machines.
+    r"""Remove unused files from the cache: images, packages and their lists, snapshots, runs, and programs built for machines.
 
-    What is removed is fetched, built or run again when it is needed; a run comes out the same.
+    Removed files are fetched, built or run again when they are needed. A repeated run gives the same bytes.
 
     \b
     Examples:
       swapstone image gc --dry-run
       swapstone image gc --older-than 0d
     """
-    gone = collect_garbage(_seconds(older_than), dry_run=dry_run)
+    gone = collect_garbage(parse_age_s(older_than), dry_run=dry_run)
     for kept in gone:
         if kept.kind not in _COUNTED:
             click.echo(f"{kept.size_bytes / 1e6:8.1f} MB  {kept.kind}  {_name(kept)}")
@@ -156,11 +161,11 @@ def gc_command(older_than: str, dry_run: bool) -> None:
 
 
 @image_command.command("lock")
-@click.option("--arch", multiple=True, help="Only this one; may be given several times.", metavar="NAME")
+@click.option("--arch", multiple=True, help="Only this architecture; repeatable.", metavar="NAME")
 def lock_command(arch: tuple[str, ...]) -> None:
-    r"""Renew the lock: write down the versions and digests of packages that the archive has today.
+    r"""Update the lock file to the versions and digests of packages that the archive has now.
 
-    Images that are built from it afterwards have other digests, and figures from them are compared with older ones at your own risk.
+    Images that are built afterwards have other digests. Their figures are not comparable with older ones.
 
     \b
     Example:
@@ -168,11 +173,11 @@ def lock_command(arch: tuple[str, ...]) -> None:
     """
     chosen = [find_architecture(name) for name in arch] or list(ARCHITECTURES)
     old = read_lock() if lock_path().is_file() and arch else None
-    lock = update_lock(chosen, old, _say)
+    lock = update_lock(chosen, old, print_note)
     write_lock(lock)
     for name, why in sorted(lock.unavailable.items()):
         click.echo(f"unavailable: {name}: {why}")
-    click.echo(f"{lock_path()} names {len(lock.packages)} packages.")
+    click.echo(f"{lock_path()} has {len(lock.packages)} packages.")
 
 
 @image_command.command("boot")
@@ -193,57 +198,22 @@ def boot_command(
       swapstone image boot --arch arm64
     """
     architecture = find_architecture(arch)
-    read_lock().of(architecture.debian)  # where there are no images, an emulator would not help
+    read_lock().of(architecture.debian)  # raises an error if this architecture has no images
     if shutil.which(architecture.emulator) is None:
         raise UnavailableError(
             f"{architecture.emulator} is not installed: an image for {arch} can't be booted here.",
             f"Install it: sudo apt-get install {architecture.emulator_package}",
         )
-    command = boot_arguments(architecture, _build(arch, kernel, modules_folder, modules), memory)
+    command = boot_arguments(architecture, _console_image(arch, kernel, modules_folder, modules), memory)
     if print_command:
         click.echo(shlex.join(command))
         return None
     return subprocess.run(command, check=False).returncode
 
 
-def boot_arguments(architecture: Architecture, built: BuiltImage, memory_mb: int) -> list[str]:
-    """Return the emulator's command line for a console on standard input and output."""
-    append = f"console={architecture.console} rdinit=/init quiet panic=-1 {built.options}".strip()
-    return [
-        *(architecture.emulator, *architecture.options, "-accel", "tcg", "-m", str(memory_mb)),
-        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "mon:stdio"),
-        *("-kernel", str(built.kernel), "-initrd", str(built.initrd), "-append", append),
-    ]
-
-
-def _build(arch: str, kernel: str, modules_folder: str, modules: str) -> BuiltImage:
+def _console_image(arch: str, kernel: str, modules_folder: str, modules: str) -> BuiltImage:
     wanted = None if not modules else () if modules == "none" else tuple(name for name in modules.split(",") if name)
-    request = ImageRequest(
-        architecture=arch,
-        kernel=kernel,
-        modules_folder=modules_folder,
-        modules=wanted,
-        overlays=(Overlay(part="console", entries={"init": _console_init()}),),
-    )
-    return build_image(request, progress=_say)
-
-
-def _console_init() -> cpio.Entry:
-    path: Path = share_dir() / "native" / "images" / "console-init"
-    return cpio.file(path.read_bytes(), executable=True)
-
-
-def _say(line: str) -> None:
-    click.echo(plain(line), file=sys.stderr)
-
-
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"(\d+)([smhd])", text)
-    if match is None:
-        raise UserError(
-            f"{text!r} is not a length of time.", "Write a number with s, m, h or d, e.g. --older-than 30d."
-        )
-    return int(match[1]) * _UNITS_S[match[2]]
+    return build_console_image(arch, kernel, modules_folder, wanted, print_note)
 
 
 def _name(kept: CacheEntry) -> str:

@@ -1,4 +1,4 @@
-"""`show`, `report` and `export`: a record in different forms."""
+"""`swapstone show`, `report` and `export`: a record as table, report or data."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from swapstone.session.record_handle import open_record
 @RECORD
 @click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON.")
 @click.option("--all", "every", is_flag=True, help="One full row for every metric.")
-@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; may be repeated.")
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; repeatable.")
 def show_command(record: str, as_json: bool, every: bool, metrics: tuple[str, ...]) -> None:
-    r"""Print a record's table again, analysed afresh.
+    r"""Analyse a record again and print its table.
 
     RECORD is a folder, its name under records/, or `last`.
 
@@ -72,14 +72,14 @@ def report_command(record: str, kind: str, out: str | None) -> None:
 
 @click.command()
 @RECORD
-@click.option("--format", "kind", type=click.Choice(sorted(export.EXPORTS)), required=True, help="What will read it.")
+@click.option("--format", "kind", type=click.Choice(sorted(export.EXPORTS)), required=True, help="The format.")
 @click.option("--out", metavar="FILE", default="-", show_default=True, help="Where to write it; - for standard output.")
 def export_command(record: str, kind: str, out: str) -> None:
     r"""Write a record's figures for other tools.
 
-    csv: one row a comparison; runs: CSV too, one row a run's value; effects: CSV, one row a main effect, simple effect or interaction of
-    crossed factors; exhibits: CSV, one row a cell of the tables that a kind of experiment has besides its comparisons; json: the whole
-    analysis; hyperfine: its JSON, one result per workload and variant; benchstat: Go's benchmark text.
+    csv: one row a comparison. runs: CSV, one row a run and metric. effects: CSV, one row a main effect, simple effect or interaction of
+    crossed factors. exhibits: CSV, one row a cell of the tables that some kinds of experiment have besides their comparisons. json: the
+    whole analysis. hyperfine: its JSON, one result per workload and variant. benchstat: Go's benchmark text.
 
     \b
     Examples:

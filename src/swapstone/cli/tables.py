@@ -1,4 +1,4 @@
-"""Small plain tables for lists and queries, safe to print whatever is in them."""
+"""Plain tables for lists and queries, with control characters escaped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 
 def plain(text: object) -> str:
-    """Return a text with control characters made visible, so that what comes from outside can't steer the terminal."""
+    """Return a text with control characters escaped, so that text from outside can't control the terminal."""
     return "".join(
         character if character.isprintable() else f"\\x{ord(character):02x}"
         for character in ("" if text is None else str(text))
@@ -17,7 +17,7 @@ def plain(text: object) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Lay rows out in columns, numbers to the right.
+    """Format rows as columns, numbers to the right.
 
     Args:
         head: the columns' names.

@@ -1,4 +1,4 @@
-"""What the doctor says of virtual machines: which emulators are here, and whether KVM works."""
+"""Checks which emulators are installed, and whether KVM works."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from swapstone.targets.health import Finding, State
 from swapstone.targets.vm.kvm import KVM_DEVICE, kvm_device_trouble, kvm_trouble
 from swapstone.targets.vm.target import VmOptions
 
-_USUAL = VmOptions()
+_DEFAULT = VmOptions()
 
 
 def emulator_findings() -> list[Finding]:
-    """Say for each architecture whether images of it can be booted here, or why there are none."""
+    """Return for each architecture whether its images can be booted on this machine, or why there are none."""
     try:
         lock = read_lock()
     except UserError as error:
@@ -42,11 +42,11 @@ def emulator_findings() -> list[Finding]:
     return findings
 
 
-def kvm_finding(ways: VmOptions = _USUAL, device: Path = KVM_DEVICE) -> Finding:
-    """Say whether a kernel starts under KVM here, by starting the packaged one; that is done once for each start of this host.
+def kvm_finding(options: VmOptions = _DEFAULT, device: Path = KVM_DEVICE) -> Finding:
+    """Return whether the packaged kernel starts under KVM. The result is cached until this host restarts.
 
     Args:
-        ways: names the emulator and the cache.
+        options: name the emulator and the cache.
         device: KVM's.
     """
     name, machine = "KVM", os.uname().machine
@@ -57,10 +57,12 @@ def kvm_finding(ways: VmOptions = _USUAL, device: Path = KVM_DEVICE) -> Finding:
     if not trouble:
         image = next((kept for kept in cached_images() if _is_generic(kept.image, architecture.name)), None)
         if image is None or image.image is None:
-            found = f"{device} opens; whether a kernel starts under it can be tried when there is an image"
+            found = f"{device} opens; a kernel can be started under it once there is an image"
             return Finding(name=name, state=State.UNKNOWN, found=found, mend="swapstone image build")
         try:
-            trouble = kvm_trouble(vm_image_of(BuiltImage(image.image, image.path), architecture), ways, device=device)
+            trouble = kvm_trouble(
+                vm_image_of(BuiltImage(image.image, image.path), architecture), options, device=device
+            )
         except UserError as error:
             trouble = error.message.rstrip(".")
         if not trouble:

@@ -1,4 +1,4 @@
-"""What `explain` keeps beside a record: the evidence with its manifest, and what was made of it."""
+"""The files of an explained row, beside its record: the evidence with its manifest, and the explanation computed from it."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ PAGES = (
     ("explanation.html", "all of it"),
     *((f"{kind}-difference.html", f"flame graph {kind}") for kind in KINDS),
 )
-"""What a report links to, and in what words."""
+"""The pages that a report links to, each with the text of the link."""
 
 
-class _Written(msgspec.Struct):
-    """Of `EXPLANATION`, what a report shows; the rest is in it too."""
+class _ExplanationFile(msgspec.Struct):
+    """The part of `EXPLANATION` that a report shows; the file has other keys too."""
 
     explanation: Explanation
 
 
-class KeptRun(FrozenStruct, frozen=True, kw_only=True):
+class EvidenceRun(FrozenStruct, frozen=True, kw_only=True):
     """One run under an instrument, as the manifest lists it."""
 
     instrument: str
@@ -50,17 +50,17 @@ class KeptRun(FrozenStruct, frozen=True, kw_only=True):
     overhead: float | None
 
 
-class KeptManifest(FrozenStruct, frozen=True, kw_only=True):
-    """What was run, and with what, to explain a row. None of these runs is among the record's trials.
+class EvidenceManifest(FrozenStruct, frozen=True, kw_only=True):
+    """The runs that explain a row. None of them is a trial of the record.
 
     Attributes:
         record: its identity.
-        chain: of its last run: a record that went on is explained anew.
-        swapstone, created: by which version, and when.
+        chain: of the record's last run. If the record was resumed since, the evidence is out of date.
+        swapstone, created: the version that wrote it, and the time.
         place: the row.
         programs: pairs (variant, SHA-256 of the file that ran).
         seen: SHA-256 of `SEEN`.
-        runs: each variant under each instrument.
+        runs: one for each variant and instrument.
     """
 
     record: str
@@ -70,7 +70,7 @@ class KeptManifest(FrozenStruct, frozen=True, kw_only=True):
     place: RowKey
     programs: tuple[tuple[str, str], ...]
     seen: str
-    runs: tuple[KeptRun, ...]
+    runs: tuple[EvidenceRun, ...]
 
 
 def folder_of(view: RecordView, place: RowKey) -> Path:
@@ -81,9 +81,9 @@ def folder_of(view: RecordView, place: RowKey) -> Path:
 
 
 def read(folder: Path, view: RecordView) -> RowMeasurements | None:
-    """Return the evidence that was kept for a row; None where there is none, or it is of an earlier state of the record."""
+    """Return the stored evidence of a row; None if there is none, or if the record was resumed since."""
     try:
-        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=KeptManifest)
+        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=EvidenceManifest)
         data = (folder / SEEN).read_bytes()
     except (OSError, msgspec.DecodeError):
         return None
@@ -96,20 +96,20 @@ def read(folder: Path, view: RecordView) -> RowMeasurements | None:
 
 
 def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[ExplanationSummary, ...]:
-    """Return what was said of the rows of a record that were explained, in the order of their folders' names.
+    """Return summaries of the explained rows of a record, sorted by the names of their folders.
 
-    Evidence of an earlier state of the record is left out.
+    Rows with evidence from before the record was resumed are left out.
 
     Args:
         view: the record.
-        beside: the folder of the report that links to the pages; None for paths as the record's is given.
+        beside: the folder of the report that links to the pages; None for paths that start with the record's.
     """
     found = []
     for folder in sorted(path for path in (view.path / FOLDER).glob("*") if path.is_dir()):
         if read(folder, view) is None:
             continue
         try:
-            kept = msgspec.json.decode((folder / EXPLANATION).read_bytes(), type=_Written)
+            kept = msgspec.json.decode((folder / EXPLANATION).read_bytes(), type=_ExplanationFile)
         except (OSError, msgspec.DecodeError):
             continue
         base = str(folder) if beside is None else quote(os.path.relpath(folder.resolve(), beside.resolve()))
@@ -118,14 +118,14 @@ def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[Explanatio
     return tuple(found)
 
 
-def keep(folder: Path, view: RecordView, seen: RowMeasurements) -> None:
-    """Write the evidence down.
+def store(folder: Path, view: RecordView, seen: RowMeasurements) -> None:
+    """Write the evidence and its manifest.
 
     Raises:
         UserError: the record's folder can't be written.
     """
     data = seen.encoded()
-    manifest = KeptManifest(
+    manifest = EvidenceManifest(
         record=view.meta.id,
         chain=view.last_chain,
         swapstone=__version__,
@@ -134,7 +134,7 @@ def keep(folder: Path, view: RecordView, seen: RowMeasurements) -> None:
         programs=tuple((side.variant, side.program_sha256) for side in seen.references),
         seen=hashlib.sha256(data).hexdigest(),
         runs=tuple(
-            KeptRun(
+            EvidenceRun(
                 instrument=run.instrument,
                 tool=run.tool,
                 variant=run.variant,
@@ -153,12 +153,12 @@ def keep(folder: Path, view: RecordView, seen: RowMeasurements) -> None:
         (folder / MANIFEST).write_bytes(msgspec.json.format(manifest.encoded(), indent=1))
     except OSError as error:
         raise UserError(
-            f"{folder} can't be written: {error.strerror}.", "Copy the record to where you may write."
+            f"{folder} can't be written: {error.strerror}.", "Copy the record to a folder that you can write."
         ) from error
 
 
 def write(folder: Path, seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> list[Path]:
-    """Write everything that can be computed from the evidence, and return the files."""
+    """Write everything that is computed from the evidence, and return the files."""
     written = []
     for name, content in _files(seen, explanation, classes):
         path = folder / name
@@ -189,7 +189,7 @@ def _files(seen: RowMeasurements, explanation: Explanation, classes: CostClasses
 
 
 def profiles(seen: RowMeasurements, kind: str) -> tuple[Profile | None, Profile | None]:
-    """Return both sides' profiles of a kind. A side that was looked at and has no such stack has an empty one."""
+    """Return both sides' profiles of a kind. A side that was profiled and has no such stack has an empty profile."""
     found: list[Profile | None] = []
     for reference in seen.references:
         run = run_of(seen, kind, reference.variant)

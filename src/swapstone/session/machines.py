@@ -35,9 +35,8 @@ LIBRARIES = ("glibc", "libgcc", "musl")
 """The parts of an image that programs of our suites need."""
 
 CLOCK_NOTE = (
-    "The clock is virtual: each instruction takes one nanosecond of the guest's time, on one processor. So a run is exact and repeatable "
-    "to the byte, and knows nothing of caches, buses, memory or branch prediction: it counts the work, and not what a processor makes "
-    "of it."
+    "The clock is virtual: each instruction takes one nanosecond of the guest's time, on one processor. A run is exact and repeatable "
+    "to the byte. It counts the work; caches, buses, memory and branch prediction have no effect on it."
 )
 
 
@@ -47,7 +46,7 @@ def open_experiment_target(experiment: Experiment, notify: Callable[[str], None]
     Args:
         experiment: its field `target` names it.
         notify: called with a line for the user while an image is fetched and built.
-        no_cache: whether a virtual machine makes every run anew, even if an equal run is in the cache.
+        no_cache: whether a virtual machine repeats runs that are in the cache.
 
     Raises:
         UserError: there is no such target, or it can't be opened.
@@ -97,12 +96,12 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
 def parse_modules(
     texts: Iterable[str], levels: Sequence[FactorLevels], target: str | None
 ) -> tuple[tuple[str, str], ...]:
-    """Read the KERNEL=FOLDER of a command line.
+    """Parse texts ``KERNEL=FOLDER``.
 
     Args:
-        texts: as typed.
+        texts: to parse.
         levels: the experiment's factors.
-        target: as typed; it may name a kernel.
+        target: the target's text, which may name a kernel; None for the default.
 
     Returns:
         Pairs (path of a kernel, folder of its modules), both absolute.
@@ -120,7 +119,7 @@ def parse_modules(
         kernel = _whole_path(kernel)
         if kernel not in kernels:
             raise UserError(
-                f"--modules names the kernel {kernel}, which is none of yours that run here.",
+                f"--modules names the kernel {kernel}, which this experiment does not run.",
                 f"Name one of: {', '.join(sorted(kernels))}" if kernels else "A packaged kernel brings its modules.",
             )
         if not Path(folder).expanduser().is_dir():
@@ -140,8 +139,8 @@ def _notify_of_equal_banners(images: Mapping[str, BuiltImage], notify: Callable[
         other = seen.setdefault(built.image.banner, level)
         if "/" in level and other != level and built.image.banner:
             notify(
-                f"note: {other} and {level} call themselves the same ({built.image.banner[:80]}): the guest can't say which it is,"
-                " only the digests in the record's manifest do"
+                f"note: {other} and {level} have the same banner ({built.image.banner[:80]}): the guest can't observe which one runs;"
+                " the digests in the record's manifest differ"
             )
 
 
@@ -150,13 +149,17 @@ def _run_experiments() -> list[str]:
 
 
 def _here() -> str:
-    """Return the architecture of this machine, by Swapstone's name for it if it has one."""
+    """Return the name of this machine's architecture: of the catalog if it is there, else of the kernel."""
     machine = os.uname().machine
     return next((known.name for known in ARCHITECTURES if known.machine == machine), machine)
 
 
 def _check_programs(experiment: Experiment, architecture: Architecture) -> None:
-    """Refuse early what can't be built for a machine of another architecture: no compiler, or no C library for it."""
+    """Check before images are built that programs for the architecture can be built: compiler and C library.
+
+    Raises:
+        UnavailableError: they can't; says why.
+    """
     built = [name for (_, name), work in workloads_of(experiment).items() if not isinstance(work.origin, ImageTool)]
     if not built or architecture.machine == os.uname().machine:
         return
@@ -171,7 +174,7 @@ def _check_programs(experiment: Experiment, architecture: Architecture) -> None:
 
 
 def _needs(experiment: Experiment) -> MachineNeeds:
-    """Return what the machines of an experiment must have: the same for all its variants, so that nothing but the factor differs."""
+    """Return the parts and modules of an experiment's images. All variants have the same, so that only the factor differs."""
     works = workloads_of(experiment).values()
     found = [work.machine for work in works if work.machine]
     found += [MachineNeeds(parts=work.parts) for work in works if work.parts]
@@ -186,7 +189,7 @@ def _needs(experiment: Experiment) -> MachineNeeds:
 
 
 def vm_image_of(built: BuiltImage, architecture: Architecture) -> VmImage:
-    """Return what a virtual machine is made of whose image was built."""
+    """Return the image of a virtual machine, from a built image."""
     options = tuple(built.options.split())
     machine = EmulatedMachine(architecture=architecture.machine, options=options)
     return VmImage(built.kernel, built.initrd, machine, banner=built.image.banner)

@@ -113,7 +113,7 @@ def own_program(request: OwnProgramRequest) -> OwnProgram | None:
         waits=not request.cpu_bound,
         timeout_ms=_milliseconds(request.timeout or "10m"),
         build_timeout_ms=_milliseconds(request.build_timeout or "1h"),
-        load_generators=_load_generators(request, arguments),
+        load_generators=_load_generators(request, arguments, folder),
     )
 
 
@@ -138,11 +138,12 @@ def _server_command(request: OwnProgramRequest) -> OwnProgramRequest:
     return msgspec.structs.replace(request, command=server_arguments(request.server or ""))
 
 
-def _load_generators(request: OwnProgramRequest, arguments: tuple[str, ...]) -> tuple[LoadGenerator, ...]:
+def _load_generators(request: OwnProgramRequest, arguments: tuple[str, ...], folder: Path) -> tuple[LoadGenerator, ...]:
     if request.server is not None:
         return load_generators(
             arguments,
             request.variables,
+            folder=folder,
             command=request.load_generator,
             connections=request.connections,
             reader=request.reader,

@@ -203,7 +203,7 @@ def _evidence(
         seen = run_instruments(place, row.metric.unit, ledger_metric(row), pair, progress.note, only=only)
     excluded = tuple(MissingInstrument(instrument=name, reason=EXCLUDED) for name in options.without)
     seen = msgspec.structs.replace(seen, differs=row.verdict in _DIFFERENT, missing=(*seen.missing, *excluded))
-    explanation_files.keep(folder, view, seen)
+    explanation_files.store(folder, view, seen)
     return folder, seen
 
 

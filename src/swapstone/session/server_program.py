@@ -44,6 +44,7 @@ def load_generators(
     server: tuple[str, ...],
     variables: tuple[str, ...],
     *,
+    folder: Path,
     command: str | None,
     connections: str | None,
     reader: str | None,
@@ -55,6 +56,7 @@ def load_generators(
     Args:
         server: the server's command.
         variables: of its environment, ``NAME=VALUE``.
+        folder: where relative paths start.
         command: of the load generator.
         connections: numbers separated by commas.
         reader: how the load generator's output is read.
@@ -77,7 +79,7 @@ def load_generators(
             "--load-generator receives no port: {port} is not in its command.", f"For example: {SERVER_EXAMPLE}"
         )
     counts = _counts(connections, words)
-    program = _program(words[0])
+    program = _program(words[0], folder)
     how = _reader(reader, words[0])
     _check_words(how, words)
     return tuple(
@@ -124,16 +126,16 @@ def _counts(text: str | None, words: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def _program(word: str) -> str:
+def _program(word: str, folder: Path) -> str:
     """Return the absolute path of a load generator. `PACE` stays a name, because Swapstone builds it."""
     if word == PACE:
         return word
-    found = os.path.normpath(Path.cwd() / word) if "/" in word else shutil.which(word)
+    found = os.path.normpath(folder / word) if "/" in word else shutil.which(word)
     if found and os.access(found, os.X_OK) and Path(found).is_file():
         return found
     known = LOAD_GENERATORS.get(word)
     raise UserError(
-        f"The load generator {word} is not {'there' if '/' in word else 'installed'}.",
+        f"The load generator {word} is not {'an executable file' if '/' in word else 'installed'}.",
         f"On Debian: sudo apt-get install {known.package}"
         if known
         else f"Name it by its path, or take one of {', '.join(LOAD_GENERATORS)}.",

@@ -42,9 +42,9 @@ Probe = Callable[[], MissingRequirement | None]
 
 
 def _tracepoints() -> MissingRequirement | None:
-    barrier = requirements.missing_perf()
+    missing = requirements.missing_perf()
     found = requirements.tracing_wrapper()
-    return barrier or (found if isinstance(found, MissingRequirement) else None)
+    return missing or (found if isinstance(found, MissingRequirement) else None)
 
 
 def _strace() -> MissingRequirement | None:
@@ -61,7 +61,7 @@ WITHOUT = {
     "allocations": "explain counts no allocations and no copies",
     "instructions": "explain counts no instructions",
 }
-"""What is lost without an instrument."""
+"""The effect of a missing instrument."""
 
 
 def instrument_findings(
@@ -73,15 +73,15 @@ def instrument_findings(
     probes: Probe = requirements.missing_uprobes,
     valgrind: Probe = _valgrind,
 ) -> Iterator[Finding]:
-    """Say of each instrument of `swapstone explain` whether it works here, or what would allow it.
+    """Return for each instrument of `swapstone explain` whether it works on this machine, or what would enable it.
 
     Args:
         perf: whether perf takes stacks.
-        names: whether the kernel's functions have names in them.
+        names: whether stacks show the names of kernel functions.
         tracepoints: whether perf counts system calls.
-        strace: whether strace is there.
+        strace: whether strace is installed.
         probes: whether calls of malloc can be counted.
-        valgrind: whether callgrind is there.
+        valgrind: whether callgrind is installed.
     """
     refused = perf()
     for instrument in ("on-cpu", "off-cpu"):
@@ -114,9 +114,9 @@ def instrument_findings(
     yield _finding("instructions", valgrind(), f"{requirements.version_of('valgrind')}, callgrind; not for servers")
 
 
-def _finding(instrument: str, barrier: MissingRequirement | None, found: str, meaning: str = "") -> Finding:
+def _finding(instrument: str, missing: MissingRequirement | None, found: str, meaning: str = "") -> Finding:
     name = f"explain {instrument}"
-    if barrier is None:
+    if missing is None:
         return Finding(name=name, state=State.GOOD, found=found)
-    said = meaning or f"{WITHOUT[instrument]}: {barrier.reason}"
-    return Finding(name=name, state=State.MISSING, found="unavailable", meaning=said, mend=barrier.remedy)
+    text = meaning or f"{WITHOUT[instrument]}: {missing.reason}"
+    return Finding(name=name, state=State.MISSING, found="unavailable", meaning=text, mend=missing.remedy)

@@ -44,6 +44,23 @@ def duration_ns(value: Duration) -> int | None:
     return parse_duration_ns(f"{seconds:.9f}")
 
 
+def parse_age_s(text: str) -> int:
+    """Parse an age such as ``12h`` or ``30d``.
+
+    Returns:
+        Seconds.
+
+    Raises:
+        UserError: the text has another form.
+    """
+    match = re.fullmatch(r"(\d+)([smhd])", text, re.ASCII)
+    if match is None:
+        raise UserError(
+            f"{text!r} is not a length of time.", "Write a number with s, m, h or d, e.g. --older-than 30d."
+        )
+    return int(match[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86_400}[match[2]]
+
+
 def parse_ratio(text: str, what: str, low: float, high: float) -> float:
     """Parse a share such as ``2%`` or ``0.02``.
 

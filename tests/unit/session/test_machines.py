@@ -119,8 +119,8 @@ def test_kernels_of_ones_own_have_their_modules(
         (str(other), ""),
     ]
     assert said == [
-        f"note: {one} and {other} call themselves the same (Linux version 6.1.0): the guest can't say which it is,"
-        " only the digests in the record's manifest do"
+        f"note: {one} and {other} have the same banner (Linux version 6.1.0): the guest can't observe which one runs;"
+        " the digests in the record's manifest differ"
     ]
 
 
@@ -128,7 +128,7 @@ def test_what_is_wrong_with_modules_is_said(tmp_path: Path) -> None:
     kernel = tmp_path / "k"
     with pytest.raises(UserError, match="'x' is not KERNEL=FOLDER"):
         parse_modules(["x"], (), None)
-    with pytest.raises(UserError, match="which is none of yours that run here") as caught:
+    with pytest.raises(UserError, match="which this experiment does not run") as caught:
         parse_modules([f"generic={tmp_path}"], _levels("generic", str(kernel)), None)
     assert caught.value.hint == f"Name one of: {kernel}"
     with pytest.raises(UserError, match="There is no folder of modules /absent"):

@@ -96,7 +96,7 @@ def test_one_driver_keeps_the_servers_name() -> None:
         ({"connections": "a"}, "no list of different numbers"),
         ({"reader": None}, "Swapstone has no reader for the output of echo"),
         ({"reader": "nobody"}, "There is no reader 'nobody'"),
-        ({"load_generator": "./nobody {port} {connections}"}, "The load generator ./nobody is not there"),
+        ({"load_generator": "./nobody {port} {connections}"}, "The load generator ./nobody is not an executable file"),
         (
             {"load_generator": "no-such-driver {port} {connections}"},
             "The load generator no-such-driver is not installed",
