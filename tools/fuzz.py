@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Feed broken input to everything that decodes what came from outside, until something other than its error comes out.
+"""Feed mutated input to every decoder of external data, until one raises anything but its error.
 
     tools/fuzz [--seconds 60] [--seed N] [--only NAME]
 
-Each decoder must either return or raise a `UserError`, for any bytes. What it returns must be stable: decoded twice, the same.
-A finding is printed with the bytes that caused it and the seed that repeats it; then the exit status is 1.
+For any bytes, a decoder must return a value or raise a `UserError`. Decoding the same bytes twice must give equal values.
+A failure is printed with its input and the seed that reproduces it; the exit status is 1.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _FIGURES = b"".join((TOP / "src/swapstone/published/published.csv").read_bytes()
 
 
 def _runs() -> bytes:
-    """A record's runs.jsonl of three lines, as the writer makes it."""
+    """Return a `runs.jsonl` of three lines, as the writer encodes it."""
     trial = Trial(suite="libc", workload="b_malloc_big1", load="idle", variant="libc=musl", block=1, position=0)
     lines, chain = b"", ""
     for number in (1, 2, 3):
@@ -96,7 +96,7 @@ def _runs() -> bytes:
     return lines
 
 
-# Name, decoder, and examples of what it should be able to read.
+# Name, decoder, and valid examples.
 DECODERS: tuple[tuple[str, Callable[[bytes], object], tuple[bytes, ...]], ...] = (
     (
         "answer",
@@ -126,7 +126,7 @@ _PIECES = (
 
 
 def mutate(source: random.Random, data: bytes) -> bytes:
-    """Break an example in one to four places."""
+    """Mutate an example in one to four places."""
     broken = bytearray(data)
     for _ in range(source.randint(1, 4)):
         at, end = sorted((source.randint(0, len(broken)), source.randint(0, len(broken))))
@@ -153,17 +153,17 @@ def mutate(source: random.Random, data: bytes) -> bytes:
 
 
 def attempt(decode: Callable[[bytes], object], data: bytes) -> tuple[str, str]:
-    """Decode once: ``read`` and what was read, ``refused`` and why, or ``broken`` and the traceback."""
+    """Decode once; return ``read`` and the value, ``refused`` and the message, or ``broken`` and the traceback."""
     try:
         return "read", repr(decode(data))
     except UserError as error:
         return "refused", error.message
-    except Exception:  # finding it is what this program is for
+    except Exception:  # any exception is a finding
         return "broken", traceback.format_exc()
 
 
 def fuzz(seconds: float, seed: int, only: str) -> int:
-    """Run until the time is over or something is found; print what happened."""
+    """Run until the time is over or a decoder fails; print a summary."""
     chosen = [entry for entry in DECODERS if only in ("", entry[0])]
     if not chosen:
         print(
@@ -173,7 +173,7 @@ def fuzz(seconds: float, seed: int, only: str) -> int:
     for name, decode, examples in chosen:
         for example in examples:
             if attempt(decode, example)[0] == "broken":
-                print(f"{name}: an example is broken itself: {example!r}")
+                print(f"{name}: an example is invalid: {example!r}")
                 return 1
         source = random.Random(f"{seed} {name}")  # noqa: S311 # reproducible breakage, not a secret
         counts = {"read": 0, "refused": 0}
@@ -185,15 +185,15 @@ def fuzz(seconds: float, seed: int, only: str) -> int:
                 print(f"{name}: found with --seed {seed}, after {sum(counts.values())} inputs:\n{data!r}\n{outcome[1]}")
                 return 1
             counts[outcome[0]] += 1
-        print(f"{name}: {counts['refused']} inputs refused, {counts['read']} read, nothing broken (seed {seed})")
+        print(f"{name}: {counts['refused']} inputs refused, {counts['read']} read, no failure (seed {seed})")
     return 0
 
 
 def main() -> int:
-    """Read the command line."""
+    """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0, help="for all decoders together [60]")
-    parser.add_argument("--seed", type=int, default=None, help="of the breakage [from the clock]")
+    parser.add_argument("--seed", type=int, default=None, help="of the mutations [from the clock]")
     parser.add_argument("--only", default="", metavar="NAME", help="one decoder: " + ", ".join(e[0] for e in DECODERS))
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else time.time_ns() % 1_000_000

@@ -1,6 +1,6 @@
-"""Write a lock of sources anew, from what this machine's package managers offer today: the allocators', or with --lock the servers'.
+"""Update a lock of sources to the versions of this machine's package archives: allocators, or with --lock servers.
 
-Figures made before and after are of different versions. Build and run everything once before the new lock is committed:
+Results from before and after are of different versions. Build and run all of them once before you commit the new lock:
 ``./test --slow -k allocator``, or ``./test --slow -k servers``.
 """
 
@@ -20,10 +20,10 @@ from swapstone.model.directories import cache_dir, share_dir
 
 
 def main(arguments: list[str]) -> int:
-    """Renew the sources that are named."""
+    """Update the named sources."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="what to renew; all that the lock names if left out")
-    parser.add_argument("--lock", default=LOCK, help="which lock, in the checkout (default: %(default)s)")
+    parser.add_argument("names", nargs="*", help="sources to update; by default all of the lock")
+    parser.add_argument("--lock", default=LOCK, help="path of the lock in the checkout (default: %(default)s)")
     asked = parser.parse_args(arguments)
     names, path = asked.names, share_dir() / asked.lock
     lock = read_lock(path)
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _newest_archive(source: Source) -> Source:
-    """Take the first version of the source package that the archive names."""
+    """Return the version of the source package that the archive lists first."""
     apt = SourceApt(cache_dir() / "sources" / "apt")
     apt.update()
     stanza = apt.stanzas(source.package)[0]
@@ -52,7 +52,7 @@ def _newest_archive(source: Source) -> Source:
 
 
 def _newest_crate(source: Source) -> Source:
-    """Take the newest version of the crate, and the digest of the archive that cargo fetches."""
+    """Return the newest version of the crate, with the digest of the archive that cargo fetches."""
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         (work / "src").mkdir()

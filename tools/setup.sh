@@ -1,11 +1,11 @@
 # Sourced by ./swapstone and ./test: makes .venv from a lock file and installs missing Debian packages.
 # Needs: $here, the repository's top. Call: setup run|test
-# Says what it does on standard error; exits 2 when the user has to do something.
+# Prints its steps on standard error; exits with 2 if the user must do something.
 
 setup() {
     setup_what=$1
     if [ "$setup_what" = run ]; then setup_lock=$here/requirements.lock; else setup_lock=$here/requirements-dev.lock; fi
-    # The fast way: both lists are those with which the last set-up ended well. A test set-up holds all of a run's.
+    # Nothing to do if both lists are those of the last successful set-up. A test set-up includes that of a run.
     for setup_kind in run test; do
         [ "$setup_what" = test ] && [ "$setup_kind" = run ] && continue
         cmp -s "$here/packages" "$here/.venv/packages.$setup_kind" 2>/dev/null || continue
@@ -17,7 +17,7 @@ setup() {
     echo "Set-up done." >&2
 }
 
-# Is what a line of `packages` brings there already?
+# Check whether the tools of a line of `packages` are installed.
 setup_has() {
     case $1 in
         py:*) "${SWAPSTONE_PYTHON:-python3}" -c "import ${1#py:}" >/dev/null 2>&1 ;;
@@ -52,7 +52,7 @@ setup_packages() {
         exit 2
     fi
     echo "Installing Debian packages${setup_sudo:+ through sudo}: $setup_missing" >&2
-    # The list first: on a fresh machine it is empty or old.
+    # Update the package list first: it may be empty or outdated.
     if ! { $setup_sudo apt-get update -qq &&
         $setup_sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $setup_missing; } \
         >"${TMPDIR:-/tmp}/swapstone-apt.$$" 2>&1; then
@@ -70,7 +70,7 @@ setup_venv() {
         echo "Swapstone needs Python 3.11 or newer; $setup_python is not. Name another with SWAPSTONE_PYTHON=/path/to/python3." >&2
         exit 2
     fi
-    # A venv that is half made, or whose Python has gone, is made afresh.
+    # An incomplete venv, or one whose Python was removed, is created again.
     if ! "$here/.venv/bin/python" -c 'import pip' >/dev/null 2>&1; then
         echo "Making $here/.venv" >&2
         rm -rf "$here/.venv"

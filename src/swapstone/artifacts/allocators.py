@@ -30,7 +30,7 @@ LOG = "build.log"
 BUILD_TIMEOUT_S = 1200
 
 Command = tuple[str, ...]
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 """Called with a line of text for the user."""
 
 # (C compiler, C++ compiler) by C library. They don't depend on the compiler of the programs, so that the allocator stays the same.
@@ -228,12 +228,12 @@ _PLANS: dict[str, Callable[[Command, Command], Plan]] = {
 }
 
 
-def with_allocator(recipe: Recipe, tell: Tell) -> Recipe:
+def with_allocator(recipe: Recipe, notify: Notify) -> Recipe:
     """Build or find a recipe's allocator for its C library and linking.
 
     Args:
         recipe: `libc` selects the build; for a program that is not built here it is the result of `program_libc`.
-        tell: called before a build.
+        notify: called before a build.
 
     Returns:
         The recipe with the object in `preload`, or in `ldflags` for static linking.
@@ -247,7 +247,7 @@ def with_allocator(recipe: Recipe, tell: Tell) -> Recipe:
     if "/" in recipe.allocator:
         check_preloadable(recipe)
         return msgspec.structs.replace(recipe, preload=(*recipe.preload, recipe.allocator))
-    made = build_allocator(recipe.allocator, recipe.libc, tell)
+    made = build_allocator(recipe.allocator, recipe.libc, notify)
     if recipe.linking == "static":
         # An object is always linked, so its malloc is resolved before the C library's archive is searched.
         return msgspec.structs.replace(recipe, ldflags=(*recipe.ldflags, str(made.object), *made.static))
@@ -269,7 +269,7 @@ def _loadable(path: Path) -> Path:
     return resolved
 
 
-def build_allocator(name: str, libc: str, tell: Tell) -> BuiltAllocator:
+def build_allocator(name: str, libc: str, notify: Notify) -> BuiltAllocator:
     """Build an allocator for a C library, or return it from the cache.
 
     Raises:
@@ -283,7 +283,7 @@ def build_allocator(name: str, libc: str, tell: Tell) -> BuiltAllocator:
     if not (home / SHARED).is_file():
         with locked(cache_dir() / "allocators" / f"{name}-{libc}.lock"):
             if not (home / SHARED).is_file():
-                _build(f"{name} {source.version} for {libc}", source, plan, home, tell)
+                _build(f"{name} {source.version} for {libc}", source, plan, home, notify)
     return BuiltAllocator(home / SHARED, home / OBJECT, plan.static, source.version)
 
 
@@ -328,9 +328,9 @@ def _address(name: str, libc: str) -> tuple[Source, Plan, Path]:
     return source, plan, cache_dir() / "allocators" / digest
 
 
-def _build(what: str, source: Source, plan: Plan, home: Path, tell: Tell) -> None:
+def _build(what: str, source: Source, plan: Plan, home: Path, notify: Notify) -> None:
     """Build in a temporary folder and rename it, so that the result is complete."""
-    tell(f"building {what} (only once)")
+    notify(f"building {what} (only once)")
     archive = fetch(source)
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
         work = Path(temporary)
@@ -355,11 +355,11 @@ def _build(what: str, source: Source, plan: Plan, home: Path, tell: Tell) -> Non
                 commands = [tuple(_filled(word, places) for word in command) for command in step]
                 with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
                     results = list(pool.map(functools.partial(_run, cwd=work), commands))
-                for command, (status, said) in zip(commands, results, strict=True):
-                    log.write(f"$ {' '.join(command)}\n".encode() + said)
+                for command, (status, output) in zip(commands, results, strict=True):
+                    log.write(f"$ {' '.join(command)}\n".encode() + output)
                     if status != 0:
                         log.flush()
-                        raise _failed(what, command, said, work, home)
+                        raise _failed(what, command, output, work, home)
         if not home.exists():
             done.rename(home)
 
@@ -388,13 +388,15 @@ def _run(command: Sequence[str], cwd: Path) -> tuple[int, bytes]:
     return result.returncode, result.stdout
 
 
-def _failed(what: str, command: Sequence[str], said: bytes, work: Path, home: Path) -> UnavailableError:
+def _failed(what: str, command: Sequence[str], output: bytes, work: Path, home: Path) -> UnavailableError:
     """Store the log of a failed build; return the error."""
     kept = home.with_suffix(".failed.log")
     (work / "done" / LOG).replace(kept)
-    lines = re.sub(rf"{re.escape(str(work))}/(source/[^/]+/)?", "", said.decode(errors="replace")).strip().splitlines()
-    telling = [line for line in lines if "error" in line.lower()] or lines or ["it printed nothing"]
-    return UnavailableError(f"{what} can't be built: {command[0]}: {telling[0].strip()}", f"The log: {kept}")
+    lines = (
+        re.sub(rf"{re.escape(str(work))}/(source/[^/]+/)?", "", output.decode(errors="replace")).strip().splitlines()
+    )
+    error_lines = [line for line in lines if "error" in line.lower()] or lines or ["it printed nothing"]
+    return UnavailableError(f"{what} can't be built: {command[0]}: {error_lines[0].strip()}", f"The log: {kept}")
 
 
 def _link_kernel_headers(folder: Path) -> None:

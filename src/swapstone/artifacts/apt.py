@@ -146,13 +146,13 @@ class Apt:
         self.offers.cache_clear()
         if result.returncode == 0:
             return ""
-        said = _first_complaint(result.stderr)
+        output = _first_complaint(result.stderr)
         if not any((self.home / "state" / "lists").glob("*_Packages*")):
             raise UserError(
-                f"The lists of packages for {self.architecture} can't be fetched: {said}",
+                f"The lists of packages for {self.architecture} can't be fetched: {output}",
                 "Check the network: `apt-get update` must succeed on this machine.",
             )
-        return said
+        return output
 
     @functools.cache  # noqa: B019 - an Apt lives as long as one command
     def offers(self, name: str) -> tuple[PackageVersion, ...]:
@@ -202,10 +202,10 @@ class Apt:
         """
         home = self.home / "source"
         (home / "lists" / "partial").mkdir(parents=True, exist_ok=True)
-        said = self._run(
+        output = self._run(
             "apt-get", "indextargets", "--format", "$(CREATED_BY) deb-src $(REPO_URI) $(CODENAME) $(COMPONENT)"
         )
-        lines = {line.removeprefix("Packages ") for line in said.stdout.splitlines() if line.startswith("Packages ")}
+        lines = {line.removeprefix("Packages ") for line in output.stdout.splitlines() if line.startswith("Packages ")}
         (home / "sources.list").write_text("".join(f"{line}\n" for line in sorted(lines)))
         places = {
             "Dir::State::lists": home / "lists",

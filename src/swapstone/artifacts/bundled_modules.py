@@ -153,8 +153,8 @@ def _run(command: list[str], what: str) -> None:
     except OSError as error:
         raise UnavailableError(f"{command[0]} can't be run: {error.strerror}.", f"It is needed for {what}.") from error
     if result.returncode != 0:
-        said = (result.stderr or result.stdout).strip()[-1500:]
-        raise UserError(f"{what[0].upper()}{what[1:]} failed: {said or 'no reason given'}")
+        output = (result.stderr or result.stdout).strip()[-1500:]
+        raise UserError(f"{what[0].upper()}{what[1:]} failed: {output or 'no reason given'}")
 
 
 def _move(done: Path, home: Path) -> None:

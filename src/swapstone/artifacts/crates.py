@@ -44,10 +44,10 @@ def missing_crate_requirement(root: Path = Path("/")) -> tuple[str, str] | None:
     for command in ("cargo", "rustc"):
         if shutil.which(command) is None:
             return f"The command {command}, which builds the network stacks, is not installed.", _newer()
-    said = first_line(["rustc", "--version"])
-    found = re.match(r"rustc ([0-9]+)\.([0-9]+)", said)
+    output = first_line(["rustc", "--version"])
+    found = re.match(r"rustc ([0-9]+)\.([0-9]+)", output)
     if found is None or (int(found[1]), int(found[2])) < _RUST:
-        return f"The network stacks need Rust {_RUST[0]}.{_RUST[1]} or newer; this is {said}.", _newer()
+        return f"The network stacks need Rust {_RUST[0]}.{_RUST[1]} or newer; this is {output}.", _newer()
     return None
 
 
@@ -69,12 +69,12 @@ def require_crate() -> None:
         raise UnavailableError(*trouble)
 
 
-def build_crate(crate: Crate, tell: Callable[[str], None] = lambda _: None) -> Built:
+def build_crate(crate: Crate, notify: Callable[[str], None] = lambda _: None) -> Built:
     """Build the program of a crate, or return it from the cache.
 
     Args:
         crate: names package and feature.
-        tell: called with a line for the user before a long build.
+        notify: called with a line for the user before a long build.
 
     Raises:
         UnavailableError: a command that the program starts is not installed.
@@ -85,17 +85,17 @@ def build_crate(crate: Crate, tell: Callable[[str], None] = lambda _: None) -> B
             raise UnavailableError(
                 f"The command {command} is not installed.", f"Install it: sudo apt-get install {package}"
             )
-    return build_package(crate.package, crate.feature, tell)
+    return build_package(crate.package, crate.feature, notify)
 
 
 @functools.cache
-def build_package(package: str, feature: str = "", tell: Callable[[str], None] = lambda _: None) -> Built:
+def build_package(package: str, feature: str = "", notify: Callable[[str], None] = lambda _: None) -> Built:
     """Build the program of a workspace package, or return it from the cache. All callers share cargo's target folder.
 
     Args:
         package: its name.
         feature: feature to enable; ``count`` also makes every copy in C a call. Empty for none.
-        tell: called with a line for the user before a long build.
+        notify: called with a line for the user before a long build.
 
     Raises:
         UnavailableError: the source of lwIP can't be fetched.
@@ -110,7 +110,9 @@ def build_package(package: str, feature: str = "", tell: Callable[[str], None] =
     home = cache_dir() / "crates" / hashlib.sha256("\n".join(decides).encode()).hexdigest()[:32]
     program = home / PROGRAM
     if not program.is_file():
-        tell(f"building {package} with cargo{', feature count' if feature else ''}: the first build takes some minutes")
+        notify(
+            f"building {package} with cargo{', feature count' if feature else ''}: the first build takes some minutes"
+        )
         _build(home, command, package, flags, cache_dir() / "crates" / f"target-{feature or 'plain'}")
     digest = hashlib.sha256(program.read_bytes()).hexdigest()
     # No sizes: the program contains all stacks.

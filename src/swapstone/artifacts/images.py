@@ -66,7 +66,7 @@ class Image(FrozenStruct, frozen=True, kw_only=True):
         kernel: ``generic``, ``rt``, or the file name of a kernel file.
         banner: the kernel's version line; empty if unknown.
         release: the output of ``uname -r``, from the banner or the modules; empty if unknown.
-        preempt_dynamic: whether the kernel accepts ``preempt=`` on its command line; None if its package does not tell.
+        preempt_dynamic: whether the kernel accepts ``preempt=`` on its command line; None if unknown.
         kernel_sha256: of the kernel file.
         initrd_sha256: of the archive.
         modules: paths in the image, in the order of loading.

@@ -214,9 +214,9 @@ def _keep(package: Package, folder: Path) -> None:
     files = sorted(folder.glob(f"{package.name}_*.deb"))
     found = [path for path in files if sha256_of(path) == package.sha256]
     if not found:
-        said = f"has SHA-256 {sha256_of(files[0])}" if files else "was not downloaded"
+        actual = f"has SHA-256 {sha256_of(files[0])}" if files else "was not downloaded"
         raise UserError(
-            f"{package.name} {package.version} for {package.architecture} {said}; the lock says {package.sha256}.",
+            f"{package.name} {package.version} for {package.architecture} {actual}; the lock has {package.sha256}.",
             "The archive replaced the file, or the lock is wrong. Update the lock: swapstone image lock",
         )
     found[0].rename(package_file(package.sha256))
@@ -253,8 +253,8 @@ class Contents:
         )
         if result.returncode != 0:
             self._file.close()
-            said = result.stderr.decode(errors="replace").strip().splitlines()
-            raise UserError(f"{self._path.name} can't be unpacked: {said[0] if said else 'no reason given'}.")
+            errors = result.stderr.decode(errors="replace").strip().splitlines()
+            raise UserError(f"{self._path.name} can't be unpacked: {errors[0] if errors else 'no reason given'}.")
         self._file.seek(0)
         self._tar = tarfile.open(fileobj=self._file, mode="r:")
         self._members = {plain_path(member.name): member for member in self._tar.getmembers()}

@@ -107,13 +107,13 @@ class SourceBuilder:
         shutil.rmtree(home, ignore_errors=True)
         tree = home / "tree"
         copy_sources(self._source, tree)
-        status, said = _run(command, tree, self._own.build_timeout_ms / 1000)
-        log = f"in {tree}\n$ {command}\n".encode() + said
+        status, output = _run(command, tree, self._own.build_timeout_ms / 1000)
+        log = f"in {tree}\n$ {command}\n".encode() + output
         kept = keep_log(log)
         if status != 0:
             what = f"did not end within {self._own.build_timeout_ms / 1000:g} s" if status is None else "failed"
             last = (
-                "\n".join(said.decode(errors="replace").rstrip().splitlines()[-LAST_LINES:]) or "(it printed nothing)"
+                "\n".join(output.decode(errors="replace").rstrip().splitlines()[-LAST_LINES:]) or "(it printed nothing)"
             )
             raise UserError(
                 f"The build {what}: {command}\n{last}\nThe log: {kept}",

@@ -33,7 +33,7 @@ _OBJECT = re.compile(r"\s+(?:CC|AS|LD|AR|VDSO|HOSTCC)\s")
 _USUAL_OBJECTS = 1500
 """Approximate number of build steps of our configurations, for the estimate of the remaining time."""
 
-_TELL_S = 10.0
+_REPORT_S = 10.0
 _LAST_LINES = 12
 _KEY_DIGITS = 32
 
@@ -122,7 +122,7 @@ def _fetch_patches(package: Package, kept: Path) -> None:
         found = apt.source_changes(package.name, package.version)
         if sha256_of(found) != package.sha256:
             raise UserError(
-                f"The changes to {package.name} {package.version} have SHA-256 {sha256_of(found)}; the lock says {package.sha256}.",
+                f"The changes to {package.name} {package.version} have SHA-256 {sha256_of(found)}; the lock has {package.sha256}.",
                 "The archive replaced the file, or the lock is wrong. Update the lock: swapstone image lock",
             )
         shutil.move(found, kept)
@@ -217,7 +217,7 @@ class _Build:
         """Run the build, and report its progress every few seconds."""
         jobs = len(os.sched_getaffinity(0))
         command = ["make", *self._where(), f"-j{jobs}", "vmlinux"]
-        log, done, start, told = self._work / "log", 0, time.monotonic(), 0.0
+        log, done, start, reported = self._work / "log", 0, time.monotonic(), 0.0
         last: deque[str] = deque(maxlen=_LAST_LINES)
         with (
             log.open("a") as kept,
@@ -237,8 +237,8 @@ class _Build:
                 last.append(line.rstrip())
                 done += bool(_OBJECT.match(line))
                 now = time.monotonic()
-                if now - told > _TELL_S:
-                    told = now
+                if now - reported > _REPORT_S:
+                    reported = now
                     os.utime(self._work)  # keeps `swapstone image gc` from removing it
                     self._progress(_how_far(done, now - start))
         if process.returncode != 0:
@@ -255,8 +255,8 @@ class _Build:
             check=False,
         )
         if result.returncode != 0:
-            said = (result.stderr or result.stdout).strip()[-1500:]
-            raise UserError(f"{what[0].upper()}{what[1:]} failed: {said or 'no reason given'}")
+            output = (result.stderr or result.stdout).strip()[-1500:]
+            raise UserError(f"{what[0].upper()}{what[1:]} failed: {output or 'no reason given'}")
 
 
 def _how_far(done: int, elapsed_s: float) -> str:

@@ -55,7 +55,7 @@ def link_inputs(compiler: tuple[str, ...]) -> tuple[Path, ...]:
     """
     found: dict[Path, None] = {}
     for way in ((), ("-static",)):
-        plan = _said([*compiler, "-###", *way, "-x", "c", "/dev/null", "-o", "/dev/null"])
+        plan = _output_lines([*compiler, "-###", *way, "-x", "c", "/dev/null", "-o", "/dev/null"])
         words = next((shlex.split(line) for line in reversed(plan) if "crt1.o" in line), [])
         folders = [Path(word[2:]) for word in words if word.startswith("-L")]
         libraries = [_first(folders, name) for name in ("libc.so", "libc.a", "libgcc.a")]
@@ -72,7 +72,7 @@ def _first(folders: list[Path], name: str) -> Path | None:
 
 def header_folders(compiler: tuple[str, ...]) -> tuple[Path, ...]:
     """Return the folders that a compiler searches for ``#include <...>``, in order."""
-    lines = _said([*compiler, "-E", "-v", "-x", "c", "/dev/null", "-o", "/dev/null"])
+    lines = _output_lines([*compiler, "-E", "-v", "-x", "c", "/dev/null", "-o", "/dev/null"])
     start = next((number for number, line in enumerate(lines) if line.startswith("#include <")), len(lines))
     folders = itertools.takewhile(lambda line: line.startswith(" "), lines[start + 1 :])
     return tuple(Path(line.strip()) for line in folders)
@@ -102,17 +102,17 @@ def loader_version(program: Path) -> tuple[str, str] | None:
     names = [facts.interp] if facts is not None and facts.interp and ours and facts.machine == ours.machine else []
     if not names:
         return None
-    said = _said([names[0], "--version"])
-    telling = [line.strip() for line in said if "version" in line.lower() or "libc" in line.lower()]
-    return names[0], "; ".join(telling[:2]) or "unknown"
+    lines = _output_lines([names[0], "--version"])
+    version_lines = [line.strip() for line in lines if "version" in line.lower() or "libc" in line.lower()]
+    return names[0], "; ".join(version_lines[:2]) or "unknown"
 
 
 def first_line(command: list[str]) -> str:
     """Return the first line of a command's output, or the reason for its absence."""
-    return (_said(command) or ["unknown"])[0]
+    return (_output_lines(command) or ["unknown"])[0]
 
 
-def _said(command: list[str]) -> list[str]:
+def _output_lines(command: list[str]) -> list[str]:
     """Return the lines of a command's standard output, or else of its standard error."""
     try:
         result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=30, check=False)

@@ -189,7 +189,7 @@ def _from_crates(source: Source, home: Path, work: Path) -> Path:
 def _from_archive(source: Source, home: Path, work: Path, lock: str) -> Path:
     """Fetch the upstream archive of a source package with apt-get, from the package version that has the locked archive."""
     apt = SourceApt(home / f"apt-{source.suite}" if source.suite else home / "apt", source.suite)
-    version, others, said = apt.version_with(source), apt.versions(source.package), ""
+    version, others, error = apt.version_with(source), apt.versions(source.package), ""
     for _ in range(2):
         if version is not None:
             result = apt.get(
@@ -197,15 +197,15 @@ def _from_archive(source: Source, home: Path, work: Path, lock: str) -> Path:
             )
             if (work / source.file).is_file():
                 return work / source.file
-            said = _last_words(result)
-        said = apt.update() or said
+            error = _last_words(result)
+        error = apt.update() or error
         version, others = apt.version_with(source), apt.versions(source.package)
     if others and version is None and not source.suite:
         raise UnavailableError(
             f"This machine's package archive lacks the sources {source.file}; it has {source.package} {', '.join(others)}.",
             f"In a checkout, `{tool_for(lock)}` writes the archive's versions to {lock}; results are then of another version.",
         )
-    raise UnavailableError(f"apt-get can't fetch the sources {source.file}: {said}", _ONCE)
+    raise UnavailableError(f"apt-get can't fetch the sources {source.file}: {error}", _ONCE)
 
 
 class SourceApt:

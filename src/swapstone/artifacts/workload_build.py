@@ -320,8 +320,8 @@ def run_compiler(command: list[str]) -> None:
     except OSError as error:
         raise UnavailableError(f"The compiler {command[0]!r} can't be run: {error.strerror}.") from error
     if result.returncode != 0:
-        said = (result.stderr or result.stdout).strip()[-2000:]
-        raise UserError(f"Building failed: {' '.join(command)}\n{said}", "`swapstone doctor` reports missing tools.")
+        output = (result.stderr or result.stdout).strip()[-2000:]
+        raise UserError(f"Building failed: {' '.join(command)}\n{output}", "`swapstone doctor` reports missing tools.")
 
 
 @functools.cache

@@ -50,8 +50,10 @@ def precision(
 def deciding(rows: Sequence[Row], busy: bool) -> list[Row]:
     """Return the rows whose widths decide whether their workload is precise enough."""
     leading = [row for row in rows if row.metric.leads]
-    telling = [row for row in leading if row.metric.name != ("cpu" if row.workload.waits else "wall" if busy else "")]
-    return telling or leading
+    informative = [
+        row for row in leading if row.metric.name != ("cpu" if row.workload.waits else "wall" if busy else "")
+    ]
+    return informative or leading
 
 
 def _precision(group: Group, rows: Sequence[Row], alphas: Mapping[Family, float], busy: bool) -> WorkloadPrecision:

@@ -68,7 +68,7 @@ def contends(stack: tuple[Frame, ...], *, main_of_several: bool) -> bool:
     """Return whether a thread that was switched out with this stack waits for a lock that another thread holds.
 
     Joins, conditions and semaphores wait on a futex too. If neither the caller (musl has no unwind tables) nor the innermost function
-    tells them apart, the main thread of a process is assumed to wait for its threads, and any other thread for a lock.
+    distinguishes them, the main thread of a process is assumed to wait for its threads, and any other thread for a lock.
 
     Args:
         stack: the outermost frame first.

@@ -101,8 +101,8 @@ def record(
     command = (*wrapper, "perf", "record", "-q", "-o", str(data), *options, *markers, *attached)
     ended = run(command, tracee, folder)
     if (ended.status != 0 and ended.driven is None) or not data.is_file():
-        said = ended.stderr.strip().splitlines()[-1:] or ["nothing"]
-        raise UserError(f"perf record ended with status {ended.status}: {said[0][:200]}")
+        last_lines = ended.stderr.strip().splitlines()[-1:] or ["nothing"]
+        raise UserError(f"perf record ended with status {ended.status}: {last_lines[0][:200]}")
     try:
         if most_bytes is not None and (size := data.stat().st_size) > most_bytes:
             raise TooLargeError(size / most_bytes)

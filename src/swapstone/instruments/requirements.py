@@ -26,8 +26,8 @@ def version_of(tool: str) -> str:
     """Return the first line of a tool's ``--version``; empty if the tool is not installed."""
     if shutil.which(tool) is None:
         return ""
-    said = _run((tool, "--version"))
-    return (said.stdout.splitlines() or [""])[0] if said and said.returncode == 0 else ""
+    result = _run((tool, "--version"))
+    return (result.stdout.splitlines() or [""])[0] if result and result.returncode == 0 else ""
 
 
 def missing_tool(tool: str, package: str) -> MissingRequirement | None:
@@ -47,8 +47,8 @@ def missing_perf() -> MissingRequirement | None:
     missing = missing_tool("perf", "linux-perf")
     if missing:
         return missing
-    said = _run(("perf", "stat", "-e", "cpu-clock", "--", "true"))
-    if said is not None and said.returncode == 0:
+    result = _run(("perf", "stat", "-e", "cpu-clock", "--", "true"))
+    if result is not None and result.returncode == 0:
         return None
     setting = _read("/proc/sys/kernel/perf_event_paranoid")
     return MissingRequirement(
@@ -76,12 +76,12 @@ def tracing_wrapper() -> tuple[str, ...] | MissingRequirement:
         return ()
     mount = f'mount -t tracefs tracefs {TRACING} && exec "$@"'
     wrapper = ("unshare", "--mount", "--propagation", "private", "sh", "-c", mount, "sh")
-    said = _run((*wrapper, "test", "-d", f"{TRACING}/events/syscalls"))
-    if said is not None and said.returncode == 0:
+    result = _run((*wrapper, "test", "-d", f"{TRACING}/events/syscalls"))
+    if result is not None and result.returncode == 0:
         return wrapper
     return MissingRequirement(
         f"tracefs can't be mounted on {TRACING}"
-        + (f": {said.stderr.strip()[:120]}" if said and said.stderr.strip() else ""),
+        + (f": {result.stderr.strip()[:120]}" if result and result.stderr.strip() else ""),
         "a kernel with CONFIG_FTRACE_SYSCALLS=y; in a container: --privileged, or -v /sys/kernel/tracing:/sys/kernel/tracing",
     )
 
@@ -95,8 +95,8 @@ def missing_uprobes() -> MissingRequirement | None:
     wrapper = tracing_wrapper()
     if isinstance(wrapper, MissingRequirement):
         return wrapper
-    said = _run((*wrapper, "test", "-w", f"{TRACING}/uprobe_events"))
-    if said is not None and said.returncode == 0:
+    result = _run((*wrapper, "test", "-w", f"{TRACING}/uprobe_events"))
+    if result is not None and result.returncode == 0:
         return None
     return MissingRequirement(
         "this kernel or this user can't use uprobes", "root, and a kernel with CONFIG_UPROBE_EVENTS=y"

@@ -54,7 +54,7 @@ def drive_server(
         _warm_up(command, request)
     start = time.monotonic_ns()
     try:
-        said = subprocess.run(
+        finished = subprocess.run(
             command,
             env=dict(request.environment),
             capture_output=True,
@@ -65,11 +65,11 @@ def drive_server(
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(f"The load generator {request.arguments[0]} failed: {error}") from error
     end = time.monotonic_ns()
-    if said.returncode != 0:
+    if finished.returncode != 0:
         raise UserError(
-            f"The load generator ended with status {said.returncode}: {said.stderr.decode(errors='replace')[-200:]}"
+            f"The load generator ended with status {finished.returncode}: {finished.stderr.decode(errors='replace')[-200:]}"
         )
-    answered = read_load_report(generator.reader, said.stdout)
+    answered = read_load_report(generator.reader, finished.stdout)
     requests = answered.requests or (answered.per_second or 0.0) * (end - start) / 1e9
     if not requests:
         raise UserError("The load generator got no response.")
@@ -113,7 +113,7 @@ def stop(process: subprocess.Popen[bytes], program: str, within_s: float) -> Non
     """Send SIGTERM to the server below a process, so that the instrument above it ends too."""
     for pid in _descendants(process.pid):
         with contextlib.suppress(OSError):
-            if os.path.samefile(f"/proc/{pid}/exe", program):  # noqa: PTH121 - a link that names no path of ours
+            if os.path.samefile(f"/proc/{pid}/exe", program):  # noqa: PTH121 - a link in procfs
                 os.kill(pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(within_s)

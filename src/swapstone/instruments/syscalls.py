@@ -43,12 +43,12 @@ def names() -> dict[int, str]:
     """
     command = ("cc", "-E", "-dM", "-include", "sys/syscall.h", "-x", "c", "/dev/null")
     try:
-        said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
         raise UnavailableError(
             "names of system calls come from sys/syscall.h, read by cc", "sudo apt-get install gcc libc6-dev"
         ) from error
-    return {int(number): name for name, number in _DEFINE.findall(said.stdout)}
+    return {int(number): name for name, number in _DEFINE.findall(result.stdout)}
 
 
 def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:

@@ -1,4 +1,4 @@
-"""The nouns of Swapstone, as `ARCHITECTURE.md` defines them. Imports nothing of ours."""
+"""The types of Swapstone, as `ARCHITECTURE.md` defines them. Imports no other package."""
 
 from swapstone.model.analysis import (
     Analysis,

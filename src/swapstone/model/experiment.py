@@ -1,4 +1,4 @@
-"""What the user asks, and what it expands to: variants and trials."""
+"""Experiments, and the variants and trials that they expand to."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Variant(FrozenStruct, frozen=True, kw_only=True):
 
 
 class FactorLevels(FrozenStruct, frozen=True, kw_only=True):
-    """A factor with the levels the user wants compared, the baseline first."""
+    """A factor with the levels to compare, the baseline first."""
 
     factor: str
     levels: tuple[str, ...]
@@ -63,7 +63,7 @@ VIRTUAL_CLOCK = "virtual"
 
 
 class Experiment(FrozenStruct, frozen=True, kw_only=True):
-    """What the user asks, resolved: nothing in it is a pattern, a default or a path to look up.
+    """A resolved experiment: without patterns, defaults or names to look up.
 
     Attributes:
         name: a study's name, or ``compare``.
@@ -80,10 +80,10 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         blocks: an exact number of blocks after the warm-up, or 0 to stop on precision and budget.
         published: name of the published study to print beside the results, or empty.
         own: the user's own program, where that is what is measured; `workloads` then holds its name alone.
-        layouts: how many links of each variant take turns, with shuffled order and varied environment size; 0 for one as it comes.
+        layouts: number of links of each variant that take turns, with shuffled order and varied environment size; 0 for none.
         architecture: of the virtual machine, a name of `swapstone.artifacts.image_catalog.ARCHITECTURES`; empty for this machine's
             architecture, and on other targets.
-        modules: pairs (path of a kernel of the user's own, folder of its modules), where that is not the one beside it.
+        modules: pairs (path of a kernel file, folder of its modules), for folders other than the one beside it.
     """
 
     name: str
@@ -127,7 +127,7 @@ class Trial(FrozenStruct, frozen=True, kw_only=True):
     """One run to make: the unit of the experiment.
 
     Attributes:
-        suite: the suite through which the workload was asked for.
+        suite: the suite through which the workload was selected.
         workload: its name.
         load: the load's name.
         variant: the variant's label.

@@ -8,7 +8,7 @@ from swapstone.model.frozen_struct import FrozenStruct
 
 
 class Direction(enum.Enum):
-    """Which way a metric improves. There is no default: each metric says."""
+    """Which direction of a metric is better. There is no default."""
 
     LOWER = "lower"
     HIGHER = "higher"

@@ -147,19 +147,19 @@ def manifest_differences(first: Manifest, second: Manifest) -> tuple[str, ...]:
     Returns:
         A sentence for each difference. Differing programs are counted, and the first one is named. Calibration is not compared.
     """
-    said = []
+    differences = []
     for what, old, new in (
         ("machine", dict(first.machine), dict(second.machine)),
         ("tool", dict(first.tools), dict(second.tools)),
     ):
         for name in sorted(old.keys() | new.keys()):
             if old.get(name) != new.get(name):
-                said.append(f"{what} {name}: {old.get(name, 'absent')!r} then, {new.get(name, 'absent')!r} now")
+                differences.append(f"{what} {name}: {old.get(name, 'absent')!r} then, {new.get(name, 'absent')!r} now")
     programs, again = (
         {(a.suite, a.workload, a.variant, a.layout): a.sha256 for a in m.artifacts} for m in (first, second)
     )
     other = [place for place in programs if programs[place] != again.get(place)]
     if other or programs.keys() != again.keys():
         place = next(iter(other or programs.keys() ^ again.keys()))
-        said.append(f"{max(1, len(other))} of {len(programs)} programs differ, e.g. {place[1]} on {place[2]}")
-    return tuple(said)
+        differences.append(f"{max(1, len(other))} of {len(programs)} programs differ, e.g. {place[1]} on {place[2]}")
+    return tuple(differences)

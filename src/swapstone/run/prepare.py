@@ -130,7 +130,7 @@ def prepare(
         base_recipe(experiment.architecture),
         variants.values(),
         target,
-        functools.partial(resolve_recipe, tell=notify) if compiles else lambda recipe: recipe,
+        functools.partial(resolve_recipe, notify=notify) if compiles else lambda recipe: recipe,
         notify,
     )
     recipes.resolve(subjects.values(), with_default=with_empty)

@@ -1,4 +1,4 @@
-"""CONTRIBUTING's class of cost, added to a copy of the source: a stack belongs to it, and a finding is worded as it says."""
+"""CONTRIBUTING's class of cost, added to a copy of the source: a stack belongs to it, and a finding has its wording."""
 
 from __future__ import annotations
 

@@ -1,0 +1,88 @@
+"""The language rules of CONTRIBUTING.md: words that don't occur in clean folders. `tools/count-dialect` prints their counts."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from tools.count_dialect import PATTERNS, count, findings, folder_of, is_prose
+
+TOP = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(not (TOP / ".git").exists(), reason="not a git checkout")
+
+CLEAN = (
+    "src/swapstone/artifacts",
+    "src/swapstone/comparison",
+    "src/swapstone/explanation",
+    "src/swapstone/instruments",
+    "src/swapstone/record",
+    "src/swapstone/stats",
+    "tests/unit/recipes",
+    "tools",
+)
+"""Folders, or files, without excluded words. Add a folder once it is clean; never remove one."""
+
+ALLOWED = {
+    ("src/swapstone/explanation/classes.toml", "tell"): "ftell is a function of the C library",
+}
+"""Pairs (file, pattern) that may occur, with the reason."""
+
+
+def _tracked(*places: str) -> list[str]:
+    output = subprocess.run(["git", "ls-files", "-z", *places], cwd=TOP, capture_output=True, text=True, check=True)
+    return [path for path in output.stdout.split("\0") if path and is_prose(path)]
+
+
+@pytest.mark.parametrize("place", CLEAN)
+def test_clean_folders_have_no_excluded_words(place: str) -> None:
+    paths = _tracked(place)
+    assert paths, f"{place} has no text files"
+    found = [
+        f"{path}:{number}: {text!r} (pattern {name!r})"
+        for path in paths
+        for number, name, text in findings((TOP / path).read_text())
+        if (path, name) not in ALLOWED
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_every_exception_is_needed() -> None:
+    for path, name in ALLOWED:
+        assert name in {found for _, found, _ in findings((TOP / path).read_text())}, (path, name)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Nobody uses it.", "nobody"),
+        ("somebody else", "somebody"),
+        ("for whoever reads it", "whoever"),
+        ("a path that cannot be is not believed", "believe"),
+        ("the program knows it", "know"),
+        ("the user wants it", "want"),
+        ("the lock says so", "say"),
+        ("said = run()", "say"),
+        ("it tells the user", "tell"),
+        ("a program of the user's own", "the user's own"),
+        ("only near is asked", "is asked"),
+        ("a command that would mend it", "mend"),
+    ],
+)
+def test_excluded_words_are_found(text: str, name: str) -> None:
+    assert (1, name) in {(number, found) for number, found, _ in findings(text)}
+
+
+def test_other_words_are_not_found() -> None:
+    text = "wanted = known[name]\nan unknown option\nthe essay of an amended teller\nof its own\n"
+    assert list(findings(text)) == []
+
+
+def test_a_revision_is_counted_by_folder_and_word() -> None:
+    by_folder, by_word = count("HEAD")
+    assert by_folder.total() == by_word.total()
+    assert set(by_word) <= set(PATTERNS)
+    assert folder_of("src/swapstone/model/metric.py") == "src/swapstone/model"
+    assert folder_of("tests/unit/wire/test_fuzz.py") == "tests/unit"
+    assert folder_of("README.md") == "."
