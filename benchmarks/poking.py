@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 from swapstone.targets.vm import qemu, snapshot
-from swapstone.targets.vm.qemu import Stopped
+from swapstone.targets.vm.qemu import LimitReached
 
 
 @contextlib.contextmanager
@@ -26,8 +26,8 @@ def poked() -> Iterator[list[int]]:
     pokers: list[threading.Thread] = []
 
     class Poking(snapshot._Monitor):  # what it speaks to machines by
-        def ask(self, command: str, fd: int | None = None, **values: object) -> Any:  # noqa: ANN401 - as its base
-            answer = super().ask(command, fd, **values)
+        def execute(self, command: str, fd: int | None = None, **values: object) -> Any:  # noqa: ANN401 - as its base
+            answer = super().execute(command, fd, **values)
             if command == "cont":
                 pokers.append(threading.Thread(target=self._poke))
                 pokers[-1].start()
@@ -35,10 +35,10 @@ def poked() -> Iterator[list[int]]:
 
         def _poke(self) -> None:
             count = 0
-            with contextlib.suppress(snapshot._GoneError, Stopped, OSError):  # it ended
+            with contextlib.suppress(snapshot._ConnectionClosedError, LimitReached, OSError):  # it ended
                 # QEMU 7.2 may hang when it is asked while a guest powers off, as arm64 does: less often if it isn't after the last words.
-                while not self._guest._said().endswith(qemu._END):
-                    super().ask("query-status")
+                while not self._guest._output().endswith(qemu._END):
+                    super().execute("query-status")
                     count += 1
             counts.append(count)
 

@@ -29,7 +29,7 @@ from swapstone.published.data import decode_figures  # noqa: E402
 from swapstone.record.reader import read_runs  # noqa: E402
 from swapstone.record.record_format import Line, chain_value  # noqa: E402
 from swapstone.session.study_file import decode_study  # noqa: E402 # the path comes first
-from swapstone.targets.vm.guest import decode_said  # noqa: E402
+from swapstone.targets.vm.guest import decode_channel  # noqa: E402
 from swapstone.wire import (  # noqa: E402
     AgentAnswer,
     Ended,
@@ -114,7 +114,7 @@ DECODERS: tuple[tuple[str, Callable[[bytes], object], tuple[bytes, ...]], ...] =
     ("named figures", decode_named_figures, (encode_named_figures(_NAMED),)),
     ("runs", read_runs, (_runs(),)),
     ("figures", lambda data: decode_figures(data.decode(errors="replace")), (_FIGURES,)),
-    ("guest", decode_said, (_GREETING + encode_answer_header() + encode_answer(_ANSWER) + b"swapstone-end\n",)),
+    ("guest", decode_channel, (_GREETING + encode_answer_header() + encode_answer(_ANSWER) + b"swapstone-end\n",)),
     ("initrd", cpio.unpack, _INITRDS),
     ("study", lambda data: decode_study(data, "a study"), ((TOP / "studies" / "musl-vs-glibc.toml").read_bytes(),)),
 )

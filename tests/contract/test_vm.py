@@ -103,7 +103,7 @@ def test_replicates_differ_and_each_is_reproducible(made: Made) -> None:
     times = [wall_ns(f"{block}-0") for block in range(3)]
     assert len(set(times)) > 1
     assert [wall_ns(f"{block}-1") for block in range(3)] == times
-    assert wall_ns("7-0", draw=2) == times[2]
+    assert wall_ns("7-0", replicate=2) == times[2]
 
 
 def test_each_kernel_command_line_has_its_own_run_name(made: Made) -> None:
@@ -113,7 +113,7 @@ def test_each_kernel_command_line_has_its_own_run_name(made: Made) -> None:
         with VmTarget(parts, made.ways) as target:
             path = target.put(made.programs["empty"])
             asked = TrialRequest(id="0-0", arguments=(path,), cwd=target.scratch(), timeout_ms=1000)
-            names.append(target.name_of(asked))
+            names.append(target.run_name(asked))
     assert len(set(names)) == 3
 
 
@@ -149,10 +149,10 @@ def test_a_machine_is_stopped_at_the_host_time_limit(made: Made) -> None:
 def test_a_machine_is_stopped_at_the_guest_time_limit_if_the_agent_does_not_end(made: Made) -> None:
     with made.target() as (target, paths):
         asked = TrialRequest(id="t", arguments=(paths["spins"],), cwd="/scratch", timeout_ms=10**6)
-        run = target.make(encode_plan_header() + encode_request(asked) + b"quit\n", limit_ms=200, draw=0)
+        run = target.run_plan(encode_plan_header() + encode_request(asked) + b"quit\n", limit_ms=200, replicate=0)
     assert (run.how, run.reason) == (
-        GuestEnd.COMPLAINED,
-        "its first process says: the agent took longer than limit-ms",
+        GuestEnd.INIT_FAILED,
+        "its first process reports: the agent took longer than limit-ms",
     )
 
 
@@ -169,7 +169,7 @@ def test_a_missing_module_is_named(made: Made) -> None:
 def setup(made: Made) -> Callable[..., Setup]:
     def with_changes(**changed: object) -> Setup:
         machine = made.parts.machine
-        order = encode_order(encode_plan_header() + b"quit\n", draw=0, limit_ms=1000)
+        order = encode_order(encode_plan_header() + b"quit\n", replicate=0, limit_ms=1000)
         whole = Setup(find_emulator(machine), machine, made.parts.kernel, made.parts.initrd, order)
         return dataclasses.replace(whole, **changed)  # type: ignore[arg-type] # one of its fields
 

@@ -103,7 +103,7 @@ def test_a_long_answer_arrives_whole(parts: VmImage, tmp_path: Path) -> None:
 def test_a_full_channel_is_a_failed_run(tmp_path: Path) -> None:
     parts = image_parts("arm64")
     prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=65536", "count=100")
-    with pytest.raises(TargetError, match="its first process says: can't write to the channel: error 28"):
+    with pytest.raises(TargetError, match="its first process reports: can't write to the channel: error 28"):
         run(parts, VmOptions(cache=tmp_path), prints, output_bytes=16 << 20)
 
 
@@ -118,14 +118,14 @@ def test_a_kernel_panic_is_named(parts: VmImage, tmp_path: Path) -> None:
 def test_a_run_without_a_console_succeeds_and_loses_only_messages(
     parts: VmImage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    family = parts.machine.family
+    family = parts.machine.model
     options = tuple("console=tty0" if word.startswith("console=") else word for word in family.options)
     monkeypatch.setitem(MACHINE_MODELS, parts.machine.architecture, msgspec.structs.replace(family, options=options))
     answer = run(parts, VmOptions(cache=tmp_path), COPIES)
     assert (answer.how, answer.code) == (Ended.EXITED, 0)
     with pytest.raises(TargetError, match="it ended without saying why") as caught:
         run(dataclasses.replace(parts, modules=("/lib/none.ko",)), VmOptions(cache=tmp_path), COPIES)
-    assert caught.value.hint == "Its console said nothing."
+    assert caught.value.hint == "Its console is empty."
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_a_kernel_that_qemu_cannot_start_is_reported(tmp_path: Path, machine: in
     need_emulator()
     (tmp_path / "kernel").write_bytes(elf(machine))
     (tmp_path / "initrd").write_bytes(archive({"etc": folder()}))
-    order = encode_order(encode_plan_header() + b"quit\n", draw=0, limit_ms=1000)
+    order = encode_order(encode_plan_header() + b"quit\n", replicate=0, limit_ms=1000)
     x86 = EmulatedMachine()
     made = qemu.boot(Setup(find_emulator(x86), x86, tmp_path / "kernel", tmp_path / "initrd", order), Limits(host_s=30))
     assert made.how is GuestEnd.EMULATOR

@@ -72,5 +72,5 @@ def runs(folder: Path) -> int:
 def setup(folder: Path, acts: str, machine: EmulatedMachine | None = None) -> Setup:
     """Make a setup of an emulator that does something."""
     machine = machine or EmulatedMachine()
-    order = encode_order(encode_plan_header() + b"quit\n", draw=0, limit_ms=1000)
+    order = encode_order(encode_plan_header() + b"quit\n", replicate=0, limit_ms=1000)
     return Setup(find_emulator(machine, emulator(folder, acts)), machine, folder / "kernel", folder / "initrd", order)

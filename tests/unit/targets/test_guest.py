@@ -14,13 +14,13 @@ from swapstone.targets.vm.guest import (
     MAX_ORDER_BYTES,
     EndedCommand,
     GuestCommands,
-    decode_said,
+    decode_channel,
     delay_ns,
     encode_order,
     find,
     guest_path,
     inspect,
-    lacking,
+    missing_libraries,
     overlay,
     read_folder,
 )
@@ -32,15 +32,15 @@ DIGEST = "0123456789abcdef" * 4
 
 
 def test_an_order_fills_pages() -> None:
-    order = encode_order(b"swapstone-plan 1\nquit\n", draw=0, limit_ms=5)
+    order = encode_order(b"swapstone-plan 1\nquit\n", replicate=0, limit_ms=5)
     assert order.startswith(b"swapstone-order 2\ndelay-ns 0\nlimit-ms 5\nsettle-ms 0\nswapstone-plan 1\nquit\n\n")
     assert len(order) == 4096
-    assert len(encode_order(b"x" * 4096, draw=0, limit_ms=5)) == 8192
+    assert len(encode_order(b"x" * 4096, replicate=0, limit_ms=5)) == 8192
 
 
 def test_an_order_says_what_is_done_around_the_plan() -> None:
-    around = GuestCommands(prepare=("mount -t ext4 a", "b"), beside=("c 100%",), settle_ms=20)
-    order = encode_order(b"swapstone-plan 1\nquit\n", draw=0, limit_ms=5, around=around)
+    commands = GuestCommands(prepare=("mount -t ext4 a", "b"), beside=("c 100%",), settle_ms=20)
+    order = encode_order(b"swapstone-plan 1\nquit\n", replicate=0, limit_ms=5, commands=commands)
     assert order.rstrip(b"\n").splitlines()[3:-2] == [
         b"settle-ms 20",
         b"prepare mount%20-t%20ext4%20a",
@@ -50,8 +50,8 @@ def test_an_order_says_what_is_done_around_the_plan() -> None:
 
 
 def test_an_order_that_is_too_large_is_refused() -> None:
-    with pytest.raises(WireError, match="more than a virtual machine can be given"):
-        encode_order(b"x" * MAX_ORDER_BYTES, draw=0, limit_ms=5)
+    with pytest.raises(WireError, match="more than a virtual machine accepts"):
+        encode_order(b"x" * MAX_ORDER_BYTES, replicate=0, limit_ms=5)
     assert f"ORDER_BYTES = {MAX_ORDER_BYTES >> 20} << 20" in NATIVE.read_text()
 
 
@@ -90,7 +90,7 @@ def test_a_folder_of_everything_is_refused(tmp_path: Path) -> None:
         handle.truncate(65 << 20)
     with pytest.raises(UserError, match="holds more than 64 MiB") as caught:
         read_folder(tmp_path / "large")
-    assert "folder of its own" in caught.value.hint
+    assert "separate folder" in caught.value.hint
 
 
 def test_an_overlay_has_what_a_guest_needs() -> None:
@@ -141,19 +141,22 @@ def test_what_an_image_lacks_is_named() -> None:
     def facts(interp: str | None, *needed: str) -> ProgramFacts:
         return ProgramFacts(path="p", interp=interp, needed=needed, sections=(), comments=(), switches=(), symbols=())
 
-    assert lacking(facts(None), (), {}) == ()
-    assert lacking(facts("/lib64/ld.so", "libc.so.6"), (), IMAGE) == ()
-    assert lacking(facts("/lib/ld-musl.so", "libc.so.6", "libm.so.6"), (), IMAGE) == ("/lib/ld-musl.so", "libm.so.6")
-    assert lacking(facts("/lib64/ld.so", "libbeside.so"), ("p", "libbeside.so"), IMAGE) == ()
+    assert missing_libraries(facts(None), (), {}) == ()
+    assert missing_libraries(facts("/lib64/ld.so", "libc.so.6"), (), IMAGE) == ()
+    assert missing_libraries(facts("/lib/ld-musl.so", "libc.so.6", "libm.so.6"), (), IMAGE) == (
+        "/lib/ld-musl.so",
+        "libm.so.6",
+    )
+    assert missing_libraries(facts("/lib64/ld.so", "libbeside.so"), ("p", "libbeside.so"), IMAGE) == ()
     # musl's loader is its C library; what isn't part of that must be there.
-    assert lacking(facts("/lib/ld-musl-x86_64.so.1", "libc.so", "libz.so.1"), (), {}) == (
+    assert missing_libraries(facts("/lib/ld-musl-x86_64.so.1", "libc.so", "libz.so.1"), (), {}) == (
         "/lib/ld-musl-x86_64.so.1",
         "libz.so.1",
     )
 
 
 def test_what_a_guest_says_is_understood() -> None:
-    greeting, answers = decode_said(b"[ 1.0] noise on a console\n" + WHOLE)
+    greeting, answers = decode_channel(b"[ 1.0] noise on a console\n" + WHOLE)
     assert (greeting.system, greeting.version, greeting.machine) == ("Linux", "#1 SMP", "x86_64")
     assert greeting.file("/proc/meminfo") == "MemTotal:  1024 kB\n"
     assert greeting.file("/sys/kernel/realtime") == ""
@@ -163,44 +166,44 @@ def test_what_a_guest_says_is_understood() -> None:
     assert greeting.clock_ns == 698765432
     assert {("version", "#1 SMP"), ("clock", "698765432")} < set(greeting.pairs())
     assert greeting.ended == ()
-    assert decode_said(SAID + AFTER + END)[1] == ()
-    assert decode_said(WHOLE + b"[ 0.2] reboot: Power down\r\n")[1] == (ANSWER,)
+    assert decode_channel(SAID + AFTER + END)[1] == ()
+    assert decode_channel(WHOLE + b"[ 0.2] reboot: Power down\r\n")[1] == (ANSWER,)
 
 
 def test_commands_that_ended_are_told() -> None:
-    greeting, answers = decode_said(UNPREPARED)
+    greeting, answers = decode_channel(UNPREPARED)
     assert answers == ()
     assert greeting.ended == (EndedCommand(kind="prepare", number=1, status=256, words="one\ntwo\n"),)
-    assert greeting.ended[0].in_words() == "was killed by signal 0; its last words: 'two'"
-    greeting, answers = decode_said(WHOLE.replace(AFTER, AFTER + b"beside 0 3\n"))
+    assert greeting.ended[0].description() == "was killed by signal 0; its last output: 'two'"
+    greeting, answers = decode_channel(WHOLE.replace(AFTER, AFTER + b"beside 0 3\n"))
     assert answers == (ANSWER,)
     assert greeting.ended == (EndedCommand(kind="beside", number=0, status=3),)
-    assert greeting.ended[0].in_words() == "ended with 3; it said nothing"
+    assert greeting.ended[0].description() == "ended with 3; it printed nothing"
 
 
 @pytest.mark.parametrize(
     ("said", "text"),
     [
-        (b"", "did not say who it is"),
-        (SAID.partition(b"swapstone-agent")[0], "stopped in the midst"),
-        (SAID.partition(b"swapstone-agent")[0] + END, "its agent started"),
-        (UNPREPARED.replace(b"prepare 1 256", b"prepare 1 x"), "'prepare 1 x', which is not"),
-        (UNPREPARED.replace(b"prepare 1 256\n", b""), "'words /tmp/prepare.log one%0Atwo%0A', which is not"),
-        (WHOLE.replace(b"release 6.1.0\n", b""), "does not say its release"),
-        (WHOLE.replace(b"release 6.1.0\n", b"kernel 6.1.0\n"), "'kernel 6.1.0', which is not how a guest greets"),
-        (WHOLE.replace(b"release 6.1.0\n", b"system Linux\n"), "'system Linux', which is not"),
+        (b"", "did not describe itself"),
+        (SAID.partition(b"swapstone-agent")[0], "truncated"),
+        (SAID.partition(b"swapstone-agent")[0] + END, "did not start its agent"),
+        (UNPREPARED.replace(b"prepare 1 256", b"prepare 1 x"), "'prepare 1 x', which is no line"),
+        (UNPREPARED.replace(b"prepare 1 256\n", b""), "'words /tmp/prepare.log one%0Atwo%0A', which is no line"),
+        (WHOLE.replace(b"release 6.1.0\n", b""), "did not report its release"),
+        (WHOLE.replace(b"release 6.1.0\n", b"kernel 6.1.0\n"), "'kernel 6.1.0', which is no line of a guest"),
+        (WHOLE.replace(b"release 6.1.0\n", b"system Linux\n"), "'system Linux', which is no line"),
         (WHOLE.replace(b"12345", b"12346"), "checksum is wrong"),
-        (WHOLE.replace(b"clock 698765432\n", b""), "does not say its clock"),
-        (WHOLE.replace(b"clock 6", b"clock 5\nclock 6"), "'clock 698765432', which is not"),
-        (WHOLE.replace(b"clock 6", b"clock 06"), "'clock 0698765432', which is not"),
-        (WHOLE.replace(b"clock 6", b"clock -6"), "'clock -698765432', which is not"),
-        (WHOLE[:-20], "stopped in the midst"),
-        (SAID, "stopped in the midst"),
-        (SAID + encode_answer(ANSWER), "stopped in the midst"),
-        (SAID + encode_answer(ANSWER) + END, "stopped in the midst"),
+        (WHOLE.replace(b"clock 698765432\n", b""), "did not report its clock"),
+        (WHOLE.replace(b"clock 6", b"clock 5\nclock 6"), "'clock 698765432', which is no line"),
+        (WHOLE.replace(b"clock 6", b"clock 06"), "'clock 0698765432', which is no line"),
+        (WHOLE.replace(b"clock 6", b"clock -6"), "'clock -698765432', which is no line"),
+        (WHOLE[:-20], "truncated"),
+        (SAID, "truncated"),
+        (SAID + encode_answer(ANSWER), "truncated"),
+        (SAID + encode_answer(ANSWER) + END, "truncated"),
         (SAID + encode_answer(ANSWER)[:-20] + b"\n" + AFTER + END, "'end' has not five fields"),
     ],
 )
 def test_what_is_not_understood_is_an_error(said: bytes, text: str) -> None:
     with pytest.raises(WireError, match=text):
-        decode_said(said)
+        decode_channel(said)

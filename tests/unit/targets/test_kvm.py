@@ -71,7 +71,10 @@ def test_it_is_tried_once_for_each_kernel_emulator_and_start_of_the_host(
             "did not start under it: its kernel panicked: no clock",
         ),
         ("echo no kvm here >&2; exit 1", "did not start under it: QEMU could not run it: no kvm here"),
-        ('echo nonsense >"$channel"; exit 65', "does not run well under it: The virtual machine can't be understood"),
+        (
+            'echo nonsense >"$channel"; exit 65',
+            "does not run well under it: The output of the virtual machine is invalid",
+        ),
     ],
 )
 def test_why_it_does_not_work_is_said(bench: Bench, device: Path, acts: str, text: str) -> None:
@@ -86,7 +89,7 @@ def test_without_the_device_nothing_is_started(bench: Bench, tmp_path: Path) -> 
 
 
 def test_another_processor_has_none(device: Path) -> None:
-    assert "runs machines of this processor, x86_64, and this one is aarch64" in kvm_device_trouble("aarch64", device)
+    assert "runs machines of this host's architecture, x86_64, and this one is aarch64" in kvm_device_trouble("aarch64", device)
     assert kvm_device_trouble("x86_64", device) == ""
 
 

@@ -83,8 +83,8 @@ def test_every_machine_has_its_command_line() -> None:
             67,
             "\nswapstone-init: can't mount /proc: error 19\n",
             "",
-            GuestEnd.COMPLAINED,
-            "its first process says: can't mount /proc: error 19",
+            GuestEnd.INIT_FAILED,
+            "its first process reports: can't mount /proc: error 19",
         ),
         (0, "[    1.0] reboot: Power down\n", "", GuestEnd.SILENT, "it ended without saying why"),
         (67, "", "", GuestEnd.SILENT, "it ended without saying why"),
@@ -114,7 +114,7 @@ def test_last_lines_are_the_last_that_say_something() -> None:
 
 def test_what_a_machine_says_is_kept(tmp_path: Path) -> None:
     run = boot(setup(tmp_path / "q", ""), Limits())
-    assert (run.how, run.said) == (GuestEnd.FINISHED, WHOLE)
+    assert (run.how, run.output) == (GuestEnd.FINISHED, WHOLE)
 
 
 def test_what_a_machine_puts_into_memory_is_kept_as_far_as_it_says(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_what_a_machine_puts_into_memory_is_kept_as_far_as_it_says(tmp_path: Pat
         acts = f'cat {tmp_path}/memory >"$channel"; echo words >"$console"'
         run = boot(setup(tmp_path / "q", acts, EmulatedMachine(architecture="aarch64")), Limits())
         if size == len(WHOLE):
-            assert (run.how, run.said) == (GuestEnd.FINISHED, WHOLE)
+            assert (run.how, run.output) == (GuestEnd.FINISHED, WHOLE)
         else:  # its kernel ends it well in either case
             assert (run.how, run.reason) == (GuestEnd.SILENT, "it ended without saying why")
         assert run.console == "words"
@@ -201,7 +201,7 @@ def test_without_an_emulator_it_says_what_to_install() -> None:
     ("version", "probe", "text"),
     [
         ("QEMU emulator version 6.2.0", "exit 0", "too old: QEMU emulator version 6.2.0"),
-        ("something else", "exit 0", "does not say which QEMU it is, but 'something else'"),
+        ("something else", "exit 0", "names no version of QEMU: 'something else'"),
         ("QEMU emulator version 8.0.0", "echo no -sandbox >&2; exit 1", "on the virtual clock: no -sandbox"),
         (
             "QEMU emulator version 8.0.0",

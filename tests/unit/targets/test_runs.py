@@ -15,7 +15,7 @@ from swapstone.targets.vm.run_cache import RunCache
 from swapstone.targets.vm.run_name import digest_of, digest_of_file
 
 INPUTS = {"kernel": b"k" * 40, "initrd": b"i" * 40, "arguments": b"-m\x00256M", "order": b"swapstone-order 1\n"}
-RUN = GuestRun(how=GuestEnd.FINISHED, said=bytes(range(256)), console="a\nb")
+RUN = GuestRun(how=GuestEnd.FINISHED, output=bytes(range(256)), console="a\nb")
 
 
 def test_every_byte_counts() -> None:

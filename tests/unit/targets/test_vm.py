@@ -59,7 +59,7 @@ class Bench:
 
     def name(self, trial: str = "3-1", **ways: object) -> str:
         with self.target(**ways) as target:
-            return target.name_of(self.ask(target, trial))
+            return target.run_name(self.ask(target, trial))
 
     @property
     def runs(self) -> int:
@@ -82,7 +82,7 @@ def test_an_equal_run_is_made_once(bench: Bench) -> None:
     assert bench.runs == 1
     bench.run("4-0")
     assert bench.runs == 2
-    bench.run("4-0", draw=3)
+    bench.run("4-0", replicate=3)
     assert bench.runs == 2
     bench.run("3-1", no_cache=True)
     assert bench.runs == 3
@@ -122,7 +122,7 @@ def test_every_input_is_in_the_name(bench: Bench) -> None:
     names.append(bench.name())
     bench.acts = 'echo another build; cat /dev/null >"$channel"; exit 65'
     names.append(bench.name())
-    names += [bench.name("4-1"), bench.name(draw=9)]
+    names += [bench.name("4-1"), bench.name(replicate=9)]
     assert len(set(names)) == len(names)
     assert bench.name(limits=Limits(host_s=1), no_cache=True) == bench.name()
     assert bench.runs == 0
@@ -153,11 +153,11 @@ def test_what_it_is_is_what_the_guest_says(bench: Bench) -> None:
     ("acts", "text", "console"),
     [
         ('echo "Kernel panic - not syncing: oops" >"$console"', "its kernel panicked: oops", "not syncing: oops"),
-        ('echo "swapstone-init: no" >"$console"; exit 67', "its first process says: no", "swapstone-init: no"),
+        ('echo "swapstone-init: no" >"$console"; exit 67', "its first process reports: no", "swapstone-init: no"),
         ("echo bad kernel >&2; exit 1", "QEMU could not run it: bad kernel", "bad kernel"),
-        ("exit 0", "it ended without saying why", "Its console said nothing."),
-        ('echo nonsense >"$channel"; exit 65', "can't be understood: The guest did not say who it is", ""),
-        (": >$channel; exit 65", "did not say who it is", ""),
+        ("exit 0", "it ended without saying why", "Its console is empty."),
+        ('echo nonsense >"$channel"; exit 65', "invalid: The guest did not describe itself", ""),
+        (": >$channel; exit 65", "did not describe itself", ""),
     ],
 )
 def test_a_machine_that_fails_is_an_error_of_its_trial(bench: Bench, acts: str, text: str, console: str) -> None:
@@ -173,7 +173,7 @@ def test_a_machine_that_fails_is_an_error_of_its_trial(bench: Bench, acts: str, 
 def test_an_answer_too_few_or_to_another_question_is_none(bench: Bench) -> None:
     bench.acts = f'cat {bench.room}/few >"$channel"; exit 65'
     (bench.room / "few").write_bytes(SAID + AFTER + END)
-    with pytest.raises(TargetError, match="gave 0 answers"):
+    with pytest.raises(TargetError, match="wrote 0 answers"):
         bench.run()
 
 
@@ -185,7 +185,7 @@ def test_a_machine_that_can_t_be_prepared_is_no_broken_target(bench: Bench) -> N
     with bench.target() as target, pytest.raises(MachineConfigError) as caught:
         target.run(bench.ask(target), setting)
     assert caught.value.message == (
-        "The machine can't be prepared: 'mkswap /dev/zram0' was killed by signal 0; its last words: 'two'."
+        "The machine can't be prepared: 'mkswap /dev/zram0' was killed by signal 0; its last output: 'two'."
     )
     assert not isinstance(caught.value, TargetError)
 
@@ -212,7 +212,7 @@ def test_a_machine_has_the_kernel_of_its_setting(bench: Bench) -> None:
     made = VmOptions(cache=bench.room / "cache", emulator=emulator(bench.room / "q"), snapshots=False)
     with VmTarget(kinds, made) as target:
         asked = bench.ask(target)
-        names = [target.name_of(asked, MachineConfig(kernel=kernel)) for kernel in ("", "generic", "rt")]
+        names = [target.run_name(asked, MachineConfig(kernel=kernel)) for kernel in ("", "generic", "rt")]
         assert names[0] == names[1] != names[2]
         assert dict(target.run(asked, MachineConfig(kernel="generic")).machine)["booted"] == "generic"
         assert "booted" not in dict(target.run(asked, MachineConfig(kernel="rt")).machine)  # it says that it is another
@@ -232,7 +232,7 @@ def test_a_setting_is_in_the_name(bench: Bench) -> None:
             MachineConfig(beside=("a",)),
             MachineConfig(settle_ms=1),
         ]
-        assert len({target.name_of(asked, setting) for setting in settings}) == len(settings)
+        assert len({target.run_name(asked, setting) for setting in settings}) == len(settings)
 
 
 class Saving:
@@ -247,7 +247,7 @@ class Saving:
         state.write_bytes(self.says.pop(0) if len(self.says) > 1 else self.says[0])
 
     def restore(self, _setup: Setup, _limits: Limits, state: Path) -> GuestRun:
-        return GuestRun(how=GuestEnd.FINISHED, said=state.read_bytes())
+        return GuestRun(how=GuestEnd.FINISHED, output=state.read_bytes())
 
 
 LATE = WHOLE.replace(b"clock 698765432", b"clock 698765433")
@@ -302,7 +302,7 @@ def test_a_stopped_target_ends_its_machines(bench: Bench) -> None:
 def test_a_dynamic_program_needs_its_library_in_the_image(bench: Bench) -> None:
     with (
         bench.target() as target,
-        pytest.raises(UserError, match=r"needs /lib.*, libc.* and the machine's image has none") as caught,
+        pytest.raises(UserError, match=r"needs /lib.*, libc.* and the machine's image does not contain it") as caught,
     ):
         shell = bench.room / "shell" / "sh"
         shell.parent.mkdir()
@@ -316,7 +316,7 @@ def test_what_can_t_be_put_is_refused(bench: Bench) -> None:
     (bench.room / "text").write_text("")
     with bench.target() as target:
         for name in ("text", "none"):
-            with pytest.raises(UserError, match="not a program that can be run"):
+            with pytest.raises(UserError, match="not an executable file"):
                 target.put(bench.room / name)
 
 
@@ -337,8 +337,8 @@ def test_its_files_are_inspected_where_they_come_from(bench: Bench) -> None:
 
 def test_parts_that_are_none_are_errors(bench: Bench) -> None:
     for part, content, text in (
-        ("initrd", b"garbage", "The initrd can't be read: a part of it is neither"),
-        ("initrd", archive({"f": folder()})[:60], "cut short"),
+        ("initrd", b"garbage", "The initrd can't be read: it has data that is neither"),
+        ("initrd", archive({"f": folder()})[:60], "truncated"),
         ("initrd", None, "initrd can't be read"),
         ("kernel", None, "kernel can't be read"),
     ):
@@ -426,7 +426,7 @@ def test_a_plan_larger_than_its_window_starts_no_machine(bench: Bench) -> None:
         )
         with pytest.raises(WireError, match="longer than 1 MiB together"):
             target.run(large)
-        with pytest.raises(WireError, match="more than a virtual machine can be given"):
+        with pytest.raises(WireError, match="more than a virtual machine accepts"):
             target.run(asked, MachineConfig(prepare=("x" * (2 << 20),)))
         assert bench.runs == 0
         assert target.run(asked).how is Ended.EXITED, "and the target is as good as before"
@@ -440,7 +440,7 @@ def test_a_full_cache_is_an_error_that_says_so_and_leaves_nothing(
 
     with monkeypatch.context() as patched, bench.target() as target:
         asked = bench.ask(target)
-        target.name_of(asked)  # the machine's image is written elsewhere, before
+        target.run_name(asked)  # the machine's image is written elsewhere, before
         patched.setattr(os, "fsync", full)
         with pytest.raises(UserError, match="No space left on device") as caught:
             target.run(asked)

@@ -1,4 +1,4 @@
-"""What goes into a guest and what it says: its order, its part of the image, its greeting (docs/virtual-machines.md)."""
+"""The interface to a guest: its order, the archive that is appended to its image, and its report (docs/virtual-machines.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from swapstone.wire.words import AGENT_HEADER, GUEST_HEADER, ORDER_HEADER
 
 SCRATCH = "/scratch"
 MAX_ORDER_BYTES = 2 << 20
-"""Native/guest/init.c has so much room."""
+"""The limit of native/guest/init.c."""
 
 _PAGE_BYTES = 4096
 _HEADER = GUEST_HEADER + b"\n"
@@ -30,7 +30,7 @@ _END = b"swapstone-end\n"
 _WORDS = ("system", "release", "version", "machine")
 _FILES = {"file": "", "before": "before ", "after": "after "}
 _ENDS = ("prepare", "beside")
-_KILLED = 256  # a status from here on is this and a signal
+_KILLED = 256  # a higher status is this plus a signal
 _PATH_BYTES, _LONG_PATH_BYTES, _LONGEST_NAME = 80, 320, 240
 _SHORT_NAME = 48
 _PROGRAMS = "/programs/"
@@ -41,13 +41,13 @@ _SCRIPTS = "swapstone"
 
 
 class EndedCommand(FrozenStruct, frozen=True, kw_only=True):
-    """A command of an order that failed, or ended too early.
+    """A command of an order that failed or ended too early.
 
     Attributes:
         kind: ``prepare`` or ``beside``.
-        number: which of those of the order, from 0.
-        status: its exit status, or 256 and the signal that killed it.
-        words: the last of what it said.
+        number: its index among those of its kind, from 0.
+        status: its exit status, or 256 plus the signal that killed it.
+        words: the end of its output.
     """
 
     kind: str
@@ -55,21 +55,21 @@ class EndedCommand(FrozenStruct, frozen=True, kw_only=True):
     status: int
     words: str = ""
 
-    def in_words(self) -> str:
-        """Say how it ended."""
+    def description(self) -> str:
+        """Return how it ended, with the last line of its output."""
         how = f"was killed by signal {self.status - _KILLED}" if self.status >= _KILLED else f"ended with {self.status}"
         last = next((line for line in reversed(self.words.splitlines()) if line.strip()), "")
-        return f"{how}; {f'its last words: {last.strip()[:200]!r}' if last else 'it said nothing'}"
+        return f"{how}; {f'its last output: {last.strip()[:200]!r}' if last else 'it printed nothing'}"
 
 
-class Greeting(FrozenStruct, frozen=True, kw_only=True):
-    """What a guest says of itself.
+class GuestReport(FrozenStruct, frozen=True, kw_only=True):
+    """A guest's description of itself.
 
     Attributes:
-        system, release, version, machine: as ``uname`` has them.
-        clock_ns: its own monotonic clock after it read its order: a machine that did one instruction more says another.
-        files: pairs (path, content) of what it read in itself; of counters, ``before PATH`` and ``after PATH``, read around the plan.
-        ended: commands of the order that failed, or ended before the plan did.
+        system, release, version, machine: of uname(2).
+        clock_ns: its monotonic clock after it read its order; one more instruction changes it.
+        files: pairs (path, content); of counters the keys are ``before PATH`` and ``after PATH``, read before and after the plan.
+        ended: commands of the order that failed or ended before the plan.
     """
 
     system: str
@@ -81,34 +81,34 @@ class Greeting(FrozenStruct, frozen=True, kw_only=True):
     ended: tuple[EndedCommand, ...] = ()
 
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """Return all that it says but what ended, as pairs (name, text)."""
+        """Return all except `ended` as pairs (name, text)."""
         return (*((word, getattr(self, word)) for word in _WORDS), ("clock", str(self.clock_ns)), *self.files)
 
     def file(self, path: str) -> str:
-        """Return a file's content, or an empty text where there was none."""
+        """Return a file's content, or an empty text."""
         return dict(self.files).get(path, "")
 
 
-def delay_ns(draw: int) -> int:
-    """Return how long a guest waits before its agent starts: what makes one replicate differ from another.
+def delay_ns(replicate: int) -> int:
+    """Return the delay before a guest's agent starts: it makes replicates differ.
 
     Args:
-        draw: the replicate's number; 0 doesn't wait.
+        replicate: its number; 0 has no delay.
 
     Returns:
-        Less than 100 ms: many ticks of a kernel's clock, and any part of one.
+        Nanoseconds, less than 100 ms: several ticks of a kernel's clock and any fraction of one.
     """
-    if draw == 0:
+    if replicate == 0:
         return 0
-    return int.from_bytes(hashlib.sha256(f"draw {draw}".encode()).digest()[:8]) % _MAX_DELAY_NS
+    return int.from_bytes(hashlib.sha256(f"draw {replicate}".encode()).digest()[:8]) % _MAX_DELAY_NS
 
 
 class GuestCommands(FrozenStruct, frozen=True, kw_only=True):
-    """What a guest does around its plan.
+    """The commands of an order, besides its plan.
 
     Attributes:
-        prepare: shell commands that it runs before, one after another.
-        beside: shell commands that it runs meanwhile.
+        prepare: shell commands that run one after another before the plan.
+        beside: shell commands that run during the plan.
         settle_ms: how long those run before the plan begins.
     """
 
@@ -120,37 +120,37 @@ class GuestCommands(FrozenStruct, frozen=True, kw_only=True):
 NO_COMMANDS = GuestCommands()
 
 
-def encode_order(plan: bytes, *, draw: int, limit_ms: int, around: GuestCommands = NO_COMMANDS) -> bytes:
-    """Return an order, padded to whole pages, so that reading it takes equally long.
+def encode_order(plan: bytes, *, replicate: int, limit_ms: int, commands: GuestCommands = NO_COMMANDS) -> bytes:
+    """Return an order, padded to whole pages, so that reading it always takes equally long.
 
     Args:
         plan: for the agent; it ends with ``quit``.
-        draw: number of the replicate.
-        limit_ms: the guest ends when the agent takes longer, in guest time.
-        around: what else it does.
+        replicate: number of the replicate.
+        limit_ms: limit of the agent's time, in guest time.
+        commands: what runs before and during the plan.
 
     Raises:
-        WireError: it is larger than a guest can read, or a text can't be written.
+        WireError: it is larger than a guest can read, or a text can't be encoded.
     """
     order = ORDER_HEADER + b"\ndelay-ns %d\nlimit-ms %d\nsettle-ms %d\n" % (
-        delay_ns(draw),
+        delay_ns(replicate),
         limit_ms,
-        around.settle_ms,
+        commands.settle_ms,
     )
-    for word, commands in ((b"prepare ", around.prepare), (b"beside ", around.beside)):
-        order += b"".join(word + encode_text(command) + b"\n" for command in commands)
+    for word, texts in ((b"prepare ", commands.prepare), (b"beside ", commands.beside)):
+        order += b"".join(word + encode_text(command) + b"\n" for command in texts)
     order += plan
     if len(order) > MAX_ORDER_BYTES - _PAGE_BYTES:
-        raise WireError(f"The plan has {len(plan)} bytes: more than a virtual machine can be given.")
+        raise WireError(f"The plan has {len(plan)} bytes, more than a virtual machine accepts.")
     return order + b"\n" * (-len(order) % _PAGE_BYTES)
 
 
 def guest_path(program: Path, digest: str) -> str:
-    """Name a program in a guest. Paths of all programs are equally long, but for those with very long names.
+    """Return the path of a program in a guest. All paths are equally long, except those with very long names.
 
     Args:
-        program: the file here.
-        digest: of its folder's content, at least 64 characters; it fills the path.
+        program: its file on this machine.
+        digest: of its folder's content, at least 64 characters; it pads the path.
 
     Raises:
         UserError: its name is too long.
@@ -165,34 +165,34 @@ def guest_path(program: Path, digest: str) -> str:
 
 
 def read_folder(program: Path) -> tuple[dict[str, Entry], str]:
-    """Read a program and its neighbours.
+    """Read a program and the other files of its folder.
 
     Returns:
         The folder's entries by relative path, and their digest.
 
     Raises:
-        UserError: it is too large: the program doesn't lie in a folder of its own.
+        UserError: the folder is too large.
     """
     size = 0
     for path in program.parent.rglob("*"):
         size += path.lstat().st_size
         if size > _MAX_FOLDER_BYTES:
             raise UserError(
-                f"{program.parent} holds more than {_MAX_FOLDER_BYTES >> 20} MiB, and all of it would go into the machine.",
-                "Put the program into a folder of its own, with the files that it needs.",
+                f"{program.parent} holds more than {_MAX_FOLDER_BYTES >> 20} MiB, and the machine's initrd would contain all of it.",
+                "Put the program into a separate folder with the files that it needs.",
             )
     entries = tree(program.parent)
     return entries, hashlib.sha256(archive(entries)).hexdigest()
 
 
 def overlay(init: bytes, agent: bytes, programs: Mapping[str, Mapping[str, Entry]], modules: Iterable[str]) -> bytes:
-    """Return the archive that is put after an image's own: what every guest needs, and its programs.
+    """Return the archive that is appended to an image: first process, agent, scripts and programs.
 
     Args:
         init: the first process.
         agent: the agent.
         programs: entries of each program's folder, by the folder's path in the guest.
-        modules: paths in the image of what the first process loads, in this order; none leaves the image's own list.
+        modules: paths in the image of the modules to load, in this order; empty to use the image's list.
     """
     entries = {name: folder() for name in _FOLDERS}
     entries |= {"dev/console": device(5, 1), "init": file(init, executable=True), "agent": file(agent, executable=True)}
@@ -206,7 +206,7 @@ def overlay(init: bytes, agent: bytes, programs: Mapping[str, Mapping[str, Entry
     return archive(entries)
 
 
-# musl's loader is the C library too, and takes these names for itself (ldso/dynlink.c, load_library).
+# musl's loader is also the C library, and resolves these names to itself (ldso/dynlink.c, load_library).
 _IS_MUSL_ITSELF = re.compile(r"lib(c|pthread|rt|m|dl|util|xnet)\.")
 
 
@@ -214,13 +214,13 @@ def _is_musl(interp: str | None) -> bool:
     return interp is not None and PurePosixPath(interp).name.startswith("ld-musl-")
 
 
-def lacking(facts: ProgramFacts, neighbours: Iterable[str], image: Mapping[str, Entry]) -> tuple[str, ...]:
-    """Return what a dynamic program needs and an image hasn't: its loader, and objects by their names.
+def missing_libraries(facts: ProgramFacts, neighbours: Iterable[str], image: Mapping[str, Entry]) -> tuple[str, ...]:
+    """Return the loader and the shared objects that a dynamic program needs and an image lacks.
 
     Args:
         facts: of the program.
-        neighbours: names of files beside it.
-        image: its entries by path.
+        neighbours: names of the files in its folder.
+        image: entries by path.
     """
     names = {PurePosixPath(path).name for path in image} | set(neighbours)
     needed = [name for name in facts.needed if not (_is_musl(facts.interp) and _IS_MUSL_ITSELF.match(name))]
@@ -231,7 +231,7 @@ def lacking(facts: ProgramFacts, neighbours: Iterable[str], image: Mapping[str, 
 
 
 def find(image: Mapping[str, Entry], path: str) -> Entry | None:
-    """Return the file at a path of an image, links followed; None where there is none."""
+    """Return the file at a path of an image, following links; None if there is none."""
     parts = list(PurePosixPath(path).parts[1:])
     at: list[str] = []
     for _ in range(1000):
@@ -253,7 +253,7 @@ def find(image: Mapping[str, Entry], path: str) -> Entry | None:
 
 
 def inspect(image: Mapping[str, Entry], path: str, room: Path) -> ProgramFacts | None:
-    """Read what an image's file says of how it was made, through a copy in `room`."""
+    """Read the facts of an image's file, through a copy in `room`."""
     entry = find(image, path)
     if entry is None:
         return None
@@ -263,39 +263,39 @@ def inspect(image: Mapping[str, Entry], path: str, room: Path) -> ProgramFacts |
     return read_facts(copy)
 
 
-def decode_said(said: bytes) -> tuple[Greeting, tuple[AgentAnswer, ...]]:
-    """Decode all that came through a guest's channel.
+def decode_channel(output: bytes) -> tuple[GuestReport, tuple[AgentAnswer, ...]]:
+    """Decode the output of a guest's channel.
 
     Args:
-        said: from a channel of its own, or from a console on which other things came before.
+        output: of the channel; bytes before the first line of the guest are ignored.
 
     Raises:
-        WireError: it is not what a guest says.
+        WireError: it does not follow docs/virtual-machines.md.
     """
-    _, mark, rest = said.rpartition(_HEADER)
+    _, mark, rest = output.rpartition(_HEADER)
     rest, end, _ = rest.rpartition(_END)
-    greeting, agent, answers = rest.partition(_AGENT)
+    report, agent, answers = rest.partition(_AGENT)
     answers, after, last = answers.rpartition(_AFTER)
     if not mark:
-        raise WireError("The guest did not say who it is.")
+        raise WireError("The guest did not describe itself.")
     if not end:
-        raise WireError("The guest stopped in the midst of what it said.")
+        raise WireError("The guest's output is truncated.")
     if agent and (not after or not answers.endswith(b"\n"[: len(answers)])):
-        raise WireError("The guest stopped in the midst of what it said.")
-    who = _greeting(greeting + last)
-    if any(ended.kind == "prepare" for ended in who.ended) and not agent:
-        return who, ()
+        raise WireError("The guest's output is truncated.")
+    guest_report = _decode_report(report + last)
+    if any(ended.kind == "prepare" for ended in guest_report.ended) and not agent:
+        return guest_report, ()
     if not agent:
-        raise WireError("The guest did not say that its agent started.")
-    return who, decode_answers(agent + answers) if answers else ()
+        raise WireError("The guest did not start its agent.")
+    return guest_report, decode_answers(agent + answers) if answers else ()
 
 
-def _greeting(said: bytes) -> Greeting:
+def _decode_report(output: bytes) -> GuestReport:
     words: dict[str, str] = {}
     files: list[tuple[str, str]] = []
     ended: list[EndedCommand] = []
     clock_ns: int | None = None
-    for line in said.decode("ascii", "replace").splitlines():
+    for line in output.decode("ascii", "replace").splitlines():
         word, _, rest = line.partition(" ")
         first, _, second = rest.partition(" ")
         if word in _FILES:
@@ -309,12 +309,12 @@ def _greeting(said: bytes) -> Greeting:
         elif word in _WORDS and word not in words:
             words[word] = _decoded(rest)
         else:
-            raise WireError(f"The guest says {line[:60]!r}, which is not how a guest greets.")
+            raise WireError(f"The guest wrote {line[:60]!r}, which is no line of a guest.")
     if missing := [word for word in _WORDS if word not in words]:
-        raise WireError(f"The guest does not say its {missing[0]}.")
+        raise WireError(f"The guest did not report its {missing[0]}.")
     if clock_ns is None:
-        raise WireError("The guest does not say its clock.")
-    return Greeting(**words, clock_ns=clock_ns, files=tuple(files), ended=tuple(ended))
+        raise WireError("The guest did not report its clock.")
+    return GuestReport(**words, clock_ns=clock_ns, files=tuple(files), ended=tuple(ended))
 
 
 def _decoded(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Whether KVM works here: a kernel is started under it, once for each start of this host."""
+"""Tests whether KVM works on this host by booting a kernel, once for each boot of the host."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from swapstone.model.directories import cache_dir
 from swapstone.targets.vm.qemu import GuestEnd, Limits
 from swapstone.targets.vm.run_cache import write_whole
 from swapstone.targets.vm.run_name import digest_of, digest_of_file
-from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget, understood
+from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget, decode_run
 from swapstone.wire import encode_plan_header
 
 PROBE_S = 15.0
-"""A stock kernel under KVM is up in a second or two; one that isn't there by now won't come."""
+"""A kernel under KVM boots in a second or two. One that has not booted by now does not work."""
 
 KVM_DEVICE = Path("/dev/kvm")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -26,21 +26,21 @@ _LIMIT_MS = 5_000
 _USUAL = VmOptions()
 
 
-def by_kvm(parts: VmImage) -> VmImage:
-    """Return the same machine on the wall clock."""
-    return dataclasses.replace(parts, machine=msgspec.structs.replace(parts.machine, wall=True))
+def by_kvm(image: VmImage) -> VmImage:
+    """Return an image whose machine runs under KVM, on the wall clock."""
+    return dataclasses.replace(image, machine=msgspec.structs.replace(image.machine, wall=True))
 
 
 def kvm_device_trouble(architecture: str, device: Path = KVM_DEVICE) -> str:
-    """Say why KVM can't be used, as far as can be told without starting anything; empty if nothing speaks against it.
+    """Return why KVM can't be used, as far as the device shows; empty if it may work.
 
     Args:
-        architecture: of the machine, as ``uname -m`` says.
-        device: KVM's.
+        architecture: of the machine, as ``uname -m`` prints it.
+        device: of KVM.
     """
     here = os.uname().machine
     if architecture != here:
-        return f"KVM runs machines of this processor, {here}, and this one is {architecture}"
+        return f"KVM runs machines of this host's architecture, {here}, and this one is {architecture}"
     try:
         with device.open("r+b", buffering=0):
             return ""
@@ -49,58 +49,58 @@ def kvm_device_trouble(architecture: str, device: Path = KVM_DEVICE) -> str:
 
 
 def kvm_trouble(
-    parts: VmImage, ways: VmOptions = _USUAL, *, limit_s: float = PROBE_S, device: Path = KVM_DEVICE
+    image: VmImage, options: VmOptions = _USUAL, *, limit_s: float = PROBE_S, device: Path = KVM_DEVICE
 ) -> str:
-    """Start a machine under KVM, unless that was tried before since this host was started, and say what is wrong with it.
+    """Boot a machine under KVM, or return the cached result of this boot of the host.
 
-    That the device is there says little: it may be a virtual machine's own, under which ordinary kernels don't start.
+    The device alone proves little: with nested virtualization, kernels may not boot under it.
 
     Args:
-        parts: the machine; its clock doesn't matter.
-        ways: names the emulator and the cache, in which the answer is kept.
-        limit_s: how long it may take, in seconds.
-        device: KVM's.
+        image: the machine; its clock is ignored.
+        options: name the emulator and the cache.
+        limit_s: limit of the boot, in seconds.
+        device: of KVM.
 
     Returns:
-        The reason why it doesn't work, in words without a full stop; empty if it works.
+        Why KVM does not work, without a full stop; empty if it works.
 
     Raises:
-        UserError: the kernel or the initrd can't be read, or the answer can't be written.
+        UserError: the kernel or the initrd can't be read, or the cache is not writable.
     """
-    if trouble := kvm_device_trouble(parts.machine.architecture, device):
+    if trouble := kvm_device_trouble(image.machine.architecture, device):
         return trouble
-    parts = by_kvm(parts)
-    with VmTarget(parts, dataclasses.replace(ways, limits=Limits(host_s=limit_s, stop=threading.Event()))) as target:
-        kept = (ways.cache or cache_dir()) / "kvm" / _key(parts, dict(target.tools())["qemu"])
-        if (known := _known(kept)) is not None:
+    image = by_kvm(image)
+    with VmTarget(image, dataclasses.replace(options, limits=Limits(host_s=limit_s, stop=threading.Event()))) as target:
+        cached = (options.cache or cache_dir()) / "kvm" / _key(image, dict(target.tools())["qemu"])
+        if (known := _read_answer(cached)) is not None:
             return known
-        trouble = _tried(target, parts, limit_s, device)
-    write_whole(kept, trouble.encode())
+        trouble = _try_kernel(target, image, limit_s, device)
+    write_whole(cached, trouble.encode())
     return trouble
 
 
-def _key(parts: VmImage, emulator: str) -> str:
-    """Name an answer: it holds for a kernel and an emulator, as long as this host is not started again."""
+def _key(image: VmImage, emulator: str) -> str:
+    """Return the key of a result: it is valid for one kernel and one emulator until this host is rebooted."""
     started = _BOOT.read_bytes() if _BOOT.exists() else b""
-    return digest_of({"host": started, "emulator": emulator.encode(), "kernel": digest_of_file(parts.kernel)})
+    return digest_of({"host": started, "emulator": emulator.encode(), "kernel": digest_of_file(image.kernel)})
 
 
-def _known(kept: Path) -> str | None:
+def _read_answer(cached: Path) -> str | None:
     try:
-        return kept.read_text()
+        return cached.read_text()
     except (OSError, UnicodeDecodeError):
         return None
 
 
-def _tried(target: VmTarget, parts: VmImage, limit_s: float, device: Path) -> str:
-    run = target.make(encode_plan_header() + b"quit\n", limit_ms=_LIMIT_MS, draw=0)
-    name = parts.banner.removeprefix("Linux version ").partition(" (")[0] or str(parts.kernel)
+def _try_kernel(target: VmTarget, image: VmImage, limit_s: float, device: Path) -> str:
+    run = target.run_plan(encode_plan_header() + b"quit\n", limit_ms=_LIMIT_MS, replicate=0)
+    name = image.banner.removeprefix("Linux version ").partition(" (")[0] or str(image.kernel)
     if run.how is GuestEnd.HOST_TIME:
         return f"{device} opens, but the kernel {name} did not start under it within {limit_s:g} s"
     if run.how is not GuestEnd.FINISHED:
         return f"{device} opens, but the kernel {name} did not start under it: {run.reason}"
     try:
-        understood(run)
+        decode_run(run)
     except UserError as error:
         return f"{device} opens, but the kernel {name} does not run well under it: {error.message}"
     return ""

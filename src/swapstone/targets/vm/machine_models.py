@@ -1,27 +1,27 @@
-"""The machines that are emulated: what one of each architecture is made of (docs/virtual-machines.md)."""
+"""The emulated machines: one model for each architecture (docs/virtual-machines.md)."""
 
 from __future__ import annotations
 
 from swapstone.model import USUAL_MEMORY_BYTES, FrozenStruct, unknown
 
 CHANNEL_START = 4096
-"""Where, in a channel that is memory, the words begin; native/port/virtual_machine.c."""
+"""Offset of the output in a channel that is memory; as in native/port/virtual_machine.c."""
 
 _CHANNEL_BYTES = 16 << 20  # native/port/virtual_machine.c
 
 
 class MachineModel(FrozenStruct, frozen=True, kw_only=True):
-    """What an emulated machine of one architecture is made of.
+    """The model of an emulated machine of one architecture.
 
     Attributes:
         program: the emulator.
-        machine, cpu: what it emulates.
-        devices: options for devices; ``{channel}`` and ``{order}`` stand for files.
+        machine, cpu: values of QEMU's options ``-M`` and ``-cpu``.
+        devices: QEMU's options for devices; ``{channel}`` and ``{order}`` are replaced by paths.
         options: of the kernel's command line.
-        firmware: files besides the program that the machine's first instructions come from.
-        ended_well: QEMU's exit status where the first process ends the machine well; 0 where its kernel does, whatever happened.
-        channel_bytes: of the memory that is the channel, its first 8 bytes the number of those that follow `CHANNEL_START`; 0 where
-            the channel is a file that grows.
+        firmware: the firmware files that QEMU loads.
+        ended_well: QEMU's exit status if the first process ended without an error; 0 where the kernel powers off in either case.
+        channel_bytes: size of the shared memory that is the channel. Its first 8 bytes are the length of the output, which starts at
+            `CHANNEL_START`. 0 if the channel is a file that grows.
     """
 
     program: str
@@ -73,17 +73,17 @@ MACHINE_MODELS: dict[str, MachineModel] = {
         channel_bytes=_CHANNEL_BYTES,
     ),
 }
-"""By what ``uname -m`` says."""
+"""By ``uname -m``."""
 
 
 class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
-    """The machine that is emulated: one processor, and nothing that is not named here.
+    """An emulated machine with one processor.
 
     Attributes:
         architecture: one of `MACHINE_MODELS`.
         memory_bytes: whole MiB.
-        options: what is added to the kernel's command line.
-        wall: whether it runs by KVM, on the wall clock, and not on the virtual one.
+        options: added to the kernel's command line.
+        wall: whether it runs under KVM on the wall clock, not on the virtual clock.
     """
 
     architecture: str = "x86_64"
@@ -92,8 +92,8 @@ class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
     wall: bool = False
 
     @property
-    def family(self) -> MachineModel:
-        """What it is made of.
+    def model(self) -> MachineModel:
+        """The model of its architecture.
 
         Raises:
             UserError: there is no such architecture.

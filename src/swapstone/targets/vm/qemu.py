@@ -1,7 +1,7 @@
-"""One run of QEMU: a machine on the virtual clock, or by KVM on the wall clock, from its command line to what it left behind.
+"""One run of QEMU: a machine on the virtual clock, or with KVM on the wall clock, from its command line to its output.
 
-Whatever a guest does is an outcome, never an exception: it panicked, hung, flooded its console, never started. The clock and each
-option are explained in docs/virtual-machines.md.
+Every end of a guest is a result and no exception: panic, hang, too much output, failed start. docs/virtual-machines.md explains the
+clock and the options.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from swapstone.model import FrozenStruct, UnavailableError
 from swapstone.targets.vm.machine_models import CHANNEL_START, EmulatedMachine, MachineModel
 
 OLDEST = (7, 0)
-"""The oldest QEMU whose instruction clock was seen to repeat itself to the byte."""
+"""The oldest QEMU whose runs on the instruction clock were found to be reproducible to the byte."""
 
-_LOOK_S = 0.05  # how often a running machine is looked at
+_LOOK_S = 0.05  # interval of checks of a running machine
 _TAIL_BYTES = 8192
 _LINES = 12
 _PROBE_S = 30
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 _COUNTED = "shift=0,sleep=off"
 _EXACT = f"{_COUNTED},rr=record,rrfile=/dev/null"
-"""Who records a run, though nobody reads the record, gets one lock around carrying out instructions and counting them: see `arguments`."""
+"""Recording, to /dev/null, makes QEMU hold one lock while it executes and counts instructions; see `arguments`."""
 
 _CLOCK = ("-accel", "tcg", "-icount", _EXACT, "-rtc", "base=2024-01-01T00:00:00,clock=vm", "-seed", "1")
 _KVM = ("-accel", "kvm", "-rtc", "base=utc")
 _BARE = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-sandbox", _SANDBOX)
 _OPTIONS = ("quiet", "panic=-1", "nokaslr", "norandmaps", "mitigations=off", "random.trust_cpu=on")
 _NOT_ON_WALL = frozenset({"mitigations=off", "rodata=off", "tsc=reliable", "rcupdate.rcu_expedited=1"})
-"""Options that make a start cheap, and so does all that is measured afterwards: a wall clock shall show what users have."""
+"""Options that make the boot fast and also change what is measured: on the wall clock the machine has the kernel's defaults."""
 
 _END, _SILENT = b"swapstone-end\n", "it ended without saying why"
 _ENDED_FAILED = 67  # exit status by isa-debug-exit; native/port/virtual_machine.c
 
 
 class Emulator(FrozenStruct, frozen=True, kw_only=True):
-    """A QEMU that can do what is asked of it.
+    """A usable QEMU.
 
     Attributes:
         path: the program.
-        version: its first line about itself.
-        build: SHA-256 of the program and of the firmware that it starts machines with.
+        version: the first line of ``--version``.
+        build: SHA-256 of the program and its firmware.
     """
 
     path: str
@@ -64,7 +64,7 @@ class Emulator(FrozenStruct, frozen=True, kw_only=True):
 
 @dataclasses.dataclass(frozen=True)
 class Files:
-    """Paths that a command line names."""
+    """The paths in a command line."""
 
     kernel: str
     initrd: str
@@ -75,7 +75,7 @@ class Files:
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """All that a run is a function of, but for the snapshot that it may start from: that changes nothing."""
+    """All inputs of a run. A snapshot is none: it does not change the result."""
 
     emulator: Emulator
     machine: EmulatedMachine
@@ -86,7 +86,7 @@ class Setup:
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What ends a machine from outside: time of this host, bytes that it prints, and whoever sets `stop`."""
+    """What ends a machine from outside: host time, bytes of output, and the event `stop`."""
 
     host_s: float = 600.0
     console_bytes: int = 1 << 20
@@ -99,8 +99,8 @@ class GuestEnd(enum.Enum):
 
     FINISHED = "finished"
     PANICKED = "panicked"
-    COMPLAINED = "complained"  # its first process says what failed
-    SILENT = "silent"  # it ended, and nobody said why
+    INIT_FAILED = "init failed"  # its first process reported an error
+    SILENT = "silent"  # it ended without a reason
     HOST_TIME = "host time"
     FLOODED = "flooded"
     STOPPED = "stopped"
@@ -108,35 +108,35 @@ class GuestEnd(enum.Enum):
 
 
 class GuestRun(FrozenStruct, frozen=True, kw_only=True):
-    """What came of a machine.
+    """The result of a run.
 
     Attributes:
         how: how it ended.
-        reason: in words; empty if it finished.
-        said: all that came through its channel.
-        console: the last lines of its console, or of QEMU's own complaints.
+        reason: for messages; empty if it finished.
+        output: of its channel.
+        console: the last lines of its console, or of QEMU's error messages.
     """
 
     how: GuestEnd
     reason: str = ""
-    said: bytes = b""
+    output: bytes = b""
     console: str = ""
 
 
 def arguments(machine: EmulatedMachine, files: Files, *, saving: bool = False) -> tuple[str, ...]:
-    """Return QEMU's arguments, without those that only say how it is watched.
+    """Return QEMU's arguments, without those that only monitor it.
 
-    QEMU moves the clock of an idle machine on from another thread than the one that carries out its instructions, and may do so between
-    the last of them and their being counted. Where it records the run, a lock keeps the two apart. It can't save such a machine, though
+    QEMU advances the clock of an idle machine in another thread than the one that executes its instructions, and may do so after the
+    last instruction and before it is counted. When it records the run, a lock prevents that; but it can't save such a machine
     (docs/virtual-machines.md, "Why a run repeats itself").
 
     Args:
-        machine: what to emulate.
-        files: where things are.
-        saving: make it one that can be saved. Its clock may be wrong then.
+        machine: the emulated machine.
+        files: paths.
+        saving: for a machine that can be saved, whose clock may be wrong.
     """
     clock = [_COUNTED if saving and word == _EXACT else word for word in _CLOCK]
-    family = machine.family
+    family = machine.model
     devices = [device.replace(":{channel}", f":{files.channel}") for device in family.devices]
     for name, path in (("channel", files.channel), ("order", files.order)):
         devices = [device.replace(f"={{{name}}}", f"={path.replace(',', ',,')}") for device in devices]
@@ -161,36 +161,36 @@ def arguments(machine: EmulatedMachine, files: Files, *, saving: bool = False) -
 
 
 def find_emulator(machine: EmulatedMachine, program: str = "") -> Emulator:
-    """Find out whether there is a QEMU that can emulate a machine on the virtual clock.
+    """Find a QEMU that can emulate a machine on the virtual clock.
 
     Args:
-        machine: what is to be emulated.
-        program: another emulator than the usual one.
+        machine: the machine to emulate.
+        program: name or path of the emulator; empty for the machine's default.
 
     Raises:
-        UnavailableError: there is none, it is too old, or it can't do something; the text says what.
+        UnavailableError: there is none, it is too old, or it lacks a feature; the text names it.
     """
-    name = program or machine.family.program
+    name = program or machine.model.program
     hint = "On Debian: sudo apt-get install qemu-system-x86 qemu-system-arm"
     path = shutil.which(name)
     if path is None:
         raise UnavailableError(f"There is no {name} to emulate a machine with.", hint)
     if shutil.which("setpriv") is None:
         raise UnavailableError(
-            "There is no setpriv, by which an emulator ends with the program that started it.",
+            "There is no setpriv, which makes the emulator end together with Swapstone.",
             "On Debian: sudo apt-get install util-linux",
         )
     status = Path(path).stat()
-    return _examine(path, machine.family, (status.st_size, status.st_mtime_ns))
+    return _examine(path, machine.model, (status.st_size, status.st_mtime_ns))
 
 
 @functools.cache
 def _examine(path: str, family: MachineModel, _stamp: tuple[int, int]) -> Emulator:
-    """Ask an emulator for its version, and let it start an empty machine with all that a run needs."""
+    """Read an emulator's version, and start an empty machine with the options of a run."""
     version = (_ask([path, "--version"]).stdout.splitlines() or [""])[0]
     found = re.search(r"version (\d+)\.(\d+)", version)
     if not found:
-        raise UnavailableError(f"{path} does not say which QEMU it is, but {version!r}.")
+        raise UnavailableError(f"The output of {path} --version names no version of QEMU: {version!r}.")
     if (int(found[1]), int(found[2])) < OLDEST:
         raise UnavailableError(
             f"{path} is too old: {version}.", f"The virtual clock needs QEMU {OLDEST[0]}.{OLDEST[1]} or newer."
@@ -208,7 +208,7 @@ def _examine(path: str, family: MachineModel, _stamp: tuple[int, int]) -> Emulat
 
 
 def _firmware(path: str, names: Iterable[str]) -> list[Path]:
-    """Return the files that an emulator would take, from the first of its folders that has each."""
+    """Return the firmware files that an emulator loads, each from the first of its folders that contains it."""
     folders = [Path(line) for line in _ask([path, "-L", "help"]).stdout.splitlines()]
     places = (((folder / name) for folder in folders if (folder / name).is_file()) for name in names)
     return [place for place in (next(found, None) for found in places) if place]
@@ -220,11 +220,11 @@ def _ask(command: Sequence[str], words: str = "") -> subprocess.CompletedProcess
             command, input=words, capture_output=True, text=True, check=False, timeout=_PROBE_S, env={"LC_ALL": "C"}
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnavailableError(f"{command[0]} does not answer: {error}.") from error
+        raise UnavailableError(f"{command[0]} can't be run: {error}.") from error
 
 
-class Stopped(Exception):  # noqa: N818 - it stops a wait; nothing is wrong with this program
-    """A machine went beyond a limit.
+class LimitReached(Exception):  # noqa: N818 - ends a wait; not an error of this program
+    """A machine exceeded a limit.
 
     Args:
         how: which.
@@ -238,14 +238,14 @@ class Stopped(Exception):  # noqa: N818 - it stops a wait; nothing is wrong with
 
 
 class Guest:
-    """A machine that runs, as a context manager. It ends with this object, and with the program that holds it.
+    """A running machine, as a context manager. It ends with the context, and with this program.
 
     Args:
-        setup: what to run.
-        limits: what ends it.
-        watching: further arguments, which change nothing for the guest.
-        fds: open files that they name.
-        saving: make it one that can be saved; see `arguments`.
+        setup: inputs.
+        limits: of the run.
+        watching: further arguments, which the guest can't observe.
+        fds: file descriptors that they refer to.
+        saving: for a machine that can be saved; see `arguments`.
     """
 
     def __init__(
@@ -257,7 +257,7 @@ class Guest:
         *,
         saving: bool = False,
     ) -> None:
-        self._family = setup.machine.family
+        self._model = setup.machine.model
         self._limits = limits
         self._folder = tempfile.TemporaryDirectory(prefix="swapstone-vm-")
         folder = Path(self._folder.name)
@@ -282,30 +282,30 @@ class Guest:
             )
 
     def check(self) -> None:
-        """Look whether it is within its limits.
+        """Check the limits.
 
         Raises:
-            Stopped: it is not.
+            LimitReached: one is exceeded.
         """
         limits = self._limits
         for size, most, name in (
             (_size(self._console), limits.console_bytes, "console"),
-            (self._spoken(), limits.channel_bytes, "channel"),
+            (self._output_bytes(), limits.channel_bytes, "channel"),
         ):
             if size > most:
-                raise Stopped(GuestEnd.FLOODED, f"it wrote more than {most} bytes to its {name}")
+                raise LimitReached(GuestEnd.FLOODED, f"it wrote more than {most} bytes to its {name}")
         if limits.stop.is_set():
-            raise Stopped(GuestEnd.STOPPED, "it was stopped")
+            raise LimitReached(GuestEnd.STOPPED, "it was stopped")
         if time.monotonic() > self._until:
-            raise Stopped(GuestEnd.HOST_TIME, f"it ran for more than {limits.host_s:g} s of this machine's time")
+            raise LimitReached(GuestEnd.HOST_TIME, f"it ran for more than {limits.host_s:g} s of this machine's time")
 
-    def has_spoken(self) -> bool:
-        """Say whether anything came through its channel."""
-        return self._spoken() > 0
+    def has_output(self) -> bool:
+        """Return whether its channel has output."""
+        return self._output_bytes() > 0
 
-    def _spoken(self) -> int:
-        """Return how many bytes came through its channel."""
-        if not self._family.channel_bytes:
+    def _output_bytes(self) -> int:
+        """Return the size of its channel's output in bytes."""
+        if not self._model.channel_bytes:
             return _size(self._channel)
         try:
             with self._channel.open("rb") as handle:
@@ -313,39 +313,39 @@ class Guest:
         except FileNotFoundError:
             return 0
 
-    def _said(self) -> bytes:
-        """Return what came through its channel."""
+    def _output(self) -> bytes:
+        """Return its channel's output."""
         with self._channel.open("rb") as handle:
-            handle.seek(CHANNEL_START if self._family.channel_bytes else 0)
-            return handle.read(self._spoken())
+            handle.seek(CHANNEL_START if self._model.channel_bytes else 0)
+            return handle.read(self._output_bytes())
 
     def wait(self) -> GuestRun:
-        """Wait until it has ended, or has to."""
+        """Wait until it ends or exceeds a limit."""
         try:
             while self.process.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self.process.wait(_LOOK_S)
                 self.check()
-        except Stopped as stopped:
+        except LimitReached as stopped:
             return self.ended(stopped)
         return self.ended()
 
-    def ended(self, stopped: Stopped | None = None) -> GuestRun:
-        """End it if it runs still, and say what came of it.
+    def ended(self, stopped: LimitReached | None = None) -> GuestRun:
+        """Kill it if it still runs, and return the result.
 
         Args:
-            stopped: why it was ended, if not by itself.
+            stopped: the limit, if it exceeded one.
         """
         self._kill()
         console, complaints = _tail(self._console), _tail(self._complaints)
         if stopped:
             return GuestRun(how=stopped.how, reason=stopped.reason, console=last_lines(console))
-        how, reason = judge_end(self.process.returncode, console, complaints, self._family)
-        said = self._said() if how is GuestEnd.FINISHED else b""
-        if how is GuestEnd.FINISHED and not self._family.ended_well and not said.endswith(_END):
-            # Its kernel ends such a machine in either case, and what failed was said on the console, if there is one.
+        how, reason = judge_end(self.process.returncode, console, complaints, self._model)
+        output = self._output() if how is GuestEnd.FINISHED else b""
+        if how is GuestEnd.FINISHED and not self._model.ended_well and not output.endswith(_END):
+            # The kernel powers such a machine off in either case. An error is on the console, if there is one.
             return GuestRun(how=GuestEnd.SILENT, reason=_SILENT, console=last_lines(console or complaints))
-        return GuestRun(how=how, reason=reason, said=said, console=last_lines(console or complaints))
+        return GuestRun(how=how, reason=reason, output=output, console=last_lines(console or complaints))
 
     def _kill(self) -> None:
         if self.process.poll() is None:
@@ -363,12 +363,12 @@ class Guest:
 
 
 def _size(path: Path) -> int:
-    """Return how many bytes a file has; 0 where there is none."""
+    """Return a file's size in bytes; 0 if it does not exist."""
     return path.stat().st_size if path.exists() else 0
 
 
 def _tail(path: Path) -> str:
-    """Return the last bytes of a file as text; empty where there is none."""
+    """Return the last bytes of a file as text; empty if it does not exist."""
     try:
         with path.open("rb") as handle:
             handle.seek(max(0, path.stat().st_size - _TAIL_BYTES))
@@ -378,28 +378,28 @@ def _tail(path: Path) -> str:
 
 
 def last_lines(text: str) -> str:
-    """Return the last lines that say something."""
+    """Return the last lines that are not blank."""
     return "\n".join([line.rstrip() for line in text.splitlines() if line.strip()][-_LINES:])
 
 
 def judge_end(status: int, console: str, complaints: str, family: MachineModel) -> tuple[GuestEnd, str]:
-    """Say how a machine ended.
+    """Determine how a machine ended.
 
     Args:
         status: QEMU's exit status; negative if a signal ended it.
         console: the end of the guest's console.
-        complaints: what QEMU said.
-        family: what the machine was made of.
+        complaints: the output of QEMU.
+        family: the machine's model.
 
     Returns:
-        How, and why in words.
+        The end and its reason.
     """
-    said = re.search(r"^swapstone-init: (.*)$", console, re.MULTILINE)
+    reported = re.search(r"^swapstone-init: (.*)$", console, re.MULTILINE)
     panic = re.search(r"Kernel panic - not syncing: (.*)$", console, re.MULTILINE)
     if panic:
         return GuestEnd.PANICKED, f"its kernel panicked: {panic[1].strip()}"
-    if said:
-        return GuestEnd.COMPLAINED, f"its first process says: {said[1].strip()}"
+    if reported:
+        return GuestEnd.INIT_FAILED, f"its first process reports: {reported[1].strip()}"
     if status == family.ended_well:
         return GuestEnd.FINISHED, ""
     if status < 0:
@@ -411,6 +411,6 @@ def judge_end(status: int, console: str, complaints: str, family: MachineModel) 
 
 
 def boot(setup: Setup, limits: Limits) -> GuestRun:
-    """Start a machine from nothing and wait for its end."""
+    """Boot a machine and wait for its end."""
     with Guest(setup, limits, ("-action", "watchdog=none")) as guest:
         return guest.wait()

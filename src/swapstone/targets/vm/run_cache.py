@@ -1,4 +1,4 @@
-"""Runs that were made already, by the digest of all that they are functions of."""
+"""A cache of runs on the virtual clock, by their names."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from swapstone.targets.vm.qemu import GuestRun
 
 
 class RunCache:
-    """A folder with one file for each run: its own digest, then what came of it.
+    """A folder with one file for each run: the digest of the content, then the run.
 
     Args:
-        folder: made when it is needed.
+        folder: created when it is needed.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def get(self, digest: str) -> GuestRun | None:
-        """Return a run; None where there is none, or where its file was damaged."""
+        """Return a run; None if there is none or its file is damaged."""
         try:
             mark, _, body = (self._folder / digest).read_bytes().partition(b"\n")
         except OSError:
@@ -39,7 +39,7 @@ class RunCache:
             return None
 
     def put(self, digest: str, run: GuestRun) -> None:
-        """Keep a run. Another program sees all of it or nothing.
+        """Store a run atomically.
 
         Raises:
             UserError: it can't be written.
@@ -49,13 +49,13 @@ class RunCache:
 
 
 def mark_used(path: Path) -> None:
-    """Note that something of the cache was used now: `swapstone image gc` goes by that. A cache that can only be read is good enough."""
+    """Set the time of last use of a file of the cache, which `swapstone image gc` reads. Errors of a read-only cache are ignored."""
     with contextlib.suppress(OSError):
         os.utime(path)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file at once, or not at all.
+    """Write a file atomically.
 
     Raises:
         UserError: it can't be written.

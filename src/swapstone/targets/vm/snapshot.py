@@ -1,9 +1,8 @@
-"""A machine that was started once, saved, and goes on as often as it is wanted.
+"""Snapshots of booted machines, from which trials continue.
 
-It is stopped before it reads its order, anywhere in a stretch in which its first process is busy (native/guest/init.c). What it does
-afterwards is what it would have done without having been saved, to the byte, so a snapshot is no part of what a run is a function of.
-QEMU can't save a machine whose clock is exact in any event, so one that was saved has to prove itself (docs/virtual-machines.md,
-"Snapshots").
+A machine is paused before it reads its order, while its first process runs a busy loop (native/guest/init.c). It continues as if it had
+not been saved, to the byte, so a snapshot is no input of a run. QEMU can save only machines whose clock may be wrong, so each snapshot
+is compared with a cold start (docs/virtual-machines.md, "Snapshots").
 """
 
 from __future__ import annotations
@@ -16,27 +15,27 @@ import time
 from pathlib import Path
 from typing import Any
 
-from swapstone.targets.vm.qemu import Guest, GuestEnd, GuestRun, Limits, Setup, Stopped, boot
+from swapstone.targets.vm.qemu import Guest, GuestEnd, GuestRun, LimitReached, Limits, Setup, boot
 
 _LOOK_S = 0.05
 _POLL_S = 0.002
 _NO_LIMIT = 1 << 50  # bytes a second: QEMU's own limit is made for networks
 
 
-class _GoneError(Exception):
-    """The emulator speaks no more."""
+class _ConnectionClosedError(Exception):
+    """The emulator closed the connection."""
 
 
-class TooLateError(Exception):
-    """The emulator was too slow to stop a machine in time: this host is very busy. It can be tried again."""
+class PauseMissedError(Exception):
+    """The emulator did not pause the machine in time, because this host is busy. Another try may succeed."""
 
 
-class UnlikeError(Exception):
-    """A saved machine does not go on as one does that was not saved."""
+class SnapshotDiffersError(Exception):
+    """A restored machine does not give the same output as a cold start."""
 
 
 class _Monitor:
-    """What is said to a running QEMU: its QMP, over a pair of sockets."""
+    """A QMP connection to a running QEMU, over a socket pair."""
 
     def __init__(self, guest: Guest, connection: socket.socket) -> None:
         self._guest = guest
@@ -45,7 +44,7 @@ class _Monitor:
         self._rest = b""
         self._events: list[str] = []
         self._next()  # its greeting
-        self.ask("qmp_capabilities")
+        self.execute("qmp_capabilities")
 
     def _next(self) -> dict[str, Any]:
         while b"\n" not in self._rest:
@@ -55,65 +54,65 @@ class _Monitor:
                 self._guest.check()
                 continue
             except ConnectionError as error:
-                raise _GoneError from error
+                raise _ConnectionClosedError from error
             if not data:
-                raise _GoneError
+                raise _ConnectionClosedError
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
         message: dict[str, Any] = json.loads(line)
         return message
 
-    def ask(self, command: str, fd: int | None = None, **values: object) -> Any:  # noqa: ANN401 - whatever QEMU returns
-        """Have a command carried out.
+    def execute(self, command: str, fd: int | None = None, **values: object) -> Any:  # noqa: ANN401 - whatever QEMU returns
+        """Execute a command.
 
         Raises:
-            Stopped: QEMU refuses it, or the guest went beyond a limit.
+            LimitReached: QEMU rejects it, or the guest exceeds a limit.
         """
-        words = json.dumps({"execute": command, "arguments": values}).encode() + b"\n"
+        data = json.dumps({"execute": command, "arguments": values}).encode() + b"\n"
         try:
             if fd is None:
-                self._socket.sendall(words)
+                self._socket.sendall(data)
             else:
-                socket.send_fds(self._socket, [words], [fd])
+                socket.send_fds(self._socket, [data], [fd])
         except ConnectionError as error:
-            raise _GoneError from error
+            raise _ConnectionClosedError from error
         while True:
             message = self._next()
             if "event" in message:
                 self._events.append(message["event"])
             elif "error" in message:
-                raise Stopped(GuestEnd.EMULATOR, f"QEMU refuses {command}: {message['error'].get('desc', '')}")
+                raise LimitReached(GuestEnd.EMULATOR, f"QEMU rejects {command}: {message['error'].get('desc', '')}")
             else:
                 return message["return"]
 
     def wait_for(self, event: str) -> None:
-        """Wait until something has happened."""
+        """Wait for an event."""
         while event not in self._events:
             message = self._next()
             self._events.append(message.get("event", ""))
         self._events.clear()
 
     def wait_while(self, command: str, states: frozenset[str]) -> str:
-        """Ask for a status until it is another; return it."""
-        while (status := str(self.ask(command).get("status", ""))) in states:
+        """Query a status until it is none of `states`; return it."""
+        while (status := str(self.execute(command).get("status", ""))) in states:
             self._guest.check()
             time.sleep(_POLL_S)
         return status
 
 
 def save(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
-    """Start a machine, and save it where it stops itself.
+    """Boot a machine and save it where it pauses.
 
     Args:
-        setup: what to start; its order is not read.
-        limits: what ends it.
-        state: the file to write; another name is written first, so that it is whole or not there.
+        setup: inputs; the order is not read.
+        limits: of the run.
+        state: the file to write. It is written under another name first, so that it is complete or missing.
 
     Returns:
-        None, or what came of the machine instead.
+        None, or the run if the machine ended.
 
     Raises:
-        TooLateError: it went on before it was stopped.
+        PauseMissedError: it continued before it was paused.
     """
     draft = state.with_name(f"{state.name}.{os.getpid()}.part")
     ours, its = socket.socketpair()
@@ -124,15 +123,15 @@ def save(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
             try:
                 monitor = _Monitor(guest, ours)
                 monitor.wait_for("STOP")
-                if guest.has_spoken():
-                    raise TooLateError
+                if guest.has_output():
+                    raise PauseMissedError
                 _save_into(monitor, handle.fileno())
-            except Stopped as stopped:
+            except LimitReached as stopped:
                 return guest.ended(stopped)
-            except _GoneError:
+            except _ConnectionClosedError:
                 run = guest.wait()
                 if run.how is GuestEnd.FINISHED:
-                    raise TooLateError from None
+                    raise PauseMissedError from None
                 return run
         draft.replace(state)
     finally:
@@ -142,23 +141,23 @@ def save(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
 
 
 def _save_into(monitor: _Monitor, fd: int) -> None:
-    monitor.ask("getfd", fd, fdname="state")
-    monitor.ask("migrate-set-parameters", **{"max-bandwidth": _NO_LIMIT})
-    monitor.ask("migrate", uri="fd:state")
+    monitor.execute("getfd", fd, fdname="state")
+    monitor.execute("migrate-set-parameters", **{"max-bandwidth": _NO_LIMIT})
+    monitor.execute("migrate", uri="fd:state")
     status = monitor.wait_while("query-migrate", frozenset({"", "setup", "active", "device", "none"}))
     if status != "completed":
-        raise Stopped(GuestEnd.EMULATOR, f"QEMU could not save it: {status}")
-    with contextlib.suppress(_GoneError):
-        monitor.ask("quit")
+        raise LimitReached(GuestEnd.EMULATOR, f"QEMU could not save it: {status}")
+    with contextlib.suppress(_ConnectionClosedError):
+        monitor.execute("quit")
 
 
 def restore(setup: Setup, limits: Limits, state: Path) -> GuestRun:
-    """Let a saved machine go on with an order, and wait for its end.
+    """Restore a machine with an order, and wait for its end.
 
     Args:
-        setup: as when it was saved, but for the order.
-        limits: what ends it.
-        state: what `save` wrote.
+        setup: as for `save`, except for the order.
+        limits: of the run.
+        state: the file that `save` wrote.
     """
     ours, its = socket.socketpair()
     fd = os.open(state, os.O_RDONLY)
@@ -169,37 +168,37 @@ def restore(setup: Setup, limits: Limits, state: Path) -> GuestRun:
             try:
                 monitor = _Monitor(guest, ours)
                 monitor.wait_while("query-status", frozenset({"inmigrate"}))
-                monitor.ask("cont")
-            except Stopped as stopped:
+                monitor.execute("cont")
+            except LimitReached as stopped:
                 return guest.ended(stopped)
-            except _GoneError:
-                pass  # it ended already: what came of it says how
+            except _ConnectionClosedError:
+                pass  # it has ended: the result says how
             return guest.wait()
     finally:
         os.close(fd)
         its.close()
 
 
-def prove(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
-    """Compare a saved machine with one that starts from nothing: both carry out one order.
+def compare(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
+    """Compare a restored machine with a cold start: both run the same order.
 
     Args:
-        setup: as when it was saved, with an order in which the guest says its clock.
-        limits: of each of the two.
-        state: what `save` wrote.
+        setup: as for `save`, with an order in which the guest reports its clock.
+        limits: of each run.
+        state: the file that `save` wrote.
 
     Returns:
-        None, or what came of the machine that starts from nothing, if that fails.
+        None, or the run of the cold start if it failed.
 
     Raises:
-        UnlikeError: they did not say the same bytes.
+        SnapshotDiffersError: their outputs differ.
     """
     cold = boot(setup, limits)
     if cold.how is not GuestEnd.FINISHED:
         return cold
-    saved = restore(setup, limits, state)  # its console lacks what the machine said when it started
-    if (saved.how, saved.said) != (cold.how, cold.said):
-        raise UnlikeError
+    saved = restore(setup, limits, state)  # its console lacks the messages of the boot
+    if (saved.how, saved.output) != (cold.how, cold.output):
+        raise SnapshotDiffersError
     return None
 
 

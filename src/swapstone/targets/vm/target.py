@@ -1,4 +1,4 @@
-"""A virtual machine as a target, on a clock without noise or, by KVM, on the wall clock: docs/virtual-machines.md."""
+"""A virtual machine as a target, on the virtual clock or, with KVM, on the wall clock: docs/virtual-machines.md."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ from swapstone.targets.vm.run_name import digest_of, digest_of_file, run_inputs
 from swapstone.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
 
 SLACK_MS = 60_000
-"""How much longer than a trial's time-out its agent may take, in guest time: it waits up to 20 s for killed processes to be gone."""
+"""Added to a trial's time-out, in guest time: the agent waits up to 20 s until killed processes have ended."""
 
-_TRIAL = "t"  # every trial's name in its plan, so that an equal trial is an equal run
+_TRIAL = "t"  # the identifier of every trial in its plan, so that equal trials are equal runs
 _QUIT = b"quit\n"
-_TRIES = 3  # to save a machine
+_TRIES = 3  # to save a snapshot
 COMPILERS = {"x86_64": "x86_64-linux-gnu-gcc", "aarch64": "aarch64-linux-gnu-gcc"}
-"""What builds the agent for another processor than this machine's, by what ``uname -m`` says."""
+"""Cross compilers of the agent, by the machine's ``uname -m``."""
 
 
 @dataclasses.dataclass(frozen=True)
 class VmImage:
-    """What a virtual machine is made of, besides programs.
+    """The kernel and the file system that a virtual machine boots, without programs.
 
     Attributes:
-        kernel: its file, plain or compressed, as QEMU takes it.
-        initrd: an archive of what is in its file system; what Swapstone needs is added.
-        machine: what is emulated.
-        modules: paths in the initrd of what is loaded at the start, in this order; none leaves the initrd's own ``/modules``.
-        agent, init: the agent and the first process; built when they are needed if left out.
-        banner: what the kernel's file says it is, with or without ``Linux version`` before its release; empty where it doesn't say.
+        kernel: its file in a form that QEMU boots.
+        initrd: a cpio archive of the file system, to which agent, first process and programs are appended.
+        machine: the emulated machine.
+        modules: paths in the initrd of modules to load, in this order; empty to use the initrd's ``/modules``.
+        agent, init: the agent and the first process; None to build them when they are needed.
+        banner: the kernel's version text in its file, with or without ``Linux version``; empty if it has none.
     """
 
     kernel: Path
@@ -70,19 +70,19 @@ class VmImage:
 
 @dataclasses.dataclass(frozen=True)
 class VmOptions:
-    """How runs are made; none of it changes what comes of one, but `draw`.
+    """Options of a virtual machine. Only `replicate` changes the result of a run.
 
     Attributes:
-        draw: number of the replicate that every trial is; left out, it is the trial's block.
-        no_cache: make every run anew.
-        snapshots: start a machine once and save it, where it can be saved.
+        replicate: number of the replicate for all trials; None: the number of the trial's block.
+        no_cache: run every trial anew.
+        snapshots: restore machines from a snapshot, where one can be saved.
         limits: of each machine.
-        cache: where runs and saved machines are kept; left out, in Swapstone's own folder.
-        emulator: another QEMU than the usual one.
-        at_once: how many machines run side by side; 0 for as many as this host has processors for them.
+        cache: folder for runs and snapshots; None for Swapstone's cache folder.
+        emulator: path of the QEMU; empty for the default of the machine.
+        at_once: number of machines that run at the same time; 0 for the number of processors of this host.
     """
 
-    draw: int | None = None
+    replicate: int | None = None
     no_cache: bool = False
     snapshots: bool = True
     limits: Limits = dataclasses.field(default_factory=Limits)
@@ -91,55 +91,55 @@ class VmOptions:
     at_once: int = 0
 
 
-class _Kind:
-    """One kind of machine: a kernel with its image, and what the programs of an experiment make of it.
+class _BootImage:
+    """One kernel with its initrd, to which the programs of the experiment are appended.
 
     Args:
-        parts: what it is made of.
-        room: a folder for its image.
+        source: kernel and file system.
+        folder: for the written initrd.
     """
 
-    def __init__(self, parts: VmImage, room: Path) -> None:
-        self.parts = parts
-        self.kernel_digest = digest_of_file(parts.kernel)
+    def __init__(self, source: VmImage, folder: Path) -> None:
+        self.source = source
+        self.kernel_digest = digest_of_file(source.kernel)
         try:
-            self.base = parts.initrd.read_bytes()
+            self.base = source.initrd.read_bytes()
         except OSError as error:
-            raise UserError(f"The initrd {parts.initrd} can't be read: {error.strerror}.") from error
-        self.image = unpack(self.base)
-        self._room = room
+            raise UserError(f"The initrd {source.initrd} can't be read: {error.strerror}.") from error
+        self.entries = unpack(self.base)
+        self._folder = folder
         self._lock = threading.Lock()
         self._written: tuple[bytes, tuple[Path, bytes]] | None = None
 
     def initrd(self, added: bytes) -> tuple[Path, bytes]:
-        """Write the image with an archive behind it, unless it is the last one; return its path and digest."""
+        """Write the initrd with an appended archive, unless it is the last one written; return its path and digest."""
         with self._lock:
             if self._written is None or self._written[0] != added:
                 data = self.base + bytes(-len(self.base) % 4) + added
                 digest = hashlib.sha256(data).digest()
-                path = self._room / f"image-{digest.hex()[:32]}.cpio"
+                path = self._folder / f"image-{digest.hex()[:32]}.cpio"
                 write_whole(path, data)
                 self._written = (added, (path, digest))
             return self._written[1]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Asked:
-    """A machine and its order."""
+class _Order:
+    """A machine with its order."""
 
-    kind: _Kind
+    boot_image: _BootImage
     machine: EmulatedMachine
     order: bytes
 
 
 class VmTarget(Target):
-    """Runs each trial in a virtual machine of its own: on the instruction clock, or on the wall clock if the parts say so.
+    """Runs each trial in a virtual machine of its own, on the virtual clock, or on the wall clock if the machine is `wall`.
 
-    On the wall clock every run is made anew, from nothing, and alone.
+    On the wall clock every trial boots a machine, without cache and snapshots, one at a time.
 
     Args:
-        parts: what the machine is made of; or of each level of the kernel, the one that is the target's own first.
-        ways: how runs are made.
+        images: what the machine boots; or images by level of the factor ``kernel``, the default first.
+        options: cache, snapshots, limits.
         certificates: what differs between the first of these machines and each other one.
 
     Raises:
@@ -154,27 +154,27 @@ class VmTarget(Target):
 
     def __init__(
         self,
-        parts: VmImage | Mapping[str, VmImage],
-        ways: VmOptions = VmOptions(),
+        images: VmImage | Mapping[str, VmImage],
+        options: VmOptions = VmOptions(),
         image_differences: tuple[ImageDifference, ...] = (),
     ) -> None:
-        levels = {"": parts} if isinstance(parts, VmImage) else dict(parts)
+        levels = {"": images} if isinstance(images, VmImage) else dict(images)
         first = next(iter(levels.values()))
-        self._ways = ways
-        self._certificates = image_differences
+        self._options = options
+        self._differences = image_differences
         self._machine = first.machine
-        self._repeats = not first.machine.wall
-        self.at_once = (ways.at_once or len(os.sched_getaffinity(0))) if self._repeats else 1
-        self._given = first
-        self._emulator: Emulator = qemu.find_emulator(first.machine, ways.emulator)
-        self._room = tempfile.TemporaryDirectory(prefix="swapstone-vm-")
+        self._exact = not first.machine.wall
+        self.at_once = (options.at_once or len(os.sched_getaffinity(0))) if self._exact else 1
+        self._first_image = first
+        self._emulator: Emulator = qemu.find_emulator(first.machine, options.emulator)
+        self._folder = tempfile.TemporaryDirectory(prefix="swapstone-vm-")
         try:
-            self._kinds = {level: _Kind(made, Path(self._room.name)) for level, made in levels.items()}
+            self._boot_images = {level: _BootImage(made, Path(self._folder.name)) for level, made in levels.items()}
         except BaseException:
-            self._room.cleanup()
+            self._folder.cleanup()
             raise
-        self._own = next(iter(self._kinds.values()))
-        self._cache = ways.cache or cache_dir()
+        self._default_image = next(iter(self._boot_images.values()))
+        self._cache = options.cache or cache_dir()
         self._runs = RunCache(self._cache / "runs")
         self._programs: dict[str, Path] = {}
         self._folders: dict[str, Mapping[str, Entry]] = {}
@@ -184,62 +184,62 @@ class VmTarget(Target):
         self._lock = threading.Lock()
 
     def describe(self) -> TargetDescription:
-        """Return what the guest says of itself."""
+        """Return the description that the guest reports."""
         return self._description
 
     @functools.cached_property
     def _description(self) -> TargetDescription:
-        run = self.make(encode_plan_header() + _QUIT, limit_ms=SLACK_MS, draw=0)
-        greeting, _ = understood(run)
-        clock = "one instruction a nanosecond" if self._repeats else "by KVM on the wall clock, one processor"
-        cpu = re.search(r"^model name\s*: (.*)$", greeting.file("/proc/cpuinfo"), re.MULTILINE)
-        memory = re.search(r"^MemTotal:\s*(\d+) kB", greeting.file("/proc/meminfo"), re.MULTILINE)
+        run = self.run_plan(encode_plan_header() + _QUIT, limit_ms=SLACK_MS, replicate=0)
+        report, _ = decode_run(run)
+        clock = "one instruction a nanosecond" if self._exact else "by KVM on the wall clock, one processor"
+        cpu = re.search(r"^model name\s*: (.*)$", report.file("/proc/cpuinfo"), re.MULTILINE)
+        memory = re.search(r"^MemTotal:\s*(\d+) kB", report.file("/proc/meminfo"), re.MULTILINE)
         return TargetDescription(
-            kernel=f"{greeting.system} {greeting.release} {greeting.version}",
-            architecture=greeting.machine,
-            cpu=cpu[1] if cpu else self._machine.family.cpu,
+            kernel=f"{report.system} {report.release} {report.version}",
+            architecture=report.machine,
+            cpu=cpu[1] if cpu else self._machine.model.cpu,
             cpus=(0,),
-            virtualization=f"{self._emulator.version}, machine {self._machine.family.machine}, {clock}",
+            virtualization=f"{self._emulator.version}, machine {self._machine.model.machine}, {clock}",
             memory_bytes=int(memory[1]) * 1024 if memory else 0,
         )
 
     def tools(self) -> tuple[tuple[str, str], ...]:
-        """Return which emulator, agent and first process it is, and the digests of kernel and initrd."""
+        """Return emulator, agent, first process, and the digests of kernels and initrds."""
         return (
             ("qemu", f"{self._emulator.version}, SHA-256 {self._emulator.build}"),
             ("agent", self._agent.parent.name),
             ("guest init", self._init.parent.name),
-            *(pair for level, kind in self._kinds.items() for pair in _digests(level, kind)),
-            *((f"certificate of {found.between[1]}", found.summary()) for found in self._certificates),
+            *(pair for level, boot_image in self._boot_images.items() for pair in _digests(level, boot_image)),
+            *((f"certificate of {difference.between[1]}", difference.summary()) for difference in self._differences),
         )
 
     def image_differences(self) -> tuple[ImageDifference, ...]:
-        """Return what it was given; see `Target.image_differences`."""
-        return self._certificates
+        """Return the differences between the images; see `Target.image_differences`."""
+        return self._differences
 
     @functools.cached_property
     def _agent(self) -> Path:
-        return self._given.agent or build_agent(cache_dir() / "agents", self._compiler())
+        return self._first_image.agent or build_agent(cache_dir() / "agents", self._compiler())
 
     @functools.cached_property
     def _init(self) -> Path:
-        return self._given.init or build_init(cache_dir() / "agents", self._compiler())
+        return self._first_image.init or build_init(cache_dir() / "agents", self._compiler())
 
     def _compiler(self) -> str:
         architecture = self._machine.architecture
         return os.environ.get("CC") or "cc" if architecture == os.uname().machine else COMPILERS[architecture]
 
     def put(self, path: Path) -> str:
-        """Bring a program into the machine, with all that lies beside it."""
+        """Add a program and the files in its folder to the initrd."""
         if not os.access(path, os.X_OK) or not path.is_file():
-            raise UserError(f"{path} is not a program that can be run.")
+            raise UserError(f"{path} is not an executable file.")
         entries, digest = guest.read_folder(path)
         facts = read_facts(path)
-        image = self._own.image
-        if facts and image is not None and (missing := guest.lacking(facts, entries, image)):
+        image = self._default_image.entries
+        if facts and image is not None and (missing := guest.missing_libraries(facts, entries, image)):
             raise UserError(
-                f"{path.name} needs {', '.join(missing)}, and the machine's image has none.",
-                "Link it statically, or take an image that has its C library.",
+                f"{path.name} needs {', '.join(missing)}, and the machine's image does not contain it.",
+                "Link it statically, or use an image with its C library.",
             )
         place = guest.guest_path(path, digest)
         self._folders[place.rpartition("/")[0]] = entries
@@ -247,121 +247,130 @@ class VmTarget(Target):
         return place
 
     def inspect(self, path: str) -> ProgramFacts | None:
-        """Read a program's own file, or one in the image."""
+        """Read the file of a program, or a file in the image."""
         if path in self._programs:
-            found = read_facts(self._programs[path])
+            facts = read_facts(self._programs[path])
         else:
-            found = guest.inspect(self._own.image or {}, path, Path(self._room.name))
-        return msgspec.structs.replace(found, path=path) if found else None
+            facts = guest.inspect(self._default_image.entries or {}, path, Path(self._folder.name))
+        return msgspec.structs.replace(facts, path=path) if facts else None
 
     def scratch(self) -> str:
-        """Return the folder that is empty in every new machine."""
+        """Return a folder that is empty in every new machine."""
         return guest.SCRATCH
 
-    def run(self, request: TrialRequest, setting: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
-        """Run one trial in a machine of its own, or take an equal one that was run before; see `Target.run`."""
-        encode_request(request)  # what an agent would refuse, its name too, is refused here
-        asked = self._asked(request, setting)
-        name, run = self._made(asked)
-        greeting, answers = understood(run)
-        if failed := next((ended for ended in greeting.ended if ended.kind == "prepare"), None):
+    def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
+        """Run one trial in a machine of its own, or return an equal run from the cache; see `Target.run`."""
+        encode_request(request)  # raises what an agent would refuse, including the identifier
+        order = self._trial_order(request, config)
+        name, run = self._run_or_cached(order)
+        report, answers = decode_run(run)
+        if failed := next((ended for ended in report.ended if ended.kind == "prepare"), None):
             raise MachineConfigError(
-                f"The machine can't be prepared: {setting.prepare[failed.number]!r} {failed.in_words()}."
+                f"The machine can't be prepared: {config.prepare[failed.number]!r} {failed.description()}."
             )
-        if early := next((ended for ended in greeting.ended if ended.kind == "beside"), None):
-            raise MachineConfigError(f"The load ended too early: {setting.beside[early.number]!r} {early.in_words()}.")
+        if early := next((ended for ended in report.ended if ended.kind == "beside"), None):
+            raise MachineConfigError(
+                f"The load ended too early: {config.beside[early.number]!r} {early.description()}."
+            )
         if len(answers) != 1 or answers[0].id != _TRIAL:
-            raise TargetError(f"The guest gave {len(answers)} answers to one question.", run.console)
-        booted = (("booted", setting.kernel),) if _is_kernel(greeting, asked.kind.parts.banner) else ()
-        return msgspec.structs.replace(answers[0], id=request.id, machine=(*booted, *greeting.pairs()), name=name)
+            raise TargetError(f"The guest wrote {len(answers)} answers to one trial.", run.console)
+        booted = (("booted", config.kernel),) if _is_running(report, order.boot_image.source.banner) else ()
+        return msgspec.structs.replace(answers[0], id=request.id, machine=(*booted, *report.pairs()), name=name)
 
-    def make(self, plan: bytes, *, limit_ms: int, draw: int, setting: MachineConfig = DEFAULT_MACHINE) -> GuestRun:
-        """Make a run of a whole plan, or take it from an earlier time.
+    def run_plan(
+        self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig = DEFAULT_MACHINE
+    ) -> GuestRun:
+        """Run a whole plan, or return an equal run from the cache.
 
         Args:
             plan: for the agent, from its first line to ``quit``.
-            limit_ms: the most that the agent may take, in guest time.
-            draw: number of the replicate.
-            setting: of the machine.
+            limit_ms: limit of the agent's time, in guest time.
+            replicate: number of the replicate.
+            config: of the machine.
 
         Returns:
-            What came of it, whatever that is.
+            The run, however it ended.
 
         Raises:
             WireError: the plan is too large.
-            UserError: nothing can be written to the cache, or there is no such kernel here.
+            UserError: the cache is not writable, or the target has no such kernel.
         """
-        return self._made(self._order(plan, limit_ms=limit_ms, draw=draw, setting=setting))[1]
+        return self._run_or_cached(self._order(plan, limit_ms=limit_ms, replicate=replicate, config=config))[1]
 
-    def name_of(self, request: TrialRequest, setting: MachineConfig = DEFAULT_MACHINE) -> str:
-        """Return a trial's digest: of all that it is a function of, 64 hexadecimal digits."""
-        return digest_of(self._setup(self._asked(request, setting))[1])
+    def run_name(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> str:
+        """Return the digest of all inputs of a trial's run: 64 hexadecimal digits."""
+        return digest_of(self._setup(self._trial_order(request, config))[1])
 
     def stop(self) -> None:
         """End all machines; see `Target.stop`."""
-        self._ways.limits.stop.set()
+        self._options.limits.stop.set()
 
     def close(self) -> None:
-        """Remove what it wrote, but for its cache. No machine runs between trials."""
-        self._room.cleanup()
+        """Remove its files except the cache. No machine runs between trials."""
+        self._folder.cleanup()
 
-    def _asked(self, request: TrialRequest, setting: MachineConfig) -> _Asked:
+    def _trial_order(self, request: TrialRequest, config: MachineConfig) -> _Order:
         plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=_TRIAL)) + _QUIT
-        draw = _block(request.id) if self._ways.draw is None else self._ways.draw
-        return self._order(plan, limit_ms=request.timeout_ms + SLACK_MS, draw=draw, setting=setting)
+        replicate = _block(request.id) if self._options.replicate is None else self._options.replicate
+        return self._order(plan, limit_ms=request.timeout_ms + SLACK_MS, replicate=replicate, config=config)
 
-    def _order(self, plan: bytes, *, limit_ms: int, draw: int, setting: MachineConfig) -> _Asked:
-        kind = self._kinds.get(setting.kernel) if setting.kernel else self._own
-        if kind is None:
+    def _order(self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig) -> _Order:
+        boot_image = self._boot_images.get(config.kernel) if config.kernel else self._default_image
+        if boot_image is None:
             raise UserError(
-                f"This target has no kernel {setting.kernel}.", f"It has {', '.join(filter(None, self._kinds))}."
+                f"This target has no kernel {config.kernel}.", f"It has {', '.join(filter(None, self._boot_images))}."
             )
-        around = GuestCommands(prepare=setting.prepare, beside=setting.beside, settle_ms=setting.settle_ms)
-        machine = kind.parts.machine
-        if setting.memory_bytes:
-            machine = msgspec.structs.replace(machine, memory_bytes=setting.memory_bytes)
-        return _Asked(kind, machine, guest.encode_order(plan, draw=draw, limit_ms=limit_ms, around=around))
+        commands = GuestCommands(prepare=config.prepare, beside=config.beside, settle_ms=config.settle_ms)
+        machine = boot_image.source.machine
+        if config.memory_bytes:
+            machine = msgspec.structs.replace(machine, memory_bytes=config.memory_bytes)
+        return _Order(
+            boot_image, machine, guest.encode_order(plan, replicate=replicate, limit_ms=limit_ms, commands=commands)
+        )
 
-    def _made(self, asked: _Asked) -> tuple[str, GuestRun]:
-        """Return a run with its name."""
-        setup, inputs = self._setup(asked)
+    def _run_or_cached(self, order: _Order) -> tuple[str, GuestRun]:
+        """Return a run's name and the run."""
+        setup, inputs = self._setup(order)
         digest = digest_of(inputs)
-        known = self._runs.get(digest) if self._repeats and not self._ways.no_cache else None
+        known = self._runs.get(digest) if self._exact and not self._options.no_cache else None
         if known is not None:
             return digest, known
         run = self._boot(setup, inputs)
-        if self._repeats and run.how is GuestEnd.FINISHED:  # the rest may have hung on this machine
+        if self._exact and run.how is GuestEnd.FINISHED:  # other ends may depend on this host
             self._runs.put(digest, run)
         return digest, run
 
-    def _setup(self, asked: _Asked) -> tuple[Setup, dict[str, bytes]]:
-        machine = asked.machine
-        added = self._overlay(asked.kind)
-        initrd, digest = asked.kind.initrd(added)
-        setup = Setup(self._emulator, machine, asked.kind.parts.kernel, initrd, asked.order)
-        return setup, run_inputs(setup, kernel=asked.kind.kernel_digest, initrd=digest)
+    def _setup(self, order: _Order) -> tuple[Setup, dict[str, bytes]]:
+        machine = order.machine
+        added = self._archive(order.boot_image)
+        initrd, digest = order.boot_image.initrd(added)
+        setup = Setup(self._emulator, machine, order.boot_image.source.kernel, initrd, order.order)
+        return setup, run_inputs(setup, kernel=order.boot_image.kernel_digest, initrd=digest)
 
-    def _overlay(self, kind: _Kind) -> bytes:
-        """Return the archive that goes behind an image."""
+    def _archive(self, boot_image: _BootImage) -> bytes:
+        """Return the archive that is appended to an initrd."""
         with self._lock:  # agent and first process are built once
             folders = {place: self._folders[place] for place in sorted(self._folders)}
-            return guest.overlay(self._init.read_bytes(), self._agent.read_bytes(), folders, kind.parts.modules)
+            return guest.overlay(self._init.read_bytes(), self._agent.read_bytes(), folders, boot_image.source.modules)
 
     def _boot(self, setup: Setup, inputs: Mapping[str, bytes]) -> GuestRun:
-        limits = self._ways.limits
-        if not (self._repeats and self._ways.snapshots):
+        limits = self._options.limits
+        if not (self._exact and self._options.snapshots):
             return qemu.boot(setup, limits)
         without = digest_of({name: value for name, value in inputs.items() if name != "order"})
         state = self._cache / "snapshots" / without
         with self._lock:
             saving = self._saving[state]
-        with saving:  # several trials may want the same machine: one of them saves it
+        with saving:  # several trials may need the same snapshot: one of them saves it
             if not self._is_whole(state):
                 if state in self._unsaved:
                     return qemu.boot(setup, limits)
                 try:
                     failed = _saved(setup, limits, state)
-                except (snapshot.TooLateError, snapshot.UnlikeError):  # the run is the same without
+                except (
+                    snapshot.PauseMissedError,
+                    snapshot.SnapshotDiffersError,
+                ):  # the run is the same without a snapshot
                     self._unsaved.add(state)
                     return qemu.boot(setup, limits)
                 if failed:
@@ -370,7 +379,7 @@ class VmTarget(Target):
         return snapshot.restore(setup, limits, state)
 
     def _is_whole(self, state: Path) -> bool:
-        """Say whether a saved machine is there as it was written; looked at once."""
+        """Return whether a snapshot exists and matches its digest; checked once."""
         if state in self._saved:
             return state.exists()
         try:
@@ -383,40 +392,40 @@ class VmTarget(Target):
         return whole
 
 
-def _digests(level: str, kind: _Kind) -> tuple[tuple[str, str], ...]:
-    """Return what is kept in a manifest of one kind of machine."""
+def _digests(level: str, boot_image: _BootImage) -> tuple[tuple[str, str], ...]:
+    """Return the digests of one image, for the manifest."""
     which = f" of {level}" if level else ""
     return (
-        (f"kernel{which}", f"SHA-256 {kind.kernel_digest.hex()}"),
-        (f"initrd{which}", f"SHA-256 {hashlib.sha256(kind.base).hexdigest()}"),
+        (f"kernel{which}", f"SHA-256 {boot_image.kernel_digest.hex()}"),
+        (f"initrd{which}", f"SHA-256 {hashlib.sha256(boot_image.base).hexdigest()}"),
     )
 
 
-def _is_kernel(greeting: guest.Greeting, banner: str) -> bool:
-    """Say whether the kernel that speaks is the one whose file says of itself what it is."""
-    said = banner.removeprefix("Linux version ")  # a bzImage leaves these words out
-    return said.startswith(f"{greeting.release} ") and greeting.version in said
+def _is_running(report: guest.GuestReport, banner: str) -> bool:
+    """Return whether the running kernel has the banner of a kernel's file."""
+    text = banner.removeprefix("Linux version ")  # the banner of a bzImage does not contain these words
+    return text.startswith(f"{report.release} ") and report.version in text
 
 
 def _saved(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
-    """Save a machine that proves itself; return what came of it instead, if that can't be done.
+    """Save a snapshot that passes the comparison with a cold start; return the failed run if there is none.
 
     Raises:
-        TooLateError, UnlikeError: the last of several tries gave none that is as good as one from nothing.
+        PauseMissedError, SnapshotDiffersError: the last try failed too.
     """
     try:
         state.parent.mkdir(parents=True, exist_ok=True)
         for left in reversed(range(_TRIES)):
             try:
                 failed = _saved_once(setup, limits, state)
-            except (snapshot.TooLateError, snapshot.UnlikeError):
+            except (snapshot.PauseMissedError, snapshot.SnapshotDiffersError):
                 if not left:
                     raise
             else:
                 return failed
     except OSError as error:
         raise UserError(
-            f"A saved machine can't be written to {state.parent}: {error.strerror}.",
+            f"A snapshot can't be written to {state.parent}: {error.strerror}.",
             "Free some space there, or set XDG_CACHE_HOME to a folder that you can write.",
         ) from error
     return None
@@ -426,37 +435,35 @@ def _saved_once(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
     failed = snapshot.save(setup, limits, state)
     if failed:
         return failed
-    order = guest.encode_order(encode_plan_header() + _QUIT, draw=0, limit_ms=SLACK_MS)
+    order = guest.encode_order(encode_plan_header() + _QUIT, replicate=0, limit_ms=SLACK_MS)
     try:
-        failed = snapshot.prove(dataclasses.replace(setup, order=order), limits, state)
-    except snapshot.UnlikeError:
+        failed = snapshot.compare(dataclasses.replace(setup, order=order), limits, state)
+    except snapshot.SnapshotDiffersError:
         state.unlink()
         raise
     if failed:
         state.unlink()
         return failed
-    write_whole(
-        state.with_name(f"{state.name}.sha256"), digest_of_file(state).hex().encode()
-    )  # now it is taken for whole
+    write_whole(state.with_name(f"{state.name}.sha256"), digest_of_file(state).hex().encode())
     return None
 
 
 def _block(identity: str) -> int:
-    """Return the block in a trial's name ``BLOCK-POSITION``; 0 where there is none."""
-    found = re.match(r"(\d+)-", identity)
-    return int(found[1]) if found else 0
+    """Return the block of a trial's identifier ``BLOCK-POSITION``; 0 for other identifiers."""
+    difference = re.match(r"(\d+)-", identity)
+    return int(difference[1]) if difference else 0
 
 
-def understood(run: GuestRun) -> tuple[guest.Greeting, tuple[AgentAnswer, ...]]:
-    """Decode what a machine said.
+def decode_run(run: GuestRun) -> tuple[guest.GuestReport, tuple[AgentAnswer, ...]]:
+    """Decode the output of a machine.
 
     Raises:
-        TargetError: it did not finish, or can't be understood.
+        TargetError: the machine did not finish, or its output is invalid.
     """
     if run.how is not GuestEnd.FINISHED:
-        lines = f"The last lines of its console:\n{run.console}" if run.console else "Its console said nothing."
+        lines = f"The last lines of its console:\n{run.console}" if run.console else "Its console is empty."
         raise TargetError(f"The virtual machine failed: {run.reason}.", lines)
     try:
-        return guest.decode_said(run.said)
+        return guest.decode_channel(run.output)
     except WireError as error:
-        raise TargetError(f"The virtual machine can't be understood: {error.message}", run.console) from error
+        raise TargetError(f"The output of the virtual machine is invalid: {error.message}", run.console) from error
