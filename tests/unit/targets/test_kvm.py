@@ -89,7 +89,9 @@ def test_without_the_device_nothing_is_started(bench: Bench, tmp_path: Path) -> 
 
 
 def test_another_processor_has_none(device: Path) -> None:
-    assert "runs machines of this host's architecture, x86_64, and this one is aarch64" in kvm_device_trouble("aarch64", device)
+    assert "runs machines of this host's architecture, x86_64, and this one is aarch64" in kvm_device_trouble(
+        "aarch64", device
+    )
     assert kvm_device_trouble("x86_64", device) == ""
 
 
