@@ -1,4 +1,4 @@
-"""What rt-tests' cyclictest writes as JSON, decoded strictly."""
+"""A strict decoder of the JSON that rt-tests' cyclictest writes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROUNDING = 0.0051  # the average is printed with two places
 
 
 class Latencies(FrozenStruct, frozen=True, kw_only=True):
-    """What cyclictest measured.
+    """The latencies in an output of cyclictest.
 
     Attributes:
         values: pairs (name, microseconds): ``max``, ``avg``, ``min``, and the percentiles of `PERCENTILES`. cyclictest rounds each
@@ -37,7 +37,7 @@ class _Thread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Printed(msgspec.Struct, frozen=True):
-    """What rt-tests' cyclictest writes; what says nothing of the latencies is left out."""
+    """The JSON object; fields that are no latencies are ignored."""
 
     file_version: int
     return_code: int
@@ -47,20 +47,20 @@ class _Printed(msgspec.Struct, frozen=True):
 
 
 def decode_cyclictest(output: bytes) -> Latencies:
-    """Decode what cyclictest wrote.
+    """Decode an output of cyclictest.
 
     Args:
-        output: the whole file, to its last newline.
+        output: the whole file, with the newline at its end.
 
     Raises:
-        WireError: it is cut off, or not of one thread, or its histogram does not hold every cycle, or contradicts what else it says.
+        WireError: the output is cut off or not of one thread, or its histogram misses cycles or contradicts its other fields.
     """
     thread = _one_thread(output)
     histogram = _histogram(thread.histogram)
     total = sum(count for _, count in histogram)
     if total < thread.cycles:
         raise WireError(
-            f"{thread.cycles - total} of cyclictest's {thread.cycles} latencies lie beyond its histogram; the largest is {thread.max} us."
+            f"{thread.cycles - total} of cyclictest's {thread.cycles} latencies are outside its histogram; the largest is {thread.max} us."
         )
     if not histogram:
         raise WireError("cyclictest measured nothing.")
@@ -80,11 +80,11 @@ def _one_thread(output: bytes) -> _Thread:
     try:
         printed = msgspec.json.decode(output, type=_Printed)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise WireError(f"cyclictest's figures are not what it writes: {error}.") from error
+        raise WireError(f"cyclictest's output has another format: {error}.") from error
     form = (printed.file_version, printed.resolution_in_ns)
     if form != (1, 0):
         raise WireError(
-            f"cyclictest's figures are of version {form[0]}, resolution {form[1]}; known is version 1 in microseconds."
+            f"cyclictest's output has version {form[0]}, resolution {form[1]}; supported is version 1 in microseconds."
         )
     if printed.return_code:
         raise WireError(f"cyclictest ended with {printed.return_code}.")
@@ -95,7 +95,7 @@ def _one_thread(output: bytes) -> _Thread:
 
 def _histogram(counts: dict[str, int]) -> tuple[tuple[int, int], ...]:
     if not all(edge.isascii() and edge.isdecimal() and len(edge) < 10 for edge in counts):
-        raise WireError("cyclictest's histogram has a bin that is no whole number of microseconds.")
+        raise WireError("cyclictest's histogram has a bin that is no integer number of microseconds.")
     histogram = tuple((int(edge), count) for edge, count in counts.items())
     if any(count < 1 for _, count in histogram):
         raise WireError("cyclictest's histogram has a bin that is empty.")

@@ -8,9 +8,9 @@ from swapstone.workloads.cyclictest import PERCENTILES
 INTERVAL_US = 100
 CYCLES = 10_000
 BINS = 20_000
-"""Of 1 us. cyclictest prints every bin, so more of them cost time; a latency beyond them makes a run fail, never a number."""
+"""Bins of 1 us. cyclictest prints each of them, so more bins take more time. A run with a latency outside the bins fails."""
 
-_FILE = "/tmp/cyclictest.json"  # noqa: S108 - in a machine that nobody else uses
+_FILE = "/tmp/cyclictest.json"  # noqa: S108 - in a machine of its own
 _COMMAND = (
     f"/usr/bin/cyclictest --quiet --mlockall --priority=99 --threads=1 --interval={INTERVAL_US} --loops={CYCLES} "
     f"--histogram={BINS} --json={_FILE} >/dev/null && cat {_FILE}"

@@ -1,6 +1,6 @@
-"""What drivers of servers print, read strictly: one reader for each driver, and one for a pattern of the user's.
+"""Strict readers for the output of load generators: one for each known program, and one for a pattern of the user.
 
-docs/servers.md says what each gives.
+docs/servers.md lists what each prints.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from swapstone.model import FrozenStruct, UserError, WireError
 from swapstone.workloads.named_figures import decode_named_figures
 
 NS = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
-"""Nanoseconds in the units that drivers print times in."""
+"""Nanoseconds in each unit that load generators print."""
 
 PACE = "swapstone-pace"
 _PERCENTILE = re.compile(r"p\d{1,2}(\.\d{1,3})?")
 
 
 class LoadReport(FrozenStruct, frozen=True, kw_only=True):
-    """What a driver says of one run.
+    """The output of a load generator for one run.
 
     Attributes:
-        requests: how many were answered; 0 where it doesn't say.
-        per_second: how many a second, as the driver counts them; None where it doesn't say.
-        latencies: pairs (``p50``, ``p99.9``, ``max``..., nanoseconds), in rising order. What it says too coarsely is left out.
+        requests: number of requests with a response; 0 if not printed.
+        per_second: requests per second, as the load generator computes it; None if not printed.
+        latencies: pairs (``p50``, ``p99.9``, ``max``..., nanoseconds), ascending. Latencies that are rounded to zero are left out.
     """
 
     requests: int = 0
@@ -33,12 +33,12 @@ class LoadReport(FrozenStruct, frozen=True, kw_only=True):
 
 
 class KnownLoadGenerator(FrozenStruct, frozen=True, kw_only=True):
-    """A driver that is known.
+    """A load generator whose output has a reader.
 
     Attributes:
-        percentiles: names of the latencies that it prints, in rising order.
-        closed: whether it sends its next request only after an answer.
-        package: what to install for it, on Debian; empty for our own.
+        percentiles: names of the latencies that it prints, ascending.
+        closed: whether it is a closed-loop generator: it sends the next request of a connection only after the response.
+        package: the Debian package that contains it; empty for the one of this project.
     """
 
     percentiles: tuple[str, ...]
@@ -54,7 +54,7 @@ LOAD_GENERATORS: dict[str, KnownLoadGenerator] = {
     "redis-benchmark": KnownLoadGenerator(percentiles=("p50", "p95", "p99", "max"), package="redis-tools"),
     PACE: KnownLoadGenerator(percentiles=("p50", "p75", "p90", "p99", "p99.9", "p99.99", "max"), closed=False),
 }
-"""By the program's name; the reader of each has the same name."""
+"""By the name of the program, which is also the name of its reader."""
 
 
 def _text(output: bytes) -> str:
@@ -62,10 +62,10 @@ def _text(output: bytes) -> str:
 
 
 def _number(name: str, pattern: str, text: str) -> float:
-    """Return the number in the one place where a line matches.
+    """Return the number in the only line that matches.
 
     Raises:
-        WireError: there is none, or several.
+        WireError: no line matches, or several do.
     """
     found = re.findall(pattern, text, re.MULTILINE)
     if len(found) != 1:
@@ -76,10 +76,10 @@ def _number(name: str, pattern: str, text: str) -> float:
 
 
 def _rising(name: str, latencies: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    """Check that latencies rise with their percentiles; leave out those that are zero, which no request takes.
+    """Check that latencies ascend with their percentiles; leave out zeros, which are rounded values.
 
     Raises:
-        WireError: they don't rise.
+        WireError: they do not ascend.
     """
     values = list(latencies.values())
     if values != sorted(values):
@@ -91,12 +91,12 @@ def read_wrk(output: bytes) -> LoadReport:
     """Read what wrk prints, with or without ``--latency``.
 
     Raises:
-        WireError: it is cut off, or requests failed.
+        WireError: the output is cut off, or requests failed.
     """
     text = _text(output)
     rate = _number("wrk", r"^Requests/sec: +(\d+\.\d+)$", text)
     requests = int(_number("wrk", r"^  (\d+) requests in ", text))
-    # Last of all come the bytes: without them it is not the whole.
+    # The transfer rate is the last line of a complete output.
     if not re.search(r"^Transfer/sec: +\S+B\n\Z", text, re.MULTILINE):
         raise WireError("wrk's output is cut off.")
     if errors := re.search(r"^  Socket errors: (.+)$", text, re.MULTILINE):
@@ -112,16 +112,16 @@ def read_wrk(output: bytes) -> LoadReport:
         raise WireError("wrk's latency distribution is cut off.")
     if summary is None:
         raise WireError("wrk's output has no line of latencies: it is cut off, or not wrk's.")
-    # The maximum has fewer digits than the percentiles, so it may seem to lie below the last of them.
+    # The maximum is printed with fewer digits than the percentiles, so its rounded value may be below the last percentile.
     latencies["max"] = max(float(summary[1]) * NS[summary[2]], *latencies.values(), 0.0)
     return LoadReport(requests=requests, per_second=rate, latencies=_rising("wrk", latencies))
 
 
 def read_ab(output: bytes) -> LoadReport:
-    """Read what ApacheBench prints. Its times are whole milliseconds; those that round to none are left out.
+    """Read what ApacheBench prints. Its times are whole milliseconds; those that are rounded to zero are left out.
 
     Raises:
-        WireError: it is cut off, or requests failed.
+        WireError: the output is cut off, or requests failed.
     """
     text = _text(output)
     requests = int(_number("ab", r"^Complete requests: +(\d+)$", text))
@@ -146,7 +146,7 @@ def read_redis_benchmark(output: bytes) -> LoadReport:
     """Read what redis-benchmark prints of one command, without ``--csv`` or ``-q``.
 
     Raises:
-        WireError: it is cut off, or of several commands.
+        WireError: the output is cut off, or of several commands.
     """
     text = _text(output).replace("\r", "\n")
     requests = int(_number("redis-benchmark", r"^  (\d+) requests completed in ", text))
@@ -164,15 +164,15 @@ def read_redis_benchmark(output: bytes) -> LoadReport:
 
 
 def read_pace(output: bytes) -> LoadReport:
-    """Read the figures of our own driver that keeps to a schedule.
+    """Read the figures of swapstone-pace, the constant-rate load generator of this project.
 
     Raises:
-        WireError: they are not whole.
+        WireError: the output is cut off, or of another program.
     """
-    said = decode_named_figures(output)
-    values = {name: value for name, value in said.figures if value is not None}
-    if said.name != "pace" or "requests" not in values or not values.get("took_ns"):
-        raise WireError(f"The driver speaks as {said.name!r}, and doesn't say what {PACE} says.")
+    printed = decode_named_figures(output)
+    values = {name: value for name, value in printed.figures if value is not None}
+    if printed.name != "pace" or "requests" not in values or not values.get("took_ns"):
+        raise WireError(f"The output is of the program {printed.name!r}, or lacks the figures of {PACE}.")
     latencies = {name: values.get(f"{name.replace('.', '_')}_ns", 0.0) for name in LOAD_GENERATORS[PACE].percentiles}
     return LoadReport(
         requests=int(values["requests"]),
@@ -187,7 +187,7 @@ READERS: dict[str, Callable[[bytes], LoadReport]] = {
     "redis-benchmark": read_redis_benchmark,
     PACE: read_pace,
 }
-"""By name; each raises a `WireError` for what is not whole, and for a driver that met errors."""
+"""By name. Each raises a `WireError` if the output is cut off, or if the load generator met errors."""
 
 PATTERN = "regex:"
 _GROUP = re.compile(
@@ -197,13 +197,13 @@ PATTERN_EXAMPLE = r"--read 'regex:(?P<requests>\d+) requests in (?P<seconds>[0-9
 
 
 def check_reader(text: str) -> str:
-    """Check how a user wants a driver's output to be read.
+    """Check the option ``--read``.
 
     Args:
-        text: a driver's name, or ``regex:PATTERN``.
+        text: the name of a known load generator, or ``regex:PATTERN``.
 
     Returns:
-        The same.
+        `text`.
 
     Raises:
         UserError: there is no such reader, or the pattern can't be used.
@@ -211,8 +211,8 @@ def check_reader(text: str) -> str:
     if not text.startswith(PATTERN):
         if text not in READERS:
             raise UserError(
-                f"There is no reader {text!r} for what a driver prints.",
-                f"Known are {', '.join(READERS)}; for any other driver: {PATTERN_EXAMPLE}",
+                f"There is no reader {text!r} for the output of a load generator.",
+                f"Known are {', '.join(READERS)}; for any other load generator: {PATTERN_EXAMPLE}",
             )
         return text
     try:
@@ -223,7 +223,7 @@ def check_reader(text: str) -> str:
         ) from error
     known = "requests, seconds, per_second, errors, and latencies such as p50_ms, p99_9_us or max_ns"
     if wrong := next((name for name in groups if not _GROUP.fullmatch(name)), None):
-        raise UserError(f"--read has a group named {wrong!r}, which means nothing.", f"Known are {known}.")
+        raise UserError(f"--read has a group named {wrong!r}, which is unknown.", f"Known are {known}.")
     if "requests" not in groups and "per_second" not in groups:
         raise UserError(
             "The pattern of --read has neither a group named requests nor one named per_second.", f"Known are {known}."
@@ -232,14 +232,16 @@ def check_reader(text: str) -> str:
 
 
 def read_pattern(pattern: str, output: bytes) -> LoadReport:
-    """Read an output by a pattern that `check_reader` has checked; a point matches newlines too.
+    """Read an output with a pattern that `check_reader` accepts; a dot also matches newlines.
 
     Raises:
-        WireError: it matches nothing, or more than once, or a group is no number, or the driver counted errors.
+        WireError: the pattern does not match exactly once, a group is no number, or the load generator counted errors.
     """
     found = list(re.finditer(pattern, _text(output), re.DOTALL | re.MULTILINE))
     if len(found) != 1:
-        raise WireError(f"The pattern of --read matches {len(found)} times in what the driver printed, not once.")
+        raise WireError(
+            f"The pattern of --read matches {len(found)} times in the output of the load generator, not once."
+        )
     values: dict[str, float] = {}
     for name, value in found[0].groupdict().items():
         try:
@@ -247,7 +249,7 @@ def read_pattern(pattern: str, output: bytes) -> LoadReport:
         except (TypeError, ValueError):
             raise WireError(f"The group {name} of --read holds {value!r}, which is no number.") from None
     if values.get("errors"):
-        raise WireError(f"The driver counted {values['errors']:g} errors.")
+        raise WireError(f"The load generator counted {values['errors']:g} errors.")
     latencies = {}
     for name, value in values.items():
         match = _GROUP.fullmatch(name)
@@ -264,10 +266,14 @@ def read_pattern(pattern: str, output: bytes) -> LoadReport:
 
 
 def read_load_report(reader: str, output: bytes) -> LoadReport:
-    """Read what a driver printed.
+    """Read the output of a load generator.
+
+    Args:
+        reader: as `LoadGenerator.reader`.
+        output: its standard output.
 
     Raises:
-        WireError: it is not whole, or the driver met errors.
+        WireError: the output is cut off, or the load generator met errors.
     """
     if reader.startswith(PATTERN):
         return read_pattern(reader.removeprefix(PATTERN), output)
@@ -275,7 +281,7 @@ def read_load_report(reader: str, output: bytes) -> LoadReport:
 
 
 def percentiles_of(reader: str) -> tuple[str, ...]:
-    """Return the names of the latencies that a reader gives, in rising order."""
+    """Return the names of the latencies that a reader returns, ascending."""
     if not reader.startswith(PATTERN):
         return LOAD_GENERATORS[reader].percentiles
     groups = re.compile(reader.removeprefix(PATTERN)).groupindex
@@ -284,10 +290,10 @@ def percentiles_of(reader: str) -> tuple[str, ...]:
 
 
 def rank(name: str) -> float:
-    """Return the percentile that the name of a latency says; 100 for the maximum."""
+    """Return the percentile that a latency is named after; 100 for the maximum."""
     return float(name[1:]) if _PERCENTILE.fullmatch(name) else 100.0
 
 
 def is_closed(reader: str) -> bool:
-    """Say whether a driver sends its next request only after an answer; of one that isn't known that is assumed."""
+    """Return whether a load generator is closed-loop; an unknown one is assumed to be."""
     return reader.startswith(PATTERN) or LOAD_GENERATORS[reader].closed

@@ -1,4 +1,4 @@
-"""Loads: what else a virtual machine does while something is measured in it. docs/latency.md says why they are as they are."""
+"""Loads: what else a virtual machine does during a measurement. docs/latency.md has the reasons for each choice."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import msgspec
 from swapstone.model import IDLE, Load, LoadIndicator, MachineNeeds, unknown
 from swapstone.model.load import OTHERS_CPU_SECONDS
 
-_SHARED_MEMORY = "mkdir -p /dev/shm"  # where C libraries make it; programs complain without
+_SHARED_MEMORY = "mkdir -p /dev/shm"  # C libraries create shared memory there; programs fail without it
 _STRESS = "exec stress-ng --quiet --temp-path"
 _DISK = "/sys/kernel/config/nullb/loaddisk"  # a disk made through configfs is named like its folder
 _MAKE_DISK = (
-    "[ -d /sys/kernel/config/nullb ] || mount -t configfs configfs /sys/kernel/config",  # the factor swap may have done it
+    "[ -d /sys/kernel/config/nullb ] || mount -t configfs configfs /sys/kernel/config",  # the factor swap may have mounted it
     f"mkdir {_DISK}",
-    # 64 MiB in memory; each request is done 10 us after it came, by a timer.
+    # 64 MiB in memory; a timer completes each request after 10 us.
     f"cd {_DISK} && echo 1 >memory_backed && echo 64 >size && echo 2 >irqmode && echo 10000 >completion_nsec && echo 1 >power",
     "/sbin/mke2fs -q -t ext4 /dev/loaddisk",
     "mkdir -p /mnt/load && mount -t ext4 /dev/loaddisk /mnt/load",
@@ -74,8 +74,9 @@ LOADS: tuple[Load, ...] = (
         settle_ms=100,
         machine=MachineNeeds(parts=("cyclictest",), prepare=(_SHARED_MEMORY,)),
         indicators=(
-            # It wakes 10000 times a second. Each wake is a switch to it and one back, but of a task that was busy meanwhile, one of the
-            # two is the task's own. A trial that sleeps as often itself would show as many without it: the sign is for trials that work.
+            # It wakes 10000 times a second. Each wake-up is a switch to it and one back. If another task was running, the agent counts
+            # the switch back as that task's own. A trial that sleeps as often itself has as many switches without this load, so the
+            # indicator holds only for trials that compute.
             LoadIndicator(
                 what="context switches of others",
                 file="/proc/stat",
@@ -86,10 +87,10 @@ LOADS: tuple[Load, ...] = (
             ),
         ),
     ),
-    # A positive control: does what is measured find 2 ms?
+    # A positive control: a measurement must find the 2 ms.
     Load(
         name="planted",
-        description="a module of ours that every 100 ms keeps the processor for 2 ms with its interrupts off",
+        description="a kernel module of this project that disables interrupts for 2 ms every 100 ms",
         machine=MachineNeeds(
             own_modules=("planted",),
             prepare=("busybox insmod /lib/modules/planted.ko every_us=100000 for_us=2000",),

@@ -1,4 +1,4 @@
-"""The lines of a program that says named figures and series: docs/wire.md, section 4."""
+"""The format of named figures and series: docs/wire.md, section 4."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _END = re.compile(rb"end ([1-9][0-9]{0,8}) ([0-9a-f]{8})", re.ASCII)
 
 
 class NamedFigures(FrozenStruct, frozen=True, kw_only=True):
-    """What a program said.
+    """The output of a program.
 
     Attributes:
-        name: its own.
-        figures: pairs (name, value), in its order; None for what it could not measure.
-        series: pairs (name, values), in its order.
-        seen: pairs (name, text), what it saw of the process that it measured, in its order.
+        name: of the program.
+        figures: pairs (name, value), in the order of the output; None for a figure that could not be measured.
+        series: pairs (name, values), in the order of the output.
+        seen: pairs (name, text), observations of the measured process, in the order of the output.
     """
 
     name: str
@@ -33,18 +33,18 @@ class NamedFigures(FrozenStruct, frozen=True, kw_only=True):
 
 
 def decode_named_figures(output: bytes) -> NamedFigures:
-    """Decode what a program printed.
+    """Decode the output of a program.
 
     Args:
-        output: the whole of its standard output.
+        output: all of its standard output.
 
     Raises:
-        WireError: it is not whole, or has anything in it that is not described; the message names the line.
+        WireError: the output is cut off or has another format; the message names the line.
     """
     lines = _checked(output)
     name = lines[1].removeprefix("name ")
     if not lines[1].startswith("name ") or not _NAME.fullmatch(name):
-        raise _fault(2, f"{lines[1][:60]!r} does not name the program.")
+        raise _fault(2, f"{lines[1][:60]!r} is not the name of the program.")
     figures: list[tuple[str, float | None]] = []
     series: list[tuple[str, tuple[float, ...]]] = []
     seen: set[str] = set()
@@ -67,23 +67,23 @@ def decode_named_figures(output: bytes) -> NamedFigures:
     return NamedFigures(name=name, figures=tuple(figures), series=tuple(series), seen=sights)
 
 
-def encode_named_figures(said: NamedFigures) -> bytes:
-    """Return what a program prints that says this; numbers are written with as many decimals as they need, up to nine."""
-    lines = [_HEADER.decode(), f"name {said.name}"]
-    lines += [f"seen {name} {text}" for name, text in said.seen]
-    lines += [f"figure {name} {'-' if value is None else _written(value)}" for name, value in said.figures]
+def encode_named_figures(printed: NamedFigures) -> bytes:
+    """Return the output of a program that prints these figures, with up to nine decimals."""
+    lines = [_HEADER.decode(), f"name {printed.name}"]
+    lines += [f"seen {name} {text}" for name, text in printed.seen]
+    lines += [f"figure {name} {'-' if value is None else _written(value)}" for name, value in printed.figures]
     lines += [
-        f"series {name} {len(values)}" + "".join(f" {_written(v)}" for v in values) for name, values in said.series
+        f"series {name} {len(values)}" + "".join(f" {_written(v)}" for v in values) for name, values in printed.series
     ]
     text = "".join(f"{line}\n" for line in lines) + f"end {len(lines)}"
     return f"{text} {zlib.crc32(text.encode()):08x}\n".encode()
 
 
 def _checked(output: bytes) -> list[str]:
-    """Return the lines before the last, which says how many they are and what their checksum is.
+    """Return the lines before the last one, which holds their number and checksum.
 
     Raises:
-        WireError: it doesn't, or something is not ASCII.
+        WireError: number or checksum are wrong, or a byte is not ASCII.
     """
     *lines, rest = output.split(b"\n")
     if not lines or lines[0] != _HEADER:
@@ -92,9 +92,9 @@ def _checked(output: bytes) -> list[str]:
         raise _fault(too_long, f"it is longer than {MAX_LINE_BYTES} bytes.")
     found = _END.fullmatch(lines[-1])
     if rest or not found:
-        raise _fault(len(lines) + bool(rest), "it should be the last, and say how many there were and their checksum.")
+        raise _fault(len(lines) + bool(rest), "it must be the last, with the number of lines and their checksum.")
     if int(found[1]) != len(lines) - 1:
-        raise _fault(len(lines), f"it says that there were {int(found[1])} lines, and there were {len(lines) - 1}.")
+        raise _fault(len(lines), f"it counts {int(found[1])} lines, and there were {len(lines) - 1}.")
     summed = zlib.crc32(output[: output.rindex(b" ")])
     if f"{summed:08x}".encode() != found[2]:
         raise _fault(len(lines), f"the checksum is {found[2].decode()}, and that of the lines is {summed:08x}.")
@@ -107,7 +107,7 @@ def _checked(output: bytes) -> list[str]:
 
 
 def _sights(lines: list[str]) -> tuple[tuple[str, str], ...]:
-    """Return what the lines after the program's name say that it saw."""
+    """Return the observations in the lines after the program's name."""
     sights: dict[str, str] = {}
     for number, line in enumerate(lines[2:], start=3):
         word, _, rest = line.partition(" ")
@@ -115,9 +115,9 @@ def _sights(lines: list[str]) -> tuple[tuple[str, str], ...]:
             break
         name, _, text = rest.partition(" ")
         if not _NAME.fullmatch(name) or not _SEEN.fullmatch(text):
-            raise _fault(number, f"{line[:60]!r} does not say what was seen.")
+            raise _fault(number, f"{line[:60]!r} is not an observation.")
         if name in sights:
-            raise _fault(number, f"{name} was seen a second time.")
+            raise _fault(number, f"{name} comes a second time.")
         sights[name] = text
     return tuple(sights.items())
 
@@ -131,7 +131,7 @@ def _series(number: int, rest: list[str]) -> tuple[float, ...]:
 
 def _number(line: int, text: str) -> float:
     if not _NUMBER.fullmatch(text):
-        raise _fault(line, f"{text[:40]!r} is not a number as it should be.")
+        raise _fault(line, f"{text[:40]!r} is not a number of this format.")
     return float(text)
 
 

@@ -7,32 +7,32 @@ from collections.abc import Mapping
 
 import msgspec
 
-from swapstone.model import Experiment, OwnProgram, Sample, UserError, UserSupplied, Workload
+from swapstone.model import OWN_SUITE, Experiment, OwnProgram, Sample, UserError, UserSupplied, Workload
 from swapstone.workloads.printed_numbers import printed_samples
 from swapstone.workloads.process_metrics import EXIT_STATUS, PROCESS_METRICS, process_samples
 from swapstone.workloads.server_metrics import server_metrics
 
 
 def own_names(own: OwnProgram) -> tuple[str, ...]:
-    """Return the names of the workloads that a program of the user's own is: a server is one for each way in which it is driven."""
+    """Return the names of an own program's workloads: a server is one workload for each of its load generators."""
     if len(own.load_generators) < 2:
         return (own.name,)
     return tuple(f"{own.name}(c={generator.connections})" for generator in own.load_generators)
 
 
 def own_workload(experiment: Experiment, name: str = "") -> Workload:
-    """Return a workload that an experiment's own program is.
+    """Return a workload of an experiment's own program.
 
     Args:
-        experiment: names the program.
-        name: which of `own_names`; the first if left out.
+        experiment: has the program.
+        name: one of `own_names`; the first if left out.
 
     Raises:
-        UserError: the experiment has none.
+        UserError: the experiment has no own program.
     """
     own = experiment.own
     if own is None:
-        raise UserError(f"The experiment {experiment.name} names a program of its own and doesn't say which.")
+        raise UserError(f"The experiment {experiment.name} has workloads of the suite {OWN_SUITE} and no own program.")
     if own.load_generators:
         return _server(own, name)
     leading = "wall" if own.waits else "cpu"
@@ -59,7 +59,7 @@ def _server(own: OwnProgram, name: str) -> Workload:
         name=name or own.name,
         origin=UserSupplied(program=own),
         arguments=own.arguments,
-        description=f"the user's own server: {shlex.join(own.command)}, driven by {shlex.join(generator.command)}",
+        description=f"the user's own server: {shlex.join(own.command)}, under the load of {shlex.join(generator.command)}",
         parameters=(("connections", str(generator.connections)),),
         metrics=(*server_metrics(generator), *(number.metric for number in own.numbers)),
         cpus=own.cpus,
@@ -72,17 +72,17 @@ def _server(own: OwnProgram, name: str) -> Workload:
 def own_samples(
     own: OwnProgram, facts: Mapping[str, int], status: int, stdout: bytes, stderr: bytes
 ) -> tuple[Sample, ...]:
-    """Turn what was seen of one run into samples: one value for each metric.
+    """Return the samples of one run, one value for each metric.
 
     Args:
-        own: the program; says which numbers it prints.
-        facts: the agent's, by name. A metric whose facts are not there is left out.
+        own: the program; defines the numbers that it prints.
+        facts: the agent's facts by name. A metric is left out if its facts are missing.
         status: exit status.
-        stdout: what it printed there.
-        stderr: and there; looked at where standard output doesn't hold a number.
+        stdout: its standard output.
+        stderr: searched for numbers that standard output does not hold.
 
     Raises:
-        UserError: a number was not printed as `PrintedNumber` says; the message says what was there instead.
+        UserError: a number's pattern does not match exactly once.
     """
     samples = [*process_samples(facts)]
     if own.ignore_failure:

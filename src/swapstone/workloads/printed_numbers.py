@@ -1,4 +1,4 @@
-"""Numbers that a user's program prints: the option --metric, and finding them in the output."""
+"""Numbers that a user's program prints: the option ``--metric``, and their search in the output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CAME_BEFORE = re.compile(r"(?:\w|[0-9][.,]|[-+.])\Z")
 
 
 def printed_samples(own: OwnProgram, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
-    """Return the samples of the numbers that a program of the user's own prints, or the driver of a server.
+    """Return the samples of the numbers that a user's program, or a server's load generator, prints.
 
     Raises:
         UserError: as `printed_value`.
@@ -29,15 +29,15 @@ def printed_samples(own: OwnProgram, stdout: bytes, stderr: bytes) -> tuple[Samp
 
 
 def printed_value(number: PrintedNumber, stdout: str, stderr: str) -> float:
-    """Find a number in what a program printed.
+    """Find a number in the output of a program.
 
     Args:
-        number: its pattern, in which ``^`` and ``$`` stand for the beginning and end of a line.
+        number: its pattern; ``^`` and ``$`` match at the begin and end of a line.
         stdout: searched first.
-        stderr: searched when standard output doesn't match at all.
+        stderr: searched if standard output has no match.
 
     Raises:
-        UserError: the pattern matches nothing or more than once, or what it matches isn't exactly a finite number.
+        UserError: the pattern matches nothing or more than once, or the group is not exactly a finite number.
     """
     name, pattern = number.metric.name, re.compile(number.pattern, re.MULTILINE)
     for where, text in (("standard output", stdout), ("standard error", stderr)):
@@ -58,7 +58,7 @@ def printed_value(number: PrintedNumber, stdout: str, stderr: str) -> float:
 
 
 def _number(name: str, match: re.Match[str], text: str) -> float:
-    """Return the number in a match's group, when it is one by itself: no part of ``1,234.5``, ``12.3k`` or ``-5`` is guessed from."""
+    """Return the number in a match's group. A part of a longer number, such as ``1,234.5``, ``12.3k`` or ``-5``, is an error."""
     group = match[1] or ""
     if not _NUMBER.fullmatch(group):
         raise UserError(
@@ -73,11 +73,11 @@ def _number(name: str, match: re.Match[str], text: str) -> float:
         whole = (before[0] if before else "")[-30:] + group + (after[0] if after else "")[:30]
         raise UserError(
             f"the pattern of {name} finds {group!r}, which is only a part of {whole!r}",
-            "Let the pattern go on to what stands before and after the number, its unit for instance.",
+            "Extend the pattern to the text before and after the number, such as its unit.",
         )
     value = float(group)
     if not math.isfinite(value):
-        raise UserError(f"the pattern of {name} finds {group[:60]!r}, which is more than a number can be here")
+        raise UserError(f"the pattern of {name} finds {group[:60]!r}, which is out of range")
     return value
 
 
@@ -89,13 +89,13 @@ METRIC_EXAMPLE = "--metric 'req/s[1/s,higher]=regex:Requests/sec: +([0-9.]+)'"
 
 
 def parse_metric(text: str) -> PrintedNumber:
-    """Read what a user typed for a number that the program prints.
+    """Parse a value of the option ``--metric``.
 
     Args:
-        text: ``NAME=regex:PATTERN`` or ``NAME[UNIT,DIRECTION]=regex:PATTERN``; of the two in brackets either may be missing.
+        text: ``NAME=regex:PATTERN`` or ``NAME[UNIT,DIRECTION]=regex:PATTERN``; unit and direction are optional.
 
     Raises:
-        UserError: it has another form, a name that is taken, or a pattern that is none or hasn't exactly one group.
+        UserError: the text has another form, the name is reserved, or the pattern is invalid or does not have exactly one group.
     """
     head, found, pattern = text.partition("=regex:")
     match = _HEAD.fullmatch(head.strip()) if found else None
@@ -105,7 +105,9 @@ def parse_metric(text: str) -> PrintedNumber:
         )
     name = match["name"]
     if name in RESERVED_NAMES:
-        raise UserError(f"--metric can't be named {name!r}: Swapstone measures that itself.", "Give it another name.")
+        raise UserError(
+            f"--metric can't be named {name!r}: Swapstone has a metric of that name.", "Give it another name."
+        )
     unit, direction = _options(name, match["options"] or "")
     _check_pattern(name, pattern)
     metric = Metric(
@@ -120,7 +122,7 @@ def parse_metric(text: str) -> PrintedNumber:
 
 
 def _options(name: str, text: str) -> tuple[str, Direction]:
-    """Read what stands in the brackets: a unit and a direction, in any order."""
+    """Parse the text in brackets: a unit and a direction, in any order."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     directions = [part for part in parts if part in _DIRECTIONS]
     units = [part for part in parts if part not in _DIRECTIONS]
@@ -150,7 +152,7 @@ def _check_pattern(name: str, pattern: str) -> None:
     if groups != 1:
         raise UserError(
             f"The pattern of --metric {name} has {groups} groups; it needs one, around the number.",
-            f"Groups that only hold something together are written (?:...). For example: {METRIC_EXAMPLE}",
+            f"A group without a number is written (?:...). For example: {METRIC_EXAMPLE}",
         )
 
 

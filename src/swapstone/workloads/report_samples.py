@@ -1,4 +1,4 @@
-"""From what a native workload reported to samples."""
+"""From the report of a workload with the harness to samples."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class _Memory(Protocol):
 
 
 class Report(Protocol):
-    """What `samples_of` needs of a decoded report (docs/wire.md, section 3); the decoder's type has it and more."""
+    """The part of a decoded report (docs/wire.md, section 3) that `samples_of` reads."""
 
     @property
     def ops(self) -> int:
@@ -52,18 +52,18 @@ class Report(Protocol):
 
 
 def samples_of(report: Report, answer_facts: Mapping[str, int]) -> tuple[Sample, ...]:
-    """Turn one run's report, and what the agent saw around it, into samples.
+    """Return the samples of one run.
 
-    Wall and CPU time are divided by the operations of a pass; run delay, faults and context switches count a whole
-    pass; memory and peak resident size are one value each.
+    Wall and CPU time are divided by the operations of a pass. Run delay, faults and context switches count a whole
+    pass. Memory and peak resident size are one value each.
 
     Args:
-        report: decoded and free of errors: it has passes.
-        answer_facts: the agent's facts by name; those that are no metric are ignored.
+        report: decoded, without an error, with at least one pass.
+        answer_facts: the agent's facts by name; those of no metric are ignored.
 
     Returns:
         One sample per metric, in the order of `metrics.COMPUTING`. A metric that was not measured is left out: memory
-        without a `memory` line, the run delay where a pass has none, the peak where the agent gave none.
+        without a `memory` line, the run delay if a pass has none, the peak without the agent's fact.
     """
     passes = report.passes
     samples = [

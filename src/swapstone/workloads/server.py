@@ -1,4 +1,4 @@
-"""Suite `server`: our own HTTP server, driven as a published page drove its own; and redis, which others wrote. docs/servers.md."""
+"""Suite `server`: an HTTP server of this project under the load of a published comparison, and redis. docs/servers.md."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from swapstone.workloads.server_metrics import server_metrics
 
 SMALL_OBJECTS = 20
 LARGE_BYTES = 256 << 10
-"""Of the buffer of each request: more than 128 KiB, from where musl maps a new one each time and unmaps it (mallocng's MMAP_THRESHOLD)."""
+"""Size of the buffer of each request: above 128 KiB, musl maps and unmaps each allocation (mallocng's MMAP_THRESHOLD)."""
 
 CONNECTIONS = (1, 10, 100, 250)
 RATE = 1000
-"""Requests a second of the driver that keeps to a schedule: what the slowest variant can do, so that all do the same work."""
+"""Requests per second of the constant-rate load generator: the slowest variant can serve them, so all do the same work."""
 
 TIMEOUT_MS = 60_000
 
@@ -24,19 +24,17 @@ def _http(connections: int, *, cores: bool) -> Workload:
         connections=connections,
         warm_ms=200,
     )
-    return _ours(f"http(c={connections},t={'cores' if cores else '1'})", generator, cores=cores)
+    return _server(f"http(c={connections},t={'cores' if cores else '1'})", generator, cores=cores)
 
 
-def _ours(name: str, generator: LoadGenerator, *, cores: bool) -> Workload:
+def _server(name: str, generator: LoadGenerator, *, cores: bool) -> Workload:
     threads = "a thread for each processor" if cores else "one thread"
-    driven = (
-        f"wrk with {generator.connections} connections" if generator.reader == "wrk" else f"{RATE} requests a second"
-    )
+    load = f"wrk with {generator.connections} connections" if generator.reader == "wrk" else f"{RATE} requests a second"
     return Workload(
         name=name,
         origin=Source(file="server.c", harness=False, libraries=("-pthread",)),
         arguments=("{port}", "0" if cores else "1", str(SMALL_OBJECTS), str(LARGE_BYTES)),
-        description=f"an HTTP server, {threads}, {SMALL_OBJECTS} small objects and one of 256 KiB a request; {driven}",
+        description=f"an HTTP server, {threads}, {SMALL_OBJECTS} small objects and one of 256 KiB a request; {load}",
         parameters=(
             ("connections", str(generator.connections)),
             ("threads", "cores" if cores else "1"),
@@ -86,7 +84,7 @@ SUITE = Suite(
     workloads=(
         *(_http(connections, cores=False) for connections in CONNECTIONS),
         *(_http(connections, cores=True) for connections in CONNECTIONS),
-        _ours("http(paced)", _PACED, cores=False),
+        _server("http(paced)", _PACED, cores=False),
         REDIS,
     ),
 )

@@ -1,4 +1,4 @@
-"""The metrics of servers, and their samples: what the driver says, and what the server used meanwhile."""
+"""Metrics and samples of servers: the output of the load generator, and what the server used meanwhile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REQUESTS = Metric(
     unit="1/s",
     quantity=Quantity.RATE,
     better=Direction.HIGHER,
-    meaning="requests answered in a second, as the driver counts them",
+    meaning="requests answered in a second, as the load generator counts them",
 )
 PER_CPU_SECOND = Metric(
     name="requests_per_cpu_s",
@@ -39,39 +39,41 @@ def _events(name: str, meaning: str, better: Direction = Direction.LOWER) -> Met
     return Metric(name=f"{name}_per_request", unit="1", quantity=Quantity.EVENTS, better=better, meaning=meaning)
 
 
-CPU = _per_request("cpu", "the server's own processor time of one request, user and system, the driver's left out")
+CPU = _per_request(
+    "cpu", "the server's own processor time of one request, user and system, without the load generator's"
+)
 USER = _per_request("user", "of that, in the program (counted in ticks of 10 ms)")
 SYSTEM = _per_request("system", "of that, in the kernel (counted in ticks of 10 ms)")
 DRIVER = msgspec.structs.replace(
-    _per_request("driver_cpu", "the driver's processor time of one request: not the server's cost"),
+    _per_request("driver_cpu", "the load generator's processor time of one request: not the server's cost"),
     better=Direction.NEITHER,
-    quantity=Quantity.EVENTS,  # of the measuring, so it is of no family that a verdict rests on
+    quantity=Quantity.EVENTS,  # a cost of measuring: not in the family of times
 )
 PEAK = Metric(
     name="peak",
     unit="B",
     quantity=Quantity.MEMORY,
     better=Direction.LOWER,
-    meaning="peak resident size of the server, from its start to the end of driving",
+    meaning="peak resident size of the server, from its start to the end of the load",
 )
 RESIDENT = Metric(
     name="resident",
     unit="B",
     quantity=Quantity.MEMORY,
     better=Direction.LOWER,
-    meaning="resident size of the server at the end of driving",
+    meaning="resident size of the server at the end of the load",
 )
 MINFLT = _events("minflt", "page faults of the server that needed no input, of one request")
 MAJFLT = _events("majflt", "page faults of the server that waited for input, of one request")
 NVCSW = _events("nvcsw", "context switches of one request because the server had to wait")
 NIVCSW = _events(
     "nivcsw",
-    "context switches of one request because the processor was taken from the server: the driver's doing, or the machine's",
+    "context switches of one request because the server was preempted, by the load generator or the machine",
     Direction.NEITHER,
 )
 
 UNSEEN_SHARE = 0.05
-"""Where threads ended meanwhile, their context switches are not in the count: left out where more than this share could be missing."""
+"""Context switches of threads that ended are not counted. The metrics are left out if more than this share could be missing."""
 
 _PER_REQUEST: tuple[tuple[Metric, str, float], ...] = (
     (CPU, "server_cpu_ns", 1.0),
@@ -93,37 +95,37 @@ def latency_metric(name: str) -> Metric:
         unit="ns",
         quantity=Quantity.TIME,
         better=Direction.LOWER,
-        meaning=f"{meaning}, as the driver sees it",
+        meaning=f"{meaning}, as the load generator measures it",
     )
 
 
 def server_metrics(generator: LoadGenerator) -> tuple[Metric, ...]:
-    """Return what each run of a server gives."""
+    """Return the metrics of a server."""
     latencies = tuple(map(latency_metric, percentiles_of(generator.reader)))
     rest = (USER, SYSTEM, PER_CPU_SECOND, PEAK, RESIDENT, MINFLT, MAJFLT, NVCSW, NIVCSW, DRIVER)
-    # At a constant rate the requests a second are the schedule's.
+    # At a constant rate, requests per second follow from the schedule.
     leads = REQUESTS if is_closed(generator.reader) else CPU
     first = (msgspec.structs.replace(metric, leads=metric is leads) for metric in (REQUESTS, CPU))
     return (*first, *latencies, *rest)
 
 
 def server_samples(generator: LoadGenerator, facts: Mapping[str, int], output: bytes) -> tuple[Sample, ...]:
-    """Turn what was seen of a server's run into samples, one value each.
+    """Return the samples of a server's run, one value each.
 
     Args:
         generator: what sent the requests; its `reader` decodes `output`.
-        facts: the agent's, by name. A metric whose facts are not there is left out.
-        output: the driver's standard output.
+        facts: the agent's facts by name. A metric is left out if its facts are missing.
+        output: standard output of the load generator.
 
     Raises:
-        WireError: the output is not whole, or the driver met errors.
+        WireError: the output is cut off, or the load generator met errors.
     """
-    driven = read_load_report(generator.reader, output)
-    requests = _count(driven, facts)
+    report = read_load_report(generator.reader, output)
+    requests = _count(report, facts)
     values: dict[str, float] = {}
-    if driven.per_second is not None:
-        values[REQUESTS.name] = driven.per_second
-    values |= {f"latency_{name}": value for name, value in driven.latencies}
+    if report.per_second is not None:
+        values[REQUESTS.name] = report.per_second
+    values |= {f"latency_{name}": value for name, value in report.latencies}
     if requests:
         for metric, fact, scale in _PER_REQUEST:
             if fact in facts and not (metric.name in _SWITCHES and _unseen(facts)):
@@ -139,29 +141,33 @@ def server_samples(generator: LoadGenerator, facts: Mapping[str, int], output: b
     return tuple(Sample(metric=name, values=(values[name],)) for name in order if name in values)
 
 
-def _count(driven: LoadReport, facts: Mapping[str, int]) -> float:
-    """Return how many requests were answered; where the driver says a rate alone, over the time that it ran."""
-    if driven.requests or driven.per_second is None:
-        return driven.requests
-    return driven.per_second * facts.get("driven_ns", 0) / 1e9
+def _count(report: LoadReport, facts: Mapping[str, int]) -> float:
+    """Return the number of requests with a response. If the load generator prints only a rate, it is multiplied by its running time."""
+    if report.requests or report.per_second is None:
+        return report.requests
+    return report.per_second * facts.get("driven_ns", 0) / 1e9
 
 
 def _unseen(facts: Mapping[str, int]) -> bool:
-    """Say whether so many context switches may be missing, of threads that have ended, that the count means nothing."""
+    """Return whether too many context switches of threads that ended may be missing."""
     seen = facts.get("server_nvcsw", 0) + facts.get("server_nivcsw", 0)
     return facts.get("server_unseen_switches", 0) > UNSEEN_SHARE * seen + 100
 
 
-def closed_loop_note(drivers: str) -> str:
-    """Return the sentence of what a driver of a closed loop hides."""
+def closed_loop_note(generators: str) -> str:
+    """Return a note on coordinated omission.
+
+    Args:
+        generators: names of closed-loop load generators.
+    """
     return (
-        f"{drivers} sends its next request on a connection only after the last answer, so while the server stands still it sends none: the "
-        "requests that would have waited are not made and not counted, and high percentiles look better than a user finds them "
-        "(coordinated omission). swapstone-pace sends by the clock and counts from when a request was due."
+        f"{generators} sends the next request on a connection only after the last response. While the server stalls it sends none, so the "
+        "requests that would have waited are missing, and high percentiles look better than they are (coordinated omission). "
+        "swapstone-pace sends at a constant rate and measures each latency from the time when the request was due."
     )
 
 
 def check_whole(samples: tuple[Sample, ...]) -> None:
-    """Raise a `WireError` where nothing was measured that could be compared."""
+    """Raise a `WireError` if neither requests nor the server's processor time was measured."""
     if not any(sample.metric in {REQUESTS.name, CPU.name} for sample in samples):
-        raise WireError("Neither requests nor the server's processor time could be told.")
+        raise WireError("Neither requests nor the server's processor time was measured.")

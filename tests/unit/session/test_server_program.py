@@ -56,7 +56,7 @@ def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: p
     assert [work.load_generator for work in works.values()] == list(own.load_generators)
     assert command_line(asked) == f"--server '{tmp_path}/my-server --port '\"'\"'{{port}}'\"'\"''"
     (note,) = server_notes(asked)
-    assert note.startswith("echo sends its next request on a connection only after the last answer")
+    assert note.startswith("echo sends the next request on a connection only after the last response")
     assert "coordinated omission" in note
 
 

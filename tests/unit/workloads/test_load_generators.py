@@ -170,7 +170,7 @@ def test_what_a_pattern_does_not_find_fails_the_run(output: bytes, text: str) ->
         ("hey", "There is no reader 'hey'"),
         ("regex:(", "no regular expression"),
         ("regex:(?P<p50_ms>.)", "neither a group named requests nor one named per_second"),
-        ("regex:(?P<requests>.)(?P<p50>.)", "a group named 'p50', which means nothing"),
+        ("regex:(?P<requests>.)(?P<p50>.)", "a group named 'p50', which is unknown"),
         ("regex:(?P<requests>.)(?P<p100_ms>.)", "a group named 'p100_ms'"),
     ],
 )

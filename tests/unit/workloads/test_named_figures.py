@@ -57,13 +57,13 @@ def test_what_was_seen_stands_before_the_figures_and_is_handed_on() -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("seen tap", "does not say what was seen"),
-        ("seen Tap tap0", "does not say what was seen"),
-        ("seen tap  tap0", "does not say what was seen"),
-        ("seen tap tap0 ", "does not say what was seen"),
-        ("seen tap ta\tp0", "does not say what was seen"),
-        ("seen stack 1 2 3 4 5 6 7 8 9", "does not say what was seen"),
-        ("seen stack lwip", "stack was seen a second time"),
+        ("seen tap", "is not an observation"),
+        ("seen Tap tap0", "is not an observation"),
+        ("seen tap  tap0", "is not an observation"),
+        ("seen tap tap0 ", "is not an observation"),
+        ("seen tap ta\tp0", "is not an observation"),
+        ("seen stack 1 2 3 4 5 6 7 8 9", "is not an observation"),
+        ("seen stack lwip", "stack comes a second time"),
         ("figure more 1\nseen tap tap0", "neither a figure nor a series"),
     ],
 )
@@ -99,7 +99,7 @@ def test_any_changed_byte_is_an_error() -> None:
     ("before", "after", "words"),
     [
         ("figures 1", "figures 2", "Line 1 "),
-        ("name touch", "name Touch", "does not name the program"),
+        ("name touch", "name Touch", "is not the name of the program"),
         ("37.543", "37,543", "not a number"),
         ("37.543", "-37.543", "not a number"),
         ("37.543", "037", "not a number"),
@@ -121,7 +121,7 @@ def test_what_is_not_described_is_named_though_it_is_sealed(before: str, after: 
 
 
 def test_a_wrong_count_is_an_error_though_it_is_summed() -> None:
-    with pytest.raises(WireError, match="there were 8 lines, and there were 9"):
+    with pytest.raises(WireError, match="counts 8 lines, and there were 9"):
         decode_named_figures(sealed(LINES, 8))
 
 
