@@ -90,9 +90,10 @@ def _summary(context: ReportContext, analysis: Analysis) -> Iterator[Block]:
         figures = tuple(_crossed_figures(context, analysis))
         name = "Interactions of the indices"
     else:
-        for group in comparison_groups(context, analysis):
-            if group.rows:
-                yield Paragraph(sentences.summary(group))
+        groups = [group for group in comparison_groups(context, analysis) if group.rows]
+        for group in groups:
+            text = sentences.summary(group)
+            yield Paragraph(f"{group.title}: {text}" if len(groups) > 1 else text)
         copies = {null.copy for null in analysis.nulls}
         indices = (index for index in analysis.indices if index.candidate not in copies)
         figures, name = tuple(_index_figure(index, context) for index in indices), "Indices"

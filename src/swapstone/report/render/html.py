@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from swapstone.report.document import Document, Drawing, Tone
+from swapstone.report.document import Document, Drawing, Table, Tone
 from swapstone.report.formatting import percent, ratio, safe
 from swapstone.report.render import html_plots
 from swapstone.report.render.base import Renderer
@@ -16,6 +16,7 @@ from swapstone.report.render.base import Renderer
 if TYPE_CHECKING:
     import jinja2
 
+_LONG_NAME = 9
 _UNIT = re.compile(r"([0-9]) (%|[num]?s|[KMG]?i?B|min|h)(?![A-Za-z])")
 
 
@@ -38,6 +39,11 @@ def _svg(drawing: Drawing) -> Markup:
     return Markup(drawing.svg)  # noqa: S704 - see above
 
 
+def _has_long_names(table: Table) -> bool:
+    """Return whether a column's name needs more room on a narrow page, where it is beside each cell."""
+    return any(len(column.name) > _LONG_NAME for column in table.columns[1:])
+
+
 @functools.cache
 def template(name: str) -> jinja2.Template:
     """Return a template of this package. Every text that it prints is escaped and made safe."""
@@ -55,6 +61,7 @@ def template(name: str) -> jinja2.Template:
     environment.filters["unbroken"] = _unbroken
     environment.filters["kind"] = lambda block: type(block).__name__
     environment.filters["heading"] = lambda column: column.name
+    environment.filters["has_long_names"] = _has_long_names
     environment.globals.update(
         {
             "plots": html_plots,
