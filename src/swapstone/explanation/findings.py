@@ -28,6 +28,7 @@ from swapstone.model import (
     Reference,
     RowMeasurements,
 )
+from swapstone.record.variant_label import short_label
 
 LEAST_SHARE = 0.1
 """A class is reported if it accounts for at least this share of the difference. The largest class always is."""
@@ -163,7 +164,7 @@ def _from_counts(pair: _Pair, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
             continue
         more, less = pair.order(count.baseline, count.candidate)
         if more > less:
-            text = f"{short(pair.slow.variant)} has {amount(more)} {count.name} per operation (other variant: {amount(less)})"
+            text = f"{short_label(pair.slow.variant)} has {amount(more)} {count.name} per operation (other variant: {amount(less)})"
             found[cause] = Finding(cause=cause, share=None, sentence=text, evidence=(f"{count.group}: {text}",))
     return tuple(found.values())
 
@@ -239,7 +240,7 @@ def _sentence(
 ) -> str:
     numbers = "; ".join(_count_words(count, pair) for count in _relevant(kind, lines, counts)[:3])
     names = ", ".join(name.split(" ")[0] for name in _largest(kind.name, pair, functions)[:3])
-    text = kind.sentence(short(pair.slow.variant), _details(lines, pair), names)
+    text = kind.sentence(short_label(pair.slow.variant), _details(lines, pair), names)
     return f"{text}: {numbers}" if numbers else text
 
 
@@ -253,7 +254,7 @@ def _details(lines: list[LedgerLine], pair: _Pair) -> str:
 
 def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Finding, ...]) -> str:
     pair = _sides(seen, split)
-    slow, fast = short(pair.slow.variant), short(pair.fast.variant)
+    slow, fast = short_label(pair.slow.variant), short_label(pair.fast.variant)
     work = seen.place.workload
     if not seen.differs:
         return (
@@ -304,9 +305,9 @@ def _mapping(seen: RowMeasurements, pair: _Pair) -> str:
         return ""
     faults = [value(variant, "faults", "minor faults") for variant in (slow, fast)]
     return (
-        f"The counts are consistent with an allocator that maps and unmaps each buffer of 131072 B or more: with {short(slow)}, "
+        f"The counts are consistent with an allocator that maps and unmaps each buffer of 131072 B or more: with {short_label(slow)}, "
         f"{amount(large)} such buffers, {amount(maps)} mmap, {amount(unmaps)} munmap and {amount(faults[0])} page faults per "
-        f"operation; with {short(fast)}, {amount(others)} mmap and {amount(faults[1])} page faults."
+        f"operation; with {short_label(fast)}, {amount(others)} mmap and {amount(faults[1])} page faults."
     )
 
 
@@ -325,16 +326,11 @@ def _caveats(seen: RowMeasurements, split: Ledger | None) -> Iterable[str]:
             )
         yield from split.notes
     for run in _unusual(seen.runs):
-        yield f"{run.instrument} on {short(run.variant)}: {'; '.join(run.notes)}."
+        yield f"{run.instrument} on {short_label(run.variant)}: {'; '.join(run.notes)}."
 
 
 def _unusual(runs: tuple[InstrumentResult, ...]) -> list[InstrumentResult]:
     return [run for run in runs if any("lost" in note or "strace" in note for note in run.notes)]
-
-
-def short(variant: str) -> str:
-    """Return the label of a variant, without the factor's name if there is one factor."""
-    return variant.split("=", 1)[1] if variant.count("=") == 1 and "," not in variant else variant
 
 
 def amount(value: float) -> str:

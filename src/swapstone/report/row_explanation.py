@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from swapstone.explanation.findings import amount, distance, duration, percent, short
+from swapstone.explanation.findings import amount, distance, duration, percent
 from swapstone.explanation.ledger import run_of
 from swapstone.model import Count, Explanation, Finding, InstrumentResult, Ledger, RowMeasurements
+from swapstone.record.variant_label import short_label
 from swapstone.report.context import ExplanationSummary
 from swapstone.report.document import (
     Block,
@@ -106,7 +107,7 @@ def instrument_rows(seen: RowMeasurements) -> Rows:
     return [
         (
             run.instrument,
-            short(run.variant),
+            short_label(run.variant),
             amount(run.operations),
             "" if run.overhead is None else f"{run.overhead:.2f}",
             run.tool or "none",

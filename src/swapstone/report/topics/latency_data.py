@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Iterable
 
 from swapstone.model import Analysis, FrozenStruct, Latency, Variant
+from swapstone.report import formatting
 from swapstone.report.context import ReportContext
+
+STUDY = "preempt-rt"
+"""The published study of latencies."""
 
 IDLE = "idle"
 NS_PER_US = 1000.0
+
+Datum = dict[str, str | float | None]
+"""A row of a table for programs."""
 
 
 class LatencyGroup(FrozenStruct, frozen=True, kw_only=True):
@@ -125,3 +133,16 @@ def spread(values: Iterable[float]) -> str:
     found = tuple(values)
     middle = us(statistics.median(found))
     return middle if len(found) == 1 else f"{middle} [{us(min(found))} .. {us(max(found))}]"
+
+
+def plain_name(text: str) -> str:
+    """Return a text in lower-case letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or "x"
+
+
+def over_replicates(counts: Iterable[int]) -> str:
+    """Return ``over 4 replicates`` for the smallest and largest of some counts; `counts` is not empty."""
+    found = sorted(set(counts))
+    if len(found) == 1:
+        return f"over {formatting.count(found[0], 'replicate')}"
+    return f"over {found[0]} to {found[-1]} replicates"
