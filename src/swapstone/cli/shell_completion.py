@@ -163,14 +163,15 @@ def complete_workloads(ctx: click.Context, param: click.Parameter, incomplete: s
 
 
 def complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the name of a target, and the file of a fake one."""
+    """Complete the name of a target, and the file after its colon."""
     del ctx, param
     name, colon, path = incomplete.partition(":")
     if not colon:
         return _matching(((kind.name, kind.usage) for kind in TARGETS), incomplete)
     folder = Path(path).parent if not path.endswith("/") else Path(path)
-    files = sorted(folder.glob("*.toml")) if name == "fake" and folder.is_dir() else []
-    return [CompletionItem(f"fake:{file}") for file in files if str(file).startswith(path)]
+    pattern = next((kind.file_pattern for kind in TARGETS if kind.name == name), "")
+    files = sorted(folder.glob(pattern)) if pattern and folder.is_dir() else []
+    return [CompletionItem(f"{name}:{file}") for file in files if str(file).startswith(path)]
 
 
 def complete_architectures(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

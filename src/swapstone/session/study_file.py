@@ -18,6 +18,7 @@ from swapstone.session.defaults import CONFIDENCE, MARGIN, default_budget_ns
 from swapstone.session.own_program import OwnProgramRequest, own_program, program_factor
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.values import parse_confidence, parse_duration_ns, parse_ratio
+from swapstone.targets import target_below
 
 _PART_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 
@@ -172,7 +173,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
             blocks=self.blocks,
             null=bool(self.null),
             layouts=self.layouts,
-            target=_below(self.target, directory) or None,
+            target=target_below(self.target, directory) or None,
             loads=self.loads or (IDLE.name,),
             architecture=self.architecture,
             modules=tuple(f"{_absolute(k, directory)}={_absolute(v, directory)}" for k, v in self.modules.items()),
@@ -401,11 +402,3 @@ def _pairs(values: Mapping[str, str]) -> tuple[str, ...]:
 
 def _absolute(path: str, directory: str) -> str:
     return str(Path(directory) / Path(path).expanduser()) if directory and "/" in path else path
-
-
-def _below(target: str, directory: str) -> str:
-    """Return a target whose file, as in ``fake:PATH`` or ``vm:./bzImage``, starts from a folder."""
-    kind, colon, rest = target.partition(":")
-    if not directory or not rest or (kind == "vm" and "/" not in rest):
-        return target
-    return f"{kind}{colon}{Path(directory) / Path(rest).expanduser()}"

@@ -19,6 +19,7 @@ from swapstone.targets.registry import (
     open_target,
     parse_target,
     spec_of,
+    target_below,
 )
 
 __all__ = [
@@ -39,4 +40,5 @@ __all__ = [
     "open_target",
     "parse_target",
     "spec_of",
+    "target_below",
 ]

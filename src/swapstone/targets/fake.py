@@ -431,4 +431,6 @@ FAKE = TargetKind(
     opens=FakeTarget,
     parse=_parse,
     usage="fake:SPEC.toml",
+    names_file=lambda _: True,
+    file_pattern="*.toml",
 )

@@ -59,6 +59,8 @@ class TargetKind:
         usage: what the user types, e.g. ``fake:SPEC.toml``.
         clocks: the clocks that it has, the default first.
         has_architectures: whether ``--arch`` applies.
+        names_file: whether what follows the colon is the path of a file.
+        file_pattern: shell pattern of such files, for completion in shells; empty if there is none.
     """
 
     name: str
@@ -68,3 +70,5 @@ class TargetKind:
     usage: str
     clocks: tuple[str, ...] = (WALL_CLOCK,)
     has_architectures: bool = False
+    names_file: Callable[[str], bool] = lambda detail: False  # noqa: ARG005 - by default no text is a path
+    file_pattern: str = ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from swapstone.model import Experiment, UserError, unknown
 from swapstone.targets.base import Target
 from swapstone.targets.fake import FAKE
@@ -101,6 +103,22 @@ def spec_of(experiment: Experiment, *, no_cache: bool = False) -> TargetSpec:
         no_cache=no_cache,
     )
     return parse_target(experiment.target, options)
+
+
+def target_below(text: str, directory: str) -> str:
+    """Resolve the path in a target, as in ``fake:PATH`` or ``vm:./bzImage``, relative to a folder.
+
+    Args:
+        text: ``NAME`` or ``NAME:DETAIL``.
+        directory: the folder; empty for no change.
+
+    Raises:
+        UserError: there is no such kind of target.
+    """
+    name, _, detail = text.partition(":")
+    if not directory or not detail or not find_target_kind(name).names_file(detail):
+        return text
+    return f"{name}:{Path(directory) / Path(detail).expanduser()}"
 
 
 def open_target(text: str) -> Target:

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK, UserError
-from swapstone.targets import TARGETS, Target, TargetOptions, default_target, find_target_kind, parse_target, spec_of
+from swapstone.targets import (
+    TARGETS,
+    Target,
+    TargetOptions,
+    default_target,
+    find_target_kind,
+    parse_target,
+    spec_of,
+    target_below,
+)
 from swapstone.targets.fake import FakeTargetSpec
 from swapstone.targets.host import HostSpec, HostTarget
 from swapstone.targets.vm.spec import VmImages, VmSpec
@@ -100,6 +109,22 @@ def test_no_target_is_tested_by_its_name_outside_targets() -> None:
         for path in source.rglob("*.py")
         if path.relative_to(source).parts[0] != "targets"
         for number, line in enumerate(path.read_text().splitlines(), 1)
-        if "target" in line and any(f"{operator} {kind}" in line for operator in ("==", "!=") for kind in kinds)
+        if any(f"{operator} {kind}" in line for operator in ("==", "!=") for kind in kinds)
     ]
     assert not found, "test a capability of the target"
+
+
+@pytest.mark.parametrize(
+    ("text", "below"),
+    [
+        ("host", "host"),
+        ("vm", "vm"),
+        ("vm:rt", "vm:rt"),
+        ("vm:./bzImage", "vm:/f/bzImage"),
+        ("vm:/k/bzImage", "vm:/k/bzImage"),
+        ("fake:spec.toml", "fake:/f/spec.toml"),
+    ],
+)
+def test_a_path_in_a_target_is_relative_to_a_folder(text: str, below: str) -> None:
+    assert target_below(text, "/f") == below
+    assert target_below(text, "") == text

@@ -26,4 +26,5 @@ VM = TargetKind(
     usage="vm or vm:KERNEL (generic, rt, or a kernel's path)",
     clocks=(VIRTUAL_CLOCK, WALL_CLOCK),
     has_architectures=True,
+    names_file=lambda detail: "/" in detail,
 )
