@@ -1,18 +1,18 @@
-"""Where network stacks spend their instructions and their time.
+"""Instructions and CPU time of network stacks by class of work.
 
-Instructions: one stack on a link in memory with a virtual clock, under callgrind, which counts only what the measured stack's side does.
-Every run is done twice and must give the same sum. The figures don't depend on the machine's load, but a little on its C library, which
-picks its copying loops by the processor.
+Instructions: one stack on an in-memory link with a virtual clock, under callgrind, which counts the work of the measured stack's side only.
+Each run is repeated and must give the same total. The results don't depend on the machine's load. They depend a little on its C library,
+which selects its copy functions by the processor.
+
 Time (--perf): samples of the server under wrk over a TAP in a network namespace, in user and system. A write to a TAP runs the client's
-receive path inside the server's system call. Without frame pointers the user part of those stacks may be cut; its innermost function is
-right. Folded stacks of all are written to --out; flame graphs too where this copy of swapstone can draw them.
+receive path in the server's system call. Without frame pointers the user part of stacks may be truncated; the innermost function is
+right. --out writes folded stacks and flame graphs.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import importlib
 import json
 import shutil
 import subprocess
@@ -31,14 +31,19 @@ from benchmarks.netstack_profile import (
     TABLE,
     Classes,
     Cost,
-    folded,
     functions,
+    profile,
     read_callgrind,
     read_perf,
     split,
-    total_of_callgrind,
 )
 from benchmarks.netstack_tables import number, table
+
+from swapstone.explanation import CostClasses, folded
+from swapstone.instruments.callgrind_output import total
+from swapstone.instruments.perf import read as read_recording
+from swapstone.model import UserError
+from swapstone.report import flame_graph
 
 STACKS = ("lwip", "smoltcp")
 SUBJECT = "swapstone_net_virtual_subject"
@@ -95,11 +100,9 @@ def callgrind(binary: Path, arguments: Sequence[str], stack: str, folder: Path) 
             raise RuntimeError(f"{stack}: the run under callgrind did not end")
         text = out.read_text(encoding="utf-8", errors="replace")
         costs = list(read_callgrind(text.splitlines()))
-        total = sum(cost.weight for cost in costs)
-        if total == 0 or total != total_of_callgrind(text):
-            raise RuntimeError(
-                f"{stack}: the lines make {total} instructions, callgrind says {total_of_callgrind(text)}"
-            )
+        counted = sum(cost.weight for cost in costs)
+        if counted == 0 or counted != total(text):
+            raise RuntimeError(f"{stack}: the lines have {counted} instructions, callgrind's total is {total(text)}")
         found.append(costs)
     first, second = (sum(cost.weight for cost in costs) for costs in found)
     if first != second:
@@ -131,12 +134,12 @@ def perf(stack: str, binary: Path, seconds: int, folder: Path) -> list[tuple[Cos
         said, in_time = lab.run(("wrk", "-t1", "-c64", f"-d{seconds}s", f"http://{SERVER}/"), seconds + 60.0)
     if not in_time or "Requests/sec" not in said:
         raise UnavailableError(f"wrk said: {said.strip()[-300:]}")
-    done = subprocess.run(
-        ("perf", "script", "-F", "ip,sym,dso", "-i", str(data)), capture_output=True, text=True, check=False
-    )
-    samples = list(read_perf(done.stdout.splitlines()))
+    try:
+        samples = list(read_perf(read_recording(data)))
+    except UserError as error:
+        raise UnavailableError(str(error)) from error
     if not samples:
-        raise UnavailableError(f"perf has no samples: {done.stderr.strip()[-300:]}")
+        raise UnavailableError("perf has recorded no samples")
     return samples
 
 
@@ -149,44 +152,13 @@ def in_kernel(costs: Sequence[Cost], classes: Classes) -> dict[str, int]:
     return found
 
 
-def flame(title: str, costs: Sequence[Cost], unit: str) -> str | None:
-    """Return a flame graph's page; None if this copy of swapstone draws none.
-
-    Args:
-        title: its heading.
-        costs: what it shows.
-        unit: of the weights.
-    """
-    try:
-        drawer = importlib.import_module("swapstone.report.flame_graph")
-        explain = importlib.import_module("swapstone.explanation")
-        model = importlib.import_module("swapstone.model")
-    except ImportError:
-        return None
-    names = sorted({name for cost in costs for name in cost.stack})
-    place = {name: number for number, name in enumerate(names)}
-    merged: dict[tuple[int, ...], int] = {}
-    for cost in costs:
-        key = tuple(place[name] for name in cost.stack)
-        merged[key] = merged.get(key, 0) + cost.weight
-    profile = model.Profile(
-        kind="on-cpu",
-        unit=unit,
-        operations=1.0,
-        frames=tuple(model.Frame(symbol=name, object=model.OWN_OBJECT) for name in names),
-        stacks=tuple(model.Stack(frames=key, weight=float(weight)) for key, weight in sorted(merged.items()) if weight),
-    )
-    return str(drawer.page(title, profile, None, explain.CostClasses([])))
-
-
 def _keep(out: Path | None, name: str, costs: Sequence[Cost]) -> None:
     if out is None:
         return
     base = name.replace(" ", "-")
-    (out / f"{base}.folded").write_text(folded(costs))
-    page = flame(f"Network stacks: {name}", costs, "1")
-    if page is not None:
-        (out / f"{base}.html").write_text(page)
+    found = profile(costs)
+    (out / f"{base}.folded").write_text(folded(found))
+    (out / f"{base}.html").write_text(flame_graph.page(f"Network stacks: {name}", found, None, CostClasses([])))
 
 
 def tables(found: Sequence[dict[str, Any]], names: Sequence[str]) -> str:
@@ -298,8 +270,6 @@ def main() -> int:
         except UnavailableError as error:
             print(f"unavailable: {error}", file=sys.stderr)
             status = 3
-    if asked.out is not None and not list(asked.out.glob("*.html")):
-        print("\nFlame graphs are unavailable: this copy of swapstone draws none. The folded stacks are written.")
     if asked.json is not None:
         asked.json.write_text(json.dumps({"instructions": found, "samples": sampled}, indent=1) + "\n")
     return status

@@ -1,4 +1,4 @@
-"""Callgrind's output and perf's, read, and what each function's work is."""
+"""Costs of functions from callgrind and perf, and the class of each."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from swapstone.instruments import callgrind_output
+from swapstone.instruments.perf_script import Event
+from swapstone.instruments.profile_builder import ProfileBuilder
+from swapstone.model import OWN_OBJECT, Frame, Profile
+
 TABLE = Path(__file__).with_name("netstack_classes.toml")
 OTHER = "other"
-_POSITION = re.compile(r"(?:[+-]?[0-9]+|\*|0x[0-9a-f]+) ([0-9]+)$")
-_NAME = re.compile(r"\(([0-9]+)\)(?: (.*))?$")
 
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What was spent in one place.
+    """The cost of one place in a program.
 
     Attributes:
         stack: functions, the outermost first; not empty.
-        file: the source file, of inlined code that code's own; empty if it is not known.
+        file: the source file; of inlined code, that of the inlined function. Empty if unknown.
         weight: instructions, or samples.
     """
 
@@ -34,7 +37,7 @@ class Classes:
     """The table of classes.
 
     Args:
-        text: TOML, as `netstack_classes.toml` has it.
+        text: TOML in the format of `netstack_classes.toml`.
     """
 
     def __init__(self, text: str) -> None:
@@ -52,7 +55,7 @@ class Classes:
         self._find = functools.lru_cache(maxsize=1 << 16)(self._search)
 
     def names(self) -> list[str]:
-        """Return all classes, in the table's order, and what fits none."""
+        """Return all classes in the order of the table, and `OTHER`."""
         return [*dict.fromkeys(rule[0] for rule in self._rules), OTHER]
 
     def _search(self, function: str, file: str, caller: str) -> str | None:
@@ -62,7 +65,7 @@ class Classes:
         return None
 
     def of(self, cost: Cost) -> str:
-        """Return the class of a cost: by its function and file, else by whoever called that function."""
+        """Return the class of a cost: by its function and file, or else by its callers."""
         file = cost.file
         for depth in range(len(cost.stack) - 1, -1, -1):
             found = self._find(cost.stack[depth], file, cost.stack[depth - 1] if depth else "")
@@ -73,78 +76,36 @@ class Classes:
 
 
 def read_callgrind(lines: Iterable[str]) -> Iterator[Cost]:
-    """Read callgrind's own costs of each function, line by line of its output.
+    """Return the own costs of each function.
 
     Args:
-        lines: of a file that was written with `--separate-callers`: names have their callers behind apostrophes.
-
-    Yields:
-        The costs, without those of the functions that each one calls.
+        lines: of a callgrind output file that was written with `--separate-callers`.
     """
-    names: dict[str, dict[str, str]] = {"file": {}, "function": {}}
-
-    def name(kind: str, text: str) -> str:
-        found = _NAME.match(text)
-        if found is None:
-            return text
-        if found[2] is not None:
-            names[kind][found[1]] = found[2]
-        return names[kind][found[1]]
-
-    stack: tuple[str, ...] = ("?",)
-    file = ""
-    inclusive = False  # the line after calls= is of all that was called
-    for line in map(str.rstrip, lines):
-        key, equals, value = line.partition("=")
-        if equals and key in {"fl", "fi", "fe"}:
-            file = name("file", value)
-        elif equals and key in {"cfi", "cfl"}:
-            name("file", value)
-        elif equals and key == "fn":
-            stack = _context(name("function", value))
-        elif equals and key == "cfn":
-            name("function", value)
-        elif equals and key == "calls":
-            inclusive = True
-        elif (found := _POSITION.match(line)) is not None:
-            if not inclusive:
-                yield Cost(stack, file, int(found[1]))
-            inclusive = False
+    for record in callgrind_output.records(lines):
+        if isinstance(record, callgrind_output.OwnCost):
+            yield Cost(_context(record.function), record.file, record.instructions)
 
 
 def _context(text: str) -> tuple[str, ...]:
-    """Return the functions of a name and its callers, the outermost first; the number of a recursion is no function."""
+    """Return a function and its callers, the outermost first. Numbers are recursion levels of callgrind."""
     return tuple(reversed([part for part in text.split("'") if part and not part.isdigit()])) or ("?",)
 
 
-def total_of_callgrind(text: str) -> int | None:
-    """Return the sum that callgrind gives itself; None if the file is not whole."""
-    found = re.search(r"^totals: ([0-9]+)$", text, re.MULTILINE)
-    return None if found is None else int(found[1])
+def read_perf(events: Iterable[Event]) -> Iterator[tuple[Cost, bool]]:
+    """Return the cost of each sample, which is 1, and whether it was in the kernel.
 
-
-def read_perf(lines: Iterable[str]) -> Iterator[tuple[Cost, bool]]:
-    """Read the output of `perf script -F ip,sym,dso`: one sample a paragraph, the innermost function first.
-
-    Yields:
-        The cost of each sample, which is 1, and whether it was in the kernel.
+    Args:
+        events: of a recording; those without a stack are skipped.
     """
-    frames: list[tuple[str, str]] = []
-    for line in [*lines, ""]:
-        words = line.split()
-        if words:
-            found = re.match(r"\s*[0-9a-f]+ (.*?)(?:\+0x[0-9a-f]+)? \((.*)\)\s*$", line)
-            if found is not None:
-                frames.append((found[1], found[2]))
-        elif frames:
-            kernel = frames[0][1].startswith("[") and "kernel" in frames[0][1]
-            stack = tuple(symbol for symbol, _ in reversed(frames))
-            yield Cost(stack, "", 1), kernel
-            frames = []
+    for event in events:
+        if event.stack:
+            _, _, innermost = event.stack[0]
+            stack = tuple(symbol for _, symbol, _ in reversed(event.stack))
+            yield Cost(stack, "", 1), innermost.startswith("[") and "kernel" in innermost
 
 
 def split(costs: Sequence[Cost], classes: Classes) -> dict[str, int]:
-    """Return the weight of each class; their sum is that of all costs."""
+    """Return the total weight of each class."""
     found = dict.fromkeys(classes.names(), 0)
     for cost in costs:
         found[classes.of(cost)] += cost.weight
@@ -152,7 +113,7 @@ def split(costs: Sequence[Cost], classes: Classes) -> dict[str, int]:
 
 
 def functions(costs: Sequence[Cost], classes: Classes) -> list[tuple[str, str, int]]:
-    """Return function, class and weight, the heaviest first. A function with code of several classes has several lines."""
+    """Return function, class and weight, the heaviest first. A function with code of several classes has several entries."""
     found: dict[tuple[str, str], int] = {}
     for cost in costs:
         key = cost.stack[-1], classes.of(cost)
@@ -160,10 +121,14 @@ def functions(costs: Sequence[Cost], classes: Classes) -> list[tuple[str, str, i
     return sorted(((*key, weight) for key, weight in found.items()), key=lambda row: (-row[2], row[0]))
 
 
-def folded(costs: Iterable[Cost]) -> str:
-    """Return folded stacks: one a line, functions joined by semicolons, then the weight."""
-    found: dict[str, int] = {}
+def profile(costs: Iterable[Cost], unit: str = "1") -> Profile:
+    """Return the costs as a profile, summed up by stack.
+
+    Args:
+        costs: to sum up.
+        unit: of their weights.
+    """
+    builder = ProfileBuilder()
     for cost in costs:
-        stack = ";".join(function.replace(";", ":") for function in cost.stack)
-        found[stack] = found.get(stack, 0) + cost.weight
-    return "".join(f"{stack} {weight}\n" for stack, weight in sorted(found.items()) if weight)
+        builder.add(tuple(Frame(symbol=name, object=OWN_OBJECT) for name in cost.stack), cost.weight)
+    return builder.profile("on-cpu", unit, 1.0)

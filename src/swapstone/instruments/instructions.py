@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from swapstone.instruments import requirements
+from swapstone.instruments.callgrind_output import OwnCost, records
 from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.traced_run import TracedRun, inner_command, run
@@ -24,8 +25,6 @@ SLOWDOWN = 60
 
 LONGEST_S = 120.0
 MOST_FUNCTIONS = 40
-_NAMED = re.compile(r"^(c?(?:fn|ob))=\((\d+)\)(?: (.*))?$")
-_COST = re.compile(r"^(?:[+\-]?\d+|\*|0x[0-9a-f]+) (\d+)$")
 _ADDRESS = re.compile(r"^0x[0-9a-f]{6,}$")
 
 
@@ -38,7 +37,7 @@ class Tally:
 
 
 def tally(lines: Iterable[str]) -> Tally:
-    """Decode a callgrind output file (format version 1, one position, one event).
+    """Sum up a callgrind output file.
 
     Args:
         lines: of the file.
@@ -47,27 +46,11 @@ def tally(lines: Iterable[str]) -> Tally:
         Each function's own instructions, and the number of its calls.
     """
     found = Tally(collections.Counter(), collections.Counter())
-    kept: dict[tuple[str, str], str] = {}
-    now = {"fn": "", "ob": "", "cfn": "", "cob": ""}
-    inclusive = False
-    for raw in lines:
-        line = raw.rstrip("\n")
-        named = _NAMED.match(line)
-        if named is not None:
-            kind, number, text = named.groups()
-            if text is not None:
-                kept[kind[-2:], number] = text
-            now[kind] = kept.get((kind[-2:], number), "")
-            if kind == "fn":
-                now["cob"] = ""
-        elif line.startswith("calls="):
-            place = (now["cob"] or now["ob"], now["cfn"])
-            found.calls[place] += int(line[6:].split()[0])
-            inclusive, now["cob"] = True, ""
-        elif (cost := _COST.match(line)) is not None:
-            if not inclusive:
-                found.instructions[now["ob"], now["fn"]] += int(cost[1])
-            inclusive = False
+    for record in records(lines):
+        if isinstance(record, OwnCost):
+            found.instructions[record.object, record.function] += record.instructions
+        else:
+            found.calls[record.object, record.function] += record.count
     return found
 
 

@@ -13,13 +13,16 @@ from benchmarks.netstack_profile import (
     TABLE,
     Classes,
     Cost,
-    folded,
     functions,
+    profile,
     read_callgrind,
     read_perf,
     split,
-    total_of_callgrind,
 )
+
+from swapstone.explanation import folded
+from swapstone.instruments.callgrind_output import total
+from swapstone.instruments.perf_script import events
 
 CALLGRIND = """# callgrind format
 positions: line
@@ -60,9 +63,13 @@ totals: 169
 """
 
 PERF = """
-\t          401136 memcpy+0x10 (/lib/libc.so.6)
+swapstone-net-b   12/12    1.000000001:     cpu-clock:
+\t          401136 memcpy (/lib/libc.so.6)
 \t          401200 swapstone_net_bench::http::serve (/bin/swapstone-net-bench)
 
+swapstone-net-b   12/12    1.000000002: PERF_RECORD_COMM: swapstone-net-b:12/12
+
+swapstone-net-b   12/12    1.000000003:     cpu-clock:
 \tffffffff8100 tun_get_user ([kernel.kallsyms])
 \tffffffff8101 do_syscall_64 ([kernel.kallsyms])
 \t          401300 [unknown] (/bin/swapstone-net-bench)
@@ -84,22 +91,22 @@ def test_callgrinds_own_costs_with_their_callers_and_files() -> None:
         Cost(("main", "work", "memcpy"), "string.c", 40),
         Cost(("main", "work", "again"), "string.c", 8),
     ]
-    assert total_of_callgrind(CALLGRIND) == 169
+    assert total(CALLGRIND) == 169
     assert sum(cost.weight for cost in read_callgrind(CALLGRIND.splitlines())) == 169
 
 
 def test_a_file_of_callgrind_that_was_cut_has_no_total() -> None:
-    assert total_of_callgrind(CALLGRIND[:200]) is None
+    assert total(CALLGRIND[:200]) is None
 
 
 def test_folded_stacks_add_up() -> None:
-    assert folded(read_callgrind(CALLGRIND.splitlines())) == (
+    assert folded(profile(read_callgrind(CALLGRIND.splitlines()))) == (
         "main 19\nmain;work 102\nmain;work;again 8\nmain;work;memcpy 40\n"
     )
 
 
 def test_perfs_samples_and_where_they_were() -> None:
-    assert list(read_perf(PERF.splitlines())) == [
+    assert list(read_perf(events(PERF.splitlines()))) == [
         (Cost(("swapstone_net_bench::http::serve", "memcpy"), "", 1), False),
         (Cost(("[unknown]", "do_syscall_64", "tun_get_user"), "", 1), True),
     ]

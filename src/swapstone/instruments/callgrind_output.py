@@ -1,0 +1,96 @@
+"""Decode callgrind's output (format version 1, one position, one event)."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Iterator
+
+_NAMED = re.compile(r"^(fn|cfn|ob|cob|fl|fi|fe|cfi|cfl)=(?:\((\d+)\)(?: (.*))?|(.+))$")
+_COST = re.compile(r"^(?:[+\-]?\d+|\*|0x[0-9a-f]+) (\d+)$")
+_TABLE = {
+    "fn": "fn",
+    "cfn": "fn",
+    "ob": "ob",
+    "cob": "ob",
+    "fl": "fl",
+    "fi": "fl",
+    "fe": "fl",
+    "cfi": "fl",
+    "cfl": "fl",
+}
+_CALLEE = ("cfn", "cob", "cfi", "cfl")
+
+
+@dataclasses.dataclass(frozen=True)
+class OwnCost:
+    """Instructions of a line of a function, without those of the functions that it calls.
+
+    Attributes:
+        object: path of the object; empty if unknown.
+        function: its name, followed by its callers after apostrophes with ``--separate-callers``.
+        file: source file; of inlined code, that of the inlined function. Empty if unknown.
+        instructions: their number.
+    """
+
+    object: str
+    function: str
+    file: str
+    instructions: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Calls:
+    """Calls of a function from one place.
+
+    Attributes:
+        object: path of the called function's object.
+        function: name of the called function.
+        count: number of calls.
+    """
+
+    object: str
+    function: str
+    count: int
+
+
+def records(lines: Iterable[str]) -> Iterator[OwnCost | Calls]:
+    """Decode the lines of a callgrind output file.
+
+    Args:
+        lines: of the file.
+
+    Yields:
+        The own costs and the calls, in the file's order.
+    """
+    names: dict[tuple[str, str], str] = {}
+    now = {"fn": "", "ob": "", "fl": "", "cfn": "", "cob": ""}
+    inclusive = False
+    for raw in lines:
+        line = raw.rstrip()
+        named = _NAMED.match(line)
+        if named is not None:
+            kind, number, text, whole = named.groups()
+            if text is not None:
+                names[_TABLE[kind], number] = text
+            name = whole if number is None else names.get((_TABLE[kind], number), "")
+            now[kind if kind in _CALLEE else _TABLE[kind]] = name
+            if kind == "fn":
+                now["cob"] = ""
+        elif line.startswith("calls="):
+            yield Calls(now["cob"] or now["ob"], now["cfn"], int(line[6:].split()[0]))
+            inclusive, now["cob"] = True, ""
+        elif (cost := _COST.match(line)) is not None:
+            if not inclusive:
+                yield OwnCost(now["ob"], now["fn"], now["fl"], int(cost[1]))
+            inclusive = False
+
+
+def total(text: str) -> int | None:
+    """Return callgrind's own total of instructions; None if the file is incomplete.
+
+    Args:
+        text: content of the file.
+    """
+    found = re.search(r"^totals: ([0-9]+)$", text, re.MULTILINE)
+    return None if found is None else int(found[1])
