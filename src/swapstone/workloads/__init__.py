@@ -1,4 +1,4 @@
-"""Workloads: what programs are measured, in which suites, and what samples their reports give."""
+"""Workloads: the programs that are measured, their suites, and the samples in their output."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from swapstone.model import OWN_SUITE, Experiment, Suite, UserError, Workload, unknown
-from swapstone.workloads import latency, libc, libc_extra, netstack, server, swap, throughput
 from swapstone.workloads.loads import LOADS, find_load
 from swapstone.workloads.output_readers import TOOL_READERS, Figures, read_named_figures
 from swapstone.workloads.own_workload import own_names, own_samples, own_workload
 from swapstone.workloads.printed_numbers import METRIC_EXAMPLE, parse_metric, undirected
 from swapstone.workloads.report_samples import samples_of
 from swapstone.workloads.server_metrics import server_samples
+from swapstone.workloads.suites import SUITES
 
 __all__ = [
     "LOADS",
@@ -35,17 +35,6 @@ __all__ = [
     "workloads_of",
 ]
 
-SUITES: tuple[Suite, ...] = (
-    libc.SUITE,
-    libc_extra.SUITE,
-    latency.SUITE,
-    throughput.SUITE,
-    swap.SUITE,
-    server.SUITE,
-    *netstack.SUITES,
-)
-"""Every suite. A new one is a module here, and one name in this tuple."""
-
 
 def find_suite(name: str) -> Suite:
     """Return the suite of a name.
@@ -60,7 +49,7 @@ def find_suite(name: str) -> Suite:
 
 
 def find_workload(suite: str, name: str) -> Workload:
-    """Return the workload of a suite and a name; the name is no pattern.
+    """Return the workload of a suite by its exact name.
 
     Raises:
         UserError: there is no such suite, or it has no such workload; the hint gives near names.
@@ -73,10 +62,10 @@ def find_workload(suite: str, name: str) -> Workload:
 
 
 def workloads_of(experiment: Experiment) -> dict[tuple[str, str], Workload]:
-    """Return every workload of an experiment by (suite, name), in its order; the user's own program among them.
+    """Return every workload of an experiment by (suite, name), in its order, own programs included.
 
     Raises:
-        UserError: this Swapstone does not know one of them.
+        UserError: this version of Swapstone has no such workload.
     """
     return {
         (suite, name): own_workload(experiment, name) if suite == OWN_SUITE else find_workload(suite, name)
@@ -85,12 +74,12 @@ def workloads_of(experiment: Experiment) -> dict[tuple[str, str], Workload]:
 
 
 def find_workloads(suites: Iterable[str], only: Iterable[str] = ()) -> tuple[tuple[str, Workload], ...]:
-    """Return the workloads that a user asked for, in the order of the registry.
+    """Return the workloads that a user selected, in the order of the registry.
 
     Args:
-        suites: names of suites; the same twice counts once.
-        only: patterns of shell style on names of workloads (``*``, ``?``, ``[...]``; round brackets and ``#`` stand
-            for themselves). A workload is taken when one of them matches; all are taken when there is none.
+        suites: names of suites; duplicates are ignored.
+        only: shell patterns for names of workloads (``*``, ``?``, ``[...]``; round brackets and ``#`` are literal). A
+            workload is selected if one of them matches. Without patterns all are selected.
 
     Returns:
         Pairs of a suite's name and one of its workloads.

@@ -9,7 +9,8 @@ from swapstone.artifacts.image_catalog import find_part
 from swapstone.model import Cpus, Crate, ImageTool, Package, Source, UserError, Workload
 from swapstone.model.directories import share_dir
 from swapstone.report.topics.throughput import ROWS
-from swapstone.workloads import SUITES, find_suite, find_workload, find_workloads, throughput
+from swapstone.workloads import SUITES, find_suite, find_workload, find_workloads
+from swapstone.workloads.suites import throughput
 
 SOURCES = share_dir() / "native" / "workloads"
 DOCUMENT = (Path(__file__).parents[3] / "docs" / "workloads.md").read_text()

@@ -1,6 +1,6 @@
-"""Suite `throughput`: what a kernel's services cost, alone and with eight tasks at once, after the rows of UnixBench.
+"""Suite `throughput`: the cost of kernel services, for one task and for eight tasks at once, after the rows of UnixBench.
 
-docs/workloads.md says what each does, and where it differs from UnixBench.
+docs/workloads.md describes each, and its differences to UnixBench.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from swapstone.model import Cpus, Source, Suite, Workload
 from swapstone.workloads.metrics import COMPUTING, WAITING
 
 TASKS = 8
-"""How many at once: as many as the published page's machine has processors."""
+"""Number of tasks at once: the number of processors of the published comparison's machine."""
 
 SEVERAL = f" ({TASKS} tasks)"
-"""What the name of a work for several tasks ends with."""
+"""The end of the name of a workload with several tasks. `Workload.parameters` has their number."""
 
 
 def _both(
@@ -62,8 +62,7 @@ def _copy(size: int, blocks: str) -> tuple[Workload, ...]:
 
 
 def _scripts(count: int, what: str) -> tuple[Workload, ...]:
-    # The shell and its tools come with the machine: a host has them, a virtual machine's image must be given them. The work
-    # needs no machine of its own, so `machine` stays empty.
+    # A host has a shell and its tools; the image of a virtual machine needs them as a part. The workload runs on both.
     return _both(f"shell_scripts({count})", what, parameter=("scripts", str(count)), waits=True, parts=("busybox",))
 
 

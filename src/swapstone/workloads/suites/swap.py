@@ -1,11 +1,11 @@
-"""Suite `swap`: what swapping costs, out and back. docs/swap.md says what each workload does and how its figures are defined."""
+"""Suite `swap`: the cost of swapping out and in. docs/swap.md describes each workload and defines its metrics."""
 
 from __future__ import annotations
 
 from swapstone.model import Direction, MachineNeeds, Metric, Quantity, Source, Suite, Workload
 
 MEMORY_BYTES = 192 << 20
-"""Of a machine that is small, but no smaller than its kernel and image need; what the flash takes comes on top."""
+"""Memory of a small machine, enough for its kernel and image. The content of the emulated flash comes on top."""
 
 TOUCHES = 8192
 _TIMEOUT_MS = 600_000
@@ -41,7 +41,7 @@ FILL_METRICS: tuple[Metric, ...] = (
         Direction.HIGHER,
         "memory that the program had touched when it was killed",
     ),
-    # Neither: a later kill is more work done where memory was larger, and more time lost where the device was slower.
+    # No direction: a late kill may mean more memory, or a slower device.
     _metric("until_kill", "ns", Quantity.TIME, Direction.NEITHER, "from the program's start until it was killed"),
     _metric("swapped_out", "B", Quantity.EVENTS, Direction.NEITHER, "pages that were swapped out until the kill"),
     _metric(

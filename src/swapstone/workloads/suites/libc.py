@@ -1,7 +1,6 @@
-"""Suite `libc`: the works that the published comparison of C libraries names, under those names.
+"""Suite `libc`: the workloads of the published comparison of C libraries, under the same names.
 
-Each pass is a fresh child. docs/workloads.md says what each does, and where it differs from the musl project's
-libc-bench.
+Each pass is a new child process. docs/workloads.md describes each, and its differences to the musl project's libc-bench.
 """
 
 from __future__ import annotations
@@ -66,8 +65,8 @@ SUITE = Suite(
         _work("b_string_strlen", "measure a text of 499999 bytes 100 times"),
         _threads("b_pthread_createjoin_serial1", "create a thread and join it, 2500 times"),
         _threads("b_pthread_createjoin_serial2", "create 50 threads, then join them, 50 times"),
-        _threads("b_pthread_create_serial1", "create 2500 threads that nobody joins"),
-        _threads("b_pthread_uselesslock", "lock and unlock a mutex that nobody else wants 1000000 times", waits=False),
+        _threads("b_pthread_create_serial1", "create 2500 threads without joining them"),
+        _threads("b_pthread_uselesslock", "lock and unlock an uncontended mutex 1000000 times", waits=False),
         _threads("b_pthread_createjoin_minimal1", "as serial1, with the smallest stack and no guard"),
         _threads("b_pthread_createjoin_minimal2", "as serial2, with the smallest stack and no guard"),
         _work("b_stdio_putcgetc", "write 5000000 bytes to a temporary file with putc, read them back with getc"),

@@ -1,4 +1,4 @@
-"""Suite `libc-extra`: smaller works beyond the published comparison. docs/workloads.md says what each does."""
+"""Suite `libc-extra`: smaller workloads beyond the published comparison. docs/workloads.md describes each."""
 
 from __future__ import annotations
 

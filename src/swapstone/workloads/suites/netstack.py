@@ -1,4 +1,4 @@
-"""Suites `netstack` and `netstack-counts`: a server on a network stack, and a client on the kernel's. docs/netstack.md defines the figures.
+"""Suites `netstack` and `netstack-counts`: a server on a network stack, a client on the kernel's stack. docs/netstack.md has definitions.
 
 Each trial is one program, ``swapstone-net-bench trial`` (crates/swapstone-net-bench/src/trial). It makes its own network namespaces and
 fixes the amount of work. The amounts below are for the reader; a test compares them with the program's.
@@ -12,7 +12,7 @@ PACKAGE = "swapstone-net-bench"
 FEATURE_COUNT = "count"
 """The cargo feature that counts copies and allocations."""
 
-_TIMEOUT_MS = 60_000  # above the 40 s after which a trial gives its client up
+_TIMEOUT_MS = 60_000  # longer than the 40 s that a trial waits for its client
 
 
 def _metric(
@@ -102,7 +102,7 @@ def _work(
         arguments=("trial", "--work", name),
         description=description,
         metrics=metrics,
-        cpus=Cpus.ALL,  # it pins server and client itself, each to one of its own
+        cpus=Cpus.ALL,  # it pins server and client to one processor each
         waits=True,
         timeout_ms=_TIMEOUT_MS,
     )

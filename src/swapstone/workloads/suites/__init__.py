@@ -1,0 +1,17 @@
+"""Every suite, one file each: declarations of workloads, without code that measures."""
+
+from __future__ import annotations
+
+from swapstone.model import Suite
+from swapstone.workloads.suites import latency, libc, libc_extra, netstack, server, swap, throughput
+
+SUITES: tuple[Suite, ...] = (
+    libc.SUITE,
+    libc_extra.SUITE,
+    latency.SUITE,
+    throughput.SUITE,
+    swap.SUITE,
+    server.SUITE,
+    *netstack.SUITES,
+)
+"""In the order of ``swapstone list workloads``. A new suite is a file here and a name in this tuple."""
