@@ -15,7 +15,8 @@ from swapstone.model import Analysis, Experiment, FactorLevels, Run, Sample, Tri
 from swapstone.report.context import ReportContext
 from swapstone.report.record_report import sections_of
 from swapstone.report.topics import TOPICS
-from swapstone.report.topics.swap import COLUMNS, SWAP, page_mean, page_seconds, sections
+from swapstone.report.topics.swap import COLUMNS, SWAP, sections
+from swapstone.report.topics.swap_data import page_mean, page_seconds
 from swapstone.report.topics.swap_plot import Line, bars, drawing
 from swapstone.workloads import find_suite
 

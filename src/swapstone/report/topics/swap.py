@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import re
-import statistics
 from collections.abc import Iterable, Sequence
 
-from swapstone import published
-from swapstone.model import Analysis, FrozenStruct, TimeSeries, Variant
+from swapstone.model import Analysis, TimeSeries
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing, Section, data_section
 from swapstone.report.topics.base import Topic
+from swapstone.report.topics.swap_data import SUITE, Values, device_of, level_of, page_mean, page_seconds, values_of
 from swapstone.report.topics.swap_plot import Line, bars, drawing
 
-SUITE = "swap"
 COLUMNS = ("swpd", "free", "buff", "cache", "si", "so", "bi", "bo", "us", "sy", "id", "wa")
 """Columns of vmstat(8): memory and traffic in KiB, processor time in per cent."""
 
-_STUDY = "zram-vs-flash"
-_PAGE_SUITE = "vmstat"
-_SECOND = re.compile(r"swap out, second ([0-9]+)", re.ASCII)
 _KIB = 1024.0
 _NS = 1e9
 
@@ -32,34 +26,6 @@ _PAGE_UNIT = (
     "The page's figures are KiB a second, as vmstat prints them, although its text calls the two means bytes. The page names neither the "
     "data that its program wrote nor zram's algorithm, so each row of a device has the same published figure."
 )
-
-Place = tuple[str, str, str, Variant]
-"""(workload, load, metric, variant)"""
-
-
-class Values(FrozenStruct, frozen=True, kw_only=True):
-    """The values of the suite by place, one number per replicate.
-
-    Attributes:
-        variants: the baseline first; copies of it are left out.
-        loads: in the experiment's order.
-        workloads: of the suite, in its order.
-        fills: pairs (workload that fills memory, share of random bytes in per cent).
-        touches: (workload that touches swapped pages, order, amount written as a multiple of the memory).
-        pairs: (place, values).
-    """
-
-    variants: tuple[Variant, ...]
-    loads: tuple[str, ...]
-    workloads: tuple[str, ...]
-    fills: tuple[tuple[str, str], ...]
-    touches: tuple[tuple[str, str, str], ...]
-    pairs: tuple[tuple[Place, tuple[float, ...]], ...]
-
-    def middle(self, workload: str, load: str, metric: str, variant: Variant) -> float | None:
-        """Return the median over the replicates; None without values."""
-        found = dict(self.pairs).get((workload, load, metric, variant))
-        return statistics.median(found) if found else None
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -87,66 +53,6 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
             mine = [each for each in sampled if (each.workload, each.load) == (fill, load)]
             made += [_seconds(values, mine, f"swap-seconds-{percent}{tag}", f"{fill}{named}")] if mine else []
     return tuple(made)
-
-
-def values_of(context: ReportContext, analysis: Analysis) -> Values:
-    """Return the values of all variants in an analysis, each once."""
-    copies = {null.copy for null in analysis.nulls}
-    pairs: dict[Place, tuple[float, ...]] = {}
-    variants: dict[Variant, None] = {}
-    workloads: dict[str, None] = {}
-    for found in analysis.comparisons:
-        if found.suite != SUITE or found.candidate in copies:
-            continue
-        workloads[found.workload] = None
-        for variant, numbers in (
-            (found.baseline, found.baseline_values),
-            (found.candidate, found.candidate_values),
-        ):
-            variants[variant] = None
-            place = (found.workload, found.load, found.metric.name, variant)
-            # The baseline is in several comparisons, in each with the replicates of its candidate. Take the longest list.
-            if len(numbers) > len(pairs.get(place, ())):
-                pairs[place] = numbers
-    parameters = {name: context.parameters(SUITE, name) for name in workloads}
-    return Values(
-        variants=tuple(variants),
-        loads=context.experiment.loads,
-        workloads=tuple(workloads),
-        fills=tuple((name, found["random_percent"]) for name, found in parameters.items() if "random_percent" in found),
-        touches=tuple(
-            (name, found["order"], found["memory_ratio"]) for name, found in parameters.items() if "order" in found
-        ),
-        pairs=tuple(pairs.items()),
-    )
-
-
-def level_of(variant: Variant) -> str:
-    """Return the variant's row label: its level of swap where nothing else is varied, else its label."""
-    return variant.level("swap") if [factor for factor, _ in variant.levels] == ["swap"] else variant.label
-
-
-def _device(variant: Variant) -> str:
-    """Return the device that a variant swaps to, as the page names it; empty where the factor swap is not varied."""
-    level = dict(variant.levels).get("swap", "")
-    return next((device for device in ("flash", "zram") if level.startswith(device)), "")
-
-
-def page_seconds(device: str) -> tuple[int, ...]:
-    """Return the published KiB swapped out in each second, from the first second above 0."""
-    seconds: dict[int, int] = {}
-    for figure in published.figures(_STUDY, _PAGE_SUITE):
-        if figure.level == device and (found := _SECOND.fullmatch(figure.metric)):
-            seconds[int(found[1])] = int(figure.value)
-    ordered = [seconds[number] for number in sorted(seconds)]
-    first = next((number for number, value in enumerate(ordered) if value), len(ordered))
-    return tuple(ordered[first:])
-
-
-def page_mean(device: str) -> float | None:
-    """Return the published mean of a device, in KiB a second; None without one."""
-    means = (f for f in published.figures(_STUDY, _PAGE_SUITE) if f.metric == "mean swap out, as printed")
-    return next((figure.value for figure in means if figure.level == device), None)
 
 
 def _kib(value: float | None) -> str:
@@ -181,7 +87,7 @@ def _summary(values: Values, load: str, tag: str, named: str) -> Section:
     rows: list[tuple[str, ...]] = []
     data: list[dict[str, str | float | None]] = []
     base = values.variants[0]
-    page_base = page_mean(_device(base))
+    page_base = page_mean(device_of(base))
     for fill, percent in values.fills:
         for variant in values.variants:
             get = {
@@ -197,7 +103,7 @@ def _summary(values: Values, load: str, tag: str, named: str) -> Section:
                 )
             }
             times = _over(get["out_steady"], values.middle(fill, load, "out_steady", base))
-            page = page_mean(_device(variant))
+            page = page_mean(device_of(variant))
             rows.append(
                 (
                     f"{percent} % random",
@@ -355,7 +261,7 @@ def _seconds(values: Values, sampled: Sequence[TimeSeries], name: str, title: st
     for one in ordered:
         series = dict(one.series)
         level = level_of(one.variant)
-        page = page_seconds(_device(one.variant))
+        page = page_seconds(device_of(one.variant))
         first = next((number for number, value in enumerate(series["so"]) if value), 0)
         length = max(len(series["so"]), first + len(page))
         for row in range(length):
@@ -379,7 +285,7 @@ def _seconds(values: Values, sampled: Sequence[TimeSeries], name: str, title: st
             tuple((float(number), float(value)) for number, value in enumerate(seconds, start=1)),
             page=True,
         )
-        for device in dict.fromkeys(map(_device, (each.variant for each in ordered)))
+        for device in dict.fromkeys(map(device_of, (each.variant for each in ordered)))
         if (seconds := page_seconds(device))
     ]
     return data_section(

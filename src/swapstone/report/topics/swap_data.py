@@ -1,0 +1,103 @@
+"""Values of the swap suite by place, and the published figures of a device."""
+
+from __future__ import annotations
+
+import re
+import statistics
+
+from swapstone import published
+from swapstone.model import Analysis, FrozenStruct, Variant
+from swapstone.report.context import ReportContext
+
+SUITE = "swap"
+_STUDY = "zram-vs-flash"
+_PAGE_SUITE = "vmstat"
+_SECOND = re.compile(r"swap out, second ([0-9]+)", re.ASCII)
+
+Place = tuple[str, str, str, Variant]
+"""(workload, load, metric, variant)"""
+
+
+class Values(FrozenStruct, frozen=True, kw_only=True):
+    """The values of the suite by place, one number per replicate.
+
+    Attributes:
+        variants: the baseline first; copies of it are left out.
+        loads: in the experiment's order.
+        workloads: of the suite, in its order.
+        fills: pairs (workload that fills memory, share of random bytes in per cent).
+        touches: (workload that touches swapped pages, order, amount written as a multiple of the memory).
+        pairs: (place, values).
+    """
+
+    variants: tuple[Variant, ...]
+    loads: tuple[str, ...]
+    workloads: tuple[str, ...]
+    fills: tuple[tuple[str, str], ...]
+    touches: tuple[tuple[str, str, str], ...]
+    pairs: tuple[tuple[Place, tuple[float, ...]], ...]
+
+    def middle(self, workload: str, load: str, metric: str, variant: Variant) -> float | None:
+        """Return the median over the replicates; None without values."""
+        found = dict(self.pairs).get((workload, load, metric, variant))
+        return statistics.median(found) if found else None
+
+
+def values_of(context: ReportContext, analysis: Analysis) -> Values:
+    """Return the values of all variants in an analysis, each once."""
+    copies = {null.copy for null in analysis.nulls}
+    pairs: dict[Place, tuple[float, ...]] = {}
+    variants: dict[Variant, None] = {}
+    workloads: dict[str, None] = {}
+    for found in analysis.comparisons:
+        if found.suite != SUITE or found.candidate in copies:
+            continue
+        workloads[found.workload] = None
+        for variant, numbers in (
+            (found.baseline, found.baseline_values),
+            (found.candidate, found.candidate_values),
+        ):
+            variants[variant] = None
+            place = (found.workload, found.load, found.metric.name, variant)
+            # The baseline is in several comparisons, in each with the replicates of its candidate. Take the longest list.
+            if len(numbers) > len(pairs.get(place, ())):
+                pairs[place] = numbers
+    parameters = {name: context.parameters(SUITE, name) for name in workloads}
+    return Values(
+        variants=tuple(variants),
+        loads=context.experiment.loads,
+        workloads=tuple(workloads),
+        fills=tuple((name, found["random_percent"]) for name, found in parameters.items() if "random_percent" in found),
+        touches=tuple(
+            (name, found["order"], found["memory_ratio"]) for name, found in parameters.items() if "order" in found
+        ),
+        pairs=tuple(pairs.items()),
+    )
+
+
+def level_of(variant: Variant) -> str:
+    """Return the variant's row label: its level of swap where nothing else is varied, else its label."""
+    return variant.level("swap") if [factor for factor, _ in variant.levels] == ["swap"] else variant.label
+
+
+def device_of(variant: Variant) -> str:
+    """Return the device that a variant swaps to, as the page names it; empty where the factor swap is not varied."""
+    level = dict(variant.levels).get("swap", "")
+    return next((device for device in ("flash", "zram") if level.startswith(device)), "")
+
+
+def page_seconds(device: str) -> tuple[int, ...]:
+    """Return the published KiB swapped out in each second, from the first second above 0."""
+    seconds: dict[int, int] = {}
+    for figure in published.figures(_STUDY, _PAGE_SUITE):
+        if figure.level == device and (found := _SECOND.fullmatch(figure.metric)):
+            seconds[int(found[1])] = int(figure.value)
+    ordered = [seconds[number] for number in sorted(seconds)]
+    first = next((number for number, value in enumerate(ordered) if value), len(ordered))
+    return tuple(ordered[first:])
+
+
+def page_mean(device: str) -> float | None:
+    """Return the published mean of a device, in KiB a second; None without one."""
+    means = (f for f in published.figures(_STUDY, _PAGE_SUITE) if f.metric == "mean swap out, as printed")
+    return next((figure.value for figure in means if figure.level == device), None)
