@@ -89,7 +89,7 @@ class PrintedNumber(FrozenStruct, frozen=True, kw_only=True):
 
 
 OWN_SUITE = "own"
-"""The suite of a user's own program."""
+"""The suite of own programs."""
 
 
 class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
@@ -145,7 +145,7 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
 
 
 class UserSupplied(FrozenStruct, frozen=True, kw_only=True, tag="user_supplied"):
-    """A program that the user supplies, built or taken as it is."""
+    """A program that the user supplies, built from sources or run unchanged."""
 
     program: OwnProgram
 

@@ -1,4 +1,4 @@
-"""Figures that public pages printed, and what can be checked about them. Imports the model only."""
+"""Figures of public pages, and checks of what the pages derive and claim from them."""
 
 from swapstone.published.check import CheckReport, Disagreement, check
 from swapstone.published.data import (

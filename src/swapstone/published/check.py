@@ -1,4 +1,4 @@
-"""Hold the published pages against themselves: their derived numbers, and their words."""
+"""Check the published pages against their own figures: derived numbers and claims."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from swapstone.published.derived_figures import Recomputed, recomputed
 
 
 class Disagreement(FrozenStruct, frozen=True, kw_only=True):
-    """Words of a page that its own numbers do not bear out.
+    """A claim of a page that its own numbers contradict or don't support.
 
     Attributes:
-        source, place: where the words stand.
-        words: what they say.
-        numbers: what the numbers say.
-        unsupported: true when the page gives no number for them at all.
+        source, place: the page, and where on it.
+        words: the claim.
+        numbers: the result of its check.
+        unsupported: whether the page has no numbers for it.
     """
 
     source: str
@@ -26,13 +26,13 @@ class Disagreement(FrozenStruct, frozen=True, kw_only=True):
 
 
 class CheckReport(FrozenStruct, frozen=True, kw_only=True):
-    """What `check` found.
+    """The result of `check`.
 
     Attributes:
-        figures: how many published figures there are.
+        figures: number of published figures.
         recomputed: every derived number.
-        disagreements: words against numbers.
-        borne_out: words that the numbers do bear out: triples (source, words, numbers).
+        disagreements: claims that the numbers contradict or don't support.
+        borne_out: claims that the numbers support: triples (source, claim, numbers).
     """
 
     figures: int
@@ -52,10 +52,10 @@ def _disagreement(claim: Claim, outcome: Outcome) -> Disagreement:
 
 
 def check() -> CheckReport:
-    """Recompute every derived number, and compare the pages' words with their numbers.
+    """Recompute every derived number, and check every claim.
 
     Returns:
-        All of it: what agrees, and what does not.
+        All results, whether they agree or not.
 
     Raises:
         UserError: a file of figures is damaged.

@@ -1,7 +1,6 @@
-"""What the pages' words say, each with the computation that holds it against the page's own numbers.
+"""Claims in the text of the pages, each with a check against the page's own numbers.
 
-A claim is judged, never assumed: its function computes from the figures whether the numbers bear it out. The words are given in
-short, in English.
+A check computes from the figures whether the numbers support the claim. Claims are abridged and in English.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ ZRAM = "zram-and-float"
 
 
 class Outcome(FrozenStruct, frozen=True, kw_only=True):
-    """What the numbers say, and whether they bear the words out (None: the page gives none)."""
+    """The result of a check: the numbers, and whether they support the claim (None: the page has no numbers for it)."""
 
     numbers: str
     borne_out: bool | None
 
 
 class Claim(FrozenStruct, frozen=True, kw_only=True):
-    """Words of a page, where they stand, and how they are judged."""
+    """A claim, where it is, and its check."""
 
     source: str
     place: str
@@ -36,7 +35,7 @@ class Claim(FrozenStruct, frozen=True, kw_only=True):
 
 
 def _pick(study: str, suite: str, metric: str, level: str, *, condition: str = "", platform: str = "") -> Figure:
-    """Return the one figure that matches; a condition or platform matches by its beginning."""
+    """Return the only figure that matches; condition and platform match by prefix."""
     (figure,) = (
         f
         for f in figures(study, suite)
@@ -82,7 +81,7 @@ def _coremark() -> Outcome:
 def _shell_score() -> Outcome:
     (row,) = (r for r in derived() if r.row == "Shell Scripts (8 concurrent) (musl)" and r.source == MUSL)
     score = 10 * float(row.a) / float(row.b)
-    numbers = f"10 x {row.a} / {row.b} = {score:.3f}; the table prints {row.printed}, cut off instead of rounded."
+    numbers = f"10 x {row.a} / {row.b} = {score:.3f}; the table prints {row.printed}, truncated instead of rounded."
     return Outcome(numbers=numbers, borne_out=f"{score:.1f}" == row.printed)
 
 
@@ -90,7 +89,7 @@ def _syscall_unit() -> Outcome:
     unit = _pick("musl-vs-glibc", "unixbench", "System Call Overhead", "musl").unit
     (printed,) = facts()[MUSL, "unit of the System Call Overhead baseline"]
     (known,) = (unit for test, _, unit in baselines() if test == "System Call Overhead")
-    numbers = f"The results beside it are in {unit}, and UnixBench's own baseline is in {known}."
+    numbers = f"The results beside it are in {unit}; UnixBench's baseline is in {known}."
     return Outcome(numbers=numbers, borne_out=printed == unit)
 
 
@@ -98,7 +97,7 @@ def _reclaimable() -> Outcome:
     res, dirty = _memory("res", "glibc"), _memory("dirty", "glibc")
     clean = {name: res[name] - dirty[name] for name in res}
     numbers = (
-        "The columns are named dirty: pages that can't be dropped, the opposite of reclaimable. What could be dropped is resident "
+        "The columns are named dirty: pages that can't be dropped, the opposite of reclaimable. Reclaimable memory is resident "
         f"minus dirty, at most {max(clean.values()):.0f} KiB with glibc, "
         f"where the table prints {min(dirty.values()):.0f} to {max(dirty.values()):.0f}."
     )
@@ -149,8 +148,8 @@ def _rt_always() -> Outcome:
     rows = _between()
     worse = [f"{f.platform}, {f.condition.split(',')[0]}: {f.printed}" for f in rows if f.value < 1]
     numbers = (
-        f"Of {len(rows)} ratios of maxima {len(worse)} is below 1 ({'; '.join(worse)}): there the generic kernel's maximum is the "
-        "smaller."
+        f"Of {len(rows)} ratios of maxima {len(worse)} is below 1 ({'; '.join(worse)}): there the generic kernel has the smaller "
+        "maximum."
     )
     return Outcome(numbers=numbers, borne_out=not worse)
 
@@ -185,8 +184,8 @@ def _tables_fit() -> Outcome:
     rows = latency_tables(figures())
     off = [row.row for row in rows if not row.agrees]
     numbers = (
-        f"In {len(off)} of {len(rows)} cells they can't come from the same maxima, however these were rounded: {'; '.join(off)}. "
-        "Table 7 is for processors that are not isolated; table 8 doesn't say."
+        f"{len(off)} of {len(rows)} cells can't come from the same maxima, whatever the rounding: {'; '.join(off)}. "
+        "Table 7 is for processors that are not isolated; for table 8 the page does not state it."
     )
     return Outcome(numbers=numbers, borne_out=not off)
 
@@ -228,8 +227,8 @@ def _syscall_latency() -> Outcome:
     generic = _pick("preempt-rt", "unixbench", "System Call Overhead", "generic", condition="single task").value
     rt = _pick("preempt-rt", "unixbench", "System Call Overhead", "rt", condition="single task").value
     numbers = (
-        "The table it rests on (14) is a picture, its figures are not on the page. UnixBench's loop takes "
-        f"{1e6 / rt - 1e6 / generic:.2f} us longer, which fits."
+        "Its source, table 14, is a picture without figures on the page. An iteration of UnixBench takes "
+        f"{1e6 / rt - 1e6 / generic:.2f} us longer, which is consistent with the claim."
     )
     return Outcome(numbers=numbers, borne_out=None)
 
@@ -242,10 +241,10 @@ def _http(level: str, platform: str) -> float:
 
 
 def _round_numbers() -> Outcome:
-    said = _fact(HTTP, "requests a second in the words")
+    claimed = _fact(HTTP, "requests a second in the words")
     measured = [_http(level, machine) for level in ("musl", "mimalloc") for machine in ("Pentium", "AMD")]
-    text = "; ".join(f"{m:.0f} for {s:.0f}" for s, m in zip(said, measured, strict=True))
-    off = max(abs(m / s - 1) for s, m in zip(said, measured, strict=True))
+    text = "; ".join(f"{m:.0f} for {s:.0f}" for s, m in zip(claimed, measured, strict=True))
+    off = max(abs(m / s - 1) for s, m in zip(claimed, measured, strict=True))
     return Outcome(numbers=f"Measured: {text}; up to {off:.0%} off.", borne_out=off < 0.025)
 
 
@@ -254,9 +253,9 @@ def _newer_machine() -> Outcome:
     threads = _fact(HTTP, "threads of wrk on the two machines")
     gains = {level: _http(level, "AMD") / _http(level, "Pentium") for level in ("musl", "mimalloc")}
     numbers = (
-        f"The new machine was asked by {connections[1]:.0f} connections and {threads[1]:.0f} threads, the old one by "
-        f"{connections[0]:.0f} and {threads[0]:.0f}. The gain is {gains['musl']:.0f} times with musl's malloc and "
-        f"{gains['mimalloc']:.0f} times with mimalloc: it isn't the processor's alone."
+        f"wrk used {connections[1]:.0f} connections and {threads[1]:.0f} threads on the new machine, {connections[0]:.0f} and "
+        f"{threads[0]:.0f} on the old one. The gain is {gains['musl']:.0f} times with musl's malloc and "
+        f"{gains['mimalloc']:.0f} times with mimalloc, so the processor is not the only cause."
     )
     return Outcome(numbers=numbers, borne_out=connections[0] == connections[1] and threads[0] == threads[1])
 
@@ -322,7 +321,9 @@ def _send_buffer() -> Outcome:
 
 def _as_fast() -> Outcome:
     tests = sorted({f.suite for f in figures("lwip-vs-smoltcp")})
-    numbers = f"There are counts of {' and '.join(tests)}, and the command line of a load test; of its rates and failures there is none."
+    numbers = (
+        f"The page has counts of {' and '.join(tests)}, and the command line of a load test, but no rates or failures."
+    )
     return Outcome(numbers=numbers, borne_out=None)
 
 
@@ -334,7 +335,7 @@ def _swap_out(level: str) -> list[float]:
 
 
 def _active(series: list[float]) -> list[float]:
-    """Return a series from its first value above zero on."""
+    """Return a series from its first value above zero."""
     return series[next(i for i, value in enumerate(series) if value) :]
 
 
@@ -344,7 +345,7 @@ def _swap_unit() -> Outcome:
     text = " and ".join(f"{f.printed} is KiB, {f.value / 1024:.1f} MiB a second" for f in printed)
     numbers = (
         f"vmstat counts KiB by default, and its columns average {column[0]:.0f} and {column[1]:.0f}: {text}. "
-        "The words are 1024 times too small."
+        "The claim is too small by a factor of 1024."
     )
     return Outcome(
         numbers=numbers, borne_out=all(abs(f.value / 1024 / c - 1) < 0.01 for f, c in zip(printed, column, strict=True))
@@ -359,7 +360,7 @@ def _swap_mean() -> Outcome:
         held = _fact(ZRAM, f"swpd with {level}")
         parts.append(
             f"{level}: swap out averages {sum(series) / len(series):.0f}, printed is {printed:.0f} = "
-            f"{held[-1]:.0f} in use at the end / {len(held)} s, cut off"
+            f"{held[-1]:.0f} in use at the end / {len(held)} s, truncated"
         )
         same.append(round(sum(series) / len(series)) == printed)
     return Outcome(numbers="; ".join(parts) + ".", borne_out=all(same))
@@ -368,8 +369,8 @@ def _swap_mean() -> Outcome:
 def _every_second() -> Outcome:
     flash, zram = max(_swap_out("flash")), max(_swap_out("zram"))
     numbers = (
-        f"One line of the flash run has {flash:.0f} KiB, {flash / zram:.1f} times the fastest line of zram. Either flash was the faster "
-        "in that second, or the line covers more than one; then the mean over lines isn't a rate."
+        f"One line of the flash run has {flash:.0f} KiB, {flash / zram:.1f} times the fastest line of zram. Either flash was faster "
+        "in that second, or the line covers more than one second; then the mean over lines is not a rate."
     )
     return Outcome(numbers=numbers, borne_out=flash <= zram)
 
@@ -378,8 +379,8 @@ def _some_cpu() -> Outcome:
     flash, zram = _fact(ZRAM, "system time with flash"), _fact(ZRAM, "system time with zram")
     steady = zram[1:]
     numbers = (
-        f"System time is {min(steady):.0f} to {max(steady):.0f} % in every full second of zram: the processor is used up. With flash it "
-        f"averages {sum(flash) / len(flash):.0f} %."
+        f"System time is {min(steady):.0f} to {max(steady):.0f} % in every full second of zram: the processor is saturated. With flash "
+        f"it averages {sum(flash) / len(flash):.0f} %."
     )
     return Outcome(numbers=numbers, borne_out=max(steady) < 50)
 
@@ -392,7 +393,7 @@ def _zram_faster() -> Outcome:
 
 def _soft_faster() -> Outcome:
     levels = sorted({f.platform for f in figures("float-abi")})
-    numbers = f"The plot is a picture without figures; the page's only number is for the {', '.join(levels)}."
+    numbers = f"The plot is a picture without figures; the page's only number is for {', '.join(levels)}."
     return Outcome(numbers=numbers, borne_out=None)
 
 
@@ -448,5 +449,5 @@ _TABLE: tuple[tuple[str, str, str, Callable[[], Outcome]], ...] = (
 
 
 def claims() -> tuple[Claim, ...]:
-    """Return every statement of the pages that their numbers can be held against."""
+    """Return every claim of the pages that can be checked against their numbers."""
     return tuple(Claim(source=source, place=place, words=words, judge=judge) for source, place, words, judge in _TABLE)

@@ -1,4 +1,4 @@
-"""The figures that five public pages print, and the pages they come from."""
+"""Figures of five public pages, and the pages they come from."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ FACT_COLUMNS = ("source", "fact", "unit", "values")
 FORMULAS = ("ratio", "percent gain", "percent share", "score")
 
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,12})?", re.ASCII)
-_MENDED = "These files come with swapstone: install it again."
+_REINSTALL = "These files come with swapstone: install it again."
 
-# The time table of the musl page calls one needle "abcd", its memory tables call the same test "abc".
+# The musl page names this test by the needle "abcd" in its time table, and "abc" in its memory tables.
 _ALIASES = {"b_string_strstr(abcd)": ("b_string_strstr(abc)",)}
 _MEMORY = ("virt", "res", "dirty")
 
 
 class Figure(FrozenStruct, frozen=True, kw_only=True):
-    """One published number.
+    """A published number.
 
     Attributes:
         study, source: the question it answers, and the page (a key of `sources`).
-        platform, condition: where and under what it was measured, as far as the page says.
-        suite, metric: which test.
+        platform, condition: where and how it was measured, if the page states it.
+        suite, metric: the test.
         unit: of `value`, e.g. ``s``, ``KiB``, ``1``.
         better: which direction is better.
-        level: what was in force, e.g. ``musl``.
+        level: e.g. ``musl``.
         value: the number.
-        printed: its digits, as carried over; they bound its rounding error.
+        printed: its digits on the page, which bound its rounding error.
     """
 
     study: str
@@ -55,10 +55,10 @@ class Figure(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Derived(FrozenStruct, frozen=True, kw_only=True):
-    """A number that a page computed from others, beside them.
+    """A number that a page computed from two other numbers.
 
     Attributes:
-        source, place, row: where it stands.
+        source, place, row: where it is.
         formula: ``ratio`` a / b; ``percent gain`` (a / b - 1) * 100; ``percent share`` a / b * 100; ``score`` 10 * a / b.
         a, b: the inputs, in the digits the page prints.
         printed: the result, in the digits the page prints.
@@ -74,7 +74,7 @@ class Derived(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Source(FrozenStruct, frozen=True, kw_only=True):
-    """A page: its title as printed, the project, its language (BCP 47), date and address if it states them, what else is known."""
+    """A page: title, project, language (BCP 47), date and address if stated, and notes."""
 
     name: str
     title: str
@@ -86,7 +86,7 @@ class Source(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Study(FrozenStruct, frozen=True, kw_only=True):
-    """A question that a page answers with figures; `baseline` and `candidate` are its first two levels."""
+    """A question that a page answers with figures. Its first two levels are `baseline` and `candidate`."""
 
     name: str
     source: str
@@ -124,11 +124,11 @@ class PublishedPair(FrozenStruct, frozen=True, kw_only=True):
         """Return this pair with the given levels as its sides.
 
         Args:
-            baseline: level wanted as baseline.
-            candidate: level wanted as candidate.
+            baseline: level of the baseline.
+            candidate: level of the candidate.
 
         Returns:
-            The pair, turned round if need be; None when it is about other levels.
+            The pair, reversed if necessary; None if it is of other levels.
         """
         if (baseline, candidate) == (self.baseline_level, self.candidate_level):
             return self
@@ -150,29 +150,29 @@ class PublishedPair(FrozenStruct, frozen=True, kw_only=True):
 def _rows(text: str, name: str, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     if text and not text.endswith("\n"):
-        raise UserError(f"{name} line {text.count(chr(10)) + 1}: cut off.", _MENDED)
+        raise UserError(f"{name} line {text.count(chr(10)) + 1}: truncated.", _REINSTALL)
     try:
         if tuple(next(reader, ())) != columns:
-            raise UserError(f"{name} line 1: the columns must be {', '.join(columns)}.", _MENDED)
+            raise UserError(f"{name} line 1: the columns must be {', '.join(columns)}.", _REINSTALL)
         for cells in reader:
             if len(cells) != len(columns):
                 message = f"{name} line {reader.line_num}: {len(cells)} columns instead of {len(columns)}."
-                raise UserError(message, _MENDED)
+                raise UserError(message, _REINSTALL)
             yield reader.line_num, dict(zip(columns, cells, strict=True))
     except csv.Error as error:
-        raise UserError(f"{name} line {reader.line_num}: {error}.", _MENDED) from error
+        raise UserError(f"{name} line {reader.line_num}: {error}.", _REINSTALL) from error
 
 
 def _number(text: str, where: str) -> float:
     if _NUMBER.fullmatch(text) is None:
-        raise UserError(f"{where}: {text[:40]!r} is not a decimal number.", _MENDED)
+        raise UserError(f"{where}: {text[:40]!r} is not a decimal number.", _REINSTALL)
     return float(text)
 
 
 def _named(row: dict[str, str], names: tuple[str, ...], where: str) -> None:
     for name in names:
         if not row[name].strip() or not row[name].isprintable():
-            raise UserError(f"{where}: {name} is empty or not printable.", _MENDED)
+            raise UserError(f"{where}: {name} is empty or not printable.", _REINSTALL)
 
 
 def decode_figures(text: str) -> tuple[Figure, ...]:
@@ -185,7 +185,7 @@ def decode_figures(text: str) -> tuple[Figure, ...]:
         The figures, in the file's order.
 
     Raises:
-        UserError: a line is not what it should be (named), or two lines give the same figure.
+        UserError: a line is invalid, or two lines give the same figure; names the line.
     """
     figures = []
     seen: dict[tuple[str, ...], int] = {}
@@ -193,10 +193,10 @@ def decode_figures(text: str) -> tuple[Figure, ...]:
         where = f"published.csv line {line}"
         _named(row, ("study", "source", "platform", "suite", "metric", "unit", "level"), where)
         if row["better"] not in {direction.value for direction in Direction}:
-            raise UserError(f"{where}: {row['better'][:40]!r} is not a direction.", _MENDED)
+            raise UserError(f"{where}: {row['better'][:40]!r} is not a direction.", _REINSTALL)
         key = tuple(row[name] for name in FIGURE_COLUMNS[:-1] if name != "better")
         if key in seen:
-            raise UserError(f"{where}: the same figure as line {seen[key]}.", _MENDED)
+            raise UserError(f"{where}: the same figure as line {seen[key]}.", _REINSTALL)
         seen[key] = line
         value = _number(row["value"], where)
         fields = {name: row[name] for name in FIGURE_COLUMNS if name not in {"better", "value"}}
@@ -208,18 +208,18 @@ def decode_derived(text: str) -> tuple[Derived, ...]:
     """Decode a file of derived numbers: CSV with the columns `DERIVED_COLUMNS`.
 
     Raises:
-        UserError: a line is not what it should be; it is named.
+        UserError: a line is invalid; names the line.
     """
     found = []
     for line, row in _rows(text, "derived.csv", DERIVED_COLUMNS):
         where = f"derived.csv line {line}"
         _named(row, ("source", "place", "row"), where)
         if row["formula"] not in FORMULAS:
-            raise UserError(f"{where}: {row['formula'][:40]!r} is not a formula.", _MENDED)
+            raise UserError(f"{where}: {row['formula'][:40]!r} is not a formula.", _REINSTALL)
         for name in ("a", "b", "printed"):
             _number(row[name], where)
         if _number(row["b"], where) == 0:
-            raise UserError(f"{where}: b is zero.", _MENDED)
+            raise UserError(f"{where}: b is zero.", _REINSTALL)
         found.append(Derived(**row))
     return tuple(found)
 
@@ -228,7 +228,7 @@ def decode_baselines(text: str) -> tuple[tuple[str, float, str], ...]:
     """Decode UnixBench's reference results: (test, result, unit), from CSV with the columns `BASELINE_COLUMNS`.
 
     Raises:
-        UserError: a line is not what it should be; it is named.
+        UserError: a line is invalid; names the line.
     """
     found = []
     for line, row in _rows(text, "unixbench.csv", BASELINE_COLUMNS):
@@ -236,16 +236,16 @@ def decode_baselines(text: str) -> tuple[tuple[str, float, str], ...]:
         _named(row, ("metric", "unit"), where)
         value = _number(row["baseline"], where)
         if value <= 0:
-            raise UserError(f"{where}: a baseline must be above zero.", _MENDED)
+            raise UserError(f"{where}: a baseline must be above zero.", _REINSTALL)
         found.append((row["metric"], value, row["unit"]))
     return tuple(found)
 
 
 def decode_facts(text: str) -> dict[tuple[str, str], tuple[str, ...]]:
-    """Decode other numbers that a page prints and its words speak of: (source, fact) to its values as printed.
+    """Decode further numbers of the pages, which claims refer to: values as printed, by (source, fact).
 
     Raises:
-        UserError: a line is not what it should be; it is named.
+        UserError: a line is invalid; names the line.
     """
     found: dict[tuple[str, str], tuple[str, ...]] = {}
     for line, row in _rows(text, "facts.csv", FACT_COLUMNS):
@@ -256,7 +256,7 @@ def decode_facts(text: str) -> dict[tuple[str, str], tuple[str, ...]]:
             for value in values:
                 _number(value, where)
         if (row["source"], row["fact"]) in found:
-            raise UserError(f"{where}: {row['fact']} stands there twice.", _MENDED)
+            raise UserError(f"{where}: {row['fact']} occurs twice.", _REINSTALL)
         found[row["source"], row["fact"]] = values
     return found
 
@@ -277,7 +277,7 @@ def _tables() -> dict[str, dict[str, dict[str, str]]]:
 
 @functools.cache
 def derived() -> tuple[Derived, ...]:
-    """Return every number that the pages computed from others, with its inputs."""
+    """Return every number that the pages derived, with its inputs."""
     return decode_derived(_text("derived.csv"))
 
 
@@ -289,7 +289,7 @@ def baselines() -> tuple[tuple[str, float, str], ...]:
 
 @functools.cache
 def facts() -> dict[tuple[str, str], tuple[str, ...]]:
-    """Return other numbers of the pages that their words speak of, as printed, by (source, fact)."""
+    """Return further numbers of the pages, which claims refer to, as printed, by (source, fact)."""
     return decode_facts(_text("facts.csv"))
 
 
@@ -304,10 +304,10 @@ def studies() -> tuple[Study, ...]:
 
 
 def study(name: str) -> Study:
-    """Return a study.
+    """Return a study by name.
 
     Raises:
-        UserError: there is none of that name.
+        UserError: there is no such study.
     """
     found = {each.name: each for each in studies()}
     if name not in found:
@@ -348,16 +348,16 @@ def _index() -> dict[tuple[str, str, str], tuple[Figure, ...]]:
 
 
 def find(study: str, suite: str, workload: str, metric: str) -> PublishedPair | None:
-    """Return the published pair that belongs to a workload's metric.
+    """Return the published pair for a workload's metric.
 
     Args:
         study: name of a published study.
-        suite: a suite's name.
-        workload: a workload's name, as ours or as the page's.
+        suite: name of a suite.
+        workload: name of a workload, in Swapstone or on the page.
         metric: ``wall`` for the page's time; ``virt``, ``res`` or ``dirty`` for its memory tables.
 
     Returns:
-        The pair, or None when the page says nothing of it, or gives it for one level only.
+        The pair; None if the page does not have it, or has only one level.
 
     Raises:
         UserError: there is no such study.
@@ -386,4 +386,4 @@ def find(study: str, suite: str, workload: str, metric: str) -> PublishedPair | 
     return None
 
 
-_study = study  # `find` takes a parameter of that name
+_study = study  # `find` has a parameter of that name

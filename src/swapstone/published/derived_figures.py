@@ -1,4 +1,4 @@
-"""Recompute what the published pages derived from their own figures."""
+"""Recompute the numbers that the published pages derived from their figures."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ UNIXBENCH_INDEX = "geometric mean of 10 x result / baseline"
 
 
 class Recomputed(FrozenStruct, frozen=True, kw_only=True):
-    """A derived number, recomputed from the inputs that the same page prints.
+    """A derived number, recomputed from its inputs on the same page.
 
     Attributes:
-        source, place, row: where it stands.
+        source, place, row: where it is.
         formula: how it was derived.
         printed: the page's digits.
-        computed: ours, rounded half up to as many decimals (for `fits`: the range that rounding allows).
-        agrees: whether they are the same.
+        computed: the recomputed number, rounded half up to as many decimals (for `fits`: the range that rounding allows).
+        agrees: whether the two are equal.
     """
 
     source: str
@@ -35,7 +35,7 @@ class Recomputed(FrozenStruct, frozen=True, kw_only=True):
 
 
 def as_printed(value: Decimal, printed: str) -> str:
-    """Round a value half up to as many decimals as another number was printed with."""
+    """Round a value half up to the number of decimals of another printed number."""
     decimals = len(printed.partition(".")[2])
     text = f"{value.quantize(Decimal(1).scaleb(-decimals), rounding=ROUND_HALF_UP, context=_EXACT):f}"
     return text.removeprefix("-") if not text.strip("-0.") else text
@@ -52,7 +52,7 @@ def _derive(row: Derived) -> Decimal:
             return quotient * 100
         case "score":
             return quotient * 10
-    raise AssertionError(row.formula)  # the decoder lets no other formula through
+    raise AssertionError(row.formula)  # the decoder rejects other formulas
 
 
 def recompute(row: Derived) -> Recomputed:
@@ -117,11 +117,11 @@ def _quotient(a: Figure, b: Figure) -> tuple[float, float]:
 
 
 def latency_tables(found: tuple[Figure, ...]) -> list[Recomputed]:
-    """Hold the real-time page's two tables of latency ratios against each other.
+    """Compare the two tables of latency ratios of the real-time page.
 
-    One prints generic / rt for each load, the other loaded / idle for each kernel. If both come from the same maxima, then
-    (generic / rt under load) / (generic / rt idle) = (loaded / idle of generic) / (loaded / idle of rt). The comparison allows
-    whatever the rounding of the printed digits allows.
+    One has generic / rt for each load, the other loaded / idle for each kernel. If both come from the same maxima, then
+    (generic / rt under load) / (generic / rt idle) = (loaded / idle of generic) / (loaded / idle of rt). The comparison allows for
+    the rounding of the printed digits.
     """
     page = [figure for figure in found if figure.study == "preempt-rt" and figure.suite == "cyclictest"]
     between = {
@@ -152,6 +152,6 @@ def latency_tables(found: tuple[Figure, ...]) -> list[Recomputed]:
 
 
 def recomputed() -> tuple[Recomputed, ...]:
-    """Recompute every number that the pages derived, and hold the two latency tables against each other."""
+    """Recompute every derived number, and compare the two latency tables."""
     found = figures()
     return (*map(recompute, derived()), *_indices(found), *latency_tables(found))

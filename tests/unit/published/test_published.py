@@ -165,7 +165,7 @@ def test_a_good_line_decodes() -> None:
         (HEADER + ROW.replace("glibc", "gl\x1b[31mibc"), "level is empty or not printable"),
         (HEADER + ROW.replace(",1.5", ""), "9 columns instead of 10"),
         (HEADER + 's,p,"board\n', "line 2"),
-        (HEADER + ROW.rstrip(), "line 2: cut off"),
+        (HEADER + ROW.rstrip(), "line 2: truncated"),
     ],
 )
 def test_a_bad_line_is_named(text: str, says: str) -> None:
