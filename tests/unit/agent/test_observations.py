@@ -17,7 +17,7 @@ TRUE = "/usr/bin/true"
 LIMIT = 16 << 10
 
 
-def test_the_environment_is_that_of_the_process(agent: Path, tmp_path: Path) -> None:
+def test_the_environment_of_the_process_is_observed(agent: Path, tmp_path: Path) -> None:
     variables = (("A", "1"), ("AB", "2"), ("BA", "3"), ("EMPTY", ""), ("LAST", "a=b %\n\t\x01é"))
     names = ("A", "AB", "B", "BA", "EMPTY", "LAST", "LAS", "LAST ")
     asked = tuple(map(environment_variable, names))
@@ -27,13 +27,13 @@ def test_the_environment_is_that_of_the_process(agent: Path, tmp_path: Path) -> 
     assert [what.name for what in answer.absent] == ["B", "LAS", "LAST "]
 
 
-def test_of_a_variable_that_is_there_twice_the_first_counts(agent: Path, tmp_path: Path) -> None:
+def test_the_first_of_two_variables_of_one_name_is_observed(agent: Path, tmp_path: Path) -> None:
     variables = (("A", "first"), ("A", "second"))
     answer = one(agent, request(tmp_path, TRUE, environment=variables, observe=(environment_variable("A"),)))
     assert answer.observed == ((environment_variable("A"), "first"),)
 
 
-def test_a_program_that_executes_another_shows_the_last_environment(agent: Path, tmp_path: Path) -> None:
+def test_the_environment_of_the_last_executed_program_is_observed(agent: Path, tmp_path: Path) -> None:
     """The agent reads what was in force, not what it passed on."""
     command = f"exec env -i A=changed {TRUE}"
     asked = (environment_variable("A"), environment_variable("PATH"))
@@ -57,7 +57,7 @@ def test_a_value_that_is_too_long_is_left_out_with_a_note(agent: Path, tmp_path:
     assert answer.notes == ("observe env A: the value is longer than the agent reads",)
 
 
-def test_all_values_together_are_bounded(agent: Path, tmp_path: Path) -> None:
+def test_the_total_length_of_values_is_bounded(agent: Path, tmp_path: Path) -> None:
     names = [f"V{number}" for number in range(20)]
     variables = tuple((name, "x" * LIMIT) for name in names)
     asked = tuple(map(environment_variable, names))
@@ -66,7 +66,7 @@ def test_all_values_together_are_bounded(agent: Path, tmp_path: Path) -> None:
     assert len(answer.notes) == 4
 
 
-def test_files_of_the_process_and_of_the_system(agent: Path, tmp_path: Path) -> None:
+def test_files_of_the_process_and_of_the_system_are_observed(agent: Path, tmp_path: Path) -> None:
     own = tmp_path / "f"
     own.write_bytes(b"\0\xff a%b\n")
     asked = (
@@ -95,7 +95,7 @@ def test_a_limit_that_the_program_changed_is_observed(agent: Path, tmp_path: Pat
     assert line.split()[3:5] == ["33", "33"]
 
 
-def test_a_file_of_the_cgroup(agent: Path, tmp_path: Path) -> None:
+def test_a_file_of_the_cgroup_is_observed(agent: Path, tmp_path: Path) -> None:
     """Where the second version of cgroups is not mounted, the value is unknown and not absent."""
     asked = (cgroup_file("cgroup.procs"), cgroup_file("no.such"))
     answer = one(agent, request(tmp_path, TRUE, observe=asked))
@@ -107,7 +107,7 @@ def test_a_file_of_the_cgroup(agent: Path, tmp_path: Path) -> None:
         assert answer.notes == tuple(f"observe {what}: errno 95" for what in asked)
 
 
-def test_a_program_that_did_not_run_shows_nothing(agent: Path, tmp_path: Path) -> None:
+def test_a_program_that_did_not_start_has_no_observations(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, request(tmp_path, "/no/such", observe=(environment_variable("PATH"),)))
     assert answer.how is Ended.UNSTARTED
     assert (answer.observed, answer.absent) == ((), ())

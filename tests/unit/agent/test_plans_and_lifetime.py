@@ -124,7 +124,7 @@ def test_a_malformed_plan_is_refused_by_its_line(agent: Path, old: str, new: str
 
 
 @pytest.mark.parametrize("plan", [b"", b"\0\n", b"swapstone-plan 3", b"\xff" * 5000])
-def test_what_is_no_plan_is_refused(agent: Path, plan: bytes) -> None:
+def test_input_that_is_not_a_plan_is_refused(agent: Path, plan: bytes) -> None:
     status, said = say(agent, plan)
     assert status == 2
     with pytest.raises(AgentRefusedError):
@@ -139,13 +139,13 @@ def test_every_truncation_of_a_plan_is_refused_or_runs_nothing(agent: Path) -> N
         assert status == (0 if plan[:cut] == b"swapstone-plan 3\n" else 2)
 
 
-def test_an_agent_with_nothing_to_do_ends(agent: Path) -> None:
+def test_an_empty_plan_ends_the_agent(agent: Path) -> None:
     """Its worker may be gone before its keeper begins to wait: that is a race, so it is run often."""
     for _ in range(100):
         assert say(agent, encode_plan_header()) == (0, b"swapstone-agent 3\n")
 
 
-def test_a_plan_may_be_a_file_and_ends_at_quit(agent: Path, tmp_path: Path) -> None:
+def test_a_plan_can_be_a_file_and_ends_at_quit(agent: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan"
     plan.write_text(GOOD + GOOD.partition("\n")[2] + "quit\nthis is not read\n")
     result = subprocess.run([agent, plan], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, timeout=30)
@@ -155,7 +155,7 @@ def test_a_plan_may_be_a_file_and_ends_at_quit(agent: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("arguments", [[], ["-", "-"], ["/nonexistent/plan"]])
-def test_it_does_not_begin_without_a_plan(agent: Path, arguments: list[str]) -> None:
+def test_the_agent_exits_with_1_without_a_plan(agent: Path, arguments: list[str]) -> None:
     result = subprocess.run([agent, *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False)
     assert (result.returncode, result.stdout) == (1, b"")
 
@@ -169,7 +169,9 @@ time.sleep(100)
 
 
 @pytest.mark.parametrize("name", ["leaves", "daemon", "stops", "busy"])
-def test_nothing_outlives_a_killed_controller(agent: Path, tmp_path: Path, programs: Path, name: str) -> None:
+def test_all_processes_end_when_the_controller_is_killed(
+    agent: Path, tmp_path: Path, programs: Path, name: str
+) -> None:
     if name == "busy":
         asked = request(tmp_path, "/bin/sh", "-c", "setsid sleep 60 & while :; do :; done")
     else:
@@ -187,7 +189,9 @@ def test_nothing_outlives_a_killed_controller(agent: Path, tmp_path: Path, progr
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("busy", [True, False])
-def test_a_signal_ends_it_with_what_it_runs(agent: Path, tmp_path: Path, number: signal.Signals, *, busy: bool) -> None:
+def test_a_signal_ends_the_agent_and_its_programs(
+    agent: Path, tmp_path: Path, number: signal.Signals, *, busy: bool
+) -> None:
     asked = encode_request(request(tmp_path, "/bin/sh", "-c", "sleep 60 & sleep 60")) if busy else b""
     process = start(agent, encode_plan_header() + asked)
     assert process.stdout is not None
@@ -201,7 +205,7 @@ def test_a_signal_ends_it_with_what_it_runs(agent: Path, tmp_path: Path, number:
 
 
 @pytest.mark.parametrize("which", ["keeper", "worker"])
-def test_a_killed_agent_takes_all_with_it(agent: Path, tmp_path: Path, which: str) -> None:
+def test_all_processes_end_when_the_agent_is_killed(agent: Path, tmp_path: Path, which: str) -> None:
     asked = request(tmp_path, "/bin/sh", "-c", "setsid sleep 60 & sleep 60")
     process = start(agent, encode_plan_header() + encode_request(asked))
     until(lambda: len(alive(tmp_path)) >= 3)
@@ -213,7 +217,7 @@ def test_a_killed_agent_takes_all_with_it(agent: Path, tmp_path: Path, which: st
     finish(process)
 
 
-def test_it_sleeps_while_it_waits(agent: Path, tmp_path: Path) -> None:
+def test_the_agent_sleeps_during_a_trial(agent: Path, tmp_path: Path) -> None:
     """Between start and end of a quiet trial it wakes at most once a second."""
     process = start(agent, encode_plan_header() + encode_request(request(tmp_path, "/bin/sleep", "2.5")))
     until(lambda: alive(tmp_path))
@@ -232,7 +236,7 @@ def test_it_sleeps_while_it_waits(agent: Path, tmp_path: Path) -> None:
     until(lambda: not alive(tmp_path))
 
 
-def test_the_host_starts_a_dead_agent_again(agent: Path) -> None:
+def test_the_host_restarts_a_dead_agent(agent: Path) -> None:
     with HostTarget(agent) as target:
         folder = Path(target.scratch())
         assert target.run(request(folder, "/bin/true")).how is Ended.EXITED
@@ -242,7 +246,7 @@ def test_the_host_starts_a_dead_agent_again(agent: Path) -> None:
         assert target.run(request(folder, "/bin/true")).how is Ended.EXITED
 
 
-def test_the_host_gives_up_an_agent_that_is_silent(agent: Path) -> None:
+def test_the_host_reports_an_agent_that_does_not_answer(agent: Path) -> None:
     with HostTarget(agent, slack_s=0.3) as target:
         folder = Path(target.scratch())
         script = "(sleep 1; kill -CONT $PPID) & kill -STOP $PPID; sleep 60"
@@ -252,7 +256,7 @@ def test_the_host_gives_up_an_agent_that_is_silent(agent: Path) -> None:
         assert target.run(request(folder, "/bin/true")).how is Ended.EXITED
 
 
-def test_the_host_does_not_believe_an_agent_that_speaks_nonsense(tmp_path: Path) -> None:
+def test_the_host_refuses_an_invalid_answer(tmp_path: Path) -> None:
     fake = tmp_path / "agent"
     fake.write_text("#!/bin/sh\necho swapstone-agent 3\necho begin t\necho fact wall_ns nan\nexec sleep 60\n")
     fake.chmod(0o755)
@@ -275,7 +279,7 @@ def test_the_host_empties_its_scratch_folder(agent: Path) -> None:
     assert not folder.exists()
 
 
-def test_an_interrupted_run_leaves_nothing(agent: Path) -> None:
+def test_an_interrupted_run_leaves_no_process_and_no_folder(agent: Path) -> None:
     script = """
 import sys
 from pathlib import Path
@@ -300,13 +304,13 @@ with HostTarget(Path(sys.argv[1])) as target:
     assert not folder.exists()
 
 
-def test_a_request_too_large_for_a_pipe_gets_through(agent: Path, tmp_path: Path) -> None:
+def test_a_request_larger_than_a_pipe_is_carried_out(agent: Path, tmp_path: Path) -> None:
     words = ["a" * 100_000] * 3
     (answer,) = run(agent, request(tmp_path, "/bin/echo", *words, output_bytes=1 << 20))
     assert answer.stdout == (" ".join(words) + "\n").encode()
 
 
-def test_a_request_the_kernel_refuses_is_unstarted(agent: Path, tmp_path: Path) -> None:
+def test_a_request_that_the_kernel_refuses_is_unstarted(agent: Path, tmp_path: Path) -> None:
     (answer,) = run(agent, request(tmp_path, "/bin/echo", "a" * 200_000))
     assert (answer.how, answer.code) == (Ended.UNSTARTED, 7)  # E2BIG: one argument holds at most 128 KiB
 

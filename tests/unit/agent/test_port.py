@@ -113,7 +113,7 @@ def test_an_unwritable_folder_is_an_error(tmp_path: Path) -> None:
         build_agent(tmp_path / "file" / "agents")
 
 
-def test_clang_builds_it_too(tmp_path: Path) -> None:
+def test_clang_builds_the_agent(tmp_path: Path) -> None:
     if shutil.which("clang") is None:
         pytest.skip("clang is not installed (clang)")
     agent = build_agent(tmp_path, "clang")
@@ -130,7 +130,7 @@ def test_clang_builds_it_too(tmp_path: Path) -> None:
         ("riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu"),
     ],
 )
-def test_it_is_built_for_other_processors(tmp_path: Path, compiler: str, package: str) -> None:
+def test_agent_and_init_are_built_for_other_processors(tmp_path: Path, compiler: str, package: str) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed ({package})")
     assert build_agent(tmp_path, compiler).stat().st_size > 5000

@@ -74,7 +74,7 @@ def facts(answer: AgentAnswer) -> dict[str, int]:
     return dict(answer.facts)
 
 
-def test_a_server_is_driven_and_stopped(agent: Path, tmp_path: Path) -> None:
+def test_a_server_is_loaded_measured_and_stopped(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, "/", "/"))
     assert (answer.how, answer.code) == (Ended.DRIVEN, 0), answer
     assert answer.driver_stdout == b"did /\ndid /\n"
@@ -91,7 +91,7 @@ def test_a_server_is_driven_and_stopped(agent: Path, tmp_path: Path) -> None:
     assert not alive(tmp_path)
 
 
-def test_its_processor_time_is_its_own_and_of_the_window_alone(agent: Path, tmp_path: Path) -> None:
+def test_server_cpu_time_covers_only_the_server_in_the_measured_window(agent: Path, tmp_path: Path) -> None:
     busy = DRIVER + "\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"
     answer = one(agent, served(tmp_path, "/burn/200", script=busy))
     seen = facts(answer)
@@ -101,14 +101,14 @@ def test_its_processor_time_is_its_own_and_of_the_window_alone(agent: Path, tmp_
     assert seen["driver_user_us"] + seen["driver_system_us"] >= 300_000
 
 
-def test_its_page_faults_are_counted(agent: Path, tmp_path: Path) -> None:
+def test_page_faults_of_the_server_are_counted(agent: Path, tmp_path: Path) -> None:
     idle, touching = (facts(one(agent, served(tmp_path, path))) for path in ("/", "/touch"))
     assert 4900 < touching["server_minflt"] - idle["server_minflt"] < 5600
     assert touching["server_peak_bytes"] - idle["server_peak_bytes"] > 15 << 20
     assert touching["server_peak_bytes"] > touching["server_rss_bytes"] + (15 << 20)
 
 
-def test_its_switches_are_counted(agent: Path, tmp_path: Path) -> None:
+def test_context_switches_of_the_server_are_counted(agent: Path, tmp_path: Path) -> None:
     few, many = (facts(one(agent, served(tmp_path, *["/"] * count))) for count in (1, 41))
     assert 40 <= many["server_nvcsw"] - few["server_nvcsw"] <= 400
     assert many["server_unseen_switches"] < 20
@@ -128,13 +128,13 @@ def test_the_warm_up_is_not_in_the_window(agent: Path, tmp_path: Path) -> None:
     assert facts(answer)["user_us"] > 200_000  # of its whole life
 
 
-def test_a_server_that_ends_by_itself_at_once(agent: Path, tmp_path: Path) -> None:
+def test_a_server_that_exits_at_once_is_reported(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, "/", mode="dies"))
     assert (answer.how, answer.code, answer.stderr) == (Ended.EXITED, 7, b"no such luck\n")
     assert answer.notes == ("the server ended before it accepted connections",)
 
 
-def test_a_server_that_dies_while_it_is_driven(agent: Path, tmp_path: Path) -> None:
+def test_a_server_that_exits_under_load_is_reported(agent: Path, tmp_path: Path) -> None:
     script = "import sys, time, urllib.request\ntry: urllib.request.urlopen(f'http://127.0.0.1:{sys.argv[1]}/die')\n"
     answer = one(agent, served(tmp_path, script=script + "except Exception: time.sleep(30)\n"))
     assert (answer.how, answer.code) == (Ended.EXITED, 9)
@@ -143,14 +143,14 @@ def test_a_server_that_dies_while_it_is_driven(agent: Path, tmp_path: Path) -> N
     assert not alive(tmp_path)
 
 
-def test_a_server_that_never_listens(agent: Path, tmp_path: Path) -> None:
+def test_a_server_that_never_listens_is_unready(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, "/", mode="deaf", ready_ms=400))
     assert (answer.how, answer.code, answer.stdout) == (Ended.UNREADY, 0, b"I am here\n")
     assert answer.notes == ("the server accepted no connection on its port in time",)
     assert not alive(tmp_path)
 
 
-def test_a_server_that_will_not_stop_is_killed(agent: Path, tmp_path: Path) -> None:
+def test_a_server_that_ignores_sigterm_is_killed(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, "/", mode="stubborn", stop_ms=200))
     assert (answer.how, answer.code) == (Ended.DRIVEN, 0)
     assert answer.notes == ("the server did not end after SIGTERM and was killed",)
@@ -169,33 +169,35 @@ def test_a_server_that_will_not_stop_is_killed(agent: Path, tmp_path: Path) -> N
     ],
 )
 @pytest.mark.parametrize("warm_ms", [0, 20_000])
-def test_a_driver_that_fails(agent: Path, tmp_path: Path, script: str, note: str, warm_ms: int) -> None:
+def test_a_failing_load_generator_is_reported(
+    agent: Path, tmp_path: Path, script: str, note: str, warm_ms: int
+) -> None:
     answer = one(agent, served(tmp_path, script=script, warm_ms=warm_ms))
     assert (answer.how, answer.code, answer.driver_stdout) == (Ended.UNDRIVEN, 0, b"half\n")
     assert answer.notes == (note,)
     assert not alive(tmp_path)
 
 
-def test_a_driver_that_is_not_there(agent: Path, tmp_path: Path) -> None:
+def test_a_missing_load_generator_is_reported(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, arguments=("/no/such/driver",)))
     assert (answer.how, answer.code) == (Ended.UNDRIVEN, 2)
     assert answer.notes == ("the load generator: could not execute it",)
 
 
-def test_a_driver_that_hangs_ends_with_the_trial(agent: Path, tmp_path: Path) -> None:
+def test_a_load_generator_that_hangs_ends_at_the_time_out(agent: Path, tmp_path: Path) -> None:
     asked = served(tmp_path, script="import time; time.sleep(60)")
     answer = one(agent, TrialRequest(**{**{n: getattr(asked, n) for n in asked.__struct_fields__}, "timeout_ms": 900}))
     assert answer.how is Ended.TIMEOUT
     assert not alive(tmp_path)
 
 
-def test_what_a_shell_as_driver_leaves_is_gone_before_the_server_is_stopped(agent: Path, tmp_path: Path) -> None:
+def test_processes_that_a_load_generator_leaves_are_killed(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, arguments=("/bin/sh", "-c", "sleep 60 & echo done")))
     assert (answer.how, answer.driver_stdout) == (Ended.DRIVEN, b"done\n")
     assert not alive(tmp_path)
 
 
-def test_a_driver_that_floods_ends_the_trial(agent: Path, tmp_path: Path) -> None:
+def test_load_generator_output_beyond_the_limit_ends_the_trial(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, arguments=("/bin/sh", "-c", "exec yes")))
     assert answer.how is Ended.OVERFLOW
     assert not alive(tmp_path)
@@ -215,7 +217,7 @@ def test_processes_of_a_server_are_counted_together(agent: Path, tmp_path: Path)
     assert 200e6 <= facts(answer)["server_cpu_ns"] < 300e6
 
 
-def test_a_program_after_a_server_has_nothing_of_it(agent: Path, tmp_path: Path) -> None:
+def test_a_trial_after_a_server_has_no_server_facts(agent: Path, tmp_path: Path) -> None:
     from tests.unit.agent.harness import run
 
     first, second = run(agent, served(tmp_path, "/"), request(tmp_path, "/bin/echo", "hello"))
@@ -224,14 +226,14 @@ def test_a_program_after_a_server_has_nothing_of_it(agent: Path, tmp_path: Path)
     assert not [name for name in facts(second) if name.startswith(("server_", "driver_", "driven", "ready"))]
 
 
-def test_a_program_before_any_server_leaves_the_plan_alone(agent: Path, tmp_path: Path) -> None:
+def test_a_trial_without_a_server_is_answered_before_the_next_request(agent: Path, tmp_path: Path) -> None:
     with HostTarget(agent=agent, slack_s=5) as target:  # it waits for each answer before it asks on
         for _ in range(2):
             answer = target.run(request(tmp_path, "/bin/echo", "hello"))
             assert (answer.how, answer.stdout) == (Ended.EXITED, b"hello\n")
 
 
-def test_server_and_driver_are_pinned_apart(agent: Path, tmp_path: Path) -> None:
+def test_the_load_generator_runs_on_its_own_processors(agent: Path, tmp_path: Path) -> None:
     script = "import os; print(sorted(os.sched_getaffinity(0)))"
     asked = served(tmp_path, script=script, cpus=(0,))
     assert one(agent, asked).driver_stdout == b"[0]\n"

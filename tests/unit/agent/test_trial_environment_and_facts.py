@@ -27,7 +27,7 @@ def test_arguments_and_environment_arrive_byte_for_byte(agent: Path, tmp_path: P
     assert [os.fsdecode(word) for word in rest.split(b"\0")[:-1]] == expected
 
 
-def test_nothing_is_inherited(agent: Path, tmp_path: Path) -> None:
+def test_a_program_inherits_no_descriptors_signal_masks_or_limits(agent: Path, tmp_path: Path) -> None:
     script = "pwd; umask; ulimit -c; ls /proc/self/fd; readlink /proc/self/fd/0; cat /proc/self/status"
     answer = one(agent, request(tmp_path, "/bin/sh", "-c", script, environment=()))
     lines = answer.stdout.decode().splitlines()
@@ -42,7 +42,7 @@ def test_nothing_is_inherited(agent: Path, tmp_path: Path) -> None:
     }
 
 
-def test_a_process_finds_its_stack_where_its_twin_did(agent: Path, tmp_path: Path, programs: Path) -> None:
+def test_equal_requests_give_equal_stack_layouts(agent: Path, tmp_path: Path, programs: Path) -> None:
     asked = [request(tmp_path, build(programs, "shows"), "20", id=str(number)) for number in range(5)]
     shown = {answer.stdout for answer in run(agent, *asked)}
     shown.add(one(agent, asked[0]).stdout)  # another agent, started another way
@@ -50,7 +50,9 @@ def test_a_process_finds_its_stack_where_its_twin_did(agent: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("cpu", sorted(os.sched_getaffinity(0))[:2])
-def test_it_runs_where_it_is_pinned(agent: Path, tmp_path: Path, cpu: int) -> None:
+def test_a_program_runs_on_the_requested_processor_with_the_requested_nice_value(
+    agent: Path, tmp_path: Path, cpu: int
+) -> None:
     script = "grep Cpus_allowed_list /proc/self/status; nice"
     answer = one(agent, request(tmp_path, "/bin/sh", "-c", script, cpus=(cpu,), nice=7))
     assert answer.stdout.split() == [b"Cpus_allowed_list:", str(cpu).encode(), b"7"]
@@ -58,7 +60,7 @@ def test_it_runs_where_it_is_pinned(agent: Path, tmp_path: Path, cpu: int) -> No
     assert (facts["cpus_allowed"], facts["nice"]) == (1, 7)
 
 
-def test_what_is_not_asked_is_left_alone(agent: Path, tmp_path: Path) -> None:
+def test_affinity_and_nice_value_are_unchanged_by_default(agent: Path, tmp_path: Path) -> None:
     facts = dict(one(agent, request(tmp_path, "/bin/true")).facts)
     assert facts["cpus_allowed"] == len(os.sched_getaffinity(0))
     assert facts["nice"] == os.nice(0)
@@ -81,13 +83,13 @@ def test_facts_are_those_of_the_process(agent: Path, tmp_path: Path) -> None:
     assert 0 < facts["launch_ns"] < 5_000_000_000
 
 
-def test_waiting_is_wall_time_and_not_cpu_time(agent: Path, tmp_path: Path) -> None:
+def test_sleeping_counts_as_wall_time_and_not_as_cpu_time(agent: Path, tmp_path: Path) -> None:
     facts = dict(one(agent, request(tmp_path, "/bin/sleep", "0.2")).facts)
     assert 200_000_000 <= facts["wall_ns"] < 5_000_000_000
     assert facts["user_us"] + facts["system_us"] < 100_000
 
 
-def test_the_agent_s_own_memory_is_not_the_trial_s(agent: Path, tmp_path: Path, programs: Path) -> None:
+def test_the_memory_of_the_agent_is_not_counted(agent: Path, tmp_path: Path, programs: Path) -> None:
     loud = request(tmp_path, "/bin/sh", "-c", "head -c 2000000 /dev/zero", output_bytes=4 << 20, id="loud")
     quiet = request(tmp_path, build(programs, "empty", "-static"), id="quiet")
     alone, after = run(agent, quiet, loud, quiet)[0::2]
@@ -95,7 +97,7 @@ def test_the_agent_s_own_memory_is_not_the_trial_s(agent: Path, tmp_path: Path, 
     assert dict(after.facts)["maxrss_bytes"] < 2_000_000
 
 
-def test_glibc_is_seen(agent: Path, tmp_path: Path, programs: Path) -> None:
+def test_loader_and_objects_of_glibc_are_observed(agent: Path, tmp_path: Path, programs: Path) -> None:
     answer = one(agent, request(tmp_path, build(programs, "empty")))
     assert answer.interp is not None
     assert Path(answer.interp).name.startswith(("ld-linux", "ld64"))
@@ -104,7 +106,7 @@ def test_glibc_is_seen(agent: Path, tmp_path: Path, programs: Path) -> None:
 
 
 @needs_musl
-def test_musl_is_seen(agent: Path, tmp_path: Path, programs: Path) -> None:
+def test_loader_and_objects_of_musl_are_observed(agent: Path, tmp_path: Path, programs: Path) -> None:
     program = build(programs, "empty", compiler="musl-gcc")
     answer = one(agent, request(tmp_path, program))
     assert answer.interp is not None
@@ -120,13 +122,13 @@ def test_a_static_program_has_no_loader(agent: Path, tmp_path: Path, programs: P
     assert answer.objects == (str(program),)
 
 
-def test_the_program_that_ran_at_the_end_counts(agent: Path, tmp_path: Path, programs: Path) -> None:
+def test_the_last_executed_program_is_observed(agent: Path, tmp_path: Path, programs: Path) -> None:
     program = build(programs, "empty", "-static")
     answer = one(agent, request(tmp_path, "/bin/sh", "-c", f"exec {program}"))
     assert (answer.interp, answer.objects) == (None, (str(program),))
 
 
-def test_a_thread_may_end_the_process(agent: Path, tmp_path: Path, programs: Path) -> None:
+def test_a_process_that_a_thread_ends_is_observed(agent: Path, tmp_path: Path, programs: Path) -> None:
     answer = one(agent, request(tmp_path, build(programs, "threads")))
     assert (answer.how, answer.code) == (Ended.EXITED, 7)
     assert answer.interp is not None
@@ -141,7 +143,7 @@ def test_a_main_thread_that_ends_early_is_noted(agent: Path, tmp_path: Path, pro
     assert "its main thread ended" in answer.notes[0]
 
 
-def test_another_program_from_another_thread_is_not_mistaken(agent: Path, tmp_path: Path, programs: Path) -> None:
+def test_a_program_executed_by_another_thread_has_unknown_objects(agent: Path, tmp_path: Path, programs: Path) -> None:
     """The thread that executes takes the first one's place, and is not traced: nothing of the old program may be told."""
     answer = one(agent, request(tmp_path, build(programs, "swaps"), build(programs, "empty", "-static")))
     assert (answer.how, answer.code) == (Ended.EXITED, 0)
@@ -149,14 +151,14 @@ def test_another_program_from_another_thread_is_not_mistaken(agent: Path, tmp_pa
     assert answer.notes == ("loader, objects and observations are unknown: a thread executed another program",)
 
 
-def test_a_process_killed_from_outside_is_seen_as_far_as_it_can_be(agent: Path, tmp_path: Path) -> None:
+def test_a_process_killed_by_sigkill_is_observed(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, request(tmp_path, "/bin/sh", "-c", "kill -KILL $$"))
     assert (answer.how, answer.code) == (Ended.SIGNALED, 9)
     assert answer.interp is not None
     assert dict(answer.facts)["cpus_allowed"] > 0
 
 
-def test_where_tracing_is_forbidden_it_says_so(agent: Path, tmp_path: Path, programs: Path) -> None:
+def test_a_note_states_that_tracing_is_forbidden(agent: Path, tmp_path: Path, programs: Path) -> None:
     asked = request(tmp_path, "/bin/sh", "-c", "sleep 60 & sleep 0.1; exit 3", nice=4)
     command = [str(build(programs, "untraced")), str(agent), "-"]
     plan = encode_plan_header() + encode_request(asked)
@@ -175,7 +177,7 @@ def test_where_tracing_is_forbidden_it_says_so(agent: Path, tmp_path: Path, prog
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root and setpriv")
-def test_it_works_without_privileges(agent: Path, tmp_path: Path) -> None:
+def test_the_agent_works_without_privileges(agent: Path, tmp_path: Path) -> None:
     """As root everything may be traced and read; a user may too, what is his own."""
     copy = Path("/tmp") / f"swapstone-agent-test-{os.getpid()}"
     shutil.copy(agent, copy)
@@ -195,7 +197,7 @@ def test_it_works_without_privileges(agent: Path, tmp_path: Path) -> None:
     assert not alive(Path("/tmp"))
 
 
-def test_standard_input_is_the_file_that_the_plan_names_and_else_nothing(agent: Path, tmp_path: Path) -> None:
+def test_standard_input_is_the_file_of_the_plan_or_empty(agent: Path, tmp_path: Path) -> None:
     given = tmp_path / "in put"
     given.write_bytes(b"first\nsecond\n")
     with_it, without = run(
@@ -207,7 +209,7 @@ def test_standard_input_is_the_file_that_the_plan_names_and_else_nothing(agent: 
     assert (without.how, without.code, without.stdout) == (Ended.EXITED, 0, b"")
 
 
-def test_standard_output_goes_to_the_file_that_the_plan_names(agent: Path, tmp_path: Path) -> None:
+def test_standard_output_goes_to_the_file_of_the_plan(agent: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     out.write_bytes(b"what was there before, longer than what comes")
     script = "echo said; echo complained >&2; ls /proc/self/fd | tr '\\n' ' ' >&2"
@@ -221,7 +223,7 @@ def test_standard_output_goes_to_the_file_that_the_plan_names(agent: Path, tmp_p
 
 
 @pytest.mark.parametrize("changed", [{"stdin": "/nowhere/in"}, {"stdout": "/nowhere/out"}])
-def test_a_file_that_can_not_be_opened_is_a_program_that_can_not_be_started(
+def test_a_program_whose_files_cannot_be_opened_is_unstarted(
     agent: Path, tmp_path: Path, changed: dict[str, object]
 ) -> None:
     answer = one(agent, request(tmp_path, "/bin/true", **changed))

@@ -30,19 +30,21 @@ MIB = 1 << 20
         ("sleep 60 & sleep 60 & exit 0", Ended.ORPHANS, 2),
     ],
 )
-def test_its_end_is_told(agent: Path, tmp_path: Path, script: str, how: Ended, code: int) -> None:
+def test_the_answer_reports_how_the_program_ended(
+    agent: Path, tmp_path: Path, script: str, how: Ended, code: int
+) -> None:
     answer = one(agent, request(tmp_path, "/bin/sh", "-c", script))
     assert (answer.how, answer.code) == (how, code)
     assert not alive(tmp_path)
 
 
-def test_orphans_are_noted_with_the_program_s_own_end(agent: Path, tmp_path: Path) -> None:
+def test_a_note_on_orphans_states_the_exit_status(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, request(tmp_path, "/bin/sh", "-c", "sleep 60 & exit 4"))
     assert answer.notes == ("left 1 process running, killed by the agent; its own end was exit status 4",)
 
 
 @pytest.mark.parametrize(("name", "killed"), [("leaves", [3]), ("daemon", [1]), ("chain", range(1, 99))])
-def test_who_outlives_it_is_killed(
+def test_processes_that_outlive_the_program_are_killed(
     agent: Path, tmp_path: Path, programs: Path, name: str, killed: Sequence[int]
 ) -> None:
     start = time.monotonic()
@@ -63,7 +65,7 @@ def test_who_outlives_it_is_killed(
         "sleep 60 | cat",
     ],
 )
-def test_a_hang_is_stopped_in_time(agent: Path, tmp_path: Path, script: str) -> None:
+def test_a_program_that_hangs_is_stopped_at_the_time_out(agent: Path, tmp_path: Path, script: str) -> None:
     start = time.monotonic()
     answer = one(agent, request(tmp_path, "/bin/sh", "-c", script, timeout_ms=300))
     assert (answer.how, answer.code) == (Ended.TIMEOUT, 0)
@@ -72,13 +74,13 @@ def test_a_hang_is_stopped_in_time(agent: Path, tmp_path: Path, script: str) -> 
     assert not alive(tmp_path)
 
 
-def test_a_process_that_stops_itself_is_stopped_for_good(agent: Path, tmp_path: Path, programs: Path) -> None:
+def test_a_process_that_stops_itself_ends_at_the_time_out(agent: Path, tmp_path: Path, programs: Path) -> None:
     answer = one(agent, request(tmp_path, build(programs, "stops"), timeout_ms=300))
     assert answer.how is Ended.TIMEOUT
     assert not alive(tmp_path)
 
 
-def test_a_stopped_process_goes_on_when_it_is_woken(agent: Path, tmp_path: Path) -> None:
+def test_a_stopped_process_continues_after_sigcont(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, request(tmp_path, "/bin/sh", "-c", "(sleep 0.3; kill -CONT $$) & kill -STOP $$; wait; exit 5"))
     assert (answer.how, answer.code) == (Ended.EXITED, 5)
     assert dict(answer.facts)["wall_ns"] > 250_000_000
@@ -90,7 +92,7 @@ def test_signals_reach_a_traced_process(agent: Path, tmp_path: Path, programs: P
 
 
 @pytest.mark.parametrize("script", ["yes", "yes >&2", "head -c 1001 /dev/zero"])
-def test_a_flood_is_stopped_and_its_start_kept(agent: Path, tmp_path: Path, script: str) -> None:
+def test_output_beyond_the_limit_ends_the_trial_and_its_start_is_kept(agent: Path, tmp_path: Path, script: str) -> None:
     answer = one(agent, request(tmp_path, "/bin/sh", "-c", script, output_bytes=1000))
     assert (answer.how, answer.code) == (Ended.OVERFLOW, 0)
     assert len(answer.stdout + answer.stderr) == 1000
@@ -105,20 +107,20 @@ def test_output_up_to_the_limit_is_kept_whole(agent: Path, tmp_path: Path) -> No
     assert answer.stderr == answer.stdout[:100_000]
 
 
-def test_a_program_that_closes_its_output_is_waited_for(agent: Path, tmp_path: Path) -> None:
+def test_the_agent_waits_without_polling_for_a_program_that_closes_its_output(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, request(tmp_path, "/bin/sh", "-c", "exec >&- 2>&-; sleep 0.3; exit 6"))
     assert (answer.how, answer.code) == (Ended.EXITED, 6)
     # waiting took no processor time to speak of: the closed outputs were not asked again and again
     assert dict(answer.facts)["wall_ns"] > 250_000_000
 
 
-def test_one_large_file_is_stopped(agent: Path, tmp_path: Path) -> None:
+def test_one_file_beyond_the_disk_limit_ends_the_trial(agent: Path, tmp_path: Path) -> None:
     asked = request(tmp_path, "/bin/sh", "-c", "exec dd if=/dev/zero of=big bs=1M count=64 2>&1", disk_bytes=4 * MIB)
     assert one(agent, asked).how is Ended.DISK
     assert (tmp_path / "big").stat().st_size <= 4 * MIB
 
 
-def test_many_files_are_stopped(agent: Path, tmp_path: Path) -> None:
+def test_many_files_beyond_the_disk_limit_end_the_trial(agent: Path, tmp_path: Path) -> None:
     if shutil.disk_usage(tmp_path).free < 600 * MIB:
         pytest.skip("not enough room to fill")
     script = "i=0; while :; do head -c 4000000 /dev/zero > f$i; i=$((i+1)); [ $i -gt 60 ] && sleep 60; done"
@@ -127,7 +129,7 @@ def test_many_files_are_stopped(agent: Path, tmp_path: Path) -> None:
     assert not alive(tmp_path)
 
 
-def test_what_can_not_be_started_says_why(agent: Path, tmp_path: Path) -> None:
+def test_a_note_states_why_a_program_cannot_be_started(agent: Path, tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     (tmp_path / "odd").write_bytes(b"\x7fELF, but no program")
     (tmp_path / "odd").chmod(0o755)
@@ -152,7 +154,7 @@ def test_what_can_not_be_started_says_why(agent: Path, tmp_path: Path) -> None:
     assert not {"wall_ns", "pid", "maxrss_bytes"} & dict(answers[0].facts).keys()
 
 
-def test_trials_do_not_see_each_other(agent: Path, tmp_path: Path) -> None:
+def test_output_and_processes_of_a_trial_do_not_reach_the_next(agent: Path, tmp_path: Path) -> None:
     answers = run(
         agent,
         request(tmp_path, "/bin/sh", "-c", "sleep 60 & echo one; echo two >&2; exit 1", id="a"),

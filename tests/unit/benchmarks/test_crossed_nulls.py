@@ -53,7 +53,7 @@ def test_nulls_are_counted_by_row_and_by_table(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.slow
-def test_what_is_planted_is_seen_the_more_the_larger(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_planted_effect_of_10_percent_is_always_detected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [str(record(tmp_path / f"r{seed}", seed)) for seed in range(5)]
     assert crossed_nulls.main(["--count", *paths]) == 0
     printed = capsys.readouterr().out
@@ -69,7 +69,7 @@ def test_a_real_interaction_is_counted_as_an_alarm(tmp_path: Path, capsys: pytes
     assert counted(printed, "interactions", "without 1") == (1, 1)
 
 
-def test_the_levels_are_observed_by_what_the_compiler_noted() -> None:
+def test_levels_are_observed_from_the_recorded_switches() -> None:
     for factor in (crossed_nulls.LEFT, crossed_nulls.RIGHT):
         for level in ("a", "b"):
             noted = ("GNU C11 " + " ".join(factor.apply(level, Recipe()).cflags),)

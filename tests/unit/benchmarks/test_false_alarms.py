@@ -53,20 +53,20 @@ def shares(path: Path, effect: float, pairs: int = 30) -> dict[str, float]:
     }
 
 
-def test_on_a_machine_with_memory_only_ours_keeps_its_word(traces: Path) -> None:
+def test_with_autocorrelated_noise_only_swapstone_keeps_the_nominal_rate(traces: Path) -> None:
     null = shares(traces, 0.0)
     assert null["swapstone"] <= 0.10
     assert null["swapstone, stopping"] <= 0.10
     assert null["benchstat, p < 0.05"] > 0.25
 
 
-def test_an_injected_effect_is_seen(traces: Path) -> None:
+def test_an_injected_effect_is_detected(traces: Path) -> None:
     small, large = shares(traces, 0.005), shares(traces, 0.05)
     assert large["swapstone"] > 0.95
     assert shares(traces, 0.0)["swapstone"] < small["swapstone"] < large["swapstone"] + 0.01
 
 
-def test_both_designs_deal_out_every_run_once() -> None:
+def test_both_designs_use_every_run_once() -> None:
     window = Window(np.arange(1.0, 21.0), np.random.default_rng(1).random(10) < 0.5, 1.0)
     for arms in (window.interleaved(10), window.sequential(10)):
         assert sorted(np.concatenate(arms)) == list(range(1, 21))
@@ -75,7 +75,7 @@ def test_both_designs_deal_out_every_run_once() -> None:
     assert set(np.sign(baseline - candidate)) == {-1.0, 1.0}
 
 
-def test_hyperfines_arithmetic() -> None:
+def test_the_rules_of_hyperfine_match_a_worked_example() -> None:
     """Means 100 and 110, standard deviations 5 each: bars meet at 105; 1.1 +- 1.1 * hypot(5/110, 5/100) reaches 1.0257."""
     a = np.array([95.0, 100.0, 105.0])
     window = Window(np.concatenate([a, a + 10]), np.zeros(3, dtype=np.bool_), 1.0)
@@ -94,9 +94,7 @@ def test_stopping_uses_no_more_pairs_than_it_needs() -> None:
     assert rule(quiet, 40, 0.02).verdict is Verdict.EQUIVALENT
 
 
-def test_the_table_is_the_same_for_the_same_seed_and_another_for_another(
-    traces: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_depends_on_the_seed_only(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = []
     for seed in ("1", "1", "2"):
         assert false_alarms.main(["resample", str(traces), "--nulls", "30", "--pairs", "20", "--seed", seed]) == 0
@@ -106,7 +104,7 @@ def test_the_table_is_the_same_for_the_same_seed_and_another_for_another(
     assert "corrected tables of 3 null rows" in printed[0]
 
 
-def test_too_short_traces_are_an_error_that_says_so(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_traces_that_are_too_short_are_an_error(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert false_alarms.main(["resample", str(traces), "--pairs", "201"]) == 2
     assert "No trace of wall has 402 runs." in capsys.readouterr().err
 
@@ -123,9 +121,7 @@ def null_record(tmp_path: Path) -> Path:
     return path
 
 
-def test_live_counts_the_nulls_of_a_record_and_not_its_candidate(
-    null_record: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_live_counts_only_the_null_copies_of_a_record(null_record: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert false_alarms.main(["live", str(null_record)]) == 0
     printed = capsys.readouterr().out
     assert "20 blocks, pressure unknown" in printed
@@ -148,6 +144,6 @@ def test_traces_of_a_record_are_its_runs_in_order_of_time_without_warm_up(
 
 
 @pytest.mark.parametrize("arguments", [["resample", "/nowhere.jsonl"], ["live", "/nowhere"]])
-def test_what_is_not_there_is_an_error_that_names_it(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_an_error_that_names_it(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert false_alarms.main(arguments) == 2
     assert arguments[1] in capsys.readouterr().err

@@ -19,18 +19,18 @@ def recorded(name: str) -> str:
     return (RECORDED / name).read_text()
 
 
-def test_ab_that_lost_nothing() -> None:
+def test_ab_output_without_failures_is_read() -> None:
     found = read_ab(recorded("ab-all.txt"), 5000)
     rate = next(line for line in recorded("ab-all.txt").splitlines() if line.startswith("Requests per second"))
     assert found == {"requests": 5000, "failed": 0, "rate": float(rate.split()[3]), "gave_up": None}
 
 
-def test_requests_that_ab_calls_failed_and_those_that_it_did_not_make() -> None:
+def test_failed_and_missing_requests_of_ab_are_counted() -> None:
     assert read_ab(recorded("ab-failed.txt"), 50)["failed"] == 7
     assert read_ab(recorded("ab-failed.txt"), 60)["failed"] == 17
 
 
-def test_ab_that_gave_up() -> None:
+def test_ab_output_with_a_time_out_is_read() -> None:
     assert read_ab(recorded("ab-hung.txt"), 50) == {
         "requests": 20,
         "failed": 30,
@@ -39,7 +39,7 @@ def test_ab_that_gave_up() -> None:
     }
 
 
-def test_ab_that_never_began() -> None:
+def test_ab_output_without_results_is_unreadable() -> None:
     with pytest.raises(UnreadableError, match="could not open"):
         read_ab("This is ApacheBench\n\nab: could not open something\n", 5)
     with pytest.raises(UnreadableError, match="it printed nothing"):
@@ -55,7 +55,7 @@ def test_percentiles_of_ab_are_microseconds() -> None:
         read_ab_percentiles("")
 
 
-def test_wrk_with_and_without_errors() -> None:
+def test_wrk_output_is_read_with_and_without_errors() -> None:
     whole = read_wrk(recorded("wrk-keep-alive.txt"))
     assert whole["failed"] == 0
     assert whole["rate"] > 0
@@ -71,14 +71,14 @@ def test_wrk_with_and_without_errors() -> None:
         read_wrk("unable to connect to 10.9.0.2:80 Connection refused\n")
 
 
-def test_the_last_line_of_our_own_program_counts() -> None:
+def test_the_last_line_of_swapstone_net_bench_is_read() -> None:
     lines = [json.dumps({"event": "ready"}), json.dumps({"event": "end", "requests": 3}), ""]
     assert read_own("\n".join(lines))["requests"] == 3
     with pytest.raises(UnreadableError, match="panicked"):
         read_own('{"event": "ready"}\nthread main panicked\n')
 
 
-def test_a_plan_has_everything_once_in_each_block_in_another_order() -> None:
+def test_each_block_of_a_plan_has_every_cell_once_in_random_order() -> None:
     cells = netstack.plan(("kernel", "lwip"), ("plain", TUNED), ("ab", "ping"), 3, 7)
     count = Counter((cell.stack, cell.setting, cell.workload) for cell in cells)
     assert set(count.values()) == {3}
@@ -89,7 +89,7 @@ def test_a_plan_has_everything_once_in_each_block_in_another_order() -> None:
     assert cells[:6] == netstack.plan(("kernel", "lwip"), ("plain", TUNED), ("ab", "ping"), 1, 7)
 
 
-def test_settings_and_clients_are_complete(tmp_path: Path) -> None:
+def test_settings_and_client_commands_are_complete(tmp_path: Path) -> None:
     assert {*CHAIN, *SWEEP} == set(SETTINGS)
     for workload in WORKLOADS:
         command = workload.client(Path("/bin/swapstone-net-bench"), QUICK, tmp_path)
@@ -102,7 +102,7 @@ def server(**more: Any) -> dict[str, Any]:
     return {"user_s": 0.5, "system_s": 1.5, "requests": 1000, "bytes_in": 4_000_000, "active_s": 2.0, **more}
 
 
-def test_what_workloads_make_of_the_words(tmp_path: Path) -> None:
+def test_workloads_compute_figures_from_client_and_server_output(tmp_path: Path) -> None:
     by_name = {workload.name: workload for workload in WORKLOADS}
     ab = by_name["ab"].read(recorded("ab-all.txt"), server(requests=5000), QUICK, tmp_path)
     assert (ab["cpu_us"], ab["user_us"]) == (400, 100)
@@ -140,7 +140,7 @@ def run(stack: str, block: int, rate: float | None, **more: Any) -> dict[str, An
     return {**found, **more}
 
 
-def test_a_table_of_runs() -> None:
+def test_a_table_of_runs_has_median_range_and_ratio() -> None:
     runs = [
         run("kernel", 0, 100.0, cpu_us=5.0, user_us=1.0, latency_us={"p50": 3.0}),
         run("kernel", 1, 200.0, cpu_us=7.0, user_us=2.0, latency_us={"p50": 5.0}),
@@ -158,13 +158,13 @@ def test_a_table_of_runs() -> None:
     assert lines[7:] == [f"- lwip, {TUNED}: failed: 3 failed", f"- smoltcp, {TUNED}: unavailable: there is none"]
 
 
-def test_lines_are_in_the_order_of_stacks_and_settings() -> None:
+def test_rows_are_in_the_order_of_stacks_and_settings() -> None:
     pairs = [("lwip", TUNED), ("kernel", TUNED), ("lwip", "plain")]
     lines = netstack_tables.results([run(stack, 0, 1.0, setting=setting) for stack, setting in pairs]).splitlines()[4:]
     assert [line.split("|")[1].strip() for line in lines] == ["kernel", "lwip, plain", f"lwip, {TUNED}"]
 
 
-def test_a_table_of_counts_beside_the_published_ones() -> None:
+def test_tables_have_the_measured_and_the_published_counts() -> None:
     tally = {"calls": 6000, "bytes": 36_000}
     sizes = [{"calls": 500 * number, "bytes": 1} for number in range(4)]
     counts = {"copies": tally, "copies_by_size": sizes, "heap": {"calls": 0, "bytes": 0}, "lwip": tally}
@@ -191,7 +191,9 @@ def test_a_table_of_counts_beside_the_published_ones() -> None:
     assert ["lwip zero-copy rx", "14.00 (776)", "-"] in published
 
 
-def test_where_it_cannot_run_it_says_why(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_benchmark_prints_why_it_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("benchmarks.netstack_lab.os.geteuid", lambda: 1000)
     monkeypatch.setattr("sys.argv", ["netstack", "--quick", "--stacks", "kernel"])
     assert netstack.main() == 3

@@ -80,7 +80,7 @@ def classes() -> Classes:
     return Classes(TABLE.read_text())
 
 
-def test_callgrinds_own_costs_with_their_callers_and_files() -> None:
+def test_callgrind_costs_are_read_with_callers_and_files() -> None:
     assert list(read_callgrind(CALLGRIND.splitlines())) == [
         Cost(("main",), "src/main.rs", 5),
         Cost(("main",), "src/main.rs", 6),
@@ -95,7 +95,7 @@ def test_callgrinds_own_costs_with_their_callers_and_files() -> None:
     assert sum(cost.weight for cost in read_callgrind(CALLGRIND.splitlines())) == 169
 
 
-def test_a_file_of_callgrind_that_was_cut_has_no_total() -> None:
+def test_a_truncated_callgrind_file_has_no_total() -> None:
     assert total(CALLGRIND[:200]) is None
 
 
@@ -105,7 +105,7 @@ def test_folded_stacks_add_up() -> None:
     )
 
 
-def test_perfs_samples_and_where_they_were() -> None:
+def test_perf_samples_are_read_with_their_side_of_the_kernel() -> None:
     assert list(read_perf(events(PERF.splitlines()))) == [
         (Cost(("swapstone_net_bench::http::serve", "memcpy"), "", 1), False),
         (Cost(("[unknown]", "do_syscall_64", "tun_get_user"), "", 1), True),
@@ -136,21 +136,21 @@ def test_perfs_samples_and_where_they_were() -> None:
         ("something_else", "elsewhere.c", OTHER),
     ],
 )
-def test_what_a_functions_work_is(function: str, file: str, expected: str) -> None:
+def test_each_function_has_its_class(function: str, file: str, expected: str) -> None:
     assert classes().of(Cost((function,), file, 1)) == expected
 
 
-def test_what_fits_no_rule_is_its_callers() -> None:
+def test_a_function_without_a_rule_has_the_class_of_its_caller() -> None:
     inner = Cost(("lw_tcp_input", "core::slice::sort"), "library/core/src/slice/mod.rs", 1)
     assert classes().of(inner) == "sockets"
 
 
-def test_the_devices_copy_is_the_devices() -> None:
+def test_a_copy_in_the_device_belongs_to_the_device() -> None:
     assert classes().of(Cost(("swapstone_net_link::link::Port::send", "__memcpy_avx"), "", 1)) == "link or driver"
     assert classes().of(Cost(("smoltcp::storage::RingBuffer", "__memcpy_avx"), "", 1)) == "copy"
 
 
-def test_a_split_loses_nothing() -> None:
+def test_a_split_keeps_the_total() -> None:
     costs = [Cost(("memcpy",), "", 3), Cost(("tcp_input",), "lwip-2.2.1/src/core/tcp_in.c", 4), Cost(("x",), "", 5)]
     found = split(costs, classes())
     assert {name: weight for name, weight in found.items() if weight} == {"copy": 3, "stack": 4, OTHER: 5}
@@ -159,7 +159,7 @@ def test_a_split_loses_nothing() -> None:
     assert {name: weight for name, weight in kernel.items() if weight} == {"copy": 3, "system call": 9}
 
 
-def test_tables_of_costs() -> None:
+def test_tables_of_costs_have_costs_per_unit_and_shares() -> None:
     names = ["copy", "stack", "unused"]
     one = {"work": "bulk out", "stack": "lwip", "unit": "byte", "units": 100, "instructions": 450}
     text = tables([{**one, "split": {"copy": 200, "stack": 250, "unused": 0}}], names)
@@ -175,14 +175,14 @@ def ran(rate: float, again: int, **more: Any) -> dict[str, Any]:
     return {**common, "goodput_mbit": rate, "stack": {"retransmitted": again}, **more}
 
 
-def test_a_cell_has_the_median_and_the_range_and_what_failed() -> None:
+def test_a_cell_has_the_median_the_range_and_the_failures() -> None:
     assert cell([ran(5.0, 7), ran(5.0, 7)]) == ("5", "7")
     runs = [ran(4.0, 1), ran(5.0, 2), ran(9.0, 3), ran(0.0, 0, whole=False), ran(0.0, 0, error="reset")]
     assert cell(runs) == ("5 (4 to 9), 2 did not end", "2 (1 to 3)")
     assert cell(runs[3:]) == ("none ended", "-")
 
 
-def test_tables_of_goodput_have_a_line_for_each_pair() -> None:
+def test_tables_of_goodput_have_a_row_for_each_pair() -> None:
     text = goodput_tables([ran(5.0, 7), ran(6.0, 8, sender="smoltcp")])
     assert "| lwip to smoltcp    |   5 |" in text
     assert "| smoltcp to smoltcp |   6 |" in text

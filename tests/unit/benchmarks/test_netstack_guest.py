@@ -22,7 +22,7 @@ def have(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return arrange
 
 
-def test_nothing_is_missing(have: Callable[..., None]) -> None:
+def test_a_complete_machine_has_no_reason(have: Callable[..., None]) -> None:
     have()
     assert netstack_guest.why_no_guest(["lwip", "smoltcp"]) is None
 
@@ -31,12 +31,12 @@ def test_nothing_is_missing(have: Callable[..., None]) -> None:
     ("missing", "package"),
     [("qemu-system-riscv64", "qemu-system-misc"), ("ab", "apache2-utils"), ("setpriv", "util-linux")],
 )
-def test_a_program_is_missing(have: Callable[..., None], missing: str, package: str) -> None:
+def test_a_missing_program_is_named_with_its_package(have: Callable[..., None], missing: str, package: str) -> None:
     have(missing)
     assert netstack_guest.why_no_guest(["smoltcp"]) == f"there is no {missing}; Debian's {package} has it"
 
 
-def test_there_is_no_library(have: Callable[..., None]) -> None:
+def test_a_missing_rust_library_is_named(have: Callable[..., None]) -> None:
     have(library=None)
     assert netstack_guest.why_no_guest(["smoltcp"]) == (
         "there is no Rust library for riscv64gc-unknown-none-elf: rustup target add riscv64gc-unknown-none-elf, "
@@ -54,7 +54,7 @@ def test_only_lwip_needs_a_c_compiler(have: Callable[..., None]) -> None:
     assert netstack_guest.why_no_guest(["lwip"]) is None
 
 
-def test_what_others_say_is_passed_on(have: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_of_the_lab_is_returned(have: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     have()
     monkeypatch.setattr(netstack_guest, "why_not", lambda _: "network namespaces need root")
     assert netstack_guest.why_no_guest(["smoltcp"]) == "network namespaces need root"

@@ -65,11 +65,11 @@ def evidence(*libraries: ProgramFacts, program: ProgramFacts = PROGRAM, **more: 
         (Evidence(interp=None, objects=()), None),
     ],
 )
-def test_the_first_malloc_in_the_loaders_search_order_serves(seen: Evidence, level: str | None) -> None:
+def test_the_first_malloc_in_the_search_order_is_observed(seen: Evidence, level: str | None) -> None:
     assert ALLOCATOR.observe(seen) == level
 
 
-def test_what_the_process_says_must_agree_with_what_it_had_mapped() -> None:
+def test_a_contradiction_between_report_and_mapped_objects_is_named() -> None:
     both = evidence(LIBC, MIMALLOC, preload=(MIMALLOC.path,))
     assert ALLOCATOR.observe(msgspec.structs.replace(both, malloc=MIMALLOC.path)) == "mimalloc"
     seen = ALLOCATOR.observe(msgspec.structs.replace(both, malloc=LIBC.path))
@@ -94,7 +94,7 @@ def test_what_the_process_says_must_agree_with_what_it_had_mapped() -> None:
         (("__libc_setup_tls",), (), None),
     ],
 )
-def test_a_static_program_is_told_by_what_lies_beside_its_malloc(
+def test_the_allocator_of_a_static_program_is_identified_by_its_symbols(
     symbols: tuple[str, ...], aliases: tuple[str, ...], level: str | None
 ) -> None:
     program = ProgramFacts(path="/prog", symbols=symbols, aliases=aliases)
@@ -104,7 +104,7 @@ def test_a_static_program_is_told_by_what_lies_beside_its_malloc(
         assert ALLOCATOR.observe(msgspec.structs.replace(seen, malloc="/prog")) == level
 
 
-def test_applying_a_level_names_it_and_nothing_else() -> None:
+def test_applying_a_level_changes_only_the_allocator() -> None:
     base = Recipe(cflags=("-O2",), environment=(("A", "b"),))
     assert ALLOCATOR.apply("mimalloc", base) == msgspec.structs.replace(base, allocator="mimalloc")
 
@@ -119,7 +119,7 @@ def compiled(folder: Path, name: str, text: str, *options: str, compiler: str = 
 MALLOC = "#include <stddef.h>\nvoid *malloc(size_t n) { return 0; }\n"
 
 
-def test_facts_of_real_objects(tmp_path: Path) -> None:
+def test_facts_are_read_from_compiled_objects(tmp_path: Path) -> None:
     alias = 'extern void *mi_malloc(size_t n) __attribute__((alias("malloc")));\n'
     path = compiled(tmp_path, "a.so", MALLOC + alias, "-shared", "-fPIC", "-Wl,-soname,a.so.1")
     found = read_facts(path)
@@ -136,7 +136,7 @@ def test_facts_of_real_objects(tmp_path: Path) -> None:
     assert found.interp and any(version.startswith("GLIBC_2.") for version in found.versions)
 
 
-def test_a_path_is_a_level_by_its_real_path(tmp_path: Path) -> None:
+def test_a_path_level_is_named_by_its_real_path(tmp_path: Path) -> None:
     path = compiled(tmp_path, "libfoo.so", MALLOC, "-shared", "-fPIC")
     (tmp_path / "link.so").symlink_to(path)
     assert parse_choice(f"allocator=default,{tmp_path}/link.so").levels == ("default", str(path.resolve()))
@@ -159,7 +159,7 @@ def test_a_path_is_a_level_by_its_real_path(tmp_path: Path) -> None:
         ("hidden.so", "does not export malloc", "nm -D --defined-only"),
     ],
 )
-def test_paths_that_can_not_be_levels_are_explained(name: str, message: str, hint: str, tmp_path: Path) -> None:
+def test_an_invalid_path_level_is_an_error_with_a_hint(name: str, message: str, hint: str, tmp_path: Path) -> None:
     (tmp_path / "text.so").write_text("malloc\n")
     compiled(tmp_path, "program", "int main(void) { return 0; }\n")
     compiled(tmp_path, "object.o", MALLOC, "-c")
@@ -171,6 +171,6 @@ def test_paths_that_can_not_be_levels_are_explained(name: str, message: str, hin
     assert hint in caught.value.hint
 
 
-def test_other_factors_take_no_paths() -> None:
+def test_other_factors_refuse_paths() -> None:
     with pytest.raises(UserError, match="no level named"):
         parse_choice("libc=glibc,./libc.so")

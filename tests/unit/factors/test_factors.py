@@ -30,13 +30,13 @@ MUSL = ("/usr/lib/x86_64-linux-musl/libc.so",)
         ("/lib64/ld-linux-x86-64.so.2", ("/tmp/libc.so.6 (deleted)",), "glibc"),
     ],
 )
-def test_the_c_library_is_told_by_loader_and_objects(
+def test_the_c_library_is_identified_by_loader_and_objects(
     interp: str | None, objects: tuple[str, ...], seen: str | None
 ) -> None:
     assert LIBC.observe(Evidence(interp=interp, objects=objects)) == seen
 
 
-def test_what_the_measuring_child_maps_counts_too() -> None:
+def test_objects_mapped_by_the_measured_child_count() -> None:
     assert LIBC.observe(Evidence(interp="/lib64/ld-linux-x86-64.so.2", objects=GLIBC, mapped=MUSL)) == "glibc+musl"
 
 
@@ -66,13 +66,13 @@ def test_every_factor_is_complete() -> None:
         ("=", "no factor named ''", "libc"),
     ],
 )
-def test_bad_choices_are_explained(text: str, message: str, hint: str) -> None:
+def test_an_invalid_choice_is_an_error_with_a_hint(text: str, message: str, hint: str) -> None:
     with pytest.raises(UserError) as caught:
         parse_choice(text)
     assert message in caught.value.message
     assert hint in caught.value.hint
 
 
-def test_a_good_choice() -> None:
+def test_a_choice_is_parsed() -> None:
     choice = parse_choice("libc=musl, glibc")
     assert (choice.factor, choice.levels) == ("libc", ("musl", "glibc"))

@@ -39,7 +39,7 @@ def _evidence(*machine: tuple[str, str]) -> Evidence:
         ([], None),
     ],
 )
-def test_the_kernel_in_force_is_what_it_says_of_itself(said: list[tuple[str, str]], level: str | None) -> None:
+def test_the_kernel_is_identified_by_the_running_kernel(said: list[tuple[str, str]], level: str | None) -> None:
     assert KERNEL.observe(_evidence(*said)) == level
 
 
@@ -56,19 +56,19 @@ ZRAM = HEAD + "/dev/zram0                              partition\t524284\t\t0\t\
         ("", "", None),
     ],
 )
-def test_the_swap_in_force_is_what_was_swapped_to(swaps: str, algorithm: str, level: str | None) -> None:
+def test_swap_is_identified_by_the_active_device(swaps: str, algorithm: str, level: str | None) -> None:
     seen = _evidence(("after /proc/swaps", swaps), ("after /sys/block/zram0/comp_algorithm", algorithm))
     assert SWAP.observe(seen) == level
 
 
-def test_levels_are_named_in_the_recipe() -> None:
+def test_levels_are_applied_to_the_recipe() -> None:
     assert KERNEL.apply("rt", Recipe()).kernel == "rt"
     assert SWAP.apply("flash", Recipe()).swap == "flash"
     assert swap_commands("zram:lz4") == ("/swapstone/swap.sh zram:lz4 26 256",)
     assert swap_commands("") == ()
 
 
-def test_a_kernel_of_one_s_own_is_named_by_its_path(tmp_path: Path) -> None:
+def test_a_kernel_path_is_a_level(tmp_path: Path) -> None:
     (tmp_path / "bzImage").write_bytes(b"")
     (tmp_path / "link").symlink_to("bzImage")
     assert find_level(KERNEL, f"{tmp_path}/link").name == f"{tmp_path}/bzImage"

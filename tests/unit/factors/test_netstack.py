@@ -35,7 +35,7 @@ def test_device_sockets_and_name_must_agree(seen: dict[str, str], level: str) ->
 
 
 @pytest.mark.parametrize("missing", ["tap", "kernel_sockets", "stack"])
-def test_without_one_of_them_nothing_is_known(missing: str) -> None:
+def test_a_missing_observation_leaves_the_level_unknown(missing: str) -> None:
     whole = {**TAP, "stack": "lwip 2.2.1"}
     assert observed(**{name: text for name, text in whole.items() if name != missing}) is None
     assert observed() is None

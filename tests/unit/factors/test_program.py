@@ -23,11 +23,11 @@ ELF = ProgramFacts(path="/b/new", interp="/lib/ld.so")
         (Evidence(interp=None, objects=("/b/new",), program=ELF, started="/a/third", named=NAMED), None),
     ],
 )  # fmt: skip
-def test_what_is_observed(evidence: Evidence, seen: str | None) -> None:
+def test_the_started_program_is_observed(evidence: Evidence, seen: str | None) -> None:
     assert PROGRAM.observe(evidence) == seen
 
 
-def test_its_levels_are_the_users() -> None:
+def test_any_name_is_a_level_but_typed_levels_are_refused() -> None:
     assert find_factor("program") is PROGRAM
     assert find_level(PROGRAM, "anything").name == "anything"
     assert PROGRAM.apply("anything", Recipe(libc="musl")) == Recipe(libc="musl")

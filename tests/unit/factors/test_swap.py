@@ -19,7 +19,7 @@ def seen(swaps: str, algorithms: str = "lzo [lzo-rle] lz4 lz4hc zstd \n", **flas
     return SWAP.observe(Evidence(interp=None, objects=(), machine=tuple(said.items())))
 
 
-def test_flash_is_seen_by_its_device_and_its_rate() -> None:
+def test_flash_is_identified_by_device_and_rate() -> None:
     assert seen(FLASH) == "flash"
     assert seen(FLASH, mbps="10\n") == "flash:10"
     assert seen(FLASH, mbps="0\n") == "nullb1 without a limit"
@@ -27,28 +27,28 @@ def test_flash_is_seen_by_its_device_and_its_rate() -> None:
 
 
 @pytest.mark.parametrize("name", ["memory_backed", "irqmode", "completion_nsec"])
-def test_a_block_device_that_is_set_up_otherwise_is_no_flash(name: str) -> None:
+def test_a_block_device_with_other_parameters_is_not_flash(name: str) -> None:
     assert seen(FLASH, **{name: "0\n"}) == f"nullb1 with {name}=0"
     assert seen(FLASH, **{name: ""}) == f"nullb1 with {name}=unknown"
 
 
-def test_another_block_device_is_itself() -> None:
+def test_another_block_device_is_named() -> None:
     assert seen(FLASH.replace("nullb1", "nullb0")) == "nullb0"
 
 
-def test_zram_is_seen_by_the_algorithm_that_was_read_back() -> None:
+def test_zram_is_identified_by_its_active_algorithm() -> None:
     assert seen(ZRAM) == "zram:lzo-rle"
     assert seen(ZRAM, "lzo lzo-rle lz4 lz4hc [zstd] \n") == "zram:zstd"
     assert seen(ZRAM, "") == "zram with an unknown algorithm"
 
 
-def test_no_device_is_unknown_and_two_are_two() -> None:
+def test_no_device_is_unknown_and_two_devices_are_both_named() -> None:
     assert seen(HEAD) is None
     assert seen("") is None
     assert seen(ZRAM + FLASH.removeprefix(HEAD)) == "flash+zram:lzo-rle"
 
 
-def test_levels_of_a_rate_and_of_other_algorithms_have_one_name_each() -> None:
+def test_each_rate_and_algorithm_has_one_level_name() -> None:
     assert parse_choice("swap=flash,flash:10,zram:842").levels == ("flash", "flash:10", "zram:842")
     assert find_level(SWAP, f"flash:{FLASH_RATE}").name == "flash"
     with pytest.raises(UserError, match="'flash' twice"):
@@ -58,26 +58,26 @@ def test_levels_of_a_rate_and_of_other_algorithms_have_one_name_each() -> None:
 @pytest.mark.parametrize(
     "text", ["flash:", "flash:0", "flash:007", "flash:1.5", "flash:-1", "zram", "zram:", "zram:LZ4", "zram:lz4;ls"]
 )
-def test_what_is_neither_is_refused(text: str) -> None:
+def test_an_invalid_level_is_refused(text: str) -> None:
     with pytest.raises(UserError, match="level"):
         find_level(SWAP, text)
 
 
-def test_a_rate_that_can_not_be_limited_is_refused() -> None:
+def test_a_rate_above_the_maximum_is_refused() -> None:
     assert find_level(SWAP, "flash:1024").name == "flash:1024"
     with pytest.raises(UserError) as caught:
         find_level(SWAP, "flash:1025")
     assert caught.value.hint == "The maximum is flash:1024."
 
 
-def test_a_level_is_one_command_and_all_have_the_same_flash() -> None:
+def test_each_level_is_one_command_with_a_flash_of_the_same_size() -> None:
     assert swap_commands("") == ()
     assert swap_commands("flash") == (f"/swapstone/swap.sh flash {FLASH_RATE} {SWAP_MIB}",)
     assert swap_commands("flash:10") == (f"/swapstone/swap.sh flash 10 {SWAP_MIB}",)
     assert swap_commands("zram:lzo-rle") == (f"/swapstone/swap.sh zram:lzo-rle {FLASH_RATE} {SWAP_MIB}",)
 
 
-def test_the_content_of_the_flash_comes_on_top_of_a_machines_memory() -> None:
+def test_the_flash_content_is_added_to_the_memory_of_the_machine() -> None:
     def memory(swap: str, needed: int) -> int:
         work = Workload(
             name="w", origin=Source(file="w.c"), description="", metrics=(), machine=MachineNeeds(memory_bytes=needed)

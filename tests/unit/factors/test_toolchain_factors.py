@@ -44,7 +44,7 @@ def facts(**of: object) -> ProgramFacts:
         (Evidence(interp=None, objects=(), program=facts()), None),  # the agent could not look
     ],
 )
-def test_linking_is_told_by_loader_and_objects(evidence: Evidence, seen: str | None) -> None:
+def test_linking_is_identified_by_loader_and_objects(evidence: Evidence, seen: str | None) -> None:
     assert LINKING.observe(evidence) == seen
 
 
@@ -65,11 +65,11 @@ def test_linking_is_told_by_loader_and_objects(evidence: Evidence, seen: str | N
         (facts(), None),
     ],
 )
-def test_the_c_library_of_a_static_program_is_told_by_its_file(said: ProgramFacts, seen: str | None) -> None:
+def test_the_c_library_of_a_static_program_is_identified_by_its_file(said: ProgramFacts, seen: str | None) -> None:
     assert LIBC.observe(process(said)) == seen
 
 
-def test_a_loader_and_a_file_that_disagree_are_both_named() -> None:
+def test_contradicting_loader_and_file_are_both_named() -> None:
     said = facts(interp=LOADER, symbols=("__init_libc",))
     assert LIBC.observe(process(said, LIBRARY, interp=LOADER)) == "glibc+musl"
 
@@ -89,7 +89,7 @@ def test_a_loader_and_a_file_that_disagree_are_both_named() -> None:
         ((), (), None),
     ],
 )
-def test_the_compiler_is_told_by_what_it_left(
+def test_the_compiler_is_identified_by_comments_and_switches(
     comments: tuple[str, ...], switches: tuple[str, ...], seen: str | None
 ) -> None:
     assert COMPILER.observe(process(facts(comments=comments, switches=switches))) == seen
@@ -110,12 +110,12 @@ def test_the_compiler_is_told_by_what_it_left(
         ((), None),
     ],
 )
-def test_the_optimization_is_told_by_recorded_command_lines(switches: tuple[str, ...], seen: str | None) -> None:
+def test_the_optimization_is_identified_by_recorded_command_lines(switches: tuple[str, ...], seen: str | None) -> None:
     assert OPTIMIZATION.observe(process(facts(comments=(GCC_COMMENT,), switches=switches))) == seen
 
 
 @pytest.mark.parametrize("factor", [COMPILER, OPTIMIZATION])
-def test_a_program_whose_file_can_not_be_read_tells_nothing(factor: object) -> None:
+def test_an_unreadable_program_file_leaves_the_level_unknown(factor: object) -> None:
     assert factor.observe(process(None, LIBRARY, interp=LOADER)) is None  # type: ignore[attr-defined] # both are factors
 
 
@@ -129,19 +129,21 @@ def test_a_program_whose_file_can_not_be_read_tells_nothing(factor: object) -> N
         (("-Wall", "-frecord-gcc-switches"), ("-Wall", "-frecord-gcc-switches", "-Os")),
     ],
 )
-def test_the_switch_takes_the_place_of_the_recipes(cflags: tuple[str, ...], changed: tuple[str, ...]) -> None:
+def test_the_level_replaces_the_optimization_switches_of_the_recipe(
+    cflags: tuple[str, ...], changed: tuple[str, ...]
+) -> None:
     base = Recipe(cflags=cflags, nice=3)
     assert OPTIMIZATION.apply("Os", base) == msgspec.structs.replace(base, cflags=changed)
 
 
-def test_compiler_and_linking_change_nothing_but_what_they_name() -> None:
+def test_compiler_and_linking_change_only_their_own_fields() -> None:
     base = Recipe(cflags=("-O2",), ldflags=("-pthread",), libc="musl")
     assert LINKING.apply("static", base) == msgspec.structs.replace(base, linking="static")
     recording = ("-O2", "-frecord-gcc-switches")
     assert COMPILER.apply("clang", base) == msgspec.structs.replace(base, compiler="clang", cflags=recording)
 
 
-def test_the_order_of_factors_does_not_matter() -> None:
+def test_the_order_of_factors_does_not_change_the_recipe() -> None:
     base = Recipe(cflags=("-Wall", "-O2", "-g"))
     steps = [(LIBC, "musl"), (LINKING, "static"), (COMPILER, "clang"), (OPTIMIZATION, "O3")]
 

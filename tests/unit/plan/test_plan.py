@@ -12,7 +12,7 @@ from swapstone.model import FactorLevels
 from tests.unit import builders
 
 
-def test_variants_are_every_combination_the_baseline_first() -> None:
+def test_variants_are_all_combinations_with_the_baseline_first() -> None:
     factors = (FactorLevels(factor="libc", levels=("glibc", "musl")), FactorLevels(factor="x", levels=("1", "2", "3")))
     labels = [variant.label for variant in plan.variants(builders.experiment(factors=factors))]
     assert labels == [
@@ -31,7 +31,7 @@ def test_a_null_adds_the_baseline_again_and_relinked() -> None:
 
 
 @given(st.integers(0, 2**31), st.integers(0, 50))
-def test_a_block_holds_each_variant_of_each_group_once_side_by_side(seed: int, index: int) -> None:
+def test_a_block_has_each_variant_of_a_group_once_and_adjacent(seed: int, index: int) -> None:
     subject = builders.experiment(seed=seed, null=True)
     trials = plan.block(subject, index, plan.groups(subject))
     assert len({trial.key for trial in trials}) == len(trials) == 8
@@ -49,7 +49,7 @@ def test_orders_are_random_over_blocks_and_balanced() -> None:
     assert 400 < leading["b_malloc_tiny1"] < 600
 
 
-def test_the_same_seed_gives_the_same_plan_and_another_seed_another() -> None:
+def test_the_plan_depends_on_the_seed() -> None:
     def orders(seed: int) -> list[str]:
         subject = builders.experiment(seed=seed)
         return [trial.key for index in range(20) for trial in plan.block(subject, index, plan.groups(subject))]
@@ -58,7 +58,7 @@ def test_the_same_seed_gives_the_same_plan_and_another_seed_another() -> None:
     assert orders(1) != orders(2)
 
 
-def test_closing_a_group_leaves_the_others_order_as_it_was() -> None:
+def test_closing_a_group_does_not_change_the_order_in_the_others() -> None:
     subject = builders.experiment(null=True)
     both = plan.groups(subject)
     for index in range(30):

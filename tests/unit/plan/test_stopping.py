@@ -41,33 +41,33 @@ def decided(
     )
 
 
-def test_looks_come_at_15_and_then_every_5() -> None:
+def test_looks_are_at_15_pairs_and_then_every_5() -> None:
     assert [block for block in range(36) if due(block)] == [15, 20, 25, 30, 35]
 
 
-def test_only_what_is_as_narrow_as_the_margin_closes() -> None:
+def test_a_group_closes_when_its_interval_is_as_narrow_as_the_margin() -> None:
     found = decided(15, at(A, 0.02), at(B, 0.0201))
     assert (found.still_open, found.stop, found.widest) == ((B,), None, 0.0201)
 
 
-def test_everything_narrow_stops() -> None:
+def test_the_experiment_stops_when_all_groups_are_precise() -> None:
     found = decided(20, at(A, 0.001), at(B, 0.02))
     assert (found.still_open, found.stop, found.remaining_ns) == ((), StopReason.PRECISE, 0)
 
 
 @pytest.mark.parametrize("block", [0, 1, 14, 16, 19])
-def test_between_looks_nothing_closes(block: int) -> None:
+def test_no_group_closes_between_looks(block: int) -> None:
     found = decided(block, at(A, 0.001), at(B, 0.001))
     assert (found.still_open, found.stop) == ((A, B), None)
 
 
-def test_what_has_no_interval_yet_stays_open() -> None:
+def test_a_group_without_an_interval_stays_open() -> None:
     assert decided(15, at(A, None), at(B, 0.001)).still_open == (A,)
     assert decided(15).still_open == (A, B)
     assert decided(15, at(A, None), at(B, 0.5)).widest is None
 
 
-def test_what_is_lost_closes_so_that_the_budget_goes_to_the_others() -> None:
+def test_a_lost_group_closes() -> None:
     assert decided(15, at(A, None, lost="candidate fails"), at(B, 0.5)).still_open == (B,)
 
 
@@ -83,7 +83,7 @@ def test_closing_makes_the_next_block_cheaper() -> None:
     assert (both.stop, one.stop) == (StopReason.BUDGET, None)
 
 
-def test_the_cap() -> None:
+def test_the_experiment_stops_at_the_largest_number_of_blocks() -> None:
     assert decided(MOST_BLOCKS - 1, at(A, 0.5), at(B, 0.5)).stop is None
     assert decided(MOST_BLOCKS, at(A, 0.5), at(B, 0.5)).stop is StopReason.CAP
 
@@ -101,50 +101,50 @@ def test_twice_too_wide_needs_four_times_the_pairs() -> None:
     assert found.remaining_ns == 45 * SECOND  # to 60 pairs, at half of 2 s a block
 
 
-def test_the_estimate_starts_with_the_way_to_the_first_look_and_ends_at_the_budget() -> None:
+def test_the_estimate_is_between_the_first_look_and_the_budget() -> None:
     assert decided(0).remaining_ns == 15 * 2 * SECOND
     assert decided(15, at(A, 0.5), at(B, 0.5), used_s=990).remaining_ns == 10 * SECOND
 
 
-def test_a_margin_of_nothing_never_closes_what_varies() -> None:
+def test_a_margin_of_0_closes_only_groups_without_variation() -> None:
     nothing = msgspec.structs.replace(EXPERIMENT, margin=0.0)
     found = decided(15, at(A, 0.0001), at(B, 0.0), experiment=nothing)
     assert found.still_open == (A,)
     assert found.remaining_ns == 185 * SECOND
 
 
-def test_what_a_look_left_open_needs_at_least_until_the_next_look() -> None:
+def test_an_open_group_needs_at_least_the_pairs_until_the_next_look() -> None:
     assert decided(15, at(A, None), at(B, 0.001)).remaining_ns == 5 * SECOND
 
 
-DRAWS = msgspec.structs.replace(EXPERIMENT, clock="virtual", target="vm")
+REPLICATES = msgspec.structs.replace(EXPERIMENT, clock="virtual", target="vm")
 
 
-def test_on_the_virtual_clock_looks_come_at_6_draws_and_then_every_2() -> None:
-    assert [draw for draw in range(13) if due(draw, *looks(DRAWS))] == [6, 8, 10, 12]
+def test_on_the_virtual_clock_looks_are_at_6_replicates_and_then_every_2() -> None:
+    assert [draw for draw in range(13) if due(draw, *looks(REPLICATES))] == [6, 8, 10, 12]
     assert looks(EXPERIMENT) == (15, 5)
 
 
-def test_a_higher_confidence_needs_more_draws_for_its_first_interval() -> None:
+def test_a_higher_confidence_needs_more_replicates_for_its_first_interval() -> None:
     # 2 / 2^n must not exceed 1 %: n = 8.
-    assert looks(msgspec.structs.replace(DRAWS, confidence=0.99)) == (8, 2)
-    assert looks(msgspec.structs.replace(DRAWS, confidence=0.5)) == (6, 2)
+    assert looks(msgspec.structs.replace(REPLICATES, confidence=0.99)) == (8, 2)
+    assert looks(msgspec.structs.replace(REPLICATES, confidence=0.5)) == (6, 2)
 
 
-def test_on_the_virtual_clock_nothing_warms_up() -> None:
-    assert (first_block(EXPERIMENT), first_block(DRAWS)) == (0, 1)
+def test_the_virtual_clock_has_no_warm_up_block() -> None:
+    assert (first_block(EXPERIMENT), first_block(REPLICATES)) == (0, 1)
 
 
-def test_a_group_whose_draws_are_all_equal_closes_at_the_first_look() -> None:
-    found = decided(6, at(A, 0.0, pairs=6), at(B, 0.5, pairs=6), experiment=DRAWS)
+def test_a_group_of_equal_replicates_closes_at_the_first_look() -> None:
+    found = decided(6, at(A, 0.0, pairs=6), at(B, 0.5, pairs=6), experiment=REPLICATES)
     assert (found.still_open, found.stop) == ((B,), None)
-    assert decided(5, at(A, 0.0), at(B, 0.0), experiment=DRAWS).still_open == (A, B)
-    assert decided(6, at(A, 0.0), at(B, 0.02), experiment=DRAWS).stop is StopReason.PRECISE
-    assert decided(MOST_BLOCKS, at(A, 0.5), at(B, 0.5), experiment=DRAWS).stop is StopReason.CAP
-    assert decided(3, used_s=998.1, next_s=2, experiment=DRAWS).stop is StopReason.BUDGET
+    assert decided(5, at(A, 0.0), at(B, 0.0), experiment=REPLICATES).still_open == (A, B)
+    assert decided(6, at(A, 0.0), at(B, 0.02), experiment=REPLICATES).stop is StopReason.PRECISE
+    assert decided(MOST_BLOCKS, at(A, 0.5), at(B, 0.5), experiment=REPLICATES).stop is StopReason.CAP
+    assert decided(3, used_s=998.1, next_s=2, experiment=REPLICATES).stop is StopReason.BUDGET
 
 
-def test_the_estimate_counts_draws() -> None:
-    assert decided(1, experiment=DRAWS).remaining_ns == 5 * 2 * SECOND
+def test_the_estimate_counts_replicates() -> None:
+    assert decided(1, experiment=REPLICATES).remaining_ns == 5 * 2 * SECOND
     # Twice too wide after 6: 24 draws, at half of 2 s each.
-    assert decided(6, at(A, 0.04, pairs=6), at(B, 0.001, pairs=6), experiment=DRAWS).remaining_ns == 18 * SECOND
+    assert decided(6, at(A, 0.04, pairs=6), at(B, 0.001, pairs=6), experiment=REPLICATES).remaining_ns == 18 * SECOND

@@ -15,7 +15,7 @@ rates = st.sampled_from([0.01, 0.05, 0.1, 0.2])
 
 
 @given(families, rates)
-def test_rejections_are_those_of_scipys_adjusted_p_values(p_values: list[float], rate: float) -> None:
+def test_rejections_equal_those_of_scipy(p_values: list[float], rate: float) -> None:
     adjusted = scipy.stats.false_discovery_control(p_values, method="bh")
     near = np.isclose(adjusted, rate, rtol=1e-12)  # there the two round differently
     assert abs(rejections(p_values, rate) - int((adjusted <= rate).sum())) <= near.sum()
@@ -41,7 +41,7 @@ def test_one_hypothesis_is_tested_at_the_plain_rate() -> None:
     assert common_level([0.001], 0.05) == 0.05
 
 
-def test_a_small_worked_family() -> None:
+def test_a_worked_example_of_five_hypotheses() -> None:
     p_values = [0.001, 0.012, 0.02, 0.6, 0.9]
     assert rejections(p_values, 0.05) == 3  # 0.02 <= 3/5 * 0.05
     assert common_level(p_values, 0.05) == pytest.approx(0.03)

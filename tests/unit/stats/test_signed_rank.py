@@ -30,7 +30,7 @@ def walsh(values: list[int]) -> list[float]:
 
 
 @given(untied)
-def test_p_value_is_scipys_where_nothing_is_tied(values: list[int]) -> None:
+def test_the_p_value_without_ties_equals_that_of_scipy(values: list[int]) -> None:
     expected = scipy.stats.wilcoxon(values, method="exact").pvalue
     assert inference(values).p_value == pytest.approx(expected, rel=1e-9)
 
@@ -80,7 +80,7 @@ def test_duality_holds_above_the_exact_limit(n: int, centre: float) -> None:
 
 
 @given(st.one_of(tied, untied), st.integers(-1000, 1000), alphas)
-def test_a_shift_moves_estimate_and_interval_by_itself(values: list[int], shift: int, alpha: float) -> None:
+def test_a_shift_moves_estimate_and_interval_by_the_same_amount(values: list[int], shift: int, alpha: float) -> None:
     one, other = inference(values), inference([v + shift for v in values])
     assert other.estimate() == one.estimate() + shift
     a, b = one.interval(alpha), other.interval(alpha)
@@ -91,7 +91,7 @@ def test_a_shift_moves_estimate_and_interval_by_itself(values: list[int], shift:
 
 @settings(deadline=None)
 @given(st.one_of(tied, untied), st.randoms(), alphas)
-def test_order_does_not_matter(values: list[int], random: object, alpha: float) -> None:
+def test_the_order_of_values_does_not_change_the_result(values: list[int], random: object, alpha: float) -> None:
     shuffled = list(values)
     random.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis' Random has no useful static type
     one, other = inference(values), inference(shuffled)
@@ -130,12 +130,12 @@ def test_equal_ratios_of_different_numbers_are_ties() -> None:
     assert down.p_value == 1.0
 
 
-def test_differences_keep_integers_whole() -> None:
+def test_differences_of_large_integers_are_exact() -> None:
     baseline, candidate = np.array([0.0, 2.0**49, 5.0]), np.array([1.0, 2.0**49 + 1, 6.0])
     assert differences(baseline, candidate).estimate() == 1.0
 
 
-def test_all_zeros_say_nothing_and_all_equal_say_it_exactly() -> None:
+def test_zeros_have_p_value_1_and_equal_values_a_degenerate_interval() -> None:
     zeros, threes = inference([0] * 12), inference([3] * 12)
     assert zeros.p_value == 1.0
     assert threes.p_value == 2 / 2**12
@@ -145,13 +145,13 @@ def test_all_zeros_say_nothing_and_all_equal_say_it_exactly() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [1.0, float("nan")], [float("inf")]])
-def test_nothing_and_not_a_number_are_refused(values: list[float]) -> None:
+def test_no_values_and_non_finite_values_are_refused(values: list[float]) -> None:
     with pytest.raises(ValueError, match="at least one difference, all of them finite"):
         SignedRank(np.array(values), 1.0)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 6, 13, 40])
-def test_the_smallest_level_that_n_pairs_reach(n: int) -> None:
+def test_n_pairs_reach_a_level_of_2_to_the_power_1_minus_n(n: int) -> None:
     smallest = 2 / 2**n
     assert critical(n, smallest) == (1 if n > 1 else critical(1, 1.0))
     assert critical(n, smallest * 0.999) == 0
@@ -159,7 +159,7 @@ def test_the_smallest_level_that_n_pairs_reach(n: int) -> None:
     assert pairs_needed(smallest * 0.999) == n + 1
 
 
-def test_the_normal_tail_meets_the_exact_one_and_errs_to_the_safe_side() -> None:
+def test_the_normal_tail_is_an_upper_approximation_of_the_exact_tail() -> None:
     n = EXACT_LIMIT
     mean, deviation = n * (n + 1) / 4, (n * (n + 1) * (2 * n + 1) / 24) ** 0.5
     for deviations in (1.0, 1.96, 3.0, 4.0):
@@ -197,7 +197,7 @@ def test_coverage_is_nominal_and_not_far_above_where_values_are_continuous(name:
 
 @pytest.mark.parametrize("name", ["normal", "lognormal pairs", "heavy tails", "spikes"])
 @pytest.mark.parametrize(("n", "alpha"), [(15, 0.05), (15, 0.005), (40, 0.05), (40, 0.001), (90, 0.01)])
-def test_smallest_visible_is_seen_in_about_four_of_five(name: str, n: int, alpha: float) -> None:
+def test_the_smallest_visible_shift_is_detected_in_about_80_percent(name: str, n: int, alpha: float) -> None:
     """The claim is about the average experiment: take its middle over many, then count how often that shift is seen.
 
     It is a little too hopeful for few pairs with heavy tails (docs/statistics.md has figures), hence the lower bound.

@@ -27,7 +27,9 @@ def shapes(random: np.random.Generator, name: str, n: int) -> np.ndarray:
 @pytest.mark.parametrize("name", ["normal", "heavy", "ties", "one value", "two far values", "one far away"])
 @pytest.mark.parametrize("n", [257, 900])
 @pytest.mark.parametrize("limit", [50, walsh_averages.ENUMERATE_LIMIT])
-def test_selected_and_counted_as_if_sorted(name: str, n: int, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_selection_and_counts_equal_those_of_the_sorted_sums(
+    name: str, n: int, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(walsh_averages, "ENUMERATE_LIMIT", limit)
     values = shapes(np.random.default_rng(n), name, n)
     full, pairs = all_sums(values), PairSums(values)
@@ -39,7 +41,7 @@ def test_selected_and_counted_as_if_sorted(name: str, n: int, limit: int, monkey
 
 
 @given(st.lists(st.integers(-(2**50), 2**50), min_size=1, max_size=12), st.data())
-def test_few_values_too(values: list[int], data: st.DataObject) -> None:
+def test_selection_from_few_values_equals_that_of_the_sorted_sums(values: list[int], data: st.DataObject) -> None:
     expected = sorted(a + b for i, a in enumerate(values) for b in values[i:])
     pairs = PairSums(np.array(values))
     rank = data.draw(st.integers(1, len(expected)))
@@ -47,6 +49,6 @@ def test_few_values_too(values: list[int], data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("rank", [0, 4])
-def test_a_rank_outside_is_a_mistake_of_the_caller(rank: int) -> None:
+def test_a_rank_out_of_range_fails_an_assertion(rank: int) -> None:
     with pytest.raises(AssertionError, match="of 3"):
         PairSums(np.array([1, 2])).select(rank)

@@ -129,7 +129,7 @@ def test_drift_is_compounded_block_by_block(tmp_path: Path) -> None:
     assert [level(target, block) for block in (0, 1, 100)] == pytest.approx([0, np.log(1.01), 100 * np.log(1.01)])
 
 
-def test_a_block_shares_its_wander_and_blocks_follow_each_other(tmp_path: Path) -> None:
+def test_a_block_shares_its_wander_and_blocks_are_autocorrelated(tmp_path: Path) -> None:
     target = made(tmp_path, "[[behaviour]]\nwall_ns = 1_000_000_000\nwander = 0.1\nautocorrelation = 0.8\n")
     levels = [level(target, block) for block in range(1, 601)]
     assert levels[:50] == [level(target, block, "libc=musl", 1) for block in range(1, 51)]
@@ -141,7 +141,7 @@ def test_a_block_shares_its_wander_and_blocks_follow_each_other(tmp_path: Path) 
     ("variant", "loader", "library"),
     [("libc=glibc", "ld-linux", "libc.so.6"), ("libc=musl", "ld-musl", "linux-musl/libc.so")],
 )
-def test_levels_show_in_the_process(tmp_path: Path, variant: str, loader: str, library: str) -> None:
+def test_the_c_library_is_visible_in_the_answer(tmp_path: Path, variant: str, loader: str, library: str) -> None:
     target = made(tmp_path, "[[behaviour]]\nwall_ns = 1\n")
     answer = ask(target, variant=variant)
     assert answer.interp is not None
@@ -155,7 +155,7 @@ def with_fault(tmp_path: Path, kind: str) -> FakeTarget:
 
 
 @pytest.mark.parametrize("kind", ["truncate", "garbage", "silent", "negative", "nan"])
-def test_a_report_is_spoilt(tmp_path: Path, kind: str) -> None:
+def test_a_fault_makes_the_report_invalid(tmp_path: Path, kind: str) -> None:
     answer = ask(with_fault(tmp_path, kind))
     assert (answer.how, answer.code) == (Ended.EXITED, 0)
     with pytest.raises(WireError):
@@ -174,19 +174,19 @@ def test_a_report_is_spoilt(tmp_path: Path, kind: str) -> None:
         ("unstarted", Ended.UNSTARTED, 2),
     ],
 )
-def test_an_end_is_spoilt(tmp_path: Path, kind: str, how: Ended, code: int) -> None:
+def test_a_fault_changes_how_the_program_ends(tmp_path: Path, kind: str, how: Ended, code: int) -> None:
     answer = ask(with_fault(tmp_path, kind))
     assert (answer.how, answer.code) == (how, code)
 
 
-def test_the_work_is_another(tmp_path: Path) -> None:
+def test_the_fault_other_work_changes_the_checksum(tmp_path: Path) -> None:
     honest = report(made(tmp_path, "[[behaviour]]\nwall_ns = 1000\n"))
     other = report(with_fault(tmp_path, "other-work"))
     assert honest.check
     assert other.check not in ("", honest.check)
 
 
-def test_the_level_is_another(tmp_path: Path) -> None:
+def test_the_fault_wrong_level_changes_the_c_library(tmp_path: Path) -> None:
     answer = ask(with_fault(tmp_path, "wrong-level"), variant="libc=glibc")
     assert answer.interp == "/lib/ld-musl-x86_64.so.1"
     assert decode_workload_report(answer.stdout).mapped == answer.objects
@@ -204,7 +204,7 @@ def test_the_level_is_another(tmp_path: Path) -> None:
         "optimization=Og (again)",
     ],
 )
-def test_the_program_and_its_file_show_every_level(tmp_path: Path, variant: str) -> None:
+def test_every_level_is_observable(tmp_path: Path, variant: str) -> None:
     target = made(tmp_path, "[[behaviour]]\nwall_ns = 1000\n")
     answer = ask(target, variant=variant)
     facts = target.inspect(target.path_of(variant, "w"))
@@ -214,7 +214,7 @@ def test_the_program_and_its_file_show_every_level(tmp_path: Path, variant: str)
 
 
 @pytest.mark.parametrize("variant", ["linking=dynamic", "linking=static,compiler=gcc", "libc=musl,linking=static"])
-def test_another_way_of_linking_shows_too(tmp_path: Path, variant: str) -> None:
+def test_the_fault_wrong_level_changes_the_linking(tmp_path: Path, variant: str) -> None:
     target = with_fault(tmp_path, "wrong-level")
     answer = ask(target, variant=variant)
     facts = target.inspect(target.path_of(variant, "w"))
@@ -222,19 +222,19 @@ def test_another_way_of_linking_shows_too(tmp_path: Path, variant: str) -> None:
     assert find_factor("linking").observe(evidence) != dict(text.split("=") for text in variant.split(","))["linking"]
 
 
-def test_a_wrong_level_that_would_not_show_is_an_error(tmp_path: Path) -> None:
+def test_a_wrong_level_that_is_not_observable_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="can't simulate a wrong level of compiler, optimization") as caught:
         ask(with_fault(tmp_path, "wrong-level"), variant="compiler=gcc,optimization=O2")
     assert "libc, linking" in caught.value.hint
 
 
-def test_files_that_are_no_programs_of_its_own_say_nothing(tmp_path: Path) -> None:
+def test_other_files_have_no_program_facts(tmp_path: Path) -> None:
     target = made(tmp_path, "[[behaviour]]\nwall_ns = 1000\n")
     assert target.inspect("/usr/lib/x86_64-linux-gnu/libm.so.6") is None
     assert target.inspect("/fake/scratch") is None
 
 
-def test_the_target_breaks_and_comes_back(tmp_path: Path) -> None:
+def test_a_broken_answer_does_not_break_the_next_trial(tmp_path: Path) -> None:
     target = made(tmp_path, '[[behaviour]]\nwall_ns = 1000\nfaults = [{ kind = "broken", trials = ["2-*"] }]\n')
     assert ask(target, "1-0").how is Ended.EXITED
     with pytest.raises(TargetError, match=r"answer is invalid: Line .*the agent stopped inside the answer"):
@@ -242,7 +242,7 @@ def test_the_target_breaks_and_comes_back(tmp_path: Path) -> None:
     assert ask(target, "3-0").how is Ended.EXITED
 
 
-def test_every_fault_does_something(tmp_path: Path) -> None:
+def test_every_fault_changes_the_answer(tmp_path: Path) -> None:
     honest = ask(made(tmp_path, "[[behaviour]]\nwall_ns = 1000\n"))
     for kind in FAULTS:
         try:
@@ -251,7 +251,7 @@ def test_every_fault_does_something(tmp_path: Path) -> None:
             assert kind == "broken"
 
 
-def test_faults_come_as_often_as_they_should(tmp_path: Path) -> None:
+def test_faults_have_the_configured_frequency(tmp_path: Path) -> None:
     target = made(
         tmp_path,
         """
@@ -281,7 +281,7 @@ def test_faults_come_as_often_as_they_should(tmp_path: Path) -> None:
         ('[[behaviour]]\nfaults = [{kind = "crush"}]\n', "There is no fault named 'crush'"),
     ],
 )
-def test_a_file_that_makes_no_sense_is_an_error(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_file_is_an_error(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         made(tmp_path, text)
 
@@ -294,7 +294,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"), [("fake", "needs a file"), ("host:1", "takes nothing"), ("hose", "no target")]
 )
-def test_a_target_that_makes_no_sense_is_an_error(text: str, message: str) -> None:
+def test_an_invalid_target_name_is_an_error(text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         open_target(text)
 
@@ -307,7 +307,7 @@ def test_a_target_that_makes_no_sense_is_an_error(text: str, message: str) -> No
         ("odd", "simulate odd"),
     ],
 )
-def test_a_level_it_can_not_pretend_is_an_error(tmp_path: Path, variant: str, message: str) -> None:
+def test_a_level_that_cannot_be_simulated_is_an_error(tmp_path: Path, variant: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         ask(made(tmp_path, "[[behaviour]]\nwall_ns = 1\n"), variant=variant)
 
@@ -318,13 +318,13 @@ def test_a_program_without_a_time_is_an_error(tmp_path: Path) -> None:
         ask(target)
 
 
-def test_only_its_own_programs_are_run(tmp_path: Path) -> None:
+def test_other_programs_are_refused(tmp_path: Path) -> None:
     target = made(tmp_path, "[[behaviour]]\nwall_ns = 1\n")
     with pytest.raises(UserError, match="can't run /bin/true"):
         target.run(TrialRequest(id="1-0", arguments=("/bin/true", "1"), cwd="/", timeout_ms=1))
 
 
-def test_the_document_s_example_works(tmp_path: Path) -> None:
+def test_the_documented_example_works(tmp_path: Path) -> None:
     text = (TOP / "docs" / "fake-target.md").read_text()
     start = text.index("    seed = 7")
     lines = itertools.takewhile(lambda line: not line or line.startswith("    "), text[start:].splitlines())
@@ -338,7 +338,7 @@ def test_the_document_s_example_works(tmp_path: Path) -> None:
     assert ask(target, variant="libc=glibc", workload="b_malloc_tiny1", trial="3-1").how is Ended.EXITED
 
 
-def test_the_document_names_every_key_and_fault() -> None:
+def test_the_documentation_names_every_key_and_fault() -> None:
     text = (TOP / "docs" / "fake-target.md").read_text()
     for kind in FAULTS:
         assert f"`{kind}`" in text
@@ -355,9 +355,7 @@ def test_the_document_names_every_key_and_fault() -> None:
         ("libc=musl,allocator=default (again)", "ld-musl-x86_64.so.1", "default"),
     ],
 )
-def test_allocators_are_pretended_as_files_that_are_mapped(
-    tmp_path: Path, variant: str, interp: str, served: str
-) -> None:
+def test_allocators_are_simulated_as_mapped_files(tmp_path: Path, variant: str, interp: str, served: str) -> None:
     target = made(tmp_path, "[[behaviour]]\nwall_ns = 1\n")
     answer = ask(target, variant=variant)
     libraries = tuple(filter(None, map(target.inspect, answer.objects)))

@@ -31,14 +31,14 @@ NATIVE = Path(__file__).parents[3] / "native" / "guest" / "init.c"
 DIGEST = "0123456789abcdef" * 4
 
 
-def test_an_order_fills_pages() -> None:
+def test_an_order_is_padded_to_whole_pages() -> None:
     order = encode_order(b"swapstone-plan 1\nquit\n", replicate=0, limit_ms=5)
     assert order.startswith(b"swapstone-order 2\ndelay-ns 0\nlimit-ms 5\nsettle-ms 0\nswapstone-plan 1\nquit\n\n")
     assert len(order) == 4096
     assert len(encode_order(b"x" * 4096, replicate=0, limit_ms=5)) == 8192
 
 
-def test_an_order_says_what_is_done_around_the_plan() -> None:
+def test_an_order_lists_the_commands_around_the_plan() -> None:
     commands = GuestCommands(prepare=("mount -t ext4 a", "b"), beside=("c 100%",), settle_ms=20)
     order = encode_order(b"swapstone-plan 1\nquit\n", replicate=0, limit_ms=5, commands=commands)
     assert order.rstrip(b"\n").splitlines()[3:-2] == [
@@ -55,7 +55,7 @@ def test_an_order_that_is_too_large_is_refused() -> None:
     assert f"ORDER_BYTES = {MAX_ORDER_BYTES >> 20} << 20" in NATIVE.read_text()
 
 
-def test_draws_are_delays_of_their_own() -> None:
+def test_each_replicate_has_its_own_delay() -> None:
     delays = [delay_ns(draw) for draw in range(200)]
     assert delays[0] == 0
     assert len(set(delays)) == 200
@@ -75,7 +75,7 @@ def test_paths_of_all_programs_are_equally_long() -> None:
         guest_path(Path("/x", "n" * 241), DIGEST)
 
 
-def test_a_program_comes_with_its_neighbours(tmp_path: Path) -> None:
+def test_a_program_is_read_with_the_files_of_its_folder(tmp_path: Path) -> None:
     (tmp_path / "prog").write_bytes(b"program")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "lib.so").write_bytes(b"library")
@@ -85,7 +85,7 @@ def test_a_program_comes_with_its_neighbours(tmp_path: Path) -> None:
     assert read_folder(tmp_path / "prog")[1] != digest
 
 
-def test_a_folder_of_everything_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_too_large_is_refused(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as handle:
         handle.truncate(65 << 20)
     with pytest.raises(UserError, match="holds more than 64 MiB") as caught:
@@ -93,7 +93,7 @@ def test_a_folder_of_everything_is_refused(tmp_path: Path) -> None:
     assert "separate folder" in caught.value.hint
 
 
-def test_an_overlay_has_what_a_guest_needs() -> None:
+def test_an_overlay_holds_the_files_that_a_guest_needs() -> None:
     entries = unpack(
         overlay(b"init", b"agent", {"/programs/d": {"p": file(b"p", executable=True)}}, ("/a.ko", "/b.ko"))
     )
@@ -137,7 +137,7 @@ def test_files_of_an_image_are_found_through_links(tmp_path: Path) -> None:
     assert facts.needed
 
 
-def test_what_an_image_lacks_is_named() -> None:
+def test_missing_files_of_an_image_are_named() -> None:
     def facts(interp: str | None, *needed: str) -> ProgramFacts:
         return ProgramFacts(path="p", interp=interp, needed=needed, sections=(), comments=(), switches=(), symbols=())
 
@@ -155,7 +155,7 @@ def test_what_an_image_lacks_is_named() -> None:
     )
 
 
-def test_what_a_guest_says_is_understood() -> None:
+def test_the_output_of_a_guest_is_decoded() -> None:
     greeting, answers = decode_channel(b"[ 1.0] noise on a console\n" + WHOLE)
     assert (greeting.system, greeting.version, greeting.machine) == ("Linux", "#1 SMP", "x86_64")
     assert greeting.file("/proc/meminfo") == "MemTotal:  1024 kB\n"
@@ -170,7 +170,7 @@ def test_what_a_guest_says_is_understood() -> None:
     assert decode_channel(WHOLE + b"[ 0.2] reboot: Power down\r\n")[1] == (ANSWER,)
 
 
-def test_commands_that_ended_are_told() -> None:
+def test_ended_commands_are_decoded() -> None:
     greeting, answers = decode_channel(UNPREPARED)
     assert answers == ()
     assert greeting.ended == (EndedCommand(kind="prepare", number=1, status=256, words="one\ntwo\n"),)
@@ -204,6 +204,6 @@ def test_commands_that_ended_are_told() -> None:
         (SAID + encode_answer(ANSWER)[:-20] + b"\n" + AFTER + END, "'end' has not five fields"),
     ],
 )
-def test_what_is_not_understood_is_an_error(said: bytes, text: str) -> None:
+def test_invalid_output_of_a_guest_is_an_error(said: bytes, text: str) -> None:
     with pytest.raises(WireError, match=text):
         decode_channel(said)

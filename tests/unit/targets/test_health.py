@@ -19,7 +19,7 @@ def _files(root: Path, files: dict[str, str]) -> dict[str, Finding]:
     return {finding.name: finding for finding in examine(HostFiles(root))}
 
 
-def test_a_machine_that_says_nothing_is_unknown_never_good(tmp_path: Path) -> None:
+def test_a_machine_without_these_files_has_unknown_findings(tmp_path: Path) -> None:
     found = _files(tmp_path, {})
     silent = (
         "governor",
@@ -72,13 +72,15 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "files", "state", "mend"), CASES)
-def test_each_finding(tmp_path: Path, name: str, files: dict[str, str], state: State, mend: str) -> None:
+def test_each_finding_has_its_state_and_remedy(
+    tmp_path: Path, name: str, files: dict[str, str], state: State, mend: str
+) -> None:
     finding = _files(tmp_path, files)[name]
     assert finding.state is state
     assert mend in finding.mend
     assert bool(finding.meaning) or state is State.GOOD
 
 
-def test_here_everything_is_looked_at_once() -> None:
+def test_this_machine_has_each_finding_once() -> None:
     names = [finding.name for finding in examine()]
     assert len(names) == len(set(names)) == 12

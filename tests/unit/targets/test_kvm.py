@@ -44,7 +44,7 @@ def test_a_kernel_that_starts_shows_that_kvm_works(bench: Bench, device: Path) -
     assert "nokaslr" in words
 
 
-def test_it_is_tried_once_for_each_kernel_emulator_and_start_of_the_host(
+def test_kvm_is_tried_once_per_kernel_emulator_and_host_boot(
     bench: Bench, device: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     boot = tmp_path / "boot_id"
@@ -77,25 +77,25 @@ def test_it_is_tried_once_for_each_kernel_emulator_and_start_of_the_host(
         ),
     ],
 )
-def test_why_it_does_not_work_is_said(bench: Bench, device: Path, acts: str, text: str) -> None:
+def test_the_reason_why_kvm_does_not_work_is_reported(bench: Bench, device: Path, acts: str, text: str) -> None:
     said = trouble(bench, device, acts, limit_s=0.4)
     assert text in said
     assert said.startswith(str(device))
 
 
-def test_without_the_device_nothing_is_started(bench: Bench, tmp_path: Path) -> None:
+def test_without_the_device_no_machine_is_started(bench: Bench, tmp_path: Path) -> None:
     assert trouble(bench, tmp_path / "none") == f"{tmp_path}/none can't be opened: No such file or directory"
     assert bench.runs == 0
 
 
-def test_another_processor_has_none(device: Path) -> None:
+def test_kvm_refuses_another_architecture(device: Path) -> None:
     assert "runs machines of this host's architecture, x86_64, and this one is aarch64" in kvm_device_trouble(
         "aarch64", device
     )
     assert kvm_device_trouble("x86_64", device) == ""
 
 
-def test_a_run_on_the_wall_clock_is_made_each_time_alone_and_from_nothing(bench: Bench) -> None:
+def test_a_wall_clock_run_uses_no_cache_snapshot_or_concurrency(bench: Bench) -> None:
     exact = bench.name()
     bench.parts = by_kvm(bench.parts)
     assert bench.parts.machine == EmulatedMachine(wall=True)

@@ -25,7 +25,7 @@ def after(words: tuple[str, ...], option: str) -> str:
     return words[words.index(option) + 1]
 
 
-def test_a_command_line_holds_what_makes_it_repeat_itself() -> None:
+def test_the_command_line_has_the_options_of_a_deterministic_machine() -> None:
     words = arguments(EmulatedMachine(memory_bytes=512 << 20, options=("a=b", "c")), FILES)
     assert after(words, "-icount") == "shift=0,sleep=off,rr=record,rrfile=/dev/null"
     assert after(words, "-rtc").endswith("clock=vm")
@@ -40,7 +40,7 @@ def test_a_command_line_holds_what_makes_it_repeat_itself() -> None:
     assert after(words, "-fw_cfg") == "name=opt/swapstone/order,file=O"
 
 
-def test_a_machine_that_is_saved_is_another_in_one_option_only() -> None:
+def test_saving_a_machine_changes_only_the_option_icount() -> None:
     usual, saving = arguments(EmulatedMachine(), FILES), arguments(EmulatedMachine(), FILES, saving=True)
     assert [pair for pair in zip(usual, saving, strict=True) if pair[0] != pair[1]] == [
         ("shift=0,sleep=off,rr=record,rrfile=/dev/null", "shift=0,sleep=off")
@@ -48,7 +48,7 @@ def test_a_machine_that_is_saved_is_another_in_one_option_only() -> None:
     assert arguments(EmulatedMachine(wall=True), FILES, saving=True) == arguments(EmulatedMachine(wall=True), FILES)
 
 
-def test_a_comma_in_a_path_is_no_option() -> None:
+def test_commas_in_paths_are_escaped() -> None:
     files = dataclasses.replace(FILES, order="/a,b/order", channel="/a,b/channel")
     words = arguments(EmulatedMachine(), files)
     assert after(words, "-fw_cfg").endswith(",file=/a,,b/order")
@@ -57,7 +57,7 @@ def test_a_comma_in_a_path_is_no_option() -> None:
     assert ",mem-path=/a,,b/channel," in after(words, "-object")
 
 
-def test_every_machine_has_its_command_line() -> None:
+def test_every_architecture_has_a_command_line() -> None:
     for architecture, family in MACHINE_MODELS.items():
         words = arguments(EmulatedMachine(architecture=architecture), FILES)
         assert after(words, "-M") == family.machine
@@ -99,25 +99,27 @@ def test_every_machine_has_its_command_line() -> None:
         (-11, "", "", GuestEnd.EMULATOR, "QEMU was ended by signal 11"),
     ],
 )
-def test_an_end_is_understood(status: int, console: str, complaints: str, how: GuestEnd, reason: str) -> None:
+def test_the_end_of_a_machine_is_classified(
+    status: int, console: str, complaints: str, how: GuestEnd, reason: str
+) -> None:
     assert judge_end(status, console, complaints, PC) == (how, reason)
 
 
-def test_a_machine_without_a_device_for_it_ends_well_with_its_kernel() -> None:
+def test_without_an_exit_device_status_0_means_finished() -> None:
     assert judge_end(0, "", "", MACHINE_MODELS["aarch64"])[0] is GuestEnd.FINISHED
 
 
-def test_last_lines_are_the_last_that_say_something() -> None:
+def test_last_lines_skips_blank_lines() -> None:
     text = "\n".join([*(f"{n}  " for n in range(30)), "", " "])
     assert last_lines(text).splitlines() == [str(n) for n in range(18, 30)]
 
 
-def test_what_a_machine_says_is_kept(tmp_path: Path) -> None:
+def test_the_output_of_the_channel_is_kept(tmp_path: Path) -> None:
     run = boot(setup(tmp_path / "q", ""), Limits())
     assert (run.how, run.output) == (GuestEnd.FINISHED, WHOLE)
 
 
-def test_what_a_machine_puts_into_memory_is_kept_as_far_as_it_says(tmp_path: Path) -> None:
+def test_a_channel_in_memory_is_read_up_to_its_byte_count(tmp_path: Path) -> None:
     """As an arm64 machine does: a count, and from the second page on what is counted."""
     for size in (0, 1, len(WHOLE) - 1, len(WHOLE)):
         (tmp_path / "memory").write_bytes(size.to_bytes(8, "little").ljust(4096, b"?") + WHOLE + b"??")
@@ -130,7 +132,7 @@ def test_what_a_machine_puts_into_memory_is_kept_as_far_as_it_says(tmp_path: Pat
         assert run.console == "words"
 
 
-def test_memory_that_says_too_much_ends_the_machine(tmp_path: Path) -> None:
+def test_a_channel_in_memory_beyond_its_limit_ends_the_machine(tmp_path: Path) -> None:
     (tmp_path / "memory").write_bytes((501).to_bytes(8, "little"))
     acts = f'cat {tmp_path}/memory >"$channel"; exec sleep 100'
     run = boot(
@@ -139,7 +141,7 @@ def test_memory_that_says_too_much_ends_the_machine(tmp_path: Path) -> None:
     assert (run.how, run.reason) == (GuestEnd.FLOODED, "it wrote more than 500 bytes to its channel")
 
 
-def test_a_console_that_grows_ends_the_machine(tmp_path: Path) -> None:
+def test_output_beyond_its_limit_ends_the_machine(tmp_path: Path) -> None:
     begun = time.monotonic()
     run = boot(setup(tmp_path / "q", 'while :; do echo yyyyyyyyyyyy >>"$console"; done'), Limits(console_bytes=5000))
     assert run.how is GuestEnd.FLOODED
@@ -150,14 +152,14 @@ def test_a_console_that_grows_ends_the_machine(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 60
 
 
-def test_a_machine_that_hangs_is_ended(tmp_path: Path) -> None:
+def test_a_machine_that_hangs_is_stopped(tmp_path: Path) -> None:
     run = boot(setup(tmp_path / "q", 'echo "last words" >"$console"; exec sleep 100'), Limits(host_s=0.3))
     assert run.how is GuestEnd.HOST_TIME
     assert run.reason == "it ran for more than 0.3 s of this machine's time"
     assert run.console == "last words"
 
 
-def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boot_leaves_no_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     for acts in ("", "kill -9 $$", "exit 1"):
@@ -165,7 +167,7 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not list((tmp_path / "temporary").iterdir())
 
 
-def test_an_emulator_dies_with_its_program(tmp_path: Path) -> None:
+def test_an_emulator_ends_with_its_parent_process(tmp_path: Path) -> None:
     setup(tmp_path / "q", f"echo $$ >{tmp_path}/pid; exec sleep 100")
     code = (
         "import sys; from pathlib import Path; from tests.unit.targets.fake_emulator import setup\n"
@@ -191,7 +193,7 @@ def test_an_emulator_dies_with_its_program(tmp_path: Path) -> None:
     pytest.fail("the emulator outlived its program")
 
 
-def test_without_an_emulator_it_says_what_to_install() -> None:
+def test_a_missing_emulator_names_the_package() -> None:
     with pytest.raises(UnavailableError, match="There is no no-such-qemu") as caught:
         find_emulator(EmulatedMachine(), "no-such-qemu")
     assert "apt-get install qemu-system-x86" in caught.value.hint
@@ -211,19 +213,21 @@ def test_without_an_emulator_it_says_what_to_install() -> None:
         ("QEMU emulator version 8.0.0", "exit 3", "on the virtual clock: status 3"),
     ],
 )
-def test_an_emulator_that_can_t_is_unavailable(tmp_path: Path, version: str, probe: str, text: str) -> None:
+def test_an_emulator_without_a_needed_feature_is_unavailable(
+    tmp_path: Path, version: str, probe: str, text: str
+) -> None:
     with pytest.raises(UnavailableError, match=text):
         find_emulator(EmulatedMachine(), emulator(tmp_path / "q", version=version, probe=probe))
 
 
-def test_without_setpriv_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_setpriv_makes_the_emulator_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = emulator(tmp_path / "q")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UnavailableError, match="no setpriv"):
         find_emulator(EmulatedMachine(), path)
 
 
-def test_another_build_is_another_emulator(tmp_path: Path) -> None:
+def test_another_emulator_has_another_build_digest(tmp_path: Path) -> None:
     first = find_emulator(EmulatedMachine(), emulator(tmp_path / "q"))
     again = find_emulator(EmulatedMachine(), emulator(tmp_path / "q", said=b"other"))
     other = find_emulator(EmulatedMachine(), emulator(tmp_path / "q", acts="exit 0"))

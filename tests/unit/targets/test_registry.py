@@ -30,7 +30,7 @@ def test_each_kind_is_one_entry_with_a_unique_name() -> None:
     assert all(issubclass(kind.opens, Target) for kind in TARGETS)
 
 
-def test_each_kind_parses_into_a_type_of_its_own() -> None:
+def test_each_kind_parses_into_its_own_type() -> None:
     assert parse_target("host") == HostSpec()
     assert parse_target("fake:a.toml") == FakeTargetSpec(path="a.toml")
     assert parse_target("vm") == VmSpec(clock=VIRTUAL_CLOCK)
@@ -59,7 +59,7 @@ def test_an_experiment_has_a_specification() -> None:
         ("fake:x", TargetOptions(architecture="arm64"), "--arch is a virtual machine's", "Add: --target vm"),
     ],
 )
-def test_what_does_not_fit_is_refused(text: str, options: TargetOptions, message: str, hint: str) -> None:
+def test_an_invalid_target_is_refused(text: str, options: TargetOptions, message: str, hint: str) -> None:
     with pytest.raises(UserError) as caught:
         parse_target(text, options)
     assert message in caught.value.message

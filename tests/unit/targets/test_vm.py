@@ -71,12 +71,12 @@ def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
 
 
-def test_an_answer_has_its_trial_s_name(bench: Bench) -> None:
+def test_the_answer_has_the_identifier_of_its_trial(bench: Bench) -> None:
     answer = bench.run("3-1")
     assert (answer.id, answer.how, dict(answer.facts)) == ("3-1", Ended.EXITED, {"wall_ns": 12345})
 
 
-def test_an_equal_run_is_made_once(bench: Bench) -> None:
+def test_an_equal_run_is_emulated_once(bench: Bench) -> None:
     bench.run("3-1")
     bench.run("3-0")  # the same block: the same draw
     assert bench.runs == 1
@@ -88,7 +88,7 @@ def test_an_equal_run_is_made_once(bench: Bench) -> None:
     assert bench.runs == 3
 
 
-def test_a_damaged_run_is_made_again(bench: Bench) -> None:
+def test_a_damaged_cached_run_is_repeated(bench: Bench) -> None:
     bench.run()
     (kept,) = (bench.room / "cache" / "runs").iterdir()
     data = kept.read_bytes()
@@ -98,7 +98,7 @@ def test_a_damaged_run_is_made_again(bench: Bench) -> None:
     assert kept.read_bytes() == data
 
 
-def test_every_input_is_in_the_name(bench: Bench) -> None:
+def test_every_input_changes_the_run_name(bench: Bench) -> None:
     names = [bench.name()]
     assert bench.name("3-0") == names[0]
     for part in ("kernel", "agent", "init"):
@@ -128,7 +128,7 @@ def test_every_input_is_in_the_name(bench: Bench) -> None:
     assert bench.runs == 0
 
 
-def test_where_programs_lie_here_is_not_in_the_name(bench: Bench, tmp_path: Path) -> None:
+def test_the_host_path_of_a_program_does_not_change_the_run_name(bench: Bench, tmp_path: Path) -> None:
     first = bench.name()
     moved = tmp_path / "elsewhere" / "further"
     moved.parent.mkdir()
@@ -137,7 +137,7 @@ def test_where_programs_lie_here_is_not_in_the_name(bench: Bench, tmp_path: Path
     assert bench.name() == first
 
 
-def test_what_it_is_is_what_the_guest_says(bench: Bench) -> None:
+def test_the_description_comes_from_the_guest(bench: Bench) -> None:
     with bench.target() as target:
         description = target.describe()
         assert description.kernel == "Linux 6.1.0 #1 SMP"
@@ -170,14 +170,14 @@ def test_a_machine_that_fails_is_an_error_of_its_trial(bench: Bench, acts: str, 
     assert bench.run().how is Ended.EXITED
 
 
-def test_an_answer_too_few_or_to_another_question_is_none(bench: Bench) -> None:
+def test_a_missing_answer_is_an_error(bench: Bench) -> None:
     bench.acts = f'cat {bench.room}/few >"$channel"; exit 65'
     (bench.room / "few").write_bytes(SAID + AFTER + END)
     with pytest.raises(TargetError, match="wrote 0 answers"):
         bench.run()
 
 
-def test_a_machine_that_can_t_be_prepared_is_no_broken_target(bench: Bench) -> None:
+def test_a_failed_preparation_is_not_an_error_of_the_target(bench: Bench) -> None:
     said = bench.room / "unprepared"
     said.write_bytes(UNPREPARED)
     bench.acts = f'cat {said} >"$channel"; exit 65'
@@ -190,7 +190,7 @@ def test_a_machine_that_can_t_be_prepared_is_no_broken_target(bench: Bench) -> N
     assert not isinstance(caught.value, TargetError)
 
 
-def test_a_load_that_ends_too_early_spoils_the_run(bench: Bench) -> None:
+def test_a_load_that_ends_early_fails_the_run(bench: Bench) -> None:
     said = bench.room / "early"
     said.write_bytes(WHOLE.replace(AFTER, AFTER + b"beside 1 127\nwords /tmp/x not%20found\n"))
     bench.acts = f'cat {said} >"$channel"; exit 65'
@@ -201,7 +201,7 @@ def test_a_load_that_ends_too_early_spoils_the_run(bench: Bench) -> None:
         target.run(bench.ask(target), MachineConfig(beside=("a", "b")))
 
 
-def test_a_machine_has_the_kernel_of_its_setting(bench: Bench) -> None:
+def test_a_machine_boots_the_kernel_of_its_configuration(bench: Bench) -> None:
     other = bench.room / "other"
     other.write_bytes(b"another kernel")
     first = dataclasses.replace(bench.parts, banner="Linux version 6.1.0 (built by us) #1 SMP")
@@ -222,7 +222,7 @@ def test_a_machine_has_the_kernel_of_its_setting(bench: Bench) -> None:
         assert {"kernel of generic", "initrd of rt"} < dict(target.tools()).keys()
 
 
-def test_a_setting_is_in_the_name(bench: Bench) -> None:
+def test_a_machine_configuration_changes_the_run_name(bench: Bench) -> None:
     with bench.target() as target:
         asked = bench.ask(target)
         settings = [
@@ -262,7 +262,7 @@ LATE = WHOLE.replace(b"clock 698765432", b"clock 698765433")
         ((LATE,), 3, 5),  # and both trials start from nothing
     ],
 )
-def test_a_saved_machine_is_taken_only_if_it_goes_on_as_one_from_nothing(
+def test_a_snapshot_is_used_only_if_it_reproduces_a_run_from_boot(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, says: tuple[bytes, ...], saves: int, emulated: int
 ) -> None:
     """A nanosecond is enough to refuse it."""
@@ -277,7 +277,7 @@ def test_a_saved_machine_is_taken_only_if_it_goes_on_as_one_from_nothing(
     assert [path.read_bytes() for path in kept] == ([] if saves == emulated - 2 else [WHOLE])
 
 
-def test_a_machine_that_can_t_be_compared_is_a_failed_run_and_is_not_kept(
+def test_a_snapshot_that_cannot_be_compared_fails_the_run_and_is_removed(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saving = Saving(WHOLE)
@@ -312,7 +312,7 @@ def test_a_dynamic_program_needs_its_library_in_the_image(bench: Bench) -> None:
     assert "statically" in caught.value.hint
 
 
-def test_what_can_t_be_put_is_refused(bench: Bench) -> None:
+def test_a_file_that_is_not_a_program_is_refused(bench: Bench) -> None:
     (bench.room / "text").write_text("")
     with bench.target() as target:
         for name in ("text", "none"):
@@ -320,7 +320,7 @@ def test_what_can_t_be_put_is_refused(bench: Bench) -> None:
                 target.put(bench.room / name)
 
 
-def test_its_files_are_inspected_where_they_come_from(bench: Bench) -> None:
+def test_programs_are_inspected_on_the_host(bench: Bench) -> None:
     shell = bench.room / "shell"
     shell.mkdir()
     (shell / "sh").write_bytes(Path("/bin/sh").read_bytes())
@@ -335,7 +335,7 @@ def test_its_files_are_inspected_where_they_come_from(bench: Bench) -> None:
         assert target.inspect("/lib/none") is None
 
 
-def test_parts_that_are_none_are_errors(bench: Bench) -> None:
+def test_an_unreadable_initrd_or_kernel_is_an_error(bench: Bench) -> None:
     for part, content, text in (
         ("initrd", b"garbage", "The initrd can't be read: it has data that is neither"),
         ("initrd", archive({"f": folder()})[:60], "truncated"),
@@ -350,7 +350,7 @@ def test_parts_that_are_none_are_errors(bench: Bench) -> None:
         path.write_bytes(kept)
 
 
-def test_it_leaves_nothing_but_its_cache(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_target_leaves_no_temporary_files(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     temporary = bench.room / "temporary"
     temporary.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
@@ -361,7 +361,7 @@ def test_it_leaves_nothing_but_its_cache(bench: Bench, monkeypatch: pytest.Monke
     assert not list(temporary.iterdir())
 
 
-def test_the_kernel_that_speaks_is_known_by_what_its_file_says(bench: Bench) -> None:
+def test_the_running_kernel_is_identified_by_the_banner_of_its_file(bench: Bench) -> None:
     said = {}
     for banner in ("Linux version 6.1.0 (someone) #1 SMP", "6.1.0 (someone) #1 SMP", "6.1.0-rc1 (someone) #1 SMP", ""):
         bench.parts = dataclasses.replace(bench.parts, banner=banner)
@@ -376,7 +376,7 @@ def still_there(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("snapshots", [False, True])
-def test_stopping_ends_all_machines_that_run_side_by_side(bench: Bench, snapshots: bool) -> None:
+def test_stopping_ends_all_concurrent_machines(bench: Bench, snapshots: bool) -> None:
     """As Ctrl-C does: the one who waits for the results goes, and nothing that was running is left."""
     bench.acts = f"echo $$ >>{bench.room}/pids; exec sleep 100"
     failures: list[str] = []
@@ -404,7 +404,7 @@ def pids(bench: Bench) -> list[int]:
     return [int(line) for line in path.read_text().split()] if path.exists() else []
 
 
-def test_an_answer_tells_its_run_s_name_whether_it_was_made_or_known(bench: Bench) -> None:
+def test_new_and_cached_answers_have_the_run_name(bench: Bench) -> None:
     made, known = bench.run(), bench.run()
     assert bench.runs == 1
     assert made.name == known.name == bench.name() and len(made.name) == 64
@@ -415,7 +415,7 @@ def test_an_answer_tells_its_run_s_name_whether_it_was_made_or_known(bench: Benc
     assert len({made.name, first, bench.run().name}) == 3, "one byte of the kernel's command line is another run"
 
 
-def test_a_plan_larger_than_its_window_starts_no_machine(bench: Bench) -> None:
+def test_a_plan_that_is_too_large_starts_no_machine(bench: Bench) -> None:
     with bench.target() as target:
         asked = bench.ask(target)
         large = TrialRequest(
@@ -432,9 +432,7 @@ def test_a_plan_larger_than_its_window_starts_no_machine(bench: Bench) -> None:
         assert target.run(asked).how is Ended.EXITED, "and the target is as good as before"
 
 
-def test_a_full_cache_is_an_error_that_says_so_and_leaves_nothing(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_an_error_and_leaves_no_file(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -43,7 +43,7 @@ def said(*lines: str, end: str = "end 7 exited 0") -> bytes:
     return HEADER + f"{body}{zlib.crc32(body.encode()):08x}\n".encode()
 
 
-def test_an_answer_looks_as_the_document_says() -> None:
+def test_an_encoded_answer_has_the_documented_lines() -> None:
     lines = (HEADER + encode_answer(WHOLE)).decode().splitlines()
     assert lines[:-1] == [
         "swapstone-agent 3",
@@ -64,7 +64,7 @@ def test_an_answer_looks_as_the_document_says() -> None:
 
 @light
 @given(st.lists(answers(), max_size=3), st.integers(1, 200))
-def test_round_trip_however_it_is_cut(expected: list[AgentAnswer], size: int) -> None:
+def test_answers_round_trip_in_pieces_of_any_size(expected: list[AgentAnswer], size: int) -> None:
     data = HEADER + b"".join(map(encode_answer, expected))
     reader = AnswerReader()
     got = [answer for at in range(0, len(data), size) for answer in reader.feed(data[at : at + size])]
@@ -96,7 +96,7 @@ def test_a_changed_byte_is_an_error(answer: AgentAnswer, data: st.DataObject) ->
 
 @light
 @given(answers(), st.data())
-def test_lines_in_another_order_are_an_error(answer: AgentAnswer, data: st.DataObject) -> None:
+def test_reordered_lines_are_an_error(answer: AgentAnswer, data: st.DataObject) -> None:
     lines = encode_answer(answer).splitlines(keepends=True)
     shuffled = data.draw(st.permutations(lines))
     if shuffled == lines:
@@ -108,7 +108,7 @@ def test_lines_in_another_order_are_an_error(answer: AgentAnswer, data: st.DataO
 
 @light
 @given(st.binary(max_size=300))
-def test_noise_is_an_error(noise: bytes) -> None:
+def test_random_bytes_are_an_error(noise: bytes) -> None:
     assume(not noise.startswith(HEADER))  # an agent that has said no more than who it is
     for data in (noise, HEADER + b"begin 7\n" + noise):
         with pytest.raises(WireError):
@@ -162,12 +162,12 @@ def test_errors_name_the_line(data: bytes, text: str) -> None:
         decode_answers(data)
 
 
-def test_a_refusal_is_told_from_a_broken_answer() -> None:
+def test_a_refused_plan_raises_its_own_error() -> None:
     with pytest.raises(AgentRefusedError, match="refuses line 9 of its plan: the line begins with no known word"):
         decode_answers(b"error 9 the%20line%20begins%20with%20no%20known%20word\n")
 
 
-def test_nothing_is_read_after_an_error() -> None:
+def test_a_reader_refuses_input_after_an_error() -> None:
     reader = AnswerReader()
     with pytest.raises(WireError):
         reader.feed(b"hello\n")
@@ -175,6 +175,6 @@ def test_nothing_is_read_after_an_error() -> None:
         reader.feed(said())
 
 
-def test_text_that_is_not_utf8_is_shown() -> None:
+def test_text_that_is_not_utf8_is_decoded_with_escapes() -> None:
     (answer,) = decode_answers(said("object /a%FF"))
     assert answer.objects == ("/a\\xff",)

@@ -12,14 +12,14 @@ import pytest
 FUZZ = Path(__file__).parents[3] / "tools" / "fuzz.py"
 
 
-def test_a_short_run_finds_nothing() -> None:
+def test_a_short_run_finds_no_error() -> None:
     result = subprocess.run([sys.executable, FUZZ, "--seconds", "0.6"], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "answer: " in result.stdout
     assert "report: " in result.stdout
 
 
-def test_a_decoder_that_breaks_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_faulty_decoder_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     tool = runpy.run_path(str(FUZZ))
     tool["fuzz"].__globals__["DECODERS"] = (("weak", int, (b"12",)),)
     assert tool["fuzz"](5, 1, "") == 1

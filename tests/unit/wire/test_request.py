@@ -33,7 +33,7 @@ REQUEST = TrialRequest(
 )
 
 
-def test_a_request_looks_as_the_document_says() -> None:
+def test_an_encoded_request_has_the_documented_lines() -> None:
     assert encode_request(REQUEST).decode().splitlines() == [
         "trial 1-2",
         "arg /bin/prog",
@@ -54,7 +54,7 @@ def test_a_request_looks_as_the_document_says() -> None:
     ]
 
 
-def test_observations_follow_in_their_order() -> None:
+def test_observations_are_encoded_in_order() -> None:
     what = (environment_variable("A b"), process_file("limits"), cgroup_file("memory.max"), system_file("/proc/x"))
     lines = encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1, observe=what)).decode()
     assert lines.splitlines()[-5:] == [
@@ -80,12 +80,12 @@ def test_observations_follow_in_their_order() -> None:
         (tuple(environment_variable(f"A{number}") for number in range(65)), "more than 64 observations"),
     ],
 )
-def test_an_impossible_observation_is_refused(what: tuple[Observation, ...], text: str) -> None:
+def test_an_invalid_observation_is_refused(what: tuple[Observation, ...], text: str) -> None:
     with pytest.raises(WireError, match=re.escape(text)):
         encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1, observe=what))
 
 
-def test_a_server_comes_with_all_that_drives_it() -> None:
+def test_a_server_request_has_the_lines_of_its_load_generator() -> None:
     generator = LoadGeneratorRequest(
         port=23456, arguments=("/usr/bin/wrk", "-c", "1"), environment=(("A", "b c"),), cpus=(0,), warm_ms=300
     )
@@ -122,13 +122,13 @@ def test_a_server_comes_with_all_that_drives_it() -> None:
         ({"stop_ms": 0}, "the time to stop is 0"),
     ],
 )
-def test_an_impossible_drive_is_refused(changed: dict[str, object], text: str) -> None:
+def test_an_invalid_load_generator_request_is_refused(changed: dict[str, object], text: str) -> None:
     generator = LoadGeneratorRequest(**{"port": 80, "arguments": ("/wrk",), **changed})  # type: ignore[arg-type] # one field at a time
     with pytest.raises(WireError, match=text):
         encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1, load_generator=generator))
 
 
-def test_what_is_not_asked_is_not_said() -> None:
+def test_fields_that_are_not_set_are_omitted() -> None:
     lines = encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1)).decode().splitlines()
     assert "cpus all" in lines
     assert not [line for line in lines if line.startswith(("nice", "env", "stdin", "stdout"))]
@@ -141,7 +141,7 @@ def test_every_line_is_printable_ascii(request_: TrialRequest) -> None:
         assert all(0x20 <= byte < 0x7F for byte in line)
 
 
-def test_file_names_that_are_not_utf8_come_through() -> None:
+def test_file_names_that_are_not_utf8_are_encoded() -> None:
     odd = TrialRequest(id="a", arguments=(b"/a\xff".decode("utf-8", "surrogateescape"),), cwd="/", timeout_ms=1)
     assert b"arg /a%FF\n" in encode_request(odd)
 
@@ -171,7 +171,7 @@ def test_file_names_that_are_not_utf8_come_through() -> None:
         ({"arguments": ("/a", "é" * 100_000)}, "longer than an agent can read"),
     ],
 )
-def test_a_request_that_can_not_be_carried_out(changed: dict[str, object], message: str) -> None:
+def test_an_invalid_request_is_refused(changed: dict[str, object], message: str) -> None:
     fields: dict[str, object] = {"id": "a", "arguments": ("/a",), "cwd": "/", "timeout_ms": 1, **changed}
     with pytest.raises(WireError, match=message):
         encode_request(TrialRequest(**fields))  # type: ignore[arg-type] # a table of wrong values, one at a time

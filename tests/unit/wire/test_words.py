@@ -90,7 +90,7 @@ def test_an_older_version_is_a_problem(copy: Path) -> None:
     assert "plan: version 2 is older than 3" in problems(copy)
 
 
-def test_python_has_the_same_names() -> None:
+def test_python_enumerations_have_the_words_of_the_table() -> None:
     assert [kind.value for kind in ObservationKind] == list(OBSERVATIONS)
     assert [ended.value for ended in Ended] == list(OUTCOMES)
     assert all(low <= high for low, high in OUTCOMES.values())

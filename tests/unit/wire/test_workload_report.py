@@ -33,7 +33,7 @@ def text(**changed: str | None) -> bytes:
     return "".join(f"{line}\n" for line in lines if line is not None).encode()
 
 
-def test_a_report_as_the_document_shows_it() -> None:
+def test_the_documented_report_is_decoded_and_encoded() -> None:
     report = decode_workload_report(text())
     assert report == WorkloadReport(
         name="b_malloc_sparse",
@@ -52,7 +52,7 @@ def test_a_report_as_the_document_shows_it() -> None:
 
 @light
 @given(done_reports | failed_reports)
-def test_round_trip(report: WorkloadReport) -> None:
+def test_reports_round_trip(report: WorkloadReport) -> None:
     assert decode_workload_report(encode_workload_report(report)) == report
 
 
@@ -80,7 +80,7 @@ def test_a_changed_byte_is_an_error_or_another_valid_report(report: WorkloadRepo
 
 @light
 @given(st.binary(max_size=300))
-def test_noise_is_never_a_number(noise: bytes) -> None:
+def test_random_bytes_never_decode_to_measurements(noise: bytes) -> None:
     # It can hit upon the one short report there is, an error of a few letters: what looks for examples knows our words.
     for data in (noise, b"swapstone-workload 2\n" + noise):
         with contextlib.suppress(WireError):
@@ -122,13 +122,13 @@ def test_noise_is_never_a_number(noise: bytes) -> None:
         (text(check="error %"), "Line 10 .*the error is empty"),
     ],
 )
-def test_errors_say_what_is_wrong(data: bytes, message: str) -> None:
+def test_errors_name_the_line_and_the_cause(data: bytes, message: str) -> None:
     with pytest.raises(WireError, match=message):
         decode_workload_report(data)
 
 
 @pytest.mark.parametrize("after", range(1, 9))
-def test_a_workload_may_complain_at_any_point(after: int) -> None:
+def test_a_workload_can_report_an_error_at_any_line(after: int) -> None:
     lines = [*LINES[:after], "error no%20memory", "end"]
     report = decode_workload_report("".join(f"{line}\n" for line in lines).encode())
     assert report.error == "no memory"

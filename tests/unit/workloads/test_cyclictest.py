@@ -50,13 +50,13 @@ def test_a_recorded_output_is_read_with_every_cycle() -> None:
     assert values["min"] < values["p99"] < values["p99.9"] < values["p99.99"] <= values["max"]
 
 
-def test_no_beginning_of_it_is_read() -> None:
+def test_truncated_output_is_refused() -> None:
     for size in range(len(OUTPUT)):
         with pytest.raises(WireError):
             decode_cyclictest(OUTPUT[:size])
 
 
-def test_no_end_or_middle_of_it_is_read() -> None:
+def test_output_with_missing_lines_is_refused() -> None:
     lines = OUTPUT.splitlines(keepends=True)
     decode_cyclictest(b"".join(lines))
     for at in range(1, len(lines)):
@@ -69,7 +69,7 @@ def test_no_end_or_middle_of_it_is_read() -> None:
             decode_cyclictest(b"".join(lines[:at] + lines[at + 1 :]))
 
 
-def test_what_lies_beyond_the_histogram_is_told() -> None:
+def test_latencies_beyond_the_histogram_are_an_error() -> None:
     with pytest.raises(
         WireError, match=r"\d+ of cyclictest's 1000 latencies are outside its histogram; the largest is \d+ us"
     ):
@@ -104,24 +104,24 @@ def test_what_lies_beyond_the_histogram_is_told() -> None:
         (lambda d: d.pop("thread"), "has another format"),
     ],
 )
-def test_what_contradicts_itself_is_refused(change: Callable[[Any], object], text: str) -> None:
+def test_contradicting_values_are_refused(change: Callable[[Any], object], text: str) -> None:
     decode_cyclictest(changed(lambda _: None))
     with pytest.raises(WireError, match=text):
         decode_cyclictest(changed(change))
 
 
 @pytest.mark.parametrize("output", [b"", b"[" * 100_000 + b"}\n", b"{}\n", b"\xff}\n", OUTPUT + OUTPUT])
-def test_what_is_none_is_refused(output: bytes) -> None:
+def test_other_output_is_refused(output: bytes) -> None:
     with pytest.raises(WireError):
         decode_cyclictest(output)
 
 
-def test_percentiles_are_of_the_nearest_rank() -> None:
+def test_percentiles_use_the_nearest_rank() -> None:
     histogram = ((3, 98), (4, 1), (900, 1))
     assert [percentile(histogram, percent) for percent in (1, 98, 98.01, 99, 99.01, 100)] == [3, 3, 4, 4, 900, 900]
 
 
-def test_the_suite_asks_for_what_is_read() -> None:
+def test_the_suite_passes_the_options_that_the_reader_needs() -> None:
     assert [workload.name for workload in find_suite("latency").workloads] == ["cyclictest"]
     command = CYCLICTEST.arguments[1]
     for option in ("--mlockall", "--priority=99", "--threads=1", f"--loops={CYCLES}", f"--histogram={BINS}"):

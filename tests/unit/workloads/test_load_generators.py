@@ -31,11 +31,11 @@ def changed(name: str, old: bytes, new: bytes) -> bytes:
     return output.replace(old, new, 1)
 
 
-def test_every_driver_has_a_reader_and_a_recorded_output() -> None:
+def test_every_load_generator_has_a_reader_and_a_recorded_output() -> None:
     assert set(READERS) == set(LOAD_GENERATORS) == set(GOOD)
 
 
-def test_wrk() -> None:
+def test_wrk_output_is_read() -> None:
     assert read_load_report("wrk", recorded("wrk-good")) == LoadReport(
         requests=21098,
         per_second=18349.05,
@@ -49,23 +49,23 @@ def test_wrk() -> None:
     )
 
 
-def test_wrk_without_a_distribution_has_a_maximum_alone() -> None:
+def test_wrk_output_without_a_distribution_has_only_a_maximum() -> None:
     assert read_load_report("wrk", recorded("wrk-without-latency")).latencies == (("max", 95e6),)
 
 
-def test_ab_counts_whole_milliseconds() -> None:
+def test_ab_output_is_read_in_whole_milliseconds() -> None:
     assert read_load_report("ab", recorded("ab-good")) == LoadReport(
         requests=5000, per_second=89835.96, latencies=(("max", 1e6),)
     )
 
 
-def test_redis_benchmark() -> None:
+def test_redis_benchmark_output_is_read() -> None:
     found = read_load_report("redis-benchmark", recorded("redis-benchmark-good"))
     assert (found.requests, [name for name, _ in found.latencies]) == (2000, ["p50", "p95", "p99", "max"])
     assert dict(found.latencies)["p50"] == 12_407_000.0
 
 
-def test_pace() -> None:
+def test_pace_output_is_read() -> None:
     found = read_load_report("swapstone-pace", recorded("pace-good"))
     assert found.requests == 1000
     assert found.per_second == pytest.approx(1000 / 0.999246754)
@@ -81,7 +81,7 @@ def test_pace() -> None:
 
 
 @pytest.mark.parametrize("reader", sorted(GOOD))
-def test_an_output_that_is_cut_off_anywhere_is_refused(reader: str) -> None:
+def test_truncated_output_is_refused(reader: str) -> None:
     output = recorded(GOOD[reader])
     whole = read_load_report(reader, output)
     for cut in range(len(output) - 1):
@@ -95,7 +95,7 @@ def test_an_output_that_is_cut_off_anywhere_is_refused(reader: str) -> None:
 
 
 @pytest.mark.parametrize("reader", sorted(GOOD))
-def test_what_is_not_a_drivers_output_is_refused(reader: str) -> None:
+def test_other_output_is_refused(reader: str) -> None:
     for output in (b"", b"\x00\xff\n", b"Segmentation fault\n", recorded(GOOD[reader]) * 2):
         with pytest.raises(WireError):
             read_load_report(reader, output)
@@ -130,7 +130,7 @@ def test_what_is_not_a_drivers_output_is_refused(reader: str) -> None:
         ("swapstone-pace", changed("pace-good", b"name pace", b"name fill"), "checksum"),
     ],
 )
-def test_errors_that_a_driver_met_fail_the_run(reader: str, output: bytes, text: str) -> None:
+def test_errors_of_a_load_generator_fail_the_run(reader: str, output: bytes, text: str) -> None:
     with pytest.raises(WireError, match=text):
         read_load_report(reader, output)
 
@@ -138,7 +138,7 @@ def test_errors_that_a_driver_met_fail_the_run(reader: str, output: bytes, text:
 PATTERN = r"regex:(?P<requests>\d+) in (?P<seconds>[0-9.]+) s\n.*?p99\.9 (?P<p99_9_us>[0-9.]+), max (?P<max_ms>\S+)"
 
 
-def test_a_pattern_with_named_groups() -> None:
+def test_a_pattern_with_named_groups_is_read() -> None:
     assert check_reader(PATTERN) == PATTERN
     assert percentiles_of(PATTERN) == ("p99.9", "max")
     assert read_load_report(PATTERN, b"hello\n500 in 2.5 s\nand\np99.9 1500.5, max 7\n") == LoadReport(
@@ -146,7 +146,7 @@ def test_a_pattern_with_named_groups() -> None:
     )
 
 
-def test_a_pattern_of_a_rate_alone() -> None:
+def test_a_pattern_with_only_a_rate_is_read() -> None:
     assert read_load_report(r"regex:(?P<per_second>\d+) req/s", b"300 req/s") == LoadReport(per_second=300.0)
 
 
@@ -159,7 +159,7 @@ def test_a_pattern_of_a_rate_alone() -> None:
         (b"1 of 5\n", "counted 5 errors"),
     ],
 )
-def test_what_a_pattern_does_not_find_fails_the_run(output: bytes, text: str) -> None:
+def test_output_that_does_not_fit_the_pattern_fails_the_run(output: bytes, text: str) -> None:
     with pytest.raises(WireError, match=text):
         read_load_report(r"regex:(?P<requests>\d+) of (?P<errors>\w+)", output)
 
@@ -174,11 +174,11 @@ def test_what_a_pattern_does_not_find_fails_the_run(output: bytes, text: str) ->
         ("regex:(?P<requests>.)(?P<p100_ms>.)", "a group named 'p100_ms'"),
     ],
 )
-def test_a_reader_that_can_not_be_is_refused(reader: str, text: str) -> None:
+def test_an_invalid_reader_is_refused(reader: str, text: str) -> None:
     with pytest.raises(UserError, match=text):
         check_reader(reader)
 
 
-def test_only_our_own_driver_keeps_to_a_schedule() -> None:
+def test_only_swapstone_pace_is_open_loop() -> None:
     assert [name for name in LOAD_GENERATORS if not is_closed(name)] == ["swapstone-pace"]
     assert is_closed("regex:(?P<requests>.)")

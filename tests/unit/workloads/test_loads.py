@@ -15,13 +15,13 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "latency.md").read_text()
 PROGRAMS = {"stress-ng", "memtester", "iperf3", "cyclictest", "mke2fs"}
 
 
-def test_the_published_page_s_loads_are_there() -> None:
+def test_the_published_loads_exist() -> None:
     assert [load.name for load in LOADS][:6] == ["idle", "cpu", "memory", "io", "network", "cyclictest"]
     assert LOADS[0] is IDLE
     assert len({load.name for load in LOADS}) == len(LOADS)
 
 
-def test_an_unknown_load_is_answered_with_near_names() -> None:
+def test_an_unknown_load_is_an_error_with_similar_names() -> None:
     with pytest.raises(UserError) as caught:
         find_load("memori")
     assert caught.value.message == "There is no load named 'memori'."
@@ -36,7 +36,7 @@ def test_a_load_has_the_programs_that_it_starts(load: Load) -> None:
 
 
 @pytest.mark.parametrize("load", LOADS, ids=lambda load: load.name)
-def test_what_runs_beside_has_no_end_of_its_own(load: Load) -> None:
+def test_background_commands_run_until_they_are_stopped(load: Load) -> None:
     for command in load.beside:
         # stress-ng and cyclictest run until they are stopped unless they are told a time; memtester without a number of rounds; iperf3
         # must be told one: a day, of which no measurement takes a thousandth.
@@ -46,7 +46,7 @@ def test_what_runs_beside_has_no_end_of_its_own(load: Load) -> None:
 
 
 @pytest.mark.parametrize("load", LOADS, ids=lambda load: load.name)
-def test_the_documentation_has_each_load_with_its_commands(load: Load) -> None:
+def test_the_documentation_lists_each_load_with_its_commands(load: Load) -> None:
     rows = [line for line in DOCUMENT.partition("## Loads")[2].splitlines() if line.startswith(f"| `{load.name}` |")]
     assert len(rows) == 1
     for command in load.beside:

@@ -40,12 +40,12 @@ def sealed(lines: str, count: int | None = None) -> bytes:
 WHOLE = sealed(LINES)
 
 
-def test_what_is_written_is_read_and_what_is_read_is_written() -> None:
+def test_figures_round_trip() -> None:
     assert decode_named_figures(WHOLE) == SAID
     assert encode_named_figures(SAID) == WHOLE
 
 
-def test_what_was_seen_stands_before_the_figures_and_is_handed_on() -> None:
+def test_observations_precede_the_figures_and_are_returned() -> None:
     lines = LINES.replace("figure touch_time", "seen tap tap0\nseen stack lwip 2.2.1\nfigure touch_time", 1)
     said = msgspec.structs.replace(SAID, seen=(("tap", "tap0"), ("stack", "lwip 2.2.1")))
     assert decode_named_figures(sealed(lines)) == said
@@ -67,7 +67,7 @@ def test_what_was_seen_stands_before_the_figures_and_is_handed_on() -> None:
         ("figure more 1\nseen tap tap0", "neither a figure nor a series"),
     ],
 )
-def test_what_was_seen_is_read_strictly(line: str, words: str) -> None:
+def test_an_invalid_observation_is_an_error(line: str, words: str) -> None:
     lines = LINES.replace("figure touch_time", f"seen stack lwip\n{line}\nfigure touch_time", 1)
     with pytest.raises(WireError, match=re.escape(words)):
         decode_named_figures(sealed(lines))
@@ -79,7 +79,7 @@ def test_every_truncation_is_an_error() -> None:
             decode_named_figures(WHOLE[:size])
 
 
-def test_a_line_left_out_or_doubled_is_an_error() -> None:
+def test_a_missing_or_repeated_line_is_an_error() -> None:
     lines = WHOLE.splitlines(keepends=True)
     for at in range(len(lines)):
         for changed in ([*lines[:at], *lines[at + 1 :]], [*lines[: at + 1], *lines[at:]]):
@@ -115,23 +115,23 @@ def test_any_changed_byte_is_an_error() -> None:
         ("2000000000\n", "2000000000\nfigure more 1\n", "comes after a series"),
     ],
 )
-def test_what_is_not_described_is_named_though_it_is_sealed(before: str, after: str, words: str) -> None:
+def test_an_invalid_line_with_a_valid_checksum_is_an_error(before: str, after: str, words: str) -> None:
     with pytest.raises(WireError, match=re.escape(words)):
         decode_named_figures(sealed(LINES.replace(before, after, 1)))
 
 
-def test_a_wrong_count_is_an_error_though_it_is_summed() -> None:
+def test_a_wrong_line_count_with_a_valid_checksum_is_an_error() -> None:
     with pytest.raises(WireError, match="counts 8 lines, and there were 9"):
         decode_named_figures(sealed(LINES, 8))
 
 
-def test_nothing_may_follow_the_end() -> None:
+def test_output_after_the_end_is_an_error() -> None:
     for more in (b"x", b"\n", WHOLE):
         with pytest.raises(WireError):
             decode_named_figures(WHOLE + more)
 
 
-def test_a_workloads_figures_are_its_metrics_and_what_was_not_measured_is_left_out() -> None:
+def test_figures_become_samples_and_unmeasured_ones_are_omitted() -> None:
     found = read_named_figures(WORK, "touch", WHOLE)
     assert found.samples == (
         Sample(metric="touch_time", values=(37.543,)),
@@ -153,12 +153,12 @@ def test_a_workloads_figures_are_its_metrics_and_what_was_not_measured_is_left_o
         ("figure majflt 0\n", "figure majflt 0\nfigure other 1\n", "other"),
     ],
 )
-def test_another_programs_figures_are_refused(before: str, after: str, words: str) -> None:
+def test_figures_of_another_program_are_refused(before: str, after: str, words: str) -> None:
     with pytest.raises(WireError, match=words):
         read_named_figures(WORK, "touch", sealed(LINES.replace(before, after, 1)))
 
 
-def test_touch_says_what_is_read_here_without_any_swap() -> None:
+def test_touch_prints_readable_figures_without_swap() -> None:
     built = build_workload(source_of(WORK), resolve_recipe(BASE_RECIPE))
     made = subprocess.run([built.path, "random", "1", "1000"], capture_output=True, check=True)
     figures = {sample.metric: sample.values[0] for sample in read_named_figures(WORK, "touch", made.stdout).samples}
@@ -168,7 +168,7 @@ def test_touch_says_what_is_read_here_without_any_swap() -> None:
 
 
 @pytest.mark.parametrize("workload", find_suite("swap").workloads, ids=lambda workload: workload.name)
-def test_the_programs_say_why_they_can_not_begin(workload: Workload, tmp_path: Path) -> None:
+def test_the_programs_print_their_usage_without_arguments(workload: Workload, tmp_path: Path) -> None:
     built = build_workload(source_of(workload), resolve_recipe(BASE_RECIPE))
     made = subprocess.run([built.path], capture_output=True, check=False, cwd=tmp_path)
     assert (made.returncode, made.stdout) == (1, b"")

@@ -30,7 +30,7 @@ def own(**changed: object) -> OwnProgram:
     return OwnProgram(**fields)  # type: ignore[arg-type] # one of its fields at a time
 
 
-def test_the_form_of_the_issue() -> None:
+def test_a_metric_of_name_and_pattern_is_parsed() -> None:
     number = parse_metric("req/s=regex:Requests/sec: +([0-9.]+)")
     assert number.pattern == "Requests/sec: +([0-9.]+)"
     metric = number.metric
@@ -49,7 +49,7 @@ def test_the_form_of_the_issue() -> None:
         ("x[]=regex:(1)", "x", "1", Direction.NEITHER, Quantity.EVENTS),
     ],
 )
-def test_unit_and_direction(text: str, name: str, unit: str, better: Direction, quantity: Quantity) -> None:
+def test_unit_and_direction_are_parsed(text: str, name: str, unit: str, better: Direction, quantity: Quantity) -> None:
     metric = parse_metric(text).metric
     assert (metric.name, metric.unit, metric.better, metric.quantity) == (name, unit, better, quantity)
     assert metric.leads == (better is not Direction.NEITHER)
@@ -69,7 +69,7 @@ def test_unit_and_direction(text: str, name: str, unit: str, better: Direction, 
         "a[b]c=regex:(1)",
     ],
 )
-def test_another_form_is_explained(text: str) -> None:
+def test_an_invalid_metric_is_an_error_with_a_hint(text: str) -> None:
     with pytest.raises(UserError, match=r"is not NAME\[UNIT,DIRECTION\]=regex:PATTERN") as caught:
         parse_metric(text)
     assert "--metric 'req/s[1/s,higher]=regex:" in caught.value.hint
@@ -84,7 +84,7 @@ def test_any_text_is_a_metric_or_a_user_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["wall", "user", "maxrss", "exit_status", "text", "file"])
-def test_names_of_ours_are_taken(name: str) -> None:
+def test_names_of_built_in_metrics_are_refused(name: str) -> None:
     with pytest.raises(UserError, match=f"can't be named '{name}'"):
         parse_metric(f"{name}=regex:(1)")
 
@@ -106,12 +106,12 @@ def value(pattern: str, stdout: str, stderr: str = "") -> float:
         ("(?:a|b): (.5)", "b: .5", 0.5),
     ],
 )
-def test_numbers_that_are_found(pattern: str, text: str, number: float) -> None:
+def test_a_matching_number_is_read(pattern: str, text: str, number: float) -> None:
     assert value(pattern, text) == number
     assert value(pattern, "nothing of it", text) == number  # standard error, where standard output has none
 
 
-def test_standard_output_comes_first() -> None:
+def test_standard_output_is_searched_before_standard_error() -> None:
     assert value("n ([0-9]+)", "n 1", "n 2") == 1.0
 
 
@@ -138,13 +138,13 @@ def test_standard_output_comes_first() -> None:
         ("t: (0x[0-9a-f]+)", "t: 0x1f", "finds '0x1f', which is no number"),
     ],
 )
-def test_numbers_that_are_not_guessed(pattern: str, text: str, words: str) -> None:
+def test_a_missing_repeated_or_partial_number_is_an_error(pattern: str, text: str, words: str) -> None:
     with pytest.raises(UserError) as caught:
         value(pattern, text)
     assert words in caught.value.message
 
 
-def test_every_fact_is_a_sample_and_a_missing_one_is_none() -> None:
+def test_every_fact_is_a_sample_and_a_missing_fact_is_omitted() -> None:
     found = {sample.metric: sample.values for sample in own_samples(own(), FACTS, 0, b"", b"")}
     assert found == {
         "wall": (5000.0,),
@@ -162,7 +162,7 @@ def test_every_fact_is_a_sample_and_a_missing_one_is_none() -> None:
     assert {"cpu", "system"}.isdisjoint(sample.metric for sample in own_samples(own(), less, 0, b"", b""))
 
 
-def test_printed_numbers_and_accepted_statuses_are_samples_too() -> None:
+def test_printed_numbers_and_accepted_statuses_are_samples() -> None:
     program = own(numbers=(parse_metric("n=regex:n ([0-9]+)"),), ignore_failure=True)
     found = {sample.metric: sample.values for sample in own_samples(program, FACTS, 3, b"n 5\xff", b"")}
     assert (found["n"], found["exit_status"]) == ((5.0,), (3.0,))
@@ -172,7 +172,7 @@ def test_printed_numbers_and_accepted_statuses_are_samples_too() -> None:
 
 
 @pytest.mark.parametrize(("waits", "leading"), [(True, ["wall"]), (False, ["cpu"])])
-def test_what_decides_when_it_is_precise_enough(waits: bool, leading: list[str]) -> None:
+def test_the_leading_metrics_depend_on_waiting_and_direction(waits: bool, leading: list[str]) -> None:
     subject = own_workload(
         experiment(own=own(waits=waits, numbers=(parse_metric("n=regex:(1)"), parse_metric("r[higher]=regex:(1)"))))
     )

@@ -58,27 +58,27 @@ def test_suite_libc_has_the_names_of_the_published_comparison() -> None:
     assert [workload.name for workload in find_suite("libc").workloads] == PUBLISHED
 
 
-def test_every_source_is_declared_and_every_declared_source_is_there() -> None:
+def test_declared_sources_are_those_in_the_folder() -> None:
     declared = {origin.file for _, origin in SOURCED} | {"harness.c", "empty.c"}
     assert {path.name for path in SOURCES.glob("*.c")} == declared
 
 
-def test_every_companion_is_declared_and_every_declared_companion_is_there() -> None:
+def test_declared_companions_are_those_in_the_folder() -> None:
     declared = {companion for _, origin in SOURCED for companion in origin.companions}
     assert {f"companions/{path.name}" for path in SOURCES.glob("companions/*.c")} == declared
 
 
-def test_names_are_unique_and_so_are_programs() -> None:
+def test_names_and_programs_are_unique() -> None:
     assert [name for name, count in Counter(workload.name for workload in EVERY).items() if count > 1] == []
     assert len({(workload.origin, workload.arguments, workload.load_generator) for workload in EVERY}) == len(EVERY)
 
 
-def test_tools_are_for_machines_of_their_own_and_say_which_metric_leads() -> None:
+def test_image_tools_need_a_machine_and_have_one_leading_metric() -> None:
     assert [tool.name for tool, origin in TOOLS if tool.machine is None or not origin.path.startswith("/")] == []
     assert [tool.name for tool, _ in TOOLS if sum(metric.leads for metric in tool.metrics) != 1] == []
 
 
-def test_programs_of_crates_say_which_metric_leads_and_have_no_source() -> None:
+def test_programs_of_crates_have_one_leading_metric() -> None:
     assert {origin.package for _, origin in CRATES} == {"swapstone-net-bench"}
     for workload, _ in CRATES:
         assert workload.machine is None
@@ -86,7 +86,7 @@ def test_programs_of_crates_say_which_metric_leads_and_have_no_source() -> None:
         assert workload.arguments == ("trial", "--work", workload.name)
 
 
-def test_works_of_netstack_do_what_their_lines_say() -> None:
+def test_descriptions_of_netstack_workloads_state_the_amounts_of_the_source() -> None:
     source = (share_dir() / "crates" / "swapstone-net-bench" / "src" / "trial" / "works.rs").read_text()
     amounts = re.findall(r'name: "([a-z-]+)",.*?amount: ([0-9_]+),', source, re.DOTALL)
     assert [name for name, _ in amounts] == [workload.name for workload, _ in CRATES]
@@ -104,7 +104,7 @@ def test_every_header_is_used() -> None:
 
 
 @pytest.mark.parametrize("workload", EVERY, ids=lambda workload: workload.name)
-def test_time_that_leads_is_the_honest_one(workload: Workload) -> None:
+def test_waiting_workloads_lead_with_wall_time_and_others_with_cpu_time(workload: Workload) -> None:
     leading = [metric.name for metric in workload.metrics if metric.leads]
     if isinstance(workload.origin, Source) and workload.origin.harness:
         assert leading == (["wall"] if workload.waits else ["cpu"])
@@ -113,7 +113,7 @@ def test_time_that_leads_is_the_honest_one(workload: Workload) -> None:
     assert len({metric.name for metric in workload.metrics}) == len(workload.metrics)
 
 
-def test_work_with_threads_may_use_all_processors_and_no_other_work_may() -> None:
+def test_only_threaded_workloads_use_all_processors() -> None:
     threaded = {Path(origin.file).stem for _, origin in SOURCED if "-pthread" in origin.libraries}
     alone = [(workload, origin) for workload, origin in SOURCED if workload.parameter("tasks") in {None, "1"}]
     assert threaded == {Path(origin.file).stem for workload, origin in alone if workload.cpus is Cpus.ALL}
@@ -123,11 +123,11 @@ def test_work_with_threads_may_use_all_processors_and_no_other_work_may() -> Non
 
 
 @pytest.mark.parametrize("origin", [origin for _, origin in SOURCED], ids=lambda origin: origin.file)
-def test_a_report_of_the_most_passes_fits_into_what_is_kept_of_the_output(origin: Source) -> None:
+def test_a_report_of_max_passes_fits_the_output_limit(origin: Source) -> None:
     assert origin.max_passes * len("pass 1234567890 1234567890 1234567890 12345 0 12345 12345\n") < 64 * 1024
 
 
-def test_patterns_choose_in_the_order_of_the_registry() -> None:
+def test_patterns_select_in_the_order_of_the_registry() -> None:
     found = find_workloads(["libc"], ["b_string_str*(a?*c)", "b_malloc_big1", "b_regex_search#2"])
     assert names(found) == [
         "b_malloc_big1",
@@ -138,19 +138,19 @@ def test_patterns_choose_in_the_order_of_the_registry() -> None:
     assert {suite for suite, _ in found} == {"libc"}
 
 
-def test_round_brackets_and_number_signs_stand_for_themselves() -> None:
+def test_parentheses_and_number_signs_are_literal() -> None:
     assert names(find_workloads(["libc"], ["b_string_strstr(ac)"])) == ["b_string_strstr(ac)"]
     assert names(find_workloads(["libc"], ["b_regex_search"])) == ["b_regex_search"]
 
 
-def test_without_patterns_all_workloads_of_the_suites_are_chosen() -> None:
+def test_without_patterns_all_workloads_of_the_suites_are_selected() -> None:
     assert len(find_workloads(["libc"])) == 27
     both = find_workloads(["libc-extra", "libc", "libc"])
     assert names(both) == [workload.name for name in ("libc", "libc-extra") for workload in find_suite(name).workloads]
     assert {suite for suite, _ in both} == {"libc", "libc-extra"}
 
 
-def test_works_of_throughput_are_there_alone_and_for_several_tasks() -> None:
+def test_throughput_workloads_exist_for_one_and_eight_tasks() -> None:
     works = [workload.name for workload in find_suite("throughput").workloads]
     assert works[1::2] == [f"{name} (8 tasks)" for name in works[::2]]
     assert works[::2] == [name for name, _ in ROWS]
@@ -158,7 +158,7 @@ def test_works_of_throughput_are_there_alone_and_for_several_tasks() -> None:
     assert {(workload.cpus, workload.waits) for workload in several} == {(Cpus.ALL, True)}
 
 
-def test_parts_that_a_work_uses_are_of_an_image_and_keep_it_from_no_target() -> None:
+def test_image_parts_of_a_workload_do_not_restrict_its_target() -> None:
     using = {workload.name: workload for workload in EVERY if workload.parts}
     assert set(using) == {f"shell_scripts({n}){tasks}" for n in (1, 8) for tasks in ("", " (8 tasks)")}
     assert {find_part(part).name for workload in using.values() for part in workload.parts} == {"busybox"}
@@ -172,14 +172,14 @@ def test_a_workload_is_found_by_its_exact_name() -> None:
     assert caught.value.message == "There is no workload named 'b_regex_*'."
 
 
-def test_an_unknown_suite_is_answered_with_near_names() -> None:
+def test_an_unknown_suite_is_an_error_with_similar_names() -> None:
     with pytest.raises(UserError) as caught:
         find_suite("libc-extras")
     assert caught.value.message == "There is no suite named 'libc-extras'."
     assert "Did you mean 'libc-extra'" in caught.value.hint
 
 
-def test_a_pattern_that_matches_nothing_is_answered_with_near_names() -> None:
+def test_a_pattern_without_a_match_is_an_error_with_similar_names() -> None:
     with pytest.raises(UserError) as caught:
         find_workloads(["libc"], ["b_malloc_big1", "b_malloc_sparze"])
     assert caught.value.message == "There is no workload named 'b_malloc_sparze'."
@@ -196,7 +196,7 @@ def test_a_pattern_that_matches_in_another_suite_names_that_suite() -> None:
 @pytest.mark.parametrize(
     "workload", [work for work in ALL if not isinstance(work.origin, ImageTool)], ids=lambda workload: workload.name
 )
-def test_the_documentation_says_what_it_does_and_what_judges_it(workload: Workload) -> None:
+def test_the_documentation_lists_processors_and_leading_metric(workload: Workload) -> None:
     rows = [line for line in DOCUMENT.splitlines() if line.startswith("| ") and f"`{workload.name}`" in line]
     assert len(rows) == 1
     cells = [cell.strip() for cell in rows[0].strip("|").split(" | ")]
@@ -228,7 +228,7 @@ def test_a_display_name_holds_no_value_that_is_not_a_parameter() -> None:
         ("server", "redis_set(200kB)", {"connections": "10", "value_bytes": "200000"}),
     ],
 )
-def test_parameters_are_typed(suite: str, name: str, parameters: dict[str, str]) -> None:
+def test_parameters_are_named_pairs(suite: str, name: str, parameters: dict[str, str]) -> None:
     workload = find_workload(suite, name)
     assert dict(workload.parameters) == parameters
     assert workload.parameter("no_such_parameter") is None

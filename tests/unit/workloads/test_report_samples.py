@@ -41,7 +41,7 @@ def values(report: Report, facts: Mapping[str, int]) -> dict[str, tuple[float, .
     return {sample.metric: sample.values for sample in samples_of(report, facts)}
 
 
-def test_time_is_divided_by_operations_and_nothing_else_is() -> None:
+def test_only_times_are_divided_by_the_operations() -> None:
     assert values(REPORT, {"maxrss_bytes": 1048576, "wall_ns": 99, "steal_ticks": 3}) == {
         "wall": (250.0, 500.0),
         "cpu": (225.5, 450.0),
@@ -63,7 +63,7 @@ def test_samples_come_in_the_order_of_the_declared_metrics() -> None:
     assert samples == [metric.name for metric in WAITING]
 
 
-def test_what_was_not_measured_is_left_out() -> None:
+def test_unmeasured_values_are_omitted() -> None:
     unknown_delay = replace(REPORT.passes[1], run_delay_ns=None)
     report = replace(REPORT, passes=(REPORT.passes[0], unknown_delay), memory=None)
     assert list(values(report, {})) == ["wall", "cpu", "minflt", "majflt", "nvcsw", "nivcsw"]

@@ -29,7 +29,7 @@ def values(facts: dict[str, int], output: bytes = b"1000/2 90", generator: LoadG
     return {sample.metric: sample.values[0] for sample in server_samples(generator, facts, output)}
 
 
-def test_each_metric() -> None:
+def test_each_metric_has_its_value() -> None:
     assert values(FACTS) == {
         "requests": 500.0,
         "cpu_per_request": 500_000.0,
@@ -51,7 +51,7 @@ def test_samples_are_those_of_the_metrics_in_their_order() -> None:
     assert list(values(FACTS)) == [metric.name for metric in server_metrics(DRIVE)]
 
 
-def test_directions() -> None:
+def test_each_metric_has_its_direction() -> None:
     better = {metric.name: metric.better for metric in server_metrics(DRIVE)}
     higher = {name for name, direction in better.items() if direction is Direction.HIGHER}
     neither = {name for name, direction in better.items() if direction is Direction.NEITHER}
@@ -59,17 +59,17 @@ def test_directions() -> None:
     assert neither == {"nivcsw_per_request", "driver_cpu_per_request"}
 
 
-def test_at_a_constant_rate_the_cost_leads_and_not_the_rate() -> None:
+def test_at_a_constant_rate_the_cost_per_request_leads() -> None:
     paced = LoadGenerator(command=("swapstone-pace",), reader="swapstone-pace")
     assert [metric.name for metric in server_metrics(DRIVE) if metric.leads] == ["requests"]
     assert [metric.name for metric in server_metrics(paced) if metric.leads] == ["cpu_per_request"]
 
 
-def test_what_is_not_known_is_left_out() -> None:
+def test_metrics_of_missing_facts_are_omitted() -> None:
     assert set(values({})) == {"requests", "latency_p99"}
 
 
-def test_switches_of_threads_that_ended_make_their_count_unknown() -> None:
+def test_too_many_unseen_switches_omit_the_switch_metrics() -> None:
     seen = FACTS["server_nvcsw"] + FACTS["server_nivcsw"]
     bound = int(0.05 * seen + 100)
     assert "nvcsw_per_request" in values({**FACTS, "server_unseen_switches": bound})
@@ -78,12 +78,12 @@ def test_switches_of_threads_that_ended_make_their_count_unknown() -> None:
     assert "minflt_per_request" in found
 
 
-def test_a_rate_alone_counts_over_the_time_that_the_driver_ran() -> None:
+def test_requests_are_computed_from_a_rate_and_the_time_under_load() -> None:
     rate = LoadGenerator(command=("x",), reader=r"regex:(?P<per_second>\d+)")
     assert values(FACTS, b"100", rate)["cpu_per_request"] == pytest.approx(500_000_000 / 210)
 
 
-def test_nothing_at_all_is_no_measurement() -> None:
+def test_samples_without_requests_are_an_error() -> None:
     check_whole((Sample(metric="requests", values=(1.0,)),))
     with pytest.raises(WireError, match="Neither requests nor"):
         check_whole((Sample(metric="peak", values=(1.0,)),))

@@ -36,7 +36,7 @@ def machine(root: Path, flags: str = "sse") -> Path:
     return root
 
 
-def test_what_can_be_read_is_told(tmp_path: Path) -> None:
+def test_readable_files_are_described(tmp_path: Path) -> None:
     seen = describe_host(machine(tmp_path))
     assert (seen.cpu, seen.microcode, seen.memory_bytes, seen.system) == (
         "Fast CPU 3000",
@@ -49,18 +49,18 @@ def test_what_can_be_read_is_told(tmp_path: Path) -> None:
     assert seen.virtualization == "none"
 
 
-def test_a_hypervisor_is_told(tmp_path: Path) -> None:
+def test_a_hypervisor_is_described(tmp_path: Path) -> None:
     assert describe_host(machine(tmp_path, "sse hypervisor")).virtualization == "Maker Box"
 
 
-def test_what_can_not_be_read_is_empty(tmp_path: Path) -> None:
+def test_unreadable_files_give_empty_fields(tmp_path: Path) -> None:
     seen = describe_host(tmp_path)
     assert (seen.cpu, seen.microcode, seen.governor, seen.mitigations, seen.virtualization, seen.system) == ("",) * 6
     assert seen.memory_bytes == 0
     assert {name for name, _ in seen.facts()} == {"kernel", "architecture", "cpus"}
 
 
-def test_this_machine_has_a_kernel_and_processors() -> None:
+def test_this_machine_is_described() -> None:
     seen = describe_host()
     assert os.uname().release in seen.kernel
     assert seen.cpus == tuple(sorted(os.sched_getaffinity(0)))

@@ -18,7 +18,7 @@ INPUTS = {"kernel": b"k" * 40, "initrd": b"i" * 40, "arguments": b"-m\x00256M", 
 RUN = GuestRun(how=GuestEnd.FINISHED, output=bytes(range(256)), console="a\nb")
 
 
-def test_every_byte_counts() -> None:
+def test_every_input_byte_changes_the_digest() -> None:
     names = {digest_of(INPUTS)}
     changes = 0
     for name, value in INPUTS.items():
@@ -29,13 +29,13 @@ def test_every_byte_counts() -> None:
     assert len(names) == changes + 1
 
 
-def test_bytes_that_change_their_place_count() -> None:
+def test_moving_bytes_between_inputs_changes_the_digest() -> None:
     assert digest_of({"a": b"xy", "b": b"z"}) != digest_of({"a": b"x", "b": b"yz"})
     assert digest_of({"a": b"", "b": b"z"}) != digest_of({"b": b"z"})
     assert digest_of(dict(reversed(INPUTS.items()))) == digest_of(INPUTS)
 
 
-def test_what_was_kept_comes_back(tmp_path: Path) -> None:
+def test_a_stored_run_is_returned(tmp_path: Path) -> None:
     cache = RunCache(tmp_path / "runs")
     assert cache.get("d") is None
     cache.put("d", RUN)
@@ -43,7 +43,7 @@ def test_what_was_kept_comes_back(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["d"]
 
 
-def test_a_damaged_file_is_as_if_it_were_not_there(tmp_path: Path) -> None:
+def test_a_damaged_file_is_ignored(tmp_path: Path) -> None:
     cache = RunCache(tmp_path)
     cache.put("d", RUN)
     whole = (tmp_path / "d").read_bytes()
@@ -57,25 +57,25 @@ def test_a_damaged_file_is_as_if_it_were_not_there(tmp_path: Path) -> None:
     assert cache.get("d") == RUN
 
 
-def test_a_file_of_another_version_is_not_understood_and_not_used(tmp_path: Path) -> None:
+def test_a_file_of_another_version_is_ignored(tmp_path: Path) -> None:
     body = b'{"how":"finished","new":1}'
     (tmp_path / "d").write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
     assert RunCache(tmp_path).get("d") is None
 
 
-def test_a_cache_that_can_t_be_written_is_an_error(tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="can't be written") as caught:
         RunCache(tmp_path / "file" / "runs").put("d", RUN)
     assert "XDG_CACHE_HOME" in caught.value.hint
 
 
-def test_a_file_that_can_t_be_read_is_an_error(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="can't be read"):
         digest_of_file(tmp_path / "none")
 
 
-def test_a_run_that_is_taken_counts_as_used(tmp_path: Path) -> None:
+def test_reading_a_run_updates_its_time_of_use(tmp_path: Path) -> None:
     cache = RunCache(tmp_path)
     cache.put("d", RUN)
     os.utime(tmp_path / "d", (1, 1))
