@@ -46,7 +46,7 @@ def test_no_line_is_wider_than_the_terminal(width: int, every: bool) -> None:
     assert [line for line in made.splitlines() if cell_len(line) > width] == []
 
 
-def test_the_sections_of_each_candidate_come_with_all() -> None:
+def test_the_sections_of_each_candidate_are_printed_with_every() -> None:
     brief = reports.as_text(CONTEXT, ANALYSIS, width=120)
     whole = reports.as_text(CONTEXT, ANALYSIS, width=120, selection=Selection(every=True))
     assert "Every row of libc: musl, mimalloc against glibc, default" not in brief
@@ -121,7 +121,7 @@ def test_differences_have_units_and_no_times() -> None:
     assert "costs 0 B instead of +2 KiB (with default)" in said
 
 
-def test_undecided_interactions_say_what_would_have_been_seen() -> None:
+def test_undecided_interactions_have_the_smallest_detectable_one() -> None:
     open_one = msgspec.structs.replace(_interaction(), presence=Presence.UNDECIDED, smallest_visible=1.05)
     said = factorial_tables.undecided([open_one])
     assert said == ["b_malloc_big1 musl × mimalloc 5 %"]  # noqa: RUF001 - a times sign

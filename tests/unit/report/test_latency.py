@@ -68,7 +68,7 @@ def test_an_analysis_without_latencies_has_no_exhibits() -> None:
     assert record_report.sections_of(synthetic.context(), synthetic.analysis()) == ()
 
 
-def test_the_table_gives_the_distribution_over_draws() -> None:
+def test_the_table_gives_the_distribution_over_replicates() -> None:
     made = _made(_context("idle", "io"), *FOUND)
     table = made["latency"]
     assert table.title == "Wake-up latency of cyclictest by load, in microseconds, over 4 replicates"
@@ -96,7 +96,7 @@ def test_the_table_gives_the_distribution_over_draws() -> None:
     assert any("in its table 6, as an image" in note for note in table.notes)
 
 
-def test_ratios_of_maxima_are_made_draw_by_draw_and_stand_beside_the_page() -> None:
+def test_ratios_of_maxima_are_computed_replicate_by_replicate_and_beside_the_published_ones() -> None:
     table = _made(_context("idle", "io"), *FOUND)["latency-ratio"]
     # idle: 60/6, 40/5, 50/5, 80/8; io: 300/12, 500/10, 100/20, 200/16.
     assert (
@@ -146,7 +146,7 @@ def test_without_idle_there_is_nothing_to_set_loads_against() -> None:
     assert set(_made(_context("io"), *FOUND[2:])) == {"latency", "latency-histogram", "latency-ratio"}
 
 
-def test_the_longest_published_run_stands_beside_ours() -> None:
+def test_the_longest_published_run_is_beside_the_measured_maximum() -> None:
     table = _made(_context("idle", "io"), *FOUND)["latency-longest"]
     assert table.rows == (
         ("here", "idle, 4 replicates of 40000 wake-ups in all", "5.5 [5 .. 8]"),
@@ -163,7 +163,7 @@ def test_without_the_study_no_published_figure_is_shown() -> None:
     assert not any("page" in note for each in made.values() for note in each.notes)
 
 
-def test_a_draw_that_one_side_lost_is_left_out_of_ratios() -> None:
+def test_a_replicate_with_one_side_only_is_left_out_of_ratios() -> None:
     some = _latency("idle", RT, 5, 8, blocks=(2, 4))
     found = ratios(FOUND[0], some)
     assert found is not None
@@ -175,7 +175,7 @@ def test_a_draw_that_one_side_lost_is_left_out_of_ratios() -> None:
     assert "over 2 replicates" in made["latency-ratio"].title
 
 
-def test_draws_that_disagree_have_no_sign() -> None:
+def test_replicates_that_disagree_have_no_sign() -> None:
     table = _made(_context("idle"), _latency("idle", GENERIC, 5, 20), _latency("idle", RT, 10, 10))["latency-ratio"]
     assert table.rows[0] == ("idle", "1.250 [0.500 .. 2.000]", "22.7", "3.6", "5.4", "undecided")
     assert table.data[0]["boards_agreeing"] is None
@@ -187,7 +187,7 @@ def test_a_ratio_within_the_margin_agrees_with_one_of_the_page_that_is() -> None
     assert same["latency-loaded"].rows == (("network", "rt", "1.000", "20.6", "1.0", "1.7", "1 of 3"),)
 
 
-def test_several_kernels_stand_against_the_first() -> None:
+def test_several_kernels_are_compared_with_the_first() -> None:
     names = ("kernel=none", "kernel=voluntary", "kernel=/k/bzImage", RT)
     found = [_latency("idle", name, 10 * 2**i) for i, name in enumerate(names)]
     table = _made(_context("idle"), *found)["latency-ratio"]
@@ -201,7 +201,7 @@ def test_several_kernels_stand_against_the_first() -> None:
     ]
 
 
-def test_crossed_variants_have_the_page_beside_them_only_where_the_kernel_alone_differs() -> None:
+def test_crossed_variants_have_published_ratios_only_where_the_kernel_alone_differs() -> None:
     names = ("kernel=generic,swap=none", "kernel=generic,swap=zram", "kernel=rt,swap=none", "kernel=rt,swap=zram")
     made = _made(_context("idle", "io"), *(_latency(load, name, 10) for load in ("idle", "io") for name in names))
     assert [bool(row[3]) for row in made["latency-ratio"].rows[:3]] == [False, True, False]
@@ -277,7 +277,7 @@ def _flags(*found: Latency, loads: tuple[str, ...] = ("idle", "x"), exact: bool 
         (200.0, 1000.0, True),  # no code of such a kernel may take 1 ms, whatever idle is
     ],
 )
-def test_preempt_rt_is_flagged_beyond_ten_times_idle_and_100_us(idle: float, loaded: float, flagged: bool) -> None:
+def test_preempt_rt_gets_a_warning_beyond_ten_times_idle_and_100_us(idle: float, loaded: float, flagged: bool) -> None:
     found = _flags(_latency("idle", RT, idle), _latency("x", RT, loaded))
     assert len(found) == flagged
     for text_of in found:
@@ -287,14 +287,14 @@ def test_preempt_rt_is_flagged_beyond_ten_times_idle_and_100_us(idle: float, loa
         )
 
 
-def test_an_idle_real_time_kernel_is_flagged_from_1_ms() -> None:
+def test_an_idle_real_time_kernel_gets_a_warning_from_1_ms() -> None:
     assert _flags(_latency("idle", RT, 999.9)) == ()
     assert _flags(_latency("idle", RT, 1000.0)) == (
         "rt on the idle machine was delayed by 1000 us (worst of 1 replicate): the kernel has a section that PREEMPT_RT can't preempt.",
     )
 
 
-def test_the_worst_draw_counts_not_the_middle_one() -> None:
+def test_the_worst_replicate_counts_and_not_the_median() -> None:
     assert len(_flags(_latency("idle", RT, 5, 5, 5), _latency("x", RT, 5, 5, 2004))) == 1
 
 
@@ -304,7 +304,9 @@ def test_without_idle_only_1_ms_is_beyond_doubt() -> None:
 
 
 @pytest.mark.parametrize(("generic", "flagged"), [(1059.9, False), (1060.0, True), (2060.0, True)])
-def test_another_kernel_is_flagged_too_where_its_maximum_rose_by_half_as_much(generic: float, flagged: bool) -> None:
+def test_another_kernel_gets_a_warning_too_where_its_maximum_rose_by_half_as_much(
+    generic: float, flagged: bool
+) -> None:
     # rt rose by 2000 us, from 5; generic stands at 60 when idle. Few wake-ups: no percentile tells that it is rare.
     found = _flags(
         _latency("idle", GENERIC, 60, wake_ups=100),
@@ -333,7 +335,7 @@ def test_another_kernel_is_flagged_too_where_its_maximum_rose_by_half_as_much(ge
         (1000.0, 0.0, 10_000, True),
     ],
 )
-def test_any_kernel_is_flagged_for_a_long_and_rare_case(
+def test_any_kernel_gets_a_warning_for_a_long_and_rare_case(
     worst: float, p9999: float, wake_ups: int, flagged: bool
 ) -> None:
     subject = _latency("x", GENERIC, worst, wake_ups=wake_ups)
@@ -347,7 +349,7 @@ def test_any_kernel_is_flagged_for_a_long_and_rare_case(
         )
 
 
-def test_on_a_wall_clock_a_flag_says_that_the_host_can_have_done_it() -> None:
+def test_on_a_wall_clock_a_warning_names_load_on_the_host() -> None:
     (found,) = _flags(_latency("x", RT, 1000.0), exact=False)
     assert found.endswith("On the wall clock, other load on the host may be the cause.")
     context = _context("x", clock="wall")
@@ -355,7 +357,7 @@ def test_on_a_wall_clock_a_flag_says_that_the_host_can_have_done_it() -> None:
     assert again == found
 
 
-def test_the_planted_load_is_flagged_for_both_kernels_and_nothing_else_is() -> None:
+def test_the_planted_load_gets_a_warning_for_both_kernels_and_nothing_else_is() -> None:
     made = record_report.sections_of(golden.context(), golden.analysis())
     flags = tuple(dict.fromkeys(flag for each in made for flag in each.warnings))
     assert [flag.partition(" was delayed")[0] for flag in flags] == [
@@ -377,7 +379,7 @@ def _evil() -> tuple[ReportContext, Analysis]:
     return context, _analysis(_latency("<i>", GENERIC, 100), _latency("<i>", name, 4000))
 
 
-def test_the_drawing_for_a_page_is_well_formed_and_holds_what_it_must() -> None:
+def test_the_drawing_for_a_page_is_well_formed_and_complete() -> None:
     (group,) = groups(_context("idle", "io"), _analysis(*FOUND))
     root = ET.fromstring(latency_plot.svg(group, "Histogram & more"))
     assert root.tag == "svg"
@@ -398,7 +400,7 @@ def test_the_drawing_for_a_page_is_well_formed_and_holds_what_it_must() -> None:
     assert not re.search(r"href|url\(|<script|<style|<image", whole)
 
 
-def test_text_from_outside_does_nothing_in_a_drawing() -> None:
+def test_text_from_outside_is_escaped_in_a_drawing() -> None:
     context, analysis = _evil()
     (group,) = groups(context, analysis)
     drawing = latency_plot.svg(group, "T")
@@ -424,7 +426,7 @@ def test_bins_are_where_they_belong_on_both_axes() -> None:
     assert heights[1] == heights[3]
 
 
-def test_the_title_of_a_histogram_says_how_many_draws_are_in_it() -> None:
+def test_the_title_of_a_histogram_has_the_number_of_replicates() -> None:
     title = "Histogram of wake-up latency of cyclictest, over "
     assert _made(_context("idle"), FOUND[0])["latency-histogram"].title == f"{title}4 replicates together"
     assert _made(_context("idle"), _latency("idle", RT, 5))["latency-histogram"].title == f"{title}1 replicate"

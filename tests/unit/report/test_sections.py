@@ -50,7 +50,7 @@ def with_toy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("with_toy")
-def test_the_terminal_prints_flags_first_and_the_exhibit_before_the_comparisons() -> None:
+def test_the_terminal_prints_warnings_first_and_the_section_before_the_comparisons() -> None:
     shown = reports.as_text(CONTEXT, ANALYSIS, width=100)
     assert "\x1b" not in shown
     lines = shown.splitlines()
@@ -71,14 +71,14 @@ def test_the_terminal_prints_flags_first_and_the_exhibit_before_the_comparisons(
 
 
 @pytest.mark.usefixtures("with_toy")
-def test_flags_stay_where_only_some_metrics_were_asked_for() -> None:
+def test_warnings_stay_where_a_user_selects_metrics() -> None:
     shown = reports.as_text(CONTEXT, ANALYSIS, width=100, selection=Selection(metrics=("res",)))
     assert "Toys by load" not in shown
     assert shown.count("for 2004 us.") == 1
 
 
 @pytest.mark.usefixtures("with_toy")
-def test_colour_makes_a_flag_a_warning() -> None:
+def test_a_warning_has_its_colour() -> None:
     assert "\x1b[33m! Held up by x\\x1b[31m|" in reports.as_text(CONTEXT, ANALYSIS, width=100, colour=True)
 
 
@@ -104,7 +104,7 @@ def test_the_page_holds_the_drawing_and_escapes_the_rest() -> None:
 
 
 @pytest.mark.usefixtures("with_toy")
-def test_json_has_data_notes_and_flags() -> None:
+def test_json_has_data_notes_and_warnings() -> None:
     whole = json.loads(export.to_json(CONTEXT, ANALYSIS))
     assert whole["exhibits"][0] == {
         "name": "toy",
@@ -134,7 +134,7 @@ def test_csv_has_a_row_for_each_cell() -> None:
     assert len(rows) == 13
 
 
-def test_without_exhibits_nothing_of_them_is_printed() -> None:
+def test_without_data_sections_no_format_has_any() -> None:
     assert "exhibits" not in json.loads(export.to_json(CONTEXT, ANALYSIS))
     assert export.EXPORTS["exhibits"](CONTEXT, ANALYSIS) == "exhibit,row,column,value\n"
     assert 'class="data"' not in reports.as_html(CONTEXT, ANALYSIS)

@@ -57,7 +57,7 @@ def test_at_a_constant_rate_requests_are_the_schedules_and_have_no_ratio() -> No
     assert all(row["requests"] and row["cpu_per_request"] for row in paced)
 
 
-def test_the_page_stands_beside_mimalloc_on_musl_with_as_many_connections_alone() -> None:
+def test_published_ratios_are_beside_mimalloc_on_musl_with_as_many_connections_only() -> None:
     pages = {
         (row["server"], row["variant"]): row["published_against_musl_default"]
         for row in FOUND["servers"].data

@@ -116,7 +116,7 @@ def test_tables_are_even(exhibit: reports.Texts) -> None:
     assert exhibit.notes
 
 
-def test_the_page_says_what_it_says() -> None:
+def test_published_figures_are_read_from_the_tables() -> None:
     assert page_seconds("flash") == (139600, 5232, 41196, 12568, 0, 0, 0, 40884, 8280, 11800, 2632)
     assert page_seconds("zram") == (4020, 57072, 58300, 58364, 58972)
     assert sum(page_seconds("flash")) == 262192  # an eleventh of it is 23836; the page prints 23830
@@ -124,7 +124,7 @@ def test_the_page_says_what_it_says() -> None:
     assert (page_mean("flash"), page_mean("zram"), page_seconds(""), page_mean("")) == (23830, 47325, (), None)
 
 
-def test_the_summary_has_medians_ratios_and_the_page_beside() -> None:
+def test_the_summary_has_medians_ratios_and_published_figures() -> None:
     flash, zram = FOUND["swap-summary"].rows[:2]
     assert flash == (
         "50 % random",
@@ -178,7 +178,7 @@ def test_the_page_of_seconds_begins_with_the_first_swap_out_of_both() -> None:
     assert exhibit.rows[1] == ("flash", "2", *["1"] * 5, "100", *["1"] * 6, "139600")
 
 
-def test_what_comes_back_is_told_for_each_order_and_level() -> None:
+def test_reading_back_has_a_row_for_each_order_and_level() -> None:
     assert FOUND["swap-back"].rows == (
         ("random", "1.5", "flash", "400 us", "1.000", "800", "900", "5 MiB/s", "8 MiB"),
         ("random", "1.5", "zram:lz4", "10 us", "0.0250", "800", "900", "5 MiB/s", "8 MiB"),
@@ -186,7 +186,7 @@ def test_what_comes_back_is_told_for_each_order_and_level() -> None:
     assert FOUND["swap-back"].flags == ()
 
 
-def test_unequal_working_sets_are_flagged() -> None:
+def test_unequal_working_sets_get_a_warning() -> None:
     found = {exhibit.name: exhibit for exhibit in made(*_made({"flash": 8 * MIB, "zram:lz4": 4 * MIB}))}
     assert found["swap-back"].flags == (
         "touch (random, 1.5): the levels had different amounts of memory, so their working sets differ.",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from swapstone.model import Analysis, TimeSeries
+from swapstone.model import Analysis, TimeSeries, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing, Section, data_section
 from swapstone.report.topics.base import Topic
 from swapstone.report.topics.swap_data import SUITE, Values, device_of, level_of, page_mean, page_seconds, values_of
 from swapstone.report.topics.swap_plot import Line, bars, drawing
+
+Datum = dict[str, str | float | None]
+"""A row of a table for programs."""
 
 COLUMNS = ("swpd", "free", "buff", "cache", "si", "so", "bi", "bo", "us", "sy", "id", "wa")
 """Columns of vmstat(8): memory and traffic in KiB, processor time in per cent."""
@@ -55,8 +59,8 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     return tuple(made)
 
 
-def _kib(value: float | None) -> str:
-    return "?" if value is None else f"{value / _KIB:.0f}"
+def _whole(value: float | None) -> str:
+    return "?" if value is None else f"{value:.0f}"
 
 
 def _shown(value: float | None, unit: str) -> str:
@@ -71,79 +75,97 @@ def _over(value: float | None, base: float | None) -> float | None:
     return value / base if value is not None and base else None
 
 
-def _summary(values: Values, load: str, tag: str, named: str) -> Section:
-    head = (
-        "data",
-        "level",
-        "mean",
-        "steady",
-        "x",
-        "reached",
-        "until kill",
-        "swapped out",
-        "compressed",
-        "flash written",
-    )
-    rows: list[tuple[str, ...]] = []
-    data: list[dict[str, str | float | None]] = []
+class _Fill(NamedTuple):
+    """Filling memory with one variant; rates in KiB a second, sizes in bytes."""
+
+    percent: int
+    variant: Variant
+    mean: float | None
+    steady: float | None
+    times: float | None
+    reached: float | None
+    until_kill_ns: float | None
+    swapped_out: float | None
+    compression: float | None
+    flash_written: float | None
+    page: float | None
+    page_times: float | None
+
+
+def _fill(values: Values, fill: str, percent: str, load: str, variant: Variant) -> _Fill:
     base = values.variants[0]
-    page_base = page_mean(device_of(base))
-    for fill, percent in values.fills:
-        for variant in values.variants:
-            get = {
-                metric: values.middle(fill, load, metric, variant)
-                for metric in (
-                    "out_mean",
-                    "out_steady",
-                    "reached",
-                    "until_kill",
-                    "swapped_out",
-                    "compression",
-                    "flash_written",
-                )
-            }
-            times = _over(get["out_steady"], values.middle(fill, load, "out_steady", base))
-            page = page_mean(device_of(variant))
-            rows.append(
-                (
-                    f"{percent} % random",
-                    formatting.safe(level_of(variant)),
-                    _kib(get["out_mean"]),
-                    _kib(get["out_steady"]),
-                    _times(times),
-                    _shown(get["reached"], "B"),
-                    _shown(get["until_kill"], "ns"),
-                    _shown(get["swapped_out"], "B"),
-                    _times(get["compression"]),
-                    _shown(get["flash_written"], "B"),
-                    "" if page is None else f"{page:.0f}",
-                    "" if page is None or not page_base else formatting.ratio(page / page_base),
-                )
-            )
-            data.append(
-                {
-                    "random_percent": int(percent),
-                    "variant": variant.label,
-                    "out_mean_kib_s": _over(get["out_mean"], _KIB),
-                    "out_steady_kib_s": _over(get["out_steady"], _KIB),
-                    "steady_over_baseline": times,
-                    "reached_bytes": get["reached"],
-                    "until_kill_ns": get["until_kill"],
-                    "swapped_out_bytes": get["swapped_out"],
-                    "compression": get["compression"],
-                    "flash_written_bytes": get["flash_written"],
-                    "page_mean_kib_s": page,
-                    "page_mean_over_baseline": _over(page, page_base),
-                }
-            )
+    page, page_base = page_mean(device_of(variant)), page_mean(device_of(base))
+
+    def median(metric: str) -> float | None:
+        return values.middle(fill, load, metric, variant)
+
+    return _Fill(
+        percent=int(percent),
+        variant=variant,
+        mean=_over(median("out_mean"), _KIB),
+        steady=_over(median("out_steady"), _KIB),
+        times=_over(median("out_steady"), values.middle(fill, load, "out_steady", base)),
+        reached=median("reached"),
+        until_kill_ns=median("until_kill"),
+        swapped_out=median("swapped_out"),
+        compression=median("compression"),
+        flash_written=median("flash_written"),
+        page=page,
+        page_times=_over(page, page_base),
+    )
+
+
+def _fill_cells(each: _Fill) -> tuple[str, ...]:
+    return (
+        f"{each.percent} % random",
+        formatting.safe(level_of(each.variant)),
+        _whole(each.mean),
+        _whole(each.steady),
+        _times(each.times),
+        _shown(each.reached, "B"),
+        _shown(each.until_kill_ns, "ns"),
+        _shown(each.swapped_out, "B"),
+        _times(each.compression),
+        _shown(each.flash_written, "B"),
+        "" if each.page is None else _whole(each.page),
+        "" if each.page_times is None else formatting.ratio(each.page_times),
+    )
+
+
+def _fill_datum(each: _Fill) -> Datum:
+    return {
+        "random_percent": each.percent,
+        "variant": each.variant.label,
+        "out_mean_kib_s": each.mean,
+        "out_steady_kib_s": each.steady,
+        "steady_over_baseline": each.times,
+        "reached_bytes": each.reached,
+        "until_kill_ns": each.until_kill_ns,
+        "swapped_out_bytes": each.swapped_out,
+        "compression": each.compression,
+        "flash_written_bytes": each.flash_written,
+        "page_mean_kib_s": each.page,
+        "page_mean_over_baseline": each.page_times,
+    }
+
+
+_FILL_HEAD = (
+    *("data", "level", "mean", "steady", "x", "reached", "until kill", "swapped out", "compressed", "flash written"),
+    *("page mean", "page x"),
+)
+
+
+def _summary(values: Values, load: str, tag: str, named: str) -> Section:
+    base = values.variants[0]
+    fills = [_fill(values, *fill, load, variant) for fill in values.fills for variant in values.variants]
     return data_section(
         name=f"swap-summary{tag}",
         title=f"Filling memory until the OOM kill{named}",
-        head=(*head, "page mean", "page x"),
-        rows=tuple(rows),
+        head=_FILL_HEAD,
+        rows=tuple(map(_fill_cells, fills)),
         right=(False, False, *[True] * 10),
         keys=2,
-        data=tuple(data),
+        data=tuple(map(_fill_datum, fills)),
         notes=(
             "Mean: KiB swapped out a second, from the first swapped page until the OOM kill. Steady: the same while the second and third "
             f"quarter of all pages were swapped out. x: steady over that of {formatting.safe(level_of(base))}. Each is the median over the "
@@ -190,109 +212,110 @@ def _compressibility(values: Values, load: str, tag: str, named: str) -> Section
     )
 
 
+class _Touch(NamedTuple):
+    """Touching swapped pages with one variant."""
+
+    touch: str
+    order: str
+    ratio: str
+    variant: Variant
+    time: float | None
+    times: float | None
+    faults: float | None
+    pages: float | None
+    rate: float | None
+    size: float | None
+
+
+def _touch(values: Values, touch: tuple[str, str, str], load: str, variant: Variant) -> _Touch:
+    name = touch[0]
+
+    def median(metric: str) -> float | None:
+        return values.middle(name, load, metric, variant)
+
+    return _Touch(
+        *touch,
+        variant=variant,
+        time=median("touch_time"),
+        times=_over(median("touch_time"), values.middle(name, load, "touch_time", values.variants[0])),
+        faults=median("majflt"),
+        pages=median("swap_ins"),
+        rate=median("in_rate"),
+        size=median("working_set"),
+    )
+
+
+def _touch_cells(each: _Touch) -> tuple[str, ...]:
+    return (
+        each.order,
+        each.ratio,
+        formatting.safe(level_of(each.variant)),
+        _shown(each.time, "ns"),
+        _times(each.times),
+        _whole(each.faults),
+        _whole(each.pages),
+        _shown(each.rate, "B/s"),
+        _shown(each.size, "B"),
+    )
+
+
+def _touch_datum(each: _Touch) -> Datum:
+    return {
+        "order": each.order,
+        "times_memory": float(each.ratio),
+        "variant": each.variant.label,
+        "touch_ns": each.time,
+        "over_baseline": each.times,
+        "major_faults": each.faults,
+        "swap_ins": each.pages,
+        "in_bytes_s": each.rate,
+        "working_set_bytes": each.size,
+    }
+
+
 def _back(values: Values, load: str, tag: str, named: str) -> Section:
-    rows: list[tuple[str, ...]] = []
-    data: list[dict[str, str | float | None]] = []
-    flags: list[str] = []
-    for touch, order, ratio in values.touches:
-        sets = set()
-        for variant in values.variants:
-            time, faults, pages, rate, size = (
-                values.middle(touch, load, metric, variant)
-                for metric in ("touch_time", "majflt", "swap_ins", "in_rate", "working_set")
-            )
-            sets.add(size)
-            times = _over(time, values.middle(touch, load, "touch_time", values.variants[0]))
-            rows.append(
-                (
-                    order,
-                    ratio,
-                    formatting.safe(level_of(variant)),
-                    _shown(time, "ns"),
-                    _times(times),
-                    "?" if faults is None else f"{faults:.0f}",
-                    "?" if pages is None else f"{pages:.0f}",
-                    _shown(rate, "B/s"),
-                    _shown(size, "B"),
-                )
-            )
-            data.append(
-                {
-                    "order": order,
-                    "times_memory": float(ratio),
-                    "variant": variant.label,
-                    "touch_ns": time,
-                    "over_baseline": times,
-                    "major_faults": faults,
-                    "swap_ins": pages,
-                    "in_bytes_s": rate,
-                    "working_set_bytes": size,
-                }
-            )
-        if len(sets - {None}) > 1:
-            flags.append(f"{touch}: the levels had different amounts of memory, so their working sets differ.")
+    touches = [_touch(values, touch, load, variant) for touch in values.touches for variant in values.variants]
+    warnings = [
+        f"{name}: the levels had different amounts of memory, so their working sets differ."
+        for name, _, _ in values.touches
+        if len({each.size for each in touches if each.touch == name} - {None}) > 1
+    ]
     return data_section(
         name=f"swap-back{tag}",
         title=f"Time to read swapped pages back{named}",
         head=("order", "set", "level", "a touch", "x", "major faults", "pages in", "back", "working set"),
-        rows=tuple(rows),
+        rows=tuple(map(_touch_cells, touches)),
         right=(False, True, False, *[True] * 6),
         keys=3,
-        data=tuple(data),
+        data=tuple(map(_touch_datum, touches)),
         notes=(
             "Set: the amount written before the touches, as a multiple of the available memory. Pages in: pages that all processes read "
             "back, readahead included. zram's store takes memory from the working set, so more touches cause major faults. The published "
             "page has no such figures.",
             _CLOCK,
         ),
-        warnings=tuple(flags),
+        warnings=tuple(warnings),
     )
 
 
 def _seconds(values: Values, sampled: Sequence[TimeSeries], name: str, title: str) -> Section:
     """Return the page's own table: vmstat's columns each second of each level, beside the published swap-out."""
-    rows: list[tuple[str, ...]] = []
-    data: list[dict[str, str | float | None]] = []
-    lines = []
     ordered = sorted(
         (each for each in sampled if each.variant in values.variants),
         key=lambda each: values.variants.index(each.variant),
     )
-    for one in ordered:
-        series = dict(one.series)
-        level = level_of(one.variant)
-        page = page_seconds(device_of(one.variant))
-        first = next((number for number, value in enumerate(series["so"]) if value), 0)
-        length = max(len(series["so"]), first + len(page))
-        for row in range(length):
-            beside = page[row - first] if 0 <= row - first < len(page) else None
-            mine = {column: series[column][row] if row < len(series["so"]) else None for column in COLUMNS}
-            at = series["at_ns"][row] / _NS if row < len(series["so"]) else None
-            cells = ("" if value is None else f"{value:.0f}" for value in mine.values())
-            rows.append(
-                (
-                    formatting.safe(level),
-                    str(row + 1) if at is None else f"{at:.3g}" if at < 1 else f"{at:.4g}",
-                    *cells,
-                    "" if beside is None else str(beside),
-                )
-            )
-            data.append({"variant": one.variant.label, "row": row + 1, "at_s": at, **mine, "page_so": beside})
-        lines.append(Line(level, _points(series["at_ns"], series["so"])))
-    pages = [
-        Line(
-            f"page, {device}",
-            tuple((float(number), float(value)) for number, value in enumerate(seconds, start=1)),
-            page=True,
-        )
-        for device in dict.fromkeys(map(device_of, (each.variant for each in ordered)))
-        if (seconds := page_seconds(device))
+    data = [datum for each in ordered for datum in _second_data(each)]
+    levels = {each.variant.label: level_of(each.variant) for each in ordered}
+    lines = [
+        Line(level_of(each.variant), _points(dict(each.series)["at_ns"], dict(each.series)["so"])) for each in ordered
     ]
+    devices = dict.fromkeys(device_of(each.variant) for each in ordered)
+    pages = [_page_line(device, seconds) for device in devices if (seconds := page_seconds(device))]
     return data_section(
         name=name,
         title=f"vmstat each second: {title}",
         head=("level", "s", *COLUMNS, "page so"),
-        rows=tuple(rows),
+        rows=tuple(_second_cells(levels[str(datum["variant"])], datum) for datum in data),
         right=(False, *[True] * (len(COLUMNS) + 2)),
         keys=2,
         data=tuple(data),
@@ -303,6 +326,34 @@ def _seconds(values: Values, sampled: Sequence[TimeSeries], name: str, title: st
         ),
         drawing=Drawing(title=title, svg=drawing([*lines, *pages]), lines=bars([*lines, *pages])),
     )
+
+
+def _page_line(device: str, seconds: Sequence[int]) -> Line:
+    points = tuple((float(number), float(value)) for number, value in enumerate(seconds, start=1))
+    return Line(f"page, {device}", points, page=True)
+
+
+def _second_data(sampled: TimeSeries) -> Iterator[Datum]:
+    """Yield a variant's seconds, as many as were measured or published."""
+    series, page = dict(sampled.series), page_seconds(device_of(sampled.variant))
+    measured = len(series["so"])
+    first = next((number for number, value in enumerate(series["so"]) if value), 0)
+    for row in range(max(measured, first + len(page))):
+        known = row < measured
+        yield {
+            "variant": sampled.variant.label,
+            "row": row + 1,
+            "at_s": series["at_ns"][row] / _NS if known else None,
+            **{column: series[column][row] if known else None for column in COLUMNS},
+            "page_so": page[row - first] if 0 <= row - first < len(page) else None,
+        }
+
+
+def _second_cells(level: str, datum: Datum) -> tuple[str, ...]:
+    at = datum["at_s"]
+    seconds = str(datum["row"]) if not isinstance(at, float) else f"{at:.3g}" if at < 1 else f"{at:.4g}"
+    cells = ("" if datum[column] is None else f"{datum[column]:.0f}" for column in (*COLUMNS, "page_so"))
+    return (formatting.safe(level), seconds, *cells)
 
 
 def _points(at_ns: Iterable[float], so: Iterable[float]) -> tuple[tuple[float, float], ...]:
