@@ -190,6 +190,9 @@ def test_the_legend_explains_the_letters_that_are_shown_and_no_others() -> None:
     made = terminal.render(_document(dense))
     assert made.splitlines()[-1] == "w worse"
     assert "w worse" not in terminal.render(_document(TABLE))
+    unlettered = blocks.Cell(effect="1.5", mark=Mark("reproduced", ""))
+    coloured = msgspec.structs.replace(dense, rows=((blocks.Cell("a"), unlettered),))
+    assert "reproduced" not in terminal.render(_document(coloured))
 
 
 def test_renderers_and_the_document_import_no_topic() -> None:

@@ -125,7 +125,7 @@ def _limits(widths: Sequence[int], keys: int, width: int) -> list[int]:
 def marks_of(table: Table) -> tuple[Mark, ...]:
     """Return the marks that a table shows as letters, each once."""
     marks = (cell.mark for row in table.rows for cell in row if table.dense and cell.mark is not None)
-    return tuple(dict.fromkeys(mark for mark in marks if mark.letter != mark.name))
+    return tuple(dict.fromkeys(mark for mark in marks if mark.letter and mark.letter != mark.name))
 
 
 def forest_lines(plot: ForestPlot, width: int, paint: Paint) -> list[str]:
