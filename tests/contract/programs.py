@@ -1,4 +1,4 @@
-"""Small programs that behave badly, built once for a session of tests."""
+"""Small programs that misbehave, compiled once for a test session."""
 
 from __future__ import annotations
 

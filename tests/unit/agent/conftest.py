@@ -9,11 +9,11 @@ from swapstone.targets.agent_build import build_agent
 
 @pytest.fixture(scope="session")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An agent built for this session from the sources as they are."""
+    """An agent, compiled once for this session from the current sources."""
     return build_agent(tmp_path_factory.mktemp("agents"))
 
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder in which the programs of `tests.contract.programs` are built."""
+    """The folder for the compiled programs of `tests.contract.programs`."""
     return tmp_path_factory.mktemp("programs")

@@ -1,4 +1,4 @@
-"""An agent for tests, and what is left of the processes that it started."""
+"""Runs an agent in tests, and finds the processes that it left."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MARK = "SWAPSTONE_TEST_MARK"
 
 
 def request(folder: Path, *arguments: str | Path, **changed: object) -> TrialRequest:
-    """Ask for a program; its environment marks every process that comes of it."""
+    """Return a request for a program. A variable of its environment marks all its descendants."""
     fields: dict[str, object] = {
         "id": "t",
         "arguments": tuple(map(str, arguments)),
@@ -25,7 +25,7 @@ def request(folder: Path, *arguments: str | Path, **changed: object) -> TrialReq
 
 
 def run(agent: Path, *requests: TrialRequest) -> tuple[AgentAnswer, ...]:
-    """Let an agent answer a whole plan."""
+    """Return an agent's answers to a plan."""
     plan = encode_plan_header() + b"".join(map(encode_request, requests))
     result = subprocess.run([agent, "-"], input=plan, stdout=subprocess.PIPE, check=True, timeout=60)
     return decode_answers(result.stdout)
@@ -37,7 +37,7 @@ def one(agent: Path, asked: TrialRequest) -> AgentAnswer:
 
 
 def alive(folder: Path) -> list[int]:
-    """Return the processes that a trial of this folder has left, zombies left out."""
+    """Return the processes that a trial in this folder left, without zombies."""
     mark = f"{MARK}={folder}".encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -51,7 +51,7 @@ def alive(folder: Path) -> list[int]:
 
 
 def agents(agent: Path) -> list[int]:
-    """Return the processes of an agent, whoever started it."""
+    """Return the processes that execute this agent."""
     found = []
     for entry in Path("/proc").iterdir():
         try:

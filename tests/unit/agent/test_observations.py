@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Values that a plan asks for are read from the process that ran, and bounded, whatever they hold."""
+"""Observations of a plan are read from the process that ran, with limits, and with arbitrary content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent and whoever controls it: plans that make no sense, and ends that nobody planned."""
+"""The agent and its controller: malformed plans, signals, and the death of either."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ run
 
 
 def until(condition: Callable[[], object], seconds: float = 10) -> None:
-    """Wait for something that must happen soon."""
+    """Wait until a condition holds; fail after a time-out."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not happen in time"

@@ -1,4 +1,4 @@
-"""Servers: awaited, warmed up, driven, drained and stopped, and counted apart from who drives them."""
+"""Servers: the phases of their measurement, and counters that exclude the load generator."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def free_port() -> int:
 
 
 def served(folder: Path, *paths: str, mode: str = "", script: str = DRIVER, **drive: object) -> TrialRequest:
-    """Ask for the server above, and for a driver that fetches these paths."""
+    """Return a request for the server above, with a load generator that fetches these paths."""
     port = free_port()
     (folder / "server.py").write_text(SERVER)
     (folder / "driver.py").write_text(script)

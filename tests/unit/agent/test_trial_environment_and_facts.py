@@ -1,4 +1,4 @@
-"""What a trial is given, and what is seen of it."""
+"""The environment that a trial starts with, and the facts that the agent observes."""
 
 from __future__ import annotations
 

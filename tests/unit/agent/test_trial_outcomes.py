@@ -1,4 +1,4 @@
-"""How trials end: whatever a program does, its answer says so and nothing of it is left."""
+"""The outcomes of trials: each has its answer, and no process is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The factor allocator: which file serves malloc, by whom it was made, and which paths can be levels."""
+"""The factor allocator: which file serves malloc, which allocator it contains, and which paths can be levels."""
 
 from __future__ import annotations
 

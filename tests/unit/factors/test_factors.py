@@ -1,4 +1,4 @@
-"""Factors: what users may type, and what evidence says."""
+"""The registry of factors, the parsing of levels, and the factor libc."""
 
 from __future__ import annotations
 

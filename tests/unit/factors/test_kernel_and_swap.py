@@ -1,4 +1,4 @@
-"""The factors that need a machine of their own: what is in force is what the guest says."""
+"""The factors of booted machines: the guest's report determines the level in force."""
 
 from __future__ import annotations
 

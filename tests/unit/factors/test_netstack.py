@@ -1,4 +1,4 @@
-"""The factor netstack: what was seen of the server decides, and nothing that it was told."""
+"""The factor netstack: the level is observed in the server, not taken from its environment."""
 
 from __future__ import annotations
 

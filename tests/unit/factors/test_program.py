@@ -1,4 +1,4 @@
-"""The factor `program`: the file that was started, and nothing that was merely asked for."""
+"""The factor `program`: the level is the file that was started, not the requested one."""
 
 from __future__ import annotations
 

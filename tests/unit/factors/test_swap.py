@@ -1,4 +1,4 @@
-"""The factor swap: what its levels are called, what they ask of a machine, and what it sees in what a machine said."""
+"""The factor swap: names of levels, set-up commands, and the observed device."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Linking, compiler and optimization: what they ask of a recipe, and what evidence says of a process and of its program's file."""
+"""Linking, compiler and optimization: changes of the recipe, and levels observed in process and file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLANG_LINE = "/usr/lib/llvm-14/bin/clang -std=gnu11 -O2 -frecord-command-line -c
 
 
 def process(program: ProgramFacts | None = None, *others: str, interp: str | None = None) -> Evidence:
-    """A process whose program says this, with other objects mapped."""
+    """The evidence of a process with these program facts and mapped objects."""
     return Evidence(interp=interp, objects=(PROGRAM, *others), program=program)
 
 

@@ -1,4 +1,4 @@
-"""An emulator that emulates nothing: it does what a test wants to see."""
+"""A shell script in place of QEMU, with the behaviour that a test needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ END = b"swapstone-end\n"
 AFTER = b"swapstone-after 1\nafter /proc/uptime 2.75\n"
 WHOLE = SAID + encode_answer(ANSWER) + AFTER + END
 UNPREPARED = SAID.partition(b"before ")[0] + b"prepare 1 256\nwords /tmp/prepare.log one%0Atwo%0A\n" + END
-"""What a guest says whose second command to prepare it was killed by a signal 0, which no real one is."""
+"""The output of a guest whose second ``prepare`` command was killed by signal 0, which does not exist."""
 
 _SCRIPT = """#!/bin/sh
 console= channel=
@@ -50,7 +50,7 @@ def emulator(
     probe: str = "exit 0",
     said: bytes = WHOLE,
 ) -> str:
-    """Write an emulator, and what it may copy to ``$channel``; each of its runs adds a line to ``runs``."""
+    """Write the script, and the file that it may copy to ``$channel``. Each of its runs appends a line to ``runs``."""
     folder.mkdir(exist_ok=True)
     (folder / "said").write_bytes(said)
     path = folder / "qemu"
@@ -64,13 +64,13 @@ def emulator(
 
 
 def runs(folder: Path) -> int:
-    """Return how often it was run."""
+    """Return how many times the script was run."""
     path = folder / "runs"
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
 def setup(folder: Path, acts: str, machine: EmulatedMachine | None = None) -> Setup:
-    """Make a setup of an emulator that does something."""
+    """Return the inputs of a run of such an emulator."""
     machine = machine or EmulatedMachine()
     order = encode_order(encode_plan_header() + b"quit\n", replicate=0, limit_ms=1000)
     return Setup(find_emulator(machine, emulator(folder, acts)), machine, folder / "kernel", folder / "initrd", order)

@@ -1,4 +1,4 @@
-"""The fake target does what its file says, again and again, through the decoders that every answer goes through."""
+"""The fake target simulates what its file describes, reproducibly, and through the decoders of all answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def report(target: FakeTarget, **where: object) -> WorkloadReport:
 
 
 def level(target: FakeTarget, block: int, variant: str = "libc=glibc", position: int = 0) -> float:
-    """The logarithm of a run's time over the median that was asked for, 1e9 ns."""
+    """The logarithm of the ratio of a run's time to the requested median, 1e9 ns."""
     one = report(target, trial=f"{block}-{position}", variant=variant, passes=1)
     return float(np.log(one.passes[0].wall_ns / 1e9))
 

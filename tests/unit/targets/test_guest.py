@@ -1,4 +1,4 @@
-"""What goes into a guest, and what comes out of it."""
+"""The input of a guest (order, archive) and its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doctor's findings, on machines that are made up of files."""
+"""The doctor's findings on simulated ``/proc`` and ``/sys`` trees."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine says of itself, and what it leaves out."""
+"""The description of this machine, with and without the files that it is read from."""
 
 from __future__ import annotations
 

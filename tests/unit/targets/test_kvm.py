@@ -1,4 +1,4 @@
-"""KVM and the wall clock, on an emulator that does what a test wants to see."""
+"""KVM and the wall clock, with a script in place of QEMU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an emulator is told, and what is made of how it ended."""
+"""QEMU's arguments, and the interpretation of its end."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_the_output_of_the_channel_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_channel_in_memory_is_read_up_to_its_byte_count(tmp_path: Path) -> None:
-    """As an arm64 machine does: a count, and from the second page on what is counted."""
+    """The channel of an arm64 machine: a length, and the output from the second page on."""
     for size in (0, 1, len(WHOLE) - 1, len(WHOLE)):
         (tmp_path / "memory").write_bytes(size.to_bytes(8, "little").ljust(4096, b"?") + WHOLE + b"??")
         acts = f'cat {tmp_path}/memory >"$channel"; echo words >"$console"'

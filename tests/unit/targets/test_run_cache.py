@@ -1,4 +1,4 @@
-"""Runs are named by everything that goes into them, and kept whole or not at all."""
+"""A run's name depends on all its inputs, and the cache stores runs atomically."""
 
 from __future__ import annotations
 

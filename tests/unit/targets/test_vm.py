@@ -1,4 +1,4 @@
-"""Virtual machines as a target, on an emulator that emulates nothing."""
+"""Virtual machines as a target, with a script in place of QEMU."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def test_a_machine_configuration_changes_the_run_name(bench: Bench) -> None:
 
 
 class Saving:
-    """Stands for saving and restoring: what each saved machine says when it goes on, in turn; the last one again and again."""
+    """Replaces saving and restoring: the outputs of the restored machines in turn; the last one is repeated."""
 
     def __init__(self, *says: bytes) -> None:
         self.says = list(says)
@@ -265,7 +265,7 @@ LATE = WHOLE.replace(b"clock 698765432", b"clock 698765433")
 def test_a_snapshot_is_used_only_if_it_reproduces_a_run_from_boot(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, says: tuple[bytes, ...], saves: int, emulated: int
 ) -> None:
-    """A nanosecond is enough to refuse it."""
+    """A difference of one nanosecond rejects the snapshot."""
     saving = Saving(*says)
     monkeypatch.setattr(snapshot, "save", saving.save)
     monkeypatch.setattr(snapshot, "restore", saving.restore)
@@ -377,7 +377,7 @@ def still_there(pid: int) -> bool:
 
 @pytest.mark.parametrize("snapshots", [False, True])
 def test_stopping_ends_all_concurrent_machines(bench: Bench, snapshots: bool) -> None:
-    """As Ctrl-C does: the one who waits for the results goes, and nothing that was running is left."""
+    """As with Ctrl-C: the caller stops waiting, and no process is left."""
     bench.acts = f"echo $$ >>{bench.room}/pids; exec sleep 100"
     failures: list[str] = []
 

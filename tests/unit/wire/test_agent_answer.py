@@ -1,4 +1,4 @@
-"""What an agent says: read whole or not at all."""
+"""The agent's answers: decoded completely or rejected."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WHOLE = AgentAnswer(
 
 
 def said(*lines: str, end: str = "end 7 exited 0") -> bytes:
-    """A whole conversation with these lines in its one answer, and an honest end."""
+    """The output of an agent with these lines in one answer, and a correct line ``end``."""
     body = "".join(f"{line}\n" for line in ("begin 7", *lines)) + f"{end} {len(lines) + 1} "
     return HEADER + f"{body}{zlib.crc32(body.encode()):08x}\n".encode()
 

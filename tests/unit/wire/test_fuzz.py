@@ -1,4 +1,4 @@
-"""The long fuzz works when it is asked for, and finds what there is to find."""
+"""tools/fuzz runs, and finds a decoder that accepts wrong input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent is told."""
+"""The plan of a request."""
 
 from __future__ import annotations
 

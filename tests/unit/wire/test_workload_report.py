@@ -1,4 +1,4 @@
-"""What a native workload prints: a whole report, its own complaint, or an error that a user understands."""
+"""The report of a native workload: a complete report, an ``error`` line, or a decoding error with a clear message."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LINES = (
 
 
 def text(**changed: str | None) -> bytes:
-    """The lines above, some replaced (by the word they begin with) or left out."""
+    """The lines above, some replaced (by their first word) or removed."""
     lines = [changed.get(line.split(" ")[0].replace("-", "_"), line) for line in LINES]
     return "".join(f"{line}\n" for line in lines if line is not None).encode()
 
