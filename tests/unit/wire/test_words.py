@@ -8,11 +8,21 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import given
 from tools.generate_wire import TABLE, generated, problems
 
 from swapstone.model import ObservationKind
-from swapstone.wire import Ended
-from swapstone.wire.words import FACTS, OBSERVATIONS, OUTCOMES
+from swapstone.wire import Ended, TrialRequest, encode_request
+from swapstone.wire.words import (
+    FACTS,
+    FIGURES_HEADER,
+    GUEST_WORDS,
+    OBSERVATIONS,
+    ORDER_WORDS,
+    OUTCOMES,
+    PLAN_WORDS,
+)
+from tests.unit.wire.strategies import light, requests
 
 TOP = Path(__file__).parents[3]
 
@@ -110,3 +120,35 @@ def test_programs_that_are_built_alone_print_the_current_version(source: str, he
     versions = set(re.findall(rf"{header} (\d+)", (TOP / source).read_text()))
     current = re.search(rf'header = "{header}"\nversion = (\d+)', (TOP / TABLE).read_text())
     assert current and versions == {current[1]}
+
+
+@light
+@given(requests)
+def test_a_plan_has_words_of_the_table_only(request: TrialRequest) -> None:
+    assert {line.split(b" ")[0].decode() for line in encode_request(request).splitlines()} <= set(PLAN_WORDS)
+
+
+def test_the_agent_takes_its_words_from_the_table() -> None:
+    """A word that is written as text in C would escape the check of the version."""
+    agent = TOP / "native" / "agent"
+    keys = re.findall(r"(?m)^    \{(\S+), parse_", (agent / "plan.c").read_text())
+    assert len(keys) == len(PLAN_WORDS) - 2, "all but run and quit"
+    assert all(key.startswith("WORD_") for key in keys)
+    written = re.findall(r'put(?:_\w+)?\(("[^"]*"|\w+)', (agent / "answer.c").read_text())
+    texts = [text for text in written if text.startswith('"')]
+    assert texts and not [text for text in texts if re.search("[a-z]", text.replace("\\n", ""))]
+
+
+def test_the_guest_has_words_of_the_table_only() -> None:
+    text = (TOP / "native" / "guest" / "init.c").read_text()
+    words = set(re.findall(r'write_(?:file|counters|command_end)\("([a-z-]+)"', text))
+    words |= set(re.findall(r'\{PORT_\w+, "([a-z-]+) "\}', text))
+    assert words and words <= set(GUEST_WORDS)
+    orders = set(re.findall(r'take_(?:text|number)\(&\w+, "([a-z-]+) "\)', text))
+    assert orders == set(ORDER_WORDS)
+
+
+def test_decoders_of_other_packages_read_the_current_version() -> None:
+    """The package workloads may not import wire."""
+    text = (TOP / "src/swapstone/workloads/named_figures.py").read_text()
+    assert f"_HEADER = {FIGURES_HEADER!r}".replace("'", '"') in text
