@@ -24,7 +24,6 @@ UNWRAPPED = {
     "docs/netstack.md",
     "docs/netstack-link.md",
     "docs/netstack-tests.md",
-    "docs/wire.md",
 }
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
