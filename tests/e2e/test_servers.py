@@ -53,7 +53,7 @@ def test_the_study_prints_published_and_measured_ratios(tmp_path: Path) -> None:
     (tmp_path / "fake.toml").write_text(SPEC)
     asked = ("--only-part", "one-thread", "--blocks", "2", "--target", f"fake:{tmp_path / 'fake.toml'}")
     said = swapstone(tmp_path, "study", "musl-malloc", *asked, "--out", str(tmp_path / "s")).stdout
-    assert "Servers: requests a second, and what each request cost" in said
+    assert "Servers: requests a second, and the cost of a request" in said
     assert "page: x of musl" in said
     assert "37.8" in said  # 16432.60 / 435.13
     assert "(coordinated omission)" in said

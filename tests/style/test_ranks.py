@@ -96,6 +96,18 @@ def test_nothing_imports_cli() -> None:
             assert "cli" not in _imports(path), path
 
 
+def test_the_command_line_stays_small() -> None:
+    """It parses, prints and exits. What decides belongs into `session`."""
+    lines = sum(len(path.read_text().splitlines()) for path in (SOURCE / "cli").glob("*.py"))
+    assert lines < 2500
+
+
+def test_the_session_neither_prints_nor_exits() -> None:
+    for path in (SOURCE / "session").rglob("*.py"):
+        named = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+        assert not named & {"print", "exit", "click", "sys"}, path
+
+
 def test_the_table_has_no_circle() -> None:
     done: set[str] = set()
     while len(done) < len(MAY_IMPORT):

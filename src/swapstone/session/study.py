@@ -51,7 +51,7 @@ class StudyRun(FrozenStruct, frozen=True, kw_only=True):
         only: patterns of workloads; none for all.
         budget: of all parts together, as text; empty since schema 2.
         budget_ns: of all parts together; 0 for the parts' own.
-        seed: of every random order.
+        seed: of every random order of a part without a seed of its own.
         blocks: an exact number of blocks for every part; 0 for the parts' own.
         target: a target for every part; empty for the parts' own.
         directory: where relative paths in the study start; empty for the current folder.
@@ -126,6 +126,9 @@ def plan_study(
     names = [part.name for part in study.part]
     if wrong := next((part for part in only_parts if part not in names), None):
         raise unknown("part of the study", wrong, names)
+    if seed is not None:  # it replaces those of the file
+        parts = tuple(msgspec.structs.replace(part, seed=None) for part in study.part)
+        study = msgspec.structs.replace(study, seed=None, part=parts)
     return StudyRun(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         name=name,
@@ -260,7 +263,7 @@ def _one_planned(run: StudyRun, part: StudyPart, names: list[str] | str) -> Expe
                 request,
                 only=kept if run.only and not request.own else request.only,
                 budget_ns=_budget_share_ns(run, part),
-                seed=run.seed,
+                seed=run.seed if part.seed is None else part.seed,
                 blocks=run.blocks or request.blocks,
                 target=run.target or request.target,
             )

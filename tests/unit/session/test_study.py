@@ -123,6 +123,16 @@ def test_what_all_parts_share_and_what_is_their_own(run: Maker, tmp_path: Path) 
     assert (experiment.name, experiment.budget_ns) == ("mine/malloc", 180 * 10**9)
 
 
+def test_a_part_may_have_a_seed_of_its_own_and_an_option_replaces_all(run: Maker, tmp_path: Path) -> None:
+    content = STUDY.replace(b'title = "Strings"', b'title = "Strings"\nseed = 9')
+    for seed, expected in ((None, [9, 5]), (4, [4, 4])):
+        found = decode_study(b"seed = 5\n" + content, "mine.toml")
+        planned = study.plan_study("mine", found, seed=seed, blocks=6, target=run().target)
+        folder = tmp_path / f"s{seed}"
+        assert study.start_study(planned, folder).ok
+        assert [load(folder / name).experiment.seed for name in ("strings", "malloc")] == expected
+
+
 def test_a_budget_for_the_whole_is_shared_in_proportion(run: Maker, tmp_path: Path) -> None:
     study.start_study(run(budget_ns=600 * 10**9), tmp_path / "s")
     budgets = {name: load(tmp_path / "s" / name).experiment.budget_ns for name in ("strings", "malloc")}

@@ -111,12 +111,15 @@ def test_a_study_of_an_own_program(tmp_path: Path) -> None:
 
 def test_a_study_of_an_own_server(tmp_path: Path) -> None:
     program = (
-        b'[program]\nserver = "./s {port}"\nload_generator = "/bin/echo {port} {connections}"\n'
+        b'[program]\nserver = "./s {port}"\nload_generator = "./client {port} {connections}"\n'
         b'connections = [1, 10]\nread = "wrk"\n'
     )
+    (tmp_path / "client").write_text("#!/bin/sh\n")
+    (tmp_path / "client").chmod(0o755)
     own = decode_study(HEAD + program, "mine.toml").request("x", str(tmp_path)).own
     assert own is not None
     assert [each.connections for each in own.load_generators] == [1, 10]
+    assert {each.command[0] for each in own.load_generators} == {str(tmp_path / "client")}
 
 
 def test_an_own_program_in_a_part_replaces_the_suites_of_the_top() -> None:
