@@ -1,4 +1,4 @@
-"""`swapstone list`: lists of factors, workloads, suites, loads, studies and records."""
+"""`swapstone list`: lists of factors, workloads, suites, loads, targets, studies and records."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from swapstone.record import default_root, list_records, load, record_name
 from swapstone.session.own_program import command_line
 from swapstone.session.study_file import BadStudy, list_studies
 from swapstone.session.values import format_duration
+from swapstone.targets import TARGETS
 from swapstone.workloads import LOADS, SUITES
 
 Rows = tuple[list[str], list[list[object]]]
@@ -46,6 +47,11 @@ def _loads() -> Rows:
     return ["load", "what it is", "what runs meanwhile"], [
         [load.name, load.description, "; ".join(load.beside)] for load in LOADS
     ]
+
+
+def _targets() -> Rows:
+    head = ["target", "usage", "clocks", "what it is"]
+    return head, [[kind.name, kind.usage, ",".join(kind.clocks), kind.description] for kind in TARGETS]
 
 
 def _suites() -> Rows:
@@ -93,6 +99,7 @@ _LISTS: dict[str, Callable[[], Rows]] = {
     "workloads": _workloads,
     "suites": _suites,
     "loads": _loads,
+    "targets": _targets,
     "studies": _studies,
     "records": _records,
     "published": _published,
@@ -103,7 +110,7 @@ _LISTS: dict[str, Callable[[], Rows]] = {
 @click.argument("what", type=click.Choice(list(_LISTS)))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects.")
 def list_command(what: str, as_json: bool) -> None:
-    r"""List factors, levels, workloads, suites, loads, studies, records or published figures.
+    r"""List factors, levels, workloads, suites, loads, targets, studies, records or published figures.
 
     \b
     Examples:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from swapstone.cli.listing import list_command
 from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK, UserError
 from swapstone.targets import (
     TARGETS,
@@ -128,3 +131,8 @@ def test_no_target_is_tested_by_its_name_outside_targets() -> None:
 def test_a_path_in_a_target_is_relative_to_a_folder(text: str, below: str) -> None:
     assert target_below(text, "/f") == below
     assert target_below(text, "") == text
+
+
+def test_each_kind_is_listed() -> None:
+    result = CliRunner().invoke(list_command, ["targets", "--json"])
+    assert [row["target"] for row in json.loads(result.output)] == [kind.name for kind in TARGETS]
