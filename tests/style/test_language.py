@@ -37,10 +37,17 @@ CLEAN = (
     "src/swapstone/explanation",
     "src/swapstone/instruments",
     "src/swapstone/model",
+    "src/swapstone/plan",
     "src/swapstone/published",
     "src/swapstone/record",
+    "src/swapstone/run",
     "src/swapstone/stats",
+    "src/swapstone/subjects",
+    "src/swapstone/workloads",
     "tests/unit/recipes",
+    "tests/unit/run",
+    "tests/unit/subjects",
+    "tests/unit/workloads",
     "tools",
 )
 """Folders, or files, without excluded words. Add a folder once it is clean; never remove one."""

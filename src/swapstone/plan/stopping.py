@@ -29,7 +29,7 @@ class StopReason(enum.Enum):
 
     PRECISE = "every interval that can decide is as narrow as the margin"
     BUDGET = "the budget is spent"
-    BLOCKS = "the number of blocks that was asked for is reached"
+    BLOCKS = "the requested number of blocks is reached"
     CAP = "200 blocks are made, and more would gain little"
 
 

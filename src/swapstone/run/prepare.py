@@ -86,13 +86,13 @@ def _check_machine(experiment: Experiment, target: Target) -> None:
     """
     if target.boots:
         return
-    wants = [
+    needs = [
         f"the factor {choice.factor}" for choice in experiment.factors if find_factor(choice.factor).stage is Stage.BOOT
     ]
-    wants += [f"the load {load}" for load in experiment.loads if load != IDLE.name]
-    if wants:
+    needs += [f"the load {load}" for load in experiment.loads if load != IDLE.name]
+    if needs:
         raise UnavailableError(
-            f"The target {target.name} starts no machine of its own, and {wants[0]} needs one.",
+            f"The target {target.name} starts no machine of its own, and {needs[0]} needs one.",
             "Measure on --target vm.",
         )
 
@@ -112,8 +112,8 @@ def prepare(
         experiment: what is measured.
         target: where it will run.
         progress: called with how many programs are done, of how many, and the next one's name.
-        notify: called with one line for each thing that the user should know before the trials: what takes its time, what is left out.
-        keep_log: stores the logs of builds of a user's own program.
+        notify: called with one line for each step that takes long, and each variant that is left out.
+        keep_log: stores the logs of builds of own programs.
         rebuild: whether to build that anew, though it was built before.
 
     Returns:
@@ -227,7 +227,7 @@ def _refuse_incomparable(
 
 
 def _empty(variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> Iterator[Artifact]:
-    """Build the empty programs of each variant. One that can't be linked (no static library, say) is left out of the table."""
+    """Build the empty programs of each variant. One that can't be linked, e.g. without a static library, is left out."""
     for variant in variants:
         if variant.copy is not Copy.FIRST or variant.label not in recipes:
             continue

@@ -20,7 +20,7 @@ def side_by_side(make: Callable[[Job], Result], jobs: Iterable[Job], target: Tar
     Args:
         make: runs one job; called by several threads if the target runs several trials at once.
         jobs: arguments of `make`.
-        target: told to stop if the caller leaves before the last result.
+        target: stopped if the caller leaves before the last result.
 
     Yields:
         The results. If the target runs one trial at a time, each job runs when its result is requested.

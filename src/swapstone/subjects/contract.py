@@ -1,4 +1,4 @@
-"""The contract of a subject: a workload as it is checked, built, run and judged.
+"""The contract of a subject, which checks, builds, runs and judges one workload.
 
 Each kind of origin (`Workload.origin`) has one class. `swapstone.run` calls only the methods of `Subject`, in this order: `check`,
 `base_recipe`, `check_recipes`, `build` for each variant, `equalize`, then `run` for each trial.
@@ -132,12 +132,12 @@ class Outcome:
 
 
 class Subject(abc.ABC):
-    """A workload as it is checked, built, run and judged.
+    """Checks, builds, runs and judges one workload.
 
     Class attributes that a kind may change:
         max_passes: the largest number of passes that calibration may choose; 0 if the program takes no number of passes.
         needs_compiler: whether a C compiler builds it for each variant.
-        empty_programs: whether the sizes of empty programs, built like it, say something about it.
+        empty_programs: whether the report compares the sizes of empty programs built by the same recipes.
         aborts_early: whether the session ends if the first block shows that there is nothing to compare.
         output_is_evidence: whether its output also reports which levels were in force. Such a trial fails if its output is unreadable;
             any other is refused first if a wrong level was in force.
@@ -218,7 +218,7 @@ class Subject(abc.ABC):
 
     @abc.abstractmethod
     def request(self, trial: TrialSpec) -> TrialRequest:
-        """Return what the agent is asked to run for a trial."""
+        """Return the request to the agent for a trial."""
 
     def before(self, trial: TrialSpec, target: Target) -> Outcome | None:
         """Do what comes before a trial and is not measured. Return an outcome only if the trial must not run."""

@@ -86,7 +86,7 @@ class UserProgram(Subject):
             check_recipes(self._own, variants, recipes)
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
-        """Build the program in a copy of its sources, or take it as it is."""
+        """Build the program in a copy of its sources, or take it without building."""
         return self._state.build.program(self.workload.name, variant, recipe, context)
 
     def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:

@@ -30,7 +30,7 @@ PADDING = "SWAPSTONE_PADDING"
 
 
 class OwnProgramBuild:
-    """Builds a user's own program for one variant after another, or takes it as it is.
+    """Builds a user's own program for one variant after another, or takes a built one.
 
     Args:
         own: the program.

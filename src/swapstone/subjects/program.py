@@ -39,7 +39,7 @@ class Program:
         artifact: its entry in the manifest, or None on a target that needs no build.
         facts: facts of its file before it was stripped, or None if unknown.
         folder: working directory; empty for the target's scratch folder.
-        stamp: of a user's own program, when its digest was taken.
+        stamp: of the file when its digest was taken; None if the file can't change.
         added: pairs (name, value) added to the environment of the program alone, not of its helpers: preloaded objects and padding.
         load_generator: path on the target of the load generator; empty if the program is no server.
         links: with layouts, one program for each link. They take turns; this program is then only measured for its size.

@@ -20,10 +20,10 @@ CPU = Metric(
 RUN_DELAY = Metric(
     name="run_delay",
     unit="ns",
-    # Not of the family of times: it tells of the machine, and must not weaken what may be said of the work.
+    # Not in the family of times: it describes the machine, and must not widen the intervals of the work.
     quantity=Quantity.EVENTS,
     better=Direction.NEITHER,
-    meaning="time in which the main thread was ready in one pass, but had no processor: the machine's doing",
+    meaning="time in which the main thread was ready in one pass, but had no processor: a cost of the machine's load",
 )
 VIRT = Metric(
     name="virt",
@@ -79,7 +79,7 @@ NIVCSW = Metric(
     unit="1",
     quantity=Quantity.EVENTS,
     better=Direction.NEITHER,
-    meaning="context switches in one pass because the processor was taken away: the machine's doing",
+    meaning="context switches in one pass because the process was preempted: a cost of the machine's load",
 )
 
 

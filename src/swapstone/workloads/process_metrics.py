@@ -14,12 +14,12 @@ _NS_PER_US = 1000
 _MEANINGS = {
     "wall": "elapsed time from the start of the program to its end",
     "cpu": "processor time, user and system, of the program, its threads and the children it waited for",
-    "run_delay": "time in which the main thread was ready, but had no processor: the machine's doing",
+    "run_delay": "time in which the main thread was ready, but had no processor: a cost of the machine's load",
     "maxrss": "peak resident size of the program or of the largest child it waited for",
     "minflt": "page faults that needed no input",
     "majflt": "page faults that waited for input",
     "nvcsw": "context switches because the program had to wait",
-    "nivcsw": "context switches because the processor was taken away: the machine's doing",
+    "nivcsw": "context switches because the process was preempted: a cost of the machine's load",
 }
 
 

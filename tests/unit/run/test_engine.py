@@ -28,7 +28,7 @@ noise = 0.01
 
 
 class Several(FakeTarget):
-    """A fake target that says that it runs several trials at once, and remembers which threads asked it."""
+    """A fake target that runs several trials at once, and stores which threads called it."""
 
     def __init__(self, path: Path, at_once: int) -> None:
         super().__init__(path)
@@ -45,16 +45,16 @@ class Several(FakeTarget):
 
 
 class Counting:
-    """A rule that stops after so many blocks and keeps what it was told."""
+    """A rule that stops after a number of blocks and stores its arguments."""
 
     def __init__(self, blocks: int) -> None:
         self.blocks = blocks
-        self.told: list[tuple[int, int, int]] = []
+        self.calls: list[tuple[int, int, int]] = []
 
     def __call__(
         self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
     ) -> StopDecision:
-        self.told.append((block, used_ns, next_block_ns))
+        self.calls.append((block, used_ns, next_block_ns))
         return StopDecision(still_open, "enough" if block == self.blocks else "", None, None)
 
 
@@ -111,6 +111,6 @@ def test_time_is_shared_by_what_runs_at_once(
     for run in load(path).runs:
         elapsed[run.trial.block] += run.elapsed_ns
     used = 0
-    for block, used_ns, next_block_ns in rule.told:
+    for block, used_ns, next_block_ns in rule.calls:
         used += elapsed[block] // share  # a block has four trials: no more than four of eight can be at work
         assert (used_ns, next_block_ns) == (used, elapsed[block] // share)

@@ -1,4 +1,4 @@
-"""Trials that are run again are held against what the record says they printed."""
+"""Trials that are run again are compared with their output in the record."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tests.e2e.cli import fake, swapstone
 
 def _again(record: Path, runs: list[Run]) -> list[bool]:
     view = load(record)
-    told: list[str] = []
+    keys: list[str] = []
     with open_target(view.experiment.target) as target:
         prepared = prepare(view.experiment, target, lambda *_: None)
-        found = recompute(prepared, target, runs, lambda _done, _total, key: told.append(key))
-    assert told == [*(run.trial.key for run in runs), ""]
+        found = recompute(prepared, target, runs, lambda _done, _total, key: keys.append(key))
+    assert keys == [*(run.trial.key for run in runs), ""]
     assert [each.key for each in found] == [run.trial.key for run in runs]
     return [each.equal for each in found]
 

@@ -1,4 +1,4 @@
-"""Allocators in processes that are really measured: the one that was asked for is seen, and any other is refused."""
+"""Allocators in measured processes: the requested one is observed, and any other is refused."""
 
 from __future__ import annotations
 
@@ -145,9 +145,9 @@ def test_the_command_line_runs_what_fits_and_says_what_is_left_out(tmp_path: Pat
     out = tmp_path / "r"
     only = ("--only", "b_string_strlen", "--blocks", "2", "--out", str(out))
     result = swapstone(tmp_path, "compare", "libc=glibc,musl", f"allocator=default,{path}", *only)
-    told = [line for line in result.stderr.splitlines() if line.startswith("left out: ")]
-    assert len(told) == 1
-    assert f"libc=musl,allocator={path}: {path} was built for glibc, so a program on musl can't load it." in told[0]
+    left_out = [line for line in result.stderr.splitlines() if line.startswith("left out: ")]
+    assert len(left_out) == 1
+    assert f"libc=musl,allocator={path}: {path} was built for glibc, so a program on musl can't load it." in left_out[0]
     assert result.stderr.index("left out") < result.stderr.index("calibrating")
     seen = {(run["trial"]["variant"], run["status"]) for run in runs_of(out)}
     assert seen == {

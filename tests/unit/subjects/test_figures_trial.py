@@ -13,7 +13,7 @@ from tests.unit.builders import trial_spec
 
 WORK = find_workload("swap", "fill (50 % random)")
 FIGURES = tuple((metric.name, float(number)) for number, metric in enumerate(WORK.metrics))
-SAID = encode_named_figures(NamedFigures(name="fill", figures=FIGURES, series=(("so", (0.0, 8.0)),)))
+OUTPUT = encode_named_figures(NamedFigures(name="fill", figures=FIGURES, series=(("so", (0.0, 8.0)),)))
 MACHINE = (
     ("after /proc/swaps", "Filename Type Size Used Priority\n/dev/zram0 partition 262140 0 -2\n"),
     ("after /sys/block/zram0/comp_algorithm", "lzo [lz4] zstd\n"),
@@ -21,7 +21,7 @@ MACHINE = (
     ("before /proc/uptime", "1.00 0.50\n"),
     ("after /proc/uptime", "2.00 1.50\n"),
 )
-ANSWER = AgentAnswer(id="t", stdout=SAID, how=Ended.EXITED, code=0, machine=MACHINE)
+ANSWER = AgentAnswer(id="t", stdout=OUTPUT, how=Ended.EXITED, code=0, machine=MACHINE)
 PROGRAM = Program("/p/prog", BASE_RECIPE, None, None)
 SUBJECT = subject_of(WORK)
 SPEC = trial_spec(Variant(levels=(("swap", "zram:lz4"),)), PROGRAM)
@@ -41,9 +41,9 @@ def test_figures_are_samples_and_series_of_the_run() -> None:
     assert found.series == (Sample(metric="so", values=(0.0, 8.0)),)
 
 
-@pytest.mark.parametrize("size", [0, 1, len(SAID) // 2, len(SAID) - 1])
+@pytest.mark.parametrize("size", [0, 1, len(OUTPUT) // 2, len(OUTPUT) - 1])
 def test_figures_that_are_not_whole_are_a_failed_run(size: int) -> None:
-    found = SUBJECT.judge(SPEC, msgspec.structs.replace(ANSWER, stdout=SAID[:size]), lambda _: None)
+    found = SUBJECT.judge(SPEC, msgspec.structs.replace(ANSWER, stdout=OUTPUT[:size]), lambda _: None)
     assert found.status is Status.FAILED
     assert found.reason.startswith("its output is unreadable: ")
     assert found.samples == ()
@@ -61,8 +61,8 @@ def test_what_the_program_saw_of_the_server_decides_its_stack() -> None:
     figures = tuple((metric.name, float(number)) for number, metric in enumerate(work.metrics))
     for tap, sockets, status in (("tap0", "none", Status.OK), ("none", "udp:80", Status.REFUSED)):
         seen = (("tap", tap), ("kernel_sockets", sockets), ("stack", "lwip 2.2.1"))
-        said = encode_named_figures(NamedFigures(name="udp_in", figures=figures, series=(), seen=seen))
-        answer = AgentAnswer(id="t", stdout=said, how=Ended.EXITED, code=0)
+        output = encode_named_figures(NamedFigures(name="udp_in", figures=figures, series=(), seen=seen))
+        answer = AgentAnswer(id="t", stdout=output, how=Ended.EXITED, code=0)
         found = subject_of(work).judge(
             trial_spec(Variant(levels=(("netstack", "lwip"),)), PROGRAM), answer, lambda _: None
         )

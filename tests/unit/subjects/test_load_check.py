@@ -1,4 +1,4 @@
-"""Whether a load was in force is told by the machine's counters."""
+"""The machine's counters show whether a load was in force."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FACTS = (("user_us", 400_000), ("nvcsw", 10_000), ("nivcsw", 100))
 
 
 def evidence(grown: Mapping[str, int], seconds: float = 1.0, facts: tuple[tuple[str, int], ...] = FACTS) -> Evidence:
-    """Return what a machine says around a trial; counters grow as given, and there are so many more pages all the time."""
+    """Return a machine's counters around a trial. They grow as given; ``pages`` is a level, and is higher both times."""
     machine: list[tuple[str, str]] = []
     for when, up in (("before", 10.0), ("after", 10.0 + seconds)):
         numbers = {
@@ -140,8 +140,8 @@ def test_a_level_counts_before_and_after() -> None:
     uptime = tuple((f"{when} /proc/uptime", "1.00 1") for when in ("before", "after"))
 
     def missing(before: int, after: int) -> str:
-        said = (("before /f", f"n {before}\n"), ("after /f", f"n {after}\n"), *uptime)
-        return missing_load(load, Evidence(interp=None, objects=(), machine=said))
+        counters = (("before /f", f"n {before}\n"), ("after /f", f"n {after}\n"), *uptime)
+        return missing_load(load, Evidence(interp=None, objects=(), machine=counters))
 
     assert missing(2, 2) == ""
     assert missing(1, 2) and missing(2, 1)

@@ -1,4 +1,4 @@
-"""A trial of a server: what is asked for, and what its answer amounts to."""
+"""Trials of servers: their requests, and the judgement of their answers."""
 
 from __future__ import annotations
 
@@ -128,8 +128,8 @@ def test_the_level_is_the_servers() -> None:
         (
             Ended.SIGNALED,
             11,
-            {"notes": ("the server ended though nobody had told it to",)},
-            "the server ended though nobody had told it to, with signal 11; it printed nothing",
+            {"notes": ("the server ended by itself",)},
+            "the server ended by itself, with signal 11; it printed nothing",
         ),
         (
             Ended.UNDRIVEN,

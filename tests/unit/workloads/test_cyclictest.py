@@ -1,4 +1,4 @@
-"""What the real cyclictest printed is read whole or not at all; tests/recorded/README.md says where the files come from."""
+"""Recorded outputs of cyclictest are read completely or refused; tests/recorded/README.md has their sources."""
 
 from __future__ import annotations
 

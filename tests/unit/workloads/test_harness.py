@@ -83,8 +83,8 @@ def test_different_checksums_of_tasks_are_an_error(programs: Programs, tmp_path:
 
 def test_a_task_that_crashes_is_an_error(programs: Programs, tmp_path: Path) -> None:
     text = IN_TASKS % "if (task == 7) __builtin_trap(); return 1;"
-    said = error_of(programs, tmp_path, text, "1", "8")
-    assert said.startswith("a process should exit with status 0, but its wait status is ")
+    error = error_of(programs, tmp_path, text, "1", "8")
+    assert error.startswith("a process should exit with status 0, but its wait status is ")
 
 
 def test_reexec_main_replaces_main_for_the_argument_dash(programs: Programs, tmp_path: Path) -> None:

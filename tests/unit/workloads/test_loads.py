@@ -1,4 +1,4 @@
-"""What loads say of themselves, and that a machine gets what they need."""
+"""Declarations of loads, and the machines that they need."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_a_load_has_the_programs_that_it_starts(load: Load) -> None:
 @pytest.mark.parametrize("load", LOADS, ids=lambda load: load.name)
 def test_background_commands_run_until_they_are_stopped(load: Load) -> None:
     for command in load.beside:
-        # stress-ng and cyclictest run until they are stopped unless they are told a time; memtester without a number of rounds; iperf3
-        # must be told one: a day, of which no measurement takes a thousandth.
+        # Without a time limit stress-ng and cyclictest run until they are stopped, and memtester without a number of rounds. iperf3
+        # needs a limit: one day is a thousand times longer than any measurement.
         assert not re.search(r"--timeout|--loops|-[lD] ?\d|--[a-z-]*-ops", command)
         assert "iperf3 -c" not in command or "-t 86400" in command
     assert bool(load.beside) <= (load.settle_ms >= 100)

@@ -15,7 +15,7 @@ from swapstone.workloads.named_figures import NamedFigures, decode_named_figures
 from tests.unit.builders import source_of
 
 WORK = find_workload("swap", "touch (random, 1.5)")
-SAID = NamedFigures(
+FIGURES = NamedFigures(
     name="touch",
     figures=(("touch_time", 37.543), ("swap_ins", 5.0), ("majflt", 0.0), ("in_rate", None), ("working_set", 8388608.0)),
     series=(("so", (0.0, 1024.0)), ("at_ns", (1000000001.0, 2000000000.0))),
@@ -41,16 +41,16 @@ WHOLE = sealed(LINES)
 
 
 def test_figures_round_trip() -> None:
-    assert decode_named_figures(WHOLE) == SAID
-    assert encode_named_figures(SAID) == WHOLE
+    assert decode_named_figures(WHOLE) == FIGURES
+    assert encode_named_figures(FIGURES) == WHOLE
 
 
 def test_observations_precede_the_figures_and_are_returned() -> None:
     lines = LINES.replace("figure touch_time", "seen tap tap0\nseen stack lwip 2.2.1\nfigure touch_time", 1)
-    said = msgspec.structs.replace(SAID, seen=(("tap", "tap0"), ("stack", "lwip 2.2.1")))
-    assert decode_named_figures(sealed(lines)) == said
-    assert encode_named_figures(said) == sealed(lines)
-    assert read_named_figures(WORK, "touch", sealed(lines)).seen == said.seen
+    decoded = msgspec.structs.replace(FIGURES, seen=(("tap", "tap0"), ("stack", "lwip 2.2.1")))
+    assert decode_named_figures(sealed(lines)) == decoded
+    assert encode_named_figures(decoded) == sealed(lines)
+    assert read_named_figures(WORK, "touch", sealed(lines)).seen == decoded.seen
     assert read_named_figures(WORK, "touch", WHOLE).seen == ()
 
 

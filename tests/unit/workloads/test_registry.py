@@ -90,12 +90,12 @@ def test_descriptions_of_netstack_workloads_state_the_amounts_of_the_source() ->
     source = (share_dir() / "crates" / "swapstone-net-bench" / "src" / "trial" / "works.rs").read_text()
     amounts = re.findall(r'name: "([a-z-]+)",.*?amount: ([0-9_]+),', source, re.DOTALL)
     assert [name for name, _ in amounts] == [workload.name for workload, _ in CRATES]
-    says = {workload.name: workload.description for workload, _ in CRATES}
+    descriptions = {workload.name: workload.description for workload, _ in CRATES}
     for name, amount in amounts:
         number = int(amount.replace("_", ""))
         text = f"{number // 10**6} MB" if name.startswith("bulk") else str(number)
-        said = says["counts-plain"] if name == "counts-tuned" else says[name]
-        assert re.search(rf"\b{text}\b", said), name
+        description = descriptions["counts-plain"] if name == "counts-tuned" else descriptions[name]
+        assert re.search(rf"\b{text}\b", description), name
 
 
 def test_every_header_is_used() -> None:

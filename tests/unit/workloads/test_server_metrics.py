@@ -1,4 +1,4 @@
-"""From what a driver says and what the agent counted to a server's samples."""
+"""From a load generator's output and the agent's counts to a server's samples."""
 
 from __future__ import annotations
 
