@@ -153,6 +153,8 @@ def _blocks(part: PartSummary) -> tuple[Block, ...]:
         blocks.append(Paragraph(state, Tone.WARNING))
     if part.headlines:
         blocks.append(BulletList(items=tuple(map(Item, part.headlines))))
+    if part.sections:
+        blocks.append(Paragraph(f"Tables: {'; '.join(section.title for section in part.sections)}.", Tone.NOTE))
     for section in part.sections:
         blocks += [Paragraph(text, Tone.WARNING) for text in section.warnings]
         blocks.append(Fold(summary=section.title, blocks=section.blocks, open=True, brief=False))

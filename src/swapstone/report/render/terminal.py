@@ -110,8 +110,8 @@ class _Printer:
     def _block(self, block: Block) -> list[str]:  # noqa: PLR0912 - a case per kind of block
         match block:
             case Paragraph():
-                note = "* " if block.tone is Tone.NOTE else ""
-                return self._wrapped(note + block.text, Tone.PLAIN if note else block.tone)
+                bullet = {Tone.NOTE: "* ", Tone.WARNING: "! "}.get(block.tone, "")
+                return self._wrapped(bullet + block.text, Tone.PLAIN if block.tone is Tone.NOTE else block.tone)
             case Heading():
                 return ["", *self._wrapped(block.text, Tone.STRONG)]
             case BulletList():
