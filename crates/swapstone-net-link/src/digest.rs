@@ -1,6 +1,7 @@
-//! One number for a whole run.
+//! A digest of a run.
 
-/// A sum of 64 bits over words: each is mixed in by a multiplication and a rotation. It finds accidents, not forgeries.
+/// A 64-bit digest: each word is mixed in by a multiplication and a rotation. It detects accidental
+/// differences, not forgeries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Digest(u64);
 
@@ -24,7 +25,7 @@ impl Digest {
         self.word(bytes.len() as u64);
     }
 
-    /// The sum so far, mixed once more so that the last word reaches all bits.
+    /// Returns the digest, after a final mixing step.
     pub(crate) const fn value(self) -> u64 {
         let mixed = (self.0 ^ (self.0 >> 32)).wrapping_mul(MULTIPLIER);
         mixed ^ (mixed >> 29)

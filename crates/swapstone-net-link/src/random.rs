@@ -1,20 +1,21 @@
-//! Chance that can be had again.
+//! A reproducible random generator.
 
-/// Random numbers from a seed: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
+/// 2014).
 ///
-/// For tests and faults only; nothing about it is secret.
+/// For tests and simulated faults only: its output is predictable.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
 }
 
 impl Random {
-    /// Numbers that depend on `seed` alone.
+    /// Creates a generator. Its output depends on `seed` only.
     pub const fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub const fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
@@ -23,12 +24,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; 0 if that is 0. The bias is below `bound` / 2^64.
+    /// Returns a number below `bound`, or 0 if `bound` is 0. The bias is below `bound` / 2^64.
     pub const fn below(&mut self, bound: u64) -> u64 {
         ((self.bits() as u128 * bound as u128) >> 64) as u64
     }
 
-    /// Whether something happens that does so `ppm` times of a million.
+    /// Returns `true` with a probability of `ppm` in a million.
     pub const fn happens(&mut self, ppm: u32) -> bool {
         self.below(1_000_000) < ppm as u64
     }

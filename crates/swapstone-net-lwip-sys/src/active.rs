@@ -1,4 +1,4 @@
-//! What may transmit: lwIP with its device at hand.
+//! Operations that can send frames: lwIP with access to its device.
 
 use alloc::rc::Rc;
 use core::ffi::c_int;
@@ -18,18 +18,18 @@ use crate::{Core, free_received};
 const NO_MEMORY: c_int = -1;
 const IN_USE: c_int = -8;
 
-/// What came of sending a datagram.
+/// The result of sending a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
-    /// It is on its way.
+    /// It was sent.
     Done,
-    /// There is no room, here or in the device.
+    /// Packet memory or the transmit queue is exhausted.
     NoRoom,
-    /// There is no way to the peer.
+    /// No route to host.
     NoRoute,
 }
 
-/// A core whose device is at hand.
+/// A core with access to its device.
 pub struct Active<'a> {
     core: &'a mut Core,
 }
@@ -37,9 +37,9 @@ pub struct Active<'a> {
 impl<'a> Active<'a> {
     pub(crate) fn new(core: &'a mut Core, device: &'a mut dyn Device) -> Self {
         let device: *mut (dyn Device + 'a) = device;
-        // SAFETY: only the lifetime changes, and `drop` takes the pointer away before it is over. If this value is leaked the pointer
-        // stays, but only an `Active` (which sets it anew) transmits, and the core's own end clears it first. No reference to the state
-        // lives.
+        // SAFETY: only the lifetime changes, and `drop` clears the pointer before it ends. If this
+        // value is leaked, the pointer stays, but only an `Active` transmits, and it sets the
+        // pointer; the drop of the core clears it first. No reference to the state exists.
         unsafe {
             state().device = Some(transmute::<
                 *mut (dyn Device + 'a),
@@ -49,23 +49,24 @@ impl<'a> Active<'a> {
         Self { core }
     }
 
-    /// The core itself.
+    /// Returns the core.
     pub fn core(&mut self) -> &mut Core {
         self.core
     }
 
-    /// Begin the life on the link, if that was not done yet. Times before the first poll are not known, and count from it.
+    /// Brings the interface up once. Times before the first poll are unknown, and timers start with
+    /// it.
     pub fn begin(&mut self) {
         if !self.core.begun {
             self.core.begun = true;
-            // SAFETY: the device is at hand.
+            // SAFETY: the device is accessible.
             unsafe { ffi::lw_up() };
         }
     }
 
-    /// What time it is: everything until the next call happens now.
+    /// Sets the current time.
     pub fn set_now(&mut self, now: Instant) {
-        // SAFETY: no other reference to the state lives.
+        // SAFETY: no other reference to the state exists.
         unsafe { state().now = now };
         if !self.core.polled {
             self.core.polled = true;
@@ -74,13 +75,14 @@ impl<'a> Active<'a> {
         self.begin();
     }
 
-    /// The device's next frame.
+    /// Returns the next frame of the device.
     pub fn receive(&mut self) -> Option<Frame> {
-        // SAFETY: `new` has borrowed the device for as long as this value lives; no reference to the state lives across the call.
+        // SAFETY: `new` borrows the device as long as this value exists; no reference to the state
+        // exists during the call.
         unsafe { state().device.and_then(|device| (*device).receive()) }
     }
 
-    /// Let the device send what it has only collected.
+    /// Lets the device transmit queued frames.
     pub fn flush(&mut self) {
         // SAFETY: as in `receive`.
         unsafe {
@@ -90,9 +92,9 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Give lwIP a frame.
+    /// Passes a frame to lwIP.
     pub fn input(&mut self, frame: Frame, copy: bool) {
-        // SAFETY: no reference to the state lives across the calls into C.
+        // SAFETY: no reference to the state exists during the calls into C.
         unsafe {
             let state = state();
             state.frames_in += 1;
@@ -115,15 +117,15 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// How many received frames are held.
+    /// Returns the number of received frames that are held.
     pub fn held(&self) -> usize {
-        // SAFETY: no other reference to the state lives.
+        // SAFETY: no other reference to the state exists.
         unsafe { state().nodes.in_use }
     }
 
-    /// Let the timers that are due expire, and what the device had no room for be tried again.
+    /// Runs the timers that are due, and retries after a full transmit queue.
     pub fn timers(&mut self) {
-        // SAFETY: no reference to the state lives across the calls into C.
+        // SAFETY: no reference to the state exists during the calls into C.
         unsafe {
             let now = state().now;
             let full = core::mem::take(&mut state().full);
@@ -131,23 +133,24 @@ impl<'a> Active<'a> {
                 ffi::lw_tcp_retry();
             }
             if ffi::lw_tcp_running() == 0 {
-                // The timer of TCP stands still without connections.
+                // TCP's timer stops without connections.
                 self.core.next[0] = now + period(0);
             }
             while self.core.next[0] <= now || self.core.next[1] <= now {
                 let which = usize::from(self.core.next[1] < self.core.next[0]);
                 ffi::lw_timer(which as c_int);
                 let next = self.core.next[which] + period(which);
-                // After a long sleep a timer catches up with two minutes, which is more than any of lwIP's times.
+                // After a long pause a timer catches up by two minutes, more than any timeout of
+                // lwIP.
                 let floor = Instant::from_micros(now.micros().saturating_sub(120_000_000));
                 self.core.next[which] = next.max(floor);
             }
         }
     }
 
-    /// Listen in this slot; `false` if there is no memory.
+    /// Listens in this slot; `false` if memory is exhausted.
     pub fn listen(&mut self, index: u32, local: SocketAddr, backlog: usize) -> bool {
-        // SAFETY: no reference to the state lives across the call.
+        // SAFETY: no reference to the state exists during the call.
         unsafe {
             let pcb =
                 ffi::lw_tcp_listen(token(index), &Address::of_socket(local.ip()), local.port());
@@ -158,9 +161,9 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Begin to connect in this slot; `false` if there is no memory.
+    /// Starts to connect in this slot; `false` if memory is exhausted.
     pub fn connect(&mut self, index: u32, local: SocketAddr, remote: SocketAddr) -> bool {
-        // SAFETY: no reference to the state lives across the call. lwIP keeps no address.
+        // SAFETY: no reference to the state exists during the call. lwIP keeps no address.
         unsafe {
             let (from, to) = (local.ip().into(), remote.ip().into());
             let pcb = ffi::lw_tcp_connect(token(index), &from, local.port(), &to, remote.port());
@@ -169,22 +172,23 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Queue bytes, copied; how many.
+    /// Queues a copy of bytes; returns their number.
     pub fn write(&mut self, index: u32, bytes: &[u8], more: bool) -> usize {
         self.queue(index, bytes, true, more)
     }
 
-    /// Queue bytes that are sent from where they are; how many.
+    /// Queues bytes without a copy; returns their number.
     ///
     /// # Panics
     ///
-    /// If the range is not inside the bytes.
+    /// If the range is out of bounds.
     pub fn write_shared(&mut self, index: u32, bytes: &Rc<[u8]>, range: Range<usize>) -> usize {
         let written = self.queue(index, &bytes[range], false, false);
         if written > 0 {
-            // SAFETY: no other reference to the state lives.
+            // SAFETY: no other reference to the state exists.
             let slot = unsafe { &mut state().slots[index as usize] };
-            // The memory is held until the last of these bytes is acknowledged, or lwIP has dropped the connection with its queues.
+            // The memory is held until its last byte is acknowledged, or until lwIP has freed the
+            // connection and its queues.
             match slot.shared.back_mut() {
                 Some((end, last)) if Rc::ptr_eq(last, bytes) => *end = slot.written,
                 _ => slot.shared.push_back((slot.written, bytes.clone())),
@@ -194,8 +198,8 @@ impl<'a> Active<'a> {
     }
 
     fn queue(&mut self, index: u32, bytes: &[u8], copy: bool, more: bool) -> usize {
-        // SAFETY: no reference to the state lives across the call; a control block that we have is alive. What is not copied is kept by
-        // `write_shared`, the only caller that does not ask for a copy.
+        // SAFETY: no reference to the state exists during the call; the control block of a slot is
+        // valid. `write_shared`, the only caller without a copy, holds the memory.
         unsafe {
             let pcb = state().slots[index as usize].pcb;
             if pcb.is_null() || bytes.is_empty() {
@@ -208,7 +212,7 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Send what is queued, as far as windows allow.
+    /// Sends queued data as far as the windows allow.
     pub fn output(&mut self, index: u32) {
         // SAFETY: as in `queue`.
         unsafe {
@@ -219,14 +223,15 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Show the first piece of what has arrived, and take as many bytes as `look` returns; `None` if nothing is there.
+    /// Calls `look` with the first piece of received data and removes as many bytes as it returns;
+    /// `None` without data.
     ///
     /// # Panics
     ///
-    /// If `look` returns more than it was shown.
+    /// If `look` returns more than the length of the slice.
     pub fn read(&mut self, index: u32, look: &mut dyn FnMut(&[u8]) -> usize) -> Option<usize> {
-        // SAFETY: the packet is taken out of the queue while it is looked at, so `look` can't reach it by another way; if it panics, the
-        // packet is only leaked.
+        // SAFETY: the packet is removed from the queue during the call, so `look` can't access it
+        // in another way. If `look` panics, the packet is leaked.
         unsafe {
             let first = state().slots[index as usize].received.pop_front()?;
             let mut size = 0;
@@ -251,7 +256,7 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Throw away what has arrived, and what will; returns whether there was anything.
+    /// Discards received and future data; returns whether there was any.
     pub fn discard(&mut self, index: u32) -> bool {
         // SAFETY: as in `queue`.
         unsafe {
@@ -266,13 +271,13 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Whether what arrives is thrown away.
+    /// Returns whether received data is discarded.
     pub fn discards(&self, index: u32) -> bool {
-        // SAFETY: no other reference to the state lives.
+        // SAFETY: no other reference to the state exists.
         unsafe { state().slots[index as usize].discard }
     }
 
-    /// End the sending half.
+    /// Shuts down sending.
     pub fn end(&mut self, index: u32) {
         // SAFETY: as in `queue`.
         unsafe {
@@ -283,9 +288,10 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Give a slot up. A connection lives on until `deadline` at most, or is reset at once.
+    /// Closes a slot. A connection continues until `deadline`, or is reset at once.
     pub fn close(&mut self, index: u32, reset: bool, deadline: Instant) {
-        // SAFETY: no reference to the state lives across the calls; a control block that we have is alive.
+        // SAFETY: no reference to the state exists during the calls; the control block of a slot is
+        // valid.
         unsafe {
             while let Some(waiting) = state().slots[index as usize].waiting.pop_front() {
                 self.close(waiting, true, deadline);
@@ -297,7 +303,8 @@ impl<'a> Active<'a> {
                 state().free_slot(index);
             } else if slot.backlog > 0 {
                 slot.pcb = ptr::null_mut();
-                // What is half open loses its listener; lwIP refuses it when it completes.
+                // Connections in SYN_RCVD lose their listener; lwIP resets them when the handshake
+                // completes.
                 for other in &mut state().slots {
                     if other.parent == Some(index) {
                         other.parent = None;
@@ -320,9 +327,9 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Open a UDP socket; `None` if there is no memory or slot.
+    /// Opens a UDP socket; `None` if memory or slots are exhausted.
     pub fn udp_open(&mut self) -> Option<u32> {
-        // SAFETY: no reference to the state lives across the call.
+        // SAFETY: no reference to the state exists during the call.
         unsafe {
             let index = state().udp.iter().position(|slot| slot.pcb.is_null())?;
             let pcb = ffi::lw_udp_new(token(index as u32));
@@ -331,7 +338,7 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Give a UDP socket an address; `false` if it is taken.
+    /// Binds a UDP socket; `false` if the address is in use.
     pub fn udp_bind(&mut self, index: u32, local: SocketAddr) -> bool {
         // SAFETY: an open slot has a control block.
         unsafe {
@@ -340,7 +347,7 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Choose its only peer, or none.
+    /// Sets or removes the only peer.
     pub fn udp_connect(&mut self, index: u32, peer: Option<SocketAddr>) {
         // SAFETY: an open slot has a control block.
         unsafe {
@@ -352,7 +359,7 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Send a datagram of these parts, from where they are. There are at most 32 of them.
+    /// Sends a datagram of at most 32 parts without a copy.
     pub fn udp_send(&mut self, index: u32, parts: &[&[u8]], peer: SocketAddr) -> Sent {
         let mut list = [Part {
             bytes: ptr::null(),
@@ -383,7 +390,8 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Show the datagram that has waited longest; it is gone if `look` says so. `None` if none waits.
+    /// Calls `look` with the first datagram; it is removed if `look` returns `true`. `None` without
+    /// a datagram.
     pub fn udp_read(
         &mut self,
         index: u32,
@@ -398,7 +406,7 @@ impl<'a> Active<'a> {
             let gone = if size == whole {
                 look(core::slice::from_raw_parts(bytes, size), datagram.from)
             } else {
-                // It came in fragments, which lie apart.
+                // A reassembled datagram is not contiguous.
                 scratch.resize(whole, 0);
                 ffi::lw_pbuf_copy(datagram.data, scratch.as_mut_ptr());
                 look(scratch, datagram.from)
@@ -412,9 +420,9 @@ impl<'a> Active<'a> {
         }
     }
 
-    /// Give a UDP socket up.
+    /// Closes a UDP socket.
     pub fn udp_close(&mut self, index: u32) {
-        // SAFETY: no reference to the state lives across the calls.
+        // SAFETY: no reference to the state exists during the calls.
         unsafe {
             while let Some(datagram) = state().udp[index as usize].received.pop_front() {
                 ffi::lw_pbuf_free(datagram.data);
@@ -434,7 +442,7 @@ fn period(which: usize) -> core::time::Duration {
 
 impl Drop for Active<'_> {
     fn drop(&mut self) {
-        // SAFETY: no other reference to the state lives.
+        // SAFETY: no other reference to the state exists.
         unsafe { state().device = None };
     }
 }

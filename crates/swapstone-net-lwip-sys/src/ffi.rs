@@ -1,9 +1,9 @@
-//! What `c/glue.h` declares, as Rust sees it.
+//! The declarations of `c/glue.h`.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// lwIP's control block of a TCP connection or listener; only C looks inside.
+/// lwIP's control block of a TCP connection or listener; opaque.
 #[repr(C)]
 pub struct TcpPcb {
     hidden: [u8; 0],
@@ -25,13 +25,13 @@ pub struct Pbuf {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Address {
-    /// In network order.
+    /// In network byte order.
     words: [u32; 4],
     pub kind: u8,
 }
 
 impl Address {
-    /// As lwIP's sockets have it: the unspecified address of IPv6 stands for both kinds.
+    /// The IPv6 unspecified address matches both families.
     pub fn of_socket(address: IpAddr) -> Self {
         match address {
             IpAddr::V6(Ipv6Addr::UNSPECIFIED) => Self::default(),
@@ -39,7 +39,7 @@ impl Address {
         }
     }
 
-    /// The address; `None` if there is none.
+    /// Returns the address; `None` if unset.
     pub fn get(&self) -> Option<IpAddr> {
         let words = self.words.map(u32::from_be);
         match self.kind {

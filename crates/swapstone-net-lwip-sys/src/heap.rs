@@ -1,29 +1,29 @@
-//! lwIP's memory: blocks of size classes, kept for the next use, up to a limit.
+//! The memory of lwIP: blocks of size classes with free lists and an upper limit.
 
 use alloc::alloc::{alloc, dealloc};
 use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use core::ptr;
 
-/// Before each block: its class. Sixteen bytes, so that the block is aligned for anything.
+/// The header of a block, which stores its class. 16 bytes, for alignment.
 const HEADER: usize = 16;
-/// 64, 80, 96, 112, 128, 160, ... up to 128 KiB: four classes for each doubling.
+/// 64, 80, 96, 112, 128, 160, ... up to 128 KiB: four classes per power of two.
 const CLASSES: usize = 45;
 
 struct Heap {
     free: [*mut u8; CLASSES],
-    /// Bytes taken from the allocator, those that are free now among them.
+    /// Bytes of all blocks, including free ones.
     taken: usize,
     /// Bytes in use.
     used: usize,
     most: usize,
-    /// Whether an allocation has failed since this was last asked.
+    /// An allocation has failed since the last query.
     refused: bool,
 }
 
 struct Cell(UnsafeCell<Heap>);
 
-// SAFETY: only one `Core` exists at a time, it stays on its thread, and all of lwIP runs inside its methods.
+// SAFETY: only one `Core` exists at a time, on one thread, and lwIP runs in its methods only.
 unsafe impl Sync for Cell {}
 
 static HEAP: Cell = Cell(UnsafeCell::new(Heap {
@@ -74,10 +74,10 @@ impl Heap {
                 return block;
             }
             self.taken += whole;
-            // SAFETY: the header is inside the block, which is aligned for it.
+            // SAFETY: the header is inside the block and aligned.
             unsafe { block.cast::<usize>().write(class) };
         } else {
-            // SAFETY: a free block's first bytes behind its header are the next one's address.
+            // SAFETY: a free block stores the address of the next one behind its header.
             self.free[class] = unsafe { block.add(HEADER).cast::<*mut u8>().read() };
         }
         self.used += whole;
@@ -89,12 +89,12 @@ impl Heap {
     ///
     /// The memory must come from `take` and not be used any more.
     unsafe fn put(&mut self, memory: *mut u8) {
-        // SAFETY: before each block is its header.
+        // SAFETY: each block starts with its header.
         unsafe {
             let block = memory.sub(HEADER);
             let class = block.cast::<usize>().read();
             if cfg!(feature = "address-sanitizer") {
-                // The sanitizer sees a use after free only if it is one.
+                // AddressSanitizer detects a use after free only if the memory is freed.
                 dealloc(block, layout(class));
                 self.taken -= layout(class).size();
                 self.used -= layout(class).size();
@@ -106,12 +106,12 @@ impl Heap {
         }
     }
 
-    /// Give free blocks back to the allocator, the largest first, until there is room for `wanted` bytes.
+    /// Frees unused blocks, the largest first, until `wanted` bytes are available.
     fn give_back(&mut self, wanted: usize) {
         for class in (0..CLASSES).rev() {
             while !self.free[class].is_null() && self.taken + wanted > self.most {
                 let block = self.free[class];
-                // SAFETY: as in `take`; nobody else knows the block.
+                // SAFETY: as in `take`; the block has no other reference.
                 unsafe {
                     self.free[class] = block.add(HEADER).cast::<*mut u8>().read();
                     dealloc(block, layout(class));
@@ -124,37 +124,38 @@ impl Heap {
 
 /// # Safety
 ///
-/// Not while another reference from here lives: no function below calls out.
+/// No other reference from here may exist: no function below calls other code.
 unsafe fn heap() -> &'static mut Heap {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { &mut *HEAP.0.get() }
 }
 
-/// Set the limit, in bytes.
+/// Sets the limit in bytes.
 pub fn set_limit(most: usize) {
-    // SAFETY: no other reference lives.
+    // SAFETY: no other reference exists.
     unsafe { heap().most = most };
 }
 
-/// Give everything that is free back to the allocator.
+/// Frees all unused blocks.
 pub fn clear() {
-    // SAFETY: no other reference lives.
+    // SAFETY: no other reference exists.
     let heap = unsafe { heap() };
     heap.most = 0;
     heap.give_back(0);
     heap.refused = false;
 }
 
-/// Bytes in use, and bytes taken from the allocator.
+/// Returns the bytes in use and the bytes of all blocks.
 pub fn usage() -> (usize, usize) {
-    // SAFETY: no other reference lives.
+    // SAFETY: no other reference exists.
     let heap = unsafe { heap() };
     (heap.used, heap.taken)
 }
 
-/// Whether an allocation has failed, and an eighth is free now; forgets it then.
+/// Returns whether an allocation has failed and an eighth of the memory is free now; then clears
+/// that state.
 pub fn recovered() -> bool {
-    // SAFETY: no other reference lives.
+    // SAFETY: no other reference exists.
     let heap = unsafe { heap() };
     let recovered = heap.refused && heap.used <= heap.most - heap.most / 8;
     heap.refused &= !recovered;
@@ -163,7 +164,7 @@ pub fn recovered() -> bool {
 
 #[unsafe(no_mangle)]
 extern "C" fn lw_rust_malloc(size: usize) -> *mut u8 {
-    // SAFETY: no other reference lives.
+    // SAFETY: no other reference exists.
     unsafe { heap().take(size) }
 }
 
@@ -182,11 +183,11 @@ extern "C" fn lw_rust_calloc(count: usize, size: usize) -> *mut u8 {
 
 /// # Safety
 ///
-/// As of C's `free`.
+/// As for C's `free`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lw_rust_free(memory: *mut u8) {
     if !memory.is_null() {
-        // SAFETY: the caller's promise; no other reference lives.
+        // SAFETY: guaranteed by the caller; no other reference exists.
         unsafe { heap().put(memory) };
     }
 }
@@ -223,11 +224,11 @@ mod tests {
         unsafe { heap.put(first) };
         let again = heap.take(600);
         assert!(!again.is_null());
-        // For the sanitizer's sake its build uses no block twice.
+        // With AddressSanitizer no block is reused.
         assert!(again == first || cfg!(feature = "address-sanitizer"));
         // SAFETY: it is from this heap.
         unsafe { heap.put(again) };
-        // What is free in one class makes room for another.
+        // Free memory of one class is available to others.
         let other = heap.take(100);
         assert!(!other.is_null());
         // SAFETY: it is from this heap.

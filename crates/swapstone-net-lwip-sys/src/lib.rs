@@ -1,11 +1,11 @@
 //! lwIP's raw API behind a safe interface, for `swapstone-net-lwip`.
 //!
-//! All `unsafe` code and all C of the two crates is here. The C part is lwIP itself, from a pinned archive that the build fetches (see
-//! `source.toml`; `LWIP_DIR` names another folder of lwIP's source), and glue that hides lwIP's structures. lwIP is a process-wide
-//! singleton, so there is at most one [`Core`].
+//! This crate contains all C and all `unsafe` code of the lwIP stack: lwIP itself, compiled from a
+//! source folder (see the README), and C code that hides its structures. lwIP keeps its state in
+//! global variables, so a process has at most one [`Core`].
 //!
-//! What can transmit is done by an [`Active`]: a core with its device at hand. Callbacks only take note; [`Core::next_change`] says for
-//! which sockets.
+//! Operations that can send frames need an [`Active`]: a core with access to its device. Callbacks
+//! only record changes; [`Core::next_change`] returns the sockets that changed.
 #![no_std]
 
 extern crate alloc;
@@ -33,100 +33,100 @@ pub use active::{Active, Sent};
 use ffi::Address;
 use state::{Role, State, state};
 
-/// Why lwIP has given a connection up.
+/// Why lwIP has ended a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The peer has reset it.
     Reset,
-    /// The peer acknowledges nothing.
+    /// The peer acknowledged nothing.
     TimedOut,
 }
 
-/// Why there is no core.
+/// Why lwIP can't be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartError {
-    /// There is one already in this process: lwIP keeps its state in global variables.
+    /// The process already has an instance: lwIP keeps its state in global variables.
     Exists,
-    /// lwIP refused the device.
+    /// lwIP has rejected the device.
     Refused,
 }
 
-/// What lwIP is told when it starts.
+/// The settings of lwIP.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What the device can do.
+    /// The properties of the device.
     pub device: DeviceLimits,
-    /// Its IPv4 address; lwIP has at most one.
+    /// The IPv4 address and prefix length.
     pub v4: Option<(Ipv4Addr, u8)>,
-    /// Where IPv4 packets to other networks go.
+    /// The default gateway for IPv4.
     pub gateway_v4: Option<Ipv4Addr>,
-    /// Where IPv6 packets to other networks go while no router advertises itself.
+    /// The default gateway for IPv6, used without a router advertisement.
     pub gateway_v6: Option<Ipv6Addr>,
-    /// Whether it takes addresses from advertisements.
+    /// Enables SLAAC.
     pub slaac: bool,
-    /// What ports, sequence numbers and the index's hashes are drawn from.
+    /// The seed of ports, sequence numbers and hashes.
     pub seed: [u8; 32],
-    /// How much it may hold.
+    /// Upper limits.
     pub limits: Limits,
 }
 
-/// What is known of a connection.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
-    /// It has come about.
+    /// It was established.
     pub connected: bool,
-    /// The peer has sent its last byte (which may still have to be read).
+    /// The peer has sent a FIN. Data may still be unread.
     pub ended: bool,
-    /// Bytes that can be read.
+    /// Unread bytes.
     pub readable: usize,
-    /// Bytes that there is room for.
+    /// Free bytes of the send buffer.
     pub room: usize,
-    /// Whether lwIP still has it.
+    /// lwIP has a control block for it.
     pub alive: bool,
-    /// Whether both sides have ended.
+    /// It is in TIME_WAIT.
     pub time_wait: bool,
-    /// Why it was given up.
+    /// The error that ended it.
     pub failure: Option<Failure>,
-    /// Connections that wait to be accepted.
+    /// Connections in the accept queue.
     pub waiting: usize,
 }
 
-/// Counts of what has happened.
+/// Counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Frames and bytes from the device.
+    /// Received frames.
     pub frames_in: u64,
-    /// Bytes in those.
+    /// Bytes of received frames.
     pub bytes_in: u64,
-    /// Frames and bytes to the device.
+    /// Sent frames.
     pub frames_out: u64,
-    /// Bytes in those.
+    /// Bytes of sent frames.
     pub bytes_out: u64,
-    /// Frames that were dropped because they are malformed.
+    /// Frames dropped as malformed.
     pub malformed: u64,
-    /// Frames that were dropped for lack of room.
+    /// Frames dropped for lack of memory.
     pub no_room: u64,
-    /// TCP segments sent again.
+    /// Retransmitted TCP segments.
     pub retransmitted: u64,
     /// TCP slots in use.
     pub tcp: usize,
-    /// Of those, the ones whose owner is gone.
+    /// TCP slots whose socket was closed by its owner.
     pub orphans: usize,
-    /// Connections in `TIME_WAIT`, which are no sockets any more.
+    /// Connections in TIME_WAIT. They have no slot.
     pub waiting: usize,
     /// Bytes of packet memory in use.
     pub memory: usize,
-    /// Bytes of packet memory taken from the allocator so far.
+    /// Bytes of packet memory allocated so far.
     pub memory_taken: usize,
-    /// Received frames whose memory is held.
+    /// Received frames that are held.
     pub held: usize,
-    /// Segments whose connection or listener was the first that lwIP looked at.
+    /// Segments whose connection or listener was at the front of lwIP's list.
     pub found_first: u64,
-    /// Connections that a tick of TCP's timers has looked at, counted each time.
+    /// Connections that TCP's timers have examined.
     pub timers_visited: u64,
 }
 
-/// A socket that something has changed for.
+/// A socket whose state changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A TCP slot.
@@ -137,22 +137,22 @@ pub enum Change {
 
 static EXISTS: AtomicBool = AtomicBool::new(false);
 
-/// lwIP: the only one in this process.
+/// lwIP: the only instance of this process.
 pub struct Core {
     next: [Instant; 2],
     begun: bool,
     polled: bool,
     waiting_most: usize,
-    /// It stays on the thread that made it.
+    /// Confined to the thread that created it.
     here: PhantomData<*mut ()>,
 }
 
 impl Core {
-    /// Start lwIP.
+    /// Starts lwIP.
     ///
     /// # Errors
     ///
-    /// There is one already.
+    /// The process already has an instance.
     pub fn new(settings: &Settings) -> Result<Self, StartError> {
         if EXISTS.swap(true, Ordering::Acquire) {
             return Err(StartError::Exists);
@@ -188,7 +188,8 @@ impl Core {
             table: new.table.as_mut_ptr().cast(),
             buckets: new.table.len(),
         };
-        // SAFETY: no reference to an old state lives: there is no other core. The table lives as long as the state does.
+        // SAFETY: no reference to a former state exists: there is no other core. The table lives as
+        // long as the state.
         let started = unsafe {
             state::set(Some(new));
             ffi::lw_start(&c) != 0
@@ -207,26 +208,26 @@ impl Core {
         }
     }
 
-    /// lwIP's version.
+    /// Returns the version of lwIP.
     pub fn version() -> &'static str {
-        // SAFETY: a constant text that ends in a null.
+        // SAFETY: a constant string with a terminating NUL.
         unsafe { CStr::from_ptr(ffi::lw_version()) }
             .to_str()
             .unwrap_or("")
     }
 
-    /// Have the device at hand, for all that may transmit.
+    /// Gives access to the device, for operations that can send frames.
     pub fn enter<'a>(&'a mut self, device: &'a mut dyn Device) -> Active<'a> {
         Active::new(self, device)
     }
 
-    /// Give it one more IPv6 address, of a network of 64 bits; `false` if it has as many as it can have.
+    /// Adds an IPv6 address with a prefix of 64 bits; `false` if there is no free slot.
     pub fn add_v6(&mut self, address: Ipv6Addr) -> bool {
-        // SAFETY: lwIP has started. Nothing is sent before it is up.
+        // SAFETY: lwIP is started. It sends nothing before `begin`.
         unsafe { ffi::lw_add_v6(&IpAddr::V6(address).into()) != 0 }
     }
 
-    /// What it is called.
+    /// Returns the addresses.
     pub fn addresses(&self) -> impl Iterator<Item = Cidr> + '_ {
         (0..)
             .map_while(|at| {
@@ -238,7 +239,7 @@ impl Core {
             .flatten()
     }
 
-    /// The address to send from to a peer; `None` if there is no way there.
+    /// Returns the source address for a peer; `None` without a route.
     pub fn source_for(&self, remote: IpAddr) -> Option<IpAddr> {
         let mut local = Address::default();
         // SAFETY: both are valid.
@@ -246,7 +247,7 @@ impl Core {
         found.then(|| local.get()).flatten()
     }
 
-    /// Whether there is a connection of this name.
+    /// Returns whether a connection with these addresses exists.
     pub fn taken(&self, local: SocketAddr, remote: SocketAddr) -> bool {
         // SAFETY: all are valid.
         unsafe {
@@ -259,21 +260,22 @@ impl Core {
         }
     }
 
-    /// A number that only who knows the seed can tell.
+    /// Returns a number that is unpredictable without the seed.
     pub fn random(&mut self) -> u32 {
-        // SAFETY: it only moves a counter on.
+        // SAFETY: it increments a counter only.
         unsafe { ffi::lw_random() }
     }
 
-    /// Where to begin to search for a local port: a keyed hash of addresses and the peer's port.
+    /// Returns the offset of the search for an ephemeral port: a keyed hash (RFC 6056, algorithm
+    /// 3).
     pub fn first_port(&self, local: IpAddr, remote: SocketAddr) -> u32 {
         // SAFETY: all are valid.
         unsafe { ffi::lw_first_port(&local.into(), &remote.ip().into(), remote.port()) }
     }
 
-    /// The next socket that something has changed for.
+    /// Returns the next socket whose state changed.
     pub fn next_change(&mut self) -> Option<Change> {
-        // SAFETY: no other reference to the state lives.
+        // SAFETY: no other reference to the state exists.
         let state = unsafe { state() };
         let number = state.changed.pop_front()?;
         let tcp = state.slots.len() as u32;
@@ -286,21 +288,21 @@ impl Core {
         }
     }
 
-    /// Whether memory, which an operation lacked, is there again; only once.
+    /// Returns once whether memory is available again after an allocation failed.
     pub fn memory_recovered(&mut self) -> bool {
         heap::recovered()
     }
 
-    /// A TCP slot for a new socket.
+    /// Allocates a TCP slot for a new socket.
     pub fn tcp_open(&mut self) -> Option<u32> {
-        // SAFETY: no other reference to the state lives.
+        // SAFETY: no other reference to the state exists.
         unsafe { state() }.take_slot(Role::Owned)
     }
 
-    /// The connection that has waited longest on this listener: its slot, now its owner's, and both names.
+    /// Takes the first connection from the accept queue of a listener: its slot and both addresses.
     pub fn accept(&mut self, listener: u32) -> Option<(u32, SocketAddr, SocketAddr)> {
         loop {
-            // SAFETY: no other reference to the state lives.
+            // SAFETY: no other reference to the state exists.
             let state = unsafe { state() };
             let index = state.slots[listener as usize].waiting.pop_front()?;
             let slot = &mut state.slots[index as usize];
@@ -312,16 +314,16 @@ impl Core {
             {
                 return Some((index, local, remote));
             }
-            // It was reset before anybody asked for it, and brought nothing.
+            // It was reset before it was accepted, and has no data.
             free_received(index);
             // SAFETY: as above.
             unsafe { state::state() }.free_slot(index);
         }
     }
 
-    /// What is known of a TCP slot.
+    /// Returns the state of a TCP slot.
     pub fn condition(&self, index: u32) -> Condition {
-        // SAFETY: no other reference to the state lives.
+        // SAFETY: no other reference to the state exists.
         let slot = unsafe { &state().slots[index as usize] };
         let alive = !slot.pcb.is_null();
         let sends = alive && slot.connected && !slot.time_wait;
@@ -329,7 +331,7 @@ impl Core {
             connected: slot.connected,
             ended: slot.ended,
             readable: slot.bytes,
-            // SAFETY: lwIP tells when a control block is gone, so one that we have is alive.
+            // SAFETY: lwIP reports when a control block is freed, so this one is valid.
             room: if sends {
                 unsafe { ffi::lw_tcp_room(slot.pcb) }
             } else {
@@ -342,22 +344,22 @@ impl Core {
         }
     }
 
-    /// Bytes that the peer has not acknowledged.
+    /// Returns the number of unacknowledged bytes.
     pub fn unacknowledged(&self, index: u32) -> u64 {
-        // SAFETY: no other reference to the state lives.
+        // SAFETY: no other reference to the state exists.
         let slot = unsafe { &state().slots[index as usize] };
         slot.written - slot.acknowledged
     }
 
-    /// Names of a connection.
+    /// Returns the addresses of a connection.
     pub fn names(&self, index: u32) -> Option<(SocketAddr, SocketAddr)> {
-        // SAFETY: no other reference to the state lives.
+        // SAFETY: no other reference to the state exists.
         names(unsafe { state().slots[index as usize].pcb })
     }
 
-    /// Nagle's algorithm off or on.
+    /// Disables Nagle's algorithm.
     pub fn set_nodelay(&mut self, index: u32, at_once: bool) {
-        // SAFETY: a control block that we have is alive.
+        // SAFETY: the control block of a slot is valid.
         unsafe {
             let pcb = state().slots[index as usize].pcb;
             if !pcb.is_null() {
@@ -366,9 +368,9 @@ impl Core {
         }
     }
 
-    /// Keep-alive probes after so many milliseconds of silence; 0 for none.
+    /// Sets the keep-alive idle time in milliseconds; 0 disables keep-alive.
     pub fn set_keep_alive(&mut self, index: u32, after_ms: u32) {
-        // SAFETY: a control block that we have is alive.
+        // SAFETY: the control block of a slot is valid.
         unsafe {
             let pcb = state().slots[index as usize].pcb;
             if !pcb.is_null() {
@@ -377,22 +379,22 @@ impl Core {
         }
     }
 
-    /// How many datagrams wait.
+    /// Returns the number of datagrams in the receive queue.
     pub fn udp_waiting(&self, index: u32) -> usize {
-        // SAFETY: no other reference to the state lives.
+        // SAFETY: no other reference to the state exists.
         unsafe { state().udp[index as usize].received.len() }
     }
 
-    /// Whether the device had no room for the last frames.
+    /// Returns whether the device's transmit queue was full.
     pub fn device_full(&self) -> bool {
-        // SAFETY: no other reference to the state lives.
+        // SAFETY: no other reference to the state exists.
         unsafe { state().full }
     }
 
-    /// Counts so far.
+    /// Returns the counters.
     pub fn counts(&self) -> Counts {
         let (memory, memory_taken) = heap::usage();
-        // SAFETY: no other reference to the state lives, and lwIP's counters are only read.
+        // SAFETY: no other reference to the state exists, and lwIP's counters are only read.
         unsafe {
             let state = state();
             Counts {
@@ -415,9 +417,9 @@ impl Core {
         }
     }
 
-    /// When timers are due at the latest, or the device is worth another try.
+    /// Returns the next deadline of the timers, or the time to retry a full transmit queue.
     pub fn deadline(&self, now: Instant) -> Instant {
-        // SAFETY: a question to lwIP's counters; no other reference to the state lives.
+        // SAFETY: it reads counters of lwIP; no other reference to the state exists.
         let (running, full) = unsafe { (ffi::lw_tcp_running() != 0, state().full) };
         let due = if running {
             self.next[0].min(self.next[1])
@@ -438,7 +440,7 @@ fn names(pcb: *mut ffi::TcpPcb) -> Option<(SocketAddr, SocketAddr)> {
     }
     let (mut local, mut remote, mut local_port, mut port) =
         (Address::default(), Address::default(), 0, 0);
-    // SAFETY: a control block that we have is alive; the others are writable.
+    // SAFETY: the control block of a slot is valid; the others are writable.
     unsafe { ffi::lw_tcp_names(pcb, &mut local, &mut local_port, &mut remote, &mut port) };
     Some((
         SocketAddr::new(local.get()?, local_port),
@@ -446,9 +448,9 @@ fn names(pcb: *mut ffi::TcpPcb) -> Option<(SocketAddr, SocketAddr)> {
     ))
 }
 
-/// Free what a slot has received.
+/// Frees the received data of a slot.
 fn free_received(index: u32) {
-    // SAFETY: no reference to the state lives across the call that frees.
+    // SAFETY: no reference to the state exists during the call that frees.
     unsafe {
         while let Some(data) = state().slots[index as usize].received.pop_front() {
             ffi::lw_pbuf_free(data);
@@ -459,9 +461,9 @@ fn free_received(index: u32) {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // SAFETY: no reference to the state lives across the calls.
+        // SAFETY: no reference to the state exists during the calls.
         unsafe {
-            // lwIP may want to acknowledge what it drops; there may be no device any more.
+            // lwIP may send a RST or ACK; the device may no longer exist.
             state().device = None;
             for index in 0..state().slots.len() {
                 free_received(index as u32);

@@ -1,4 +1,4 @@
-//! Received frames that stay where the device put them, until lwIP and the sockets are done with them.
+//! Received frames that stay in the device's buffers until lwIP and the sockets have released them.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -7,14 +7,14 @@ use core::ptr;
 
 use swapstone_net::Buffer;
 
-/// `struct lw_received` first, as C wants it; glue.c asserts that 64 bytes are enough.
+/// `struct lw_received` must be first. device.c asserts that 64 bytes suffice.
 #[repr(C, align(16))]
 pub struct Node {
     c: [u8; 64],
     buffer: Option<Buffer>,
 }
 
-/// Nodes that are free, and how many are not.
+/// The free nodes and the number of used ones.
 #[derive(Default)]
 pub struct Nodes {
     free: Vec<*mut Node>,
@@ -22,7 +22,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Put a frame's memory into a node: the node, the frame's first byte, and its size.
+    /// Stores a frame in a node; returns the node, the address of the frame and its length.
     pub fn take(&mut self, buffer: Buffer) -> (*mut c_void, *mut u8, usize) {
         let node = self.free.pop().unwrap_or_else(|| {
             Box::into_raw(Box::new(Node {
@@ -31,20 +31,20 @@ impl Nodes {
             }))
         });
         self.in_use += 1;
-        // The list must never have to grow when a node comes back: that may be at any time.
+        // The list must not grow when a node is released.
         self.free.reserve(self.in_use);
-        // SAFETY: a node that is free is ours alone.
+        // SAFETY: a free node has no other reference.
         let bytes: &mut [u8] = unsafe { (*node).buffer.insert(buffer) };
         (node.cast(), bytes.as_mut_ptr(), bytes.len())
     }
 
-    /// Give the frame's memory back to the device.
+    /// Returns the buffer of a frame to the device.
     ///
     /// # Safety
     ///
-    /// The node must come from `take`, and its frame not be used any more.
+    /// The node must come from `take`, and its frame must not be used any more.
     pub unsafe fn free(&mut self, node: *mut Node) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { (*node).buffer = None };
         self.in_use -= 1;
         self.free.push(node);
@@ -55,7 +55,7 @@ impl Drop for Nodes {
     fn drop(&mut self) {
         for node in self.free.drain(..) {
             debug_assert!(!ptr::eq(node, ptr::null()));
-            // SAFETY: it was made by `take`, and nobody uses it.
+            // SAFETY: `take` has created it, and it has no other reference.
             drop(unsafe { Box::from_raw(node) });
         }
     }

@@ -1,7 +1,8 @@
-//! What lwIP's callbacks write to, and the callbacks themselves.
+//! The state that lwIP's callbacks change, and the callbacks.
 //!
-//! A callback only takes note: of data in a queue, of a flag, of the socket in the list of changed ones. Nobody's code runs inside it but
-//! the device's `transmit`. So no reference to the state lives while C runs.
+//! A callback only records changes: data in a queue, a flag, the socket in the list of changed
+//! ones. It calls no other code, except `transmit` of the device. So no reference to the state
+//! exists while C code runs.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -19,50 +20,50 @@ use crate::Failure;
 use crate::ffi::{self, Address, Offload, Part, Pbuf, TcpPcb, UdpPcb};
 use crate::received;
 
-/// What a slot is for.
+/// The use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Nothing.
+    /// Free.
     Free,
     /// A socket with an owner.
     Owned,
-    /// A connection that a listener's peer has begun.
+    /// A connection in SYN_RCVD.
     HalfOpen,
-    /// A connection that waits to be accepted.
+    /// A connection in an accept queue.
     Waiting,
-    /// A connection whose owner is gone.
+    /// A connection whose owner has closed the socket.
     Orphan,
 }
 
-/// One TCP socket.
+/// A TCP slot.
 pub struct Slot {
     pub role: Role,
     pub pcb: *mut TcpPcb,
-    /// Of a listener: how many connections may be begun or wait.
+    /// Of a listener: the backlog.
     pub backlog: usize,
     pub half_open: usize,
     pub waiting: VecDeque<u32>,
     /// Of a connection that was not accepted yet: its listener.
     pub parent: Option<u32>,
-    /// Both ends' addresses, as of the acceptance.
+    /// Both addresses, set when the connection was accepted.
     pub names: Option<(SocketAddr, SocketAddr)>,
-    /// What has arrived, and how many bytes that is.
+    /// Received data and its length.
     pub received: VecDeque<*mut Pbuf>,
     pub bytes: usize,
     /// Bytes queued and acknowledged so far.
     pub written: u64,
     pub acknowledged: u64,
-    /// Memory that is sent from where it is, and up to where in the stream it is needed.
+    /// Memory that is sent without a copy, and the stream offset up to which it is needed.
     pub shared: VecDeque<(u64, Rc<[u8]>)>,
     pub connected: bool,
-    /// The peer has sent its last byte.
+    /// The peer has sent a FIN.
     pub ended: bool,
-    /// Both sides have ended, and lwIP only waits.
+    /// The connection is in TIME_WAIT.
     pub time_wait: bool,
     pub failure: Option<Failure>,
-    /// What arrives is thrown away.
+    /// Received data is discarded.
     pub discard: bool,
-    /// When a connection without an owner is given up.
+    /// The timeout of a connection without an owner.
     pub deadline: Instant,
     pub changed: bool,
 }
@@ -92,12 +93,12 @@ impl Slot {
         }
     }
 
-    /// As new, but for the memory of its queues; the data must have been freed.
+    /// Resets the slot and keeps the memory of its queues. Its data must have been freed.
     fn reset(&mut self, role: Role) {
         self.waiting.clear();
         self.received.clear();
         self.shared.clear();
-        // Field by field: a slot is large, and moving a new one in would be two copies of it for each connection.
+        // Each field is assigned: a slot is large, and a struct literal would be copied twice.
         self.pcb = ptr::null_mut();
         self.backlog = 0;
         self.half_open = 0;
@@ -116,25 +117,25 @@ impl Slot {
     }
 }
 
-/// A datagram that has arrived.
+/// A received datagram.
 pub struct Datagram {
     pub data: *mut Pbuf,
     pub from: SocketAddr,
 }
 
-/// One UDP socket.
+/// A UDP slot.
 pub struct UdpSlot {
     pub pcb: *mut UdpPcb,
     pub received: VecDeque<Datagram>,
     pub changed: bool,
 }
 
-/// Everything that callbacks write to.
+/// The state that callbacks change.
 pub struct State {
     pub slots: Vec<Slot>,
     pub free: Vec<u32>,
     pub udp: Vec<UdpSlot>,
-    /// Slots that something has changed for; UDP's are numbered after TCP's.
+    /// Slots that changed, UDP after TCP.
     pub changed: VecDeque<u32>,
     pub device: Option<*mut dyn Device>,
     pub nodes: received::Nodes,
@@ -148,7 +149,7 @@ pub struct State {
     pub bytes_out: u64,
     pub no_room: u64,
     pub malformed: u64,
-    /// The device had no room.
+    /// The device's transmit queue was full.
     pub full: bool,
 }
 
@@ -189,7 +190,7 @@ impl State {
         Some(index)
     }
 
-    /// Its control block must be gone or have forgotten it, and its data be freed.
+    /// Its control block must be freed or detached, and its data freed.
     pub fn free_slot(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         if slot.role == Role::Orphan {
@@ -218,28 +219,28 @@ impl State {
 
 struct Global(UnsafeCell<Option<Box<State>>>);
 
-// SAFETY: only one `Core` exists at a time, it stays on its thread, and all of lwIP runs inside its methods.
+// SAFETY: only one `Core` exists at a time, on one thread, and lwIP runs in its methods only.
 unsafe impl Sync for Global {}
 
 static STATE: Global = Global(UnsafeCell::new(None));
 
-/// Begin or end the state's life.
+/// Creates or drops the state.
 ///
 /// # Safety
 ///
-/// No reference from `state` may live.
+/// No reference from `state` may exist.
 pub unsafe fn set(state: Option<Box<State>>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { *STATE.0.get() = state };
 }
 
-/// The state, while a `Core` exists.
+/// Returns the state while a `Core` exists.
 ///
 /// # Safety
 ///
-/// No other reference from here may live, and none across a call into C or to the device.
+/// No other reference from here may exist, and none during a call into C or to the device.
 pub unsafe fn state() -> &'static mut State {
-    // SAFETY: the caller's promise. Callbacks come only while a `Core` exists.
+    // SAFETY: guaranteed by the caller. Callbacks run only while a `Core` exists.
     unsafe {
         (*STATE.0.get())
             .as_mut()
@@ -247,13 +248,13 @@ pub unsafe fn state() -> &'static mut State {
     }
 }
 
-/// A token is a slot's number plus one: lwIP's null is nobody.
+/// A token is a slot's index plus one, because lwIP uses NULL for no argument.
 pub fn token(index: u32) -> usize {
     index as usize + 1
 }
 
 fn with(token: usize, what: impl FnOnce(&mut State, u32)) {
-    // SAFETY: callbacks get no reference from elsewhere, and `what` calls neither C nor the device.
+    // SAFETY: callbacks get no other reference, and `what` calls neither C nor the device.
     what(unsafe { state() }, token as u32 - 1);
 }
 
@@ -282,7 +283,7 @@ extern "C" fn lw_rust_time_wait(token: usize) -> c_int {
     with(token, |state, index| {
         let slot = &mut state.slots[index as usize];
         if slot.role == Role::Orphan {
-            // The peer has the last byte: nobody asks for this connection any more.
+            // The peer has acknowledged the FIN, and the owner has closed the socket.
             state.free_slot(index);
             forget = true;
         } else {
@@ -299,7 +300,8 @@ extern "C" fn lw_rust_room(listener: usize) -> c_int {
     let mut room = false;
     with(listener, |state, index| {
         let slot = &state.slots[index as usize];
-        // Many peers may begin at once and be accepted at once, so more may be half open than may wait; a flood finds an end, too.
+        // More connections may be half open than the backlog, because they may be accepted
+        // together. A SYN flood is limited, too.
         let most = slot.backlog.max((state.slots.len() / 4).min(256));
         room = slot.waiting.len() < slot.backlog && slot.half_open < most && !state.free.is_empty();
     });
@@ -365,7 +367,7 @@ extern "C" fn lw_rust_received(token: usize, data: *mut Pbuf) {
         if data.is_null() {
             slot.ended = true;
         } else {
-            // SAFETY: lwIP hands the packet over. Asking for its length is no call that could come back here.
+            // SAFETY: lwIP passes ownership of the packet. Reading its length calls nothing.
             slot.bytes += unsafe { ffi::lw_pbuf_total(data) };
             slot.received.push_back(data);
         }
@@ -394,14 +396,14 @@ extern "C" fn lw_rust_failed(token: usize, error: c_int) {
     with(token, |state, index| {
         let slot = &mut state.slots[index as usize];
         if slot.role == Role::Free {
-            return; // It was never accepted, and is gone already.
+            return; // It was never accepted and is already removed.
         }
         slot.failure = match error {
-            // ERR_CLSD: the peer has acknowledged our end after its own: in order.
+            // ERR_CLSD: the peer has acknowledged our FIN after its own.
             -15 => None,
             // ERR_RST
             -14 => Some(Failure::Reset),
-            // ERR_ABRT, as timers say it
+            // ERR_ABRT, from timers
             _ => Some(Failure::TimedOut),
         };
         state.note(index);
@@ -420,7 +422,7 @@ extern "C" fn lw_rust_overdue(token: usize) -> c_int {
 
 /// # Safety
 ///
-/// As C calls it: with a packet that is ours now, and a readable address.
+/// `data` must be a packet whose ownership is passed, and `from` a readable address.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lw_rust_datagram(
     token: usize,
@@ -429,7 +431,7 @@ unsafe extern "C" fn lw_rust_datagram(
     port: u16,
 ) {
     let mut refused = true;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let from = unsafe { *from };
     with(token, |state, index| {
         let most = state.datagrams;
@@ -446,24 +448,24 @@ unsafe extern "C" fn lw_rust_datagram(
         }
     });
     if refused {
-        // SAFETY: it is ours.
+        // SAFETY: it is owned.
         unsafe { ffi::lw_pbuf_free(data) };
     }
 }
 
-/// How many pieces a frame can have; `PARTS` in glue.c.
+/// The maximum number of parts of a frame; `PARTS` in device.c.
 const PARTS: usize = 64;
 
 /// # Safety
 ///
-/// As C calls it: with `count` readable parts.
+/// `parts` must be `count` readable parts.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lw_rust_transmit(
     parts: *const Part,
     count: usize,
     how: *const Offload,
 ) -> c_int {
-    // SAFETY: the caller's promise; no reference to the state lives.
+    // SAFETY: guaranteed by the caller; no reference to the state exists.
     let (parts, how, device) = unsafe {
         (
             core::slice::from_raw_parts(parts, count),
@@ -493,9 +495,9 @@ unsafe extern "C" fn lw_rust_transmit(
             ipv6: how.ipv6 != 0,
         }),
     };
-    // SAFETY: `Core::enter` has borrowed the device for as long as this pointer is set.
+    // SAFETY: `Core::enter` borrows the device as long as this pointer is set.
     let taken = unsafe { (*device).transmit(frame) }.is_ok();
-    // SAFETY: no reference to the state lives.
+    // SAFETY: no reference to the state exists.
     let state = unsafe { state() };
     if taken {
         state.frames_out += 1;
@@ -509,26 +511,27 @@ unsafe extern "C" fn lw_rust_transmit(
 
 /// # Safety
 ///
-/// As C calls it: with a node of ours that nobody uses any more.
+/// `received` must be a node of this crate that is not used any more.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lw_rust_received_free(node: *mut c_void) {
-    // SAFETY: the caller's promise; no other reference to the state lives.
+    // SAFETY: guaranteed by the caller; no other reference to the state exists.
     unsafe { state().nodes.free(node.cast()) };
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn lw_rust_micros() -> u64 {
-    // SAFETY: no other reference to the state lives: `with` never calls C that asks for the time.
+    // SAFETY: no other reference to the state exists: `with` never calls C code that reads the
+    // time.
     unsafe { state().now.micros() }
 }
 
 /// # Safety
 ///
-/// As C calls it: with a text that ends in a null.
+/// `message` must be a string with a terminating NUL.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn lw_rust_broken(text: *const c_char, line: c_int) {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let text = unsafe { CStr::from_ptr(text) };
-    // A panic can't pass through C: this ends the program.
+    // A panic can't unwind through C, so this aborts the program.
     panic!("lwIP: {text:?}, line {line}");
 }

@@ -1,4 +1,4 @@
-//! The life of a TCP connection, from its first segment to its last.
+//! TCP connections: processing of segments, timeouts and state changes.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -14,24 +14,25 @@ use crate::slots::{Conn, DEFAULT_SEGMENT, Failure, Kind, Phase, duration};
 use crate::stack::{Smoltcp, micros};
 use crate::wire::{self, ACK, FIN, RST, SYN, Segment, Unreachable};
 
-/// How long a connection may take to come about, either way: the SYN is sent at 0, 1, 3, 7, 15 and 31 seconds.
+/// The timeout of a handshake. The SYN is sent at 0, 1, 3, 7, 15 and 31 seconds.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(60);
-/// How long a peer may acknowledge nothing before the connection is given up (RFC 1122, 4.2.3.5: at least 100 seconds).
+/// The timeout of unacknowledged data (RFC 1122, 4.2.3.5: at least 100 seconds).
 pub(crate) const DELIVERY: Duration = Duration::from_secs(120);
-/// The same where nobody owns the socket any more, and how long a peer may leave its own half open then.
+/// The timeout of unacknowledged data and of FIN-WAIT-2 after the owner has closed the socket.
 pub(crate) const ORPHAN: Duration = Duration::from_secs(60);
-/// Keep-alive intervals in which nothing at all is heard before the connection is given up.
+/// A connection with keep-alive fails after this number of intervals without a segment.
 pub(crate) const PROBES: u32 = 5;
 
-/// What marks a place in [`crate::waiting::Waiting`] in the table.
-pub(crate) const WAITING: u32 = 1 << 31;
-/// What smoltcp takes a smaller one for.
+/// Marks an index of [`crate::time_wait::TimeWaitList`] in the table.
+pub(crate) const IN_TIME_WAIT: u32 = 1 << 31;
+/// The smallest MSS that smoltcp uses.
 const LEAST_SEGMENT: u16 = 48;
-/// How far beyond the last one the sequence numbers of a connection start that takes another's place.
-const BEYOND: u32 = 0x1_0000;
+/// The minimum distance of the initial sequence number from the last number of the former
+/// connection.
+const MIN_DISTANCE: u32 = 0x1_0000;
 
 impl Conn {
-    /// Remember what was sent; whether it was sent before.
+    /// Records a sent segment; returns whether it is a retransmission.
     fn note(&mut self, sent: Sent) -> bool {
         let wire::Answer { flags, seq, .. } = sent.fields;
         self.acknowledged = (sent.fields.ack, sent.fields.window);
@@ -45,12 +46,12 @@ impl Conn {
         if (end.wrapping_sub(self.highest) as i32) > 0 {
             self.highest = end;
         }
-        // A keep-alive probe lies before what was sent, and is nothing sent again.
+        // A keep-alive probe repeats the byte before SND.NXT and is not a retransmission.
         let probe = sent.payload == 1 && controls == 0 && end == self.highest;
         again && !probe
     }
 
-    /// Whether the peer has ended its half.
+    /// Returns whether the peer has sent a FIN.
     pub(crate) fn ended(&self) -> bool {
         matches!(
             self.state,
@@ -77,47 +78,49 @@ impl Conn {
         ready
     }
 
-    /// Whether bytes, or an end, are still to be delivered.
-    fn owes(&self) -> bool {
+    /// Returns whether data or a FIN is unacknowledged.
+    fn has_unacknowledged_data(&self) -> bool {
         let state = self.socket.get().state();
         self.socket.get().send_queue() > 0
             || matches!(state, State::FinWait1 | State::Closing | State::LastAck)
     }
 
-    /// Set when it is given up, and return when it has to be looked at for that.
-    fn patience(&mut self, now: Instant) -> Option<Instant> {
+    /// Sets the timeout and returns the time when it has to be checked.
+    fn update_timeout(&mut self, now: Instant) -> Option<Instant> {
         let state = self.socket.get().state();
         let limit = match state {
             State::SynSent | State::SynReceived => Some(HANDSHAKE),
             State::FinWait2 if self.orphan => Some(ORPHAN),
-            // Its last acknowledgement is still to be sent, for which a neighbour's address may lack.
+            // The last ACK may wait for neighbor discovery.
             State::TimeWait => Some(ORPHAN),
-            _ if self.owes() => Some(if self.orphan { ORPHAN } else { DELIVERY }),
+            _ if self.has_unacknowledged_data() => {
+                Some(if self.orphan { ORPHAN } else { DELIVERY })
+            }
             _ => None,
         };
-        match (limit, self.give_up) {
-            (None, _) => self.give_up = None,
-            (Some(limit), None) => self.give_up = Some(now + limit),
+        match (limit, self.fails_at) {
+            (None, _) => self.fails_at = None,
+            (Some(limit), None) => self.fails_at = Some(now + limit),
             _ => {}
         }
-        if !self.owes() {
+        if !self.has_unacknowledged_data() {
             self.linger_until = None;
         }
-        let silent = self.silent();
-        [self.give_up, self.linger_until, silent]
+        let silent = self.keep_alive_deadline();
+        [self.fails_at, self.linger_until, silent]
             .into_iter()
             .flatten()
             .min()
     }
 
-    /// When a silent peer has to be asked whether it is there, or given up.
-    fn silent(&self) -> Option<Instant> {
+    /// Returns when a keep-alive probe is due, or when the connection fails without a segment.
+    fn keep_alive_deadline(&self) -> Option<Instant> {
         let intervals = if self.probing { PROBES } else { 1 };
         let each = self.options.keep_alive?;
-        matches!(self.phase, Phase::Open(_)).then(|| self.heard + each * intervals)
+        matches!(self.phase, Phase::Open(_)).then(|| self.last_segment_at + each * intervals)
     }
 
-    /// What a peer's SYN says of the segments that it takes.
+    /// Sets the maximum segment size from the MSS option of a SYN.
     fn take_segment(&mut self, offered: Option<u16>, most: u16) {
         self.segment = match offered {
             None | Some(0) => DEFAULT_SEGMENT,
@@ -128,23 +131,23 @@ impl Conn {
 }
 
 impl<D: Device> Smoltcp<D> {
-    /// A segment: of a connection, of one that is over, or of a new one.
-    pub(crate) fn ingest_tcp(&mut self, frame: Frame, segment: &Segment) {
+    /// Processes a TCP segment: of a connection, of one in TIME-WAIT, or without a connection.
+    pub(crate) fn process_tcp(&mut self, frame: Frame, segment: &Segment) {
         if !self.is_local(segment.local.ip()) {
             return;
         }
         let key = Key::connection(segment.local, segment.remote);
         let mut after = None;
         match self.table.get(&key).copied() {
-            Some(place) if place & WAITING != 0 => {
-                let record = *self.waiting.get(place & !WAITING);
+            Some(place) if place & IN_TIME_WAIT != 0 => {
+                let record = *self.time_wait.get(place & !IN_TIME_WAIT);
                 if !self.reopens(segment, record.ack) {
-                    self.late(&frame.bytes, segment, place & !WAITING);
+                    self.respond_in_time_wait(&frame.bytes, segment, place & !IN_TIME_WAIT);
                     return;
                 }
-                after = Some((place & !WAITING, record.seq));
+                after = Some((place & !IN_TIME_WAIT, record.seq));
             }
-            Some(index) => return self.ingest_conn(frame, segment, index),
+            Some(index) => return self.process_conn(frame, segment, index),
             None => {}
         }
         if segment.flags & (SYN | ACK | RST) == SYN {
@@ -155,7 +158,7 @@ impl<D: Device> Smoltcp<D> {
                 return self.open_passively(frame, segment, listener, after);
             }
         }
-        // smoltcp would ask for its neighbour first, and forget what it wanted to say.
+        // smoltcp would start neighbor discovery and then drop the RST.
         let here = frame.bytes[0] & 1 == 0 && self.source(segment.remote.ip()).is_some();
         if let Some(reset) = wire::Answer::reset(segment)
             && here
@@ -165,8 +168,9 @@ impl<D: Device> Smoltcp<D> {
         }
     }
 
-    /// Whether a reset has to be believed; one that is only near is questioned (RFC 5961, section 3.2).
-    fn believes(&mut self, frame: &[u8], segment: &Segment, index: u32) -> bool {
+    /// Returns whether a RST is accepted (RFC 5961, section 3.2). A RST inside the window with
+    /// another sequence number than RCV.NXT causes a challenge ACK.
+    fn accept_rst(&mut self, frame: &[u8], segment: &Segment, index: u32) -> bool {
         let now = self.now;
         let Some(conn) = self.slots.conn(index) else {
             return false;
@@ -175,35 +179,35 @@ impl<D: Device> Smoltcp<D> {
             return true;
         }
         let room = conn.socket.get().recv_capacity() as u32;
-        let near = segment.seq.wrapping_sub(conn.expected) < room;
-        if near && conn.challenge_ack_at <= now {
+        let in_window = segment.seq.wrapping_sub(conn.expected) < room;
+        if in_window && conn.challenge_ack_at <= now {
             conn.challenge_ack_at = now + Duration::from_secs(1);
-            let question = wire::Answer {
+            let challenge = wire::Answer {
                 flags: ACK,
                 seq: conn.highest,
                 ack: conn.expected,
                 window: conn.acknowledged.1,
             };
-            self.answer(frame, segment, question);
+            self.answer(frame, segment, challenge);
         }
         false
     }
 
-    /// Whether a SYN starts a connection anew that is in TIME-WAIT (RFC 1122, 4.2.2.13; RFC 6191).
+    /// Returns whether a SYN reopens a connection in TIME-WAIT (RFC 1122, 4.2.2.13; RFC 6191).
     fn reopens(&self, segment: &Segment, expected: u32) -> bool {
         let syn = segment.flags & (SYN | ACK | RST) == SYN;
         syn && (segment.seq.wrapping_sub(expected) as i32) >= 0
     }
 
-    /// Answer a segment of a connection that is over.
-    fn late(&mut self, frame: &[u8], segment: &Segment, place: u32) {
-        // A reset is ignored (RFC 1337), and an acknowledgement of nothing new needs no answer.
+    /// Responds to a segment of a connection in TIME-WAIT.
+    fn respond_in_time_wait(&mut self, frame: &[u8], segment: &Segment, place: u32) {
+        // A RST is ignored (RFC 1337). A segment without data needs no ACK.
         let occupies = segment.payload > 0 || segment.flags & (SYN | FIN) != 0;
         if segment.flags & RST != 0 || !occupies {
             return;
         }
-        self.waiting.refresh(place, self.now);
-        let record = *self.waiting.get(place);
+        self.time_wait.refresh(place, self.now);
+        let record = *self.time_wait.get(place);
         let answer = wire::Answer {
             flags: ACK,
             seq: record.seq,
@@ -213,7 +217,7 @@ impl<D: Device> Smoltcp<D> {
         self.answer(frame, segment, answer);
     }
 
-    /// A connection with its buffers: one that is over, or a new one.
+    /// Returns a spare connection with its buffers, or allocates one.
     pub(crate) fn spare_conn(&mut self) -> Box<Conn> {
         let limits = &self.limits;
         self.spare_tcp
@@ -221,12 +225,13 @@ impl<D: Device> Smoltcp<D> {
             .unwrap_or_else(|| Conn::new(limits.receive_buffer, limits.send_buffer))
     }
 
-    /// The initial sequence number of a connection; `floor` is the last number of one that it takes the place of.
+    /// Returns the initial sequence number of a connection. `floor` is the last number of the
+    /// connection in TIME-WAIT that it replaces.
     pub(crate) fn sequence(&self, key: &Key, floor: Option<u32>) -> u32 {
         let sequence = self.secrets.sequence(key, self.now.micros());
         match floor {
             Some(floor) if (sequence.wrapping_sub(floor) as i32) <= 0 => {
-                floor.wrapping_add(BEYOND + (sequence & 0xffff))
+                floor.wrapping_add(MIN_DISTANCE + (sequence & 0xffff))
             }
             _ => sequence,
         }
@@ -261,7 +266,7 @@ impl<D: Device> Smoltcp<D> {
         let listens = conn.socket.tcp().listen(endpoint).is_ok();
         conn.socket
             .clear_neighbor(&mut self.clock, micros(self.now));
-        // An interface of its own for this one segment: it draws the sequence number that was chosen.
+        // A separate interface for this segment: it generates the selected sequence number.
         let mut opener = self.opener(seed_for(conn.isn));
         let mut port = Port {
             device: &mut self.device,
@@ -276,7 +281,7 @@ impl<D: Device> Smoltcp<D> {
             return;
         }
         if let Some((place, _)) = after {
-            self.forget(place);
+            self.remove_time_wait(place);
         }
         let key = conn.key;
         let index = self.slots.add(Kind::Conn(conn));
@@ -285,11 +290,11 @@ impl<D: Device> Smoltcp<D> {
         if let Some(listener) = self.slots.listener(listening) {
             listener.half_open += 1;
         }
-        self.touch(index);
+        self.queue_output(index);
     }
 
-    fn ingest_conn(&mut self, mut frame: Frame, segment: &Segment, index: u32) {
-        if segment.flags & RST != 0 && !self.believes(&frame.bytes, segment, index) {
+    fn process_conn(&mut self, mut frame: Frame, segment: &Segment, index: u32) {
+        if segment.flags & RST != 0 && !self.accept_rst(&frame.bytes, segment, index) {
             return;
         }
         let most = self.output.largest_segment(segment.local.is_ipv6());
@@ -302,16 +307,17 @@ impl<D: Device> Smoltcp<D> {
                 conn.take_segment(offered, most);
             }
         }
-        // smoltcp does not count an end as part of a segment: one whose data it has already, it would only acknowledge.
+        // smoltcp does not count a FIN as part of a segment. If it already has the data, it would
+        // only send an ACK.
         let end = segment.seq.wrapping_add(segment.payload as u32);
         if segment.flags & FIN != 0 && segment.payload > 0 && end == conn.expected {
             let size = wire::drop_payload(&mut frame.bytes, segment.at, segment.payload);
             frame.bytes.narrow(0..size);
         }
         let before = conn.socket.get().recv_queue();
-        conn.heard = self.now;
+        conn.last_segment_at = self.now;
         if matches!(conn.phase, Phase::Open(_)) && !conn.orphan {
-            conn.give_up = None;
+            conn.fails_at = None;
         }
         self.output.segment = conn.segment;
         self.output.sent = None;
@@ -325,13 +331,13 @@ impl<D: Device> Smoltcp<D> {
         if let Some(sent) = self.output.sent.take() {
             self.statistics.retransmitted += u64::from(conn.note(sent));
         }
-        let came = conn.socket.get().recv_queue().saturating_sub(before);
-        conn.expected = conn.expected.wrapping_add(came as u32);
-        let more = came > 0;
+        let received = conn.socket.get().recv_queue().saturating_sub(before);
+        conn.expected = conn.expected.wrapping_add(received as u32);
+        let more = received > 0;
         if more && conn.shut_read {
             let _ = conn.socket.tcp().recv(|bytes| (bytes.len(), ()));
         } else if more && conn.orphan {
-            // Nobody will read it (RFC 1122, 4.2.2.13).
+            // The data can't be delivered (RFC 1122, 4.2.2.13).
             self.abort(index);
             return;
         }
@@ -339,7 +345,7 @@ impl<D: Device> Smoltcp<D> {
             conn.expected = segment.seq.wrapping_add(1);
         }
         let ended = conn.ended();
-        self.touch(index);
+        self.queue_output(index);
         if self.settle(index) {
             self.notify(index, more);
         }
@@ -350,7 +356,8 @@ impl<D: Device> Smoltcp<D> {
         }
     }
 
-    /// An ICMP message about a connection attempt: believed only if it knows the sequence number.
+    /// Processes an ICMP error for a connection attempt. It is ignored unless it contains the
+    /// sequence number.
     pub(crate) fn unreachable(&mut self, what: &Unreachable) {
         let key = Key::connection(what.local, what.remote);
         let Some(index) = self.table.get(&key).copied() else {
@@ -369,8 +376,8 @@ impl<D: Device> Smoltcp<D> {
         }
     }
 
-    /// Let smoltcp send what it has for a connection.
-    pub(crate) fn egress_tcp(&mut self, index: u32) {
+    /// Lets smoltcp send the pending segments of a connection.
+    pub(crate) fn send_tcp(&mut self, index: u32) {
         let now = self.now.micros();
         let wanted = self.due(index).is_some_and(|at| at <= now);
         let Some(conn) = self.slots.conn(index) else {
@@ -401,7 +408,7 @@ impl<D: Device> Smoltcp<D> {
             self.statistics.retransmitted += u64::from(conn.note(sent));
         }
         if held {
-            self.touch(index);
+            self.queue_output(index);
         } else if wanted && !wrote {
             self.await_neighbor(index);
         }
@@ -414,22 +421,22 @@ impl<D: Device> Smoltcp<D> {
         if conn.aborting && !held {
             return self.finish(index);
         }
-        // Until it has acknowledged the end, which it may delay, smoltcp is needed.
+        // smoltcp is needed until it has acknowledged the FIN, which it may delay.
         if conn.state == State::TimeWait && conn.acknowledged.0 == conn.expected {
-            return self.wait_a_time(index);
+            return self.enter_time_wait(index);
         }
         self.notify(index, false);
         self.schedule(index);
     }
 
-    /// Set when a connection has to be looked at again.
+    /// Sets the next deadline of a connection.
     pub(crate) fn schedule(&mut self, index: u32) {
         let now = self.now;
         let Some(conn) = self.slots.conn(index) else {
             return;
         };
-        let patience = conn.patience(now).map(Instant::micros);
-        // What was due now and was not sent waits for something; it is tried again soon.
+        let patience = conn.update_timeout(now).map(Instant::micros);
+        // A segment that was due and was not sent is retried soon.
         let due = self.due(index).map(|at| match at > now.micros() {
             true => at,
             false => now.micros() + 1000,
@@ -438,25 +445,25 @@ impl<D: Device> Smoltcp<D> {
         self.timers.set(index, at);
     }
 
-    /// The deadline of a socket has passed.
+    /// Processes the expired deadline of a socket.
     pub(crate) fn expire(&mut self, index: u32) {
         let now = self.now;
         let Some(conn) = self.slots.conn(index) else {
-            return self.touch(index);
+            return self.queue_output(index);
         };
         let past = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        let silent = past(conn.silent());
+        let silent = past(conn.keep_alive_deadline());
         let open = matches!(conn.phase, Phase::Open(_));
-        if past(conn.linger_until) && conn.owes() {
+        if past(conn.linger_until) && conn.has_unacknowledged_data() {
             self.abort(index);
-        } else if past(conn.give_up) && conn.state == State::TimeWait {
-            self.wait_a_time(index);
+        } else if past(conn.fails_at) && conn.state == State::TimeWait {
+            self.enter_time_wait(index);
         } else if silent && !conn.probing {
             conn.probing = true;
             let each = conn.options.keep_alive.map(duration);
             conn.socket.tcp().set_keep_alive(each);
-            self.touch(index);
-        } else if past(conn.give_up) || silent {
+            self.queue_output(index);
+        } else if past(conn.fails_at) || silent {
             if open {
                 conn.failure = Some(Failure::TimedOut);
                 self.abort(index);
@@ -464,21 +471,21 @@ impl<D: Device> Smoltcp<D> {
                 self.fail(index, Failure::TimedOut);
             }
         } else {
-            self.touch(index);
+            self.queue_output(index);
         }
     }
 
-    /// Reset a connection; it is over once the reset is sent.
+    /// Resets a connection. It is closed once the RST is sent.
     pub(crate) fn abort(&mut self, index: u32) {
         if let Some(conn) = self.slots.conn(index) {
             conn.aborting = true;
             conn.socket.tcp().abort();
             conn.state = State::Closed;
-            self.touch(index);
+            self.queue_output(index);
         }
     }
 
-    /// A connection that never was there has failed.
+    /// Ends a connection that was never established.
     fn fail(&mut self, index: u32, failure: Failure) {
         let Some(conn) = self.slots.conn(index) else {
             return;
@@ -494,7 +501,8 @@ impl<D: Device> Smoltcp<D> {
         }
     }
 
-    /// See what smoltcp has made of a connection; whether there is still something to do for it.
+    /// Processes a state change of the smoltcp socket. Returns whether the connection is still
+    /// active.
     pub(crate) fn settle(&mut self, index: u32) -> bool {
         let Some(conn) = self.slots.conn(index) else {
             return false;
@@ -505,7 +513,7 @@ impl<D: Device> Smoltcp<D> {
         let (before, state) = (conn.state, conn.socket.get().state());
         let undelivered = conn.socket.get().send_queue();
         if state != before || undelivered < conn.undelivered {
-            conn.give_up = None;
+            conn.fails_at = None;
         }
         conn.undelivered = undelivered;
         if state != State::Closed {
@@ -544,21 +552,21 @@ impl<D: Device> Smoltcp<D> {
         true
     }
 
-    /// A connection has reached TIME-WAIT: only a record of it stays, besides what its owner has not read.
-    fn wait_a_time(&mut self, index: u32) {
+    /// Enters TIME-WAIT: only a record is kept, besides unread data.
+    fn enter_time_wait(&mut self, index: u32) {
         let Some(conn) = self.slots.conn(index) else {
             return;
         };
         let (key, seq, ack) = (conn.key, conn.highest, conn.expected);
         self.finish(index);
-        let place = self.waiting.add(key, seq, ack, self.now);
-        self.table.insert(key, place | WAITING);
-        while let Some(oldest) = self.waiting.overdue(self.now) {
-            self.forget(oldest);
+        let place = self.time_wait.add(key, seq, ack, self.now);
+        self.table.insert(key, place | IN_TIME_WAIT);
+        while let Some(oldest) = self.time_wait.overdue(self.now) {
+            self.remove_time_wait(oldest);
         }
     }
 
-    /// A connection is over: no segment reaches it any more.
+    /// Closes a connection: no further segment is processed.
     pub(crate) fn finish(&mut self, index: u32) {
         let Some(conn) = self.slots.conn(index) else {
             return;
@@ -580,7 +588,7 @@ impl<D: Device> Smoltcp<D> {
         }
     }
 
-    /// Take a connection out of the table, and its socket for the next one.
+    /// Removes a connection and keeps its buffers for the next one.
     pub(crate) fn discard(&mut self, index: u32) {
         self.timers.set(index, None);
         let Kind::Conn(conn) = self.slots.remove(index) else {

@@ -62,6 +62,6 @@ fn a_connection_that_takes_anothers_place_starts_beyond_it() {
     assert_eq!(stack.sequence(&key, Some(below)), sequence);
     for floor in [sequence, sequence.wrapping_add(0x7000_0000)] {
         let beyond = stack.sequence(&key, Some(floor)).wrapping_sub(floor);
-        assert!((BEYOND..2 * BEYOND).contains(&beyond));
+        assert!((MIN_DISTANCE..2 * MIN_DISTANCE).contains(&beyond));
     }
 }

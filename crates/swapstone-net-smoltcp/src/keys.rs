@@ -1,4 +1,4 @@
-//! What must not be guessed: hashes, ports and initial sequence numbers, all from the seed.
+//! Unpredictable values from the seed: hashes, ports and initial sequence numbers.
 
 use core::hash::{BuildHasher, Hash, Hasher};
 use core::net::{IpAddr, SocketAddr};
@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use siphasher::sip::SipHasher13;
 use swapstone_net::backend::ephemeral_ports;
 
-/// What is looked up: a connection, or the port that a socket is bound to (then without a remote side).
+/// A key of the table: a connection, or the local port of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key([u8; 37]);
 
@@ -17,7 +17,7 @@ impl Hash for Key {
     }
 }
 
-/// Which table a key is of; all are one, so that there is one to grow.
+/// The kind of a key. One table holds all kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Realm {
     /// A TCP connection.
@@ -52,7 +52,7 @@ impl Key {
     }
 }
 
-/// A keyed hash: who doesn't know the key can't make keys collide.
+/// A keyed hash, so that a peer can't cause collisions.
 #[derive(Clone, Debug)]
 pub(crate) struct Keyed {
     keys: (u64, u64),
@@ -66,10 +66,10 @@ impl BuildHasher for Keyed {
     }
 }
 
-/// The table of all connections, times of waiting, and ports.
+/// The table of connections, TIME-WAIT records and ports.
 pub(crate) type Table = HashMap<Key, u32, Keyed>;
 
-/// What is drawn from the seed.
+/// Values that are derived from the seed.
 #[derive(Clone, Debug)]
 pub(crate) struct Secrets {
     table: Keyed,
@@ -109,17 +109,17 @@ impl Secrets {
         Table::with_hasher(self.table.clone())
     }
 
-    /// A number that smoltcp may draw other things from than sequence numbers.
+    /// A seed for other random numbers of smoltcp than sequence numbers.
     pub(crate) fn number(&self) -> u64 {
         self.table.hash_one(0u8)
     }
 
-    /// The initial sequence number of a connection (RFC 6528): a keyed hash of it, plus a clock of 4 microseconds.
+    /// The initial sequence number of a connection (RFC 6528): a keyed hash plus a 4 us clock.
     pub(crate) fn sequence(&self, connection: &Key, micros: u64) -> u32 {
         (self.sequence.hash_one(connection) as u32).wrapping_add((micros / 4) as u32)
     }
 
-    /// The ports for connections that look alike but for their own port, in the order in which to try them (RFC 6056, algorithm 4).
+    /// Returns the ephemeral ports for a connection in the order to try (RFC 6056, algorithm 4).
     pub(crate) fn ports(&mut self, peer: &Key) -> impl Iterator<Item = u16> + use<> {
         let hash = self.ports.hash_one(peer);
         let counter = &mut self.counters[(hash >> 60) as usize];
@@ -128,19 +128,20 @@ impl Secrets {
         ephemeral_ports(start)
     }
 
-    /// All ports from a random one on (RFC 6056, algorithm 1).
+    /// Returns the ephemeral ports, starting at a random one (RFC 6056, algorithm 1).
     pub(crate) fn any_port(&mut self) -> impl Iterator<Item = u16> + use<> {
         self.drawn += 1;
         ephemeral_ports(self.ports.hash_one(self.drawn) as u32)
     }
 }
 
-/// The multiplier and the increment of smoltcp's generator (its `rand.rs`), and the multiplier's inverse modulo 2^64.
+/// The multiplier and increment of smoltcp's random generator (`rand.rs`), and the inverse of the
+/// multiplier modulo 2^64.
 const MULTIPLIER: u64 = 0xbb2e_fcec_3c39_611d;
 const INCREMENT: u64 = 0x7590_ef39;
 const INVERSE: u64 = inverse(MULTIPLIER);
 
-/// Newton's iteration: each step doubles the bits that are right, of which there are three at first.
+/// Newton's iteration: each step doubles the number of correct bits, initially 3.
 const fn inverse(number: u64) -> u64 {
     let mut inverse = number;
     let mut step = 0;
@@ -159,10 +160,11 @@ fn draw(state: u64) -> u32 {
     (state >> (29 - (state >> 61))) as u32
 }
 
-/// The seed with which a fresh smoltcp interface draws `sequence` as its first initial sequence number.
+/// Returns the seed with which a new smoltcp interface generates `sequence` as its first initial
+/// sequence number.
 ///
-/// smoltcp draws these from a linear generator, whose next number can be computed from few of the ones before. Its state can be chosen,
-/// though: an interface draws 16 bits when it is made (and again while they are 0), and a sequence number next.
+/// smoltcp uses a linear generator, whose output is predictable from a few values. Its state can be
+/// selected: a new interface generates 16 bits (again while they are 0), then a sequence number.
 pub(crate) fn seed_for(sequence: u32) -> u64 {
     for low in 0u64.. {
         let first = before(u64::from(sequence) << 29 | low);

@@ -91,9 +91,9 @@ mod port;
 mod slots;
 mod stack;
 mod tcp;
+mod time_wait;
 mod timers;
 mod udp;
-mod waiting;
 mod wire;
 
 pub use stack::{NewError, Smoltcp};

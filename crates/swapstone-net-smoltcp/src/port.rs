@@ -1,4 +1,4 @@
-//! The device as smoltcp sees it: one frame in at a time, and frames out that are finished here.
+//! smoltcp's view of the device: it receives one frame at a time. Sent frames are completed here.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,38 +13,38 @@ use swapstone_net::device::{
 
 use crate::wire::{self, SYN, Transport};
 
-/// The largest IP packet that IPv4's and IPv6's length fields can tell of.
+/// The maximum length of an IP packet.
 const LARGEST_PACKET: usize = 65535;
 
-/// A TCP segment that was sent.
+/// A sent TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
     pub(crate) fields: wire::Answer,
-    /// Bytes of payload.
+    /// The length of the payload in bytes.
     pub(crate) payload: usize,
 }
 
-/// How a frame is handed to the device.
+/// How a frame is passed to the device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Offload {
     partial: Option<PartialChecksum>,
     segmentation: Option<Segmentation>,
 }
 
-/// Where frames are written, and what came of them.
+/// The transmit path.
 #[derive(Debug)]
 pub(crate) struct Output {
     limits: DeviceLimits,
-    /// The largest IP packet that smoltcp may write: more than the MTU if the device cuts segments up.
+    /// The largest IP packet that smoltcp may send; it exceeds the MTU with segmentation offload.
     pub(crate) largest: usize,
     frame: Vec<u8>,
-    /// Where what is written while `frame` waits for the device goes, to be lost.
+    /// Discarded output while `frame` waits for the device.
     lost: Vec<u8>,
-    /// A frame that the device had no room for.
+    /// A frame that waits because the device's transmit queue was full.
     held: Option<(usize, Offload)>,
-    /// The payload of each segment of the connection that sends now, in bytes.
+    /// The segment size of the sending connection in bytes.
     pub(crate) segment: u16,
-    /// What was sent last, if it was TCP.
+    /// The last sent TCP segment.
     pub(crate) sent: Option<Sent>,
     pub(crate) frames: u64,
     pub(crate) bytes: u64,
@@ -69,28 +69,28 @@ impl Output {
         }
     }
 
-    /// Whether the device cuts segments up.
+    /// Returns whether segmentation offload is used.
     pub(crate) fn cuts(&self) -> bool {
         self.largest > self.limits.mtu
     }
 
-    /// The largest payload of a segment that fits into the MTU.
+    /// Returns the maximum payload of a segment for the MTU.
     pub(crate) fn largest_segment(&self, v6: bool) -> u16 {
         let headers = if v6 { 60 } else { 40 };
         self.limits.mtu.min(LARGEST_PACKET).saturating_sub(headers) as u16
     }
 
-    /// Whether the device had no room when it was last offered a frame.
+    /// Returns whether a frame waits for the device.
     pub(crate) fn is_held(&self) -> bool {
         self.held.is_some()
     }
 
-    /// What smoltcp is told of the device.
+    /// Returns the capabilities that smoltcp uses.
     pub(crate) fn capabilities(&self) -> DeviceCapabilities {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ethernet;
         capabilities.max_transmission_unit = ETHERNET_HEADER + self.largest;
-        // Received checksums are verified before smoltcp sees a frame; those of TCP and UDP are written here too.
+        // Checksums of received frames are verified before, and those of TCP and UDP are set here.
         capabilities.checksum.ipv4 = Checksum::Tx;
         capabilities.checksum.icmpv4 = Checksum::Tx;
         capabilities.checksum.icmpv6 = Checksum::Tx;
@@ -104,7 +104,7 @@ impl Output {
         capabilities
     }
 
-    /// Offer the held frame again; whether none is held any more.
+    /// Retries to send the waiting frame. Returns whether none is left.
     pub(crate) fn retry<D: Device>(&mut self, device: &mut D) -> bool {
         if let Some((length, offload)) = self.held.take() {
             self.hand_over(device, length, offload);
@@ -128,7 +128,7 @@ impl Output {
         }
     }
 
-    /// Write a frame with `write`, finish it, and hand it over.
+    /// Writes a frame with `write`, completes it and sends it.
     pub(crate) fn emit<D: Device, R>(
         &mut self,
         device: &mut D,
@@ -142,7 +142,7 @@ impl Output {
             }
             return write(&mut self.lost[..length]);
         }
-        // smoltcp leaves some fields as they are and counts on zeros; a header is never longer than this.
+        // smoltcp expects some header fields to be 0. No header is longer.
         let headers = length.min(128);
         self.frame[..headers].fill(0);
         let result = write(&mut self.frame[..length]);
@@ -152,7 +152,7 @@ impl Output {
         result
     }
 
-    /// Complete checksum and options; `None` if the frame can't be sent.
+    /// Sets checksum and options. Returns `None` if the frame can't be sent.
     fn finish(&mut self, length: usize) -> Option<Offload> {
         let too_large = length > ETHERNET_HEADER + self.limits.mtu;
         let frame = &mut self.frame[..length];
@@ -191,7 +191,7 @@ impl Output {
     }
 }
 
-/// The device for one call of smoltcp's.
+/// The device for one call of smoltcp.
 pub(crate) struct Port<'a, D> {
     pub(crate) device: &'a mut D,
     pub(crate) output: &'a mut Output,
@@ -238,7 +238,7 @@ impl phy::RxToken for Received<'_> {
     }
 }
 
-/// Room for a frame to send.
+/// A buffer for a frame to send.
 pub(crate) struct Room<'a, D> {
     device: &'a mut D,
     output: &'a mut Output,
@@ -250,7 +250,7 @@ impl<D: Device> phy::TxToken for Room<'_, D> {
     }
 }
 
-/// A device that swallows what is sent.
+/// A device that discards sent frames.
 #[derive(Debug, Default)]
 pub(crate) struct Sink {
     swallowed: Vec<u8>,
@@ -258,14 +258,14 @@ pub(crate) struct Sink {
 
 impl phy::Device for Sink {
     type RxToken<'t> = Received<'t>;
-    type TxToken<'t> = Swallow<'t>;
+    type TxToken<'t> = Discard<'t>;
 
-    fn receive(&mut self, _now: Instant) -> Option<(Received<'_>, Swallow<'_>)> {
+    fn receive(&mut self, _now: Instant) -> Option<(Received<'_>, Discard<'_>)> {
         None
     }
 
-    fn transmit(&mut self, _now: Instant) -> Option<Swallow<'_>> {
-        Some(Swallow(&mut self.swallowed))
+    fn transmit(&mut self, _now: Instant) -> Option<Discard<'_>> {
+        Some(Discard(&mut self.swallowed))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -276,10 +276,10 @@ impl phy::Device for Sink {
     }
 }
 
-/// Room that leads nowhere.
-pub(crate) struct Swallow<'a>(&'a mut Vec<u8>);
+/// A buffer that is discarded.
+pub(crate) struct Discard<'a>(&'a mut Vec<u8>);
 
-impl phy::TxToken for Swallow<'_> {
+impl phy::TxToken for Discard<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, length: usize, write: F) -> R {
         self.0.resize(length, 0);
         write(self.0)
@@ -339,7 +339,7 @@ mod tests {
         send(1460, 1514, false);
         send(1400, 10_000, false);
         send(1440, 10_000, true);
-        // Without a connection there is no telling how to cut it.
+        // Without a connection the segment size is unknown.
         send(0, 10_000, false);
         let partial = |start| Some(PartialChecksum { start, offset: 16 });
         let cut = |size, headers, ipv6| {

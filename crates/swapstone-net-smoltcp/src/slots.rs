@@ -190,11 +190,11 @@ pub(crate) struct Conn {
     /// The earliest time of the next challenge ACK (RFC 5961, section 7).
     pub(crate) challenge_ack_at: Instant,
     /// The time when the connection fails unless the peer makes progress.
-    pub(crate) give_up: Option<Instant>,
+    pub(crate) fails_at: Option<Instant>,
     /// The time of the linger option when undelivered data causes a RST.
     pub(crate) linger_until: Option<Instant>,
     /// The time of the last segment of the peer.
-    pub(crate) heard: Instant,
+    pub(crate) last_segment_at: Instant,
     /// The length of the send buffer when it was last examined, in bytes.
     pub(crate) undelivered: usize,
 }
@@ -226,9 +226,9 @@ impl Conn {
             expected: 0,
             probing: false,
             challenge_ack_at: Instant::ZERO,
-            give_up: None,
+            fails_at: None,
             linger_until: None,
-            heard: Instant::ZERO,
+            last_segment_at: Instant::ZERO,
             undelivered: 0,
         })
     }
@@ -265,9 +265,9 @@ impl Conn {
             expected,
             probing,
             challenge_ack_at,
-            give_up,
+            fails_at,
             linger_until,
-            heard,
+            last_segment_at,
             undelivered,
         } = self;
         socket.renew(options);
@@ -284,8 +284,8 @@ impl Conn {
         *acknowledged = (0, 0);
         *probing = options.keep_alive.is_some();
         *challenge_ack_at = Instant::ZERO;
-        (*give_up, *linger_until) = (None, None);
-        *heard = now;
+        (*fails_at, *linger_until) = (None, None);
+        *last_segment_at = now;
         *undelivered = 0;
     }
 }
@@ -302,7 +302,7 @@ pub(crate) struct Udp {
     /// Datagrams in the send queue.
     pub(crate) unsent: usize,
     /// The time when the first datagram of the send queue is dropped.
-    pub(crate) give_up: Option<Instant>,
+    pub(crate) fails_at: Option<Instant>,
 }
 
 /// A smoltcp UDP socket in a set of its own.

@@ -1,4 +1,5 @@
-//! The stack: what comes in finds its socket here, and each socket is polled when it has something to do.
+//! The stack: received frames are passed to their sockets, and sockets are polled when they have
+//! work.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -19,19 +20,20 @@ use crate::discovery;
 use crate::keys::{Key, Realm, Secrets, Table};
 use crate::port::{Output, Port, Sink};
 use crate::slots::{Conn, Kind, Slots, Udp};
+use crate::time_wait::TimeWaitList;
 use crate::timers::Timers;
-use crate::waiting::Waiting;
 use crate::wire;
 
-/// Frames that one poll takes at most.
+/// The maximum number of frames of one poll.
 const BATCH: usize = 64;
-/// Addresses that smoltcp holds (its feature `iface-max-addr-count-8`); one is the link-local one.
+/// The number of addresses (smoltcp's feature `iface-max-addr-count-8`), including the link-local
+/// one.
 const ADDRESSES: usize = 8;
-/// The smallest MTU that IPv6 allows (RFC 8200, section 5).
+/// The minimum MTU of IPv6 (RFC 8200, section 5).
 const LEAST_MTU: usize = 1280;
-/// How late timers may be because frames wait.
-const PATIENCE_MICROS: u64 = 10_000;
-/// How long after a device had no room it is tried again.
+/// How long timers are delayed while received frames are pending.
+const TIMER_DELAY_MICROS: u64 = 10_000;
+/// The retry interval while the device's transmit queue is full.
 const RETRY_MICROS: u64 = 1000;
 
 /// The result of [`Stack::capabilities`].
@@ -56,13 +58,13 @@ const CAPABILITIES: Capabilities = Capabilities {
 /// Why a stack can't be created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewError {
-    /// There are more addresses than it can hold: `Config::addresses` has more than this.
+    /// `Config::addresses` has more than this number of addresses.
     TooManyAddresses(usize),
-    /// An address in `Config::addresses` is not one of a host, or the device's is not one of a device.
+    /// An address in `Config::addresses`, or the device's address, is not unicast.
     NotUnicast,
-    /// The device's MTU is smaller than this many bytes.
+    /// The device's MTU is below this number of bytes.
     SmallMtu(usize),
-    /// `Limits::receive_buffer` is larger than this many bytes, or a buffer is empty.
+    /// `Limits::receive_buffer` exceeds this number of bytes, or a buffer is empty.
     Buffers(usize),
 }
 
@@ -91,12 +93,13 @@ pub struct Smoltcp<D> {
     pub(crate) device: D,
     pub(crate) output: Output,
     pub(crate) iface: Interface,
-    /// Knows nothing but the time, and is asked when a socket has something to do: the other one mixes its own deadlines in.
+    /// An interface without neighbors, used to compute deadlines of sockets. `iface` would add its
+    /// own deadlines.
     pub(crate) clock: Interface,
-    /// Where datagrams go that nobody can be found for.
+    /// An interface that discards datagrams whose neighbor does not respond.
     pub(crate) drain: Interface,
     pub(crate) sink: Sink,
-    nobody: SocketSet<'static>,
+    no_sockets: SocketSet<'static>,
     hardware: HardwareAddress,
     pub(crate) now: Instant,
     pub(crate) limits: Limits,
@@ -104,7 +107,7 @@ pub struct Smoltcp<D> {
     pub(crate) addresses: Vec<Cidr>,
     pub(crate) secrets: Secrets,
     pub(crate) table: Table,
-    pub(crate) waiting: Waiting,
+    pub(crate) time_wait: TimeWaitList,
     pub(crate) slots: Slots,
     pub(crate) timers: Timers,
     dirty: VecDeque<u32>,
@@ -122,7 +125,7 @@ pub struct Smoltcp<D> {
     pub(crate) statistics: Statistics,
 }
 
-/// The time, as smoltcp counts it.
+/// Converts a time to smoltcp's type.
 pub(crate) fn micros(now: Instant) -> Micros {
     Micros::from_micros(i64::try_from(now.micros()).unwrap_or(i64::MAX))
 }
@@ -135,11 +138,11 @@ fn plain(cidr: IpCidr) -> Cidr {
 }
 
 impl<D: Device> Smoltcp<D> {
-    /// Make a stack over a device. Nothing is sent before the first poll.
+    /// Creates a stack over a device. It sends nothing before the first poll.
     ///
     /// # Errors
     ///
-    /// The configuration asks for what it can't hold.
+    /// See [`NewError`].
     pub fn new(device: D, config: &Config) -> Result<Self, NewError> {
         let limits = device.limits();
         let most = ADDRESSES - 1;
@@ -175,7 +178,7 @@ impl<D: Device> Smoltcp<D> {
             device,
             output,
             sink,
-            nobody: SocketSet::new(Vec::new()),
+            no_sockets: SocketSet::new(Vec::new()),
             hardware: limits.address,
             now: Instant::ZERO,
             limits: config.limits,
@@ -183,7 +186,7 @@ impl<D: Device> Smoltcp<D> {
             addresses: Vec::with_capacity(ADDRESSES),
             table: secrets.table(),
             secrets,
-            waiting: Waiting::new(config.limits.tcp_sockets.max(4096)),
+            time_wait: TimeWaitList::new(config.limits.tcp_sockets.max(4096)),
             slots: Slots::default(),
             timers: Timers::default(),
             dirty: VecDeque::new(),
@@ -206,11 +209,11 @@ impl<D: Device> Smoltcp<D> {
                 .map(|cidr| IpCidr::new(cidr.address.into(), cidr.prefix));
             let link_local = Ipv6Cidr::from_link_prefix(&prefix, ethernet).map(IpCidr::Ipv6);
             for cidr in link_local.into_iter().chain(own) {
-                // There is room: their number was compared with it.
+                // The number of addresses was checked.
                 let _ = addresses.push(cidr);
             }
         });
-        // The tables have room for more routes than these.
+        // The tables have room for these routes.
         if let Some(gateway) = config.gateway_v4 {
             let _ = self.iface.routes_mut().add_default_ipv4_route(gateway);
         }
@@ -232,33 +235,35 @@ impl<D: Device> Smoltcp<D> {
             .extend(self.iface.ip_addrs().iter().copied().map(plain));
     }
 
-    /// An interface that draws its first sequence number as `seed` makes it, and takes segments for any address.
+    /// Creates an interface that generates its first sequence number from `seed` and accepts
+    /// segments for any address.
     pub(crate) fn opener(&self, seed: u64) -> Interface {
         let mut opener = interface(&self.output, self.hardware, seed, false);
         opener.set_any_ip(true);
         opener
     }
 
-    /// The device, for whoever drives it.
+    /// Returns the device.
     pub fn device(&self) -> &D {
         &self.device
     }
 
-    /// The device, for whoever drives it.
+    /// Returns the device.
     pub fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
 
-    /// How many connections are in TIME-WAIT. They are no sockets, and hold no buffers.
+    /// Returns the number of connections in TIME-WAIT. They are not counted as sockets and have no
+    /// buffers.
     pub fn time_waits(&self) -> usize {
-        self.waiting.len()
+        self.time_wait.len()
     }
 
     pub(crate) fn is_local(&self, address: IpAddr) -> bool {
         self.addresses.iter().any(|own| own.address == address)
     }
 
-    /// Whether there is a way to `address`, and from which of our own.
+    /// Returns the source address for `address`, or `None` without a route.
     pub(crate) fn source(&self, address: IpAddr) -> Option<IpAddr> {
         if address.is_unspecified() || self.is_local(address) || address.is_loopback() {
             return None;
@@ -279,8 +284,8 @@ impl<D: Device> Smoltcp<D> {
             .map(Into::into)
     }
 
-    /// One more thing to do for a socket.
-    pub(crate) fn touch(&mut self, index: u32) {
+    /// Queues a socket for output.
+    pub(crate) fn queue_output(&mut self, index: u32) {
         let slot = &mut self.slots[index];
         if !slot.dirty {
             slot.dirty = true;
@@ -288,7 +293,7 @@ impl<D: Device> Smoltcp<D> {
         }
     }
 
-    /// A socket that can't send before a neighbour is found.
+    /// Records that a socket waits for neighbor discovery.
     pub(crate) fn await_neighbor(&mut self, index: u32) {
         let slot = &mut self.slots[index];
         if !slot.awaiting {
@@ -297,7 +302,7 @@ impl<D: Device> Smoltcp<D> {
         }
     }
 
-    /// Put a socket in the queue of events if it is ready for more than before, or if `anyway` and it is ready for anything.
+    /// Queues an event if the readiness has new flags, or if `anyway` is set and it has any.
     pub(crate) fn notify(&mut self, index: u32, anyway: bool) {
         let ready = self.ready(index);
         let slot = &mut self.slots[index];
@@ -308,7 +313,7 @@ impl<D: Device> Smoltcp<D> {
         }
     }
 
-    /// Its owner knows what a socket is ready for.
+    /// Records the readiness that the owner has seen.
     pub(crate) fn seen(&mut self, index: u32) {
         let ready = self.ready(index);
         self.slots[index].seen = ready;
@@ -324,7 +329,7 @@ impl<D: Device> Smoltcp<D> {
         }
     }
 
-    /// When smoltcp has something to do for a set, in microseconds.
+    /// Returns the deadline of a socket in microseconds.
     pub(crate) fn due(&mut self, index: u32) -> Option<u64> {
         let set = match &self.slots[index].kind {
             Kind::Conn(conn) => &conn.socket.set,
@@ -336,8 +341,8 @@ impl<D: Device> Smoltcp<D> {
     }
 
     fn maintain(&mut self) {
-        while let Some(index) = self.waiting.overdue(self.now) {
-            self.forget(index);
+        while let Some(index) = self.time_wait.overdue(self.now) {
+            self.remove_time_wait(index);
         }
         if !self.slaac {
             return;
@@ -353,11 +358,11 @@ impl<D: Device> Smoltcp<D> {
             output: &mut self.output,
             frame: None,
         };
-        self.iface.poll_egress(now, &mut port, &mut self.nobody);
+        self.iface.poll_egress(now, &mut port, &mut self.no_sockets);
     }
 
-    /// Find whose a frame is.
-    fn ingest(&mut self, frame: Frame) {
+    /// Passes a received frame to its socket.
+    fn process(&mut self, frame: Frame) {
         self.statistics.frames_in += 1;
         self.statistics.bytes_in += frame.bytes.len() as u64;
         let kind = wire::parse(&frame.bytes, frame.checksum);
@@ -369,24 +374,25 @@ impl<D: Device> Smoltcp<D> {
             wire::Kind::Malformed => self.statistics.malformed += 1,
             _ if !ours => {}
             wire::Kind::Fragment => self.statistics.no_room += 1,
-            wire::Kind::Segment(segment) => self.ingest_tcp(frame, &segment),
-            wire::Kind::Datagram(datagram) => self.ingest_udp(&frame, &datagram),
+            wire::Kind::Segment(segment) => self.process_tcp(frame, &segment),
+            wire::Kind::Datagram(datagram) => self.process_udp(&frame, &datagram),
             wire::Kind::Unreachable(what) => self.unreachable(&what),
             wire::Kind::Neighbor => {
-                self.ingest_nobody(&frame.bytes);
+                self.process_unassigned(&frame.bytes);
                 for at in 0..self.awaiting.len() {
                     let index = self.awaiting[at];
                     self.slots[index].awaiting = false;
-                    self.touch(index);
+                    self.queue_output(index);
                 }
                 self.awaiting.clear();
             }
             wire::Kind::AddressProbe(address) => self.defend(address),
-            wire::Kind::Other => self.ingest_nobody(&frame.bytes),
+            wire::Kind::Other => self.process_unassigned(&frame.bytes),
         }
     }
 
-    /// Tell whoever wants an address that is ours, which smoltcp would answer to nobody.
+    /// Responds to duplicate address detection for a local address. smoltcp would respond to the
+    /// unspecified address.
     fn defend(&mut self, address: core::net::Ipv6Addr) {
         let wanted = IpAddr::V6(address);
         if self.addresses.iter().any(|own| own.address == wanted) {
@@ -398,24 +404,24 @@ impl<D: Device> Smoltcp<D> {
         }
     }
 
-    /// Let smoltcp answer what is for no socket.
-    pub(crate) fn ingest_nobody(&mut self, frame: &[u8]) {
+    /// Lets smoltcp process a frame that belongs to no socket.
+    pub(crate) fn process_unassigned(&mut self, frame: &[u8]) {
         let mut port = Port {
             device: &mut self.device,
             output: &mut self.output,
             frame: Some(frame),
         };
         self.iface
-            .poll_ingress_single(micros(self.now), &mut port, &mut self.nobody);
+            .poll_ingress_single(micros(self.now), &mut port, &mut self.no_sockets);
     }
 
-    /// Forget a connection in TIME-WAIT.
-    pub(crate) fn forget(&mut self, index: u32) {
-        let record = self.waiting.remove(index);
+    /// Removes a connection in TIME-WAIT.
+    pub(crate) fn remove_time_wait(&mut self, index: u32) {
+        let record = self.time_wait.remove(index);
         self.table.remove(&record.key);
     }
 
-    /// Answer a segment with a bare one, to the hardware address that it came from.
+    /// Responds to a segment with one without data, to the link-layer address of its sender.
     pub(crate) fn answer(&mut self, frame: &[u8], segment: &wire::Segment, answer: wire::Answer) {
         let length = wire::answer_length(segment);
         let hardware = self.hardware;
@@ -424,14 +430,14 @@ impl<D: Device> Smoltcp<D> {
         });
     }
 
-    /// The socket that is bound to a local address, or to all of its kind.
+    /// Returns the sockets that are bound to a local address or to a wildcard that includes it.
     pub(crate) fn bound(&self, realm: Realm, local: SocketAddr) -> impl Iterator<Item = u32> + '_ {
         [local.ip(), wildcard_for(local.ip()).ip(), V6_ALL]
             .into_iter()
             .filter_map(move |ip| self.table.get(&Key::port(realm, ip, local.port())).copied())
     }
 
-    /// Whether a port is taken.
+    /// Returns whether a port is in use.
     pub(crate) fn taken(&self, realm: Realm, local: SocketAddr) -> bool {
         let held = |ip: IpAddr| self.table.contains_key(&Key::port(realm, ip, local.port()));
         let all = wildcard_for(local.ip()).ip();
@@ -447,7 +453,8 @@ impl<D: Device> Smoltcp<D> {
                 .any(|own| held(own.address))
     }
 
-    /// Take a port for a socket: a free one if the address has 0. `None` if it is taken, or none is free.
+    /// Binds a socket to a port; port 0 selects a free one. `None` if the port is in use or none is
+    /// free.
     pub(crate) fn take_port(
         &mut self,
         realm: Realm,
@@ -497,11 +504,15 @@ impl<D: Device> Stack for Smoltcp<D> {
                 break;
             };
             taken += 1;
-            self.ingest(frame);
+            self.process(frame);
         }
         while let Some((at, index)) = self.timers.next() {
-            // Frames that still wait may bring what a timer waits for: they come first, for a while.
-            let late = if taken == BATCH { PATIENCE_MICROS } else { 0 };
+            // Pending frames may change what a timer does, so they are processed first.
+            let late = if taken == BATCH {
+                TIMER_DELAY_MICROS
+            } else {
+                0
+            };
             if at.saturating_add(late) > self.now.micros() {
                 break;
             }
@@ -514,8 +525,8 @@ impl<D: Device> Stack for Smoltcp<D> {
             };
             self.slots[index].dirty = false;
             match self.slots[index].kind {
-                Kind::Conn(_) => self.egress_tcp(index),
-                Kind::Udp(_) => self.egress_udp(index),
+                Kind::Conn(_) => self.send_tcp(index),
+                Kind::Udp(_) => self.send_udp(index),
                 _ => {}
             }
         }
@@ -534,7 +545,7 @@ impl<D: Device> Stack for Smoltcp<D> {
         };
         let router = if self.slaac {
             self.iface
-                .poll_at(micros(self.now), &self.nobody)
+                .poll_at(micros(self.now), &self.no_sockets)
                 .map(|at| u64::try_from(at.total_micros()).unwrap_or(0))
         } else {
             None
@@ -575,30 +586,30 @@ fn interface(output: &Output, hardware: HardwareAddress, seed: u64, slaac: bool)
     let mut config = iface::Config::new(ethernet);
     config.random_seed = seed;
     config.slaac = slaac;
-    Interface::new(config, &mut Told(output), Micros::ZERO)
+    Interface::new(config, &mut CapabilitiesOnly(output), Micros::ZERO)
 }
 
-/// A device that only tells what it can do.
-struct Told<'a>(&'a Output);
+/// A device that provides its capabilities only.
+struct CapabilitiesOnly<'a>(&'a Output);
 
-impl smoltcp::phy::Device for Told<'_> {
+impl smoltcp::phy::Device for CapabilitiesOnly<'_> {
     type RxToken<'t>
         = crate::port::Received<'t>
     where
         Self: 't;
     type TxToken<'t>
-        = crate::port::Swallow<'t>
+        = crate::port::Discard<'t>
     where
         Self: 't;
 
     fn receive(
         &mut self,
         _now: Micros,
-    ) -> Option<(crate::port::Received<'_>, crate::port::Swallow<'_>)> {
+    ) -> Option<(crate::port::Received<'_>, crate::port::Discard<'_>)> {
         None
     }
 
-    fn transmit(&mut self, _now: Micros) -> Option<crate::port::Swallow<'_>> {
+    fn transmit(&mut self, _now: Micros) -> Option<crate::port::Discard<'_>> {
         None
     }
 

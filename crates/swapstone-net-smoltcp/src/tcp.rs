@@ -1,4 +1,4 @@
-//! What owners do with TCP sockets.
+//! TCP sockets: the operations of their owners.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -12,23 +12,23 @@ use swapstone_net::error::{
 };
 use swapstone_net::{Shutdown, SocketId, TcpOption, TcpStack};
 
-use crate::conn::WAITING;
+use crate::conn::IN_TIME_WAIT;
 use crate::keys::{Key, Realm, seed_for};
 use crate::slots::{Conn, Failure, Kind, Listener, Phase, duration};
 use crate::stack::{Smoltcp, micros};
 
-/// Free ports that are looked for before one is taken whose last connection is in TIME-WAIT.
-const PROBED: usize = 64;
+/// The number of free ports to search before one in TIME-WAIT is reused.
+const SEARCHED_PORTS: usize = 64;
 
-/// How the local side of a connection is chosen.
+/// The selected local address of a connection.
 struct Choice {
     local: SocketAddr,
-    /// The connection in TIME-WAIT whose place it takes.
+    /// The record in TIME-WAIT that it replaces.
     after: Option<u32>,
 }
 
 impl<D: Device> Smoltcp<D> {
-    /// Whether a socket may be bound to an address.
+    /// Returns whether a socket can be bound to an address.
     pub(crate) fn bindable(&self, address: IpAddr) -> bool {
         address.is_unspecified() || self.is_local(address)
     }
@@ -56,8 +56,8 @@ impl<D: Device> Smoltcp<D> {
         let choice = self.choose(ip, port, peer)?;
         let mut floor = None;
         if let Some(place) = choice.after {
-            floor = Some(self.waiting.get(place).seq);
-            self.forget(place);
+            floor = Some(self.time_wait.get(place).seq);
+            self.remove_time_wait(place);
         }
         let mut conn = self.spare_conn();
         let phase = Phase::Connecting;
@@ -66,7 +66,7 @@ impl<D: Device> Smoltcp<D> {
         conn.isn = self.sequence(&conn.key, floor);
         conn.highest = conn.isn;
         conn.segment = self.output.largest_segment(peer.is_ipv6());
-        // smoltcp draws the sequence number from the interface that it is given.
+        // smoltcp generates the sequence number from this interface.
         let mut opener: Interface = self.opener(seed_for(conn.isn));
         let begun = conn
             .socket
@@ -82,11 +82,11 @@ impl<D: Device> Smoltcp<D> {
         self.table.insert(conn.key, index);
         let slot = &mut self.slots[index];
         slot.kind = Kind::Conn(conn);
-        self.touch(index);
+        self.queue_output(index);
         Err(ConnectError::WouldBlock)
     }
 
-    /// Choose the local side: the port that is bound, or one that no connection to this peer has.
+    /// Selects the local address: the bound port, or one without a connection to this peer.
     fn choose(
         &mut self,
         ip: IpAddr,
@@ -98,13 +98,13 @@ impl<D: Device> Smoltcp<D> {
             let local = SocketAddr::new(ip, port);
             match self.table.get(&Key::connection(local, peer)) {
                 None => return Ok(Choice { local, after: None }),
-                Some(place) if place & WAITING != 0 => fallback = Some((local, *place)),
+                Some(place) if place & IN_TIME_WAIT != 0 => fallback = Some((local, *place)),
                 Some(_) => {}
             }
         } else {
             let look = Key::connection(SocketAddr::new(ip, 0), peer);
             for (tried, port) in self.secrets.ports(&look).enumerate() {
-                if tried >= PROBED && fallback.is_some() {
+                if tried >= SEARCHED_PORTS && fallback.is_some() {
                     break;
                 }
                 let local = SocketAddr::new(ip, port);
@@ -113,7 +113,7 @@ impl<D: Device> Smoltcp<D> {
                 }
                 match self.table.get(&Key::connection(local, peer)) {
                     None => return Ok(Choice { local, after: None }),
-                    Some(place) if place & WAITING != 0 && fallback.is_none() => {
+                    Some(place) if place & IN_TIME_WAIT != 0 && fallback.is_none() => {
                         fallback = Some((local, *place));
                     }
                     Some(_) => {}
@@ -129,7 +129,7 @@ impl<D: Device> Smoltcp<D> {
         let (local, place) = fallback.ok_or(ConnectError::Limit(Limit { of, most }))?;
         Ok(Choice {
             local,
-            after: Some(place & !WAITING),
+            after: Some(place & !IN_TIME_WAIT),
         })
     }
 
@@ -140,7 +140,7 @@ impl<D: Device> Smoltcp<D> {
         }
     }
 
-    /// The connection on which something can be sent, once there is room.
+    /// Returns the connection if it can send, or why it can't.
     fn sendable(&mut self, id: SocketId) -> Result<&mut Conn, SendError> {
         let conn = self.connection(id).ok_or(SendError::NotConnected)?;
         match (conn.phase, conn.failure) {
@@ -160,7 +160,7 @@ impl<D: Device> Smoltcp<D> {
             conn.undelivered += sent;
         }
         if sent > 0 {
-            self.touch(id.index);
+            self.queue_output(id.index);
         }
         self.seen(id.index);
         if full {
@@ -170,7 +170,7 @@ impl<D: Device> Smoltcp<D> {
         }
     }
 
-    /// Take a socket that is no connection out of the table.
+    /// Removes a socket that is not a connection.
     fn release(&mut self, index: u32, bound: Option<Key>) {
         self.slots.remove(index);
         self.statistics.tcp_sockets -= 1;
@@ -179,20 +179,21 @@ impl<D: Device> Smoltcp<D> {
         }
     }
 
-    /// Reset what was being connected to a listener that is gone. The only walk over all sockets, and only if there is any to find.
+    /// Resets the connections in SYN-RECEIVED of a closed listener. It examines all sockets, but
+    /// only if there are such connections.
     fn refuse_half_open(&mut self, listening: u32) {
         for index in 0..self.slots.len() {
             if let Some(conn) = self.slots.conn(index)
                 && conn.phase == Phase::Handshaking(listening)
             {
                 conn.phase = Phase::Open(Some(listening));
-                self.give_up_on(index);
+                self.close_connection(index);
             }
         }
     }
 
-    /// The owner of a connection is gone: let it end in order, or reset it.
-    fn give_up_on(&mut self, index: u32) {
+    /// Closes a connection after its owner has closed the socket, or resets it.
+    fn close_connection(&mut self, index: u32) {
         let now = self.now;
         self.slots.close(index);
         let Some(conn) = self.slots.conn(index) else {
@@ -209,7 +210,7 @@ impl<D: Device> Smoltcp<D> {
             conn.socket.tcp().close();
             conn.state = conn.socket.get().state();
             conn.shut_write = true;
-            conn.give_up = None;
+            conn.fails_at = None;
         }
         self.statistics.orphans += 1;
         if let Some(bound) = bound {
@@ -220,7 +221,7 @@ impl<D: Device> Smoltcp<D> {
         } else if reset {
             self.abort(index);
         } else {
-            self.touch(index);
+            self.queue_output(index);
         }
     }
 }
@@ -379,7 +380,7 @@ impl<D: Device> TcpStack for Smoltcp<D> {
             let over = conn.phase == Phase::Over;
             let taken = taken.unwrap_or(0);
             if taken > 0 && !over {
-                self.touch(id.index);
+                self.queue_output(id.index);
             }
             self.seen(id.index);
             return Ok(taken);
@@ -414,9 +415,9 @@ impl<D: Device> TcpStack for Smoltcp<D> {
             conn.shut_write = true;
             conn.socket.tcp().close();
             conn.state = conn.socket.get().state();
-            conn.give_up = None;
+            conn.fails_at = None;
         }
-        self.touch(id.index);
+        self.queue_output(id.index);
         self.notify(id.index, false);
         Ok(())
     }
@@ -430,7 +431,7 @@ impl<D: Device> TcpStack for Smoltcp<D> {
                 match option {
                     TcpOption::NoDelay(on) => conn.socket.tcp().set_nagle_enabled(!on),
                     TcpOption::KeepAlive(each) => {
-                        conn.heard = now;
+                        conn.last_segment_at = now;
                         conn.probing &= each.is_some();
                         if each.is_none() || conn.probing {
                             conn.socket.tcp().set_keep_alive(each.map(duration));
@@ -443,7 +444,7 @@ impl<D: Device> TcpStack for Smoltcp<D> {
             _ => return Err(SocketError::NotConnected),
         };
         options.set(option);
-        self.touch(id.index);
+        self.queue_output(id.index);
         Ok(())
     }
 
@@ -477,19 +478,19 @@ impl<D: Device> TcpStack for Smoltcp<D> {
                 let half_open = listener.half_open > 0;
                 self.release(id.index, Some(bound));
                 for index in ready {
-                    self.give_up_on(index);
+                    self.close_connection(index);
                 }
                 if half_open {
                     self.refuse_half_open(id.index);
                 }
             }
-            Kind::Conn(_) => self.give_up_on(id.index),
+            Kind::Conn(_) => self.close_connection(id.index),
             Kind::Free | Kind::Udp(_) => {}
         }
     }
 }
 
-/// What it means that no port could be had.
+/// The error for a port that can't be bound.
 pub(crate) fn no_port(address: SocketAddr) -> BindError {
     if address.port() != 0 {
         return BindError::InUse;

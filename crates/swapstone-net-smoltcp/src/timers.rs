@@ -1,10 +1,10 @@
-//! Deadlines of sockets: a binary heap in which each socket knows its place.
+//! Deadlines of sockets: a binary heap in which each socket stores its position.
 
 use alloc::vec::Vec;
 
 const NOWHERE: u32 = u32::MAX;
 
-/// At most one deadline for each socket. Setting one costs the logarithm of how many there are; the next one is at hand.
+/// At most one deadline per socket. Setting one takes logarithmic time.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     heap: Vec<(u64, u32)>,
@@ -12,12 +12,12 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// The next deadline, in microseconds, and whose it is.
+    /// Returns the next deadline in microseconds and its socket.
     pub(crate) fn next(&self) -> Option<(u64, u32)> {
         self.heap.first().copied()
     }
 
-    /// Set, move or remove the deadline of `socket`, in microseconds.
+    /// Sets, changes or removes the deadline of `socket` in microseconds.
     pub(crate) fn set(&mut self, socket: u32, at: Option<u64>) {
         let index = socket as usize;
         if index >= self.places.len() {

@@ -18,11 +18,11 @@ use crate::stack::{Smoltcp, micros};
 use crate::tcp::no_port;
 use crate::wire::Datagram;
 
-/// How long a datagram waits for a neighbour to be found before it is dropped.
+/// How long a datagram waits for neighbor discovery before it is dropped.
 const DISCOVERY: Duration = Duration::from_secs(3);
 
 impl Udp {
-    /// Hold so many datagrams each way, of at most `size` bytes.
+    /// Creates a socket with queues of `datagrams` datagrams of at most `size` bytes.
     fn new(datagrams: usize, size: usize) -> Box<Self> {
         Box::new(Self {
             socket: UdpSet::new(datagrams, size),
@@ -31,16 +31,16 @@ impl Udp {
             peer: None,
             received: 0,
             unsent: 0,
-            give_up: None,
+            fails_at: None,
         })
     }
 
-    /// Make it as good as new.
+    /// Resets the socket.
     fn renew(&mut self) {
         self.socket.renew();
         (self.local, self.bound, self.peer) = (None, None, None);
         (self.received, self.unsent) = (0, 0);
-        self.give_up = None;
+        self.fails_at = None;
     }
 
     pub(crate) fn readiness(&self, most: usize) -> Readiness {
@@ -54,8 +54,8 @@ impl Udp {
         ready
     }
 
-    /// Whether it hears from a sender.
-    fn hears(&self, sender: SocketAddr) -> bool {
+    /// Returns whether the socket accepts datagrams of this sender.
+    fn accepts_from(&self, sender: SocketAddr) -> bool {
         self.peer.is_none_or(|peer| peer == sender)
     }
 }
@@ -75,10 +75,10 @@ impl<D: Device> Smoltcp<D> {
         }
     }
 
-    /// The most bytes that a datagram can have: none is cut into fragments.
+    /// Returns the maximum datagram length. Fragmentation is not supported.
     fn largest_datagram(&self, v6: bool) -> usize {
         let tcp = usize::from(self.output.largest_segment(v6));
-        // A TCP header is 12 bytes longer than UDP's.
+        // A TCP header is 12 bytes longer than a UDP header.
         tcp + 12
     }
 
@@ -90,8 +90,8 @@ impl<D: Device> Smoltcp<D> {
         self.udp_bind(id, wildcard_for(peer.ip()))
     }
 
-    /// A datagram that arrived.
-    pub(crate) fn ingest_udp(&mut self, frame: &Frame, datagram: &Datagram) {
+    /// Processes a received datagram.
+    pub(crate) fn process_udp(&mut self, frame: &Frame, datagram: &Datagram) {
         let broadcast = !self.is_local(datagram.local.ip());
         let mut found = self.bound(Realm::UdpPort, datagram.local).next();
         if found.is_none() && broadcast {
@@ -103,13 +103,13 @@ impl<D: Device> Smoltcp<D> {
         }
         let datagrams = self.limits.datagrams;
         let Some(index) = found else {
-            return self.ingest_nobody(&frame.bytes);
+            return self.process_unassigned(&frame.bytes);
         };
         let Some(udp) = self.udp_at(index) else {
             return;
         };
-        if !udp.hears(datagram.remote) {
-            return self.ingest_nobody(&frame.bytes);
+        if !udp.accepts_from(datagram.remote) {
+            return self.process_unassigned(&frame.bytes);
         }
         if udp.received >= datagrams {
             self.statistics.no_room += 1;
@@ -127,16 +127,16 @@ impl<D: Device> Smoltcp<D> {
         self.iface
             .poll_ingress_single(micros(self.now), &mut port, &mut udp.socket.set);
         let socket = udp.socket.udp();
-        let came = socket.recv_queue() > before || (datagram.payload == 0 && socket.can_recv());
-        // smoltcp refuses some that are well formed, such as those from a multicast address.
-        if came && (socket.can_recv() || empty) {
+        let received = socket.recv_queue() > before || (datagram.payload == 0 && socket.can_recv());
+        // smoltcp rejects some valid datagrams, such as those from a multicast address.
+        if received && (socket.can_recv() || empty) {
             udp.received += 1;
             self.notify(index, true);
         }
     }
 
-    /// Let smoltcp send what it has for a UDP socket.
-    pub(crate) fn egress_udp(&mut self, index: u32) {
+    /// Lets smoltcp send the queued datagrams of a socket.
+    pub(crate) fn send_udp(&mut self, index: u32) {
         let now = self.now;
         let Kind::Udp(udp) = &mut self.slots[index].kind else {
             return;
@@ -154,25 +154,25 @@ impl<D: Device> Smoltcp<D> {
             };
             let set = &mut udp.socket.set;
             if self.iface.poll_egress(micros(now), &mut port, set) == PollResult::None {
-                if udp.give_up.is_some_and(|at| at <= now) {
-                    // Nobody has answered for this one's address: it is lost, as a datagram may be.
+                if udp.fails_at.is_some_and(|at| at <= now) {
+                    // Neighbor discovery failed: the datagram is dropped.
                     self.drain.poll_egress(micros(now), &mut self.sink, set);
                     udp.unsent -= 1;
-                    udp.give_up = None;
+                    udp.fails_at = None;
                     continue;
                 }
                 break;
             }
             udp.unsent -= 1;
-            udp.give_up = None;
+            udp.fails_at = None;
         }
         if held {
-            self.touch(index);
+            self.queue_output(index);
         } else if udp.unsent > 0 {
-            let give_up = *udp.give_up.get_or_insert(now + DISCOVERY);
+            let fails_at = *udp.fails_at.get_or_insert(now + DISCOVERY);
             self.await_neighbor(index);
             let due = self.due(index).filter(|at| *at > now.micros());
-            let at = give_up.micros();
+            let at = fails_at.micros();
             self.timers
                 .set(index, Some(due.map_or(at, |due| due.min(at))));
         } else {
@@ -215,7 +215,7 @@ impl<D: Device> UdpStack for Smoltcp<D> {
         if let Some(udp) = self.udp(id) {
             udp.local = Some(local);
             udp.bound = Some(key);
-            // It can't fail: the port is not 0, and the socket is closed.
+            // This can't fail: the port is not 0, and the socket is closed.
             let _ = udp.socket.udp().bind(local.port());
         }
         Ok(())
@@ -270,7 +270,7 @@ impl<D: Device> UdpStack for Smoltcp<D> {
             at += part.len();
         }
         udp.unsent += 1;
-        self.touch(id.index);
+        self.queue_output(id.index);
         self.seen(id.index);
         Ok(())
     }
@@ -292,7 +292,7 @@ impl<D: Device> UdpStack for Smoltcp<D> {
                 break;
             };
             let sender = SocketAddr::from(from.endpoint);
-            // One that came before the socket was connected to somebody else.
+            // A datagram that arrived before `connect` set another peer.
             let unheard = filter.is_some_and(|peer| peer != sender);
             if unheard || look(bytes, sender) {
                 let _ = udp.socket.udp().recv();

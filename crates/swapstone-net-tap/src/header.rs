@@ -1,18 +1,19 @@
-//! The header that virtio-net puts before each frame (virtio 1.2, 5.1.6), in the byte order of this machine as a TAP has it.
+//! The virtio-net header before each frame (virtio 1.2, 5.1.6), in native byte order as a TAP has
+//! it.
 
 use swapstone_net::device::{Checksum, Outgoing};
 
-/// Bytes of the header.
+/// The length of the header in bytes.
 pub const SIZE: usize = 10;
 
 const NEEDS_CHECKSUM: u8 = 1;
 const DATA_VALID: u8 = 2;
 const GSO_TCP_V4: u8 = 1;
 const GSO_TCP_V6: u8 = 4;
-/// Set beside the kind if a segment has the ECN bit.
+/// Set in the type if a segment has the ECN bit.
 const GSO_ECN: u8 = 0x80;
 
-/// Return the header of a frame that is sent.
+/// Returns the header of a sent frame.
 pub fn of(frame: &Outgoing<'_>) -> [u8; SIZE] {
     let mut header = [0; SIZE];
     if let Some(partial) = frame.partial {
@@ -28,7 +29,7 @@ pub fn of(frame: &Outgoing<'_>) -> [u8; SIZE] {
     header
 }
 
-/// What a received frame's header says of its checksum, and of its segments' size.
+/// Returns checksum state and segment size from the header of a received frame.
 pub fn meaning(header: &[u8; SIZE]) -> (Checksum, Option<u16>) {
     let checksum = if header[0] & NEEDS_CHECKSUM != 0 {
         Checksum::Partial
@@ -93,7 +94,7 @@ mod tests {
         header[1] = GSO_TCP_V4 | GSO_ECN;
         header[4..6].copy_from_slice(&536u16.to_ne_bytes());
         assert_eq!(meaning(&header), (Checksum::Partial, Some(536)));
-        header[1] = 3; // a datagram in fragments, which was never asked for
+        header[1] = 3; // a fragmented datagram (UFO), which was not enabled
         assert_eq!(meaning(&header), (Checksum::Partial, None));
     }
 }

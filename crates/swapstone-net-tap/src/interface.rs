@@ -1,4 +1,4 @@
-//! The system calls that make a TAP: the only unsafe code here.
+//! The system calls that create a TAP: the only unsafe code of this crate.
 
 use std::ffi::c_void;
 use std::io;
@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, Setter, opcode};
 
-/// Bytes that an interface's name has at most, without the zero at its end (linux/if.h).
+/// The maximum length of an interface name without the terminating NUL (linux/if.h).
 pub const NAME_BYTES: usize = 15;
 
 // linux/if_tun.h
@@ -21,7 +21,7 @@ const TUN_F_CSUM: usize = 1;
 const TUN_F_TSO4: usize = 2;
 const TUN_F_TSO6: usize = 4;
 
-/// `struct ifreq`, as TUNSETIFF uses it.
+/// `struct ifreq` for TUNSETIFF.
 #[repr(C)]
 struct Request {
     name: [u8; NAME_BYTES + 1],
@@ -29,10 +29,10 @@ struct Request {
     rest: [u8; 22],
 }
 
-/// A call whose argument is a number, not an address.
+/// An ioctl whose argument is a number.
 struct Number<const OPCODE: Opcode>(usize);
 
-// SAFETY: the kernel takes the argument of TUNSETOFFLOAD, the only opcode used, as a number and writes nothing.
+// SAFETY: TUNSETOFFLOAD, the only opcode used, takes its argument as a number and writes nothing.
 unsafe impl<const OPCODE: Opcode> Ioctl for Number<OPCODE> {
     type Output = ();
     const IS_MUTATING: bool = false;
@@ -50,7 +50,8 @@ unsafe impl<const OPCODE: Opcode> Ioctl for Number<OPCODE> {
     }
 }
 
-/// Attach to the TAP of this name, in this thread's network namespace, or make it; it goes when it is closed, unless it was made to stay.
+/// Attaches to the TAP with this name in the thread's network namespace, or creates it. A
+/// non-persistent one is removed when it is closed.
 pub fn open(name: &str, offload: bool) -> io::Result<OwnedFd> {
     if name.is_empty() || name.len() > NAME_BYTES || name.bytes().any(|byte| byte == 0) {
         return Err(io::Error::new(
@@ -69,7 +70,8 @@ pub fn open(name: &str, offload: bool) -> io::Result<OwnedFd> {
         rest: [0; 22],
     };
     request.name[..name.len()].copy_from_slice(name.as_bytes());
-    // SAFETY: TUNSETIFF takes a `struct ifreq`, which Request is, in its whole size; what it writes back, the name, lies inside.
+    // SAFETY: TUNSETIFF takes a `struct ifreq`, which `Request` is. It writes the name back into
+    // it.
     unsafe { rustix::ioctl::ioctl(&tap, Attach(request))? };
     if offload {
         // SAFETY: it takes the address of an int.
@@ -80,7 +82,7 @@ pub fn open(name: &str, offload: bool) -> io::Result<OwnedFd> {
             )?;
         }
         let all = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
-        // SAFETY: see Number.
+        // SAFETY: see `Number`.
         unsafe { rustix::ioctl::ioctl(&tap, Number::<TUNSETOFFLOAD>(all))? };
     }
     Ok(tap)
@@ -88,7 +90,7 @@ pub fn open(name: &str, offload: bool) -> io::Result<OwnedFd> {
 
 struct Attach(Request);
 
-// SAFETY: the argument is a whole `struct ifreq`, and the kernel writes only into it.
+// SAFETY: the argument is a complete `struct ifreq`, and the kernel writes into it only.
 unsafe impl Ioctl for Attach {
     type Output = ();
     const IS_MUTATING: bool = true;

@@ -1,4 +1,4 @@
-//! The clock, and the wait for a frame.
+//! The clock, and waiting for a frame.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,18 +9,18 @@ use swapstone_net::{Instant, Platform};
 
 use crate::tap::Tap;
 
-/// The monotonic clock of the machine, and `ppoll` on a [`Tap`].
+/// The system's monotonic clock, and `ppoll` for a [`Tap`].
 #[derive(Debug)]
 pub struct TapPlatform {
     tap: OwnedFd,
 }
 
 impl TapPlatform {
-    /// Wait for this device. It may be given to a stack afterwards.
+    /// Creates a clock that waits for this device. The device may be passed to a stack afterwards.
     ///
     /// # Errors
     ///
-    /// The process has as many files open as it may.
+    /// `dup` fails: the limit of open files is reached.
     pub fn new(tap: &Tap) -> io::Result<Self> {
         Ok(Self {
             tap: tap.descriptor().try_clone_to_owned()?,
@@ -43,7 +43,7 @@ impl Platform for TapPlatform {
             }
         });
         let mut watched = [PollFd::new(&self.tap, PollFlags::IN)];
-        // A signal ends the wait early, as the contract allows.
+        // A signal ends the wait early, which the contract allows.
         let _ = rustix::event::poll(&mut watched, left.as_ref());
     }
 }

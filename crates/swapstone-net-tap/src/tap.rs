@@ -11,32 +11,34 @@ use swapstone_net::device::{
 
 use crate::{header, interface};
 
-/// What an IP packet has at most, in bytes.
+/// The maximum length of an IP packet in bytes.
 const LARGEST_PACKET: usize = 65535;
-/// A VLAN tag, which the kernel puts into a frame that has one.
+/// The length of a VLAN tag, which the kernel inserts into tagged frames.
 const TAG: usize = 4;
-/// What most frames fit into, in bytes.
+/// The size of small buffers in bytes.
 const SMALL: usize = 2048;
-/// Parts of a frame that one call takes without a copy, its header among them.
+/// The maximum number of parts of a frame in one call without a copy, including its header.
 const PARTS: usize = 32;
 
-/// How a [`Tap`] is opened.
+/// How to open a [`Tap`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The interface's name.
+    /// The name of the interface.
     pub name: String,
-    /// The address of our side of the wire; the interface itself has another, which is the kernel's side.
+    /// The Ethernet address of the stack. The interface of the kernel has another one.
     pub address: HardwareAddress,
-    /// The largest IP packet, in bytes; the interface should have the same.
+    /// The MTU in bytes. The interface should have the same.
     pub mtu: usize,
-    /// Whether checksums and segmentation are left to the kernel, both ways.
+    /// Enables checksum and segmentation offload in both directions.
     pub offload: bool,
-    /// How many received frames the stack may hold at once. With offload, half as many again may be up to 64 KiB large.
+    /// The number of received frames that the stack may hold. With offload, half as many more can
+    /// be up to 64 KiB long.
     pub frames: usize,
 }
 
 impl Settings {
-    /// Usual settings: offload, an MTU of 1500 bytes, 4096 frames, and a locally administered address.
+    /// Default settings: offload, an MTU of 1500 bytes, 4096 frames, and a locally administered
+    /// address.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -48,37 +50,38 @@ impl Settings {
     }
 }
 
-/// What became of frames that were neither received nor sent.
+/// Counters of dropped frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Frames that arrived and were thrown away: the stack holds as many as it may.
+    /// Received frames that were dropped because the stack holds the maximum number.
     pub dropped_in: u64,
-    /// Frames that the kernel refused as nonsense.
+    /// Sent frames that the kernel rejected as invalid.
     pub refused_out: u64,
 }
 
-/// A TAP.
+/// A TAP device.
 #[derive(Debug)]
 pub struct Tap {
     descriptor: OwnedFd,
     limits: DeviceLimits,
     offload: bool,
-    /// Where frames are read into; each as large as the largest frame.
+    /// Receive buffers, each for the largest frame.
     large: Pool,
-    /// Where small frames go once half of the large buffers are held.
+    /// Buffers for small frames, used when half of the large ones are held.
     small: Pool,
     most_large: usize,
-    /// Taken for the next frame already.
+    /// The buffer for the next frame.
     next: Option<Buffer>,
     counters: Counters,
 }
 
 impl Tap {
-    /// Attach to the interface, or make it.
+    /// Attaches to the interface, or creates it.
     ///
     /// # Errors
     ///
-    /// There is no `/dev/net/tun`, the user may not, or the interface is something else or in use.
+    /// `/dev/net/tun` is missing, the permission is missing, or the interface is of another type or
+    /// in use.
     pub fn open(settings: &Settings) -> io::Result<Self> {
         let descriptor = interface::open(&settings.name, settings.offload)?;
         let limits = DeviceLimits {
@@ -111,17 +114,17 @@ impl Tap {
         })
     }
 
-    /// The open file, to wait on.
+    /// Returns the file descriptor, for `poll`.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
 
-    /// What was lost here so far.
+    /// Returns the counters of dropped frames.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Read a frame; return its size, without the virtio-net header.
+    /// Reads a frame; returns its length without the virtio-net header.
     fn read(&self, into: &mut Buffer, header: &mut [u8; header::SIZE]) -> Option<usize> {
         loop {
             let result = if self.offload {
@@ -134,13 +137,14 @@ impl Tap {
                 Ok(size) if self.offload => return size.checked_sub(header::SIZE),
                 Ok(size) => return Some(size),
                 Err(Errno::INTR) => {}
-                // Nothing there; or the interface is down or gone, and nothing comes either.
+                // No frame is available, or the interface is down or removed.
                 Err(_) => return None,
             }
         }
     }
 
-    /// Choose where a frame stays while the stack holds it. `None`: there is no room, and `read` is kept for the next one.
+    /// Selects the buffer of a received frame. `None`: no buffer is free, and `read` is kept for
+    /// the next frame.
     fn settle(&mut self, mut read: Buffer, size: usize) -> Option<Buffer> {
         let scarce = self.large.in_use() * 2 > self.most_large;
         if scarce
@@ -153,7 +157,8 @@ impl Tap {
             self.next = Some(read);
             return Some(small);
         }
-        // The last buffer is never given away: something has to be read into, or the wait for frames would not wait.
+        // The last buffer is never passed on: without a buffer to read into, waiting for frames
+        // would not block.
         self.next = self.large.take();
         if self.next.is_none() {
             self.next = Some(read);
@@ -213,10 +218,10 @@ impl Device for Tap {
                 Ok(_) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(Errno::INVAL) => {
-                    self.counters.refused_out += 1; // it would be refused again: it is as lost as on a wire
+                    self.counters.refused_out += 1; // a retry would be rejected, too
                     return Ok(());
                 }
-                // No room, or the interface is down, which may change.
+                // The queue is full, or the interface is down, which may change.
                 Err(_) => return Err(Full),
             }
         }

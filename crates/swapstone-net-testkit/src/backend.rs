@@ -1,4 +1,4 @@
-//! The stacks that the suite runs on.
+//! The stacks under test.
 
 use std::fmt::Display;
 
@@ -6,14 +6,15 @@ use swapstone_net::{Config, Stack};
 
 use crate::watched::WatchedPort;
 
-/// A new stack, or why it can't be had here.
+/// A new stack, or why it is unavailable.
 pub type Made = Result<Box<dyn Stack>, String>;
 
-/// A stack that can be tested.
+/// A stack under test.
 pub struct Backend {
     /// Its name on the command line and in the table.
     pub name: &'static str,
-    /// Make one. An error says why it can't be had here: its tests are then unavailable.
+    /// Creates a stack. An error says why it is unavailable; its tests are then reported as
+    /// unavailable.
     pub make: fn(WatchedPort, &Config) -> Made,
 }
 
@@ -23,7 +24,7 @@ impl std::fmt::Debug for Backend {
     }
 }
 
-/// All backends, in the table's order.
+/// All backends in the order of the table.
 pub const BACKENDS: &[Backend] = &[
     Backend {
         name: "smoltcp",
@@ -35,7 +36,7 @@ pub const BACKENDS: &[Backend] = &[
     },
 ];
 
-/// What a backend's own way to make a stack gives, in the suite's terms.
+/// Converts the result of a backend's constructor.
 fn made<S: Stack + 'static, E: Display>(result: Result<S, E>) -> Made {
     match result {
         Ok(stack) => Ok(Box::new(stack)),
@@ -43,10 +44,10 @@ fn made<S: Stack + 'static, E: Display>(result: Result<S, E>) -> Made {
     }
 }
 
-/// The backend that plays the peer where a whole one is needed; it must allow several stacks in a process.
+/// The backend of the peer in tests with two stacks; it must support several instances.
 pub const PEER: &str = "smoltcp";
 
-/// Find a backend by name.
+/// Finds a backend by name.
 pub fn named(name: &str) -> Option<&'static Backend> {
     BACKENDS.iter().find(|backend| backend.name == name)
 }

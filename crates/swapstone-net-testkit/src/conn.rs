@@ -1,4 +1,4 @@
-//! A TCP connection of the hand-made peer: only numbers, every segment is the test's own.
+//! A TCP connection of the hand-made peer: sequence numbers only; the tests send the segments.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use crate::watched::Watched;
 use crate::wire::{ACK, FIN, PSH, SYN, Tcp};
 use crate::world::World;
 
-/// Sockets of the stack under test.
+/// A socket of the stack under test.
 pub type Socket = TcpSocket<Watched>;
 
-/// The peer's side.
+/// The peer's side of a connection.
 #[derive(Clone, Debug)]
 pub struct Conn {
     /// The peer's port.
     pub port: u16,
-    /// The subject's port.
+    /// The port of the stack under test.
     pub subject: u16,
-    /// The next byte that the peer sends.
+    /// SND.NXT of the peer.
     pub seq: u32,
-    /// The next byte that the peer wants.
+    /// RCV.NXT of the peer.
     pub ack: u32,
-    /// The window that the peer offers.
+    /// The window of the peer.
     pub window: u16,
 }
 
-/// An option: the largest segment is 1000 bytes.
+/// The MSS option: 1000 bytes.
 pub const MSS_1000: [u8; 4] = [2, 4, 0x03, 0xe8];
 
 impl Conn {
-    /// A connection that is to be, from one port to another.
+    /// Creates a connection that is not established yet.
     pub fn new(port: u16, subject: u16) -> Self {
         Self {
             port,
@@ -42,7 +42,7 @@ impl Conn {
         }
     }
 
-    /// A segment of it.
+    /// Returns a segment of the connection.
     pub fn segment(&self, flags: u8, payload: &[u8]) -> Tcp {
         Tcp {
             source: self.port,
@@ -56,21 +56,21 @@ impl Conn {
         }
     }
 
-    /// Whether a segment is one of the subject's for it.
+    /// Returns whether a segment of the stack under test belongs to the connection.
     pub fn owns(&self, tcp: &Tcp) -> bool {
         tcp.source == self.subject && tcp.destination == self.port
     }
 }
 
 impl World {
-    /// Send a segment of a connection; its next one follows on.
+    /// Sends a segment and advances SND.NXT.
     pub fn send(&mut self, conn: &mut Conn, flags: u8, payload: &[u8]) {
         let segment = conn.segment(flags, payload);
         conn.seq = conn.seq.wrapping_add(segment.span());
         self.send_tcp(segment);
     }
 
-    /// Send a SYN.
+    /// Sends a SYN.
     pub fn send_syn(&mut self, conn: &mut Conn) {
         let mut syn = conn.segment(SYN, b"");
         syn.options = MSS_1000.into();
@@ -78,7 +78,7 @@ impl World {
         self.send_tcp(syn);
     }
 
-    /// The next segment of a connection that is like this.
+    /// Returns the next segment of a connection for which `like` is `true`.
     #[track_caller]
     pub fn expect_of(
         &mut self,
@@ -89,7 +89,7 @@ impl World {
         self.expect_tcp(what, |tcp| conn.owns(tcp) && like(tcp))
     }
 
-    /// A listening socket of the subject.
+    /// Opens a listening socket of the stack under test.
     pub fn listen(&self, port: u16, backlog: usize) -> Socket {
         let socket = self.net.tcp().expect("there is room");
         socket.bind(self.at_subject(port)).expect("it is free");
@@ -98,7 +98,7 @@ impl World {
         socket
     }
 
-    /// Connect to the subject from a port of the peer's.
+    /// Connects the peer to the stack under test.
     #[track_caller]
     pub fn connect(&mut self, listener: &Socket, port: u16) -> (Conn, Socket) {
         let subject = listener.local_addr().expect("it listens").port();
@@ -110,7 +110,7 @@ impl World {
         (conn, socket)
     }
 
-    /// Wait for the subject's SYN with ACK, and acknowledge it.
+    /// Waits for a SYN with ACK and acknowledges it.
     #[track_caller]
     pub fn finish_handshake(&mut self, conn: &mut Conn) {
         let answer = self.expect_of(conn, "a SYN with ACK", |tcp| tcp.has(SYN | ACK));
@@ -119,7 +119,7 @@ impl World {
         self.send(conn, ACK, b"");
     }
 
-    /// Accept a connection, which comes soon.
+    /// Accepts a connection.
     #[track_caller]
     pub fn accept(&mut self, listener: &Socket) -> (Socket, std::net::SocketAddr) {
         self.eventually("a connection to accept", || match listener.accept() {
@@ -132,7 +132,8 @@ impl World {
         })
     }
 
-    /// A socket of the subject that begins to connect to a port of the peer's, and its SYN.
+    /// Starts to connect the stack under test to the peer; returns the socket and the connection
+    /// with its SYN.
     #[track_caller]
     pub fn begin_connect(&mut self, port: u16) -> (Socket, Tcp) {
         let socket = self.net.tcp().expect("there is room");
@@ -143,7 +144,7 @@ impl World {
         (socket, syn)
     }
 
-    /// Let the subject connect to a port of the peer's.
+    /// Connects the stack under test to the peer.
     #[track_caller]
     pub fn let_connect(&mut self, port: u16) -> (Conn, Socket) {
         let (socket, syn) = self.begin_connect(port);
@@ -158,7 +159,7 @@ impl World {
         (conn, socket)
     }
 
-    /// Receive exactly so many bytes from the subject, acknowledging each segment.
+    /// Receives this number of bytes from the stack under test and acknowledges each segment.
     #[track_caller]
     pub fn take(&mut self, conn: &mut Conn, count: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -173,7 +174,7 @@ impl World {
         bytes
     }
 
-    /// Send data to the subject and wait until it is acknowledged.
+    /// Sends data to the stack under test and waits until it is acknowledged.
     #[track_caller]
     pub fn give(&mut self, conn: &mut Conn, bytes: &[u8]) {
         self.send(conn, ACK | PSH, bytes);
@@ -183,11 +184,11 @@ impl World {
         });
     }
 
-    /// Close both sides of a connection in order, the peer first; the socket is dropped.
+    /// Closes both sides of a connection in order, the peer first. The socket is dropped.
     #[track_caller]
     pub fn close(&mut self, conn: &mut Conn, socket: Socket) {
         self.send(conn, ACK | FIN, b"");
-        // Only when it has arrived is the peer the first.
+        // The peer's FIN must arrive before the socket is dropped.
         let seq = conn.seq;
         self.expect_of(conn, "an ACK of the FIN", |tcp| tcp.ack == seq);
         drop(socket);
@@ -198,7 +199,7 @@ impl World {
     }
 }
 
-/// What a non-blocking socket gives now: `None` if it would block.
+/// Returns the result of a non-blocking call, `None` if it would block.
 pub fn received(socket: &Socket) -> Option<Result<Vec<u8>, RecvError>> {
     let mut buffer = vec![0; 65536];
     match socket.recv(&mut buffer) {
@@ -208,7 +209,7 @@ pub fn received(socket: &Socket) -> Option<Result<Vec<u8>, RecvError>> {
     }
 }
 
-/// Everything that a socket gives without waiting: the bytes, and the end or error after them.
+/// Reads a socket without blocking: the bytes, and the end or error after them.
 pub fn drained(socket: &Socket) -> (Vec<u8>, Option<Result<(), RecvError>>) {
     let mut all = Vec::new();
     loop {
@@ -221,7 +222,7 @@ pub fn drained(socket: &Socket) -> (Vec<u8>, Option<Result<(), RecvError>>) {
     }
 }
 
-/// All events that wait.
+/// Returns all pending events.
 pub fn events(world: &World) -> Vec<(SocketId, swapstone_net::Readiness)> {
     let next = || world.net.with(swapstone_net::Stack::next_event);
     std::iter::from_fn(next).collect()

@@ -1,10 +1,10 @@
-//! What a test is given, and how tests are listed.
+//! The context of a test, and the description of tests.
 
 use swapstone_net::{Cidr, Config};
 
 use crate::backend::Backend;
 
-/// Which version of IP a test runs over.
+/// The IP version of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// IPv4.
@@ -26,17 +26,17 @@ impl Family {
 /// A test.
 #[derive(Clone, Copy, Debug)]
 pub struct Test {
-    /// What it asserts, in a few words: `area: claim`.
+    /// What it asserts: `area: claim`.
     pub name: &'static str,
-    /// What it does; it panics if the claim does not hold.
+    /// The test function. It panics if the claim is false.
     pub run: fn(&Context),
-    /// Over which versions of IP.
+    /// The IP versions to run it with.
     pub families: &'static [Family],
-    /// Seconds after which it is stopped.
+    /// The time limit in seconds.
     pub patience: u64,
-    /// Whether it runs only when slow tests are asked for.
+    /// It runs with `--slow` only.
     pub slow: bool,
-    /// Whether it is a part of another test, which starts it.
+    /// It is a part of another test, which starts it.
     pub hidden: bool,
 }
 
@@ -57,32 +57,32 @@ impl Test {
         }
     }
 
-    /// A test over both versions of IP.
+    /// A test with both IP versions.
     pub const fn both(name: &'static str, run: fn(&Context)) -> Self {
         Self::new(name, run, &[Family::V4, Family::V6], 60)
     }
 
-    /// A test over IPv4, or one that IP has no part in.
+    /// A test with IPv4, or one that does not depend on the IP version.
     pub const fn once(name: &'static str, run: fn(&Context)) -> Self {
         Self::new(name, run, &[Family::V4], 60)
     }
 
-    /// A test over IPv6 only.
+    /// A test with IPv6 only.
     pub const fn v6(name: &'static str, run: fn(&Context)) -> Self {
         Self::new(name, run, &[Family::V6], 60)
     }
 
-    /// It may take so many seconds.
+    /// Sets the time limit in seconds.
     pub const fn within(self, patience: u64) -> Self {
         Self { patience, ..self }
     }
 
-    /// It runs only when slow tests are asked for.
+    /// Makes it run with `--slow` only.
     pub const fn slow(self) -> Self {
         Self { slow: true, ..self }
     }
 
-    /// It is started by another test only.
+    /// Makes it run only if another test starts it.
     pub const fn hidden(self) -> Self {
         Self {
             hidden: true,
@@ -91,35 +91,35 @@ impl Test {
     }
 }
 
-/// What a test is given.
+/// The parameters of a test.
 #[derive(Debug)]
 pub struct Context {
     /// The stack under test.
     pub backend: &'static Backend,
-    /// Which version of IP.
+    /// The IP version.
     pub family: Family,
-    /// Whether there is time.
+    /// `--slow` is set.
     pub slow: bool,
-    /// What the link's chance is drawn from, and every byte of the stack's seed.
+    /// The seed of the link, and each byte of the seed of the stack.
     pub seed: u8,
 }
 
-/// How a process tells that a test can't be run here.
+/// The exit status of a test that is unavailable.
 pub const EXIT_UNAVAILABLE: i32 = 77;
 
 impl Context {
-    /// Print something that was measured. It has no part in the verdict.
+    /// Prints a measured value. It does not affect the result.
     pub fn note(&self, text: impl AsRef<str>) {
         println!("note: {}", text.as_ref());
     }
 
-    /// End the test: it can't be run, for this reason.
+    /// Ends the test as unavailable.
     pub fn unavailable(&self, reason: &str) -> ! {
         println!("unavailable: {reason}");
         std::process::exit(EXIT_UNAVAILABLE)
     }
 
-    /// The configuration of the stack under test.
+    /// Returns the configuration of the stack under test.
     pub fn config(&self) -> Config {
         let addresses = [
             Cidr::new(crate::addresses::SUBJECT_V4.into(), 24),
@@ -128,7 +128,7 @@ impl Context {
         Config::new(&addresses, [self.seed; 32])
     }
 
-    /// Run a hidden test in a process of its own with another seed; return what it noted.
+    /// Runs a hidden test in a separate process with another seed; returns its notes.
     pub fn child(&self, test: &str, seed: u8) -> Vec<String> {
         let program = std::env::current_exe().expect("a process has a program");
         let output = std::process::Command::new(program)

@@ -1,4 +1,5 @@
-//! Very many clients at once: their segments are made from a template, over IPv4, with next to no memory for each.
+//! Many TCP clients at once over IPv4. Their segments are built from a template, with little memory
+//! per client.
 
 use swapstone_net::device::{Device, Outgoing};
 use swapstone_net::{Instant, Platform};
@@ -7,30 +8,30 @@ use swapstone_net_link::{Port, VirtualTime};
 use crate::wire::{ACK, FIN, PSH, RST, SYN, fold, sum};
 use crate::world::{PEER_MAC, SUBJECT_MAC, SUBJECT_V4};
 
-/// What the server sends back for each request, in bytes.
+/// The length of a response in bytes.
 pub const ANSWER: usize = 4;
 
-/// Where a client is.
+/// The state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// It has not begun, or is done.
+    /// Not started or finished.
     Idle,
-    /// Its SYN is out.
+    /// SYN-SENT.
     Opening,
-    /// It is connected and asks nothing.
+    /// Established, without a request.
     Open,
-    /// It waits for an answer.
+    /// Waiting for a response.
     Asking,
-    /// Its FIN is out.
+    /// FIN sent.
     Closing,
-    /// The server has reset it.
+    /// Reset by the server.
     Broken,
 }
 
 /// One client.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
-    /// Where it is.
+    /// The state.
     pub stage: Stage,
     seq: u32,
     ack: u32,
@@ -43,11 +44,12 @@ pub struct Farm {
     port: Port,
     time: VirtualTime,
     clients: Vec<Client>,
-    /// Frames received that are none of any client's.
+    /// Received frames that belong to no client.
     pub strays: u64,
 }
 
-/// The first byte of the clients' host numbers: 10.0.8.0 and up; so one link holds 50000 times 200.
+/// The first host number of the clients: 10.0.8.0 and up. One address has 50000 ports, so 200
+/// addresses suffice.
 const PORTS: usize = 50_000;
 
 fn host(index: usize) -> [u8; 4] {
@@ -69,7 +71,7 @@ fn index(host: &[u8], port: u16) -> usize {
 }
 
 impl Farm {
-    /// So many clients, none of which has begun.
+    /// Creates `count` clients that are not started.
     pub fn new(port: Port, count: usize) -> Self {
         let client = Client {
             stage: Stage::Idle,
@@ -85,7 +87,7 @@ impl Farm {
         }
     }
 
-    /// How many are at a stage.
+    /// Returns the number of clients in a state.
     pub fn count(&self, stage: Stage) -> usize {
         self.clients
             .iter()
@@ -93,7 +95,7 @@ impl Farm {
             .count()
     }
 
-    /// Let a client connect; it must be idle. `number` is its first sequence number.
+    /// Starts to connect an idle client. `number` is its initial sequence number.
     pub fn open(&mut self, at: usize, number: u32) {
         self.clients[at] = Client {
             stage: Stage::Opening,
@@ -105,7 +107,7 @@ impl Farm {
         self.clients[at].seq = number.wrapping_add(1);
     }
 
-    /// Let a client ask; it must be open.
+    /// Sends a request of an established client.
     pub fn ask(&mut self, at: usize) {
         self.clients[at].stage = Stage::Asking;
         self.clients[at].got = 0;
@@ -113,19 +115,19 @@ impl Farm {
         self.clients[at].seq = self.clients[at].seq.wrapping_add(4);
     }
 
-    /// Let a client close; it must be open.
+    /// Closes an established client.
     pub fn close(&mut self, at: usize) {
         self.clients[at].stage = Stage::Closing;
         self.send(at, ACK | FIN, b"");
         self.clients[at].seq = self.clients[at].seq.wrapping_add(1);
     }
 
-    /// The stage of a client.
+    /// Returns the state of a client.
     pub fn stage(&self, at: usize) -> Stage {
         self.clients[at].stage
     }
 
-    /// Let time pass until then, and answer what comes.
+    /// Runs until `until` and responds to received segments.
     pub fn run(&mut self, until: Instant) {
         loop {
             self.time.wait(Some(until));
@@ -138,7 +140,7 @@ impl Farm {
         }
     }
 
-    /// Let time pass until no client is at a stage any more; `false` if it is too late first.
+    /// Runs until no client is in a state; `false` if that takes longer than `until`.
     pub fn run_while(&mut self, at: usize, stage: Stage, until: Instant) -> bool {
         while self.clients[at].stage == stage {
             if self.time.now() >= until {
@@ -203,7 +205,7 @@ impl Farm {
             }
         }
         self.send(at, ACK, b"");
-        // A server that closes first is followed at once.
+        // If the server closes first, the client closes at once.
         if flags & FIN != 0 && self.clients[at].stage == Stage::Open {
             self.close(at);
             self.clients[at].stage = Stage::Idle;

@@ -1,4 +1,4 @@
-//! Runs every test on every backend, each in a process of its own, and prints the table.
+//! The harness: runs each test on each backend in a separate process, and prints the table.
 
 use std::io::Read;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -19,7 +19,7 @@ Runs every test whose name contains a FILTER (all without one) on every backend,
   --seed N        another seed for the link and the stack: 0 to 255 (1 if not given)
 The exit code is 0 if nothing failed. Unavailable tests don't fail.";
 
-/// What came of a test.
+/// The result of a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Outcome {
     Ok,
@@ -27,7 +27,7 @@ enum Outcome {
     Unavailable(String),
 }
 
-/// A test on a backend over a version of IP.
+/// A test, a backend and an IP version.
 struct Case {
     test: &'static Test,
     backend: &'static Backend,
@@ -79,7 +79,7 @@ fn parse(given: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--slow" => arguments.slow = true,
             "--json" => arguments.json = true,
             "--list" => arguments.list = true,
-            // What `cargo test` may pass on to every test program.
+            // Options that `cargo test` passes to every test program.
             "--nocapture" | "--quiet" | "-q" | "--include-ignored" | "--exact" => {}
             option if option.starts_with('-') => return Err(HELP.into()),
             _ => arguments.filters.push(argument),
@@ -105,7 +105,7 @@ fn names() -> String {
     names.join(", ")
 }
 
-/// Run what the command line asks for.
+/// Runs the command line.
 pub fn main() -> ExitCode {
     let arguments = match parse(std::env::args().skip(1)) {
         Ok(arguments) => arguments,
@@ -139,7 +139,7 @@ pub fn main() -> ExitCode {
     ExitCode::from(u8::from(finished.iter().any(failed)))
 }
 
-/// Run one test in this process.
+/// Runs one test in this process.
 fn one(test: &str, backend: &str, arguments: &Arguments) -> ExitCode {
     let (Some(test), Some(backend)) = (tests::named(test), backend::named(backend)) else {
         eprintln!("there is no test {test} or no backend {backend}");
@@ -225,13 +225,13 @@ fn run(cases: Vec<Case>, arguments: &Arguments) -> Vec<Finished> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    // Processes end in any order; the table has the list's.
+    // Processes end in any order; the table has the order of the list.
     let place = |one: &Finished| tests::all().position(|test| test.name == one.case.test.name);
     finished.sort_by_key(place);
     finished
 }
 
-/// Whether it has ended; it is made to when its time is over: `Some(None)`.
+/// Returns whether a process has ended; after its time limit it is killed: `Some(None)`.
 #[expect(clippy::option_option, reason = "running, stopped and ended are three")]
 fn ended(running: &mut Running) -> Option<Option<i32>> {
     if let Some(status) = running.child.try_wait().expect("it is our child") {
@@ -246,7 +246,7 @@ fn ended(running: &mut Running) -> Option<Option<i32>> {
 }
 
 fn judge(mut running: Running, code: Option<i32>) -> Finished {
-    // Tests write a few lines at most, which a pipe holds.
+    // Tests print a few lines, which a pipe can hold.
     let mut text = String::new();
     let mut errors = String::new();
     if let Some(out) = &mut running.child.stdout {
@@ -272,7 +272,7 @@ fn judge(mut running: Running, code: Option<i32>) -> Finished {
     }
 }
 
-/// The message of a panic, without where it happened.
+/// Returns the message of a panic.
 fn reason(errors: &str, code: i32) -> String {
     let mut lines = errors
         .lines()
@@ -301,7 +301,7 @@ fn word(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// The table: a row for each test, with both versions of IP in a cell.
+/// The table: one row per test, with both IP versions in a cell.
 fn table(finished: &[Finished]) -> String {
     let mut text = String::new();
     let backends: Vec<_> = BACKENDS
@@ -362,7 +362,7 @@ fn cell(finished: &[Finished], test: &Test, backend: &Backend) -> String {
     }
 }
 
-/// How many, why not, and what was noted.
+/// Numbers of results, reasons and notes.
 fn details(finished: &[Finished], backend: &Backend) -> String {
     let here: Vec<_> = finished
         .iter()
@@ -390,7 +390,7 @@ fn details(finished: &[Finished], backend: &Backend) -> String {
     text
 }
 
-/// All results, one object a line.
+/// All results, one object per line.
 fn json(finished: &[Finished]) -> String {
     let mut text = String::from("[\n");
     for (at, one) in finished.iter().enumerate() {

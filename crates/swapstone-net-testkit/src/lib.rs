@@ -1,9 +1,11 @@
-//! One conformance suite for all network stacks behind `swapstone-net`'s sockets.
+//! The conformance suite of the network stacks of `swapstone-net`.
 //!
-//! Every test runs on every backend, in a process of its own: a stack may be one per process, may panic, may hang. The harness prints a
-//! table, test by backend. A peer is played by hand-made packets ([`wire`], [`world`]) or by a second stack ([`pair`]).
+//! Each test runs on each backend in a separate process, because a process can have one lwIP, and a
+//! stack may panic or hang. The harness prints a table of tests and backends. The peer sends
+//! hand-made packets ([`wire`], [`world`]) or is a second stack ([`pair`]).
 //!
-//! To add a backend, add a line to [`backend::BACKENDS`]. To add a test, add a function and a line to the list of its module.
+//! To add a backend, add a line to [`backend::BACKENDS`]. To add a test, add a function and a line
+//! to the list of its module.
 #![allow(
     clippy::missing_panics_doc,
     reason = "a test's way to fail is to panic"

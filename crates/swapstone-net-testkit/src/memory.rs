@@ -1,6 +1,7 @@
 //! An allocator that counts.
 //!
-//! It counts what a stack under test allocates (calls made while [`enter`] is in force) and how many bytes are alive in all.
+//! It counts the allocations of the stack under test (while a guard of [`enter`] exists) and the
+//! bytes in use.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -24,41 +25,41 @@ fn count(grown: usize) {
     }
 }
 
-// SAFETY: every call goes to the system's allocator with the caller's own arguments; the counters have no part in the memory.
+// SAFETY: each call is passed to the system allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: the caller fulfills the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: the caller fulfills the contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         LIVE.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: the caller fulfills the contract.
         unsafe { System.dealloc(memory, layout) }
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         LIVE.fetch_sub(layout.size(), Relaxed);
         count(size);
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: the caller fulfills the contract.
         unsafe { System.realloc(memory, layout, size) }
     }
 }
 
-/// While it lives, allocations are counted as the stack's.
+/// While it exists, allocations are attributed to the stack.
 #[derive(Debug)]
 pub struct Inside {
     before: bool,
 }
 
-/// Count allocations from here on, until the result is dropped.
+/// Attributes allocations to the stack, or not, until the result is dropped.
 pub fn enter(watched: bool) -> Inside {
     Inside {
         before: WATCHED.replace(watched),
@@ -71,17 +72,17 @@ impl Drop for Inside {
     }
 }
 
-/// Allocations and reallocations that the stack under test has made so far, on this thread.
+/// Returns the allocations and reallocations of the stack under test on this thread.
 pub fn calls() -> usize {
     CALLS.get()
 }
 
-/// Bytes of Rust's heap that are in use in this process. (What a C library allocates is not in it.)
+/// Returns the bytes of Rust's heap in use. Allocations of C libraries are not included.
 pub fn live() -> usize {
     LIVE.load(Relaxed)
 }
 
-/// The process's resident memory in bytes, C's heap included; `None` where there is no `/proc`.
+/// Returns the resident memory of the process in bytes; `None` without `/proc`.
 pub fn resident() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: usize = text.split(' ').nth(1)?.parse().ok()?;

@@ -1,4 +1,4 @@
-//! The stack under test and a whole second one, with programs on both sides.
+//! The stack under test and a second stack, with programs on both.
 
 use std::cell::{Cell, RefCell};
 use std::net::{IpAddr, SocketAddr};
@@ -13,32 +13,33 @@ use crate::context::{Context, Family};
 use crate::watched::{Seen, Watched, WatchedPort};
 use crate::world::{PEER_MAC, PEER_V4, PEER_V6, SUBJECT_MAC, SUBJECT_V4, SUBJECT_V6};
 
-/// Two stacks on a link. Whoever a program blocks on, the other side's program goes on as an [`Endpoint`].
+/// Two stacks on a link. While a program blocks on one, the other runs as an [`Endpoint`].
 #[derive(Debug)]
 pub struct Pair {
     /// The link.
     pub link: Link,
     /// The stack under test, on port 0.
     pub subject: Net<Watched>,
-    /// The other, on port 1.
+    /// The other stack, on port 1.
     pub other: Net<Watched>,
-    /// What the device of the stack under test has seen.
+    /// Observations of the device of the stack under test.
     pub seen: Rc<RefCell<Seen>>,
     family: Family,
 }
 
 impl Context {
-    /// Two stacks with the usual configurations on a link whose both directions are like this.
+    /// Creates two stacks with default configurations on a link with this path in both directions.
     pub fn pair(&self, path: Path) -> Pair {
         self.pair_with(&self.config(), path)
     }
 
-    /// As [`Context::pair`], with a configuration of the stack under test; the other gets the same limits.
+    /// As [`Context::pair`], with a configuration for the stack under test. The other stack gets
+    /// the same limits.
     pub fn pair_with(&self, config: &Config, path: Path) -> Pair {
         self.pair_on(config, path, Options::default())
     }
 
-    /// As [`Context::pair_with`], on a link with these options but for its seed and room.
+    /// As [`Context::pair_with`], with options of the link except its seed and number of frames.
     pub fn pair_on(&self, config: &Config, path: Path, options: Options) -> Pair {
         let Some(peer) = backend::named(PEER) else {
             self.unavailable("there is no stack to play the peer");
@@ -67,7 +68,7 @@ impl Context {
         };
         pair.link.attach(0, pair.subject.clone());
         pair.link.attach(1, pair.other.clone());
-        // Duplicate addresses are looked for first, on a link that loses nothing.
+        // Duplicate address detection runs first, on a link without loss.
         let settled = pair.link.now() + std::time::Duration::from_secs(5);
         pair.link.run_until(settled);
         pair.link.set_paths(path);
@@ -76,7 +77,7 @@ impl Context {
 }
 
 impl Pair {
-    /// An endpoint of the stack under test.
+    /// Returns an address of the stack under test.
     pub fn at_subject(&self, port: u16) -> SocketAddr {
         let address: IpAddr = match self.family {
             Family::V4 => SUBJECT_V4.into(),
@@ -85,7 +86,7 @@ impl Pair {
         SocketAddr::new(address, port)
     }
 
-    /// An endpoint of the other stack.
+    /// Returns an address of the other stack.
     pub fn at_other(&self, port: u16) -> SocketAddr {
         let address: IpAddr = match self.family {
             Family::V4 => PEER_V4.into(),
@@ -95,13 +96,14 @@ impl Pair {
     }
 }
 
-/// What a [`Server`] does with a connection. It says `true` if it is done with it, and the connection is closed.
+/// What a [`Server`] does with a connection. It returns `true` to close the connection.
 pub trait Service {
-    /// Something has changed; the socket does not block.
+    /// Handles an event. The socket does not block.
     fn serve(&mut self, socket: &TcpSocket<Watched>) -> bool;
 }
 
-/// A program in event style: a listener, and a service for each connection. No scan over all, no allocation once it has grown.
+/// An event-driven server: a listener, and a service for each connection. It does not scan
+/// connections, and allocates only while it grows.
 pub struct Server<V> {
     net: Net<Watched>,
     listener: TcpSocket<Watched>,
@@ -110,19 +112,19 @@ pub struct Server<V> {
     shared: Rc<Served>,
 }
 
-/// What a server has done so far.
+/// The counters of a server.
 #[derive(Debug, Default)]
 pub struct Served {
     /// Connections accepted.
     pub accepted: Cell<usize>,
-    /// Connections open.
+    /// Open connections.
     pub open: Cell<usize>,
-    /// Errors other than `WouldBlock` when accepting.
+    /// Errors of `accept` other than `WouldBlock`.
     pub errors: RefCell<Vec<AcceptError>>,
 }
 
 impl<V: Service> Server<V> {
-    /// Listen.
+    /// Creates a server.
     pub fn new(net: &Net<Watched>, at: SocketAddr, backlog: usize, make: fn() -> V) -> Self {
         let listener = net.tcp().expect("there is room");
         listener.bind(at).expect("it is free");
@@ -137,7 +139,7 @@ impl<V: Service> Server<V> {
         }
     }
 
-    /// What it has done, as it goes on.
+    /// Returns the counters, which are updated.
     pub fn served(&self) -> Rc<Served> {
         Rc::clone(&self.shared)
     }
@@ -155,7 +157,7 @@ impl<V: Service> Server<V> {
                     self.shared.accepted.set(self.shared.accepted.get() + 1);
                     self.shared.open.set(self.shared.open.get() + 1);
                     self.open[place] = Some((socket, (self.make)()));
-                    // What came before it was accepted is not told again by every stack.
+                    // Not every stack repeats events from before the connection was accepted.
                     self.serve(id);
                 }
                 Err(AcceptError::WouldBlock) => return,
@@ -205,7 +207,7 @@ impl<V: Service> Endpoint for Server<V> {
     }
 }
 
-/// Sends everything back, and closes when the peer has.
+/// Echoes data, and closes when the peer has closed.
 #[derive(Debug, Default)]
 pub struct Echo {
     held: Vec<u8>,
@@ -244,7 +246,7 @@ impl Service for Echo {
     }
 }
 
-/// Answers the first request, whatever it is, with as many bytes as it says in four bytes, and closes at once.
+/// Responds to the first request with the number of bytes that it states in four bytes, and closes.
 #[derive(Debug, Default)]
 pub struct Blob {
     asked: Vec<u8>,

@@ -1,4 +1,4 @@
-//! A stack and a device under observation: who allocates, and where the bytes lie that are shown and sent.
+//! Observers of a stack and of a device: allocations, and the memory of received and sent bytes.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -18,28 +18,28 @@ use swapstone_net_link::Port;
 
 use crate::memory;
 
-/// How many of the last received frames are remembered.
+/// The number of received frames that are recorded.
 const REMEMBERED: usize = 64;
 
-/// What was seen of a device.
+/// Observations of a device.
 #[derive(Debug)]
 pub struct Seen {
     received: [Range<usize>; REMEMBERED],
     next: usize,
-    /// Memory of the caller that is to be sent from where it lies.
+    /// Memory of the caller that should be sent without a copy.
     pub shared: Range<usize>,
-    /// Bytes that were sent from there.
+    /// Bytes that were sent from that memory.
     pub sent_from_shared: usize,
-    /// Frames that left with a partial checksum.
+    /// Frames that were sent with a partial checksum.
     pub partial: usize,
-    /// Frames that left to be cut by others: how, and how many bytes each had.
+    /// Frames that were sent for segmentation by the device, and their lengths.
     pub segmented: Vec<(Segmentation, usize)>,
-    /// The largest of the frames that left as they were, in bytes.
+    /// The length of the longest other frame in bytes.
     pub largest: usize,
 }
 
 impl Seen {
-    /// Whether these bytes lie in a frame's memory as the device gave it.
+    /// Returns whether these bytes are in the buffer of a received frame.
     pub fn in_a_frame(&self, bytes: &[u8]) -> bool {
         let at = bytes.as_ptr() as usize;
         self.received
@@ -48,7 +48,7 @@ impl Seen {
     }
 }
 
-/// A port whose traffic is watched.
+/// A port whose frames are recorded.
 #[derive(Debug)]
 pub struct WatchedPort {
     port: Port,
@@ -56,7 +56,7 @@ pub struct WatchedPort {
 }
 
 impl WatchedPort {
-    /// Watch a port.
+    /// Records the frames of a port.
     pub fn new(port: Port) -> Self {
         let seen = Seen {
             received: [const { 0..0 }; REMEMBERED],
@@ -73,7 +73,7 @@ impl WatchedPort {
         }
     }
 
-    /// What is seen, as it goes on.
+    /// Returns the observations, which are updated.
     pub fn seen(&self) -> Rc<RefCell<Seen>> {
         Rc::clone(&self.seen)
     }
@@ -119,14 +119,14 @@ impl Device for WatchedPort {
     }
 }
 
-/// A stack whose allocations are counted if it is the one under test.
+/// A stack whose allocations are counted if it is under test.
 pub struct Watched {
     inner: Box<dyn Stack>,
     under_test: bool,
 }
 
 impl Watched {
-    /// Watch a stack.
+    /// Counts the allocations of a stack.
     pub fn new(inner: Box<dyn Stack>, under_test: bool) -> Self {
         Self { inner, under_test }
     }
@@ -138,7 +138,7 @@ impl std::fmt::Debug for Watched {
     }
 }
 
-/// Each method by its signature: all do the same, with allocations counted.
+/// Forwards a method and counts its allocations.
 macro_rules! delegate {
     ($(fn $name:ident(&mut self $(, $argument:ident: $of:ty)*) $(-> $result:ty)?;)*) => {
         $(fn $name(&mut self $(, $argument: $of)*) $(-> $result)? {

@@ -1,60 +1,61 @@
-//! Packets, by hand: enough of Ethernet, ARP, IPv4, IPv6, TCP, UDP and ICMP to play a peer.
+//! Encoding and decoding of packets: enough of Ethernet, ARP, IPv4, IPv6, TCP, UDP and ICMP for a
+//! peer.
 //!
-//! The parser is strict, because it also judges what a stack sends: wrong lengths and checksums are errors.
+//! The decoder is strict, because it also validates what a stack sends.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// TCP: no more data from the sender.
+/// The TCP flag FIN.
 pub const FIN: u8 = 1;
-/// TCP: synchronise sequence numbers.
+/// The TCP flag SYN.
 pub const SYN: u8 = 2;
-/// TCP: the connection is reset.
+/// The TCP flag RST.
 pub const RST: u8 = 4;
-/// TCP: give the data to the reader.
+/// The TCP flag PSH.
 pub const PSH: u8 = 8;
-/// TCP: the acknowledgement counts.
+/// The TCP flag ACK.
 pub const ACK: u8 = 16;
 
-/// IP's number of ICMP.
+/// The protocol number of ICMP.
 pub const PROTOCOL_ICMP: u8 = 1;
-/// IP's number of TCP.
+/// The protocol number of TCP.
 pub const PROTOCOL_TCP: u8 = 6;
-/// IP's number of UDP.
+/// The protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
-/// IP's number of ICMPv6.
+/// The protocol number of ICMPv6.
 pub const PROTOCOL_ICMPV6: u8 = 58;
 
 /// A TCP segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tcp {
-    /// The sender's port.
+    /// The source port.
     pub source: u16,
-    /// The receiver's port.
+    /// The destination port.
     pub destination: u16,
-    /// Sequence number of the first byte.
+    /// The sequence number.
     pub seq: u32,
-    /// The next byte that the sender wants.
+    /// The acknowledgement number.
     pub ack: u32,
-    /// [`FIN`] to [`ACK`].
+    /// The flags, [`FIN`] to [`ACK`].
     pub flags: u8,
-    /// The window field as it is.
+    /// The window field.
     pub window: u16,
-    /// Options, padded to a multiple of four bytes.
+    /// The options, padded to a multiple of four bytes.
     pub options: Vec<u8>,
-    /// Data.
+    /// The payload.
     pub payload: Vec<u8>,
 }
 
 impl Tcp {
-    /// Whether all these flags are set.
+    /// Returns whether all these flags are set.
     pub fn has(&self, flags: u8) -> bool {
         self.flags & flags == flags
     }
 
-    /// The maximum segment size option.
+    /// Returns the value of the MSS option.
     pub fn mss(&self) -> Option<u16> {
         let mut rest = self.options.as_slice();
         loop {
@@ -68,7 +69,7 @@ impl Tcp {
         }
     }
 
-    /// How far it moves the sequence number.
+    /// Returns its length in sequence numbers.
     pub fn span(&self) -> u32 {
         let flags = u32::from(self.has(SYN)) + u32::from(self.has(FIN));
         flags + u32::try_from(self.payload.len()).expect("a segment is small")
@@ -78,63 +79,63 @@ impl Tcp {
 /// A UDP datagram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Udp {
-    /// The sender's port.
+    /// The source port.
     pub source: u16,
-    /// The receiver's port.
+    /// The destination port.
     pub destination: u16,
-    /// Data.
+    /// The payload.
     pub payload: Vec<u8>,
 }
 
-/// A message of ICMP or ICMPv6.
+/// An ICMP or ICMPv6 message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Icmp {
-    /// Its type.
+    /// The type.
     pub kind: u8,
-    /// Its code.
+    /// The code.
     pub code: u8,
-    /// All after the checksum.
+    /// The bytes after the checksum.
     pub body: Vec<u8>,
 }
 
-/// What an IP packet carries.
+/// The payload of an IP packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// TCP.
     Tcp(Tcp),
     /// UDP.
     Udp(Udp),
-    /// ICMP, of the version that the addresses are of.
+    /// ICMP or ICMPv6.
     Icmp(Icmp),
     /// Another protocol, or a fragment: its number and bytes.
     Other(u8, Vec<u8>),
 }
 
-/// An IP packet of either version, without options.
+/// An IPv4 or IPv6 packet without options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ip {
-    /// Who sends it.
+    /// The source address.
     pub source: IpAddr,
-    /// Who shall have it.
+    /// The destination address.
     pub destination: IpAddr,
-    /// Time to live, or hop limit.
+    /// The time to live or hop limit.
     pub hops: u8,
-    /// What it carries.
+    /// The payload.
     pub transport: Transport,
 }
 
 /// An ARP message for IPv4 over Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arp {
-    /// 1 asks, 2 answers.
+    /// 1: request, 2: reply.
     pub operation: u16,
     /// The sender.
     pub sender: (Mac, Ipv4Addr),
-    /// Whom it is about.
+    /// The target.
     pub target: (Mac, Ipv4Addr),
 }
 
-/// What a frame carries.
+/// The payload of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// ARP.
@@ -146,16 +147,16 @@ pub enum Body {
 /// A frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The receiver's Ethernet address.
+    /// The destination address.
     pub to: Mac,
-    /// The sender's Ethernet address.
+    /// The source address.
     pub from: Mac,
-    /// What it carries.
+    /// The payload.
     pub body: Body,
 }
 
 impl Packet {
-    /// The TCP segment in it.
+    /// Returns the TCP segment.
     pub fn tcp(&self) -> Option<&Tcp> {
         match &self.body {
             Body::Ip(Ip {
@@ -166,7 +167,7 @@ impl Packet {
         }
     }
 
-    /// The UDP datagram in it.
+    /// Returns the UDP datagram.
     pub fn udp(&self) -> Option<&Udp> {
         match &self.body {
             Body::Ip(Ip {
@@ -177,7 +178,7 @@ impl Packet {
         }
     }
 
-    /// The ICMP message in it.
+    /// Returns the ICMP message.
     pub fn icmp(&self) -> Option<&Icmp> {
         match &self.body {
             Body::Ip(Ip {
@@ -188,7 +189,7 @@ impl Packet {
         }
     }
 
-    /// The IP packet in it.
+    /// Returns the IP packet.
     pub fn ip(&self) -> Option<&Ip> {
         match &self.body {
             Body::Ip(ip) => Some(ip),
@@ -196,7 +197,7 @@ impl Packet {
         }
     }
 
-    /// The frame's bytes, all checksums right.
+    /// Encodes the frame with valid checksums.
     pub fn bytes(&self) -> Vec<u8> {
         let mut frame = Vec::new();
         frame.extend(self.to);
@@ -223,11 +224,11 @@ impl Packet {
         frame
     }
 
-    /// Read a frame and judge it; `partial` says that the checksum of TCP or UDP was left out on purpose.
+    /// Decodes and validates a frame; `partial`: the TCP or UDP checksum was offloaded.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// Says what is invalid.
     pub fn parse(frame: &[u8], partial: bool) -> Result<Self, &'static str> {
         let (header, rest) = frame
             .split_at_checked(14)
@@ -245,7 +246,7 @@ impl Packet {
 }
 
 impl Ip {
-    /// Its bytes, all checksums right.
+    /// Encodes the packet with valid checksums.
     pub fn bytes(&self) -> Vec<u8> {
         let (protocol, mut carried, field) = match &self.transport {
             Transport::Tcp(tcp) => (PROTOCOL_TCP, tcp.bytes(), Some(16)),
@@ -258,7 +259,7 @@ impl Ip {
         };
         if let Some(field) = field {
             let sum = transport_sum(self.source, self.destination, protocol, &carried);
-            // A sum of zero would say that there is none.
+            // A checksum of 0 would mean that there is none.
             let sum = if sum == 0 && protocol == PROTOCOL_UDP {
                 0xffff
             } else {
@@ -339,7 +340,7 @@ pub fn sum(bytes: &[u8]) -> u64 {
         .sum()
 }
 
-/// A sum as 16 bits with end-around carry.
+/// Folds a sum to 16 bits.
 pub fn fold(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -347,7 +348,7 @@ pub fn fold(mut sum: u64) -> u16 {
     u16::try_from(sum).expect("it was folded")
 }
 
-/// The sum of the pseudo-header that TCP, UDP and ICMPv6 have in front for their checksum.
+/// The sum of the pseudo-header of TCP, UDP and ICMPv6.
 pub fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: u8, length: usize) -> u64 {
     let of = |address| match address {
         IpAddr::V4(v4) => sum(&Ipv4Addr::octets(&v4)),
@@ -356,7 +357,8 @@ pub fn pseudo_header(source: IpAddr, destination: IpAddr, protocol: u8, length: 
     of(source) + of(destination) + u64::from(protocol) + length as u64
 }
 
-/// The checksum of what an IP packet carries, whose checksum field is zero. (Zero if the field holds it already and it is right.)
+/// The checksum of an IP payload whose checksum field is 0. It is 0 if the field holds a valid
+/// checksum.
 pub fn transport_sum(source: IpAddr, destination: IpAddr, protocol: u8, bytes: &[u8]) -> u16 {
     let pseudo = match protocol {
         PROTOCOL_ICMP => 0,
@@ -435,7 +437,7 @@ fn parse_v6(bytes: &[u8], partial: bool) -> Result<Ip, &'static str> {
     let (source, destination) = (address(8), address(24));
     let mut protocol = bytes[6];
     let mut carried = &bytes[40..40 + length];
-    // Hop-by-hop options, which multicast listener reports have.
+    // Hop-by-hop options, as in multicast listener reports.
     if protocol == 0 {
         let size = 8 + usize::from(*carried.get(1).ok_or("an option header without length")?) * 8;
         protocol = carried[0];

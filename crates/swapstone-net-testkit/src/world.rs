@@ -1,4 +1,4 @@
-//! A stack under test, and a peer that is played by hand.
+//! The stack under test and a peer that sends hand-made packets.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -15,24 +15,26 @@ use crate::context::{Context, Family};
 use crate::watched::{Seen, Watched, WatchedPort};
 use crate::wire::{Arp, Body, Icmp, Ip, Packet, Tcp, Transport, Udp};
 
-/// How long a frame travels.
+/// The propagation delay.
 pub const DELAY: Duration = Duration::from_millis(1);
-/// How long a test waits for a packet, in virtual time.
+/// How long a test waits for a packet in virtual time.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The stack under test on one port of a link, a hand-made peer on the other.
+/// The stack under test on one port of a link, and the hand-made peer on the other.
 pub struct World {
     /// The link.
     pub link: Link,
     /// The stack under test.
     pub net: Net<Watched>,
-    /// What its device has seen.
+    /// Observations of its device.
     pub seen: Rc<RefCell<Seen>>,
-    /// The version of IP.
+    /// The IP version.
     pub family: Family,
-    /// Whether the peer answers ARP and neighbour solicitations, for any address but the subject's own.
+    /// Whether the peer responds to ARP requests and neighbor solicitations for all addresses
+    /// except the subject's.
     pub resolves: bool,
-    /// What the peer has received and nobody asked for yet; ARP and neighbour discovery are not in it while it `resolves`.
+    /// Received packets that were not read yet. ARP and neighbor discovery are left out while
+    /// `resolves` is set.
     pub inbox: VecDeque<Packet>,
     port: Port,
     time: VirtualTime,
@@ -50,12 +52,13 @@ impl std::fmt::Debug for World {
 }
 
 impl Context {
-    /// A stack with the usual configuration, and a peer.
+    /// Creates a stack with the default configuration, and a peer.
     pub fn world(&self) -> World {
         self.world_with(&self.config(), Options::default())
     }
 
-    /// A stack with this configuration on a link with these options, and a peer. It has had time to settle.
+    /// Creates a stack with this configuration on a link with these options, and a peer. Duplicate
+    /// address detection has finished.
     pub fn world_with(&self, config: &Config, options: Options) -> World {
         let link = Link::new(options);
         let device = WatchedPort::new(link.port(SUBJECT_MAC));
@@ -81,7 +84,7 @@ impl Context {
             inbox: VecDeque::new(),
             port,
         };
-        // Duplicate addresses are looked for first.
+        // Duplicate address detection.
         world.run(Duration::from_secs(5));
         world.inbox.clear();
         world
@@ -89,7 +92,7 @@ impl Context {
 }
 
 impl World {
-    /// The address of the stack under test.
+    /// Returns the address of the stack under test.
     pub fn subject(&self) -> IpAddr {
         match self.family {
             Family::V4 => SUBJECT_V4.into(),
@@ -97,7 +100,7 @@ impl World {
         }
     }
 
-    /// The peer's address.
+    /// Returns the peer's address.
     pub fn peer(&self) -> IpAddr {
         match self.family {
             Family::V4 => PEER_V4.into(),
@@ -105,27 +108,27 @@ impl World {
         }
     }
 
-    /// An endpoint of the stack under test.
+    /// Returns an address and port of the stack under test.
     pub fn at_subject(&self, port: u16) -> SocketAddr {
         SocketAddr::new(self.subject(), port)
     }
 
-    /// An endpoint of the peer.
+    /// Returns an address and port of the peer.
     pub fn at_peer(&self, port: u16) -> SocketAddr {
         SocketAddr::new(self.peer(), port)
     }
 
-    /// What time it is.
+    /// Returns the current time.
     pub fn now(&self) -> Instant {
         self.link.now()
     }
 
-    /// A frame from peer to subject.
+    /// Encodes a frame from peer to subject.
     pub fn frame(&self, transport: Transport) -> Vec<u8> {
         self.packet(transport).bytes()
     }
 
-    /// A packet from peer to subject.
+    /// Returns a packet from peer to subject.
     pub fn packet(&self, transport: Transport) -> Packet {
         Packet {
             to: SUBJECT_MAC,
@@ -139,24 +142,24 @@ impl World {
         }
     }
 
-    /// Send a frame as it is.
+    /// Sends a frame.
     pub fn inject(&mut self, frame: &[u8]) {
         self.inject_as(frame, Checksum::Unknown);
     }
 
-    /// Send a frame as it is, so that it arrives with this mark.
+    /// Sends a frame that arrives with this checksum state.
     pub fn inject_as(&mut self, frame: &[u8], mark: Checksum) {
         let sent = self.port.transmit_as(frame, mark);
         sent.expect("the link has room");
     }
 
-    /// Send a TCP segment from peer to subject.
+    /// Sends a TCP segment from peer to subject.
     pub fn send_tcp(&mut self, tcp: Tcp) {
         let frame = self.frame(Transport::Tcp(tcp));
         self.inject(&frame);
     }
 
-    /// Send a UDP datagram from peer to subject.
+    /// Sends a UDP datagram from peer to subject.
     pub fn send_udp(&mut self, source: u16, destination: u16, payload: &[u8]) {
         let frame = self.frame(Transport::Udp(Udp {
             source,
@@ -166,7 +169,7 @@ impl World {
         self.inject(&frame);
     }
 
-    /// Let time pass while the peer receives.
+    /// Advances time while the peer receives.
     pub fn run(&mut self, duration: Duration) {
         let until = self.now() + duration;
         while self.now() < until {
@@ -174,7 +177,7 @@ impl World {
         }
     }
 
-    /// Let time pass until something arrives at the peer, at most until then.
+    /// Advances time until a frame arrives at the peer, at most to `until`.
     fn turn(&mut self, until: Instant) {
         self.time.wait(Some(until));
         while let Some(frame) = self.port.receive() {
@@ -202,7 +205,7 @@ impl World {
         self.inbox.push_back(packet);
     }
 
-    /// The next packet that `pick` wants; what arrives before it is forgotten.
+    /// Returns the next packet that `pick` accepts; earlier packets are discarded.
     pub fn find<T>(
         &mut self,
         patience: Duration,
@@ -222,7 +225,7 @@ impl World {
         }
     }
 
-    /// As [`World::find`], within the usual time; it must come.
+    /// As [`World::find`], within the default time. Panics if no packet arrives.
     #[track_caller]
     pub fn expect<T>(&mut self, what: &str, pick: impl FnMut(&Packet) -> Option<T>) -> T {
         let found = self.find(PATIENCE, pick);
@@ -232,19 +235,19 @@ impl World {
         }
     }
 
-    /// The next TCP segment like this.
+    /// Returns the next TCP segment for which `like` is `true`.
     #[track_caller]
     pub fn expect_tcp(&mut self, what: &str, mut like: impl FnMut(&Tcp) -> bool) -> Tcp {
         self.expect(what, |packet| packet.tcp().filter(|tcp| like(tcp)).cloned())
     }
 
-    /// The next UDP datagram.
+    /// Returns the next UDP datagram.
     #[track_caller]
     pub fn expect_udp(&mut self) -> Udp {
         self.expect("a datagram", |packet| packet.udp().cloned())
     }
 
-    /// Let time pass; there must be no such TCP segment. Everything that arrives is forgotten.
+    /// Advances time and panics if such a TCP segment arrives. All packets are discarded.
     #[track_caller]
     pub fn never_tcp(
         &mut self,
@@ -258,7 +261,7 @@ impl World {
         assert_eq!(found, None, "{what}");
     }
 
-    /// Let time pass until `attempt` gives something; it must within the usual time.
+    /// Advances time until `attempt` returns a value, within the default time.
     #[track_caller]
     pub fn eventually<T>(&mut self, what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
         let until = self.now() + PATIENCE;
@@ -271,13 +274,13 @@ impl World {
         }
     }
 
-    /// What the stack has counted.
+    /// Returns the counters of the stack.
     pub fn statistics(&self) -> swapstone_net::Statistics {
         self.net.with(|stack| stack.statistics())
     }
 }
 
-/// The answer to a question for an address of the peer's (or of anybody but the subject).
+/// Responds to a request for an address of the peer, or of any host but the subject.
 fn resolve(packet: &Packet) -> Option<Packet> {
     match &packet.body {
         Body::Arp(arp) if arp.operation == 1 && arp.target.1 != SUBJECT_V4 => Some(Packet {
@@ -291,7 +294,7 @@ fn resolve(packet: &Packet) -> Option<Packet> {
         }),
         Body::Ip(ip) => {
             let icmp = packet.icmp()?;
-            // An unspecified source looks for duplicates; there are none.
+            // An unspecified source: duplicate address detection, without a duplicate.
             if icmp.kind != 135 || ip.source.is_unspecified() {
                 return None;
             }
@@ -319,7 +322,7 @@ fn resolve(packet: &Packet) -> Option<Packet> {
     }
 }
 
-/// Whether it only keeps house: ARP, neighbour and router discovery, multicast reports.
+/// Returns whether a packet is ARP, neighbor or router discovery, or a multicast report.
 fn is_discovery(packet: &Packet) -> bool {
     match &packet.body {
         Body::Arp(_) => true,

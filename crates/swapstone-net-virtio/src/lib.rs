@@ -1,9 +1,9 @@
-//! A virtio-net card as a [`Device`] of swapstone-net: `no_std`, for machines without an operating system.
+//! A virtio-net device for `swapstone-net`: `no_std`, for machines without an operating system.
 //!
-//! The transport (MMIO, PCI) and what the machine does about addresses ([`Hal`]) are those of the crate virtio-drivers. A frame that
-//! arrives stays where the card has put it until the stack drops it; a frame that is sent is copied once, into a buffer of the card's
-//! queue. The driver negotiates no offloads, so the stack sums and cuts by itself. Nothing is allocated for a frame once the pools of
-//! buffers have grown to what is in use.
+//! The transport (MMIO, PCI) and the address translation ([`Hal`]) are those of the crate
+//! `virtio-drivers`. A received frame stays in its buffer until the stack drops it. A sent frame is
+//! copied once, into a buffer of the queue. The driver negotiates no offloads. No memory is
+//! allocated per frame once the buffer pools have grown.
 #![no_std]
 
 use core::fmt;
@@ -17,39 +17,41 @@ use virtio_drivers::device::net::VirtIONetRaw;
 use virtio_drivers::transport::Transport;
 use virtio_drivers::{Error, Hal};
 
-/// The largest IP packet, in bytes.
+/// The MTU in bytes.
 pub const MTU: usize = 1500;
-/// Bytes of a buffer: virtio's header, Ethernet's, and a packet.
+/// The size of a buffer: virtio-net header, Ethernet header and packet.
 const SIZE: usize = 2048;
 
-/// A virtio-net card with queues of so many buffers each way, a power of two.
+/// A virtio-net device. `QUEUE` is the number of buffers of each queue, a power of two.
 pub struct VirtioNet<H: Hal, T: Transport, const QUEUE: usize> {
-    // First, so that it is dropped first: the card must forget the buffers before they are freed.
+    // First, so that it is dropped first: the device must release the buffers before they are
+    // freed.
     card: VirtIONetRaw<H, T, QUEUE>,
-    /// What the card receives into, by its token.
+    /// Receive buffers in the device's queue, by token.
     receiving: [Option<Buffer>; QUEUE],
-    /// What the card sends from, by its token.
+    /// Transmit buffers in the device's queue, by token.
     sending: [Option<Buffer>; QUEUE],
     receive_pool: Pool,
     send_pool: Pool,
     counters: Counters,
 }
 
-/// What became of frames that were neither received nor sent.
+/// Counters of dropped frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Buffers that came back with a frame that is none.
+    /// Received buffers without a valid frame.
     pub broken_in: u64,
-    /// Frames that were too large to be sent.
+    /// Frames that were too large to send.
     pub refused_out: u64,
 }
 
 impl<H: Hal, T: Transport, const QUEUE: usize> VirtioNet<H, T, QUEUE> {
-    /// Start the card. `frames` is how many received frames the stack may hold at once, besides those that the card receives into.
+    /// Initializes the device. `frames` is the number of received frames that the stack may hold,
+    /// in addition to the receive queue.
     ///
     /// # Errors
     ///
-    /// The card is none, has shorter queues, or there is no memory for them.
+    /// The device is of another type, its queues are shorter, or memory is exhausted.
     pub fn new(transport: T, frames: usize) -> Result<Self, Error> {
         let mut device = Self {
             card: VirtIONetRaw::new(transport)?,
@@ -63,21 +65,21 @@ impl<H: Hal, T: Transport, const QUEUE: usize> VirtioNet<H, T, QUEUE> {
         Ok(device)
     }
 
-    /// The card's Ethernet address.
+    /// Returns the Ethernet address.
     pub fn address(&self) -> HardwareAddress {
         self.card.mac_address()
     }
 
-    /// What was lost here so far.
+    /// Returns the counters of dropped frames.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Give the card as many buffers to receive into as it takes and there are.
+    /// Fills the receive queue with free buffers.
     fn offer(&mut self) {
         while let Some(mut buffer) = self.receive_pool.take() {
-            // SAFETY: the buffer's memory stays where it is and is not touched until the card has given the token back: `receiving`
-            // keeps it, and `card` is dropped before that.
+            // SAFETY: the buffer does not move and is not accessed until the device has returned
+            // the token: `receiving` keeps it, and `card` is dropped before it.
             let Ok(token) = (unsafe { self.card.receive_begin(&mut buffer) }) else {
                 return; // the queue is full
             };
@@ -85,7 +87,7 @@ impl<H: Hal, T: Transport, const QUEUE: usize> VirtioNet<H, T, QUEUE> {
         }
     }
 
-    /// Take back what the card has sent.
+    /// Takes back the buffers of sent frames.
     fn reclaim(&mut self) {
         while let Some(token) = self.card.poll_transmit() {
             let Some(buffer) = self
@@ -95,16 +97,17 @@ impl<H: Hal, T: Transport, const QUEUE: usize> VirtioNet<H, T, QUEUE> {
             else {
                 return;
             };
-            // SAFETY: it is the buffer that was given to the card for this token.
+            // SAFETY: this buffer was passed to the device with this token.
             let _ = unsafe { self.card.transmit_complete(token, &buffer) };
         }
     }
 
-    /// The next buffer that the card has filled.
+    /// Returns the next filled buffer.
     fn filled(&self) -> Option<u16> {
         self.card.poll_receive().or_else(|| {
-            // The card interrupts only for what it fills after it has seen how far we have read. What it filled before that must be
-            // seen here, or nobody sees it before the next frame comes.
+            // The device interrupts only for buffers that it fills after it has read our position
+            // in the queue. Buffers that it filled before must be detected here, or they wait for
+            // the next frame.
             fence(Ordering::SeqCst);
             self.card.poll_receive()
         })
@@ -125,12 +128,12 @@ impl<H: Hal, T: Transport, const QUEUE: usize> Device for VirtioNet<H, T, QUEUE>
     fn receive(&mut self) -> Option<Frame> {
         loop {
             let Some(token) = self.filled() else {
-                // The stack may have dropped frames since: their buffers can be received into again.
+                // The stack may have dropped frames since: their buffers are free.
                 self.offer();
                 return None;
             };
             let mut buffer = self.receiving.get_mut(usize::from(token))?.take()?;
-            // SAFETY: it is the buffer that was given to the card for this token.
+            // SAFETY: this buffer was passed to the device with this token.
             let taken = unsafe { self.card.receive_complete(token, &mut buffer) };
             self.offer();
             match taken {
@@ -155,7 +158,7 @@ impl<H: Hal, T: Transport, const QUEUE: usize> Device for VirtioNet<H, T, QUEUE>
             .fill_buffer_header(&mut buffer)
             .map_err(|_| Full)?;
         if frame.len() > ETHERNET_HEADER + MTU || frame.is_empty() {
-            self.counters.refused_out += 1; // it would be refused again: it is as lost as on a wire
+            self.counters.refused_out += 1; // a retry would be rejected, too
             return Ok(());
         }
         for part in frame.parts {
@@ -163,8 +166,8 @@ impl<H: Hal, T: Transport, const QUEUE: usize> Device for VirtioNet<H, T, QUEUE>
             used += part.len();
         }
         buffer.narrow(0..used);
-        // SAFETY: the buffer's memory stays where it is and is not touched until the card has given the token back: `sending` keeps it,
-        // and `card` is dropped before that.
+        // SAFETY: the buffer does not move and is not accessed until the device has returned the
+        // token: `sending` keeps it, and `card` is dropped before it.
         let token = unsafe { self.card.transmit_begin(&buffer) }.map_err(|_| Full)?;
         self.sending[usize::from(token)] = Some(buffer);
         Ok(())

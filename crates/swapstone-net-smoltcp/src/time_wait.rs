@@ -1,4 +1,4 @@
-//! Connections in TIME-WAIT: a small record each, without a socket and without buffers.
+//! Connections in TIME-WAIT: a small record without socket and buffers.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -7,27 +7,27 @@ use swapstone_net::Instant;
 
 use crate::keys::Key;
 
-/// How long a connection that is over is remembered: 2 MSL, as Linux has it.
+/// The duration of TIME-WAIT: 60 seconds, as in Linux.
 pub(crate) const TIME_WAIT: Duration = Duration::from_secs(60);
 
 const NONE: u32 = u32::MAX;
 
-/// What must be known to answer segments of a connection that is over.
+/// What is needed to respond to segments of a closed connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub(crate) key: Key,
-    /// The next sequence number of ours.
+    /// SND.NXT.
     pub(crate) seq: u32,
-    /// The next sequence number of the peer's.
+    /// RCV.NXT.
     pub(crate) ack: u32,
     expires: Instant,
     earlier: u32,
     later: u32,
 }
 
-/// Records in the order in which they expire. Memory is kept for the next ones.
+/// Records in the order of their expiry. Memory of removed records is reused.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct TimeWaitList {
     records: Vec<Record>,
     free: Vec<u32>,
     oldest: u32,
@@ -35,8 +35,8 @@ pub(crate) struct Waiting {
     most: usize,
 }
 
-impl Waiting {
-    /// Remember at most so many.
+impl TimeWaitList {
+    /// Creates an empty list for `most` records.
     pub(crate) fn new(most: usize) -> Self {
         Self {
             records: Vec::new(),
@@ -47,7 +47,7 @@ impl Waiting {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of records.
     pub(crate) fn len(&self) -> usize {
         self.records.len() - self.free.len()
     }
@@ -56,7 +56,7 @@ impl Waiting {
         &self.records[index as usize]
     }
 
-    /// Remember a connection; returns its place. The caller has made room.
+    /// Adds a record and returns its index. The caller has to remove overdue ones.
     pub(crate) fn add(&mut self, key: Key, seq: u32, ack: u32, now: Instant) -> u32 {
         let record = Record {
             key,
@@ -73,7 +73,7 @@ impl Waiting {
             }
             None => {
                 self.records.push(record);
-                // So that removing allocates nothing.
+                // Reserved here so that `remove` does not allocate.
                 self.free.reserve(self.records.len());
                 self.records.len() as u32 - 1
             }
@@ -82,20 +82,20 @@ impl Waiting {
         index
     }
 
-    /// The record that must go now: it has expired, or there are too many.
+    /// Returns a record that has expired or exceeds the maximum number.
     pub(crate) fn overdue(&self, now: Instant) -> Option<u32> {
         let expired = self.oldest != NONE && self.records[self.oldest as usize].expires <= now;
         (expired || self.len() > self.most).then_some(self.oldest)
     }
 
-    /// The peer has not seen the end yet: start the time again.
+    /// Restarts the timer after a retransmission of the peer.
     pub(crate) fn refresh(&mut self, index: u32, now: Instant) {
         self.unlink(index);
         self.records[index as usize].expires = now + TIME_WAIT;
         self.append(index);
     }
 
-    /// Forget a connection.
+    /// Removes a record.
     pub(crate) fn remove(&mut self, index: u32) -> Record {
         self.unlink(index);
         self.free.push(index);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_oldest_go_first() {
-        let mut waiting = Waiting::new(2);
+        let mut waiting = TimeWaitList::new(2);
         let start = Instant::ZERO;
         let later = start + Duration::from_secs(1);
         let first = waiting.add(key(1), 1, 1, start);
