@@ -122,7 +122,7 @@ def _part_json(part: PartSummary) -> dict[str, object]:
 def document_of(index: StudyIndex) -> Document:
     """Return the index as a document, with links to the parts' own reports beside it."""
     notices = (
-        (Item(f"The study is not complete. Go on with it: {index.resume}", tone=Tone.WARNING),) if index.resume else ()
+        (Item(f"The study is not complete. Resume it with: {index.resume}", tone=Tone.WARNING),) if index.resume else ()
     )
     overview = BulletList(
         items=tuple(Item(f"{part.title}: {part.state}", label=part.name, code=True) for part in index.parts)
