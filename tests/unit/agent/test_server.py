@@ -125,7 +125,7 @@ def test_the_warm_up_is_not_in_the_window(agent: Path, tmp_path: Path) -> None:
     assert answer.how is Ended.DRIVEN, answer
     assert answer.driver_stdout == b"measured\n"
     assert facts(answer)["server_cpu_ns"] < 60e6
-    assert facts(answer)["user_us"] > 200_000  # of its whole life
+    assert facts(answer)["user_us"] * 1000 > 2 * facts(answer)["server_cpu_ns"]  # of its whole life, with the warm-up
 
 
 def test_a_server_that_exits_at_once_is_reported(agent: Path, tmp_path: Path) -> None:
