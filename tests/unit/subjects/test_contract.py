@@ -1,0 +1,178 @@
+"""The contract of subjects: one class for each origin, and what all of them share."""
+
+from __future__ import annotations
+
+import ast
+import typing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import swapstone.run
+from swapstone.artifacts import SOURCE_RECIPE
+from swapstone.factors import Recipe
+from swapstone.model import (
+    LoadGenerator,
+    OwnProgram,
+    Sample,
+    Source,
+    Status,
+    UnavailableError,
+    UserError,
+    Variant,
+    WireError,
+    Workload,
+)
+from swapstone.model.workload import Origin
+from swapstone.run import check_levels
+from swapstone.subjects import Measured, Program, Subject, subject_of, subjects_of
+from swapstone.subjects.bundled import Bundled
+from swapstone.subjects.crate import CrateProgram
+from swapstone.subjects.image_tool import ImageProgram
+from swapstone.subjects.own_program import UserProgram
+from swapstone.subjects.packaged import Packaged
+from swapstone.subjects.server import Server
+from swapstone.targets import open_target
+from swapstone.wire import AgentAnswer, Ended, TrialRequest
+from swapstone.workloads import SUITES, find_workload, own_workload, workloads_of
+from tests.unit.builders import experiment, trial_spec
+
+OWN = OwnProgram(name="prog", arguments=("/bin/true",), directory="/")
+GLIBC = Variant(levels=(("libc", "glibc"),))
+EVERY = [workload for suite in SUITES for workload in suite.workloads]
+
+
+@pytest.mark.parametrize(
+    ("workload", "kind"),
+    [
+        (find_workload("libc", "b_malloc_tiny1"), Bundled),
+        (find_workload("swap", "fill (50 % random)"), Bundled),
+        (find_workload("latency", "cyclictest"), ImageProgram),
+        (find_workload("netstack", "ab"), CrateProgram),
+        (find_workload("server", "http(c=1,t=1)"), Server),
+        (find_workload("server", "redis_set(200kB)"), Server),
+        (own_workload(experiment(own=OWN)), UserProgram),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_the_origin_decides_the_class(workload: Workload, kind: type[Subject]) -> None:
+    subject = subject_of(workload)
+    assert type(subject) is kind
+    assert subject.workload is workload
+
+
+def test_every_origin_has_a_class() -> None:
+    classes = {type(subject_of(workload)) for workload in EVERY} | {UserProgram, Packaged}
+    assert len(typing.get_args(Origin)) == len(classes - {Server})
+
+
+def test_only_programs_with_the_harness_take_a_number_of_passes() -> None:
+    for workload in EVERY:
+        harness = isinstance(workload.origin, Source) and workload.origin.harness
+        request = subject_of(workload).request(trial_spec(GLIBC, Program("/p/prog", Recipe(), None), passes=7))
+        assert bool(subject_of(workload).max_passes) == harness
+        assert (request.arguments[1:2] == ("7",)) == harness, workload.name
+        assert (request.load_generator is None) == (workload.load_generator is None)
+
+
+def test_a_package_starts_from_the_recipe_for_programs_with_a_build_system() -> None:
+    default = Recipe(cflags=("-DDEFAULT",))
+    assert subject_of(find_workload("server", "redis_set(200kB)")).base_recipe(GLIBC, default) == SOURCE_RECIPE
+    assert subject_of(find_workload("server", "http(c=1,t=1)")).base_recipe(GLIBC, default) == default
+
+
+def test_the_workloads_of_one_own_program_share_its_set_up(tmp_path: Path) -> None:
+    generators = tuple(LoadGenerator(command=("wrk",), reader="wrk", connections=number) for number in (1, 10))
+    helped = tmp_path / "helped"
+    own = msgspec.structs.replace(OWN, load_generators=generators, setup=f"echo setup >> {helped}")
+    names = ("prog(c=1)", "prog(c=10)")
+    found = subjects_of(workloads_of(experiment(own=own, workloads=tuple(("own", name) for name in names))))
+    spec = trial_spec(Variant(levels=()), Program("/bin/true", Recipe(), None, folder="/"))
+    with open_target("host") as host:
+        for subject in found.values():
+            assert isinstance(subject, Server)
+            outcome = subject.before(spec, host)
+            assert outcome is not None and "since the comparison began" in outcome.judgement.reason  # it has no stamp
+    assert helped.read_text() == "setup\n"
+
+
+class Fixed(Subject):
+    """A subject with a fixed result of `read`."""
+
+    def __init__(self, result: Measured | UserError) -> None:
+        super().__init__(find_workload("libc", "b_malloc_tiny1"))
+        self.result = result
+
+    def build(self, *_: object) -> Program:
+        raise NotImplementedError
+
+    def request(self, *_: object) -> TrialRequest:
+        raise NotImplementedError
+
+    def read(self, _: AgentAnswer) -> Measured:
+        if isinstance(self.result, UserError):
+            raise self.result
+        return self.result
+
+
+class FixedEvidence(Fixed):
+    """A subject whose output is evidence."""
+
+    output_is_evidence = True
+
+
+OK = AgentAnswer(id="t", how=Ended.EXITED, code=0, interp="/lib64/ld-linux-x86-64.so.2", objects=("/lib/libc.so.6",))
+MUSL = msgspec.structs.replace(OK, interp="/lib/ld-musl-x86_64.so.1", objects=("/lib/ld-musl-x86_64.so.1",))
+SAMPLES = (Sample(metric="wall", values=(1.0,)),)
+UNREADABLE = WireError("its output is cut off", "Look at it.")
+
+
+@pytest.mark.parametrize(
+    ("subject", "answer", "check", "status", "reason"),
+    [
+        (Fixed(Measured(SAMPLES, check="1")), OK, "1", Status.OK, ""),
+        (Fixed(Measured(SAMPLES, check="1")), OK, "", Status.OK, ""),
+        (Fixed(Measured(SAMPLES, check="2")), OK, "1", Status.REFUSED, "it did other work: its checksum is 2, not 1"),
+        (Fixed(Measured(SAMPLES)), OK, "1", Status.REFUSED, "it did other work: its checksum is missing, not 1"),
+        (Fixed(Measured(SAMPLES)), MUSL, "", Status.REFUSED, "libc=glibc was requested, but musl was in force"),
+        (Fixed(UNREADABLE), OK, "", Status.FAILED, "its output is cut off; Look at it."),
+        (Fixed(UNREADABLE), MUSL, "", Status.REFUSED, "libc=glibc was requested, but musl was in force"),
+        (FixedEvidence(UNREADABLE), MUSL, "", Status.FAILED, "its output is cut off; Look at it."),
+        (
+            Fixed(Measured(SAMPLES)),
+            msgspec.structs.replace(OK, code=3, stderr=b"oh no\n"),
+            "",
+            Status.FAILED,
+            "it ended with status 3; its last line: 'oh no'",
+        ),
+    ],
+)
+def test_a_judgement_is_a_status_with_its_reason(
+    subject: Subject, answer: AgentAnswer, check: str, status: Status, reason: str
+) -> None:
+    spec = trial_spec(GLIBC, Program("/p/prog", Recipe(), None), check=check)
+    judgement = subject.judge(spec, answer, lambda _: None)
+    assert judgement.status is status
+    assert judgement.reason.startswith(reason) and bool(judgement.reason) == bool(reason)
+    assert bool(judgement.samples) == (status is Status.OK)
+
+
+@pytest.mark.parametrize(
+    ("suite", "name", "words"),
+    [("latency", "cyclictest", "starts no machine of its own"), ("swap", "fill (50 % random)", "needs one")],
+)
+def test_a_workload_with_a_machine_of_its_own_is_refused_on_the_host(suite: str, name: str, words: str) -> None:
+    with open_target("host") as host, pytest.raises(UnavailableError, match=words):
+        check_levels(experiment(workloads=((suite, name),)), host)
+
+
+def test_the_engine_knows_only_the_contract() -> None:
+    """No file of `swapstone.run` asks for the origin of a workload, or imports the class of one kind."""
+    for path in Path(next(iter(swapstone.run.__path__))).glob("*.py"):
+        tree = ast.parse(path.read_text())
+        attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not attributes & {"origin", "own", "load_generators", "harness"}, path.name
+        modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        kinds = {f"swapstone.subjects.{kind}" for kind in ("bundled", "crate", "image_tool", "packaged", "server")}
+        assert not modules & {*kinds, "swapstone.subjects.own_program"}, path.name
