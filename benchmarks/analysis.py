@@ -1,4 +1,4 @@
-"""How long analysis takes, and how much memory: a million values in three shapes. `benchmarks/analysis`."""
+"""Time and memory of analysing a million values, in three shapes. `benchmarks/analysis`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ METRICS = tuple(
 
 
 def whole(found: SignedRank) -> None:
-    """Ask for everything that a row needs."""
+    """Compute everything that a row needs."""
     _ = found.p_value, found.estimate(), found.interval(0.05), found.smallest_visible(0.05)
 
 
@@ -51,7 +51,7 @@ def one_row() -> None:
 
 
 def experiment_and_runs() -> tuple[Experiment, dict[str, Workload], list[Run]]:
-    """Lay out 50 workloads x 2 variants x 1000 blocks x 10 metrics."""
+    """Return 50 workloads x 2 variants x 1000 blocks x 10 metrics."""
     random = np.random.default_rng(3)
     names = [f"w{number}" for number in range(50)]
     experiment = Experiment(
@@ -84,7 +84,7 @@ def experiment_and_runs() -> tuple[Experiment, dict[str, Workload], list[Run]]:
 
 
 def timed(name: str, act: Callable[[], object]) -> None:
-    """Time one act and print it with the peak resident size of this process so far."""
+    """Time a function, and print the time and the process's peak resident size so far."""
     start = time.perf_counter()
     act()
     took = time.perf_counter() - start

@@ -1,12 +1,12 @@
-"""How often identical programs "differ", and how often a real difference is seen: by our rule, hyperfine's and benchstat's.
+"""Rates of false alarms for identical programs and of detection for real differences: Swapstone's rule, hyperfine's and benchstat's.
 
-    benchmarks/false-alarms record --out traces.jsonl RECORD...     real traces, out of records of one program run often
-    benchmarks/false-alarms resample traces.jsonl --nulls 200       nulls and injected effects, windows resampled whole
-    benchmarks/false-alarms live RECORD...                          the nulls that `swapstone compare --null` really made
+    benchmarks/false-alarms record --out traces.jsonl RECORD...     extract traces from records with many runs of a program
+    benchmarks/false-alarms resample traces.jsonl --nulls 200       nulls and injected effects, by resampling windows
+    benchmarks/false-alarms live RECORD...                          the nulls of `swapstone compare --null`
 
-A trace is made well by `swapstone compare libc=glibc,musl --only WORKLOAD --blocks 400`: the runs of each variant, in order of time,
-are one trace. `resample` cuts windows of consecutive runs out of a trace, so that drift, bursts and autocorrelation are the machine's
-own, and deals each window to the two arms as each tool's design does. Everything is a function of --seed.
+To make a trace, run `swapstone compare libc=glibc,musl --only WORKLOAD --blocks 400`: the runs of each variant, in order of time, are
+a trace. `resample` takes windows of consecutive runs from a trace, which preserves drift, bursts and autocorrelation, and assigns
+the runs of each window to two arms by the design of each tool. All results are functions of --seed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Trace:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the subcommand that was asked for; return the exit status."""
+    """Run the selected subcommand; return the exit status."""
     options = _parser().parse_args(arguments)
     try:
         return int(options.act(options))
@@ -57,20 +57,20 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    record = commands.add_parser("record", help="write traces out of records")
+    record = commands.add_parser("record", help="extract traces from records")
     record.add_argument("records", nargs="+", type=Path)
     record.add_argument("--out", type=Path, required=True)
-    record.add_argument("--workloads", type=int, default=1000, help="at most so many")
-    record.add_argument("--runs", type=int, default=100_000, help="at most so many of each")
+    record.add_argument("--workloads", type=int, default=1000, help="maximum number of workloads")
+    record.add_argument("--runs", type=int, default=100_000, help="maximum number of runs of each")
     record.set_defaults(act=_record)
     resample = commands.add_parser("resample", help="nulls and injected effects from traces")
     resample.add_argument("traces", type=Path)
     resample.add_argument("--nulls", type=int, default=200, help="windows for each metric (default 200)")
-    resample.add_argument("--pairs", type=int, default=40, help="runs of each arm; the most where a rule stops itself")
+    resample.add_argument("--pairs", type=int, default=40, help="runs of each arm; the maximum for stopping rules")
     resample.add_argument("--margin", type=float, default=0.02)
     resample.add_argument("--seed", type=int, default=1)
     resample.set_defaults(act=_resample)
-    live = commands.add_parser("live", help="count the nulls that records really made")
+    live = commands.add_parser("live", help="count the nulls of records")
     live.add_argument("records", nargs="+", type=Path)
     live.set_defaults(act=_live)
     return parser
@@ -93,7 +93,7 @@ def _record(options: argparse.Namespace) -> int:
 
 
 def traces_of(path: Path) -> Iterator[Trace]:
-    """Yield a trace for each program of a record and each of its times, warm-up left out."""
+    """Yield a trace for each program and time metric of a record, without the warm-up."""
     found: dict[tuple[str, str, str], list[tuple[int, float]]] = collections.defaultdict(list)
     for run in load(path).runs:
         if run.status is Status.OK and run.trial.block > 0:
@@ -107,7 +107,7 @@ def traces_of(path: Path) -> Iterator[Trace]:
 
 
 def read_traces(path: Path) -> list[Trace]:
-    """Read what `record` wrote."""
+    """Read the output of `record`."""
     traces = []
     for line in path.read_text().splitlines():
         fields = json.loads(line)
@@ -119,7 +119,7 @@ def read_traces(path: Path) -> list[Trace]:
 def windows(
     traces: Sequence[Trace], count: int, pairs: int, random: np.random.Generator
 ) -> Iterator[tuple[Trace, int, Window]]:
-    """Yield `count` windows of 2 x `pairs` consecutive runs: traces in turn, each from a random place on."""
+    """Yield `count` windows of 2 x `pairs` consecutive runs: traces in turn, each from a random start."""
     for number in range(count):
         trace = traces[number % len(traces)]
         start = int(random.integers(0, trace.values.size - 2 * pairs + 1))
@@ -152,24 +152,24 @@ Drawn = Sequence[tuple[Trace, int, Window]]
 
 
 def answers(drawn: Drawn, rule: Rule, pairs: Sequence[int], margin: float, effect: float) -> list[Answer]:
-    """Ask a rule about every window, with an effect injected."""
+    """Apply a rule to every window, with an injected effect."""
     changed = (dataclasses.replace(window, factor=1 + effect) for _, _, window in drawn)
     return [rule(window, count, margin) for window, count in zip(changed, pairs, strict=True)]
 
 
 def _print_fixed(drawn: Drawn, pairs: int, margin: float) -> None:
-    """Print how often each rule says "different" with the same fixed number of runs."""
+    """Print how often each rule reports a difference with the same fixed number of runs."""
     _print_head(f"called different, {pairs} runs of each arm")
     same = [pairs] * len(drawn)
     for name, rule in {"swapstone": OURS["swapstone"], **OTHERS}.items():
         _print_row(name, drawn, [[a.different for a in answers(drawn, rule, same, margin, e)] for e in INJECTED])
     verdicts = [answers(drawn, OURS["swapstone"], same, margin, e) for e in INJECTED]
-    told = [[a.verdict in DIFFERENT for a in found] for found in verdicts]
-    _print_row(f"swapstone's verdict, margin {100 * margin:g} %", drawn, told)
+    reported = [[a.verdict in DIFFERENT for a in found] for found in verdicts]
+    _print_row(f"swapstone's verdict, margin {100 * margin:g} %", drawn, reported)
 
 
 def _print_stopping(drawn: Drawn, most: int, margin: float) -> None:
-    """Print the same with our stopping rule in force, the other rules given as many runs as ours used on that window."""
+    """Print the same with Swapstone's stopping rule; the other rules get the number of runs that it used on each window."""
     _print_head(f"called different, stopping at ± {100 * margin:g} % or {most} pairs; the others get as many runs")
     rule = OURS["swapstone, stopping"]
     used = [[a.pairs for a in answers(drawn, rule, [most] * len(drawn), margin, e)] for e in INJECTED]
@@ -181,7 +181,7 @@ def _print_stopping(drawn: Drawn, most: int, margin: float) -> None:
 
 
 def _print_tables(traces: Sequence[Trace], options: argparse.Namespace, random: np.random.Generator) -> None:
-    """Print how often a whole corrected table of nulls holds a false alarm; the rows of one table share their time."""
+    """Print how often a corrected table of nulls has a false alarm; the rows of a table share their time."""
     room = min(trace.values.size for trace in traces) - 2 * options.pairs
     rows = tables = 0
     for _ in range(options.nulls):
@@ -217,13 +217,13 @@ def _share(hits: int, trials: int) -> str:
 
 @dataclasses.dataclass
 class Tally:
-    """How many of how many."""
+    """A count and its total."""
 
     hits: int = 0
     of: int = 0
 
     def add(self, hits: int, of: int) -> None:
-        """Count more."""
+        """Add to both."""
         self.hits, self.of = self.hits + hits, self.of + of
 
     def __str__(self) -> str:
@@ -231,28 +231,28 @@ class Tally:
 
 
 class Alarms:
-    """What was said of one kind of copy: by verdict, by row before correction, and by whole table."""
+    """Counts for one kind of copy: by verdict, by uncorrected row, and by table."""
 
     def __init__(self) -> None:
-        self.told, self.raw, self.tables = Tally(), Tally(), Tally()
+        self.reported, self.raw, self.tables = Tally(), Tally(), Tally()
 
     def add(self, analysis: Analysis, copy: NullResult) -> None:
-        """Count one copy of one experiment."""
+        """Add one copy of one experiment."""
         rows = [c for c in analysis.comparisons if c.candidate == copy.copy and c.p_value is not None]
-        self.told.add(copy.different, copy.compared)
+        self.reported.add(copy.different, copy.compared)
         self.raw.add(sum(c.p_value is not None and c.p_value <= ALPHA for c in rows), len(rows))
         self.tables.add(len({family(c) for c in rows if excludes_none(c)}), len({family(c) for c in rows}))
 
     def print(self, kind: str) -> None:
-        """Print the three shares."""
+        """Print the three rates."""
         print(f"\n{kind}")
-        print(f"  rows with a verdict of different         {self.told}")
+        print(f"  rows with a verdict of different         {self.reported}")
         print(f"  rows with p <= {ALPHA} before correction    {self.raw}")
         print(f"  tables with an interval without 1        {self.tables}")
 
 
 def _live(options: argparse.Namespace) -> int:
-    """Count apart: the same file again can only differ by chance, a relinked copy may really be faster or slower."""
+    """Count the two copies separately: the same file differs by chance only, a relinked copy may have another speed."""
     again, relinked = Alarms(), Alarms()
     for path in options.records:
         analysis = analyse_record(load(path))
@@ -268,18 +268,18 @@ def _live(options: argparse.Namespace) -> int:
                 *null.rows,
                 sep="\n        ",
             )
-    again.print("the same file again: what is called different is a false alarm")
-    relinked.print("a relinked copy: what is called different is a false alarm, or an effect of layout")
+    again.print("the same file again: every difference is a false alarm")
+    relinked.print("a relinked copy: a difference is a false alarm or an effect of the layout")
     return 0
 
 
 def family(found: Comparison) -> tuple[str, str, Quantity, str]:
-    """Return what is corrected together."""
+    """Return the family of rows that are corrected together."""
     return found.suite, found.load, found.metric.quantity, found.candidate.label
 
 
 def excludes_none(found: Comparison) -> bool:
-    """Say whether a comparison's interval leaves out "no difference"."""
+    """Return whether the interval of a comparison excludes "no difference"."""
     none = 1.0 if found.scale is Scale.RATIO else 0.0
     return found.low is not None and found.high is not None and (found.low > none or found.high < none)
 

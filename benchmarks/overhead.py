@@ -1,9 +1,9 @@
-"""What Swapstone itself takes, beside hyperfine and beside a bare interpreter. `benchmarks/overhead`.
+"""Overhead of Swapstone in comparison with hyperfine and the Python interpreter. `benchmarks/overhead`.
 
 Three tables, each of ratios within one run, because machines differ and are noisy:
 
     a trial   from the end of one run of a program to the first instruction of the next, for Swapstone's agent and for hyperfine -N;
-              and from the ask to that first instruction, for Swapstone
+              and from the request to that first instruction, for Swapstone
     start-up  `swapstone --help` beside `python -c pass`
     analysis  a million values in three shapes, as benchmarks/analysis prints it alone
 """
@@ -45,9 +45,9 @@ def main() -> int:
 def _trials(folder: Path, runs: int) -> None:
     program = folder / "stamp"
     subprocess.run(["cc", "-O2", "-static", "-o", program, TOP / "benchmarks" / "stamp.c"], check=True)
-    ours, asks = _by_swapstone(program, folder / "ours", runs)
+    ours, requests = _by_swapstone(program, folder / "ours", runs)
     print(f"a trial of a static program that ends at once, {runs} runs, median (10th to 90th percentile)")
-    _line("swapstone: ask to first instruction", asks)
+    _line("swapstone: request to first instruction", requests)
     _line("swapstone: end of one to first instruction of the next", ours)
     if shutil.which("hyperfine") is None:
         print("  hyperfine is not installed: nothing beside it")
@@ -116,7 +116,7 @@ def _start_up() -> None:
     first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
     print("start-up, 20 interleaved runs, median")
     print(f"  python -c pass       {first * 1000:6.0f} ms")
-    print(f"  ./swapstone --help   {second * 1000:6.0f} ms, {second / first:.1f} times as long; the aim is 300 ms")
+    print(f"  ./swapstone --help   {second * 1000:6.0f} ms, {second / first:.1f} times as long; goal: 300 ms")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Disturbing the emulator where it hurts: its main loop is kept busy while the machine runs."""
+"""Stress the emulator's main loop while a machine runs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from swapstone.targets.vm.qemu import LimitReached
 
 @contextlib.contextmanager
 def poked() -> Iterator[list[int]]:
-    """Ask every machine that goes on from a snapshot for its status, again and again, as fast as QEMU answers.
+    """Query the status of every machine that resumes from a snapshot, as fast as QEMU answers.
 
-    QEMU looks at the end of each turn of its main loop whether its machine is idle, and moves the clock on then. So the more turns, the
-    more chances to do that at a wrong moment.
+    At the end of each turn of its main loop, QEMU advances the clock if the machine is idle. Frequent turns increase the chance of doing so
+    at a wrong moment.
 
     Yields:
-        How often each machine was asked; filled when the machines have ended.
+        Number of queries of each machine; filled when the machines have ended.
     """
     counts: list[int] = []
     pokers: list[threading.Thread] = []
 
-    class Poking(snapshot._Monitor):  # what it speaks to machines by
+    class Poking(snapshot._Monitor):  # the connection to a machine's monitor
         def execute(self, command: str, fd: int | None = None, **values: object) -> Any:  # noqa: ANN401 - as its base
             answer = super().execute(command, fd, **values)
             if command == "cont":
@@ -35,8 +35,8 @@ def poked() -> Iterator[list[int]]:
 
         def _poke(self) -> None:
             count = 0
-            with contextlib.suppress(snapshot._ConnectionClosedError, LimitReached, OSError):  # it ended
-                # QEMU 7.2 may hang when it is asked while a guest powers off, as arm64 does: less often if it isn't after the last words.
+            with contextlib.suppress(snapshot._ConnectionClosedError, LimitReached, OSError):  # the machine ended
+                # QEMU 7.2 may hang if it is queried while an arm64 guest powers off: less often if queries stop after its last output.
                 while not self._guest._output().endswith(qemu._END):
                     super().execute("query-status")
                     count += 1

@@ -1,7 +1,7 @@
-"""What explain's ledger leaves of planted differences: six programs whose other side adds one known cost each.
+"""Residuals of explain's ledger for known causes: six pairs of programs whose candidate has one added cost.
 
-Prints for each what is named first, its share, and the residual with its two parts: stacks without a name, and what the runs now did
-not repeat of the record's difference. Ends with 1 if a wrong cause is first, or a residual is over the limit. Needs root and perf.
+Prints for each the first finding, its share, and the residual with its two parts: unnamed stacks, and the drift of the reference
+runs from the record. Exits with 1 if a first finding is wrong or a residual exceeds the limit. Needs root and perf.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ LIMIT = 0.15
 def main(arguments: list[str]) -> int:
     """Measure and print; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("causes", nargs="*", metavar="CAUSE", help=f"which: {', '.join(PLANTED)}; all if left out")
-    parser.add_argument("--blocks", type=int, default=24, help="of each record (default: %(default)s)")
-    parser.add_argument("--limit", type=float, default=LIMIT, help="for the residual's share (default: %(default)s)")
+    parser.add_argument("causes", nargs="*", metavar="CAUSE", help=f"any of {', '.join(PLANTED)}; default: all")
+    parser.add_argument("--blocks", type=int, default=24, help="blocks of each record (default: %(default)s)")
+    parser.add_argument("--limit", type=float, default=LIMIT, help="of the residual's share (default: %(default)s)")
     asked = parser.parse_args(arguments)
     if wrong := [cause for cause in asked.causes if cause not in PLANTED]:
         parser.error(f"there is no {wrong[0]!r}; there are {', '.join(PLANTED)}")
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
             found = explained(folder, METRIC.get(name, "cpu"), "--only", "*", *QUICK)["explanation"]
         ledger = found["ledger"]
         whole = ledger["candidate"] - ledger["baseline"]
-        # A record that shows no difference gives no reasons.
+        # Without a significant difference there are no findings.
         cause, share = next(((each["cause"], each["share"]) for each in found["findings"]), ("nothing", 0.0))
         residual, drift = ledger["residual"] / whole, ledger["drift"] / whole
         print(f"{name:12} {cause:20} {share:8.1%} {residual:9.1%} {residual - drift:9.1%} {drift:13.1%}", flush=True)

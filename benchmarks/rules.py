@@ -1,7 +1,7 @@
-"""Rules that call two programs different: ours, and what users do with hyperfine and benchstat.
+"""Decision rules for a difference of two programs: Swapstone's, and those that users of hyperfine and benchstat apply.
 
-Each takes a window of consecutive runs of one real program and splits it into two arms by its own design, so that all rules see the
-same runs in the same order. What is injected is a factor on the arm called candidate.
+Each rule splits a window of consecutive runs of one program into two arms by its own design, so that all rules get the same runs in
+the same order. An injected effect is a factor on the candidate's arm.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ ALPHA = 0.05
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What a rule says of one window.
+    """A rule's decision on one window.
 
     Attributes:
-        different: whether it calls the two arms different.
-        pairs: how many runs of each arm it used.
-        verdict: ours only: what the report would say with the margin in force.
+        different: whether it reports a difference.
+        pairs: number of runs of each arm that it used.
+        verdict: the report's verdict with the margin; Swapstone's rules only.
     """
 
     different: bool
@@ -40,12 +40,12 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """Consecutive runs of one program, and which of each successive two is called candidate.
+    """Consecutive runs of one program, with the assignment of each two to baseline and candidate.
 
     Attributes:
         values: shape (2 n,), in order of time.
         first: shape (n,): whether the candidate comes first in its block.
-        factor: injected into the candidate.
+        factor: on the candidate's values.
     """
 
     values: Floats
@@ -53,24 +53,24 @@ class Window:
     factor: float
 
     def interleaved(self, pairs: int) -> tuple[Floats, Floats]:
-        """Return baseline and candidate, blocked: two successive runs are a block, in random order."""
+        """Return baseline and candidate in blocks of two successive runs, in random order."""
         blocks = self.values[: 2 * pairs].reshape(pairs, 2)
         order = self.first[:pairs]
         baseline, candidate = np.where(order, blocks[:, 1], blocks[:, 0]), np.where(order, blocks[:, 0], blocks[:, 1])
         return baseline, candidate * self.factor
 
     def sequential(self, pairs: int) -> tuple[Floats, Floats]:
-        """Return baseline and candidate, one after the other: all runs of the one, then all runs of the other."""
+        """Return baseline and candidate in sequence: all runs of one, then all runs of the other."""
         return self.values[:pairs], self.values[pairs : 2 * pairs] * self.factor
 
 
 def ours(window: Window, pairs: int, margin: float) -> Answer:
-    """Swapstone's interval on a fixed number of pairs: one comparison, so that there is nothing to correct."""
+    """Swapstone's interval for a fixed number of pairs: one comparison, without correction."""
     return _judged(log_ratios(*window.interleaved(pairs)), margin)
 
 
 def ours_stopping(window: Window, pairs: int, margin: float) -> Answer:
-    """Swapstone's interval with its stopping rule: looks at 15 pairs and then every 5, until it is as narrow as the margin."""
+    """Swapstone's interval with its stopping rule: after 15 pairs and then every 5, until it is as narrow as the margin."""
     for block in range(1, pairs + 1):
         if due(block) or block == pairs:
             found = log_ratios(*window.interleaved(block))
@@ -81,13 +81,13 @@ def ours_stopping(window: Window, pairs: int, margin: float) -> Answer:
 
 
 def hyperfine_bars(window: Window, pairs: int, margin: float) -> Answer:  # noqa: ARG001 - all rules are called alike
-    """Mean and standard deviation as hyperfine prints them; different when the two bars do not overlap."""
+    """Mean and standard deviation as hyperfine prints them; different if the two bars don't overlap."""
     a, b = window.sequential(pairs)
     return Answer(bool(abs(a.mean() - b.mean()) > a.std(ddof=1) + b.std(ddof=1)), pairs)
 
 
 def hyperfine_relative(window: Window, pairs: int, margin: float) -> Answer:  # noqa: ARG001 - all rules are called alike
-    """Hyperfine's summary, "1.03 ± 0.02 times faster"; different when 1 is outside. Its ± is propagated from the two ±."""
+    """Hyperfine's summary, "1.03 ± 0.02 times faster"; different if 1 is outside. Its ± is propagated from the two ±."""
     a, b = window.sequential(pairs)
     fast, slow = sorted((a, b), key=lambda arm: float(arm.mean()))
     ratio = slow.mean() / fast.mean()
@@ -96,7 +96,7 @@ def hyperfine_relative(window: Window, pairs: int, margin: float) -> Answer:  # 
 
 
 def benchstat(window: Window, pairs: int, margin: float) -> Answer:  # noqa: ARG001 - all rules are called alike
-    """Benchstat's rule: Mann-Whitney U on all runs of one and then all of the other, different when p < 0.05."""
+    """Benchstat's rule: Mann-Whitney U on all runs of one and then all runs of the other, different if p < 0.05."""
     a, b = window.sequential(pairs)
     if a.min() == a.max() == b.min() == b.max():
         return Answer(False, pairs)

@@ -1,4 +1,4 @@
-/* Writes when it began and when it ended, so that a benchmark can see how much time a tool takes between two runs of it. */
+/* Writes the times of its start and end, so that a benchmark can measure the time of a tool between two runs. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <time.h>

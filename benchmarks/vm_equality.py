@@ -1,9 +1,9 @@
-"""Are runs equal to the byte, whatever else the host does? `benchmarks/vm-equality`.
+"""Check that runs are equal byte by byte under disturbances of the host. `benchmarks/vm-equality`.
 
-Each kernel makes a number of replicates of cyclictest under a load, or of a workload of the suite swap: once alone, and then as often as
-is asked for with the host's page cache emptied where that is allowed, beside programs that keep every processor busy. With --poke the
-emulator's main loop is kept busy then, too: it is asked for its status as fast as it answers. Nothing is taken from the cache of runs. All
-that a guest says is compared, its clock and its counters before and after among it.
+Each kernel runs replicates of cyclictest under a load, or of a workload of the suite swap: once undisturbed, and then --repeats times
+with the host's page cache emptied (if allowed) and programs that keep every processor busy. With --poke, status queries keep the
+emulator's main loop busy too. The cache of runs is not used. The comparison covers all output of the guest, including its clock and
+counters before and after the run.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _BUSY = "while :; do :; done"
 
 
 def main() -> int:
-    """Print how many of the repeated trials were equal; the exit status is 1 unless all were."""
+    """Print how many repeated trials were equal; the exit status is 1 unless all were."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--factor", default="kernel=generic,rt", help="what the trials differ in (default kernel=generic,rt)"
+        "--factor", default="kernel=generic,rt", help="factor and levels of the trials (default kernel=generic,rt)"
     )
-    parser.add_argument("--suite", default="latency", help="whose first work is run (default latency)")
-    parser.add_argument("--only", default="*", help="pattern of the work")
+    parser.add_argument("--suite", default="latency", help="suite of the workload (default latency)")
+    parser.add_argument("--only", default="*", help="pattern of the workload; the first match runs")
     parser.add_argument("--load", default="io", help="a load (default io)")
     parser.add_argument("--arch", default="", help="x86_64 or arm64")
     parser.add_argument("--trials", type=int, default=20, help="replicates of each level (default 20)")
@@ -49,7 +49,7 @@ def main() -> int:
     parser.add_argument(
         "--poke",
         action="store_true",
-        help="keep the emulators' main loops busy then; arm64 machines may hang at their end",
+        help="query the emulators' status continuously in disturbed rounds; arm64 machines may hang at their end",
     )
     asked = parser.parse_args()
     request = ExperimentRequest(
@@ -112,16 +112,16 @@ def _disturbed(
     *,
     poke: bool,
 ) -> dict[tuple[str, int], str]:
-    """Make a round with all that disturbs it."""
+    """Run a round with all disturbances."""
     emptied = _empty_page_cache()
     if not emptied:
-        print("emptying the page cache is unavailable: it takes the right to write /proc/sys/vm/drop_caches")
+        print("emptying the page cache is unavailable: it needs write access to /proc/sys/vm/drop_caches")
     name = f"round {number}, {'with the page cache emptied, ' if emptied else ''}beside busy programs"
     with contextlib.ExitStack() as stack:
         pokes = stack.enter_context(poked()) if poke else []
         found = _round(places, digest, target, name + (", poked" if poke else ""), _hogs())
     if poke:
-        print(f"  asked for their status {min(pokes)} to {max(pokes)} times, {sum(pokes)} in all")
+        print(f"  status queries: {min(pokes)} to {max(pokes)}, {sum(pokes)} in total")
     return found
 
 

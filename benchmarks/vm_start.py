@@ -1,14 +1,14 @@
-"""What a trial in a virtual machine takes, from nothing and from a snapshot, for x86_64 and arm64.
+"""Duration of a trial in a virtual machine, started from power-on and from a snapshot, for x86_64 and arm64.
 
-Its program ends at once. Of each trial two times are printed, both from the ask:
+The program of the trial ends at once. Two times are printed, both measured from the request:
 
-    ready   until the guest has its order; its agent and the program start within a few milliseconds of it
-    whole   until its answer is here
+    ready   until the guest has the request; agent and program start within a few milliseconds
+    whole   until the answer
 
-so the program's first instruction lies between them. Then, how many instructions the emulator carries out in a second of a processor
-of this host, with the exact clock and without. Both times machines run from nothing the same two programs, a short and a long one; how
-many instructions more the long one has is what the exact clock says, and the seconds are what QEMU used of the processors. Last, how much
-faster equal trials of several draws are done by two workers than by one; their answers must be equal.
+The program's first instruction lies between them. Then the emulator's instructions per second of a host processor are printed, with and
+without the exact clock. Both runs start machines from power-on with a short and a long program. The difference of their instructions
+comes from the exact clock, and the difference in time from QEMU's CPU time. Last, the speed-up of equal trials by two workers is
+printed; their answers must be equal.
 """
 
 from __future__ import annotations
@@ -52,17 +52,19 @@ _ENDS = {
 }
 _POLL_S = 0.0005
 _LONG = 200_000_000
-_WORK = 2_000_000_000  # so many instructions that what starts of machines differ by is little beside them
+_WORK = 2_000_000_000  # instructions; large in comparison with the differences of machine starts
 _PLAIN = ("-accel", "tcg", "-rtc", "base=2024-01-01T00:00:00", "-seed", "1")
 
 
 def main() -> int:
     """Print the times."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--arch", default="x86_64,arm64", help="architectures, parted by commas (default x86_64,arm64)")
-    parser.add_argument("--kernel", type=Path, help="bzImage, Image or vmlinux, instead of the packaged kernels")
-    parser.add_argument("--runs", type=int, default=5, help="of each kind (default 5)")
-    parser.add_argument("--trials", type=int, default=6, help="that one and two workers do (default 6)")
+    parser.add_argument(
+        "--arch", default="x86_64,arm64", help="architectures, separated by commas (default x86_64,arm64)"
+    )
+    parser.add_argument("--kernel", type=Path, help="bzImage, Image or vmlinux to use instead of the packaged kernels")
+    parser.add_argument("--runs", type=int, default=5, help="runs of each kind (default 5)")
+    parser.add_argument("--trials", type=int, default=6, help="trials for one and two workers (default 6)")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as room:
         kernels = [asked.kernel] if asked.kernel else asked.arch.split(",")
@@ -78,7 +80,7 @@ def main() -> int:
 
 
 def _given(kernel: Path, room: Path) -> VmImage:
-    """Return a machine of a kernel, with an image that has nothing in it."""
+    """Return a machine with a kernel file and an empty image."""
     read = read_kernel(kernel)
     (room / "kernel").write_bytes(read.image)
     (room / "initrd").write_bytes(archive({"etc": folder()}))
@@ -88,7 +90,7 @@ def _given(kernel: Path, room: Path) -> VmImage:
 
 
 def _packaged(name: str) -> VmImage:
-    """Return a machine of the packaged kernel, with an image that has busybox in it."""
+    """Return a machine with the packaged kernel and an image with busybox."""
     built = build_image(ImageRequest(architecture=name, modules=(), parts=("busybox",)), progress=print)
     machine = EmulatedMachine(architecture=find_architecture(name).machine)
     return VmImage(built.kernel, built.initrd, machine, banner=built.image.banner)
@@ -113,7 +115,7 @@ def _measure(room: Path, parts: VmImage, runs: int, trials: int) -> None:
 
 @contextlib.contextmanager
 def _watched_in(room: Path) -> Iterator[None]:
-    """Let machines have their files in a folder of their own: what they say is watched there."""
+    """Put the machines' files into a folder in which their output is watched."""
     with mock.patch.object(tempfile, "tempdir", str(room)):
         yield
 
@@ -121,7 +123,7 @@ def _watched_in(room: Path) -> Iterator[None]:
 def _build(room: Path, architecture: str, rounds: int) -> Path:
     compiler = "cc" if architecture == os.uname().machine else COMPILERS[architecture]
     if shutil.which(compiler) is None:
-        raise UserError(f"There is no {compiler} to build its program with.", "")
+        raise UserError(f"The compiler {compiler} is not installed.", "")
     program = room / f"program-{rounds}" / "program"
     program.parent.mkdir()
     source = program.with_suffix(".c")
@@ -136,7 +138,7 @@ def _ask(target: VmTarget, program: Path, block: int = 0) -> AgentAnswer:
 
 
 def _rates(parts: VmImage, usual: VmOptions, programs: tuple[Path, Path], runs: int) -> None:
-    """Print how fast instructions are carried out. Without the exact clock the guest's clock is this host's, and counts none."""
+    """Print the emulator's instructions per second. Without the exact clock the guest uses the host's clock and counts none."""
     cold = dataclasses.replace(usual, snapshots=False)
     with VmTarget(parts, cold) as target:
         exact = [_used(target, program, runs) for program in programs]
@@ -148,19 +150,19 @@ def _rates(parts: VmImage, usual: VmOptions, programs: tuple[Path, Path], runs: 
 
 
 def _per_second(instructions: float, seconds: float) -> str:
-    return f"{instructions / seconds:.3g}" if seconds > 0 else "(unavailable: this host is too busy to tell)"
+    return f"{instructions / seconds:.3g}" if seconds > 0 else "(unavailable: this host is too busy)"
 
 
 def _speed_up(parts: VmImage, usual: VmOptions, program: Path, trials: int) -> None:
-    took, said = [], []
+    took, answers = [], []
     for workers in (1, 2):
         with VmTarget(parts, dataclasses.replace(usual, at_once=workers)) as target:
-            _ask(target, program)  # its image has a snapshot now
+            _ask(target, program)  # creates the snapshot of its image
             begun = time.monotonic()
             with ThreadPoolExecutor(target.at_once) as pool:
-                said.append(list(pool.map(lambda block, target=target: _ask(target, program, block), range(trials))))
+                answers.append(list(pool.map(lambda block, target=target: _ask(target, program, block), range(trials))))
             took.append(time.monotonic() - begun)
-    equal = "equal" if said[0] == said[1] else "NOT EQUAL"
+    equal = "equal" if answers[0] == answers[1] else "NOT EQUAL"
     print(
         f"  {trials} trials: {took[0]:.2f} s by one worker, {took[1]:.2f} s by two, ratio {took[0] / took[1]:.2f};"
         f" their answers are {equal}"
@@ -168,14 +170,14 @@ def _speed_up(parts: VmImage, usual: VmOptions, program: Path, trials: int) -> N
 
 
 def _trial(target: VmTarget, program: Path) -> int:
-    """Run it; return how long it took in guest nanoseconds."""
+    """Run a trial; return its duration in guest nanoseconds."""
     return dict(_ask(target, program).facts)["wall_ns"]
 
 
 def _used(target: VmTarget, program: Path, runs: int) -> tuple[float, float]:
-    """Return its guest time in nanoseconds, and the least that a trial used of this host's processors, in seconds."""
+    """Return the guest time in nanoseconds, and the minimum CPU time of the host for a trial, in seconds."""
     guest_ns, used_s = 0, []
-    _ask(target, program)  # agent and first process are built now
+    _ask(target, program)  # builds the agent and the init process
     for _ in range(runs):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         guest_ns = _trial(target, program)
@@ -192,16 +194,16 @@ def _start(target: VmTarget, program: Path, runs: int, how: str) -> None:
 
 
 def _watched(act: Callable[[], object]) -> tuple[float, float]:
-    """Do something; return after how long a machine spoke, and after how long it was done."""
-    spoken: list[float] = []
+    """Call a function; return the time until a machine's first output, and until the end."""
+    first_output: list[float] = []
     over = threading.Event()
 
     def watch() -> None:
         room = Path(tempfile.gettempdir())
-        while not spoken and not over.is_set():
+        while not first_output and not over.is_set():
             for path in room.glob("swapstone-vm-*/channel"):
                 if _says(path):
-                    spoken.append(time.monotonic())
+                    first_output.append(time.monotonic())
                     return
             time.sleep(_POLL_S)
 
@@ -212,7 +214,7 @@ def _watched(act: Callable[[], object]) -> tuple[float, float]:
     done = time.monotonic()
     over.set()
     watcher.join()
-    return (spoken[0] if spoken else done) - begun, done - begun
+    return (first_output[0] if first_output else done) - begun, done - begun
 
 
 def _says(path: Path) -> bool:
