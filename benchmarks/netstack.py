@@ -37,7 +37,7 @@ _RUST = (1, 91)
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One run that is to be done."""
+    """A run to make."""
 
     block: int
     stack: str
@@ -48,13 +48,13 @@ class Cell:
 def plan(
     stacks: Sequence[str], settings: Sequence[str], workloads: Sequence[str], blocks: int, seed: int
 ) -> list[Cell]:
-    """Return every combination once in each block, in an order of the block's own.
+    """Return every combination once per block, in a random order for each block.
 
     Args:
-        stacks: their names; the kernel's has no device of ours, so it has the tuned setting only.
+        stacks: names. The kernel's stack has no device driver of the crates, so it has the tuned setting only.
         settings: names of `netstack_workloads.SETTINGS`.
-        workloads: their names.
-        blocks: how often each is done.
+        workloads: names.
+        blocks: number of blocks.
         seed: of the orders.
     """
     cells = []
@@ -95,19 +95,21 @@ def main() -> int:
         _count(counting, size, counts)
         whole = True
     except KeyboardInterrupt:
-        print(f"Interrupted after {len(runs)} of {len(cells)} runs: what is done is printed.", file=sys.stderr)
+        print(
+            f"Interrupted after {len(runs)} of {len(cells)} runs; the tables show the finished ones.", file=sys.stderr
+        )
     _print(asked, runs, counts, size, whole=whole)
     return 0 if whole else 130
 
 
 def no_rust() -> str | None:
-    """Say why the stacks can't be built; None if they can."""
+    """Return why the stacks can't be built; None if they can."""
     if shutil.which("cargo") is None or shutil.which("rustc") is None:
-        return "there is no cargo to build the stacks with"
-    said = subprocess.run(("rustc", "--version"), capture_output=True, text=True, check=False).stdout
-    found = re.match(r"rustc ([0-9]+)\.([0-9]+)", said)
+        return "cargo, which builds the stacks, is not installed"
+    version = subprocess.run(("rustc", "--version"), capture_output=True, text=True, check=False).stdout
+    found = re.match(r"rustc ([0-9]+)\.([0-9]+)", version)
     if found is None or (int(found[1]), int(found[2])) < _RUST:
-        return f"the stacks need Rust {_RUST[0]}.{_RUST[1]} or newer; this is {said.strip() or 'none that says its version'}"
+        return f"the stacks need Rust {_RUST[0]}.{_RUST[1]} or newer; this is {version.strip() or 'an unknown version'}"
     return None
 
 
@@ -126,15 +128,17 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--stacks", type=_some_of(STACKS), default=STACKS, help=f"of {','.join(STACKS)} (default all)")
     parser.add_argument("--workloads", type=_some_of(names), default=names, help=f"of {','.join(names)} (default all)")
-    parser.add_argument("--blocks", type=int, help="how often each run is done (default 20, or 1 with --quick)")
+    parser.add_argument("--blocks", type=int, help="number of blocks (default 20, or 1 with --quick)")
     parser.add_argument("--seed", type=int, default=1, help="of the order (default 1)")
-    parser.add_argument("--quick", action="store_true", help="small runs, to see that it works")
-    parser.add_argument("--plain", action="store_true", help="also without offload and with copies both ways")
-    parser.add_argument("--chain", action="store_true", help="also each optimisation by itself")
-    parser.add_argument("--sweep", action="store_true", help="also with few TCP sockets")
+    parser.add_argument("--quick", action="store_true", help="small runs, as a smoke test")
+    parser.add_argument(
+        "--plain", action="store_true", help="also measure without offload and with copies in both directions"
+    )
+    parser.add_argument("--chain", action="store_true", help="also measure each optimisation alone")
+    parser.add_argument("--sweep", action="store_true", help="also measure with few TCP sockets")
     parser.add_argument("--counts", action="store_true", help="count copies and allocations even with --quick")
-    parser.add_argument("--no-counts", action="store_true", help="don't count copies and allocations (a build more)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all runs there")
+    parser.add_argument("--no-counts", action="store_true", help="don't count copies and allocations (saves a build)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all runs to this file")
     asked = parser.parse_args()
     more = [*(("plain",) if asked.plain else ()), *(CHAIN if asked.chain else ()), *(SWEEP if asked.sweep else ())]
     asked.settings = list(dict.fromkeys([TUNED, *more]))
@@ -169,7 +173,7 @@ def build(*, count: bool) -> Path:
 
 
 def _run_all(cells: Sequence[Cell], binary: Path, size: Size, runs: list[dict[str, Any]]) -> None:
-    """Do the runs and append them, so that those before an interruption are kept."""
+    """Make the runs and append their results, so that they are kept after an interruption."""
     workloads = {workload.name: workload for workload in WORKLOADS}
     begun = time.monotonic()
     for position, cell in enumerate(cells):

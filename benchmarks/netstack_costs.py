@@ -53,12 +53,12 @@ _TIMEOUT_S = 900.0
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What a stack does under callgrind.
+    """A kind of work under callgrind.
 
     Attributes:
         name: in tables.
-        unit: what its cost is divided by.
-        arguments: of swapstone-net-virtual, given how many units there are.
+        unit: the divisor of its cost.
+        arguments: of swapstone-net-virtual, for a number of units.
     """
 
     name: str
@@ -83,7 +83,7 @@ def callgrind(binary: Path, arguments: Sequence[str], stack: str, folder: Path) 
         folder: for callgrind's output.
 
     Raises:
-        RuntimeError: callgrind failed, its sum is not that of its lines, or the second run differs from the first.
+        RuntimeError: callgrind failed, its total is not the sum of its lines, or the second run differs from the first.
     """
     found: list[list[Cost]] = []
     for turn in range(2):
@@ -116,14 +116,14 @@ def perf(stack: str, binary: Path, seconds: int, folder: Path) -> list[tuple[Cos
     Args:
         stack: its stack.
         binary: swapstone-net-bench.
-        seconds: how long wrk runs.
+        seconds: duration of wrk's run.
         folder: for perf's output.
 
     Returns:
         The samples, and whether each was in the kernel.
 
     Raises:
-        UnavailableError: it can't be done here; the text says why.
+        UnavailableError: a tool or permission is missing.
     """
     data = folder / "perf.data"
     wrapper = folder / "recorded"
@@ -131,9 +131,9 @@ def perf(stack: str, binary: Path, seconds: int, folder: Path) -> list[tuple[Cos
     wrapper.chmod(0o755)
     results: list[str] = []
     with Lab(stack, offload=True) as lab, lab.serving(wrapper, ("http",), results):
-        said, in_time = lab.run(("wrk", "-t1", "-c64", f"-d{seconds}s", f"http://{SERVER}/"), seconds + 60.0)
-    if not in_time or "Requests/sec" not in said:
-        raise UnavailableError(f"wrk said: {said.strip()[-300:]}")
+        output, in_time = lab.run(("wrk", "-t1", "-c64", f"-d{seconds}s", f"http://{SERVER}/"), seconds + 60.0)
+    if not in_time or "Requests/sec" not in output:
+        raise UnavailableError(f"wrk output: {output.strip()[-300:]}")
     try:
         samples = list(read_perf(read_recording(data)))
     except UserError as error:
@@ -144,7 +144,7 @@ def perf(stack: str, binary: Path, seconds: int, folder: Path) -> list[tuple[Cos
 
 
 def in_kernel(costs: Sequence[Cost], classes: Classes) -> dict[str, int]:
-    """Split samples of the kernel: its copies and checksums by themselves, all else is the system call's."""
+    """Classify kernel samples as copy, checksum or system call."""
     found = dict.fromkeys(classes.names(), 0)
     for cost in costs:
         name = classes.of(Cost(cost.stack[-1:], "", 1))
@@ -245,12 +245,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="benchmarks/netstack-costs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--bytes", type=int, default=2_000_000, help="of bulk (default 2000000)")
-    parser.add_argument("--requests", type=int, default=1000, help="default 1000")
-    parser.add_argument("--perf", action="store_true", help="also sample servers over a TAP; it needs root")
-    parser.add_argument("--seconds", type=int, default=5, help="of each of those (default 5)")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="write folded stacks and flame graphs there")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--bytes", type=int, default=2_000_000, help="size of bulk transfers (default 2000000)")
+    parser.add_argument("--requests", type=int, default=1000, help="number of requests (default 1000)")
+    parser.add_argument("--perf", action="store_true", help="also sample servers over a TAP; needs root")
+    parser.add_argument("--seconds", type=int, default=5, help="duration of each of those (default 5)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="write folded stacks and flame graphs to this folder"
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
     asked = parser.parse_args()
     reason = no_rust() or (None if shutil.which("valgrind") else "there is no valgrind; Debian's valgrind has it")
     if reason is not None:

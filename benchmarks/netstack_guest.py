@@ -40,10 +40,10 @@ _AB_S = 600.0
 
 
 def main() -> int:
-    """Run it for each stack that was asked for.
+    """Run the benchmark for each selected stack.
 
     Returns:
-        0 if no request was lost, 1 if some were, 3 if it is unavailable here, 130 if it was interrupted.
+        0 if no request was lost, 1 if some were, 3 if it is unavailable on this machine, 130 if it was interrupted.
     """
     signal.signal(signal.SIGTERM, _interrupted)
     options = _arguments()
@@ -92,11 +92,11 @@ def _arguments() -> argparse.Namespace:
 
 
 def why_no_guest(stacks: list[str], *, build_std: bool = False) -> str | None:
-    """Say why this can't run here; None if it can.
+    """Return why the benchmark can't run on this machine; None if it can.
 
     Args:
-        stacks: those that are asked for; lwIP needs a C compiler for riscv64.
-        build_std: whether core and alloc are to be compiled even if they are installed.
+        stacks: the selected stacks; lwIP needs a C compiler for riscv64.
+        build_std: whether to compile core and alloc even if they are installed.
     """
     reason = why_not(stacks) or no_rust()
     if reason is not None:
@@ -112,7 +112,7 @@ def why_no_guest(stacks: list[str], *, build_std: bool = False) -> str | None:
 
 
 def _library(*, build_std: bool) -> str | None:
-    """Say how core and alloc come about: `installed`, `built`, or None."""
+    """Return the origin of core and alloc: `installed`, `built`, or None."""
     done = subprocess.run(("rustc", "--print", "sysroot"), cwd=_GUEST, capture_output=True, text=True, check=False)
     library = Path(done.stdout.strip()) / "lib" / "rustlib"
     if (library / TARGET / "lib").is_dir() and not build_std:
@@ -121,7 +121,7 @@ def _library(*, build_std: bool) -> str | None:
 
 
 def _compiler() -> dict[str, str] | None:
-    """The variables that tell the C compiler and archiver for riscv64; None if there are none."""
+    """Return the environment variables that name the C compiler and archiver for riscv64; None if there are none."""
     suffix = TARGET.replace("-", "_")
     if shutil.which(f"{_CROSS}gcc") and shutil.which(f"{_CROSS}ar"):
         return {f"CC_{suffix}": f"{_CROSS}gcc", f"AR_{suffix}": f"{_CROSS}ar"}
@@ -143,7 +143,7 @@ def build(stack: str, *, build_std: bool = False) -> Path:
     command = ["cargo", "build", "--release", "--locked", "--target", TARGET, "--features", stack]
     target = _GUEST / "target"
     if _library(build_std=build_std) == "built":
-        # A stable compiler builds its own library if it is told to take unstable options.
+        # A stable compiler builds its own library if unstable options are enabled.
         environment["RUSTC_BOOTSTRAP"] = "1"
         target = target / "build-std"
         command += ["-Zbuild-std=core,alloc,compiler_builtins", "-Zbuild-std-features=compiler-builtins-mem"]
@@ -165,20 +165,20 @@ def _machine(guest: Path) -> list[str]:
 
 
 def measure(guest: Path, stack: str, requests: int, concurrency: int) -> dict[str, Any]:
-    """Boot the guest, have ab ask it, and end it.
+    """Boot the guest, send it ab's requests, and shut it down.
 
     Args:
         guest: the program.
-        stack: which one is in it.
+        stack: its stack.
         requests: ab's -n.
         concurrency: ab's -c.
 
     Returns:
-        `ab`, what it printed; `requests`, `failed` and `rate`, read from that; `probes`, requests that were made before; `guest`, the
-        guest's own account.
+        `ab`: its output; `requests`, `failed` and `rate`, read from it; `probes`: number of earlier requests; `guest`: the guest's
+        statistics.
 
     Raises:
-        UnavailableError: the guest does not get ready, or does not end in order.
+        UnavailableError: the guest does not become ready, or does not shut down properly.
         UnreadableError: ab made no request.
     """
     with Lab(stack, offload=True) as lab, lab.beside(_machine(guest)) as machine:
@@ -187,22 +187,22 @@ def measure(guest: Path, stack: str, requests: int, concurrency: int) -> dict[st
             raise UnavailableError(f"the guest has another stack: {ready}")
         probes = _probe(lab)
         command = ("ab", "-q", "-n", str(requests), "-c", str(concurrency), f"http://{SERVER}/")
-        said, _ = lab.run(command, _AB_S)
+        output, _ = lab.run(command, _AB_S)
         assert machine.stdin is not None
         machine.stdin.write("q")
         machine.stdin.flush()
         account = _line(machine, "end", _END_S)
         if machine.wait(_END_S) != 0:
             raise UnavailableError(f"QEMU ended with status {machine.returncode}")
-    return {"stack": stack, "probes": probes, **read_ab(said, requests), "ab": said.strip(), "guest": account}
+    return {"stack": stack, "probes": probes, **read_ab(output, requests), "ab": output.strip(), "guest": account}
 
 
 def _probe(lab: Lab) -> int:
-    """Wait until the guest answers a request; return how many it answered."""
+    """Wait until the guest answers a request; return how many requests it answered."""
     until = time.monotonic() + _READY_S
     while time.monotonic() < until:
-        said, whole = lab.run(("ab", "-q", "-n", "1", "-s", "5", f"http://{SERVER}/"), 10.0)
-        if whole and re.search(r"^Complete requests: +1$", said, re.MULTILINE):
+        output, whole = lab.run(("ab", "-q", "-n", "1", "-s", "5", f"http://{SERVER}/"), 10.0)
+        if whole and re.search(r"^Complete requests: +1$", output, re.MULTILINE):
             return 1
         time.sleep(0.2)
     raise UnavailableError(f"the guest answers no request in {_READY_S:.0f} s")
@@ -213,15 +213,15 @@ def _line(machine: subprocess.Popen[str], event: str, timeout_s: float) -> Mappi
     out: IO[str] | None = machine.stdout
     assert out is not None
     until = time.monotonic() + timeout_s
-    said = b""
+    output = b""
     while time.monotonic() < until:
         if not select.select([out], [], [], 0.1)[0]:
             continue
-        piece = os.read(out.fileno(), 4096)  # not readline(): select does not see what that has read too much
+        piece = os.read(out.fileno(), 4096)  # not readline(): select can't poll data in its buffer
         if not piece:
             break  # QEMU has ended
-        said += piece
-        for line in said.decode(errors="replace").splitlines():
+        output += piece
+        for line in output.decode(errors="replace").splitlines():
             try:
                 found = json.loads(line)
             except ValueError:
@@ -229,7 +229,7 @@ def _line(machine: subprocess.Popen[str], event: str, timeout_s: float) -> Mappi
             if isinstance(found, dict) and found.get("event") == event:
                 return found
     raise UnavailableError(
-        f"the guest says nothing of its {event}; it said: {said.decode(errors='replace').strip() or 'nothing'}"
+        f"the guest printed no line {event}; its output: {output.decode(errors='replace').strip() or 'none'}"
     )
 
 

@@ -1,4 +1,4 @@
-"""A place for network stacks: namespaces with a TAP or a pair of veth in them, and programs that run there."""
+"""The lab of the network stack benchmarks: namespaces with a TAP or a veth pair, and programs that run in them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _END_S = 20.0
 
 
 class UnavailableError(Exception):
-    """Something can't be done on this machine; its text says why."""
+    """A requirement is missing on this machine; the message names it."""
 
 
 def why_not(stacks: Sequence[str]) -> str | None:
-    """Say why no benchmark can run here at all; None if one can.
+    """Return why no benchmark can run on this machine; None if one can.
 
     Args:
-        stacks: those that are asked for; only the kernel's needs no TAP.
+        stacks: the selected stacks; the kernel's needs no TAP.
     """
     if os.geteuid() != 0:
         return "network namespaces need root"
     if shutil.which("ip") is None:
-        return "there is no ip; Debian's iproute2 has it"
+        return "the command ip is not installed; Debian's iproute2 has it"
     if set(stacks) != {"kernel"} and not Path("/dev/net/tun").exists():
-        return "there is no /dev/net/tun for a TAP; --stacks kernel needs none"
+        return "/dev/net/tun, needed for a TAP, does not exist; --stacks kernel needs none"
     return None
 
 
@@ -48,7 +48,7 @@ def _ip(*arguments: str) -> None:
 
 
 def sweep() -> None:
-    """Remove namespaces whose benchmark was killed without a chance to do it."""
+    """Remove namespaces of killed benchmarks."""
     listed = subprocess.run(("ip", "netns", "list"), capture_output=True, text=True, check=False).stdout
     for line in listed.splitlines():
         name = line.split()[0] if line.strip() else ""
@@ -64,10 +64,10 @@ def _pinned(cpu: int | None, command: Sequence[str]) -> list[str]:
 
 
 class Lab:
-    """One topology: the client's namespace, and the server's, which is the same for a stack on a TAP.
+    """A topology: the namespaces of client and server; a stack on a TAP runs in the client's.
 
     Attributes:
-        server_cpu, client_cpu: where they are pinned; None if there is one CPU only.
+        server_cpu, client_cpu: processors they are pinned to; None if there is only one.
     """
 
     def __init__(self, stack: str, offload: bool) -> None:
@@ -116,10 +116,10 @@ class Lab:
 
     @contextlib.contextmanager
     def serving(self, binary: Path, arguments: Sequence[str], results: list[str]) -> Iterator[None]:
-        """Have swapstone-net-bench run in the server's place; what it printed is appended to `results` at the end.
+        """Run swapstone-net-bench as the server; append its output to `results` at the end.
 
         Raises:
-            UnavailableError: it did not get ready.
+            UnavailableError: it did not become ready.
         """
         place = () if self.stack == "kernel" else ("--tap", TAP, "--address", f"{SERVER}/24")
         command = (str(binary), "--stack", self.stack, *place, *arguments)
@@ -139,7 +139,7 @@ class Lab:
 
     @contextlib.contextmanager
     def beside(self, command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-        """Have a program run in the server's place: one that can be written to, and prints its errors among the rest."""
+        """Run a program as the server, with a standard input to write to, and with its errors in its output."""
         process = self._start(
             self._server, self.server_cpu, command, errors=subprocess.STDOUT, input_from=subprocess.PIPE
         )
@@ -150,10 +150,10 @@ class Lab:
             self._running.remove(process)
 
     def run(self, command: Sequence[str], timeout_s: float) -> tuple[str, bool]:
-        """Run a program in the client's place.
+        """Run a program as the client.
 
         Returns:
-            What it printed, errors too, and whether it ended in time.
+            Its output with errors, and whether it ended in time.
         """
         process = self._start(self._client, self.client_cpu, command, errors=subprocess.STDOUT)
         try:
@@ -179,7 +179,7 @@ class Lab:
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            start_new_session=True,  # Ctrl-C is ours: each program is ended in its order
+            start_new_session=True,  # Ctrl-C is handled here: programs are ended in order
         )
         self._running.append(process)
         return process

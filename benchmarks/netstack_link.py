@@ -1,8 +1,8 @@
-"""Goodput over a link in memory: against loss, delay and reordering, exact and the same on every machine.
+"""Goodput over a simulated link by loss, delay and reordering: exact, and equal on every machine.
 
-One stack sends to another over 1 Gbit/s with 10 ms of round trip. Time is virtual and all chance comes from a seed, so a run gives the
-same frames again, and the machine's load does not matter. What differs is the luck of the seeds: the median over them, the lowest and
-the highest. Loss and reordering strike both directions alike, data and acknowledgements.
+One stack sends to another over 1 Gbit/s with a round-trip time of 10 ms. Time is virtual and all random numbers come from a seed. So a
+repeated run gives the same frames, whatever the load of the machine. The tables have the median over the seeds, the lowest and the
+highest value. Loss and reordering affect both directions, data and acknowledgements.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _RUN_S = 600.0
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """What the link does to frames.
+    """Impairments of the link.
 
     Attributes:
-        series: which table it belongs to.
-        label: its column there.
+        series: the table.
+        label: the column.
         options: of swapstone-net-virtual.
     """
 
@@ -64,7 +64,7 @@ TITLES = {
 
 
 class FailedError(Exception):
-    """A run came to nothing; its text says why."""
+    """A run failed; the message gives the reason."""
 
 
 def build() -> Path:
@@ -81,14 +81,14 @@ def build() -> Path:
 
 
 def run(binary: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """Do one run.
+    """Make one run.
 
     Args:
         binary: swapstone-net-virtual.
-        arguments: its own.
+        arguments: of the binary.
 
     Returns:
-        What it printed.
+        Its output.
 
     Raises:
         FailedError: it failed, or its connection did.
@@ -107,17 +107,17 @@ def run(binary: Path, arguments: Sequence[str]) -> dict[str, Any]:
 def goodput(
     binary: Path, pairs: Sequence[tuple[str, str]], conditions: Sequence[Condition], seeds: int, size: int
 ) -> list[dict[str, Any]]:
-    """Do a run of each pair, condition and seed.
+    """Make a run of each pair, condition and seed.
 
     Args:
         binary: swapstone-net-virtual.
         pairs: sender and receiver.
         conditions: of the link.
-        seeds: how many, from 1.
-        size: bytes that are sent.
+        seeds: number of seeds, from 1.
+        size: bytes to send.
 
     Returns:
-        One entry for each, with `sender`, `receiver`, `series`, `label`, `seed`, and what the run printed or `error`.
+        An entry for each run, with `sender`, `receiver`, `series`, `label`, `seed`, and its output or `error`.
     """
     wanted = [
         (sender, receiver, condition, seed)
@@ -156,7 +156,7 @@ def cell(runs: Sequence[dict[str, Any]]) -> tuple[str, str]:
 
 
 def tables(runs: Sequence[dict[str, Any]]) -> str:
-    """Return the tables of goodput and of what was sent again, one pair for each series."""
+    """Return the tables of goodput and of retransmissions, a pair for each series."""
     parts = []
     for series in dict.fromkeys(one["series"] for one in runs):
         of_series = [one for one in runs if one["series"] == series]
@@ -178,14 +178,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="benchmarks/netstack-link", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seeds", type=int, default=20, help="how many (default 20)")
-    parser.add_argument("--bytes", type=int, default=10_000_000, help="sent in each run (default 10000000)")
-    parser.add_argument("--quick", action="store_true", help="two seeds and a megabyte, to see that it works")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all runs there")
+    parser.add_argument("--seeds", type=int, default=20, help="number of seeds (default 20)")
+    parser.add_argument("--bytes", type=int, default=10_000_000, help="size of each transfer (default 10000000)")
+    parser.add_argument("--quick", action="store_true", help="two seeds and a megabyte, as a smoke test")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all runs to this file")
     asked = parser.parse_args()
     seeds, size = (2, 1_000_000) if asked.quick else (asked.seeds, asked.bytes)
     if seeds < 1 or size < 1:
-        parser.error("it takes at least one seed and one byte")
+        parser.error("--seeds and --bytes must be at least 1")
     reason = no_rust()
     if reason is not None:
         print(f"unavailable: {reason}", file=sys.stderr)

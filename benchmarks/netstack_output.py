@@ -1,4 +1,4 @@
-"""What ab, wrk and swapstone-net-bench print, read."""
+"""Readers of the output of ab, wrk and swapstone-net-bench."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WRK_UNITS_US = {"us": 1.0, "ms": 1e3, "s": 1e6, "m": 6e7, "h": 3.6e9}
 
 
 class UnreadableError(ValueError):
-    """A program printed something other than what it prints when all goes well."""
+    """A program's output is not that of a successful run."""
 
 
 def _field(text: str, pattern: str) -> float | None:
@@ -21,18 +21,18 @@ def _field(text: str, pattern: str) -> float | None:
 
 
 def read_ab(text: str, requests: int) -> dict[str, Any]:
-    """Read what ab printed.
+    """Read the output of ab.
 
     Args:
-        text: its output and errors.
-        requests: how many it was to make.
+        text: its output with errors.
+        requests: the requested number of requests.
 
     Returns:
-        `requests` completed, `failed` (those that ab calls so, and those that never completed), `rate` in requests per second (None if
-        it gave up), `gave_up`: its last words if it did.
+        `requests` completed, `failed` (counted by ab or not completed), `rate` in requests per second (None if it gave up), `gave_up`:
+        its last message if it did.
 
     Raises:
-        UnreadableError: it made no request at all.
+        UnreadableError: it made no request.
     """
     failed = _field(text, r"^Failed requests: +([0-9]+)")
     if failed is None:

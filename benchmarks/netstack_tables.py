@@ -81,7 +81,7 @@ def _columns(unit: str) -> list[str]:
 
 
 def results(runs: Sequence[Run]) -> str:
-    """Return a table for each workload, with a line for each stack and setting; what did not work is said below each."""
+    """Return a table for each workload, with a line for each stack and setting; failures are listed below each."""
     parts = []
     for workload in WORKLOADS:
         mine = [run for run in runs if run["workload"] == workload.name]

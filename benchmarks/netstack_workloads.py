@@ -1,4 +1,4 @@
-"""What the stacks are asked to do: pairs of a server and a client, and what their words amount to."""
+"""The workloads of the network stack benchmarks: pairs of a server and a client, and the readers of their output."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETTINGS: dict[str, tuple[str, ...]] = {
 }
 """Options of the server by name. Of those with a plus each has what those before it have."""
 TUNED = "tuned (+ offload)"
-"""What swapstone-net-bench does if it is told nothing."""
+"""The defaults of swapstone-net-bench."""
 CHAIN = ("plain", "borrowed receive", "+ shared send", TUNED, "+ buffers of 256 KiB", "+ buffers of 1 MiB")
 SWEEP = ("8 TCP sockets", "32 TCP sockets", "128 TCP sockets")
 
@@ -38,7 +38,7 @@ class Size:
     """How much work a run is.
 
     Attributes:
-        requests: of ab and of our own HTTP client.
+        requests: of ab and of the HTTP client in swapstone-net-bench.
         messages: of the round trip.
         seconds: of what is limited by time: wrk, bulk, datagrams.
         connections: at once, of ab and churn.
@@ -63,7 +63,7 @@ class Workload:
         description: one line for the tables.
         server: arguments of swapstone-net-bench.
         client: makes the command, from our binary, the size and a folder for files.
-        read: makes the result from what the client printed, in time or not, what the server's last line says, the size and the folder.
+        read: makes the result from the output of the client, whether it ended in time, the last line of the server, the size and the folder.
         tool: the program that the client is, if it is not ours.
     """
 

@@ -32,6 +32,7 @@ CLEAN = (
     "docs/swap.md",
     "docs/tutorial.md",
     "docs/workloads.md",
+    "benchmarks",
     "src/swapstone/artifacts",
     "src/swapstone/comparison",
     "src/swapstone/explanation",

@@ -42,7 +42,7 @@ def test_nulls_are_counted_by_row_and_by_table(tmp_path: Path, capsys: pytest.Ca
     paths = [str(record(tmp_path / f"r{seed}", seed)) for seed in range(5)]
     assert crossed_nulls.main(["--count", *paths]) == 0
     printed = capsys.readouterr().out
-    assert "5 experiments with 2 x 2 levels that do nothing, 20 blocks each." in printed
+    assert "5 experiments with 2 x 2 levels without effect, 20 blocks each." in printed
     # Two workloads by two times by two factors, five times; one table of them all for each experiment.
     assert counted(printed, "main effects", "before correction")[1] == 40
     assert counted(printed, "interactions", "before correction")[1] == 20

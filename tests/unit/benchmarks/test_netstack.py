@@ -200,12 +200,12 @@ def test_the_benchmark_prints_why_it_is_unavailable(
     assert capsys.readouterr().err == "unavailable: network namespaces need root\n"
     monkeypatch.setattr("benchmarks.netstack_lab.os.geteuid", lambda: 0)
     monkeypatch.setattr("benchmarks.netstack_lab.shutil.which", lambda _: None)
-    assert netstack_lab.why_not(["kernel"]) == "there is no ip; Debian's iproute2 has it"
+    assert netstack_lab.why_not(["kernel"]) == "the command ip is not installed; Debian's iproute2 has it"
     monkeypatch.setattr("benchmarks.netstack_lab.shutil.which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr("benchmarks.netstack_lab.Path.exists", lambda _: False)
     assert netstack_lab.why_not(["kernel"]) is None
     assert netstack_lab.why_not(["kernel", "lwip"]) == (
-        "there is no /dev/net/tun for a TAP; --stacks kernel needs none"
+        "/dev/net/tun, needed for a TAP, does not exist; --stacks kernel needs none"
     )
 
 
