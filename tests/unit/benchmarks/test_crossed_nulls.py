@@ -65,7 +65,7 @@ def test_a_planted_effect_of_10_percent_is_always_detected(tmp_path: Path, capsy
 def test_a_real_interaction_is_counted_as_an_alarm(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert crossed_nulls.main(["--count", str(record(tmp_path / "r", 1, interaction=1.5))]) == 0
     printed = capsys.readouterr().out
-    assert counted(printed, "interactions", "said to be there") == (4, 4)
+    assert counted(printed, "interactions", "reported as present") == (4, 4)
     assert counted(printed, "interactions", "without 1") == (1, 1)
 
 
