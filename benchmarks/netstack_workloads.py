@@ -63,7 +63,7 @@ class Workload:
         description: one line for the tables.
         server: arguments of swapstone-net-bench.
         client: makes the command, from our binary, the size and a folder for files.
-        read: makes the result from the output of the client, whether it ended in time, the last line of the server, the size and the folder.
+        read: makes the result from the client's output, whether it ended in time, the server's last line, the size and the folder.
         tool: the program that the client is, if it is not ours.
     """
 
