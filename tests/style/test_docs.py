@@ -20,11 +20,7 @@ PAGES = sorted(
     for path in (TOP / folder).glob("**/*.md" if folder == "crates" else "*.md")
     if "target" not in path.parts
 )
-UNWRAPPED = {
-    "docs/netstack.md",
-    "docs/netstack-link.md",
-    "docs/netstack-tests.md",
-}
+UNWRAPPED = {"docs/netstack.md"}
 _FENCE = re.compile(r"^\s*(```|~~~)")
 _LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 
