@@ -32,8 +32,8 @@ from swapstone.targets.base import (
     TargetError,
     require_default_machine,
 )
-from swapstone.targets.fake_server import driven
-from swapstone.targets.fake_spec import Manner, Spec, load_spec
+from swapstone.targets.fake_server import server_answer
+from swapstone.targets.fake_spec import ResolvedBehaviour, Spec, load_spec
 from swapstone.targets.kind import ImageBuilder, TargetKind, TargetOptions
 from swapstone.wire import (
     AgentAnswer,
@@ -152,11 +152,11 @@ class _Trial:
         self.request = request
         self.seed = spec.seed
         self.variant, self.workload, self.passes = _parse_request(request)
-        self.manner = spec.manner(self.variant, self.workload)
+        self.behaviour = spec.resolve(self.variant, self.workload)
         numbers = re.match(r"(\d+)-", request.id)
         self.block = int(numbers[1]) if numbers else 0
 
-    def draw(self, purpose: str) -> random.Random:
+    def random_source(self, purpose: str) -> random.Random:
         """Return a source of random numbers for one purpose of this trial."""
         return _source(self.seed, purpose, self.request.id, self.request.arguments[0])
 
@@ -192,29 +192,29 @@ def _wander(seed: int, block: int, correlation: float) -> float:
     return total
 
 
-def _level_of(manner: Manner, trial: _Trial) -> float:
+def _level_of(behaviour: ResolvedBehaviour, trial: _Trial) -> float:
     """Return the factor of a run's times: noise, drift and wander together."""
-    logarithm = manner.noise * trial.draw("noise").gauss(0, 1)
-    logarithm += trial.block * math.log1p(manner.drift)
-    if manner.wander:
-        logarithm += manner.wander * _wander(trial.seed, trial.block, manner.autocorrelation)
+    logarithm = behaviour.noise * trial.random_source("noise").gauss(0, 1)
+    logarithm += trial.block * math.log1p(behaviour.drift)
+    if behaviour.wander:
+        logarithm += behaviour.wander * _wander(trial.seed, trial.block, behaviour.autocorrelation)
     return math.exp(logarithm)
 
 
 def _passes(trial: _Trial) -> tuple[Pass, ...]:
-    manner, source = trial.manner, trial.draw("passes")
-    level = _level_of(manner, trial)
+    behaviour, source = trial.behaviour, trial.random_source("passes")
+    level = _level_of(behaviour, trial)
     made = []
     for _ in range(trial.passes):
-        wall_ns = max(1, round(manner.wall_ns * level * math.exp(manner.pass_noise * source.gauss(0, 1))))
+        wall_ns = max(1, round(behaviour.wall_ns * level * math.exp(behaviour.pass_noise * source.gauss(0, 1))))
         made.append(
             Pass(
                 wall_ns=wall_ns,
-                cpu_ns=round(wall_ns * manner.cpu_share),
+                cpu_ns=round(wall_ns * behaviour.cpu_share),
                 run_delay_ns=0,
-                minflt=manner.minflt,
+                minflt=behaviour.minflt,
                 majflt=0,
-                nvcsw=manner.nvcsw,
+                nvcsw=behaviour.nvcsw,
                 nivcsw=0,
             )
         )
@@ -286,26 +286,28 @@ def _known_levels() -> list[str]:
 
 def _faultless(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, WorkloadReport]:
     """Return the answer to a trial without a fault, except for its level."""
-    manner, request = trial.manner, trial.request
+    behaviour, request = trial.behaviour, trial.request
     passes = _passes(trial)
     levels = _levels_of(trial.variant)
     interp, objects = _mapping(_next_levels(levels) if wrong_level else levels, request.arguments[0])
     report = WorkloadReport(
         name=trial.workload,
-        ops=manner.ops,
+        ops=behaviour.ops,
         passes=passes,
-        memory=Memory(virt_bytes=manner.virt_bytes, res_bytes=manner.res_bytes, dirty_bytes=manner.dirty_bytes),
+        memory=Memory(
+            virt_bytes=behaviour.virt_bytes, res_bytes=behaviour.res_bytes, dirty_bytes=behaviour.dirty_bytes
+        ),
         malloc=next((path for path in objects if "malloc" in _OFFERS.get(path, ())), objects[0]),
         mapped=objects,
         check=f"{zlib.crc32(trial.workload.encode()):08x}",
     )
-    wall_ns = manner.start_ns + sum(one.wall_ns for one in passes)
+    wall_ns = behaviour.start_ns + sum(one.wall_ns for one in passes)
     facts = {
         "wall_ns": wall_ns,
         "launch_ns": 200_000,
         "user_us": sum(one.cpu_ns for one in passes) // 1000,
-        "system_us": manner.start_ns // 1000,
-        "maxrss_bytes": manner.maxrss_bytes,
+        "system_us": behaviour.start_ns // 1000,
+        "maxrss_bytes": behaviour.maxrss_bytes,
         "minflt": sum(one.minflt for one in passes),
         "majflt": 0,
         "nvcsw": sum(one.nvcsw for one in passes),
@@ -313,12 +315,12 @@ def _faultless(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, Worklo
         "run_delay_ns": 0,
         "nice": request.nice or 0,
         "cpus_allowed": len(request.cpus) or 2,
-        "psi_cpu_us": round(manner.pressure * wall_ns / 1000),
+        "psi_cpu_us": round(behaviour.pressure * wall_ns / 1000),
         "psi_memory_us": 0,
         "psi_io_us": 0,
         "steal_ticks": 0,
         "cpu_ticks": wall_ns // 5_000_000,
-        "load1_milli": round(manner.pressure * 4000),
+        "load1_milli": round(behaviour.pressure * 4000),
         "pid": 1000,
     }
     # Only the environment is simulated; other observations could not be read.
@@ -339,9 +341,9 @@ def _faultless(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, Worklo
 
 def _fault(trial: _Trial) -> str:
     """Return the kind of fault of a trial; empty if there is none."""
-    for number, fault in enumerate(trial.manner.faults):
+    for number, fault in enumerate(trial.behaviour.faults):
         named = any(fnmatch.fnmatchcase(trial.request.id, pattern) for pattern in fault.trials)
-        if named or trial.draw(f"fault {number}").random() < fault.probability:
+        if named or trial.random_source(f"fault {number}").random() < fault.probability:
             return fault.kind
     return ""
 
@@ -392,7 +394,7 @@ def _answer_bytes(spec: Spec, request: TrialRequest) -> bytes:
     fault = _fault(trial)
     answer, report = _faultless(trial, wrong_level=fault == "wrong-level")
     if request.load_generator is not None:
-        answer = driven(answer, request, trial.manner, report.passes[0].wall_ns)
+        answer = server_answer(answer, request, trial.behaviour, report.passes[0].wall_ns)
         answer = _change_server(answer, _FAULT_CHANGES[fault])
         encoded = encode_answer(answer)
         return encoded[: len(encoded) // 2] if fault == "broken" else encoded

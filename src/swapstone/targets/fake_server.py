@@ -7,7 +7,7 @@ import itertools
 import msgspec
 
 from swapstone.model import UserError
-from swapstone.targets.fake_spec import Manner
+from swapstone.targets.fake_spec import ResolvedBehaviour
 from swapstone.wire import AgentAnswer, Ended, TrialRequest
 
 _WINDOW_NS = 1_000_000_000
@@ -17,13 +17,15 @@ _SHARES = (("50%", 1.0), ("75%", 1.25), ("90%", 1.5), ("99%", 3.0))
 _MOST_SHARE = 4.0
 
 
-def driven(answer: AgentAnswer, request: TrialRequest, manner: Manner, wall_ns: int) -> AgentAnswer:
+def server_answer(
+    answer: AgentAnswer, request: TrialRequest, behaviour: ResolvedBehaviour, wall_ns: int
+) -> AgentAnswer:
     """Turn the answer of a program into the answer of a server under one second of load from wrk.
 
     Args:
         answer: has loader, objects and the facts of the machine.
         request: its load generator must be wrk.
-        manner: faults, switches and memory of a request.
+        behaviour: faults, switches and memory of a request.
         wall_ns: time of one request.
 
     Raises:
@@ -38,20 +40,20 @@ def driven(answer: AgentAnswer, request: TrialRequest, manner: Manner, wall_ns: 
         )
     connections = next((int(after) for word, after in itertools.pairwise(words) if word == "-c"), 1)
     requests = max(1, _WINDOW_NS // wall_ns)
-    cpu_ns = round(requests * wall_ns * min(1.0, manner.cpu_share))
+    cpu_ns = round(requests * wall_ns * min(1.0, behaviour.cpu_share))
     facts = {
-        "ready_ns": manner.start_ns,
+        "ready_ns": behaviour.start_ns,
         "driven_ns": _WINDOW_NS,
         "server_cpu_ns": cpu_ns,
         "server_user_us": cpu_ns // 2000,
         "server_system_us": cpu_ns // 2000,
-        "server_minflt": requests * manner.minflt,
+        "server_minflt": requests * behaviour.minflt,
         "server_majflt": 0,
-        "server_nvcsw": requests * manner.nvcsw,
+        "server_nvcsw": requests * behaviour.nvcsw,
         "server_nivcsw": 0,
         "server_unseen_switches": 2,
-        "server_rss_bytes": manner.res_bytes,
-        "server_peak_bytes": manner.maxrss_bytes,
+        "server_rss_bytes": behaviour.res_bytes,
+        "server_peak_bytes": behaviour.maxrss_bytes,
         "server_processes": 1,
         "server_threads": 1,
         "driver_user_us": requests,
@@ -62,11 +64,11 @@ def driven(answer: AgentAnswer, request: TrialRequest, manner: Manner, wall_ns: 
         how=Ended.DRIVEN,
         stdout=b"",
         facts=(*answer.facts, *facts.items()),
-        driver_stdout=_wrk(requests, connections, connections * wall_ns).encode(),
+        driver_stdout=_wrk_output(requests, connections, connections * wall_ns).encode(),
     )
 
 
-def _wrk(requests: int, connections: int, median_ns: int) -> str:
+def _wrk_output(requests: int, connections: int, median_ns: int) -> str:
     """Return the output of wrk."""
     shares = "".join(f"{name:>7} {_time(median_ns * share):>8}\n" for name, share in _SHARES)
     return (

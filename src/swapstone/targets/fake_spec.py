@@ -98,7 +98,7 @@ class Behaviour(FrozenStruct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...] | None = None
 
 
-class Manner(FrozenStruct, frozen=True, kw_only=True):
+class ResolvedBehaviour(FrozenStruct, frozen=True, kw_only=True):
     """The resolved behaviour of one program. The defaults are those of an idle machine."""
 
     wall_ns: int
@@ -136,7 +136,7 @@ class Spec(FrozenStruct, frozen=True, kw_only=True):
     machine: TargetDescription = _MACHINE
     behaviour: tuple[Behaviour, ...]
 
-    def manner(self, variant: str, workload: str) -> Manner:
+    def resolve(self, variant: str, workload: str) -> ResolvedBehaviour:
         """Return how a program behaves.
 
         Raises:
@@ -152,7 +152,7 @@ class Spec(FrozenStruct, frozen=True, kw_only=True):
                 "Add a [[behaviour]] that matches it, or one without patterns first.",
             )
         del found["workload"], found["variant"]
-        return Manner(**found)  # type: ignore[arg-type] # the same attributes with the same types, none of them None
+        return ResolvedBehaviour(**found)  # type: ignore[arg-type] # the same attributes with the same types, none of them None
 
 
 def load_spec(path: Path) -> Spec:
