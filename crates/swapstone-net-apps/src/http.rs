@@ -1,41 +1,41 @@
-//! As much HTTP as the server and a client need (RFC 9112).
+//! The subset of HTTP/1.1 (RFC 9112) that the server and a client need.
 
 use alloc::format;
 use alloc::vec::Vec;
 
-/// Bytes that a request's or a response's head has at most.
+/// The maximum length of the head of a request or response.
 pub const LARGEST_HEAD: usize = 8192;
 
-/// What is asked for.
+/// The resource of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The page.
     Page,
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(u64),
 }
 
-/// A request that the server answers.
+/// A request that the server responds to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What it asks for.
+    /// The resource.
     pub target: Target,
-    /// Whether the connection stays.
+    /// Whether the connection is persistent.
     pub keep_alive: bool,
 }
 
-/// What the first bytes of a connection are.
+/// The result of parsing received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// A request, and how many bytes it has.
+    /// A request and its length.
     Request(Request, usize),
-    /// The beginning of one.
+    /// An incomplete request.
     Partial,
-    /// Something that is not answered in kind.
+    /// Not a supported request.
     Bad,
 }
 
-/// The length of a head with the empty line at its end.
+/// Returns the length of a head including its empty line.
 fn head_of(bytes: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(at) = bytes[from..].iter().position(|byte| *byte == b'\n') {
@@ -49,7 +49,7 @@ fn head_of(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// The values of a field, compared without case.
+/// Returns the values of a field; names are compared without case.
 fn values<'a>(head: &'a [u8], name: &'static str) -> impl Iterator<Item = &'a [u8]> {
     head.split(|byte| *byte == b'\n')
         .skip(1)
@@ -69,7 +69,7 @@ fn number(digits: &[u8]) -> Option<u64> {
     core::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// Read the request that begins here.
+/// Parses the request at the start of `bytes`.
 pub fn parse(bytes: &[u8]) -> Parsed {
     let Some(length) = head_of(bytes) else {
         return if bytes.len() > LARGEST_HEAD {
@@ -91,7 +91,7 @@ fn request(head: &[u8]) -> Option<Request> {
     if method != b"GET" || words.next().is_some() || !target.starts_with(b"/") {
         return None;
     }
-    // A request with a body would have to be read over; nobody here sends one.
+    // A request body would have to be skipped; it is not supported.
     if values(head, "content-length").any(|length| number(length) != Some(0))
         || values(head, "transfer-encoding").next().is_some()
     {
@@ -116,7 +116,7 @@ fn request(head: &[u8]) -> Option<Request> {
     Some(Request { target, keep_alive })
 }
 
-/// The head of an answer, written into `out`.
+/// Writes the head of a response to `out`.
 pub fn head(out: &mut Vec<u8>, status: &str, length: u64, keep_alive: bool) {
     let connection = if keep_alive { "keep-alive" } else { "close" };
     let head = format!(
@@ -125,20 +125,20 @@ pub fn head(out: &mut Vec<u8>, status: &str, length: u64, keep_alive: bool) {
     out.extend_from_slice(head.as_bytes());
 }
 
-/// A response that is being read.
+/// A response that is being received.
 #[derive(Debug, Default)]
 pub struct Response {
     head: Vec<u8>,
-    /// Bytes of the body that are still to come, once the head is complete.
+    /// The remaining bytes of the body, once the head is complete.
     left: Option<u64>,
 }
 
 impl Response {
-    /// Take bytes in; returns how many belong to this response, and whether it is complete.
+    /// Processes bytes; returns how many belong to this response, and whether it is complete.
     ///
     /// # Errors
     ///
-    /// It is no response with a length and the status 200.
+    /// The status is not 200, or the length is missing.
     pub fn take(&mut self, bytes: &[u8]) -> Result<(usize, bool), &'static str> {
         let mut used = 0;
         let left = match self.left {

@@ -1,7 +1,7 @@
-//! Servers over the sockets of swapstone-net that run anywhere: `no_std`, with `alloc`.
+//! Servers over the sockets of `swapstone-net`: `no_std` with `alloc`.
 //!
-//! `swapstone-net-bench` serves with them in a process, over any stack or the kernel's own sockets; `swapstone-net-guest` on bare metal. What is
-//! compared is the same code.
+//! `swapstone-net-bench` runs them in a process over any stack; `swapstone-net-guest` runs them on
+//! bare metal. So the same code is compared.
 #![no_std]
 
 extern crate alloc;

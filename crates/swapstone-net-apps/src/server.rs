@@ -15,50 +15,50 @@ use swapstone_net::{Net, Shared, SocketId, Stack, TcpSocket};
 use crate::http::{self, Parsed, Request, Target};
 use crate::sockets::{Listener, Sockets};
 
-/// Answers that wait on one connection before no more requests are read from it.
+/// The maximum number of responses queued on a connection; further requests are not read.
 const MOST_QUEUED: usize = 32;
-/// Pieces that one sending call takes.
+/// The maximum number of parts of one send.
 const PIECES: usize = 8;
-/// Bytes that `/bytes/N` is made of, again and again.
+/// The repeated content of `/bytes/N`.
 const BLOCK: usize = 64 << 10;
 
-/// How bytes are received.
+/// How data is received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receive {
-    /// Into a buffer of the application's.
+    /// Copied to a buffer of the application.
     Copy,
-    /// They are looked at where they are.
+    /// Processed in the stack's buffer.
     Borrow,
 }
 
-/// How bytes are sent.
+/// How data is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Send {
     /// From any memory.
     Copy,
-    /// From memory that stays as it is.
+    /// From immutable memory, without a copy if the stack supports it.
     Shared,
 }
 
-/// What a server is told when it is made.
+/// The settings of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Where it listens.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// Connections that may wait to be accepted.
+    /// The length of the accept queue.
     pub backlog: usize,
-    /// Whether small pieces are sent at once.
+    /// Disables Nagle's algorithm.
     pub nodelay: bool,
-    /// The page's size, in bytes.
+    /// The size of the page in bytes.
     pub page: usize,
     /// How requests are received.
     pub receive: Receive,
-    /// How answers are sent.
+    /// How responses are sent.
     pub send: Send,
 }
 
 impl Default for Settings {
-    /// Port 80 of all addresses, and a page of 340 bytes, without copies where the stack can.
+    /// Port 80 of all addresses, and a page of 340 bytes, without copies if the stack supports it.
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([0, 0, 0, 0], 80)),
@@ -71,44 +71,44 @@ impl Default for Settings {
     }
 }
 
-/// What a server has done so far.
+/// The counters of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests that were answered, or are being.
+    /// Requests with a response, sent or pending.
     pub requests: u64,
-    /// Requests and connections that came to nothing.
+    /// Failed requests and connections.
     pub failed: u64,
-    /// Connections that were accepted.
+    /// Accepted connections.
     pub connections: u64,
     /// Bytes of requests.
     pub bytes_in: u64,
-    /// Bytes of answers, with their heads.
+    /// Bytes of responses including heads.
     pub bytes_out: u64,
-    /// What came to nothing first, and why.
+    /// The first error.
     pub first_failure: Option<String>,
 }
 
-/// A piece of an answer.
+/// A part of a response.
 enum Piece {
-    /// The rest of a whole answer.
+    /// The rest of a complete response.
     Page { bytes: Shared, at: usize },
-    /// So many bytes.
+    /// This number of bytes.
     Filling { left: u64 },
 }
 
 struct Connection<S: Stack> {
     socket: TcpSocket<S>,
     memory: Memory,
-    /// It is closed when the last answer is sent: somebody asked for that.
+    /// The connection is closed after the last response.
     ending: bool,
-    /// The peer sends no more. What it asked for is still answered.
+    /// The peer has sent a FIN. Pending requests still get a response.
     ended: bool,
 }
 
-/// What a connection needs, used again by the next one.
+/// The buffers of a connection, which later connections reuse.
 #[derive(Default)]
 struct Memory {
-    /// The beginning of a request whose rest has not arrived, or requests that wait for room in the queue.
+    /// An incomplete request, or requests that wait for room in the queue.
     carry: Vec<u8>,
     out: VecDeque<Piece>,
 }
@@ -126,9 +126,9 @@ struct Common {
     counts: Counts,
 }
 
-/// A server of one page at any path, and of N bytes at `/bytes/N`.
+/// A server with one page at every path, and N bytes at `/bytes/N`.
 ///
-/// It never waits: an event loop tells it of its sockets' events.
+/// It never blocks: an event loop passes the events of its sockets.
 pub struct HttpServer<S: Stack> {
     listener: Listener<S>,
     connections: Sockets<Connection<S>>,
@@ -137,11 +137,11 @@ pub struct HttpServer<S: Stack> {
 }
 
 impl<S: Stack> HttpServer<S> {
-    /// Listen.
+    /// Starts to listen.
     ///
     /// # Errors
     ///
-    /// The stack can't listen there, or has no room.
+    /// See [`Listener::listen`].
     pub fn new(net: &Net<S>, settings: &Settings) -> Result<Self, Box<dyn Error>> {
         let whole = |status: &str, body: usize, keep_alive: bool| -> Shared {
             let mut all = Vec::new();
@@ -167,12 +167,12 @@ impl<S: Stack> HttpServer<S> {
         })
     }
 
-    /// The listening socket.
+    /// Returns the listening socket.
     pub fn id(&self) -> SocketId {
         self.listener.id()
     }
 
-    /// Something changed for a socket.
+    /// Handles an event of a socket.
     pub fn event(&mut self, id: SocketId) {
         if id == self.listener.id() {
             self.accept();
@@ -182,14 +182,14 @@ impl<S: Stack> HttpServer<S> {
         }
     }
 
-    /// Try again to accept what there was no room for. Called at times when nothing happens.
+    /// Retries to accept connections that failed for lack of memory. Call it when idle.
     pub fn tick(&mut self) {
         if self.listener.starved {
             self.accept();
         }
     }
 
-    /// What it has done.
+    /// Returns the counters.
     pub fn counts(&self) -> &Counts {
         &self.common.counts
     }
@@ -205,7 +205,7 @@ impl<S: Stack> HttpServer<S> {
             };
             let id = connection.socket.id();
             self.connections.put(id, connection);
-            // A request may have come with it.
+            // A request may have arrived with the handshake.
             self.serve(id);
         }
     }
@@ -232,7 +232,7 @@ impl<S: Stack> fmt::Debug for HttpServer<S> {
 }
 
 impl<S: Stack> Connection<S> {
-    /// Read, answer and send as far as it goes; `false` if the connection is over.
+    /// Reads, responds and sends without blocking; `false` if the connection has ended.
     fn advance(&mut self, common: &mut Common) -> bool {
         loop {
             let Some(stopped) = self.read(common) else {
@@ -246,7 +246,7 @@ impl<S: Stack> Connection<S> {
                     return false;
                 }
             }
-            // There is room again for what the queue was too full for.
+            // The queue has room for further requests.
             self.memory.take_carried(common, &mut self.ending);
             if self.memory.out.is_empty() {
                 if self.ending || self.ended {
@@ -259,7 +259,8 @@ impl<S: Stack> Connection<S> {
         }
     }
 
-    /// Read what there is, as long as there is room for answers; `true` if it stopped for lack of room, `None` if it is over.
+    /// Reads available data while the queue has room; `true` if the queue is full, `None` if the
+    /// connection has ended.
     fn read(&mut self, common: &mut Common) -> Option<bool> {
         while !self.ending && !self.ended {
             if self.memory.out.len() >= MOST_QUEUED {
@@ -297,7 +298,7 @@ impl<S: Stack> Connection<S> {
         Some(false)
     }
 
-    /// Send answers; `true` if all are sent.
+    /// Sends responses; `true` if all are sent.
     fn flush(&mut self, common: &mut Common) -> Result<bool, SendError> {
         while !self.memory.out.is_empty() {
             let sent = match common.send {
@@ -339,7 +340,7 @@ impl<S: Stack> Connection<S> {
             };
             used += 1;
             if matches!(piece, Piece::Filling { left } if *left > part.len() as u64) {
-                break; // the next piece must not come before the rest of this one
+                break; // the next part must follow the rest of this one
             }
         }
         self.socket.send_vectored(&parts[..used])
@@ -347,7 +348,8 @@ impl<S: Stack> Connection<S> {
 }
 
 impl Memory {
-    /// Take requests in; returns how many bytes are used up: all, except those behind a full queue while nothing is carried.
+    /// Processes received requests; returns how many bytes are consumed: all, unless the queue is
+    /// full and no bytes are pending.
     fn take_in(&mut self, bytes: &[u8], common: &mut Common, ending: &mut bool) -> usize {
         if !self.carry.is_empty() {
             self.carry.extend_from_slice(bytes);
@@ -455,7 +457,7 @@ impl Memory {
 }
 
 impl Common {
-    /// The head of an answer of so many bytes, which is usually the same as last time.
+    /// The head of a response of this length, which is usually that of the last one.
     fn head_of(&mut self, size: u64, keep_alive: bool) -> Shared {
         if let Some((of, head)) = &self.last_head
             && *of == (size, keep_alive)

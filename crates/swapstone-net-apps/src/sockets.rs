@@ -1,4 +1,4 @@
-//! What servers keep: values by socket, and the socket that listens.
+//! Values by socket, and a listening socket.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -8,11 +8,11 @@ use core::net::SocketAddr;
 use swapstone_net::error::{AcceptError, Limit, ListenError, Resource};
 use swapstone_net::{Net, SocketId, Stack, TcpSocket};
 
-/// Values by socket: found in constant time, and gone with their socket.
+/// A map from sockets to values with constant-time access.
 #[derive(Debug)]
 pub struct Sockets<T> {
     places: Vec<Option<(SocketId, T)>>,
-    /// How many there are.
+    /// The number of values.
     pub count: usize,
 }
 
@@ -23,7 +23,7 @@ impl<T> Default for Sockets<T> {
 }
 
 impl<T> Sockets<T> {
-    /// None.
+    /// Creates an empty map.
     pub const fn new() -> Self {
         Self {
             places: Vec::new(),
@@ -31,7 +31,7 @@ impl<T> Sockets<T> {
         }
     }
 
-    /// Keep a value for a socket, instead of what its place held.
+    /// Inserts the value of a socket and replaces that of a former socket with the same index.
     pub fn put(&mut self, id: SocketId, value: T) {
         let index = id.index as usize;
         if self.places.len() <= index {
@@ -42,7 +42,7 @@ impl<T> Sockets<T> {
         }
     }
 
-    /// The value of a socket.
+    /// Returns the value of a socket.
     pub fn get(&mut self, id: SocketId) -> Option<&mut T> {
         match self.places.get_mut(id.index as usize)? {
             Some((owner, value)) if *owner == id => Some(value),
@@ -50,7 +50,7 @@ impl<T> Sockets<T> {
         }
     }
 
-    /// The value of a socket, which has none afterwards.
+    /// Removes and returns the value of a socket.
     pub fn take(&mut self, id: SocketId) -> Option<T> {
         self.get(id)?;
         self.count -= 1;
@@ -59,7 +59,7 @@ impl<T> Sockets<T> {
             .map(|(_, value)| value)
     }
 
-    /// All sockets that have a value.
+    /// Returns all sockets with a value.
     pub fn ids(&self) -> Vec<SocketId> {
         self.places.iter().flatten().map(|(id, _)| *id).collect()
     }
@@ -70,16 +70,17 @@ impl<T> Sockets<T> {
 pub struct Listener<S: Stack> {
     socket: TcpSocket<S>,
     nodelay: bool,
-    /// There was no room for a connection that waits: it is tried again when another has gone.
+    /// `accept` failed for lack of memory; it is retried when a connection has ended.
     pub starved: bool,
 }
 
 impl<S: Stack> Listener<S> {
-    /// Listen, with room for `backlog` connections that wait, or as many as there can be; those that are accepted get `nodelay`.
+    /// Listens with an accept queue of `backlog` connections, or the maximum. Accepted sockets get
+    /// `nodelay`.
     ///
     /// # Errors
     ///
-    /// The stack can't listen there, or has no room.
+    /// The stack can't listen on this address, or a limit is reached.
     pub fn new(
         net: &Net<S>,
         listen: SocketAddr,
@@ -103,18 +104,18 @@ impl<S: Stack> Listener<S> {
         })
     }
 
-    /// Its name in events.
+    /// Returns the id that its events carry.
     pub fn id(&self) -> SocketId {
         self.socket.id()
     }
 
-    /// Take the next connection, if one waits and there is room.
+    /// Accepts the next connection, if there is one.
     pub fn accept(&mut self) -> Option<TcpSocket<S>> {
         match self.socket.accept() {
             Ok((socket, _)) => {
                 socket.set_nonblocking(true);
                 if self.nodelay {
-                    // A stack that can't says so in its capabilities; the connection is good all the same.
+                    // Not every stack supports it; the connection is usable.
                     let _ = socket.set_nodelay(true);
                 }
                 Some(socket)

@@ -1,4 +1,4 @@
-//! An application: what an event loop calls, over any stack.
+//! An application: the callbacks of an event loop over any stack.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -9,35 +9,35 @@ use swapstone_net::{Net, Readiness, SocketId, Stack, TcpSocket};
 
 use crate::report::Outcome;
 
-/// How long the loop sleeps at most, so that a signal or the end of the time is seen.
+/// The maximum wait of the loop, so that signals and the time limit are noticed.
 const TICK: Duration = Duration::from_millis(50);
 
-/// One role, over one stack.
+/// A role over a stack.
 pub trait App {
-    /// Something changed for a socket.
+    /// Handles an event of a socket.
     fn event(&mut self, id: SocketId, ready: Readiness);
 
-    /// Whether all is done.
+    /// Returns whether all work is done.
     fn is_done(&self) -> bool {
         false
     }
 
-    /// Whether there is work that waits for no event.
+    /// Returns whether there is work that needs no event.
     fn work(&mut self) -> bool {
         false
     }
 
-    /// Nothing happened for a while.
+    /// Called when no event occurred for a while.
     fn tick(&mut self) {}
 
-    /// The time that was asked for is over.
+    /// Called when the time limit is reached.
     fn time_is_up(&mut self) {}
 
-    /// What came of it.
+    /// Returns the result.
     fn outcome(&self) -> Outcome;
 }
 
-/// Run it until it is done, the time is over or a signal came.
+/// Runs the application until it is done, the time limit is reached or a signal arrives.
 pub fn run<S: Stack>(
     net: &Net<S>,
     app: &mut dyn App,
@@ -69,7 +69,7 @@ pub fn run<S: Stack>(
     app.outcome()
 }
 
-/// Open a socket that begins to connect.
+/// Opens a socket and starts to connect.
 pub fn connecting<S: Stack>(
     net: &Net<S>,
     peer: SocketAddr,

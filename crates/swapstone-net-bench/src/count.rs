@@ -1,31 +1,33 @@
-//! What is copied and allocated, counted in a build with the feature `count`.
+//! Counters of copies and allocations, in a build with the feature `count`.
 //!
-//! The linker sends every call of memcpy and memmove here (`--wrap`, see build.rs), from Rust and from C alike. A copy that the compiler
-//! made into plain instructions, because its size is small and known, is no call and is not counted; C code is built with
-//! `-fno-builtin-memcpy -fno-builtin-memmove`, so that there every copy is a call. There must be no link-time optimisation.
+//! The linker redirects all calls of memcpy and memmove to this module (`--wrap`, see build.rs),
+//! from Rust and C. A copy of small, constant size that the compiler has inlined is not counted. C
+//! code is compiled with `-fno-builtin-memcpy -fno-builtin-memmove`, so that each copy is a call.
+//! Link-time optimization must be off.
 
 use serde::Serialize;
 
-/// Calls, and the bytes that they were for.
+/// The number of calls and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
     pub calls: u64,
     pub bytes: u64,
 }
 
-/// What was counted. `heap` is Rust's global allocator; `lwip` is what lwIP takes from its own store, which
-/// keeps what is given back.
+/// The counters. `heap` is Rust's global allocator; `lwip` is lwIP's heap, which reuses freed
+/// blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     pub copies: Tally,
-    /// Of those, the ones of up to 16 bytes (addresses, for instance), up to 64, up to 256 (headers and small structures), and more.
+    /// Calls of up to 16 bytes (addresses), up to 64, up to 256 (headers and small structures), and
+    /// above.
     pub copies_by_size: [Tally; 4],
     pub heap: Tally,
     pub lwip: Tally,
 }
 
 impl Counts {
-    /// What was counted after `earlier`.
+    /// Returns the difference to `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         let less = |now: Tally, then: Tally| Tally {
             calls: now.calls - then.calls,
@@ -42,7 +44,7 @@ impl Counts {
     }
 }
 
-/// What was counted so far; `None` in a build without counting.
+/// Returns the counters; `None` in a build without counting.
 pub fn now() -> Option<Counts> {
     #[cfg(feature = "count")]
     return Some(Counts {
@@ -111,7 +113,7 @@ mod counting {
 
     /// # Safety
     ///
-    /// As of memcpy.
+    /// As for memcpy.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn __wrap_memcpy(
         to: *mut c_void,
@@ -119,13 +121,13 @@ mod counting {
         size: usize,
     ) -> *mut c_void {
         copied(size);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { __real_memcpy(to, from, size) }
     }
 
     /// # Safety
     ///
-    /// As of memmove.
+    /// As for memmove.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn __wrap_memmove(
         to: *mut c_void,
@@ -133,7 +135,7 @@ mod counting {
         size: usize,
     ) -> *mut c_void {
         copied(size);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { __real_memmove(to, from, size) }
     }
 
@@ -142,43 +144,43 @@ mod counting {
         fn __real_mem_malloc(size: usize) -> *mut c_void;
     }
 
-    /// Everything that lwIP allocates, pools and packets alike, is made by this one (MEMP_MEM_MALLOC).
+    /// lwIP allocates all memory with this function (MEMP_MEM_MALLOC).
     ///
     /// # Safety
     ///
-    /// As of lwIP's own.
+    /// As for lwIP's function.
     #[cfg(feature = "lwip")]
     #[unsafe(no_mangle)]
     unsafe extern "C" fn __wrap_mem_malloc(size: usize) -> *mut c_void {
         LWIP.add(size);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: guaranteed by the caller.
         unsafe { __real_mem_malloc(size) }
     }
 
     struct Counting;
 
-    // SAFETY: all is the system's allocator's.
+    // SAFETY: each call is passed to the system allocator.
     unsafe impl GlobalAlloc for Counting {
         unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
             HEAP.add(layout.size());
-            // SAFETY: the caller's promise is passed on.
+            // SAFETY: guaranteed by the caller.
             unsafe { System.alloc(layout) }
         }
 
         unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
             HEAP.add(layout.size());
-            // SAFETY: the caller's promise is passed on.
+            // SAFETY: guaranteed by the caller.
             unsafe { System.alloc_zeroed(layout) }
         }
 
         unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
             HEAP.add(size);
-            // SAFETY: the caller's promise is passed on.
+            // SAFETY: guaranteed by the caller.
             unsafe { System.realloc(memory, layout, size) }
         }
 
         unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-            // SAFETY: the caller's promise is passed on.
+            // SAFETY: guaranteed by the caller.
             unsafe { System.dealloc(memory, layout) }
         }
     }
@@ -199,7 +201,7 @@ mod counting {
             to[..black_box(4321)].copy_from_slice(&from[..black_box(4321)]);
             black_box(&to);
             let counted = now().unwrap().since(before);
-            // Other tests may run meanwhile, so at least.
+            // At least, because other tests may run concurrently.
             assert!(counted.copies.calls >= 1 && counted.copies.bytes >= 4321);
             assert!(counted.copies_by_size[3].bytes >= 4321);
             assert!(counted.heap.calls >= 2 && counted.heap.bytes >= 10_000);

@@ -1,20 +1,20 @@
-//! How long requests take.
+//! Latencies of requests.
 
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-/// What is longer counts as this long: an hour, in nanoseconds.
+/// The largest recorded latency: an hour, in nanoseconds.
 const LONGEST: u64 = 3_600_000_000_000;
 
-/// All latencies of a run, in nanoseconds, with three digits of each.
+/// All latencies of a run in nanoseconds, with three significant digits.
 #[derive(Debug)]
 pub struct Latency {
     histogram: Histogram<u64>,
 }
 
-/// What is printed of them, in microseconds.
+/// The percentiles to print, in microseconds.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Percentiles {
     pub count: u64,
@@ -39,7 +39,7 @@ impl Latency {
         }
     }
 
-    /// Note one that began at `start`.
+    /// Records a latency that began at `start`.
     pub fn since(&mut self, start: Instant) {
         self.note(start.elapsed());
     }
@@ -49,7 +49,7 @@ impl Latency {
         self.histogram.saturating_record(nanos.max(1));
     }
 
-    /// What is printed; `None` if there are none.
+    /// Returns the percentiles; `None` without latencies.
     pub fn percentiles(&self) -> Option<Percentiles> {
         let of = |quantile| self.histogram.value_at_quantile(quantile) as f64 / 1000.0;
         (!self.histogram.is_empty()).then(|| Percentiles {

@@ -1,7 +1,9 @@
-//! The same servers and clients over every stack, and over Linux's own sockets: `swapstone-net-bench --stack kernel http`.
+//! Servers and clients over every stack, including the kernel's: `swapstone-net-bench --stack
+//! kernel http`.
 //!
-//! It prints a line of JSON when it is ready, and one when it ends: by itself, or by SIGINT or SIGTERM. `benchmarks/netstack` runs it.
-//! `swapstone-net-bench trial` runs both sides in namespaces of its own, for swapstone: see trial/mod.rs.
+//! It prints a line of JSON when it is ready, and one when it ends: by itself, or by SIGINT or
+//! SIGTERM. `benchmarks/netstack` runs it. `swapstone-net-bench trial` runs both sides in separate
+//! network namespaces for Swapstone: see trial/mod.rs.
 
 mod app;
 mod count;

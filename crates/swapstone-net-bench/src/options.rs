@@ -45,7 +45,7 @@ Limits of the stack:
   --fixed-buffers         of the kernel's stack: buffers of these sizes, instead of its own measure
 ";
 
-/// Who closes a connection after a response.
+/// Which side closes a connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Close {
@@ -54,7 +54,7 @@ pub enum Close {
     Client,
 }
 
-/// Everything that was asked for.
+/// The parsed options.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub stack: String,
@@ -116,14 +116,14 @@ impl Default for Options {
     }
 }
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Debug)]
 pub enum Asked {
     Help,
     Run(Box<Options>),
 }
 
-/// Read the command line.
+/// Parses the command line.
 pub fn parse() -> Result<Asked, Box<dyn Error>> {
     parse_from(lexopt::Parser::from_env())
 }
@@ -171,7 +171,7 @@ fn switch(options: &mut Options, name: &str) -> bool {
     true
 }
 
-/// Take an option in; `false` if there is none of this name.
+/// Parses an option; `false` if its name is unknown.
 fn set(options: &mut Options, name: &str, value: &str) -> Result<bool, Box<dyn Error>> {
     let limits = &mut options.limits;
     match name {

@@ -1,4 +1,4 @@
-//! What is printed: lines of JSON.
+//! The output: lines of JSON.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -13,34 +13,34 @@ use crate::count::{self, Counts};
 use crate::latency::Percentiles;
 use crate::options::Options;
 
-/// What came of a role.
+/// The result of a role.
 #[derive(Debug, Default, Serialize)]
 pub struct Outcome {
-    /// Requests answered, messages returned, or datagrams sent or received.
+    /// Requests with a response, echoed messages, or datagrams sent or received.
     pub requests: u64,
-    /// Requests that came to nothing.
+    /// Failed requests.
     pub failed: u64,
     pub connections: u64,
-    /// Bytes of the application, not of headers.
+    /// Bytes of payload.
     pub bytes_in: u64,
     pub bytes_out: u64,
-    /// From the first byte or request to the last, where the role knows both.
+    /// The time from the first byte or request to the last, if the role measures it.
     pub active_s: Option<f64>,
     pub latency_us: Option<Percentiles>,
-    /// Of datagrams with numbers: how many were lost before the last that arrived.
+    /// For numbered datagrams: how many were lost before the last received one.
     pub lost: Option<u64>,
-    /// What came to nothing first, and why.
+    /// The first error.
     pub first_failure: Option<String>,
 }
 
-/// Where the measured part begins.
+/// The start of the measured interval.
 pub struct Start {
     time: Instant,
     usage: Usage,
     counts: Option<Counts>,
 }
 
-/// Print that it is ready, and return where the measured part begins.
+/// Prints that it is ready; returns the start of the measured interval.
 pub fn begin(options: &Options) -> std::io::Result<Start> {
     print(&json!({"event": "ready", "stack": options.stack, "role": options.role}))?;
     Ok(Start {
@@ -50,7 +50,7 @@ pub fn begin(options: &Options) -> std::io::Result<Start> {
     })
 }
 
-/// Print what came of it.
+/// Prints the result.
 pub fn end(
     options: &Options,
     start: &Start,
@@ -94,7 +94,7 @@ fn seconds(time: nix::sys::time::TimeVal) -> f64 {
     time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6
 }
 
-/// To the microsecond, which is all that the kernel tells.
+/// In microseconds, the resolution of the kernel.
 fn round(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
@@ -147,7 +147,7 @@ fn statistics(all: &Statistics) -> Value {
     })
 }
 
-/// From the first event of a kind to the last.
+/// The interval from the first to the last event.
 #[derive(Debug, Default)]
 pub struct Span {
     first: Option<Instant>,
@@ -155,14 +155,14 @@ pub struct Span {
 }
 
 impl Span {
-    /// Note one, now.
+    /// Records an event now.
     pub fn note(&mut self) {
         let now = Instant::now();
         self.first.get_or_insert(now);
         self.last = Some(now);
     }
 
-    /// How long it was, in seconds; `None` if there was none.
+    /// Returns its length in seconds; `None` without an event.
     pub fn seconds(&self) -> Option<f64> {
         let length = |last: Instant| -> Option<Duration> { Some(last - self.first?) };
         self.last.and_then(length).map(|span| span.as_secs_f64())

@@ -1,4 +1,4 @@
-//! The stacks that this build has.
+//! The stacks of this build.
 
 use std::error::Error;
 use std::sync::atomic::AtomicBool;
@@ -10,7 +10,7 @@ use swapstone_net_kernel::{Buffers, Kernel};
 use crate::options::Options;
 use crate::{app, report, roles};
 
-/// Make the stack that was asked for, and run the role over it.
+/// Creates a stack and runs the role over it.
 pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
     match options.stack.as_str() {
         "kernel" => {
@@ -69,7 +69,7 @@ fn over<S: Stack>(
     Ok(())
 }
 
-/// What stacks that need a device have in common.
+/// Common parts of stacks that need a device.
 #[cfg(any(feature = "lwip", feature = "smoltcp"))]
 mod wired {
     use std::error::Error;
@@ -81,7 +81,7 @@ mod wired {
 
     use crate::options::Options;
 
-    /// Open the TAP that was named.
+    /// Opens the TAP.
     pub fn device(options: &Options) -> Result<(Tap, TapPlatform), Box<dyn Error>> {
         let name = options
             .tap

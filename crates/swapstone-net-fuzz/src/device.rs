@@ -1,4 +1,4 @@
-//! A device in memory whose buffers are counted.
+//! An in-memory device with counted buffers.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -9,24 +9,24 @@ use swapstone_net::device::{Checksum, Device, DeviceLimits, Frame, Full, Outgoin
 
 use crate::frames::{self, Heard};
 
-/// Bytes of a buffer, and how many there are.
+/// The size of a buffer, and their number.
 const SIZE: usize = 1600;
 const MOST: usize = 64;
 
-/// What lies on the wire.
+/// The state of the wire.
 pub struct Line {
     pub pool: Pool,
     inbox: VecDeque<Frame>,
-    /// What the stack's last segments of TCP have said, for the peer to answer.
+    /// The stack's last TCP segments, for responses of the peer.
     pub heard: Heard,
-    /// Whether the device takes no frames now.
+    /// The transmit queue is full.
     pub full: bool,
     pub offload: bool,
     pub taken: u64,
     pub sent: u64,
 }
 
-/// The device: its other end is the script's.
+/// The device; the script controls its other end.
 #[derive(Clone)]
 pub struct Wire(pub Rc<RefCell<Line>>);
 
@@ -43,12 +43,12 @@ impl Wire {
         })))
     }
 
-    /// Let a frame arrive; one that no buffer is free for is lost.
+    /// Delivers a frame; without a free buffer it is lost.
     pub fn arrive(&self, frame: &[u8], checksum: Checksum) {
         let mut line = self.0.borrow_mut();
         let size = frame.len().min(SIZE);
         if let Some(mut buffer) = line.pool.take() {
-            // At the end of the memory, so that the sanitizer sees who reads on.
+            // At the end of the buffer, so that AddressSanitizer detects reads beyond the frame.
             buffer.narrow(SIZE - size..SIZE);
             buffer.copy_from_slice(&frame[..size]);
             line.inbox.push_back(Frame {
@@ -59,7 +59,7 @@ impl Wire {
         }
     }
 
-    /// Forget what was not received yet.
+    /// Discards frames that were not received yet.
     pub fn clear(&self) {
         let waiting = std::mem::take(&mut self.0.borrow_mut().inbox);
         drop(waiting);

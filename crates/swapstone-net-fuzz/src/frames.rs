@@ -1,4 +1,4 @@
-//! Frames of a peer: well formed but for what the script wants wrong.
+//! Frames of a peer: valid, except for the fields that the script changes.
 
 use std::collections::HashMap;
 
@@ -9,11 +9,12 @@ pub const PEER_V4: [u8; 4] = [10, 0, 0, 2];
 pub const SUBJECT_V6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
 pub const PEER_V6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
 
-/// What the stack has said last on each connection: by IP version, our port and its port, the next numbers of both sides.
+/// The stack's last segment of each connection, by IP version and both ports: the next sequence
+/// numbers of both sides.
 #[derive(Default)]
 pub struct Heard {
     numbers: HashMap<(bool, u16, u16), (u32, u32)>,
-    /// The connection that the stack has begun last.
+    /// The last connection that the stack has started.
     pub begun: Option<(bool, u16, u16)>,
 }
 
@@ -39,7 +40,7 @@ impl Heard {
         self.numbers.insert(name, (next, long(8)));
     }
 
-    /// The stack's next number and ours.
+    /// The next sequence numbers of the stack and of the peer.
     pub fn numbers(&self, name: (bool, u16, u16)) -> (u32, u32) {
         self.numbers.get(&name).copied().unwrap_or((0, 1000))
     }
@@ -58,7 +59,7 @@ fn fold(mut sum: u32) -> [u8; 2] {
     (!(sum as u16)).to_be_bytes()
 }
 
-/// Complete the sum over a payload at its usual place for this protocol.
+/// Writes the checksum of a payload to the field of this protocol.
 pub fn complete(v6: bool, protocol: u8, payload: &mut [u8]) {
     let at = match protocol {
         6 => 16,
@@ -85,14 +86,14 @@ pub fn complete(v6: bool, protocol: u8, payload: &mut [u8]) {
     payload[at..at + 2].copy_from_slice(&fold(sum));
 }
 
-/// What an IP header says besides the usual.
+/// The variable fields of an IP header.
 pub struct Header {
-    /// IPv4: flags and the fragment's offset. IPv6: hop limit 64 if it is even, 255 if it is odd.
+    /// IPv4: flags and fragment offset. IPv6: hop limit 64 if even, 255 if odd.
     pub middle: u16,
     pub protocol: u8,
 }
 
-/// A frame from the peer to the subject.
+/// A frame from the peer to the stack under test.
 pub fn ip(v6: bool, header: &Header, payload: &[u8]) -> Vec<u8> {
     let mut frame = [SUBJECT_MAC, PEER_MAC].concat();
     let size = payload.len() as u16;
@@ -121,7 +122,7 @@ pub fn ip(v6: bool, header: &Header, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The answer to a question for the peer's address, which also tells it without being asked.
+/// The reply to a request for the peer's address, also sent unsolicited.
 pub fn greeting(v6: bool) -> Vec<u8> {
     if v6 {
         let mut body = vec![136, 0, 0, 0, 0x60, 0, 0, 0];

@@ -1,8 +1,9 @@
-//! Coverage-guided fuzzing of a stack through its device: `run` builds and starts it.
+//! Coverage-guided fuzzing of a stack through its device. The script `run` builds and starts it.
 //!
-//! An input is a script: frames (good ones of both IP versions with any field wrong, and arbitrary ones), time that passes, and what the
-//! application does. The stack has a listener whose application sends back what it reads. After each step the stack's counts must be
-//! within its limits; at the end, when all sockets are closed and their times are over, each buffer must be back in the device's pool.
+//! An input is a script of frames (valid ones of both IP versions with changed fields, and
+//! arbitrary ones), time steps and operations of the application. The stack has a listener whose
+//! application echoes data. After each step the counters must be within the limits. At the end,
+//! when all sockets are closed and timed out, all buffers must be returned to the pool.
 #![no_main]
 
 mod device;

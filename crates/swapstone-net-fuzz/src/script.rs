@@ -1,4 +1,4 @@
-//! What an input means.
+//! Interpretation of an input.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -18,7 +18,7 @@ const LIMITS: Limits = Limits {
     datagrams: 3,
     packet_memory: 256 << 10,
 };
-/// Steps of a script; more are not looked at.
+/// The maximum number of steps.
 const STEPS: usize = 64;
 
 /// The rest of an input.
@@ -55,7 +55,7 @@ struct Scene<S> {
     udp: VecDeque<SocketId>,
 }
 
-/// Run a script against a new stack.
+/// Runs a script on a new stack.
 pub fn run<S: Stack>(bytes: &[u8], make: impl FnOnce(Wire, &Config) -> S) {
     let mut input = Input(bytes);
     let how = input.byte();
@@ -129,7 +129,7 @@ impl<S: Stack> Scene<S> {
         self.poll();
     }
 
-    /// The application: accept, and send back what comes; a `q` ends the connection.
+    /// The application: accepts connections and echoes data; a `q` closes the connection.
     fn events(&mut self) {
         let mut left = 200;
         while let Some((id, _)) = self.stack.next_event() {
@@ -186,7 +186,7 @@ impl<S: Stack> Scene<S> {
         }
     }
 
-    /// A segment that fits what was heard, but for two differences and whatever flags.
+    /// A segment that fits the connection, except for two changes and the flags.
     fn segment(&mut self, input: &mut Input<'_>, v6: bool) {
         let names = input.byte();
         let begun = self.wire.0.borrow().heard.begun;
@@ -230,7 +230,7 @@ impl<S: Stack> Scene<S> {
         self.wire.arrive(&frame, Checksum::Unknown);
     }
 
-    /// Any protocol over IP, with or without a right sum.
+    /// Any protocol over IP, with a valid or invalid checksum.
     fn packet(&mut self, input: &mut Input<'_>, what: u8) {
         let v6 = what & 8 != 0;
         let choice = input.byte();
@@ -329,7 +329,7 @@ impl<S: Stack> Scene<S> {
         }
     }
 
-    /// What holds at all times.
+    /// The invariants of each step.
     fn check(&mut self) {
         let counts = self.stack.statistics();
         let line = self.wire.0.borrow();
@@ -349,7 +349,7 @@ impl<S: Stack> Scene<S> {
         assert_eq!(self.udp.len() as u64, counts.udp_sockets);
     }
 
-    /// All is closed and its time is over: nothing is held any more.
+    /// All sockets are closed and timed out: nothing is held.
     fn end(mut self) {
         self.wire.clear();
         self.wire.0.borrow_mut().full = false;

@@ -1,7 +1,9 @@
-//! A machine without an operating system that serves a page: QEMU's `virt` of riscv64 with a virtio-net card.
+//! An HTTP server on a machine without an operating system: QEMU's riscv64 `virt` with a virtio-net
+//! device.
 //!
-//! The server is swapstone-net-apps', the stack lwIP or smoltcp, each in a program of its own. `benchmarks/netstack-guest` builds and boots
-//! them. It prints a line of JSON when it is ready, and one when it ends, which it does when it reads a `q` from its serial line.
+//! The server is that of `swapstone-net-apps`; lwIP and smoltcp each have a program.
+//! `benchmarks/netstack-guest` builds and boots them. They print a line of JSON when they are
+//! ready, and one when they end, which is when they read a `q` from the serial line.
 #![no_std]
 
 extern crate alloc;
@@ -14,11 +16,11 @@ mod uart;
 pub use machine::Card;
 pub use server::{serve, settings};
 
-/// Declares where the machine goes after its entry, with the stack that `$make` returns.
+/// Defines the main function, with the stack that `$make` returns.
 #[macro_export]
 macro_rules! program {
     ($make:expr) => {
-        /// Called by the entry in assembly.
+        /// Called by the entry code in assembly.
         #[unsafe(no_mangle)]
         extern "C" fn start() -> ! {
             $crate::serve($make)

@@ -1,4 +1,4 @@
-//! The server over lwip.
+//! The server over lwIP.
 #![no_std]
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! QEMU's `virt` of riscv64: its clock, its interrupts, its devices, and its end.
+//! QEMU's riscv64 `virt`: clock, interrupts, devices and power-off.
 
 use core::arch::{asm, global_asm};
 use core::fmt::Write;
@@ -16,74 +16,74 @@ use crate::uart::Uart;
 
 global_asm!(include_str!("entry.s"));
 
-/// The machine's network card, with 256 buffers each way.
+/// The network device, with 256 buffers per queue.
 pub type Card = VirtioNet<Flat, MmioTransport<'static>, 256>;
 
-/// Eight places for virtio devices; the n-th has the interrupt n + 1.
+/// The eight virtio-mmio slots; slot n has interrupt n + 1.
 const VIRTIO: usize = 0x1000_1000;
 const VIRTIO_SIZE: usize = 0x1000;
 const VIRTIO_PLACES: usize = 8;
-/// A virtio device's registers for what it interrupts for, and for having seen that (virtio 1.2, 4.2.2).
+/// The interrupt status and acknowledge registers of a virtio device (virtio 1.2, 4.2.2).
 const VIRTIO_INTERRUPTS: usize = 0x60;
 const VIRTIO_SEEN: usize = 0x64;
-/// The interrupt controller (PLIC): priorities, and registers of hart 0's machine mode.
+/// The interrupt controller (PLIC): priorities, and the registers of hart 0 in machine mode.
 const PLIC: usize = 0x0c00_0000;
 const PLIC_ENABLED: usize = PLIC + 0x2000;
 const PLIC_THRESHOLD: usize = PLIC + 0x20_0000;
 const PLIC_CLAIM: usize = PLIC_THRESHOLD + 4;
-/// The timer's comparator (CLINT).
+/// The timer's compare register (CLINT).
 const TIMER: usize = 0x0200_4000;
-/// Ticks of the clock in a microsecond: 10 MHz.
+/// The clock runs at 10 MHz: 10 ticks per microsecond.
 const TICKS: u64 = 10;
-/// What ends QEMU ("sifive_test"), and what is written there.
+/// The device that ends QEMU ("sifive_test"), and its values.
 const END: usize = 0x10_0000;
 const PASS: u32 = 0x5555;
 const FAIL: u32 = 0x3333;
-/// `mie`: timer and external interrupts of the machine mode.
+/// `mie`: timer and external interrupts of machine mode.
 const INTERRUPTS: usize = 1 << 7 | 1 << 11;
 
 fn read(address: usize) -> u32 {
-    // SAFETY: only registers of the machine's memory map above are read.
+    // SAFETY: only registers of the memory map above are read.
     unsafe { ptr::read_volatile(address as *const u32) }
 }
 
 fn write(address: usize, value: u32) {
-    // SAFETY: only registers of the machine's memory map above are written; none of them moves memory.
+    // SAFETY: only registers of the memory map above are written, which changes no memory.
     unsafe { ptr::write_volatile(address as *mut u32, value) };
 }
 
-/// End the machine: with QEMU's exit status 0, or 1.
+/// Ends QEMU with exit status 0 or 1.
 pub fn end(well: bool) -> ! {
     write(END, if well { PASS } else { FAIL | 1 << 16 });
     loop {
-        // SAFETY: it waits for an interrupt, and none is taken.
+        // SAFETY: it waits for an interrupt, and none is handled.
         unsafe { asm!("wfi") };
     }
 }
 
-/// The devices that were found.
+/// The devices of the machine.
 pub struct Devices {
-    /// The network card.
+    /// The network device.
     pub card: MmioTransport<'static>,
-    /// Where bytes come from that nobody can guess.
+    /// The entropy source.
     pub random: MmioTransport<'static>,
-    /// What waits for the card.
+    /// The clock that waits for the network device.
     pub platform: Virt,
 }
 
-/// Look for the devices.
+/// Finds the devices.
 ///
 /// # Safety
 ///
-/// To be called once: each device must have one owner.
+/// Call it once: each device must have one owner.
 pub unsafe fn devices() -> Result<Devices, &'static str> {
     let (mut card, mut random) = (None, None);
     for place in 0..VIRTIO_PLACES {
         let base = VIRTIO + place * VIRTIO_SIZE;
         let header = NonNull::new(base as *mut VirtIOHeader).ok_or("an address of 0")?;
-        // SAFETY: the machine has the registers of a virtio device at each place.
+        // SAFETY: each slot has the registers of a virtio device.
         let Ok(found) = (unsafe { MmioTransport::new(header, VIRTIO_SIZE) }) else {
-            continue; // nothing is plugged in here
+            continue; // the slot is empty
         };
         match found.device_type() {
             DeviceType::Network => card = Some((found, place)),
@@ -99,7 +99,7 @@ pub unsafe fn devices() -> Result<Devices, &'static str> {
     })
 }
 
-/// 32 bytes that nobody can guess.
+/// Returns 32 unpredictable bytes.
 pub fn seed(random: MmioTransport<'static>) -> virtio_drivers::Result<[u8; 32]> {
     let mut source = VirtIORng::<Flat, _>::new(random)?;
     let mut seed = [0; 32];
@@ -110,7 +110,8 @@ pub fn seed(random: MmioTransport<'static>) -> virtio_drivers::Result<[u8; 32]> 
     Ok(seed)
 }
 
-/// The clock, and the wait for the card's interrupt. Interrupts wake the hart up, but are never taken.
+/// The clock, and waiting for the interrupt of the network device. Interrupts wake the hart and are
+/// not handled.
 pub struct Virt {
     card: usize,
 }
@@ -121,7 +122,7 @@ impl Virt {
         write(PLIC + 4 * source, 1);
         write(PLIC_ENABLED, 1 << source);
         write(PLIC_THRESHOLD, 0);
-        // SAFETY: mstatus.MIE is clear, so that this only says what ends a wait.
+        // SAFETY: mstatus.MIE is clear, so this only selects what ends a wait.
         unsafe { asm!("csrw mie, {}", in(reg) INTERRUPTS) };
         Self {
             card: VIRTIO + place * VIRTIO_SIZE,
@@ -129,7 +130,7 @@ impl Virt {
     }
 }
 
-/// Microseconds since the machine was started.
+/// Returns the microseconds since the machine was started.
 pub fn now() -> Instant {
     let ticks: u64;
     // SAFETY: it reads a counter.
@@ -144,7 +145,7 @@ impl Platform for Virt {
 
     fn wait(&mut self, until: Option<Instant>) {
         let end = until.map_or(u64::MAX, |until| until.micros().saturating_mul(TICKS));
-        // SAFETY: the timer's comparator is here; wfi returns at an interrupt, which is not taken.
+        // SAFETY: the timer's compare register; wfi returns at an interrupt, which is not handled.
         unsafe {
             ptr::write_volatile(TIMER as *mut u64, end);
             asm!("wfi");
@@ -160,7 +161,7 @@ impl Platform for Virt {
     }
 }
 
-/// Called by the entry for whatever the hart can't do.
+/// Called by the entry code for exceptions.
 #[unsafe(no_mangle)]
 extern "C" fn trapped(cause: usize, at: usize, value: usize) -> ! {
     panic!("a trap: mcause {cause:#x}, mepc {at:#x}, mtval {value:#x}");

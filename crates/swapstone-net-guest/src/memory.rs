@@ -15,32 +15,32 @@ unsafe extern "C" {
     static mut _heap_end: u8;
 }
 
-/// Give the heap its memory.
+/// Initializes the heap.
 ///
 /// # Safety
 ///
-/// To be called once, before anything is allocated.
+/// Call it once, before the first allocation.
 pub unsafe fn init() {
     let start = &raw mut _heap_start;
     let size = &raw const _heap_end as usize - start as usize;
-    // SAFETY: virt.ld leaves this memory to the heap alone.
+    // SAFETY: virt.ld reserves this memory for the heap.
     unsafe { HEAP.lock().init(start, size) };
 }
 
-/// Bytes of the heap that are in use, and all.
+/// Returns the bytes of the heap in use, and its size.
 pub fn used() -> (usize, usize) {
     let heap = HEAP.lock();
     (heap.used(), heap.size())
 }
 
-/// What virtio-drivers asks of a machine whose devices see the same addresses as its programs.
+/// The address translation of virtio-drivers: devices use physical addresses, as programs do.
 pub struct Flat;
 
 fn layout(pages: usize) -> Option<Layout> {
     Layout::from_size_align(pages * PAGE_SIZE, PAGE_SIZE).ok()
 }
 
-// SAFETY: pages come from the heap, aligned and zeroed, and belong to nobody else.
+// SAFETY: pages are allocated from the heap, aligned, zeroed and not shared.
 unsafe impl Hal for Flat {
     fn dma_alloc(pages: usize, _: BufferDirection) -> (PhysAddr, NonNull<u8>) {
         let memory = layout(pages)
@@ -49,13 +49,13 @@ unsafe impl Hal for Flat {
             .and_then(|layout| NonNull::new(unsafe { alloc_zeroed(layout) }));
         match memory {
             Some(memory) => (memory.as_ptr() as PhysAddr, memory),
-            None => (0, NonNull::dangling()), // 0 says that there is none
+            None => (0, NonNull::dangling()), // 0 means that memory is exhausted
         }
     }
 
     unsafe fn dma_dealloc(_: PhysAddr, memory: NonNull<u8>, pages: usize) -> i32 {
         if let Some(layout) = layout(pages) {
-            // SAFETY: the caller got it from `dma_alloc` for as many pages.
+            // SAFETY: `dma_alloc` has returned it for this number of pages.
             unsafe { dealloc(memory.as_ptr(), layout) };
         }
         0

@@ -1,4 +1,4 @@
-//! The server's life, over whichever stack.
+//! The main loop of the server over either stack.
 
 use core::fmt::{Display, Write};
 use core::net::{IpAddr, Ipv4Addr};
@@ -12,23 +12,24 @@ use crate::machine::{self, Card};
 use crate::memory;
 use crate::uart::{self, Uart};
 
-/// The machine's address; `benchmarks/netstack-guest` has the other end's.
+/// The address of the machine; `benchmarks/netstack-guest` has the peer's.
 const ADDRESS: Cidr = Cidr::new(IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2)), 24);
-/// Received frames that the stack may hold.
+/// The number of received frames that the stack may hold.
 const FRAMES: usize = 1024;
-/// How often the serial line is looked at.
+/// The interval of reading the serial line.
 const TICK: Duration = Duration::from_millis(50);
-/// What ends it.
+/// The byte that ends the server.
 const QUIT: u8 = b'q';
 
-/// What the stack is told: the machine's address, and as much memory as fits into the machine.
+/// The configuration of the stack: the address, and limits for the memory of the machine.
 pub fn settings(seed: [u8; 32]) -> Config {
     Config::new(&[ADDRESS], seed)
 }
 
-/// Serve until somebody writes a `q` to the serial line.
+/// Serves until a `q` is read from the serial line.
 pub fn serve<S: Stack, E: Display>(make: impl FnOnce(Card, &Config) -> Result<S, E>) -> ! {
-    // SAFETY: the entry calls this, and only once; nothing was allocated before, and no device is in use.
+    // SAFETY: the entry code calls this once; nothing was allocated before, and no device is in
+    // use.
     let devices = unsafe {
         memory::init();
         machine::devices()

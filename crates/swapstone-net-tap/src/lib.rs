@@ -14,11 +14,11 @@
 //! - *Segmentation offload* carries up to 64 KiB in one call, and is used.
 //! - *Several queues* serve several threads; a stack here has one.
 //! - *vhost-net* passes batches through shared rings; it needs a kernel thread and a CPU per
-//! device.
+//!   device.
 //! - *io_uring* submits many `writev` in one call. Measured with frames of 66 and 1514 bytes, 8 to
-//! 64 at once, on Linux 6.18: the CPU time per frame did not differ beyond the spread, because
-//! nearly all of it is the kernel's network stack. A batch took several times as long as its frames
-//! one by one. So it is not used.
+//!   64 at once, on Linux 6.18: the CPU time per frame did not differ beyond the spread, because
+//!   nearly all of it is the kernel's network stack. A batch took several times as long as its frames
+//!   one by one. So it is not used.
 #![cfg(target_os = "linux")]
 #![deny(missing_docs)]
 

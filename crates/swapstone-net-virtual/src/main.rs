@@ -1,7 +1,9 @@
-//! Two stacks on a link in memory: goodput against loss, delay and reordering, exact and the same on every machine.
+//! Two stacks on an in-memory link: goodput against loss, delay and reordering, exact and equal on
+//! every machine.
 //!
-//! One stack is measured, the other is its peer. The clock is virtual: it moves only when both wait, so that figures don't depend on the
-//! machine or its load. All chance comes from `--seed`. The hash over all frames tells whether two runs were the same one.
+//! One stack is measured, the other is its peer. The clock is virtual: it advances only when both
+//! wait, so figures don't depend on the machine or its load. All random outcomes follow from
+//! `--seed`. The digest of all frames shows whether two runs were equal.
 
 mod options;
 mod program;

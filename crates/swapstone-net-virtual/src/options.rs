@@ -32,7 +32,7 @@ Limits of both stacks:
   --receive-buffer BYTES  --send-buffer BYTES (default 2097152 each)  --packet-memory BYTES  --tcp-sockets N
 ";
 
-/// What the measured stack does.
+/// The work of the measured stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     Out,
@@ -50,7 +50,7 @@ impl Work {
     }
 }
 
-/// Everything that was asked for.
+/// The parsed options.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub stack: String,
@@ -108,14 +108,14 @@ impl Default for Options {
     }
 }
 
-/// What the command line asks for.
+/// The parsed command line.
 #[derive(Debug)]
 pub enum Asked {
     Help,
     Run(Box<Options>),
 }
 
-/// Read the command line.
+/// Parses the command line.
 pub fn parse() -> Result<Asked, Box<dyn Error>> {
     parse_from(lexopt::Parser::from_env())
 }
@@ -158,7 +158,7 @@ fn work_named(name: &str) -> Result<Work, Box<dyn Error>> {
     found.ok_or_else(|| format!("there is no work {name}; see --help").into())
 }
 
-/// Take an option in.
+/// Parses an option.
 fn set(options: &mut Options, name: &str, value: &str) -> Result<(), Box<dyn Error>> {
     let limits = &mut options.limits;
     let path = &mut options.path;

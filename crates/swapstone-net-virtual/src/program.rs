@@ -1,4 +1,4 @@
-//! What runs over the stacks: senders, receivers, servers and clients, in event style.
+//! The programs over the stacks: event-driven senders, receivers, servers and clients.
 
 use std::cell::{Cell, RefCell};
 use std::error::Error;
@@ -11,17 +11,18 @@ use swapstone_net_link::{Endpoint, Random};
 
 use crate::options::Options;
 
-/// Bytes of the block that bulk data repeats. It is odd, so that segments and buffers don't fall in step with it.
+/// The length of the block that bulk data repeats. It is odd, so that it is not aligned with
+/// segments or buffers.
 const BLOCK: usize = 65_521;
 
-/// How far both programs are.
+/// The progress of both programs.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Bytes (of bulk) or answers (of requests) that have arrived.
+    /// Received bytes (bulk) or responses (requests).
     pub done: Cell<u64>,
-    /// When the last one did, if all have.
+    /// The time of the last one, if all have arrived.
     pub ended: Cell<Option<Instant>>,
-    /// What went wrong first.
+    /// The first error.
     pub failed: RefCell<Option<String>>,
 }
 
@@ -35,15 +36,15 @@ impl Progress {
     }
 }
 
-/// One program, over one stack.
+/// A program over a stack.
 pub trait Program {
-    /// Begin.
+    /// Starts the program.
     fn start(&mut self);
-    /// Something changed for a socket.
+    /// Handles an event of a socket.
     fn event(&mut self, id: SocketId, now: Instant);
 }
 
-/// A stack and the program over it.
+/// A stack and its program.
 pub struct Side<S, P> {
     pub net: Net<S>,
     pub program: P,
@@ -65,7 +66,7 @@ impl<S: Stack, P: Program> Endpoint for Side<S, P> {
     }
 }
 
-/// The block that bulk data is made of.
+/// The block of bulk data.
 fn block() -> Shared {
     let mut random = Random::new(0x6e65_7473);
     (0..BLOCK).map(|_| random.bits() as u8).collect()
@@ -84,7 +85,7 @@ fn send<S: Stack>(
     }
 }
 
-/// Sends so many bytes and ends.
+/// Sends this number of bytes and closes.
 pub struct Sender<S: Stack> {
     socket: TcpSocket<S>,
     peer: SocketAddr,
@@ -156,7 +157,7 @@ impl<S: Stack> Program for Sender<S> {
     }
 }
 
-/// Takes one connection and reads it to its end.
+/// Accepts one connection and reads it to its end.
 pub struct Receiver<S: Stack> {
     listener: TcpSocket<S>,
     socket: Option<TcpSocket<S>>,
@@ -210,7 +211,7 @@ impl<S: Stack> Receiver<S> {
     }
 }
 
-/// Whether `bytes` are those of the block, repeated, from `at` on.
+/// Returns whether `bytes` are those of the repeated block at the offset `at`.
 fn repeats(block: &[u8], at: u64, mut bytes: &[u8]) -> bool {
     let mut place = (at % block.len() as u64) as usize;
     while !bytes.is_empty() {
@@ -254,20 +255,20 @@ fn listening<S: Stack>(
     Ok(listener)
 }
 
-/// A connection that takes pieces of one size and gives pieces of another.
+/// A connection that receives messages of one size and sends messages of another.
 struct Exchange<S: Stack> {
     socket: TcpSocket<S>,
     connected: bool,
-    /// Bytes of the piece that comes in.
+    /// Received bytes of the current message.
     received: usize,
-    /// Bytes that are still to be sent; each piece ends where the page ends.
+    /// Bytes to send; each message ends at the end of the page.
     owed: usize,
 }
 
 impl<S: Stack> Exchange<S> {
     fn new(socket: TcpSocket<S>, connected: bool, owed: usize) -> Self {
         socket.set_nonblocking(true);
-        // Small pieces, and each is waited for.
+        // Small messages, each with a response.
         let _ = socket.set_nodelay(true);
         Self {
             socket,
@@ -277,7 +278,7 @@ impl<S: Stack> Exchange<S> {
         }
     }
 
-    /// Take what came; return how many pieces are whole.
+    /// Reads available data; returns the number of complete messages.
     fn take(&mut self, piece: usize) -> Result<usize, RecvError> {
         let mut whole = 0;
         loop {
@@ -294,7 +295,7 @@ impl<S: Stack> Exchange<S> {
         }
     }
 
-    /// Send what is owed, as far as there is room.
+    /// Sends pending bytes without blocking.
     fn give(&mut self, page: &Shared, shared: bool) -> Result<(), SendError> {
         while self.owed > 0 {
             let piece = match self.owed % page.len() {
@@ -311,7 +312,7 @@ impl<S: Stack> Exchange<S> {
     }
 }
 
-/// Answers requests of one size.
+/// Responds to requests of a fixed size.
 pub struct Server<S: Stack> {
     listener: TcpSocket<S>,
     open: Vec<Option<Exchange<S>>>,
@@ -376,13 +377,13 @@ impl<S: Stack> Program for Server<S> {
     }
 }
 
-/// Asks, and asks again when the answer is there.
+/// Sends a request after each response.
 pub struct Client<S: Stack> {
     open: Vec<Exchange<S>>,
     peer: SocketAddr,
     question: Shared,
     response: usize,
-    /// Requests that were begun.
+    /// Requests sent.
     asked: u64,
     requests: u64,
     progress: Rc<Progress>,

@@ -1,4 +1,4 @@
-//! One run.
+//! A run.
 
 use std::error::Error;
 use std::fs::File;
@@ -19,10 +19,10 @@ use crate::program::{Client, Program, Progress, Receiver, Sender, Server, Side};
 const STACK: [u8; 4] = [10, 0, 0, 1];
 const PEER: [u8; 4] = [10, 0, 0, 2];
 const PORT: u16 = 80;
-/// Addresses are tried out first (IPv6), on a link that loses nothing.
+/// The time for duplicate address detection (IPv6), on a link without loss.
 const SETTLE: Duration = Duration::from_secs(5);
 
-/// Do what was asked for; return the figures.
+/// Runs the work and returns the figures.
 pub fn run(options: &Options) -> Result<Value, Box<dyn Error>> {
     let link = Link::new(LinkOptions {
         mtu: options.mtu,
@@ -137,7 +137,7 @@ fn over<A: Stack + 'static, B: Stack + 'static>(
         "failed": *progress.failed.borrow(),
         "done": done,
         "elapsed_us": elapsed,
-        // Bits in a microsecond are megabits in a second.
+        // Bits per microsecond are megabits per second.
         "goodput_mbit": bulk.then_some(rate * 8.0),
         "requests_per_s": (!bulk).then_some(rate * 1e6),
         "digest": options.digest.then(|| format!("{:016x}", link.digest())),
@@ -146,7 +146,8 @@ fn over<A: Stack + 'static, B: Stack + 'static>(
     }))
 }
 
-/// Let both sides act until all is done, something failed, or the limit is there; return when that was.
+/// Advances both sides until the work is done or has failed, or the limit is reached; returns the
+/// time.
 fn drive<A: Stack + 'static, B: Stack + 'static>(
     link: &Link,
     mut ours: Side<A, impl Program>,
@@ -169,14 +170,15 @@ fn drive<A: Stack + 'static, B: Stack + 'static>(
         if now >= limit || progress.failed.borrow().is_some() {
             return now;
         }
-        // Whoever has just acted and is due again at once gets its turn with the next microsecond.
+        // A side that is due again at once runs one microsecond later.
         let next = Instant::from_micros(now.micros() + 1);
         time.wait(Some(due.map_or(limit, |due| due.max(next)).min(limit)));
     }
 }
 
-/// All that the measured side does, and nothing of its peer's: what a counter of instructions is switched on for, by this name.
-// SAFETY: nobody else has this name.
+/// All work of the measured side and none of its peer's. Callgrind counts instructions in this
+/// function, by its name.
+// SAFETY: the name is unique.
 #[unsafe(no_mangle)]
 #[inline(never)]
 fn swapstone_net_virtual_subject(side: &mut dyn Endpoint, now: Instant) -> Option<Instant> {
@@ -256,7 +258,7 @@ mod tests {
 
     #[test]
     fn every_work_between_all_stacks_is_whole_and_the_same_again() {
-        // One test for all: lwIP is one in a process.
+        // One test for all, because a process can have one lwIP.
         for (stack, peer) in [
             ("lwip", "smoltcp"),
             ("smoltcp", "lwip"),
@@ -272,7 +274,7 @@ mod tests {
                 let lost = |side: &str| first[side]["path"]["lost"].as_u64().unwrap();
                 assert!(lost("stack") + lost("peer") > 0, "{stack} {peer} {work:?}");
                 if (stack, peer) == ("smoltcp", "smoltcp") {
-                    // lwIP's counter of IPv4 identifications goes on within a process.
+                    // lwIP's counter of IPv4 identifications is not reset within a process.
                     assert_eq!(run(&options).unwrap(), first);
                     let other = run(&Options { seed: 2, ..options }).unwrap();
                     assert_ne!(other["digest"], first["digest"]);

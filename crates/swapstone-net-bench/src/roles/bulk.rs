@@ -1,4 +1,4 @@
-//! Many bytes one way.
+//! Bulk data in one direction.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -12,16 +12,16 @@ use crate::app::{App, connecting};
 use crate::options::Options;
 use crate::report::{Outcome, Span};
 
-/// Bytes that one call sends at most.
+/// The maximum number of bytes of one send.
 const BLOCK: usize = 256 << 10;
 
-/// Where connections come from: a listening socket, or those that were made at the start.
+/// The source of connections: a listening socket, or sockets that connect at the start.
 enum Ways<S: Stack> {
     Listening(Listener<S>),
     Connecting(SocketAddr),
 }
 
-/// With the sockets that are connecting already.
+/// The sockets that are connecting.
 type Begun<S> = (Ways<S>, Vec<TcpSocket<S>>);
 
 impl<S: Stack> Ways<S> {
@@ -45,7 +45,7 @@ impl<S: Stack> Ways<S> {
         }
     }
 
-    /// Whether a socket is connected by now.
+    /// Returns whether a socket is connected.
     fn is_connected(&self, socket: &TcpSocket<S>) -> Result<bool, ConnectError> {
         match self {
             Self::Listening(_) => Ok(true),
@@ -58,14 +58,14 @@ impl<S: Stack> Ways<S> {
     }
 }
 
-/// A connection, how far it is, and whether it came about.
+/// A connection, its progress, and whether it is established.
 struct Connection<S: Stack> {
     socket: TcpSocket<S>,
     connected: bool,
     left: u64,
 }
 
-/// Sends to all connections.
+/// Sends on all connections.
 pub struct Source<S: Stack> {
     ways: Ways<S>,
     connections: Sockets<Connection<S>>,
@@ -130,7 +130,7 @@ impl<S: Stack> Source<S> {
         self.connections.take(id);
     }
 
-    /// Send as far as it goes; `Ok(false)` if the peer has all and has closed.
+    /// Sends without blocking; `Ok(false)` if the peer has received all and has closed.
     fn advance(&mut self, id: SocketId) -> Result<bool, String> {
         let Some(connection) = self.connections.get(id) else {
             return Ok(true);
@@ -164,14 +164,14 @@ impl<S: Stack> Source<S> {
                 Err(error) => return Err(format!("send: {error}")),
             }
         }
-        // The peer closes when it has all, or when it wants no more.
+        // The peer closes when it has received all or wants no more data.
         match connection.socket.recv_with(|bytes| bytes.len()) {
             Ok(0) => {
                 self.span.note();
                 Ok(false)
             }
             Ok(_) | Err(RecvError::WouldBlock) => Ok(true),
-            Err(_) if self.each == u64::MAX => Ok(false), // it has had enough
+            Err(_) if self.each == u64::MAX => Ok(false), // the peer has ended an unlimited transfer
             Err(error) => Err(format!("receive: {error}")),
         }
     }
@@ -208,7 +208,7 @@ impl<S: Stack> App for Source<S> {
     }
 }
 
-/// Reads from all connections, and closes each at its end.
+/// Receives on all connections until their end.
 pub struct Sink<S: Stack> {
     ways: Ways<S>,
     connections: Sockets<Connection<S>>,

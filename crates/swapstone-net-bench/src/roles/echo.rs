@@ -1,4 +1,4 @@
-//! Messages that come back.
+//! Echoed messages.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -16,11 +16,11 @@ use crate::report::{Outcome, Span};
 
 struct Connection<S: Stack> {
     socket: TcpSocket<S>,
-    /// What could not be sent yet.
+    /// Bytes that could not be sent yet.
     left: Vec<u8>,
 }
 
-/// Sends back what arrives.
+/// Echoes received data.
 pub struct Server<S: Stack> {
     listener: Listener<S>,
     connections: Sockets<Connection<S>>,
@@ -60,7 +60,7 @@ impl<S: Stack> Server<S> {
 }
 
 impl<S: Stack> Connection<S> {
-    /// Send and receive as far as it goes; `false` if the connection is over.
+    /// Receives and sends without blocking; `false` if the connection has ended.
     fn advance(&mut self, buffer: &mut [u8], outcome: &mut Outcome) -> bool {
         loop {
             while !self.left.is_empty() {
@@ -128,7 +128,7 @@ struct Player<S: Stack> {
     back: usize,
 }
 
-/// Sends a message on each connection, and the next one when it is back.
+/// Sends a message on each connection, and the next one when it is echoed.
 pub struct Pinger<S: Stack> {
     peer: SocketAddr,
     players: Sockets<Player<S>>,
@@ -170,7 +170,7 @@ impl<S: Stack> Pinger<S> {
         Ok(pinger)
     }
 
-    /// Go on with a connection; `Ok(false)` if it has no more to do.
+    /// Continues with a connection; `Ok(false)` if it has finished.
     fn advance(&mut self, id: SocketId) -> Result<bool, String> {
         let Some(player) = self.players.get(id) else {
             return Ok(true);

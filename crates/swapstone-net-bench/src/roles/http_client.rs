@@ -1,4 +1,4 @@
-//! The HTTP client: a closed loop, in which each connection asks again when it has its answer.
+//! The HTTP client: a closed loop; each connection sends the next request after a response.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -18,14 +18,15 @@ use crate::report::{Outcome, Span};
 struct Connection<S: Stack> {
     socket: TcpSocket<S>,
     connected: bool,
-    /// When its request began: the connection with it, if there is one for each.
+    /// The start of the request, or of the connection if each request has its own.
     start: Instant,
-    /// Bytes of the request that are sent.
+    /// The number of bytes of the request that were sent.
     sent: usize,
     response: Response,
 }
 
-/// The client. Its latency is from the request (or the connection, if there is one for each) to the last byte of the answer.
+/// The client. Latency is measured from the request (or its connection, if each has its own) to the
+/// last byte of the response.
 pub struct Client<'a, S: Stack> {
     net: &'a Net<S>,
     options: &'a Options,
@@ -80,7 +81,7 @@ impl<'a, S: Stack> Client<'a, S> {
         Ok(client)
     }
 
-    /// Begin a connection for the next request, if there is one.
+    /// Starts a connection for the next request, if there is one.
     fn open(&mut self) {
         while self.begun < self.most {
             self.begun += 1;
@@ -110,7 +111,7 @@ impl<'a, S: Stack> Client<'a, S> {
             .get_or_insert_with(|| why.to_owned());
     }
 
-    /// Go on with a connection; `Ok(true)` if its request is answered, an error if it is lost.
+    /// Continues with a connection; `Ok(true)` if its response is complete, an error if it failed.
     fn advance(&mut self, id: SocketId) -> Result<bool, String> {
         let Some(connection) = self.connections.get(id) else {
             return Ok(false);
@@ -169,7 +170,7 @@ impl<'a, S: Stack> Client<'a, S> {
         }
     }
 
-    /// A request is answered: begin the next one; `true` if that is on the same connection.
+    /// Starts the next request after a response; `true` if it uses the same connection.
     fn answered(&mut self, id: SocketId) -> bool {
         let Some(connection) = self.connections.get(id) else {
             return false;
@@ -210,7 +211,7 @@ impl<S: Stack> App for Client<'_, S> {
     }
 
     fn time_is_up(&mut self) {
-        self.most = self.begun; // what is under way is waited for
+        self.most = self.begun; // pending requests are completed
     }
 
     fn outcome(&self) -> Outcome {

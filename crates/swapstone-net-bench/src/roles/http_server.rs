@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::options::Options;
 use crate::report::{Outcome, Span};
 
-/// The server, and from when to when it had something to do.
+/// The server, and the interval of its work.
 pub struct Server<S: Stack> {
     server: HttpServer<S>,
     span: Span,

@@ -1,4 +1,4 @@
-//! The HTTP server of swapstone-net-apps, over the kernel's sockets.
+//! The HTTP server of `swapstone-net-apps` over the kernel's sockets.
 
 use super::*;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use swapstone_net::error::ConnectError;
 use swapstone_net_apps::{Receive, Send};
 use swapstone_net_kernel::{Buffers, Kernel};
 
-/// Ask a server over the kernel's sockets; return all that it answers until it closes.
+/// Sends a request to a server over the kernel's sockets; returns all data until it closes.
 fn answers(options: Options, request: &[u8]) -> (String, Outcome) {
     let (kernel, platform) = Kernel::new(options.limits, Buffers::Automatic).unwrap();
     let net = Net::new(kernel, platform);
@@ -65,7 +65,7 @@ fn every_way() -> impl Iterator<Item = Options> {
 #[test]
 fn a_page_of_340_bytes_and_a_close_if_that_is_asked_for() {
     for options in every_way() {
-        let request = b"GET / HTTP/1.0\r\n\r\nGET / HTTP/1.0\r\n\r\n"; // the second comes too late
+        let request = b"GET / HTTP/1.0\r\n\r\nGET / HTTP/1.0\r\n\r\n"; // the second request follows `Connection: close`
         let (text, outcome) = answers(options, request);
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What a process can be.
+//! The roles of a process.
 
 mod bulk;
 mod echo;
@@ -13,7 +13,7 @@ use swapstone_net::{Net, Stack};
 use crate::app::App;
 use crate::options::{Close, Options};
 
-/// Make the application that was asked for.
+/// Creates the application of a role.
 pub fn make<'a, S: Stack>(
     net: &'a Net<S>,
     options: &'a Options,

@@ -1,4 +1,4 @@
-//! Datagrams, as many as there can be.
+//! Datagrams at the highest rate.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -10,15 +10,15 @@ use crate::app::App;
 use crate::options::Options;
 use crate::report::{Outcome, Span};
 
-/// Datagrams that are sent before the stack is polled again.
+/// Datagrams to send between two polls.
 const BURST: usize = 64;
-/// Bytes of a datagram's number, which is at its start.
+/// The length of the sequence number at the start of a datagram.
 const NUMBER: usize = 8;
 
-/// Counts what arrives.
+/// Counts received datagrams.
 pub struct Sink<S: Stack> {
     socket: UdpSocket<S>,
-    /// One more than the highest number seen.
+    /// The highest sequence number plus one.
     beyond: u64,
     outcome: Outcome,
     span: Span,
@@ -140,7 +140,7 @@ impl<S: Stack> App for Blast<S> {
                     break;
                 }
                 Err(error) => {
-                    // Nobody may know yet where the peer is, for instance; it goes on.
+                    // The peer's link-layer address may be unresolved; later datagrams are sent.
                     self.outcome.failed += 1;
                     self.outcome
                         .first_failure
@@ -154,7 +154,7 @@ impl<S: Stack> App for Blast<S> {
     }
 
     fn tick(&mut self) {
-        self.full = false; // the room may have come without being told
+        self.full = false; // the queue may have room again without an event
     }
 
     fn is_done(&self) -> bool {

@@ -1,11 +1,11 @@
-//! The lines that swapstone reads: docs/wire.md, section 4.
+//! The output that Swapstone reads: docs/wire.md, section 4.
 
 use std::fmt::Write;
 
-/// A figure's name and its value; `None` where it could not be measured.
+/// The name of a figure and its value; `None` if it could not be measured.
 pub type Figure = (&'static str, Option<f64>);
 
-/// The whole output of a program that says what it saw, and figures.
+/// The complete output: observations and figures.
 pub fn encode(name: &str, seen: &[(&'static str, String)], figures: &[Figure]) -> String {
     let mut text = format!("swapstone-figures 1\nname {name}\n");
     for (what, how) in seen {
@@ -24,7 +24,7 @@ pub fn encode(name: &str, seen: &[(&'static str, String)], figures: &[Figure]) -
     text
 }
 
-/// The CRC-32 of ISO 3309, as zlib has it.
+/// The CRC-32 of ISO 3309, as in zlib.
 fn crc32(bytes: &[u8]) -> u32 {
     let mut sum = u32::MAX;
     for byte in bytes {

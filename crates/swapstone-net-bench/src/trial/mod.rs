@@ -1,7 +1,8 @@
-//! One trial, whole: `swapstone-net-bench trial --stack lwip --work http-churn` makes a network namespace, runs a server on the stack and a
-//! client on the kernel's, and prints the figures as swapstone reads them (docs/wire.md, section 4), with what was seen of the server.
+//! A complete trial: `swapstone-net-bench trial --stack lwip --work http-churn` creates a network
+//! namespace, runs a server on the stack and a client on the kernel's, and prints figures and
+//! observations of the server for Swapstone (docs/wire.md, section 4).
 //!
-//! The namespaces belong to these processes alone, and are gone when they end.
+//! The namespaces belong to these processes and are removed when they end.
 
 mod figures;
 mod place;
@@ -22,11 +23,11 @@ It needs root. Without --stack, the environment variable NETSTACK names the stac
 Works: http-keepalive, http-churn, ab, bulk-in, bulk-out, udp-in, round-trip; in a build that counts: counts-plain, counts-tuned.
 ";
 
-/// Run what the command line, less its first word, asks for.
+/// Runs a trial; `arguments` are those after the first one.
 ///
 /// # Errors
 ///
-/// Something that it needs is not here, or a request came to nothing: a trial with failed requests has no figures.
+/// A requirement is missing, or a request failed: such a trial has no figures.
 pub fn run() -> Result<(), Box<dyn Error>> {
     let (mut work, mut stack) = (None, None);
     let mut parser = lexopt::Parser::from_args(std::env::args_os().skip(2));
@@ -56,7 +57,7 @@ pub fn run() -> Result<(), Box<dyn Error>> {
 fn measure(work: &works::Work, stack: &str) -> Result<String, Box<dyn Error>> {
     let mut place = Place::make(stack, work)?;
     let ended = place.client(work);
-    // What is in force is looked at while the server still runs, after its work.
+    // The server is observed while it still runs, after its work.
     let seen = seen::of(place.server_id());
     let served = place.stop()?;
     let (client, in_time) = ended?;

@@ -1,4 +1,4 @@
-//! Where a trial takes place: network namespaces of its own, a TAP or a pair of veth, a server, and a client.
+//! The environment of a trial: network namespaces, a TAP or a veth pair, a server and a client.
 
 use std::error::Error;
 use std::fs::File;
@@ -14,19 +14,19 @@ use serde_json::Value;
 
 use super::works::{Client, Work};
 
-/// How long a client may take, in seconds.
+/// The time limit of a client in seconds.
 pub const LONGEST_S: u64 = 40;
 
 const CLIENT: &str = "10.9.0.1";
 pub const SERVER: &str = "10.9.0.2";
 pub const PORT: u16 = 80;
 const TAP: &str = "tap0";
-/// Where programs are looked for: swapstone starts trials with less.
+/// The search path: Swapstone starts trials with a smaller environment.
 const PATH: &str = "/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
-/// The longest name of a stack: the environment is equally large for each.
+/// The length of the longest stack name: the environment has the same size for all stacks.
 const LONGEST_NAME: usize = 7;
 
-/// A process that does not outlive its owner.
+/// A process that is killed when its owner is dropped.
 struct Owned(Child);
 
 impl Drop for Owned {
@@ -36,7 +36,7 @@ impl Drop for Owned {
     }
 }
 
-/// A server that is ready, and the place in which a client reaches it.
+/// A running server, and the namespace from which a client reaches it.
 pub struct Place {
     server: Owned,
     said: BufReader<ChildStdout>,
@@ -44,7 +44,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Make it: the server runs on `stack` and is ready, and its address is known to the client's kernel.
+    /// Creates the namespaces, starts the server on `stack`, and resolves its address in the
+    /// client's kernel.
     pub fn make(stack: &str, work: &Work) -> Result<Self, Box<dyn Error>> {
         let wired = stack != "kernel";
         let all = cpus()?;
@@ -80,12 +81,12 @@ impl Place {
         })
     }
 
-    /// The server's process.
+    /// Returns the process of the server.
     pub fn server_id(&self) -> u32 {
         self.server.0.id()
     }
 
-    /// Run the client; returns what it printed, and whether it ended in time.
+    /// Runs the client; returns its output, and whether it ended within the time limit.
     pub fn client(&mut self, work: &Work) -> Result<(String, bool), Box<dyn Error>> {
         pin(self.client_cpu)?;
         let mut command = match work.client {
@@ -132,7 +133,7 @@ impl Place {
         Ok((text, in_time))
     }
 
-    /// Tell the server to end; returns its last line.
+    /// Stops the server; returns its last line.
     pub fn stop(&mut self) -> Result<Value, Box<dyn Error>> {
         let id = i32::try_from(self.server.0.id())?;
         kill(Pid::from_raw(id), Signal::SIGTERM)?;
@@ -203,7 +204,7 @@ fn ip(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     Err(format!("ip {}: {}", arguments.join(" "), said.trim()).into())
 }
 
-/// The processors on which this process may run, in order.
+/// Returns the processors that this process may use, in order.
 fn cpus() -> nix::Result<Vec<usize>> {
     let set = sched_getaffinity(Pid::from_raw(0))?;
     Ok((0..CpuSet::count())
@@ -211,7 +212,7 @@ fn cpus() -> nix::Result<Vec<usize>> {
         .collect())
 }
 
-/// Stay on a processor, and have those stay there that are started from now on.
+/// Pins this process and its later children to a processor.
 fn pin(cpu: Option<usize>) -> nix::Result<()> {
     let Some(cpu) = cpu else { return Ok(()) };
     let mut set = CpuSet::new();
@@ -219,14 +220,15 @@ fn pin(cpu: Option<usize>) -> nix::Result<()> {
     sched_setaffinity(Pid::from_raw(0), &set)
 }
 
-/// Have the kernel learn the server's link address, so that no datagram of the measurement waits for it.
+/// Makes the kernel resolve the server's link-layer address, so that no measured datagram waits for
+/// it.
 ///
-/// One datagram is sent: the kernel asks three times, a second apart, and hands over all that waited, which the server would answer
-/// one by one. The server's counts have begun by then.
+/// Only one datagram is sent: the kernel sends up to three requests, a second apart, and then sends
+/// all queued datagrams, which the server would count.
 fn acquaint() -> Result<(), Box<dyn Error>> {
     let socket = UdpSocket::bind((CLIENT, 0))?;
     let end = Instant::now() + Duration::from_secs(5);
-    // Port 9 discards; nobody is there, and an error that comes back is as good.
+    // Port 9 (discard) is closed; an ICMP error is sufficient.
     socket.send_to(&[0], (SERVER, 9))?;
     while Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));

@@ -1,4 +1,4 @@
-//! What is seen of the server from outside: the device that it has open, and the sockets on which it listens.
+//! Observations of the server from outside: its open device and its listening sockets.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -8,11 +8,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// Look at a process: which TAP it has open, which of the kernel's sockets it listens on, and in whose namespace.
+/// Observes a process: its open TAP, the kernel's sockets that it listens on, and its network
+/// namespace.
 ///
 /// # Errors
 ///
-/// It can't be looked at: it is gone, for instance.
+/// It can't be observed, for example because it has ended.
 pub fn of(process: u32) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
     let folder = format!("/proc/{process}");
     let failed = |error| format!("the server can't be looked at: {error}");
@@ -21,7 +22,7 @@ pub fn of(process: u32) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
         let entry = entry?;
         let target = match fs::read_link(entry.path()) {
             Ok(target) => target,
-            // Closed meanwhile, as connections are: neither a TAP nor a listening socket, which stay.
+            // Closed since, as connections are; the TAP and listening sockets stay open.
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => return Err(failed(error).into()),
         };
@@ -35,7 +36,7 @@ pub fn of(process: u32) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
         }
     }
     let mut listening = Vec::new();
-    // TCP listens in the state 0A, and UDP has no other state than 07 before it is connected: net/tcp_states.h.
+    // TCP listens in state 0A; an unconnected UDP socket has state 07 (net/tcp_states.h).
     for (table, state) in [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")] {
         let text = fs::read_to_string(format!("{folder}/net/{table}")).unwrap_or_default();
         let ports = ports(&text, state, &sockets);
@@ -47,7 +48,7 @@ pub fn of(process: u32) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
     ])
 }
 
-/// What the server's stack says that it is: its name and version.
+/// The name and version that the server's stack reports.
 pub fn named(served: &Value) -> String {
     let of = |field| {
         served["capabilities"][field]
@@ -60,7 +61,7 @@ pub fn named(served: &Value) -> String {
 
 fn or_none(mut found: Vec<String>) -> String {
     found.sort();
-    found.dedup(); // one file may be open twice
+    found.dedup(); // a file may be open twice
     if found.is_empty() {
         "none".into()
     } else {
@@ -75,13 +76,14 @@ fn interface(info: &str) -> Option<&str> {
         .filter(|name| !name.is_empty())
 }
 
-/// The number of `socket:[NUMBER]`.
+/// Returns the number of `socket:[NUMBER]`.
 fn number_in(target: &str) -> Option<u64> {
     let number = target.strip_prefix("socket:[")?.strip_suffix(']')?;
     number.parse().ok()
 }
 
-/// The local ports of those rows of a table of /proc/net whose state is this one and whose socket is one of these.
+/// Returns the local ports of those rows of a table in /proc/net that have this state and one of
+/// these sockets.
 fn ports(table: &str, state: &str, sockets: &HashSet<u64>) -> Vec<u16> {
     let row = |line: &str| -> Option<u16> {
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! What is measured: pairs of a server and a client, and what their words amount to.
+//! The works: pairs of a server and a client, and the figures from their output.
 
 use std::error::Error;
 
@@ -6,16 +6,16 @@ use serde_json::Value;
 
 use super::figures::Figure;
 
-/// Who asks.
+/// The client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
-    /// This program, over the kernel's sockets, in a role with arguments.
+    /// This program over the kernel's sockets, with a role and arguments.
     Own(&'static [&'static str]),
-    /// ab, with arguments before the address.
+    /// ab with arguments before the URL.
     Ab(&'static [&'static str]),
 }
 
-/// How the words become figures.
+/// How output is converted to figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Requests,
@@ -26,7 +26,7 @@ enum Kind {
     Counts,
 }
 
-/// One pair, and how much it does: that of each is fixed.
+/// A server, a client and the fixed amount of work.
 #[derive(Debug)]
 pub struct Work {
     pub name: &'static str,
@@ -117,13 +117,14 @@ pub const WORKS: [Work; 9] = [
     },
 ];
 
-/// ab's file of percentiles, in the folder in which it is started.
+/// The file of percentiles that ab writes to its working folder.
 const CSV: &str = "ab.csv";
 
-/// A connection for each request, and one at a time: then no two requests share a frame, a buffer or a wake-up by chance.
+/// A connection per request, one at a time, so that no two requests share a frame, a buffer or a
+/// wake-up.
 const ONE_BY_ONE: &[&str] = &["http-client", "--close", "server", "-c", "1", "-n", "2000"];
 
-/// Find a work by its name.
+/// Finds a work by name.
 pub fn find(name: &str) -> Result<&'static Work, String> {
     let names = || WORKS.map(|work| work.name).join(", ");
     WORKS
@@ -132,11 +133,11 @@ pub fn find(name: &str) -> Result<&'static Work, String> {
         .ok_or_else(|| format!("there is no work {name}; there are {}", names()))
 }
 
-/// Turn what the client printed and the server's last line into figures.
+/// Converts the client's output and the server's last line to figures.
 ///
 /// # Errors
 ///
-/// Something was lost, or they say something else than they should.
+/// A request failed, or the output is unexpected.
 pub fn read(work: &Work, client: &str, server: &Value) -> Result<Vec<Figure>, Box<dyn Error>> {
     if work.kind == Kind::Ab {
         let table = std::fs::read_to_string(CSV).unwrap_or_default();
@@ -245,7 +246,7 @@ fn of_ab(work: &Work, text: &str, table: &str, server: &Value) -> Result<Vec<Fig
     Ok(figures)
 }
 
-/// The server's processor time in nanoseconds for each request, or for whatever there were so many of.
+/// The server's CPU time in nanoseconds per request, or per unit.
 fn processor(server: &Value, amount: f64) -> Result<[Figure; 3], String> {
     let (user, system) = (number(server, "user_s")?, number(server, "system_s")?);
     let each = |seconds: f64| (amount > 0.0).then(|| seconds.max(0.0) * 1e9 / amount);
