@@ -399,5 +399,5 @@ def data_section(
     cells = tuple(tuple(Cell(text) for text in row) for row in rows)
     table = (Table(title=title, columns=columns, rows=cells, keys=keys),) if head else ()
     drawings = (drawing,) if drawing is not None and (drawing.svg or drawing.lines) else ()
-    said = tuple(Paragraph(text, Tone.NOTE) for text in notes)
-    return Section(name=name, title=title, blocks=(*drawings, *table, *said), data=data, warnings=warnings)
+    sentences = tuple(Paragraph(text, Tone.NOTE) for text in notes)
+    return Section(name=name, title=title, blocks=(*drawings, *table, *sentences), data=data, warnings=warnings)

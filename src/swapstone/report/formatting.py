@@ -59,7 +59,7 @@ def quantity(value: float, unit: str) -> str:
 
     Args:
         value: in `unit`.
-        unit: ``ns``, ``B``, ``B/s``, ``1``, ``1/s``, or another, which is printed as it is.
+        unit: ``ns``, ``B``, ``B/s``, ``1``, ``1/s``, or another, which is printed unchanged.
 
     Returns:
         For example ``155 ms``, ``38.1 MiB``, ``71.2 k``.

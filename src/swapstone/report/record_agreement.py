@@ -35,8 +35,8 @@ def _name(row: AgreementRow) -> str:
 
 
 def _cells(row: AgreementRow) -> tuple[str, ...]:
-    said = row.sameness.value + (f": {row.reason}" if row.reason else "")
-    return (_name(row), row.candidate.short_label, *_side(row.first), *_side(row.second), said)
+    agreement = row.sameness.value + (f": {row.reason}" if row.reason else "")
+    return (_name(row), row.candidate.short_label, *_side(row.first), *_side(row.second), agreement)
 
 
 def sentences(found: AgreementTable) -> tuple[str, ...]:

@@ -27,14 +27,14 @@ from swapstone.report.topics.factorial_tables import sentence as interaction_sen
 _HOW_TO_READ = (
     "A ratio is candidate over baseline, estimated over pairs of runs of the same block (Hodges-Lehmann). Its interval is corrected for "
     "the number of comparisons ({correction}).",
-    "Equivalent: the whole interval lies inside the margin. Better and worse: the interval excludes no difference; which of the two "
+    "Equivalent: the whole interval is within the margin. Better and worse: the interval excludes no difference; which of the two "
     "depends on the metric. Inconclusive: neither; the note below the table gives the smallest change that would be detected. Invalid: "
     "the program that ran was not the one that the experiment requires. Exact: every run gave the same number.",
 )
 _HOW_TO_READ_CROSSED = (
     "A main effect is the mean over the other factors' levels. An interaction is the first level's ratio with the second, over its ratio "
     "without it: 1 means that the two multiply. Present: its interval excludes 1 and reaches beyond the margin. Absent: the whole "
-    "interval lies inside the margin. Undecided: neither. Interactions are those of two factors; further factors are averaged over.",
+    "interval is within the margin. Undecided: neither. Interactions are those of two factors; further factors are averaged over.",
 )
 
 

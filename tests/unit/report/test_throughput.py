@@ -11,7 +11,7 @@ from tests.unit.builders import experiment
 from swapstone.model import Analysis, Comparison, Direction, FactorLevels, Metric, Noise, Quantity, Scale, Verdict
 from swapstone.report.context import ReportContext
 from swapstone.report.record_report import sections_of
-from swapstone.report.topics.throughput import HEAD, ROWS, same_way, sections
+from swapstone.report.topics.throughput import HEAD, ROWS, same_direction, sections
 
 
 def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...]:
@@ -164,8 +164,8 @@ def test_what_points_another_way_is_counted_and_named() -> None:
         (0.9, None, None),
     ],
 )
-def test_same_way(ours: float | None, theirs: float | None, same: bool | None) -> None:
-    assert same_way(ours, theirs, 0.02) is same
+def test_same_direction(ours: float | None, theirs: float | None, same: bool | None) -> None:
+    assert same_direction(ours, theirs, 0.02) is same
 
 
 def test_the_order_of_the_levels_does_not_matter() -> None:

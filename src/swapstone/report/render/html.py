@@ -35,7 +35,7 @@ def _unbroken(text: str) -> str:
 
 
 def _svg(drawing: Drawing) -> Markup:
-    """Return a drawing's SVG as it is: the topic that made it has escaped text from outside."""
+    """Return a drawing's SVG unescaped. The topic that made it has escaped text from outside."""
     return Markup(drawing.svg)  # noqa: S704 - see above
 
 

@@ -1,6 +1,6 @@
 """A document as JSON, block by block: for programs that lay out a report themselves.
 
-`swapstone show --json` prints the analysis, which programs that want the numbers read instead.
+`swapstone show --json` prints the analysis itself, for programs that read the numbers.
 """
 
 from __future__ import annotations

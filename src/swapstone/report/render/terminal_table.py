@@ -1,4 +1,4 @@
-"""Tables and forest plots for a terminal: as wide as it is, in several pieces where that does not suffice."""
+"""Tables and forest plots for a terminal. A table that is too wide continues below."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from swapstone.report.topics.base import Topic
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
-    """Return a section of facts; none where nothing is known. A brief report leaves it out."""
+    """Return a section of facts; none without facts. A brief report leaves it out."""
     del analysis
     if not context.facts:
         return ()

@@ -140,11 +140,11 @@ def crossed_metrics(
             places.setdefault((c.suite, c.load), []).append(c)
     made = []
     for found in places.values():
-        said: set[str] = set()
+        printed: set[str] = set()
         for rows, brief in _by_metric(found, metrics):
             section = _section(context, analysis, rows, brief=brief, selected=bool(metrics))
-            news = tuple(text for text in section.rejected if text not in said)
-            said.update(news)
+            news = tuple(text for text in section.rejected if text not in printed)
+            printed.update(news)
             made.append(msgspec.structs.replace(section, rejected=news))
     return tuple(made)
 

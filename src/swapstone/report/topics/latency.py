@@ -74,9 +74,7 @@ def _table(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
     ]
     few = [each for _, _, each in shown if percentile(each, _PERCENTS[-1]) is None]
     if few:
-        notes.append(
-            "A percentile is empty where there are too few latencies to tell it from the maximum (p99.99 needs 10000)."
-        )
+        notes.append("A percentile is empty where there are fewer latencies than it needs (p99.99 needs 10000).")
     missing = [f"{variant.short_label} under {load}" for load, variant, each in cells if each is None]
     if missing:
         notes.append(f"No latencies were measured of {', '.join(missing)}.")
@@ -157,24 +155,22 @@ def _histogram(group: LatencyGroup, suffix: str) -> Section:
 
 def _longest(group: LatencyGroup, suffix: str) -> Iterable[Section]:
     """Return the maximum of rt on an idle machine beside the page's longest run."""
-    ours = next(
+    measured = next(
         (each for (load, variant), each in group.found.items() if load == IDLE and is_rt(variant)),
         None,
     )
-    if ours is None:
+    if measured is None:
         return
     page = [each for each in published.figures(STUDY, "cyclictest") if each.metric == _LONGEST]
-    here = (
-        f"idle, {formatting.count(len(ours.maxima), 'replicate')} of {formatting.count(total(ours), 'wake-up')} in all"
-    )
-    data: list[Datum] = [{"where": "here", "how_long": here, "max_us": max(ours.maxima) / NS_PER_US}]
+    here = f"idle, {formatting.count(len(measured.maxima), 'replicate')} of {formatting.count(total(measured), 'wake-up')} in all"
+    data: list[Datum] = [{"where": "here", "how_long": here, "max_us": max(measured.maxima) / NS_PER_US}]
     data += [{"where": each.platform, "how_long": each.condition, "max_us": each.value} for each in page]
     yield data_section(
         name=f"latency-longest{suffix}",
         title="Maximum of rt on an idle machine, in microseconds, beside the published page's longest run",
         head=("where", "how long", "maximum"),
         rows=(
-            ("here", here, spread(ours.maxima)),
+            ("here", here, spread(measured.maxima)),
             *((f"page, {each.platform}", each.condition, each.printed) for each in page),
         ),
         right=(False, False, True),

@@ -115,7 +115,7 @@ def total(latency: Latency) -> int:
 
 
 def percentile(latency: Latency, percent: float) -> float | None:
-    """Return a percentile in nanoseconds; None where there are too few latencies to tell it from the maximum."""
+    """Return a percentile in nanoseconds; None where it would be the maximum, with too few latencies."""
     if total(latency) * (100 - percent) < 100 - 1e-6:
         return None
     return dict(latency.percentiles).get(percent)

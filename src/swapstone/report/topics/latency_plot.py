@@ -44,7 +44,7 @@ def top(group: LatencyGroup) -> int:
 
 
 def share(value: float, end: float) -> float:
-    """Return where a latency lies on the axis, from 0 to 1; both in microseconds."""
+    """Return a latency's position on the axis, from 0 to 1; both arguments in microseconds."""
     return min(1.0, math.log1p(max(0.0, value)) / math.log1p(end))
 
 

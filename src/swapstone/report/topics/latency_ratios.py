@@ -67,10 +67,10 @@ def _verdict(found: Ratios | None, beside: Sequence[_Beside], margin: float) -> 
     """Return on how many boards the ratio has the same sign, as text and as a number."""
     if found is None or not beside:
         return "", None
-    ours = found.sign(margin)
-    if ours is None:
+    measured_sign = found.sign(margin)
+    if measured_sign is None:
         return "undecided", None
-    same = sum(sign(each.ratio, margin) == ours for each in beside)
+    same = sum(sign(each.ratio, margin) == measured_sign for each in beside)
     return f"{same} of {len(beside)}", same
 
 

@@ -16,7 +16,7 @@ SUITE = "netstack-counts"
 STUDY = "lwip-vs-smoltcp"
 
 _HEAD = ("measured", "program", "copies", "bytes copied", "allocations", "bytes allocated")
-_OURS, _PAGE = "here", "the page"
+_HERE, _PAGE = "here", "the page"
 _COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("copies", ("copies",)),
     ("copied_bytes", ("copied",)),
@@ -44,10 +44,10 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         context: names the published study.
         analysis: holds the counts.
     """
-    ours = list(_ours(analysis))
-    if not ours:
+    measured = list(_measured(analysis))
+    if not measured:
         return ()
-    rows = [*ours, *(_pages() if context.published == STUDY else ())]
+    rows = [*measured, *(_pages() if context.published == STUDY else ())]
     names = [name for name, _ in _COLUMNS]
     notes = ["Medians over runs, for each request. Allocations from the heap and from pools count alike."]
     if context.published == STUDY:
@@ -74,7 +74,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     )
 
 
-def _ours(analysis: Analysis) -> Iterator[Row]:
+def _measured(analysis: Analysis) -> Iterator[Row]:
     """Yield a row for each workload and variant, with the columns whose metrics were all measured."""
     copies = {null.copy for null in analysis.nulls}
     values: dict[tuple[str, Variant], dict[str, tuple[float, ...]]] = {}
@@ -93,7 +93,7 @@ def _ours(analysis: Analysis) -> Iterator[Row]:
             if all(known.get(name) for name in names)
         }
         if numbers:
-            yield _OURS, f"{_stack(variant)}, {work.removeprefix('counts-')}", numbers
+            yield _HERE, f"{_stack(variant)}, {work.removeprefix('counts-')}", numbers
 
 
 def _stack(variant: Variant) -> str:
@@ -113,7 +113,7 @@ def _pages() -> Iterator[Row]:
 
 
 def _shown(value: float | None) -> str:
-    """Return a count as it is printed: the page's bytes have six digits before the point, our allocations several behind it."""
+    """Return a count with three significant digits, and a large one with all of its digits."""
     if value is None:
         return ""
     return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"

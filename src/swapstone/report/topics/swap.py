@@ -205,8 +205,8 @@ def _compressibility(values: Values, load: str, tag: str, named: str) -> Section
         right=(False, *[True] * (len(head) - 1)),
         data=tuple(data),
         notes=(
-            "The given share of each page is random. The rest is zeros and the page's number. zram stores random data as it is: swapping "
-            "then frees no memory, and the kernel kills the program early.",
+            "The given share of each page is random. The rest is zeros and the page's number. zram stores random data uncompressed. "
+            "Swapping then frees no memory, and the kernel kills the program early.",
             _CLOCK,
         ),
     )

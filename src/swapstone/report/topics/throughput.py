@@ -104,15 +104,15 @@ class Row(FrozenStruct, frozen=True, kw_only=True):
         workload: its name.
         page: the page's row.
         rates: operations per second of generic, rt, and rt under the load cyclictest; None without a value.
-        ours, theirs: shares of generic.
+        measured, on_page: shares of generic, measured here and published.
     """
 
     work: str
     workload: str
     page: str
     rates: tuple[float | None, float | None, float | None]
-    ours: Shares
-    theirs: Shares
+    measured: Shares
+    on_page: Shares
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -162,14 +162,14 @@ def _rows(table: Table, variants: Mapping[str, Variant], times: Mapping[Place, f
         places = ((IDLE.name, GENERIC), (IDLE.name, RT), (LOAD, RT))
         rates = [_rate(times.get((load, name, variants[level]))) for load, level in places]
         if any(rate is not None for rate in rates):
-            ours = Shares(rt=_share(rates[1], rates[0]), loaded=_share(rates[2], rates[0]))
+            measured = Shares(rt=_share(rates[1], rates[0]), loaded=_share(rates[2], rates[0]))
             yield Row(
                 work=work,
                 workload=name,
                 page=page,
                 rates=(rates[0], rates[1], rates[2]),
-                ours=ours,
-                theirs=_published(page, table.condition),
+                measured=measured,
+                on_page=_published(page, table.condition),
             )
 
 
@@ -200,43 +200,43 @@ def _mean(shares: Iterable[float]) -> float | None:
 def _index(rows: Sequence[Row], condition: str) -> Row:
     """Return the row of the index: geometric means over the rows that both sides have.
 
-    The page's is its own index where ours has all its rows, else the mean over the same rows.
+    The published index is the page's own where all rows were measured, else the mean over the same rows.
     """
     whole = _published(INDEX, condition).both()
-    ours: list[float | None] = []
-    theirs: list[float | None] = []
+    measured: list[float | None] = []
+    on_page: list[float | None] = []
     for which in (0, 1):
-        pairs = [(row.ours.both()[which], row.theirs.both()[which]) for row in rows]
-        both = [(mine, page) for mine, page in pairs if mine is not None and page is not None]
-        ours.append(_mean(mine for mine, _ in both))
-        theirs.append(whole[which] if len(both) == len(ROWS) else _mean(page for _, page in both))
+        pairs = [(row.measured.both()[which], row.on_page.both()[which]) for row in rows]
+        both = [(here, page) for here, page in pairs if here is not None and page is not None]
+        measured.append(_mean(here for here, _ in both))
+        on_page.append(whole[which] if len(both) == len(ROWS) else _mean(page for _, page in both))
     return Row(
         work=INDEX,
         workload=INDEX,
         page=INDEX,
         rates=(None, None, None),
-        ours=Shares(rt=ours[0], loaded=ours[1]),
-        theirs=Shares(rt=theirs[0], loaded=theirs[1]),
+        measured=Shares(rt=measured[0], loaded=measured[1]),
+        on_page=Shares(rt=on_page[0], loaded=on_page[1]),
     )
 
 
-def same_way(ours: float | None, theirs: float | None, margin: float) -> bool | None:
+def same_direction(measured: float | None, on_page: float | None, margin: float) -> bool | None:
     """Return whether two shares have the same direction: both slower than generic, both faster, or both within the margin.
 
     Args:
-        ours: share of generic's throughput; None without one.
-        theirs: the published one.
+        measured: share of generic's throughput; None without one.
+        on_page: the published one.
         margin: shares from 1 / (1 + margin) to 1 + margin are neither.
 
     Returns:
         None where one of them is missing.
     """
-    if ours is None or theirs is None:
+    if measured is None or on_page is None:
         return None
-    return _way(ours, margin) == _way(theirs, margin)
+    return _direction(measured, margin) == _direction(on_page, margin)
 
 
-def _way(share: float, margin: float) -> int:
+def _direction(share: float, margin: float) -> int:
     return 0 if abs(math.log(share)) <= math.log1p(margin) else 1 if share > 1 else -1
 
 
@@ -259,12 +259,14 @@ def _section(
 
 
 def _cells(row: Row, margin: float) -> tuple[str, ...]:
-    verdicts = [same_way(mine, page, margin) for mine, page in zip(row.ours.both(), row.theirs.both(), strict=True)]
+    verdicts = [
+        same_direction(here, page, margin) for here, page in zip(row.measured.both(), row.on_page.both(), strict=True)
+    ]
     answers = ["-" if verdict is None else "yes" if verdict else "no" for verdict in verdicts]
     return (
         row.work,
         *("-" if rate is None else formatting.quantity(rate, "1/s") for rate in row.rates),
-        *("-" if share is None else f"{share * 100:.1f}" for share in (*row.ours.both(), *row.theirs.both())),
+        *("-" if share is None else f"{share * 100:.1f}" for share in (*row.measured.both(), *row.on_page.both())),
         ", ".join(answers),
     )
 
@@ -273,8 +275,8 @@ def _data(row: Row, margin: float) -> dict[str, str | float | None]:
     def in_percent(share: float | None) -> float | None:
         return None if share is None else share * 100
 
-    def answer(mine: float | None, page: float | None) -> str | None:
-        verdict = same_way(mine, page, margin)
+    def answer(here: float | None, page: float | None) -> str | None:
+        verdict = same_direction(here, page, margin)
         return None if verdict is None else "yes" if verdict else "no"
 
     return {
@@ -283,12 +285,12 @@ def _data(row: Row, margin: float) -> dict[str, str | float | None]:
         "generic_per_second": row.rates[0],
         "rt_per_second": row.rates[1],
         "rt_cyclictest_per_second": row.rates[2],
-        "rt_percent": in_percent(row.ours.rt),
-        "rt_cyclictest_percent": in_percent(row.ours.loaded),
-        "published_rt_percent": in_percent(row.theirs.rt),
-        "published_rt_cyclictest_percent": in_percent(row.theirs.loaded),
-        "rt_same_way": answer(row.ours.rt, row.theirs.rt),
-        "rt_cyclictest_same_way": answer(row.ours.loaded, row.theirs.loaded),
+        "rt_percent": in_percent(row.measured.rt),
+        "rt_cyclictest_percent": in_percent(row.measured.loaded),
+        "published_rt_percent": in_percent(row.on_page.rt),
+        "published_rt_cyclictest_percent": in_percent(row.on_page.loaded),
+        "rt_same_way": answer(row.measured.rt, row.on_page.rt),
+        "rt_cyclictest_same_way": answer(row.measured.loaded, row.on_page.loaded),
     }
 
 
@@ -313,16 +315,16 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
         )
     yield f"Same direction: both slower than generic, both faster, or both within {formatting.percent(margin)} of it."
     for what, which in (("rt", 0), ("rt + cyclictest", 1)):
-        yield _agreement(what, [(row, row.ours.both()[which], row.theirs.both()[which]) for row in rows], margin)
-    if index.ours.rt is not None:
-        full = sum(row.ours.rt is not None and row.theirs.rt is not None for row in rows)
+        yield _agreement(what, [(row, row.measured.both()[which], row.on_page.both()[which]) for row in rows], margin)
+    if index.measured.rt is not None:
+        full = sum(row.measured.rt is not None and row.on_page.rt is not None for row in rows)
         page = "its own index" if full == len(ROWS) else f"the same mean over those rows (its index has {len(ROWS)})"
         yield f"The index is the geometric mean of the percentages over {formatting.count(full, 'row')}; the page's is {page}."
 
 
 def _agreement(what: str, rows: Sequence[tuple[Row, float | None, float | None]], margin: float) -> str:
     """Return the sentence that counts the rows of a column with the same direction as the published ones."""
-    judged = [(row, same_way(mine, page, margin)) for row, mine, page in rows]
+    judged = [(row, same_direction(here, page, margin)) for row, here, page in rows]
     known = [(row, verdict) for row, verdict in judged if verdict is not None]
     if not known:
         return f"{what}: not measured here together with generic, so it can't be compared with the page."
