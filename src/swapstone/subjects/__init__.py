@@ -13,8 +13,8 @@ from swapstone.subjects.crate import CrateProgram
 from swapstone.subjects.image_tool import ImageProgram
 from swapstone.subjects.own_program import OwnProgramState, UserProgram
 from swapstone.subjects.packaged import Packaged
-from swapstone.subjects.program import Program
 from swapstone.subjects.server import Server
+from swapstone.subjects.variant_program import Program
 
 __all__ = [
     "BuildContext",

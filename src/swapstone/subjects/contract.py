@@ -19,7 +19,7 @@ from swapstone.subjects.answers import DISK_BYTES, OUTPUT_BYTES, raw_output, tro
 from swapstone.subjects.evidence import evidence_of, observed_levels, wrong_level
 from swapstone.subjects.load_check import missing_load
 from swapstone.subjects.machine_config import machine_config_for
-from swapstone.subjects.program import Program
+from swapstone.subjects.variant_program import Program
 from swapstone.targets import Target
 from swapstone.wire import AgentAnswer, TrialRequest
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import ClassVar
 
 from swapstone.artifacts import Built, build_crate, require_crate
@@ -12,6 +13,9 @@ from swapstone.subjects.contract import BuildContext, Measured
 from swapstone.subjects.declared_program import BuiltProgram
 from swapstone.targets import Target
 from swapstone.wire import AgentAnswer
+
+_require_crate_once = functools.cache(require_crate)
+"""It starts rustc, and an experiment has several workloads."""
 
 
 class CrateProgram(BuiltProgram):
@@ -39,7 +43,7 @@ class CrateProgram(BuiltProgram):
             )
         if experiment.layouts:
             raise UnavailableError(f"{name} is built by cargo, which makes one link only.", "Leave --layouts out.")
-        require_crate()
+        _require_crate_once()
 
     def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
         """Build with cargo; the recipe has no influence."""

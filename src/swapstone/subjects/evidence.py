@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from swapstone.factors import Evidence, ProgramFacts, find_factor
 from swapstone.model import Variant
-from swapstone.subjects.program import Program
+from swapstone.subjects.variant_program import Program
 from swapstone.wire import AgentAnswer
 
 

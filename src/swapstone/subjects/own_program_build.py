@@ -23,7 +23,7 @@ from swapstone.model import OWN_SUITE, OwnProgram, UnavailableError, UserError, 
 from swapstone.model.directories import cache_dir
 from swapstone.record import Artifact
 from swapstone.subjects.contract import BuildContext
-from swapstone.subjects.program import Program, stamp_of
+from swapstone.subjects.variant_program import Program, stamp_of
 
 PADDING = "SWAPSTONE_PADDING"
 """The variable that makes every variant's environment equally large."""

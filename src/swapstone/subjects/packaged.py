@@ -7,7 +7,7 @@ from swapstone.factors import Recipe
 from swapstone.model import Package, UserError, Variant, Workload
 from swapstone.subjects.contract import BuildContext, Measured
 from swapstone.subjects.declared_program import BuiltProgram
-from swapstone.subjects.program import Program
+from swapstone.subjects.variant_program import Program
 from swapstone.wire import AgentAnswer
 
 

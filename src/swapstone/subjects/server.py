@@ -15,7 +15,7 @@ from swapstone.model import Cpus, Experiment, LoadGenerator, Sample, Unavailable
 from swapstone.model.load_generator import filled
 from swapstone.subjects.answers import last_line, trouble_of
 from swapstone.subjects.contract import BuildContext, Inspect, Measured, Outcome, Subject, TrialSpec
-from swapstone.subjects.program import Program
+from swapstone.subjects.variant_program import Program
 from swapstone.targets import Target
 from swapstone.wire import AgentAnswer, Ended, LoadGeneratorRequest, TrialRequest
 from swapstone.workloads.server_metrics import check_whole, server_samples

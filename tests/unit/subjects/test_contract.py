@@ -168,7 +168,7 @@ def test_a_workload_with_a_machine_of_its_own_is_refused_on_the_host(suite: str,
 
 
 def test_the_engine_knows_only_the_contract() -> None:
-    """No file of `swapstone.run` asks for the origin of a workload, or imports the class of one kind."""
+    """No file of `swapstone.run` reads the origin of a workload, or imports the class of one kind."""
     for path in Path(next(iter(swapstone.run.__path__))).glob("*.py"):
         tree = ast.parse(path.read_text())
         attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}

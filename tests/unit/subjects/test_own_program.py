@@ -19,7 +19,7 @@ from swapstone.subjects import BuildContext, Program, first_lines, subject_of
 from swapstone.subjects.own_program import UserProgram
 from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_environments
 from swapstone.subjects.own_program_check import check_recipes
-from swapstone.subjects.program import stamp_of
+from swapstone.subjects.variant_program import stamp_of
 from swapstone.targets import Target, open_target
 from swapstone.wire import AgentAnswer, Ended, TrialRequest
 from swapstone.workloads import own_workload
