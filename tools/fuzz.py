@@ -24,7 +24,16 @@ import msgspec
 TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TOP / "src"), str(TOP)]
 
-from swapstone.model import Run, Sample, Status, Trial, UserError, cpio  # noqa: E402
+from swapstone.model import (  # noqa: E402
+    Run,
+    Sample,
+    Status,
+    Trial,
+    UserError,
+    cpio,
+    environment_variable,
+    system_file,
+)
 from swapstone.published.data import decode_figures  # noqa: E402
 from swapstone.record.reader import read_runs  # noqa: E402
 from swapstone.record.record_format import Line, chain_value  # noqa: E402
@@ -62,6 +71,8 @@ _ANSWER = AgentAnswer(
     facts=(("wall_ns", 12345), ("nice", -5), ("pid", 7)),
     interp="/lib/ld-musl-x86_64.so.1",
     objects=("/srv/prog", "/lib/libc é.so"),
+    observed=((environment_variable("PATH"), "/bin:\n%"),),
+    absent=(system_file("/no/such"),),
     stdout=encode_workload_report(_REPORT),
     stderr=bytes(range(256)),
     notes=("left 2 processes running",),
@@ -73,10 +84,11 @@ _NAMED = NamedFigures(
 )
 _UNSTARTED = AgentAnswer(id="x", how=Ended.UNSTARTED, code=2)
 
-_GREETING = (
+_GUEST = (
     b"swapstone-goes-on\nswapstone-guest 1\nsystem Linux\nrelease 6.1.0\nversion #1%20SMP\nmachine x86_64\n"
-    b"file /proc/meminfo MemTotal:%20%201024%20kB%0A\nfile /proc/cmdline %\n"
+    b"clock 698765432\nfile /proc/meminfo MemTotal:%20%201024%20kB%0A\nfile /proc/cmdline %\n"
 )
+_AFTER = b"swapstone-after 1\nbeside 0 1\nwords /tmp/beside-0.log no%0A\nafter /proc/uptime 2.75\nswapstone-end\n"
 _ARCHIVE = cpio.archive({"d/a": cpio.file(b"1"), "d/l": cpio.link("a"), "null": cpio.device(1, 3)})
 _INITRDS = (_ARCHIVE + _ARCHIVE, gzip.compress(_ARCHIVE) + b"\0" * 4, lzma.compress(_ARCHIVE))
 
@@ -114,7 +126,7 @@ DECODERS: tuple[tuple[str, Callable[[bytes], object], tuple[bytes, ...]], ...] =
     ("named figures", decode_named_figures, (encode_named_figures(_NAMED),)),
     ("runs", read_runs, (_runs(),)),
     ("figures", lambda data: decode_figures(data.decode(errors="replace")), (_FIGURES,)),
-    ("guest", decode_channel, (_GREETING + encode_answer_header() + encode_answer(_ANSWER) + b"swapstone-end\n",)),
+    ("guest", decode_channel, (_GUEST + encode_answer_header() + encode_answer(_ANSWER) + _AFTER,)),
     ("initrd", cpio.unpack, _INITRDS),
     ("study", lambda data: decode_study(data, "a study"), ((TOP / "studies" / "musl-vs-glibc.toml").read_bytes(),)),
 )

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.wire import AgentRefusedError
+
 FUZZ = Path(__file__).parents[3] / "tools" / "fuzz.py"
 
 
@@ -26,3 +28,15 @@ def test_a_faulty_decoder_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert "weak: found with --seed 1" in said
     assert "ValueError" in said
+
+
+def test_every_example_is_accepted() -> None:
+    """A decoder that rejects its example rejects nearly all changed inputs too, and finds nothing."""
+    decoders = runpy.run_path(str(FUZZ))["DECODERS"]
+    assert len(decoders) >= 8
+    for _, decode, examples in decoders:
+        for example in examples:
+            try:
+                decode(example)
+            except AgentRefusedError:
+                assert example.startswith(b"error ")
