@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.unit.recipes.contributing import run_python
 
-SWAPSTONE = "import sys; from swapstone.cli.main import main; sys.argv[0] = 'swapstone'; main()"
+SWAPSTONE = "import runpy; runpy.run_module('swapstone', run_name='__main__')"
 SPEC = """
 [[behaviour]]
 wall_ns = 1_000_000

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.recipes.contributing import code_blocks, copy_source, run_python
 
-SWAPSTONE = "import sys; from swapstone.cli.main import main; sys.argv[0] = 'swapstone'; main()"
+SWAPSTONE = "import runpy; runpy.run_module('swapstone', run_name='__main__')"
 SPEC = """
 [[behaviour]]
 wall_ns = 1_000_000

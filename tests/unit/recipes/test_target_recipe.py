@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.recipes.contributing import TOP, code_blocks, copy_source, register, run_python
 
-SWAPSTONE = "import sys; from swapstone.cli.main import main; sys.argv[0] = 'swapstone'; main()"
+SWAPSTONE = "import runpy; runpy.run_module('swapstone', run_name='__main__')"
 
 
 @pytest.fixture(scope="module")

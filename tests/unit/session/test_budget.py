@@ -17,9 +17,9 @@ def test_a_budget_that_holds_the_first_look_says_nothing() -> None:
 
 
 def test_a_budget_below_the_first_look_is_noted_with_the_time_it_would_take() -> None:
-    said = check_budget(experiment(budget_ns=5 * SECOND_NS))
-    assert "2 variants x 2 workloads are 4 trials a block" in said
-    assert "about 5 s" in said and "--budget 6s" in said
+    note = check_budget(experiment(budget_ns=5 * SECOND_NS))
+    assert "2 variants x 2 workloads are 4 trials a block" in note
+    assert "about 5 s" in note and "--budget 6s" in note
 
 
 def test_a_budget_that_can_give_no_interval_is_refused() -> None:
@@ -43,7 +43,7 @@ def test_an_exact_number_of_blocks_needs_no_budget() -> None:
 def test_the_first_block_shows_what_the_budget_holds() -> None:
     subject = experiment(budget_ns=60 * SECOND_NS)
     assert block_note(subject, 3 * SECOND_NS) == ""  # 48 s to the first look
-    said = block_note(subject, 5 * SECOND_NS)
-    assert "A block takes 5 s" in said and "holds 11 pairs of runs." in said and "--budget 80s" in said
+    note = block_note(subject, 5 * SECOND_NS)
+    assert "A block takes 5 s" in note and "holds 11 pairs of runs." in note and "--budget 80s" in note
     assert "holds 2 pairs of runs, and an interval needs 6" in block_note(subject, 20 * SECOND_NS)
     assert block_note(experiment(budget_ns=1, blocks=4), 5 * SECOND_NS) == ""

@@ -1,4 +1,4 @@
-"""What the doctor says of KVM."""
+"""Findings on KVM."""
 
 from __future__ import annotations
 

@@ -32,12 +32,12 @@ class Opened:
 
 @pytest.fixture
 def images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[list[ImageRequest], Callable[..., None]]:
-    """Images that are made of what the test says instead of packages; and the list of what was asked for."""
-    asked: list[ImageRequest] = []
+    """Images with the files of the test instead of packages, and the list of requests."""
+    requests: list[ImageRequest] = []
     changed: Files = {}
 
     def build(request: ImageRequest, **_: object) -> BuiltImage:
-        asked.append(request)
+        requests.append(request)
         files = {"kernel": _file(request.kernel, "kernel"), "bin/busybox": _file("b", "busybox-static")}
         image = Image(
             architecture="x86_64",
@@ -49,14 +49,14 @@ def images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[list[ImageR
             initrd_sha256="",
             modules=(),
             packages=(),
-            files={**files, **(changed if len(asked) > 1 else {})},
+            files={**files, **(changed if len(requests) > 1 else {})},
         )
         return BuiltImage(image, tmp_path)
 
     monkeypatch.setattr(machines, "build_image", build)
     monkeypatch.setattr(spec, "VmTarget", Opened)
     monkeypatch.setattr(machines, "_check_programs", lambda *_: None)
-    return asked, changed.update
+    return requests, changed.update
 
 
 def _levels(*names: str) -> tuple[FactorLevels, ...]:
@@ -109,16 +109,16 @@ def test_kernels_of_ones_own_have_their_modules(
     factors = _levels(str(one), str(other))
     pairs = parse_modules([f"{one}={tmp_path}"], factors, None)
     assert pairs == ((str(one), str(tmp_path)),)
-    said: list[str] = []
+    notes: list[str] = []
     open_experiment_target(
         builders.experiment(target="vm", clock="virtual", architecture="x86_64", factors=factors, modules=pairs),
-        said.append,
+        notes.append,
     )
     assert [(request.kernel, request.modules_folder) for request in images[0]] == [
         (str(one), str(tmp_path)),
         (str(other), ""),
     ]
-    assert said == [
+    assert notes == [
         f"note: {one} and {other} have the same banner (Linux version 6.1.0): the guest can't observe which one runs;"
         " the digests in the record's manifest differ"
     ]

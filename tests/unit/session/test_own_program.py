@@ -1,4 +1,4 @@
-"""What a user types of a program of their own, as it goes into the record."""
+"""Options of an own program: the program that the record stores, and the errors."""
 
 from __future__ import annotations
 

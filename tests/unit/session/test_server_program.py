@@ -1,4 +1,4 @@
-"""What a user types of a server, and what is said when it can't be."""
+"""Options of an own server: the load generators that they give, and the errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SERVER = "./my-server --port {port}"
 LOAD_GENERATOR = "/bin/echo -c {connections} http://127.0.0.1:{port}/"
 
 
-def typed(**changed: object) -> OwnProgramRequest:
+def server_request(**changed: object) -> OwnProgramRequest:
     fields: dict[str, object] = {
         "server": SERVER,
         "load_generator": LOAD_GENERATOR,
@@ -30,7 +30,7 @@ def typed(**changed: object) -> OwnProgramRequest:
 
 def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    own = own_program(typed(warm_up="0", ready_timeout="2s"))
+    own = own_program(server_request(warm_up="0", ready_timeout="2s"))
     assert own is not None
     assert own.arguments == (str(tmp_path / "my-server"), "--port", "{port}")
     assert own.load_generators == tuple(
@@ -43,7 +43,7 @@ def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: p
         )
         for count in (1, 10)
     )
-    asked = resolve(
+    resolved = resolve(
         ExperimentRequest(
             name="compare",
             factors=(FactorLevels(factor="allocator", levels=("default", "mimalloc")),),
@@ -51,22 +51,22 @@ def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: p
             own=own,
         )
     )
-    assert asked.workloads == (("own", "my-server(c=1)"), ("own", "my-server(c=10)"))
-    works = workloads_of(asked)
+    assert resolved.workloads == (("own", "my-server(c=1)"), ("own", "my-server(c=10)"))
+    works = workloads_of(resolved)
     assert [work.load_generator for work in works.values()] == list(own.load_generators)
-    assert command_line(asked) == f"--server '{tmp_path}/my-server --port '\"'\"'{{port}}'\"'\"''"
-    (note,) = server_notes(asked)
+    assert command_line(resolved) == f"--server '{tmp_path}/my-server --port '\"'\"'{{port}}'\"'\"''"
+    (note,) = server_notes(resolved)
     assert note.startswith("echo sends the next request on a connection only after the last response")
     assert "coordinated omission" in note
 
 
 def test_one_driver_keeps_the_servers_name() -> None:
-    own = own_program(typed(load_generator="swapstone-pace --port {port}", connections=None, reader=None))
+    own = own_program(server_request(load_generator="swapstone-pace --port {port}", connections=None, reader=None))
     assert own is not None
     assert own.load_generators == (
         LoadGenerator(command=("swapstone-pace", "--port", "{port}"), reader="swapstone-pace"),
     )
-    asked = resolve(
+    resolved = resolve(
         ExperimentRequest(
             name="compare",
             factors=(FactorLevels(factor="allocator", levels=("default", "mimalloc")),),
@@ -74,8 +74,8 @@ def test_one_driver_keeps_the_servers_name() -> None:
             own=own,
         )
     )
-    assert asked.workloads == (("own", "my-server"),)
-    assert server_notes(asked) == ()
+    assert resolved.workloads == (("own", "my-server"),)
+    assert server_notes(resolved) == ()
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_one_driver_keeps_the_servers_name() -> None:
         ({"connections": "0"}, "no list of different numbers from 1 to 10000"),
         ({"connections": "a"}, "no list of different numbers"),
         ({"reader": None}, "Swapstone has no reader for the output of echo"),
-        ({"reader": "nobody"}, "There is no reader 'nobody'"),
-        ({"load_generator": "./nobody {port} {connections}"}, "The load generator ./nobody is not an executable file"),
+        ({"reader": "absent"}, "There is no reader 'absent'"),
+        ({"load_generator": "./absent {port} {connections}"}, "The load generator ./absent is not an executable file"),
         (
-            {"load_generator": "no-such-driver {port} {connections}"},
-            "The load generator no-such-driver is not installed",
+            {"load_generator": "no-such-generator {port} {connections}"},
+            "The load generator no-such-generator is not installed",
         ),
         (
             {"load_generator": "/bin/echo -q {port} {connections}", "reader": "ab"},
@@ -114,7 +114,7 @@ def test_one_driver_keeps_the_servers_name() -> None:
 )
 def test_what_can_not_be(changed: dict[str, object], text: str) -> None:
     with pytest.raises(UserError, match=text):
-        own_program(typed(**changed))
+        own_program(server_request(**changed))
 
 
 @pytest.mark.parametrize(
@@ -127,4 +127,4 @@ def test_an_option_of_servers_without_a_server(name: str, option: str) -> None:
 
 
 def test_the_port_may_be_in_the_environment() -> None:
-    assert own_program(typed(server="/bin/true", variables=("PORT={port}",))) is not None
+    assert own_program(server_request(server="/bin/true", variables=("PORT={port}",))) is not None

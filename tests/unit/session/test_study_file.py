@@ -149,9 +149,9 @@ def test_an_unknown_key_is_refused() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_rubbish_is_a_user_error(content: bytes) -> None:
+def test_random_bytes_are_a_user_error(content: bytes) -> None:
     with pytest.raises(UserError):
-        decode_study(content, "rubbish.toml")
+        decode_study(content, "random.toml")
 
 
 def test_a_file_of_ones_own(tmp_path: Path) -> None:

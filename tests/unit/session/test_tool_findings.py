@@ -1,4 +1,4 @@
-"""What the doctor says of drivers and of explain's instruments, on machines that lack them."""
+"""Findings on load generators and instruments, on machines that lack them."""
 
 from __future__ import annotations
 
