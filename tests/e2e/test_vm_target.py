@@ -158,4 +158,4 @@ def test_the_throughput_suite_compares_kernels_with_one_and_eight_tasks(tmp_path
     }
     assert len({(run["trial"]["workload"], run["check"]) for run in runs}) == 2
     said = " ".join(shown.stdout.split())
-    assert "one task (as table 12" in said and "eight tasks at once (as table 13" in said
+    assert "one task (table 12" in said and "eight tasks at once (table 13" in said
