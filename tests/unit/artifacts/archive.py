@@ -80,11 +80,11 @@ class Archive:
 
 def module(folder: Path, name: str, depends: str = "", softdep: str = "", release: str = RELEASE) -> bytes:
     """Compile what has a kernel module's description of itself."""
-    said = [f"name={name}", f"depends={depends}", f"vermagic={release} SMP mod_unload"]
-    said += [f"softdep={softdep}"] if softdep else []
+    entries = [f"name={name}", f"depends={depends}", f"vermagic={release} SMP mod_unload"]
+    entries += [f"softdep={softdep}"] if softdep else []
     text = "".join(
         f'__attribute__((section(".modinfo"), used)) static const char said_{number}[] = "{pair}";\n'
-        for number, pair in enumerate(said)
+        for number, pair in enumerate(entries)
     )
     source, target = folder / f"{name}.c", folder / f"{name}.o"
     source.write_text(text)

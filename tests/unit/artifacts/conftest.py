@@ -18,7 +18,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def archive(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
-    """A package archive of the test's own, which apt-get asks instead of the machine's."""
+    """A package archive for the test, which apt-get uses instead of the machine's."""
     made = Archive(tmp_path / "archive")
     monkeypatch.setenv("APT_CONFIG", str(made.folder / "apt.conf"))
     return made

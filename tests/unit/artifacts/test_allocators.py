@@ -27,7 +27,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def archive(tmp_path: Path) -> tuple[Path, Source]:
-    """An archive of one folder, and what a lock would say of it."""
+    """An archive of one folder, and its entry in a lock."""
     (tmp_path / "pack-1.0").mkdir()
     (tmp_path / "pack-1.0" / "x.c").write_text("void *malloc(unsigned long n) { return 0; }\n")
     path = tmp_path / "pack_1.0.orig.tar.gz"
@@ -59,7 +59,7 @@ def test_every_level_that_is_built_has_a_locked_archive() -> None:
         assert source.version and source.package and source.version in source.file
 
 
-def test_a_lock_that_is_none_is_explained(tmp_path: Path) -> None:
+def test_an_invalid_lock_is_a_user_error(tmp_path: Path) -> None:
     for name in ("allocators", "servers"):
         (tmp_path / f"{name}.toml").write_text('[mimalloc]\nversion = "1"\n')
         with pytest.raises(UserError, match="can't be read") as caught:
@@ -108,20 +108,20 @@ def test_any_version_of_the_package_with_the_same_archive_will_do(
     archive: tuple[Path, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, source = archive
-    said = SHOWSRC.format("0.9-1", "0" * 64, "1" * 64) + "\n" + SHOWSRC.format("1.0-7", source.sha256, "2" * 64)
-    (tmp_path / "said").write_text(said)
-    stand_in(tmp_path / "bin", "apt-cache", f"cat {tmp_path}/said", monkeypatch)
+    output = SHOWSRC.format("0.9-1", "0" * 64, "1" * 64) + "\n" + SHOWSRC.format("1.0-7", source.sha256, "2" * 64)
+    (tmp_path / "output").write_text(output)
+    stand_in(tmp_path / "bin", "apt-cache", f"cat {tmp_path}/output", monkeypatch)
     script = f'echo "$@" >>{tmp_path}/log; case "$*" in *pack=1.0-7) cp {path} .;; esac'
     stand_in(tmp_path / "bin", "apt-get", script, monkeypatch)
     assert fetch(source).read_bytes() == path.read_bytes()
     assert "source --download-only --tar-only --only-source pack=1.0-7" in (tmp_path / "log").read_text()
 
 
-def test_an_archive_that_is_gone_says_what_there_is(
+def test_the_error_for_a_missing_archive_lists_other_versions(
     archive: tuple[Path, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "said").write_text(SHOWSRC.format("2.0-1", "0" * 64, "1" * 64))
-    stand_in(tmp_path / "bin", "apt-cache", f"cat {tmp_path}/said", monkeypatch)
+    (tmp_path / "output").write_text(SHOWSRC.format("2.0-1", "0" * 64, "1" * 64))
+    stand_in(tmp_path / "bin", "apt-cache", f"cat {tmp_path}/output", monkeypatch)
     stand_in(tmp_path / "bin", "apt-get", "exit 0", monkeypatch)
     with pytest.raises(
         UnavailableError, match=r"lacks the sources pack_1\.0\.orig\.tar\.gz; it has pack 2\.0-1"
@@ -145,8 +145,8 @@ def test_a_lock_is_written_anew_with_what_the_archive_has(
             for name in ("pack", "other")
         )
     )
-    (tmp_path / "said").write_text(SHOWSRC.format("2.0-1", "a" * 64, "b" * 64))
-    stand_in(tmp_path / "bin", "apt-cache", f"cat {tmp_path}/said", monkeypatch)
+    (tmp_path / "output").write_text(SHOWSRC.format("2.0-1", "a" * 64, "b" * 64))
+    stand_in(tmp_path / "bin", "apt-cache", f"cat {tmp_path}/output", monkeypatch)
     stand_in(tmp_path / "bin", "apt-get", "exit 0", monkeypatch)
     spec = importlib.util.spec_from_file_location("lock_allocators", share_dir() / "tools" / "lock_allocators.py")
     assert spec is not None and spec.loader is not None
@@ -216,10 +216,10 @@ def test_an_allocator_is_built_once_and_linked_or_preloaded(
     archive: tuple[Path, Source], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small(monkeypatch, archive, ("cc", "-fPIC", "-w", "-c", "{source}/x.c", "-o", "x.o"))
-    told: list[str] = []
-    dynamic = resolve_recipe(recipe(allocator="mimalloc"), told.append)
-    static = resolve_recipe(recipe(allocator="mimalloc", linking="static"), told.append)
-    assert told == ["building mimalloc 2.0.9 for glibc (only once)"]
+    messages: list[str] = []
+    dynamic = resolve_recipe(recipe(allocator="mimalloc"), messages.append)
+    static = resolve_recipe(recipe(allocator="mimalloc", linking="static"), messages.append)
+    assert messages == ["building mimalloc 2.0.9 for glibc (only once)"]
     (shared,) = dynamic.preload
     assert dynamic.ldflags == BASE_RECIPE.ldflags and static.preload == ()
     assert static.ldflags == (*BASE_RECIPE.ldflags, "-static", shared.removesuffix(".so") + ".o")
@@ -231,7 +231,7 @@ def test_an_allocator_is_built_once_and_linked_or_preloaded(
     assert hashlib.sha256(Path(shared).read_bytes()).hexdigest() in one[1]
 
 
-def test_a_build_that_fails_keeps_its_log_and_says_why(
+def test_a_failed_build_keeps_its_log_and_reports_the_error(
     archive: tuple[Path, Source], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small(monkeypatch, archive, ("cc", "-c", "{source}/y.c", "-o", "x.o"))
@@ -273,7 +273,7 @@ def test_an_object_of_another_library_processor_or_way_of_linking_is_refused(tmp
 
 
 @pytest.mark.parametrize(("compiler", "libc"), [("cc", "glibc"), ("musl-gcc", "musl")])
-def test_a_programs_loader_says_which_library_it_runs_on(compiler: str, libc: str, tmp_path: Path) -> None:
+def test_the_c_library_of_a_program_follows_from_its_loader(compiler: str, libc: str, tmp_path: Path) -> None:
     text = "int main(void) { return 0; }\n"
     assert program_libc(compiled(tmp_path, "dynamic", text, compiler=compiler)) == libc
     with pytest.raises(UnavailableError, match="is a static program"):
@@ -284,7 +284,7 @@ def test_a_programs_loader_says_which_library_it_runs_on(compiler: str, libc: st
         program_libc(script)
 
 
-def test_no_address_is_written_down() -> None:
+def test_sources_name_no_archive_address() -> None:
     """Sources come through the machine's own package managers, whatever those are set up to ask."""
     for path in (share_dir() / upstream_sources.LOCK, Path(upstream_sources.__file__), Path(allocators.__file__)):
         assert "://" not in path.read_text()

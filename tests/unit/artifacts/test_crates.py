@@ -25,7 +25,7 @@ def able(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def said(root: Path) -> str:
+def message(root: Path) -> str:
     trouble = missing_crate_requirement(root)
     assert trouble is not None
     assert trouble[1]
@@ -34,17 +34,17 @@ def said(root: Path) -> str:
 
 def test_each_thing_that_is_missing_is_named(able: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert missing_crate_requirement(able) is None
-    assert said(able / "dev") == "/dev/net/tun does not exist, so no TAP device can be created."
+    assert message(able / "dev") == "/dev/net/tun does not exist, so no TAP device can be created."
     for old in ("rustc 1.90.1 (x)", "rustc 0.99.0", "unknown"):
         monkeypatch.setattr(crates, "first_line", lambda command, old=old: old)
-        assert said(able) == f"The network stacks need Rust 1.91 or newer; this is {old}."
+        assert message(able) == f"The network stacks need Rust 1.91 or newer; this is {old}."
     monkeypatch.setattr(crates, "first_line", lambda command: "rustc 2.0.0")
     assert missing_crate_requirement(able) is None
     for absent, words in (("cargo", "The command cargo"), ("rustc", "The command rustc"), ("ip", "The command ip,")):
         monkeypatch.setattr(shutil, "which", lambda name, path=None, absent=absent: None if name == absent else name)
-        assert said(able).startswith(words)
+        assert message(able).startswith(words)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert said(able) == "The trial creates network namespaces, which needs root."
+    assert message(able) == "The trial creates network namespaces, which needs root."
     with pytest.raises(UnavailableError, match="needs root"):
         require_crate()
 

@@ -1,4 +1,4 @@
-"""Programs for another architecture: which there is a compiler for, and what is said where there is none."""
+"""Programs for another architecture: the available compilers, and the errors for missing ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def test_a_compiler_with_a_c_library_is_taken(tmp_path: Path, monkeypatch: pytes
     assert strip_command(Recipe()) == "strip"
 
 
-def test_without_headers_or_compiler_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_headers_or_compiler_are_errors_with_the_package_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with_compiler(tmp_path, 1, monkeypatch)
     with pytest.raises(UnavailableError, match="The C library's headers for") as caught:
         compiler_command(AARCH64)
@@ -84,7 +86,7 @@ def test_an_experiment_s_recipe_names_another_architecture_only() -> None:
 
 
 @pytest.mark.skipif(HERE != "x86_64", reason="the compiler is a foreign one on x86_64")
-def test_a_foreign_program_can_be_read_and_its_loader_is_not_asked(tmp_path: Path) -> None:
+def test_the_loader_of_a_foreign_program_is_not_run(tmp_path: Path) -> None:
     (tmp_path / "p.c").write_text("int _start(void) { return 0; }\n")
     loader = "-Wl,--dynamic-linker=/lib/ld-linux-aarch64.so.1"
     flags = ("-nostdlib", "-pie", "-fPIE", loader, "-o", "p", "p.c")

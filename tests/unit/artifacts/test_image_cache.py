@@ -54,7 +54,7 @@ def test_images_are_listed_with_size_and_last_use(lock: Lock) -> None:
     assert cached_images()[0].image is None
 
 
-def test_what_is_old_goes_and_a_dry_run_only_says_so(lock: Lock) -> None:
+def test_old_entries_are_removed_and_a_dry_run_removes_none(lock: Lock) -> None:
     first, second = build(lock), build(lock, "base")
     age(first / "seal", 31)
     assert [kept.path for kept in collect_garbage(30 * DAY_S, dry_run=True)] == [first]
@@ -78,7 +78,7 @@ def test_leftovers_of_killed_programs_go_but_not_those_at_work(lock: Lock, cache
     assert old in {kept.path for kept in gone} and young not in {kept.path for kept in gone}
 
 
-def test_what_was_made_for_machines_goes_too(cache: Path) -> None:
+def test_builds_for_machines_are_removed_too(cache: Path) -> None:
     """Without any image: a saved machine goes with its digest, and what is at work stays."""
     made = {"snapshots/s": "state", "snapshots/s.sha256": "d", "runs/r1": "a", "runs/r2": "b", "agents/x/agent": "p"}
     made |= {"modules/m/planted.ko": "m", "kernels/k/kernel": "k", "runs/.part-1": "half"}
@@ -99,7 +99,7 @@ def test_what_was_made_for_machines_goes_too(cache: Path) -> None:
     assert {name for name in made if (cache / name).exists()} == {"runs/r2", "modules/m/planted.ko", "kernels/k/kernel"}
 
 
-def test_a_cache_that_cant_be_written(lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_cache_is_a_user_error(lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:
     build(lock)
 
     def refuse(path: Path) -> None:

@@ -38,7 +38,7 @@ def test_a_kernel_brings_its_modules() -> None:
     assert (certificate.same, certificate.parts) == (2, ("kernel",))
 
 
-def test_it_says_itself_summary() -> None:
+def test_the_summary_counts_the_differences() -> None:
     certificate = compare_images(BASELINE, CANDIDATE, ["kernel"], ("generic", "rt"))
     assert certificate.summary() == "generic and rt: 4 files differ, all of the kernel; 2 are the same"
     one = compare_images(BASELINE, BASELINE | {"kernel": file("k2", "kernel")}, ["kernel"], ("a", "b"))
@@ -52,7 +52,7 @@ def test_equal_images_have_an_empty_list() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "planted", "said"),
+    ("path", "planted", "message"),
     [
         ("bin/busybox", file("B", "busybox-static", 0o100755), r"bin/busybox \(busybox-static: different content\)"),
         ("bin/busybox", file("b", "busybox-static"), r"bin/busybox \(busybox-static: mode 100755 and 100644\)"),
@@ -65,15 +65,15 @@ def test_equal_images_have_an_empty_list() -> None:
         ("init", None, r"init \(agent: only in the baseline\)"),
     ],
 )
-def test_a_planted_difference_refuses_the_comparison(path: str, planted: ImageFile | None, said: str) -> None:
+def test_a_planted_difference_refuses_the_comparison(path: str, planted: ImageFile | None, message: str) -> None:
     candidate = {name: found for name, found in CANDIDATE.items() if name != path}
     candidate |= {path: planted} if planted else {}
-    with pytest.raises(UserError, match=f"differ in more than kernel: {said}") as caught:
+    with pytest.raises(UserError, match=f"differ in more than kernel: {message}") as caught:
         compare_images(BASELINE, candidate, ["kernel"])
     assert "same lock" in caught.value.hint
 
 
-def test_without_a_swap_nothing_may_differ() -> None:
+def test_without_swapped_parts_no_file_may_differ() -> None:
     with pytest.raises(UserError, match="differ in more than nothing: kernel"):
         compare_images(BASELINE, CANDIDATE, [])
 

@@ -49,7 +49,7 @@ def bytes_of(built: BuiltImage) -> tuple[bytes, bytes]:
     return built.kernel.read_bytes(), built.initrd.read_bytes()
 
 
-def test_an_image_holds_what_was_asked_for(lock: Lock) -> None:
+def test_an_image_contains_the_requested_files(lock: Lock) -> None:
     built = build_image(with_file(b"agent"), lock=lock)
     found = read(built.initrd.read_bytes())
     assert found["bin/busybox"] == (0o100755, 0, 0, b"#! a shell")
@@ -67,13 +67,13 @@ def test_an_image_holds_what_was_asked_for(lock: Lock) -> None:
 
 
 def test_an_image_is_built_once(lock: Lock) -> None:
-    said: list[str] = []
-    first = build_image(REQUEST, lock=lock, progress=said.append)
-    assert said[0].startswith("downloading 2 packages")
-    assert said[-2:] == [f"unpacking linux-image-{RELEASE}", "assembling 1 packages"]
-    said.clear()
-    assert build_image(REQUEST, lock=lock, progress=said.append) == first
-    assert said == []
+    messages: list[str] = []
+    first = build_image(REQUEST, lock=lock, progress=messages.append)
+    assert messages[0].startswith("downloading 2 packages")
+    assert messages[-2:] == [f"unpacking linux-image-{RELEASE}", "assembling 1 packages"]
+    messages.clear()
+    assert build_image(REQUEST, lock=lock, progress=messages.append) == first
+    assert messages == []
 
 
 def test_another_folder_and_another_time_give_the_same_bytes(
@@ -152,15 +152,15 @@ def test_a_damaged_image_is_built_again(lock: Lock, damaged: str, how: str) -> N
     else:
         data = file.read_bytes()
         file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    said: list[str] = []
-    again = build_image(REQUEST, lock=lock, progress=said.append)
+    messages: list[str] = []
+    again = build_image(REQUEST, lock=lock, progress=messages.append)
     name = "image.json" if damaged == "seal" else damaged
-    assert said[0] == f"the image {built.folder.name[:12]} in the cache is damaged ({name}) and is built again"
+    assert messages[0] == f"the image {built.folder.name[:12]} in the cache is damaged ({name}) and is built again"
     assert again == built and bytes_of(again) == whole
     assert sorted(path.name for path in images_dir().iterdir()) == sorted([built.folder.name, "lock"])
 
 
-def test_a_full_disk_leaves_nothing(lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_partial_image(lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:
     real = images._write_through
 
     def full(path: Path, content: bytes) -> None:
@@ -190,13 +190,13 @@ def test_two_programs_build_one_image_once(lock: Lock, tmp_path: Path) -> None:
         subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
         for _ in range(3)
     ]
-    said = [process.communicate(timeout=60)[0].splitlines() for process in running]
+    messages = [process.communicate(timeout=60)[0].splitlines() for process in running]
     assert [process.returncode for process in running] == [0, 0, 0]
-    assert len({lines[-1] for lines in said}) == 1
-    assert sum("assembling 1 packages" in lines for lines in said) == 1
+    assert len({lines[-1] for lines in messages}) == 1
+    assert sum("assembling 1 packages" in lines for lines in messages) == 1
 
 
-def test_a_kernel_of_the_users_own(lock: Lock, tmp_path: Path) -> None:
+def test_a_kernel_file_with_its_modules(lock: Lock, tmp_path: Path) -> None:
     path = tmp_path / "bzImage"
     path.write_bytes(bzimage(lzma.compress(elf(62))))
     built = build_image(own(path), lock=lock)
@@ -244,7 +244,7 @@ def test_modules_beside_a_kernel_of_the_users_own_are_found(lock: Lock, tmp_path
     assert build_image(own(other, modules=("inside",)), lock=lock).image.modules == ()
 
 
-def test_a_module_of_ours_is_for_packaged_kernels_with_headers(lock: Lock, tmp_path: Path) -> None:
+def test_a_bundled_module_needs_a_packaged_kernel_with_headers(lock: Lock, tmp_path: Path) -> None:
     path = tmp_path / "bzImage"
     path.write_bytes(bzimage(lzma.compress(elf(62))))
     with pytest.raises(
@@ -258,9 +258,7 @@ def test_a_module_of_ours_is_for_packaged_kernels_with_headers(lock: Lock, tmp_p
     assert "swapstone image lock" in got.value.hint
 
 
-def test_a_module_of_ours_lies_beside_the_others_and_is_not_loaded(
-    lock: Lock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bundled_module_is_added_and_not_loaded(lock: Lock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def built(name: str, *_: object) -> Module:
         return Module(name=name, content=module(tmp_path, name), release=releases.pop(0))
 
@@ -274,7 +272,7 @@ def test_a_module_of_ours_lies_beside_the_others_and_is_not_loaded(
         build_image(msgspec.structs.replace(asked, modules=("base",)), lock=lock)
 
 
-def test_what_cant_be_used_is_named(lock: Lock, tmp_path: Path) -> None:
+def test_unusable_inputs_are_named(lock: Lock, tmp_path: Path) -> None:
     foreign = tmp_path / "Image"
     foreign.write_bytes(bytes(0x38) + b"ARM\x64" + bytes(64))
     with pytest.raises(UserError, match=r"The kernel .*Image is for aarch64, not for x86_64") as caught:

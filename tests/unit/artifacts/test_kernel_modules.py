@@ -20,8 +20,8 @@ Made = Callable[..., Modules]
 def made(tmp_path: Path) -> Made:
     """Make modules from name to (depends, softdep)."""
 
-    def make(built_in: str = "", **said: tuple[str, str]) -> Modules:
-        files = {f"kernel/{name}.ko": module(tmp_path, name, *words) for name, words in said.items()}
+    def make(built_in: str = "", **modinfo: tuple[str, str]) -> Modules:
+        files = {f"kernel/{name}.ko": module(tmp_path, name, *words) for name, words in modinfo.items()}
         return over({**files, "modules.builtin": built_in.encode()})
 
     return make
@@ -35,7 +35,7 @@ def names(modules: Modules, *wanted: str) -> list[str]:
     return [module.name for module in modules.load_order(wanted)]
 
 
-def test_each_comes_after_what_it_needs_and_once(made: Made) -> None:
+def test_modules_are_ordered_after_their_dependencies(made: Made) -> None:
     modules = made(
         zram=("zsmalloc", ""), zsmalloc=("", ""), ext4=("jbd2,mbcache", ""), jbd2=("", ""), mbcache=("jbd2", "")
     )
@@ -53,7 +53,7 @@ def test_what_is_built_in_is_left_out(made: Made) -> None:
     assert names(modules, "ext4", "top") == ["top"]
 
 
-def test_what_a_module_wishes_for_comes_if_it_is_there(made: Made) -> None:
+def test_soft_dependencies_are_added_if_they_exist(made: Made) -> None:
     modules = made(
         ext4=("", "pre: crypto-crc32c absent post: later"),
         crc32c_generic=("", ""),
@@ -75,7 +75,7 @@ def test_compressed_modules_are_unpacked(tmp_path: Path) -> None:
         over({"one.ko.zst": b"odd"}).load_order(["one"])
 
 
-def test_a_module_that_is_missing_is_named_with_who_asks(made: Made) -> None:
+def test_a_missing_module_is_named_with_the_module_that_needs_it(made: Made) -> None:
     modules = made(top=("middle", ""), middle=("bottom", ""))
     with pytest.raises(UserError, match="no module bottom, which middle needs, and") as caught:
         modules.load_order(["top"])

@@ -13,7 +13,7 @@ import pytest
 from swapstone.artifacts.kernels import read_kernel
 from swapstone.model import UserError
 
-BANNER = b"Linux version 6.1.0-test (somebody) #1 SMP\n\0"
+BANNER = b"Linux version 6.1.0-test (user@host) #1 SMP\n\0"
 
 
 def elf(machine: int, note: tuple[bytes, int] | None = (b"Xen\0", 18)) -> bytes:
@@ -50,7 +50,7 @@ def test_the_plain_kernel_is_taken_out_of_a_boot_image(tmp_path: Path, pack: obj
     assert callable(pack)
     kernel = read_kernel(written(tmp_path, bzimage(pack(plain) + struct.pack("<I", len(plain)))))
     assert (kernel.architecture, kernel.image) == ("x86_64", plain)
-    assert kernel.banner == "Linux version 6.1.0-test #1 ", "as the kernel itself says it, but for who built it"
+    assert kernel.banner == "Linux version 6.1.0-test #1 ", "the version line of the kernel, without the builder"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_the_plain_kernel_is_taken_out_of_a_boot_image(tmp_path: Path, pack: obj
     [lzma.compress(elf(62, None)), lzma.compress(b"no kernel"), b"\xfd7zXZ\0 damaged", b"\x28\xb5\x2f\xfd...", b"?"],
     ids=["without PVH", "no ELF", "damaged", "zstd", "unknown"],
 )
-def test_a_boot_image_whose_kernel_can_t_be_taken_out_stays_as_it_is(tmp_path: Path, payload: bytes) -> None:
+def test_a_boot_image_whose_kernel_cannot_be_extracted_is_unchanged(tmp_path: Path, payload: bytes) -> None:
     image = bzimage(payload)
     assert read_kernel(written(tmp_path, image)).image == image
 
@@ -74,11 +74,11 @@ def test_other_architectures_are_known_by_their_headers(
     for content in (data, gzip.compress(data)):
         kernel = read_kernel(written(tmp_path, content))
         assert (kernel.architecture, kernel.image) == (architecture, data)
-        assert kernel.banner == "Linux version 6.1.0-test (somebody) #1 SMP"
+        assert kernel.banner == "Linux version 6.1.0-test (user@host) #1 SMP"
 
 
 def test_the_banner_is_the_one_that_the_kernel_will_say(tmp_path: Path) -> None:
-    early = b"Linux version 6.1.0-test (somebody) # SMP\n\0"
+    early = b"Linux version 6.1.0-test (user@host) # SMP\n\0"
     data = elf(62)
     assert read_kernel(written(tmp_path, data.replace(BANNER, early + BANNER))).banner.endswith(" #1 SMP")
     assert read_kernel(written(tmp_path, data.replace(BANNER, early))).banner.endswith(" # SMP"), "better than none"
@@ -90,7 +90,7 @@ def test_a_plain_kernel_is_known_by_its_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (elf(62, None), "without PVH"),
         (elf(8), "not a supported kernel"),
@@ -100,14 +100,14 @@ def test_a_plain_kernel_is_known_by_its_machine(tmp_path: Path) -> None:
         (b"", "is not a supported kernel"),
     ],
 )
-def test_what_is_no_kernel_is_a_user_error(tmp_path: Path, data: bytes, said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_a_file_that_is_no_kernel_is_a_user_error(tmp_path: Path, data: bytes, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         read_kernel(written(tmp_path, data))
 
 
 @pytest.mark.parametrize("pack", [lambda plain: bzimage(lzma.compress(plain)), bytes], ids=["bzImage", "vmlinux"])
 def test_a_kernel_that_can_t_unpack_an_initrd_is_refused(tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
-    """Known by its messages: a kernel that says nothing at all (CONFIG_PRINTK is off) is taken."""
+    """Detected by its messages: a kernel without messages (CONFIG_PRINTK is off) is accepted."""
     talks, unpacks = b"\x015Kernel command line: %s\0", b"\x010Initramfs unpacking failed: %s\0"
     with pytest.raises(UserError, match="kernel was built without support for an initrd") as caught:
         read_kernel(written(tmp_path, pack(elf(62) + talks)))
@@ -116,6 +116,6 @@ def test_a_kernel_that_can_t_unpack_an_initrd_is_refused(tmp_path: Path, pack: C
     assert read_kernel(written(tmp_path, pack(elf(62)))).architecture == "x86_64"
 
 
-def test_a_kernel_that_is_not_there_is_a_user_error(tmp_path: Path) -> None:
+def test_a_missing_kernel_file_is_a_user_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="can't be read"):
         read_kernel(tmp_path / "none")

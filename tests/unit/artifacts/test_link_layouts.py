@@ -59,11 +59,11 @@ def test_links_of_a_workload_do_the_same_work(level: str) -> None:
     programs = build_layouts(source_of(workload), recipe, ("first", "second", "first"))
     assert programs[0].path == programs[2].path
     assert programs[0].sha256 != programs[1].sha256
-    said = [
+    outputs = [
         subprocess.run([str(each.path), "1", "2"], capture_output=True, text=True, check=True).stdout
         for each in programs
     ]
-    checks = {line for text in said for line in text.splitlines() if line.startswith("check ")}
+    checks = {line for text in outputs for line in text.splitlines() if line.startswith("check ")}
     assert len(checks) == 1
 
 

@@ -50,7 +50,7 @@ def shared(folder: Path, soname: str, *needs: Path) -> Path:
 
 @pytest.fixture
 def full(archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
-    """An archive with a kernel, a program, and a chain of shared objects of which one is needed by nobody."""
+    """An archive with a kernel, a program, and a chain of shared objects of which one is not needed."""
     monkeypatch.setattr(lock_update, "PARTS", PARTS)
     monkeypatch.setattr(
         "swapstone.artifacts.images.find_part", lambda name: next(part for part in PARTS if part.name == name)
@@ -98,10 +98,10 @@ def test_headers_are_locked_whole_or_not_at_all(full: Archive, monkeypatch: pyte
     own, common = f"linux-headers-{RELEASE}", f"linux-headers-{RELEASE}-common"
     full.add(own, {}, depends=[common, "linux-kbuild-6.1 (>= 1)", "a-compiler"])
     full.add("linux-kbuild-6.1", {}, version="2.0-1")
-    said: list[str] = []
-    lock = update_lock([find_architecture("x86_64")], None, said.append)
+    messages: list[str] = []
+    lock = update_lock([find_architecture("x86_64")], None, messages.append)
     assert not any(package.headers for package in lock.packages)
-    assert f"the archive lacks some headers of linux-image-{RELEASE} 1.0-1" in said
+    assert f"the archive lacks some headers of linux-image-{RELEASE} 1.0-1" in messages
     full.add(common, {})
     full.add("linux-kbuild-6.1", {}, version="1.0-1")
     lock = update_lock([find_architecture("x86_64")], None, lambda _: None)

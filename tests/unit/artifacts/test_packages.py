@@ -17,16 +17,16 @@ from tests.unit.artifacts.archive import APT_CONF, Archive, lock_of
 
 def test_a_package_is_fetched_once_and_checked(archive: Archive, tmp_path: Path) -> None:
     package = archive.add("tool", {"usr/bin/tool": b"#!"}, version="1:2.0+b1")
-    said: list[str] = []
-    fetch([package], said.append)
-    assert said == [
+    messages: list[str] = []
+    fetch([package], messages.append)
+    assert messages == [
         "downloading 1 packages for amd64, 0 MB",
         "fetching the lists of packages for amd64",
     ]
     with Contents(package_file(package.sha256), tmp_path) as contents:
         assert contents.read("bin/tool") == (b"#!", True)
-    fetch([package], said.append)
-    assert len(said) == 2, "the second time it is in the cache"
+    fetch([package], messages.append)
+    assert len(messages) == 2, "the second time it is in the cache"
 
 
 def test_the_system_is_left_alone(archive: Archive, cache: Path, tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_the_system_is_left_alone(archive: Archive, cache: Path, tmp_path: Path)
     assert (cache / "apt" / "amd64" / "state" / "lists").is_dir()
 
 
-def test_a_version_that_is_gone_is_named_with_what_to_do(archive: Archive, cache: Path) -> None:
+def test_the_error_for_a_missing_version_names_it_with_a_hint(archive: Archive, cache: Path) -> None:
     old, other = archive.add("tool", {}, version="1.0"), archive.add("other", {})
     archive.remove("tool", "1.0")
     archive.add("tool", {}, version="1.1")
@@ -68,7 +68,7 @@ def test_a_file_that_the_archive_lists_but_hasnt(archive: Archive) -> None:
 def test_another_file_of_the_same_version_is_refused(archive: Archive, cache: Path) -> None:
     package = archive.add("tool", {"usr/bin/tool": b"changed"})
     wrong = msgspec.structs.replace(package, sha256="0" * 64)
-    with pytest.raises(UserError, match=rf"tool 1\.0-1 for amd64 has SHA-256 {package.sha256}; the lock says 000"):
+    with pytest.raises(UserError, match=rf"tool 1\.0-1 for amd64 has SHA-256 {package.sha256}; the lock has 000"):
         fetch([wrong], lambda _: None)
     assert not list((cache / "packages").iterdir())
 
@@ -78,9 +78,9 @@ def test_a_damaged_file_in_the_cache_is_fetched_again(archive: Archive) -> None:
     fetch([package], lambda _: None)
     whole = package_file(package.sha256).read_bytes()
     package_file(package.sha256).write_bytes(whole[:-1] + b"x")
-    said: list[str] = []
-    fetch([package], said.append)
-    assert said[0] == "tool in the cache is damaged and is fetched again"
+    messages: list[str] = []
+    fetch([package], messages.append)
+    assert messages[0] == "tool in the cache is damaged and is fetched again"
     assert package_file(package.sha256).read_bytes() == whole
 
 
@@ -96,7 +96,7 @@ def test_no_network(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
     assert "Check the network" in caught.value.hint
 
 
-def test_lists_that_fail_are_named_when_a_version_is_gone(archive: Archive) -> None:
+def test_the_error_for_a_missing_version_names_failed_lists(archive: Archive) -> None:
     archive.add("other", {})
     Apt("amd64").update()
     listed = (archive.folder / "list").read_text()
@@ -126,7 +126,7 @@ def test_no_dpkg_to_unpack_with(archive: Archive, tmp_path: Path, monkeypatch: p
         pass
 
 
-def test_a_cache_that_cant_be_written(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_cache_is_a_user_error(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     package = archive.add("tool", {})
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
     with pytest.raises(UserError, match=r"The cache folder /proc/nowhere.* can't be written") as caught:
@@ -183,7 +183,7 @@ def test_the_oldest_version_is_chosen(archive: Archive) -> None:
     assert apt.offers("absent") == ()
 
 
-def test_a_lock_comes_back_as_it_was_written(tmp_path: Path) -> None:
+def test_a_lock_is_read_as_it_was_written(tmp_path: Path) -> None:
     package = packages.Package(
         architecture="amd64",
         name="libx",
@@ -203,7 +203,7 @@ def test_a_lock_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("version = ", "is damaged"),
         ("version = 1\npackages = 3", "is damaged"),
@@ -211,11 +211,11 @@ def test_a_lock_comes_back_as_it_was_written(tmp_path: Path) -> None:
         (None, "can't be read: No such file"),
     ],
 )
-def test_a_lock_that_is_none(text: str | None, said: str, tmp_path: Path) -> None:
+def test_an_invalid_lock_is_a_user_error(text: str | None, message: str, tmp_path: Path) -> None:
     path = tmp_path / "lock.toml"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(UserError, match=said) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         read_lock(path)
     assert "swapstone image lock" in caught.value.hint
 

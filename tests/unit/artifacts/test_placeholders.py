@@ -1,4 +1,4 @@
-"""Placeholders in build commands: the shell sees what was meant, wherever they stand."""
+"""Placeholders in build commands: the shell gets the intended words, wherever they stand."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_what_the_shell_sees(command: str, words: list[str]) -> None:
 
 @settings(deadline=None, max_examples=40)
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12))
-def test_any_value_comes_through_all_quotes(value: str) -> None:
+def test_any_value_survives_all_quotes(value: str) -> None:
     command = """printf '[%s]\\n' x={cc} "x={cc}" 'x={cc}' "$(printf %s "x={cc}")\""""
     assert shell(fill(command, {"cc": value})) == [f"[x={value}]"] * 4
 
@@ -58,7 +58,7 @@ def test_the_shells_own_variables_stay() -> None:
     assert placeholders("make CC={cc} '{cflags}' {{other}}") == {"cc", "cflags"}
 
 
-def test_an_unknown_placeholder_names_the_known() -> None:
+def test_the_error_for_an_unknown_placeholder_lists_the_known_ones() -> None:
     with pytest.raises(UserError, match=r"the unknown placeholder \{cxx\}") as caught:
         placeholders("make CXX={cxx}")
     assert all(f"{{{name}}}" in caught.value.hint for name in ("cc", "cflags", "ldflags", "jobs"))

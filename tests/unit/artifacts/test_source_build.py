@@ -61,7 +61,7 @@ def test_equal_sources_are_built_once_and_other_ones_elsewhere(source: Path) -> 
     assert len({len(str(path)) for path in (first, *others)}) == 1
 
 
-def test_what_a_trial_leaves_in_the_copy_is_gone_in_the_next_session(source: Path) -> None:
+def test_files_that_a_trial_left_in_the_copy_are_removed_in_the_next_session(source: Path) -> None:
     (source / "data").write_text("as it was")
     path = built(own(source))
     program = path.read_bytes()
@@ -108,7 +108,7 @@ def test_a_build_finds_only_what_is_documented(source: Path, monkeypatch: pytest
     assert names - {"HOME", "TMPDIR", "PWD", "OLDPWD", "_", "SHLVL"} == {"PATH", "LC_ALL", "SOURCE_DATE_EPOCH"}
 
 
-def test_nothing_that_a_build_started_outlives_it(source: Path, tmp_path: Path) -> None:
+def test_no_process_of_a_build_outlives_it(source: Path, tmp_path: Path) -> None:
     built(own(source, f"cc -o prog a.c; (sleep 1; touch '{tmp_path}/late') >/dev/null 2>&1 &"))
     import time
 
@@ -128,9 +128,7 @@ def test_a_script_has_no_sizes_and_a_program_has_all(source: Path) -> None:
     script = SourceBuilder(own(source, arguments=("./run.sh",))).build(RECIPE, lambda _: "")
     assert script.sizes == () and script.facts is None
     program = SourceBuilder(own(source, "{cc} -g3 {cflags} -o prog a.c")).build(RECIPE, lambda _: "")
-    assert (
-        dict(program.sizes)["file"] < program.path.stat().st_size
-    )  # stripped, to be measured; the program stays as it is
+    assert dict(program.sizes)["file"] < program.path.stat().st_size  # stripped for measuring; the program is unchanged
     assert program.facts is not None and any(
         "-frecord-gcc-switches" in text or "-O2" in text for text in program.facts.switches
     )

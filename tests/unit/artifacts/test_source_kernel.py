@@ -20,7 +20,7 @@ from tests.unit.artifacts.archive import Archive, lock_of
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="kernels are built from source on x86_64 only")
 
-# As kconfig does, it drops what it doesn't know, here CONFIG_ABSENT, without a word.
+# Like kconfig, it drops unknown options silently, here CONFIG_ABSENT.
 MAKEFILE = """
 allnoconfig:
 \tgrep -v '=n$$\\|CONFIG_ABSENT' $(KCONFIG_ALLCONFIG) > $(O)/.config
@@ -54,8 +54,8 @@ def source(archive: Archive, **more: bytes) -> Package:
 
 @pytest.fixture
 def lock(archive: Archive, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Lock:
-    """A lock of a toy source with one patch for PREEMPT_RT; every line of a build is told."""
-    monkeypatch.setattr(source_kernel, "_TELL_S", -1.0)
+    """A lock of a toy source with one patch for PREEMPT_RT; every line of a build is reported."""
+    monkeypatch.setattr(source_kernel, "_REPORT_S", -1.0)
     patches = tar_xz({"debian/patches-rt/series": b"# one\nrt.patch\n", "debian/patches-rt/rt.patch": PATCH})
     digest = hashlib.sha256(patches).hexdigest()
     package_file(digest).parent.mkdir(parents=True)
@@ -67,34 +67,34 @@ def lock(archive: Archive, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Lock
 
 
 def test_a_kernel_is_built_once_for_each_configuration(lock: Lock, cache: Path) -> None:
-    said: list[str] = []
-    generic = build_source_kernel("generic", lock, said.append)
+    messages: list[str] = []
+    generic = build_source_kernel("generic", lock, messages.append)
     assert generic.read_text() == "stock\n"
     assert (generic.parent / "vmlinux.modules" / "modules.builtin").read_text() == "kernel/fs/inside.ko\n"
     assert "CONFIG_PREEMPT_DYNAMIC=y" in (generic.parent / "config").read_text()
-    assert said[-1] == "building the kernel: 1 of about 1500 steps, 0 min"
-    said.clear()
-    assert build_source_kernel("generic", lock, said.append) == generic and said == []
-    rt = build_source_kernel("preempt_rt", lock, said.append)
+    assert messages[-1] == "building the kernel: 1 of about 1500 steps, 0 min"
+    messages.clear()
+    assert build_source_kernel("generic", lock, messages.append) == generic and messages == []
+    rt = build_source_kernel("preempt_rt", lock, messages.append)
     assert rt != generic and rt.read_text() == "patched\n"
-    assert "applying 1 patches for PREEMPT_RT" in said
+    assert "applying 1 patches for PREEMPT_RT" in messages
     assert sorted(path.name for path in (cache / "kernels").iterdir()) == sorted(
         [rt.parent.name, generic.parent.name, "lock"]
     ), "what it was built in is gone"
 
 
-def test_a_build_that_stopped_goes_on(archive: Archive, cache: Path) -> None:
+def test_an_interrupted_build_is_continued(archive: Archive, cache: Path) -> None:
     lock = lock_of(source(archive, broken=b""))
     with pytest.raises(UserError, match=r"the log is .*\n(.*\n)*init/main.c: error: no such thing"):
         build_source_kernel("generic", lock, lambda _: None)
     (work,) = (cache / "kernels").glob(".building-*")
     (work / "tree" / "broken").unlink()
-    said: list[str] = []
-    assert build_source_kernel("generic", lock, said.append).is_file()
-    assert "unpacking the kernel's source" not in said
+    messages: list[str] = []
+    assert build_source_kernel("generic", lock, messages.append).is_file()
+    assert "unpacking the kernel's source" not in messages
 
 
-def test_what_a_configuration_can_t_have_is_said_before_the_build(lock: Lock, cache: Path, tmp_path: Path) -> None:
+def test_unsatisfiable_options_are_reported_before_the_build(lock: Lock, cache: Path, tmp_path: Path) -> None:
     own = tmp_path / "own.config"
     own.write_text("# mine\nCONFIG_HZ_1000=y\nCONFIG_ABSENT=y\n")
     with pytest.raises(UserError, match="configuration can't have CONFIG_ABSENT=y"):

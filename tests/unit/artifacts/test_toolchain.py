@@ -56,7 +56,7 @@ def mapped(text: str, folder: Path) -> set[str]:
     return {path for path in paths if not path.startswith(str(folder))}
 
 
-def test_a_dynamic_program_maps_musl_and_nothing_else(compiler: str, tmp_path: Path) -> None:
+def test_a_dynamic_program_maps_only_musl(compiler: str, tmp_path: Path) -> None:
     (tmp_path / "maps.c").write_text(MAPS)
     run(compiler, "-Werror", "-O2", "maps.c", "-o", "maps", cwd=tmp_path)
     (library,) = mapped(run("./maps", cwd=tmp_path), tmp_path)
@@ -70,7 +70,7 @@ def test_a_dynamic_program_maps_musl_and_nothing_else(compiler: str, tmp_path: P
 
 
 @pytest.mark.parametrize("way", ["-static", "-static-pie"])
-def test_a_static_program_maps_nothing(compiler: str, tmp_path: Path, way: str) -> None:
+def test_a_static_program_maps_no_object(compiler: str, tmp_path: Path, way: str) -> None:
     (tmp_path / "maps.c").write_text(MAPS)
     run(compiler, "-Werror", way, "maps.c", "-o", "maps", cwd=tmp_path)
     assert mapped(run("./maps", cwd=tmp_path), tmp_path) == set()
@@ -79,7 +79,7 @@ def test_a_static_program_maps_nothing(compiler: str, tmp_path: Path, way: str) 
     assert "__init_libc" in facts.symbols and "__libc_setup_tls" not in facts.symbols
 
 
-def test_everything_that_a_foreign_makefile_asks_of_a_compiler_works(compiler: str, tmp_path: Path) -> None:
+def test_the_compiler_options_of_usual_makefiles_work(compiler: str, tmp_path: Path) -> None:
     """Several sources at once, dependencies, preprocessing, assembly, archives, a shared object with an rpath; all without a warning."""
     (tmp_path / "one.c").write_text('int two(void);\nint main(void) { return two() - 2; }\n#include "one.h"\n')
     (tmp_path / "one.h").write_text(
@@ -127,7 +127,7 @@ def test_clang_compiles_alike_for_both_c_libraries(compiler: str, tmp_path: Path
     assert plain == ours
 
 
-def test_the_script_is_made_once_and_again_where_it_is_gone(cache: Path, compiler: str, tmp_path: Path) -> None:
+def test_the_script_is_created_once_and_again_after_its_removal(cache: Path, compiler: str, tmp_path: Path) -> None:
     stamp = Path(compiler).stat().st_mtime_ns
     clang_for_musl.cache_clear()
     assert str(clang_for_musl(cache)) == compiler
@@ -168,7 +168,7 @@ def test_a_musl_gcc_that_prints_nothing_is_unavailable(tmp_path: Path, monkeypat
         (Recipe(linking="prelinked"), "Unknown linking: 'prelinked'"),
     ],
 )
-def test_a_name_that_nothing_provides_is_unavailable(recipe: Recipe, message: str) -> None:
+def test_an_unknown_level_is_unavailable(recipe: Recipe, message: str) -> None:
     with pytest.raises(UnavailableError, match=message):
         resolve_recipe(recipe)
 

@@ -55,7 +55,7 @@ def test_a_relinked_program_is_the_same_code_at_other_addresses() -> None:
     assert first.sources == again.sources
 
 
-def test_the_manifest_knows_every_source() -> None:
+def test_the_manifest_has_every_source() -> None:
     names = {name for name, _ in build_workload(source_of(STRLEN), GLIBC).sources}
     assert {"b_string_strlen.c", "harness.c", "harness.h"} <= names
 
@@ -81,7 +81,7 @@ def test_companions_are_built_beside_the_program() -> None:
 
 @pytest.mark.parametrize(("recipe", "sign"), [(GLIBC, "GLIBC"), (MUSL, "musl libc")])
 def test_the_loader_names_the_c_library_and_its_version(recipe: object, sign: str) -> None:
-    found = loader_version(build_workload(source_of(STRLEN), recipe).path)  # type: ignore[arg-type] # parametrize knows no types
+    found = loader_version(build_workload(source_of(STRLEN), recipe).path)  # type: ignore[arg-type] # parametrize has no types
     assert found is not None
     assert sign in found[1] and any(character.isdigit() for character in found[1])
 

@@ -115,14 +115,14 @@ def test_workloads_compute_figures_from_client_and_server_output(tmp_path: Path)
         "bytes_in": 9_000_000,
         "active_s": 3.0,
     }
-    said = json.dumps({**client, "latency_us": {"p50": 1.0}})
-    assert by_name["bulk-in"].read(said, server(), QUICK, tmp_path)["rate"] == 2.0
-    out = by_name["bulk-out"].read(said, server(), QUICK, tmp_path)
+    output = json.dumps({**client, "latency_us": {"p50": 1.0}})
+    assert by_name["bulk-in"].read(output, server(), QUICK, tmp_path)["rate"] == 2.0
+    out = by_name["bulk-out"].read(output, server(), QUICK, tmp_path)
     assert out["rate"] == 3.0
     assert out["cpu_us"] == pytest.approx(2e6 / 9)
-    datagrams = by_name["udp"].read(said, server(), QUICK, tmp_path)
+    datagrams = by_name["udp"].read(output, server(), QUICK, tmp_path)
     assert (datagrams["rate"], datagrams["sent"]) == (500, 10)
-    ping = by_name["ping"].read(said, server(), QUICK, tmp_path)
+    ping = by_name["ping"].read(output, server(), QUICK, tmp_path)
     assert ping["rate"] == pytest.approx(10 / 3)
     assert ping["latency_us"] == {"p50": 1.0}
 
@@ -210,12 +210,14 @@ def test_the_benchmark_prints_why_it_is_unavailable(
 
 
 @pytest.mark.parametrize(
-    ("says", "reason"), [("rustc 1.91.0 (f8 2025)", None), ("rustc 2.0.0", None), ("rustc 1.63.0", "1.63")]
+    ("printed", "reason"), [("rustc 1.91.0 (f8 2025)", None), ("rustc 2.0.0", None), ("rustc 1.63.0", "1.63")]
 )
-def test_an_old_rust_is_named(says: str, reason: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_rust_is_named(
+    printed: str, reason: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("cargo", "rustc"):
         script = tmp_path / name
-        script.write_text(f"#!/bin/sh\necho '{says}'\n")
+        script.write_text(f"#!/bin/sh\necho '{printed}'\n")
         script.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     found = netstack.no_rust()

@@ -1,4 +1,4 @@
-"""What benchmarks/netstack-guest says where a part is missing."""
+"""Errors of benchmarks/netstack-guest for missing requirements."""
 
 from __future__ import annotations
 

@@ -114,9 +114,9 @@ def test_every_format_has_every_row(found: AgreementTable) -> None:
     assert (
         "| `opposite` | musl | 1.500 (exact) | worse | 0.500 (exact) | better | **disagree** (opposite signs) |" in page
     )
-    said = json.loads(to_json(found))
-    assert said["format"] == "swapstone-signs" and len(said["signs"]["rows"]) == 9
-    assert tuple(said["sentences"]) == sentences(found)
+    decoded = json.loads(to_json(found))
+    assert decoded["format"] == "swapstone-signs" and len(decoded["signs"]["rows"]) == 9
+    assert tuple(decoded["sentences"]) == sentences(found)
 
 
 def test_exchanging_the_records_exchanges_the_sides(found: AgreementTable) -> None:

@@ -180,7 +180,7 @@ def test_threads_that_wait_for_each_other_do_not_make_the_machine_busy(bench: An
     assert bench.analysis().noise.cpu_pressure_percent == 1.0
 
 
-def test_a_load_that_was_asked_for_leads_with_cpu_time_under_that_load_only(bench: Any) -> None:
+def test_a_busy_load_prefers_cpu_time_under_that_load_only(bench: Any) -> None:
     bench.loads = ("idle", "cpu")
     bench.workload("w", "wall", "cpu")
     for load, facts in (("idle", QUIET), ("cpu", BUSY)):
@@ -208,7 +208,7 @@ def test_a_drift_that_both_sides_share_is_no_dependence(bench: Any) -> None:
     assert CaveatKind.DEPENDENT_RUNS not in kinds(bench)
 
 
-def test_what_the_record_knows_comes_first(bench: Any) -> None:
+def test_caveats_of_the_record_come_first(bench: Any) -> None:
     from swapstone.comparison import analyse
     from swapstone.model import Caveat
     from swapstone.plan import variants
@@ -243,7 +243,7 @@ def test_precision_is_that_of_the_interval_the_analysis_would_give(bench: Any) -
     assert found.half_width == pytest.approx((row.high / row.low) ** 0.5 - 1)
 
 
-def test_precision_asks_the_metric_that_decides(bench: Any) -> None:
+def test_precision_is_that_of_the_deciding_metric(bench: Any) -> None:
     bench.workload("w", "wall", "cpu")
     bench.noisy("w", 1.0, 15, name="wall", spread=0.5)
     runs = list(bench.runs)
@@ -319,10 +319,10 @@ def test_a_candidate_without_an_interval_keeps_its_workload_open(bench: Any) -> 
 @pytest.mark.parametrize(
     ("facts", "waits", "widest"), [(QUIET, False, True), (BUSY, False, False), (QUIET, True, True), (BUSY, True, True)]
 )
-def test_where_both_times_lead_a_busy_machine_asks_cpu_time_and_waiting_work_wall_time(
+def test_if_both_times_lead_a_busy_machine_uses_cpu_time_and_waiting_work_wall_time(
     bench: Any, facts: Any, waits: bool, widest: bool
 ) -> None:
-    """Wall time is the noisy one here, so that the width tells whether it was asked."""
+    """Wall time is the noisy metric here, so the width shows whether it was used."""
     bench.facts = facts
     bench.workload("w", "wall", "cpu", waits=waits)
     wall, cpu = bench.workloads["w"].metrics
@@ -336,7 +336,7 @@ def test_where_both_times_lead_a_busy_machine_asks_cpu_time_and_waiting_work_wal
     assert (precision_of(bench).half_width > 0.05) == widest
 
 
-def test_waiting_work_is_not_asked_for_its_cpu_time(bench: Any) -> None:
+def test_cpu_time_never_decides_for_waiting_work(bench: Any) -> None:
     bench.workload("w", "wall", "cpu", waits=True)
     wall, cpu = bench.workloads["w"].metrics
     both = (msgspec.structs.replace(wall, leads=True), cpu)

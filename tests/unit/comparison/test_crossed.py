@@ -105,7 +105,7 @@ def test_an_interaction_is_present_absent_or_undecided(ratio: float, size: float
     assert (both.closed is not None) == (presence is Presence.PRESENT)
 
 
-def test_a_gap_that_is_none_by_itself_cannot_be_closed() -> None:
+def test_an_insignificant_gap_cannot_be_closed() -> None:
     numbers = {("glibc", "default"): 1.0, ("musl", "default"): 1.001, ("glibc", "fast"): 1.0, ("musl", "fast"): 2.0}
     both = interaction(analysed(_table(numbers)), "libc=musl", "allocator=fast")
     assert both.presence is Presence.PRESENT and both.closed is None
@@ -307,7 +307,7 @@ def test_sizes_are_exact() -> None:
     assert both.presence is Presence.UNAVAILABLE and "no such program" in both.reason
 
 
-# Which questions are asked, and how they are corrected
+# Contrasts and their correction
 
 
 def test_the_questions_of_three_factors() -> None:
@@ -327,7 +327,7 @@ def test_the_questions_of_three_factors() -> None:
 
 
 def test_with_three_factors_the_third_is_averaged_over() -> None:
-    """The interaction of a and b is 4 with c=0 and 1 with c=1: 2 on average; that is a three-way interaction, which nobody asks for."""
+    """The interaction of a and b is 4 with c=0 and 1 with c=1: 2 on average; that is a three-way interaction, which is not computed."""
 
     def value(_: str, levels: Levels, block: int) -> float:
         extra = 4.0 if levels == {"a": "1", "b": "1", "c": "0"} else 1.0

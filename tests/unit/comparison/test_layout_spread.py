@@ -40,7 +40,7 @@ def test_a_layout_without_a_block_is_left_out() -> None:
     assert side.tolist() == pytest.approx([63.0**0.5])
 
 
-def test_links_that_differ_are_told_from_noise() -> None:
+def test_differences_of_links_are_separated_from_noise() -> None:
     random = np.random.default_rng(1)
     turns = np.arange(60) % 6
     noise = random.normal(0, 0.01, 60)
@@ -52,7 +52,7 @@ def test_links_that_differ_are_told_from_noise() -> None:
     assert same[1] is not None and same[1] > 0.05 and same[2] is not None and same[2] < 0.006
 
 
-def test_a_spread_without_repetition_tells_nothing_of_noise() -> None:
+def test_without_repetition_there_is_no_estimate_of_noise() -> None:
     assert spread_of(np.log([1.0, 2.0, 4.0]), np.arange(3)) == (None, None, None)
 
 

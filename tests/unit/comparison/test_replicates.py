@@ -36,7 +36,7 @@ def test_no_caveat_of_a_busy_host_and_elapsed_time_leads(busy: Bench) -> None:
     assert noisy <= {caveat.kind for caveat in wall.caveats}
     assert not noisy & {caveat.kind for caveat in virtual.caveats}
     assert wall.noise.busy and not virtual.noise.busy
-    assert virtual.noise.cpu_pressure_percent == wall.noise.cpu_pressure_percent == 90  # collected all the same
+    assert virtual.noise.cpu_pressure_percent == wall.noise.cpu_pressure_percent == 90  # collected nevertheless
     lead = [{c.metric.name for c in each.comparisons if c.preferred} for each in (wall, virtual)]
     assert lead == [{"cpu"}, {"wall"}]
 
@@ -62,9 +62,12 @@ def test_the_first_lines_count_replicates(busy: Bench) -> None:
     experiment = msgspec.structs.replace(busy.experiment, clock="virtual", target="vm")
     context = ReportContext(experiment=experiment, record_id="r", record_path="r")
     assert sentences.effort(context, found).startswith("12 runs in 6 replicates on vm.")
-    said = sentences.machine(context, found)
-    assert said.startswith("Virtual clock: each figure is exact for its replicate.") and "over 6 replicates" in said
-    assert "pressure" not in said
+    sentence = sentences.machine(context, found)
+    assert (
+        sentence.startswith("Virtual clock: each figure is exact for its replicate.")
+        and "over 6 replicates" in sentence
+    )
+    assert "pressure" not in sentence
 
 
 def test_the_only_null_copy_is_the_relinked_one(busy: Bench) -> None:

@@ -1,4 +1,4 @@
-"""What may be said of one comparison, and when nothing may be."""
+"""The verdict of one comparison, and its absence."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_margin_is_symmetric_in_ratio(bench: Any) -> None:
     }
 
 
-def test_the_warm_up_counts_for_nothing(bench: Any, new_bench: Callable[[], Any]) -> None:
+def test_the_warm_up_is_excluded(bench: Any, new_bench: Callable[[], Any]) -> None:
     bench.noisy("w", 1.05, 20)
     other = new_bench()
     other.noisy("w", 1.05, 20)
@@ -83,7 +83,7 @@ def test_a_run_without_its_partner_is_left_out_of_both_sides(bench: Any) -> None
     assert len(found.baseline_values) == len(found.candidate_values) == 18
 
 
-def test_noise_too_large_for_the_question_is_inconclusive_and_says_what_could_have_been_seen(bench: Any) -> None:
+def test_large_noise_is_inconclusive_with_the_smallest_visible_effect(bench: Any) -> None:
     bench.noisy("w", 1.0, 20, spread=0.2, seed=5)
     found = bench.row("w", "wall")
     assert found.verdict is Verdict.INCONCLUSIVE
@@ -211,7 +211,7 @@ def test_zero_on_both_sides_is_equivalent_and_zero_on_one_is_not(bench: Any) -> 
     assert (some.verdict, some.effect, some.exact) == (Verdict.WORSE, 1.0, True)
 
 
-def test_higher_is_better_where_the_metric_says_so(bench: Any) -> None:
+def test_the_metric_defines_which_direction_is_better(bench: Any) -> None:
     bench.noisy("w", 1.2, 20, name="rate")
     assert bench.row("w", "rate").verdict is Verdict.BETTER
 

@@ -139,7 +139,7 @@ def test_exported_allocating_and_copying_functions_are_all_in_the_table(classes:
     assert {classes.of(stack(name))[0] for name in copies} == {"copies and strings"}
 
 
-def test_what_called_the_program_says_nothing_of_its_work(classes: CostClasses) -> None:
+def test_callers_of_the_program_do_not_decide_the_class(classes: CostClasses) -> None:
     begin = stack("start_thread")
     assert classes.of([*begin, *stack("compute", place=OWN_OBJECT)])[0] == "own code"
     assert classes.of([*begin, *stack("compute", place=OWN_OBJECT), *stack("never_heard_of")])[0] == "C library, other"
@@ -149,7 +149,7 @@ def test_what_called_the_program_says_nothing_of_its_work(classes: CostClasses) 
     assert classes.of(begin)[0] == "threads and processes"
 
 
-def test_a_users_rules_come_first(tmp_path: Path) -> None:
+def test_rules_of_the_user_come_first(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[[rule]]\nclass = "arena"\nwhere = "user"\npattern = "(my|our)_malloc|malloc"\ndetail = "\\\\1"\n')
     mine = load_classes(file)
@@ -204,7 +204,7 @@ def test_counts_of_the_details_are_evidence(classes: CostClasses) -> None:
         ("nonsense", "can't be read"),
     ],
 )
-def test_wrong_tables_are_explained(tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_tables_are_user_errors(tmp_path: Path, text: str, words: str) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(text)
     with pytest.raises(UserError) as caught:

@@ -1,4 +1,4 @@
-"""The ledger and what is said of it."""
+"""The ledger and its findings."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_processor_time_is_split_by_the_profile_alone() -> None:
     assert "musl spends more time in its allocator (free)" in first.sentence
 
 
-def test_without_a_profile_the_counts_are_told_and_what_is_missing() -> None:
+def test_without_a_profile_the_counts_and_the_missing_instruments_are_reported() -> None:
     counts = (
         run("syscalls", BASE, amounts=(Amount(group="system calls", name="read", value=2.0),)),
         run(
@@ -227,7 +227,7 @@ def test_without_a_profile_the_counts_are_told_and_what_is_missing() -> None:
     assert "on-cpu is unavailable: the kernel refuses perf events. To enable it: sudo sysctl x." in found.caveats
 
 
-def test_counts_are_sorted_by_their_ratio_and_absence_is_no_zero() -> None:
+def test_counts_are_sorted_by_ratio_and_a_missing_count_is_not_zero() -> None:
     both = seen(
         run(
             "syscalls",
@@ -246,7 +246,7 @@ def test_counts_are_sorted_by_their_ratio_and_absence_is_no_zero() -> None:
     assert found == [("b", 100.0, 0.0), ("a", 10.0, 11.0), ("free", 5.0, None)]
 
 
-def test_an_instrument_that_ran_and_counted_nothing_counted_none() -> None:
+def test_a_missing_count_is_zero_if_its_instrument_ran() -> None:
     both = seen(
         run("syscalls", BASE),
         run("syscalls", CANDIDATE, amounts=(Amount(group="system calls", name="mmap", value=7.0),)),
@@ -256,7 +256,7 @@ def test_an_instrument_that_ran_and_counted_nothing_counted_none() -> None:
     assert [(count.name, count.baseline, count.candidate) for count in counts_of(both)] == [("mmap", 0.0, 7.0)]
 
 
-def test_large_buffers_that_are_mapped_one_by_one_are_told() -> None:
+def test_large_buffers_that_are_mapped_one_by_one_are_reported() -> None:
     def counts(variant: str, maps: float, faults: float) -> tuple[InstrumentResult, ...]:
         calls = tuple(Amount(group="system calls", name=name, value=maps) for name in ("mmap", "munmap"))
         large = (Amount(group="allocations", name="of 131072 B or more", value=2.0),)
@@ -278,7 +278,7 @@ def test_large_buffers_that_are_mapped_one_by_one_are_told() -> None:
     assert "maps and unmaps" not in explain(ONE_THREAD, CLASSES).paragraph
 
 
-def test_a_row_that_does_not_differ_gets_no_reasons() -> None:
+def test_a_row_without_a_difference_has_no_findings() -> None:
     found = explain(msgspec.structs.replace(ONE_THREAD, differs=False), CLASSES)
     assert found.findings == ()
     assert "there are no findings" in found.paragraph

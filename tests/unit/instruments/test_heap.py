@@ -14,7 +14,7 @@ MOV = bytes.fromhex("4889f8")  # mov %rdi,%rax
     [
         (MOV, 0),
         (bytes.fromhex("f30f1efa") + MOV, 0),  # endbr64
-        (bytes.fromhex("660f6ec6") + MOV, 0),  # movd %esi,%xmm0: an old prefix, which Linux knows
+        (bytes.fromhex("660f6ec6") + MOV, 0),  # movd %esi,%xmm0: an old prefix, which Linux decodes
         (bytes.fromhex("62e27d487ac6") + MOV, 6),  # vpbroadcastb %esi,%zmm16
         (bytes.fromhex("c5f96ec6") + MOV, 4),  # vmovd %esi,%xmm0
         (bytes.fromhex("c5f96ec6c4e27d78c0") + MOV, 9),  # and vpbroadcastb %xmm0,%ymm0
@@ -23,5 +23,5 @@ MOV = bytes.fromhex("4889f8")  # mov %rdi,%rax
         (bytes.fromhex("c5f9"), None),  # cut off
     ],
 )
-def test_a_breakpoint_comes_after_instructions_that_spread_a_byte(code: bytes, after: int | None) -> None:
+def test_a_breakpoint_is_placed_after_broadcast_instructions(code: bytes, after: int | None) -> None:
     assert breakpoint_after_vectors(code) == after

@@ -123,7 +123,7 @@ def test_a_thread_that_only_waits_for_others_takes_no_share() -> None:
     assert (found.running_ns, found.waits.stacks[0].weight) == (10 + 890 + 49, 50)
 
 
-def test_an_idle_moment_goes_to_the_wait_that_ends_it_and_none_to_a_pool_that_sleeps_on() -> None:
+def test_idle_time_is_attributed_to_the_wait_that_ends_it_and_not_to_a_sleeping_pool() -> None:
     found = _passing(
         _at(1, "exec"),
         _at(1, "fork", 2),
@@ -163,7 +163,7 @@ def test_the_graph_shows_what_a_thread_was_at_when_its_processor_was_taken() -> 
     [
         (Region.DRIVEN, {"wall": 1e5, "nvcsw": 0.2, "nivcsw": 0.2}, "call-graph=dwarf"),  # 4000 a second
         (Region.DRIVEN, {"wall": 1e5, "nvcsw": 0.2, "nivcsw": 0.4}, "call-graph=fp"),  # 6000 a second
-        (Region.DRIVEN, {"wall": 1e5}, "call-graph=fp"),  # a thread for each connection: nobody counted
+        (Region.DRIVEN, {"wall": 1e5}, "call-graph=fp"),  # a thread for each connection: the rate is unknown
         (Region.PASSES, {"wall": 1e5, "nvcsw": 9.0, "nivcsw": 9.0}, "call-graph=dwarf"),
     ],
 )

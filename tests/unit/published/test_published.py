@@ -58,7 +58,7 @@ def test_a_needle_that_the_memory_tables_misname_is_found() -> None:
         assert pair.figure == f"b_string_strstr(abc):{metric}"
 
 
-def test_what_the_page_does_not_say_is_none() -> None:
+def test_a_pair_missing_on_the_page_is_none() -> None:
     assert published.find("musl-vs-glibc", "libc", "b_regex_compile", "wall") is None
     assert published.find("musl-vs-glibc", "libc", "b_malloc_sparse", "minflt") is None
     assert published.find("musl-vs-glibc", "libc", "b_unheard_of", "wall") is None
@@ -152,7 +152,7 @@ def test_a_good_line_decodes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("", "line 1: the columns"),
         ("a,b\n", "line 1: the columns"),
@@ -168,10 +168,10 @@ def test_a_good_line_decodes() -> None:
         (HEADER + ROW.rstrip(), "line 2: truncated"),
     ],
 )
-def test_a_bad_line_is_named(text: str, says: str) -> None:
+def test_a_bad_line_is_named(text: str, message: str) -> None:
     with pytest.raises(UserError, match=r"published\.csv") as caught:
         data.decode_figures(text)
-    assert says in caught.value.message
+    assert message in caught.value.message
 
 
 DECODERS: tuple[tuple[Callable[[str], Any], tuple[str, ...]], ...] = (

@@ -99,7 +99,7 @@ def test_missing_doubled_and_swapped_lines_are_found(tmp_path: Path, change: str
 
 
 def test_a_missing_first_line_is_named(tmp_path: Path) -> None:
-    """Nothing stands before it, so that only its number tells; without a seal there is no count either."""
+    """No line precedes it, so only its number shows the loss; without a seal there is no count either."""
     path = _made(tmp_path / "r", seal=None)
     lines = (path / "runs.jsonl").read_bytes().split(b"\n")
     (path / "runs.jsonl").write_bytes(b"\n".join(lines[1:]))
@@ -123,7 +123,7 @@ def test_raw_output_is_kept_by_digest_and_checked(tmp_path: Path) -> None:
     subject = builders.experiment()
     path = tmp_path / "r"
     with RecordWriter.create(path, subject) as writer:
-        digest = writer.keep_raw(b"what it said")
+        digest = writer.keep_raw(b"its output")
         assert writer.keep_raw(b"") == ""
         writer.append(msgspec.structs.replace(next(builders.runs(subject, 0)), output=digest))
     assert check_raw(load(path)) == []
@@ -203,7 +203,7 @@ def test_unwritable_places_are_user_errors(tmp_path: Path) -> None:
         assert "--out" in caught.value.hint
 
 
-def test_a_full_disk_is_a_user_error_and_what_was_written_stays(tmp_path: Path) -> None:
+def test_a_full_disk_is_a_user_error_and_earlier_lines_stay(tmp_path: Path) -> None:
     path = _made(tmp_path / "r", blocks=1, seal=None)
     writer, view = RecordWriter.resume(path)
     with writer, Path("/dev/full").open("wb", buffering=0) as full:
@@ -254,7 +254,7 @@ def test_any_mutation_is_damage_or_the_same_runs_never_an_exception(data: st.Dat
 
 
 @given(st.binary(max_size=300))
-def test_rubbish_never_becomes_a_run(rubbish: bytes) -> None:
+def test_random_bytes_are_never_decoded_as_a_run(rubbish: bytes) -> None:
     runs, _, damages = read_runs(rubbish)
     assert runs == ()
     assert bool(damages) == bool(rubbish)
@@ -280,7 +280,7 @@ def test_every_truncation_of_a_record_is_noticed_once_sealed(tmp_path: Path) -> 
         assert load(path).damages, f"cut to {length} bytes"
 
 
-def test_logs_of_builds_are_kept_by_variant_whatever_it_is_called(tmp_path: Path) -> None:
+def test_build_logs_are_stored_under_any_label_of_a_variant(tmp_path: Path) -> None:
     with RecordWriter.create(tmp_path / "r", builders.experiment()) as writer:
         labels = ("libc=glibc", "libc=glibc (again)", "libc=glibc  again", "../../x", "a/b\n\u00fc", "x" * 300)
         paths = [Path(writer.keep_log(label, label.encode())) for label in labels]
