@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 SOURCES: dict[str, str] = {
-    # prints where its stack and strings lie, and what it was given
+    # prints the layout of its stack, its arguments and its environment
     "shows": r"""
         #include <stdio.h>
         #include <stdint.h>
@@ -34,7 +34,7 @@ SOURCES: dict[str, str] = {
         #include <stdlib.h>
         static void *other(void *unused) { (void)unused; usleep(300000); exit(0); }
         int main(void) { pthread_t t; pthread_create(&t, 0, other, 0); pthread_exit(0); }""",
-    # leaves a child, and one that left the session and holds the output open
+    # leaves a child, and a process in another session that holds the output open
     "leaves": r"""
         #include <unistd.h>
         int main(void) {
@@ -43,7 +43,7 @@ SOURCES: dict[str, str] = {
             usleep(50000);
             return 3;
         }""",
-    # a daemon: the parent ends, the child stays with the output open and ignores what it can
+    # a daemon: the parent ends; the child holds the output open and ignores all signals that it can ignore
     "daemon": r"""
         #include <signal.h>
         #include <unistd.h>
@@ -54,15 +54,15 @@ SOURCES: dict[str, str] = {
             for (int s = 1; s < 32; s++) signal(s, SIG_IGN);
             for (;;) { write(1, "still here\n", 11); usleep(10000); }
         }""",
-    # every process forks another and ends: a chain that runs away
+    # an endless chain: every process forks another and ends
     "chain": r"""
         #include <unistd.h>
         int main(void) { if (fork() == 0) for (;;) { usleep(2000); if (fork()) _exit(0); } usleep(30000); return 0; }""",
-    # stops itself: nobody will wake it
+    # stops itself and never receives SIGCONT
     "stops": r"""
         #include <signal.h>
         int main(void) { raise(SIGSTOP); return 0; }""",
-    # is sent a signal that it handles, while it is traced
+    # receives signals that it handles, while it is traced
     "signals": r"""
         #include <signal.h>
         #include <unistd.h>
@@ -75,13 +75,13 @@ SOURCES: dict[str, str] = {
             while (seen < 6) usleep(1000);
             return seen;
         }""",
-    # becomes another program from a thread that is not its first
+    # executes another program from a second thread
     "swaps": r"""
         #include <pthread.h>
         #include <unistd.h>
         static void *other(void *arg) { char **argv = arg; execl(argv[1], argv[1], (char *)0); _exit(99); }
         int main(int argc, char **argv) { (void)argc; pthread_t t; pthread_create(&t, 0, other, argv); for (;;) pause(); }""",
-    # executes its arguments where nothing may be traced, as in many containers
+    # executes its arguments with ptrace forbidden, as in many containers
     "untraced": r"""
         #include <errno.h>
         #include <linux/filter.h>
@@ -107,7 +107,7 @@ SOURCES: dict[str, str] = {
     "crash": r"""
         #include <signal.h>
         int main(void) { raise(SIGSEGV); return 0; }""",
-    # counts as a workload would: some work that depends on nothing, and how long it took
+    # does a fixed amount of work and prints its duration in ns
     "works": r"""
         #include <stdio.h>
         #include <stdlib.h>
@@ -139,7 +139,7 @@ SOURCES: dict[str, str] = {
             memset(line, 'y', sizeof line);
             for (;;) if (write(fd, line, sizeof line) < 0) return 1;
         }""",
-    # prints more than anybody wants to read
+    # prints 1 GiB
     "prints": r"""
         #include <string.h>
         #include <unistd.h>
@@ -149,7 +149,7 @@ SOURCES: dict[str, str] = {
             for (int i = 0; i < 1 << 18; i++) if (write(1, line, sizeof line) < 0) return 1;
             return 0;
         }""",
-    # uses memory until there is none left
+    # allocates memory until the kernel kills it
     "hoards": r"""
         #include <stdlib.h>
         #include <string.h>
@@ -158,7 +158,7 @@ SOURCES: dict[str, str] = {
 
 
 def build(folder: Path, name: str, *options: str, compiler: str = "cc") -> Path:
-    """Compile one of `SOURCES`; the program's name is the source's and the compiler's."""
+    """Compile one of `SOURCES` into `folder`, once for each compiler and set of options; return the program's path."""
     program = folder / f"{name}-{compiler}{''.join(options)}"
     if not program.exists():
         source = folder / f"{name}.c"

@@ -43,7 +43,7 @@ def _vm(folder: Path) -> Target:
 
 
 OPENERS: dict[str, Callable[[Path], Target]] = {"fake": _fake, "vm": _vm}
-"""By kind. The name alone opens a target of any other kind."""
+"""Functions that open a target, by kind. Kinds that are not listed open by their name alone."""
 
 SLOW = frozenset({"vm"})
 

@@ -1,4 +1,4 @@
-"""What every target promises, on each of them."""
+"""The contract of a target, tested on each kind of target."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def program(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """The path on the target of a program that does well (`empty`), crashes, or is absent."""
+    """Return the path on the target of a program that succeeds (`empty`), crashes (`crash`), or is missing (any other name)."""
     folder = tmp_path_factory.mktemp("programs")
     if not target.needs_build:
         return lambda name: target.path_of("libc=glibc", name)

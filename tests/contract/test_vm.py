@@ -1,4 +1,4 @@
-"""Real virtual machines: the same bytes for the same inputs, and everything that can go wrong in one."""
+"""Virtual machines under QEMU: equal inputs give equal bytes; failures of guest, kernel and emulator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMES = ("works", "empty", "spins", "panics", "floods", "prints", "hoards")
 
 @dataclasses.dataclass(frozen=True)
 class Made:
-    """A machine with all programs, and others that are the same but for how they are run."""
+    """An image, its options and the test programs. `target` opens it with changed options."""
 
     parts: VmImage
     ways: VmOptions
@@ -84,7 +84,7 @@ def test_equal_inputs_give_equal_bytes(made: Made, name: str, arguments: tuple[s
     cold = made.run(name, *arguments, no_cache=True, snapshots=False)
     assert first == second == cold
     assert dict(first.facts)["wall_ns"] > 500_000
-    if name == "hoards":  # its kernel ends it, and nothing else
+    if name == "hoards":  # the kernel kills it: out of memory
         assert (first.how, first.code) == (Ended.SIGNALED, 9)
 
 
@@ -123,7 +123,7 @@ def test_an_endless_program_is_stopped_in_guest_time(made: Made) -> None:
 
 
 def fails(made: Made, name: str, text: str, **ways: object) -> str:
-    """Run what makes the machine fail, and return the lines of its console."""
+    """Run a program that makes the machine fail; return the last lines of its console."""
     with pytest.raises(TargetError, match=text) as caught:
         made.run(name, **ways)  # type: ignore[arg-type] # names of ways
     return caught.value.hint
@@ -131,7 +131,7 @@ def fails(made: Made, name: str, text: str, **ways: object) -> str:
 
 def test_a_panic_is_a_failed_run_with_the_console_text(made: Made) -> None:
     assert "Kernel Offset: disabled" in fails(made, "panics", "its kernel panicked: sysrq triggered crash")
-    assert made.run("empty").how is Ended.EXITED  # the next is as good as new
+    assert made.run("empty").how is Ended.EXITED  # the next run is not affected
 
 
 def test_console_output_is_limited(made: Made) -> None:
@@ -142,7 +142,7 @@ def test_console_output_is_limited(made: Made) -> None:
 
 
 def test_a_machine_is_stopped_at_the_host_time_limit(made: Made) -> None:
-    made.run("empty")  # so that the machine is saved
+    made.run("empty")  # saves the snapshot
     fails(made, "spins", "more than 4 s of this machine's time", limits=Limits(host_s=4), timeout_ms=10**9)
 
 

@@ -1,4 +1,4 @@
-"""Machines of packages, of both architectures: saved or not, side by side or alone, the bytes are the same; and how they fail."""
+"""Virtual machines of both architectures with packaged kernels: equal answers from snapshots, boots and concurrent runs; failures."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_run_from_a_snapshot_equals_a_run_from_boot(parts: VmImage, tmp_path: 
         acts: run(parts, VmOptions(cache=tmp_path, no_cache=True, snapshots=False), acts) for acts in (COPIES, HOARDS)
     }
     assert cold[COPIES].how is Ended.EXITED
-    assert cold[HOARDS].how is Ended.SIGNALED  # by its kernel, which has no more memory
+    assert cold[HOARDS].how is Ended.SIGNALED  # by the kernel: out of memory
     for number in range(2):
         ways = VmOptions(cache=tmp_path / str(number), no_cache=True)
         with hog() if number else contextlib.nullcontext():
@@ -63,22 +63,22 @@ def test_a_run_from_a_snapshot_equals_a_run_from_boot(parts: VmImage, tmp_path: 
 
 @pytest.mark.slow
 def test_concurrent_machines_give_the_answers_of_single_ones(parts: VmImage, tmp_path: Path) -> None:
-    """Two threads, one target, draws that differ; the machine is saved by the first of them that wants it."""
-    said = []
+    """Two threads share a target and run different replicates. The first one that needs the snapshot saves it."""
+    answers = []
     for at_once in (2, 1):
         ways = VmOptions(cache=tmp_path / str(at_once), no_cache=True, at_once=at_once)
         with VmTarget(parts, ways) as target, ThreadPoolExecutor(target.at_once) as pool:
             asked = [request(target, COPIES, f"{block}-0") for block in range(4)]
-            said.append(list(pool.map(target.run, asked)))
-    assert said[0] == said[1]
-    assert len({dict(answer.facts)["wall_ns"] for answer in said[0]}) > 1
+            answers.append(list(pool.map(target.run, asked)))
+    assert answers[0] == answers[1]
+    assert len({dict(answer.facts)["wall_ns"] for answer in answers[0]}) > 1
 
 
 @pytest.mark.slow
 def test_a_busy_main_loop_of_the_emulator_does_not_change_answers(tmp_path: Path) -> None:
-    """That loop moves the clock of an idle machine on, and this one is idle 200 times.
+    """The main loop advances the clock of an idle machine. This machine is idle 200 times.
 
-    Only on x86_64: QEMU may hang if it is asked while an arm64 machine powers off.
+    Only on x86_64: QEMU can hang on a QMP command while an arm64 machine powers off.
     """
     parts = image_parts("x86_64")
     ways = VmOptions(cache=tmp_path, no_cache=True)
@@ -92,7 +92,7 @@ def test_a_busy_main_loop_of_the_emulator_does_not_change_answers(tmp_path: Path
 
 @pytest.mark.slow
 def test_a_long_answer_arrives_whole(parts: VmImage, tmp_path: Path) -> None:
-    """Longer than what a machine without I/O ports sees of its channel at a time."""
+    """The answer is longer than the part of the channel that a machine without I/O ports maps at a time."""
     prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=50000", "count=5")
     answer = run(parts, VmOptions(cache=tmp_path), prints, output_bytes=1 << 20)
     assert answer.how is Ended.EXITED
@@ -133,7 +133,7 @@ def test_a_machine_with_too_little_memory_fails_with_a_reason(parts: VmImage, tm
     machine = msgspec.structs.replace(parts.machine, memory_bytes=48 << 20)
     with pytest.raises(TargetError, match=r"The virtual machine failed: its? ") as caught:
         run(dataclasses.replace(parts, machine=machine), VmOptions(cache=tmp_path, limits=Limits(host_s=200)), COPIES)
-    assert "of this machine's time" not in caught.value.message  # it ends by itself
+    assert "of this machine's time" not in caught.value.message  # it ends before the time limit
 
 
 def elf(machine: int) -> bytes:

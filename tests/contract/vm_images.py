@@ -1,4 +1,4 @@
-"""What virtual machines of tests are made of: a kernel of this system's packages, and the smallest images."""
+"""Kernels and images for virtual machines in tests: a packaged kernel, and images that are as small as possible."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def kernel(architecture: str = "x86_64") -> Path:
     shown = _output("apt-cache", "show", "--no-all-versions", package) if found else ""
     version = re.search(r"^Version: (\S+)$", shown, re.MULTILINE)
     if not found or not version:
-        pytest.skip(f"apt knows no {meta}:{_DEBIAN[architecture]}")
+        pytest.skip(f"apt has no package {meta}:{_DEBIAN[architecture]}")
     kept = cache_dir() / "test-kernels" / f"{found[1]}_{version[1]}"
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def _output(*command: str, cwd: str | None = None) -> str:
 
 
 def image_parts(architecture: str, kernel: str = "generic") -> VmImage:
-    """Return a machine of packages whose only program is busybox; skip the test where there is no emulator or nothing can be fetched."""
+    """Return a machine whose only program is busybox. Skip the test without an emulator, or if a package can't be fetched."""
     known = find_architecture(architecture)
     need_emulator(known.machine)
     try:
@@ -74,7 +74,7 @@ def image_parts(architecture: str, kernel: str = "generic") -> VmImage:
 
 
 def empty_initrd(path: Path) -> Path:
-    """Write an image that has nothing of its own."""
+    """Write an image with one empty folder."""
     path.write_bytes(archive({"etc": folder()}))
     return path
 

@@ -1,4 +1,4 @@
-"""Running the command line as a user does: in a process of its own."""
+"""Run the command line in a separate process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ virt_bytes = 16384
 
 
 def environment(records: Path, **changes: str) -> dict[str, str]:
-    """Return an environment for the command line, with its records in a folder of the test's own."""
+    """Return an environment for the command line, with its records in the test's folder."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SWAPSTONE_")}
     return {**kept, "PYTHONPATH": str(TOP / "src"), "SWAPSTONE_RECORDS": str(records), **changes}
 
@@ -45,20 +45,20 @@ def command(*arguments: str) -> list[str]:
 
 
 def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -> subprocess.CompletedProcess[str]:
-    """Run it to its end and check its exit status.
+    """Run a command to its end and check its exit status.
 
-    It is a process of its own, but most of a start is imports, so it is a fork of one that has made them: see `tests.e2e.fork_server`.
-    What must come out as it did in another process is started from nothing, as `./swapstone` does: forks of one process share the seed
-    of Python's hashes, and would hide an order that depends on it. So is each command's help: its module must import what it needs.
+    Most of a start is imports. Therefore a command runs in a fork of a process that has made the imports: see `tests.e2e.fork_server`.
+    Commands in `FRESH` start a new interpreter, as `./swapstone` does. Forks share the seed of Python's hashes, which would hide an
+    order that depends on the seed. `--help` is in `FRESH` because its module must import what it needs.
 
     Args:
-        records: where its records are; it is also its working directory.
+        records: folder of the records, and working directory.
         arguments: of the command line.
         expect: the exit status.
         changes: variables of its environment.
     """
     asked, of_the_interpreter = environment(records, **changes), ("PYTHON", "LC_", "LANG", "OPENBLAS", "OMP")
-    fresh = expect == 0 and not FRESH.isdisjoint(arguments)  # where it is refused, nothing has come out
+    fresh = expect == 0 and not FRESH.isdisjoint(arguments)  # a refused command has no output to compare
     fresh = fresh or any(name.startswith(of_the_interpreter) for name in changes)
     result = (_started if fresh else _forked)(records, list(arguments), asked)
     assert result.returncode == expect, f"status {result.returncode}\n{result.stdout}\n{result.stderr}"
@@ -87,14 +87,14 @@ def _forked(folder: Path, arguments: list[str], asked: dict[str, str]) -> subpro
             raise
         out.seek(0)
         err.seek(0)
-        # As text=True reads a pipe.
+        # text=True reads a pipe in this way.
         stdout, stderr = (file.read().decode().replace("\r\n", "\n").replace("\r", "\n") for file in (out, err))
     return subprocess.CompletedProcess(command(*arguments), status, stdout, stderr)
 
 
 @functools.cache
 def _server() -> socket.socket:
-    """Start the process that forks for this one, and return the way to it."""
+    """Start the fork server and return the socket to it."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
@@ -122,7 +122,7 @@ def fake(folder: Path, extra: str = "") -> str:
 
 
 def runs_of(record: Path) -> list[dict[str, Any]]:
-    """Return a record's runs, less what time of day does to them."""
+    """Return a record's runs without times of day and facts."""
     lines = [json.loads(line)["run"] for line in (record / "runs.jsonl").read_text().splitlines()]
     for run in lines:
         for name in ("started_unix_ns", "elapsed_ns", "facts"):

@@ -1,6 +1,6 @@
-"""The programs of others that read our exports: benchstat, built from its Go module, and hyperfine's own scripts, from its crate.
+"""Third-party programs that read exports: benchstat, built from its Go module, and the scripts in hyperfine's crate.
 
-Both are fetched by the machine's own `go` and `cargo`, at fixed versions, and are used only where their digests are the ones written here.
+`go` and `cargo` of this machine fetch them at fixed versions. They are used only if their digests are those in this file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HYPERFINE_SHA256 = "92a9fa6e6924f302850dd7bcb0f3a5fed5aede19b7b6424b385e0daadafa
 
 
 def _need(command: str, package: str) -> str:
-    """Find a command, or fail: a test that is skipped for want of a tool shows nothing."""
+    """Return the path of a command; fail the test if it is not installed."""
     found = shutil.which(command)
     if found is None:
         pytest.fail(f"This test needs the command {command!r}. Install it: sudo apt-get install {package}")
@@ -46,32 +46,32 @@ def _run(command: list[str], **options: object) -> subprocess.CompletedProcess[s
 
 
 def benchstat_path() -> Path:
-    """Build benchstat, in a folder of Go's own under the cache, and check every module in it."""
+    """Build benchstat in a Go folder below the cache, and check the digest of every module in it."""
     go = _need("go", "golang-go")
     home = cache_dir() / "readers" / f"go-{PERF_VERSION}"
     program = home / "bin" / "benchstat"
     places = {"GOPATH": home / "path", "GOBIN": program.parent, "GOCACHE": home / "built"}
-    # GOTOOLCHAIN: with the go that is here, not with another one that it would fetch.
+    # GOTOOLCHAIN=local: use the installed go; don't fetch another one.
     settings = {"GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local", "GO111MODULE": "on"}
     environment = {**os.environ, **{name: str(path) for name, path in places.items()}, **settings}
     if not program.is_file():
         _run([go, "install", f"{PERF}/cmd/benchstat@{PERF_VERSION}"], env=environment)
-    said = _run([go, "version", "-m", str(program)], env=environment).stdout
-    modules = [line.split() for line in said.splitlines() if line.split()[:1] in (["mod"], ["dep"])]
+    printed = _run([go, "version", "-m", str(program)], env=environment).stdout
+    modules = [line.split() for line in printed.splitlines() if line.split()[:1] in (["mod"], ["dep"])]
     assert {name: digest for _, name, _, digest in modules} == GO_DIGESTS
     return program
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """One table of benchstat's.
+    """One table of benchstat's output.
 
     Attributes:
-        place: its configuration, e.g. ``{"suite": "libc"}``.
+        place: configuration, e.g. ``{"suite": "libc"}``.
         unit: of all its columns.
         columns: their names.
         rows: by name, the median in each column; None where it has none.
-        counts: by row name, the numbers of samples that it says, as it writes them.
+        counts: numbers of samples by row name, as printed.
     """
 
     place: dict[str, str]
@@ -110,7 +110,7 @@ def _table(place: dict[str, str], cells: list[list[str]]) -> Table:
 
 
 def hyperfine_scripts(folder: Path) -> Path:
-    """Unpack the scripts that hyperfine's crate holds, from the cache of the machine's own cargo."""
+    """Unpack the scripts in hyperfine's crate from cargo's cache."""
     cargo = _need("cargo", "cargo")
     project = folder / "project"
     (project / "src").mkdir(parents=True)

@@ -1,7 +1,7 @@
-"""Serves the command line's tests: imports the program once, and runs each command in a fork of itself, in a process of its own.
+"""A server for tests of the command line: it imports the program once and runs each command in a fork.
 
-Started by `tests.e2e.cli` with the number of a socket. A request is JSON (arguments, environment, folder), and with it come the files
-that are to be standard output and standard error. The answers are the process's number and then its exit status.
+`tests.e2e.cli` starts it with the descriptor of a socket. A request is JSON (arguments, environment, folder) with two descriptors: standard
+output and standard error. The server answers with the process number, then with the exit status.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import sys
 import threading
 from typing import NoReturn
 
-LATE = ("duckdb", "jinja2", "numpy.random")  # which the program imports when it needs them
+LATE = ("duckdb", "jinja2", "numpy.random")  # modules that the program imports on first use
 LONGEST_REQUEST_BYTES = 1 << 18
 
 
 def serve(channel: socket.socket) -> None:
-    """Answer requests until the other side has gone."""
+    """Answer requests until the socket is closed."""
     from swapstone.cli.main import COMMANDS, main
 
     for module, _ in COMMANDS.values():
@@ -50,7 +50,7 @@ def serve(channel: socket.socket) -> None:
 
 
 def _become(asked: dict[str, object], out: int, err: int) -> None:
-    """Take over what a process of its own would have been started with."""
+    """Set descriptors, environment, folder and arguments as for a new process."""
     for number, file in enumerate((out, err), start=1):
         os.dup2(file, number)
         os.close(file)
@@ -63,7 +63,7 @@ def _become(asked: dict[str, object], out: int, err: int) -> None:
 
 
 def _end(status: object) -> NoReturn:
-    """Wait for what an interpreter waits for, and leave out that it takes itself apart: that took longer than most commands."""
+    """Wait for threads and flush, as the interpreter does. Skip its finalization, which takes longer than most commands."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
@@ -76,4 +76,4 @@ def _end(status: object) -> NoReturn:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     serve(socket.socket(fileno=int(sys.argv[1])))
-    os._exit(0)  # DuckDB's bindings complain of what was kept from the collector
+    os._exit(0)  # finalization would print warnings of DuckDB's bindings about frozen objects

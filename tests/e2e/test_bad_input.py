@@ -1,4 +1,4 @@
-"""What users get wrong: each a clear message with the next step, status 2, and nothing lost."""
+"""Errors of users: each prints a message and a hint, exits with status 2, and changes no file."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_an_input_error_prints_a_message_and_a_hint(
     assert message in result.stderr
     assert hint in result.stderr
     assert result.stdout == ""
-    assert list(tmp_path.iterdir()) == []  # nothing was made
+    assert list(tmp_path.iterdir()) == []  # no file was created
 
 
 def test_a_missing_compiler_names_the_package(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_faulty_workload_fails_its_trial_with_a_reason_and_no_samples(tmp_path
     )
     lines = [json.loads(line)["run"] for line in (out / "runs.jsonl").read_text().splitlines()]
     bad = [run for run in lines if run["trial"]["variant"] == "libc=musl"]
-    assert len(bad) == 3  # then it was given up
+    assert len(bad) == 3  # no further trials after three failures
     for run in bad:
         assert run["status"] in {"failed", "refused"}
         assert words in run["reason"]
@@ -153,7 +153,7 @@ def _wrapper(folder: Path, name: str, real: str) -> None:
 
 @pytest.mark.parametrize(("broken", "real", "seen"), [("musl-gcc", "gcc", "glibc"), ("cc", "musl-gcc", "musl")])
 def test_a_level_that_is_not_in_force_is_refused(tmp_path: Path, broken: str, real: str, seen: str) -> None:
-    """Each level is broken on purpose: its compiler builds against the other C library. No number may come of it."""
+    """The compiler of one level builds against the other C library. Its runs must have no samples."""
     tools = tmp_path / "bin"
     tools.mkdir()
     _wrapper(tools, broken, real)

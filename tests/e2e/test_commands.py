@@ -1,4 +1,4 @@
-"""Every command, on the fake target, as a user types it."""
+"""Every command, on the fake target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMPARE = ("compare", "libc=glibc,musl", "--only", "b_malloc_tiny*", "--seed", "
 
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
-    """A finished record on the fake target: musl takes 1.5 times as long."""
+    """Return a complete record of the fake target: musl takes 1.5 times as long."""
     out = tmp_path / "record"
     swapstone(tmp_path, *COMPARE, "--blocks", "15", "--target", fake(tmp_path), "--out", str(out))
     return out
@@ -149,6 +149,7 @@ def test_doctor_reports_the_machine_and_exits_with_0(tmp_path: Path) -> None:
     text = swapstone(tmp_path, "doctor").stdout
     assert "libc=musl" in text and "observing a trial" in text and "governor" in text
     found = json.loads(swapstone(tmp_path, "doctor", "--json").stdout)
+    assert len(found["noise"]) == 12
     assert {finding["state"] for finding in found["noise"]} <= {"good", "noisy", "missing", "unknown"}
 
 

@@ -35,7 +35,7 @@ __attribute__((noinline)) void compute(unsigned turns) {
 }
 """
 
-# What each program does in its PLANTED side beside the same computing on both.
+# Each program computes the same on both sides; the side PLANTED does this in addition.
 PLANTED = {
     "lock": r"""
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -117,10 +117,10 @@ EXPECTED = {
     "arithmetic": "own code",
 }
 QUICK = [part for name in ("syscalls", "allocations", "instructions") for part in ("--without", name)]
-"""The ledger needs none of these."""
+"""The ledger needs none of these instruments."""
 
 METRIC = {"lock": "wall", "sleep": "wall"}
-"""Costs of waiting show in elapsed time, the others in processor time: on a busy machine elapsed time is mostly the others'."""
+"""Waiting changes elapsed time, the other causes change processor time. On a busy machine elapsed time depends on other processes."""
 
 needs_perf = pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("perf") is None,
@@ -179,19 +179,19 @@ def test_explain_stores_profiles_and_reports_beside_the_record(tmp_path: Path) -
     (folder,) = (tmp_path / "r" / "explain").iterdir()
     manifest = json.loads((folder / "manifest.json").read_text())
     assert {run["instrument"] for run in manifest["runs"]} >= {"reference", "on-cpu", "off-cpu", "syscalls"}
-    assert (tmp_path / "r" / "runs.jsonl").read_bytes() == before  # no run under an instrument is a trial
+    assert (tmp_path / "r" / "runs.jsonl").read_bytes() == before  # runs under an instrument are not trials
     scope = json.loads((folder / "on-cpu-candidate.speedscope.json").read_text())
     check_speedscope(scope)
     stamp = (folder / "seen.json").stat().st_mtime_ns
     again = swapstone(tmp_path, "profile", str(tmp_path / "r"), "wall", "--only", "*", "--syscalls")
     assert "syscalls-difference.html" in again.stdout
-    assert (folder / "seen.json").stat().st_mtime_ns == stamp  # nothing was run a second time
+    assert (folder / "seen.json").stat().st_mtime_ns == stamp  # the profiles were not measured again
     assert swapstone(tmp_path, "verify", str(tmp_path / "r")).returncode == 0
     check_reports(tmp_path / "r", found["explanation"]["paragraph"])
 
 
 def check_reports(record: Path, paragraph: str) -> None:
-    """Check that the record's own reports show what was explained, and link to what is there; and no longer when runs were added."""
+    """Check that reports of the record show the explanation and link to existing files, and omit it once runs are added."""
     shown = swapstone(record.parent, "show", str(record)).stdout
     assert "\nWhy\n" in shown and " ".join(paragraph.split()) in " ".join(shown.split())
     for page in (record / "report.html", record.parent / "elsewhere" / "page.html"):
@@ -213,7 +213,7 @@ MEMORY = ("exc_page_fault", "munmap", "mmap", "do_mem_abort", "el0_da")
 
 
 def memory_share(folder: Path) -> float:
-    """Return the share of an off-CPU profile's time below a page fault, mmap or munmap, of all in which there was a request to answer."""
+    """Return the share of off-CPU time below a page fault, mmap or munmap, without the time in which the server waited for requests."""
     whole = at_memory = 0
     for line in (folder / "off-cpu-candidate.folded").read_text().splitlines():
         stack, _, weight = line.rpartition(" ")
@@ -241,7 +241,7 @@ def test_the_off_cpu_profile_of_a_server_shows_memory_mapping_with_musl_malloc_o
         shares[allocator] = memory_share(folder)
         assert {line["cause"] for line in found["explanation"]["ledger"]["lines"]} >= {"waiting", "own code"}
     print(shares)
-    # On two processors the driver takes most of the time that the server is off them: the rest is small, but there.
+    # With two processors the load generator takes most of the off-CPU time; the rest is small but not zero.
     assert shares["default"] > 0.005
     assert shares["mimalloc"] < shares["default"] / 10
 

@@ -1,4 +1,4 @@
-"""Choosing the row, and what can't be explained, without running anything under an instrument."""
+"""Choice of the row to explain, and rows that can't be explained; no instrument runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ UNDECIDED = {"workload": "c", "effect": 9.0, "verdict": Verdict.INCONCLUSIVE}
 def test_the_largest_decided_difference_is_chosen() -> None:
     assert _pick(WORSE, BETTER, UNDECIDED).workload == "b"
     assert _pick(WORSE, BETTER, UNDECIDED, only="a").workload == "a"
-    assert _pick(WORSE, BETTER, UNDECIDED, only="c").workload == "c"  # selected by its name
+    assert _pick(WORSE, BETTER, UNDECIDED, only="c").workload == "c"  # an exact name selects an undecided row
 
 
 def test_a_choice_without_a_matching_row_is_an_error() -> None:
@@ -95,7 +95,7 @@ def test_an_unavailable_instrument_does_not_stop_the_others(monkeypatch: pytest.
         ("on-cpu", "perf is not there", "install it"),
         ("off-cpu", "it failed: it broke", ""),
     ]
-    assert len(tried) == 2  # once more
+    assert len(tried) == 2  # an instrument that fails is tried again, once
     assert [run.instrument for run in seen.runs] == ["reference", "reference"]
     assert seen.runs[0].amounts[0].name == "minor faults"
 

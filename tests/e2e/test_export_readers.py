@@ -1,4 +1,4 @@
-"""Our exports, read by the programs that they are for: benchstat, hyperfine's own scripts, DuckDB."""
+"""Exports are read by third-party programs: benchstat, hyperfine's scripts and DuckDB."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from tests.golden import synthetic
 
 NO_GEOMEAN = "summaries must be >0 to compute geomean"
 ALL_EQUAL = "all samples are equal"
-"""It says so of a memory figure that happened to be the same in every run; some runs later it need not be."""
-BLOCKS = "6"  # benchstat gives no interval for fewer, and says so
+"""benchstat's warning about a memory figure that is equal in every run. Other runs can differ."""
+BLOCKS = "6"  # with fewer samples benchstat prints a warning instead of an interval
 
 PYPLOT = '''
-"""Stands in for the drawing library, which is no dependency: notes what it is asked to draw."""
+"""Replaces the drawing library, which is not a dependency: records the calls."""
 import atexit, json
 from unittest.mock import MagicMock
 calls = []
@@ -47,7 +47,7 @@ atexit.register(lambda: print(json.dumps(calls, default=lambda o: list(o) if has
 
 
 def _unit(metric: Metric) -> tuple[str, float]:
-    """Return what benchstat should call a metric's unit, and by what it multiplies our values."""
+    """Return benchstat's name of a metric's unit, and the factor from exported values to that unit."""
     if metric.name == "wall":
         return "sec/op", 1e-9
     suffix, scale = {"ns": ("sec/op", 1e-9), "B": ("bytes", 1.0), "1": ("count", 1.0)}[metric.unit]
@@ -55,7 +55,7 @@ def _unit(metric: Metric) -> tuple[str, float]:
 
 
 def _sides(analysis: Analysis) -> dict[tuple[str, str, str], tuple[float, int]]:
-    """Return (unit, workload, variant) to (median, number of samples) of everything that was measured."""
+    """Return (median, number of samples) of all measurements, by (unit, workload, variant)."""
     found = {}
     for c in analysis.comparisons:
         unit, scale = _unit(c.metric)
@@ -66,12 +66,12 @@ def _sides(analysis: Analysis) -> dict[tuple[str, str, str], tuple[float, int]]:
 
 
 def _check(tables: list[Table], warnings: list[str], sides: dict[tuple[str, str, str], tuple[float, int]]) -> None:
-    """Check that medians, numbers of samples and units are ours, that nothing is left out, and that nothing is warned of.
+    """Check that medians, sample counts and units are those of the record, that all are there, and that there is no unexpected warning.
 
     Args:
-        tables: with rows and columns named so that both together are a variant's label.
-        warnings: those about a geometric mean with zeros in it, where there are zeros, and about equal samples can't be avoided.
-        sides: what it must be.
+        tables: row and column names together are a variant's label.
+        warnings: of a geometric mean of zeros, and of equal samples, are expected.
+        sides: the expected values.
     """
     seen = set()
     for table in tables:
@@ -111,7 +111,7 @@ def test_benchstat_reads_medians_units_and_sample_counts(tmp_path: Path) -> None
     swapstone(tmp_path, "compare", "libc=glibc,musl", *ONLY, "--out", str(out))
     sides = _sides(_analysis(out, tmp_path))
     assert {unit for unit, _, _ in sides} > {"sec/op", "cpu-sec/op", "maxrss-bytes", "minflt-count", "file-bytes"}
-    # The sizes of the empty programs are those of two more workloads, in a suite of their own.
+    # The sizes of the two empty programs are in the suite size.
     tables, warnings = benchstat(_text(out, tmp_path), "-col", "/libc", "-filter", "suite:libc")
     assert all(table.columns == ("glibc", "musl") for table in tables)
     _check(tables, warnings, {key: side for key, side in sides.items() if not key[1].startswith("empty")})
@@ -179,7 +179,7 @@ def scripts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def record(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A record of times in seconds, for hyperfine's scripts print milliseconds; and hyperfine's JSON of it."""
+    """Return a record with times of seconds, since hyperfine's scripts round to milliseconds, and its hyperfine export."""
     where = tmp_path_factory.mktemp("record")
     seconds = '[[behaviour]]\nwall_ns = 2_345_000_000\n[[behaviour]]\nvariant = "libc=musl*"\nwall_ns = 2_600_000_000\n'
     target = fake(where, seconds)
@@ -213,8 +213,8 @@ def test_hyperfine_statistics_equal_those_of_the_record(
     scripts: Path, record: tuple[Path, Path], tmp_path: Path
 ) -> None:
     wall = _wall(record[0], tmp_path)
-    said = _script(scripts, "advanced_statistics.py", str(record[1]))
-    parts = said.split("Command ")[1:]
+    stdout = _script(scripts, "advanced_statistics.py", str(record[1]))
+    parts = stdout.split("Command ")[1:]
     assert len(parts) == 2
     for part, values, name in zip(
         parts, (wall.baseline_values, wall.candidate_values), ("libc=glibc", "libc=musl"), strict=True
@@ -231,16 +231,16 @@ def test_hyperfine_statistics_equal_those_of_the_record(
 @pytest.mark.slow
 def test_hyperfine_welch_test_reads_the_times(scripts: Path, record: tuple[Path, Path], tmp_path: Path) -> None:
     wall = _wall(record[0], tmp_path)
-    said = _script(scripts, "welch_ttest.py", str(record[1]))
+    stdout = _script(scripts, "welch_ttest.py", str(record[1]))
     result = stats.ttest_ind(wall.baseline_values, wall.candidate_values, equal_var=False)
-    assert f"t = {result.statistic:.3}, p = {result.pvalue:.3}" in said
-    assert "Command 1: b_string_strlen [libc=glibc]\nCommand 2: b_string_strlen [libc=musl]" in said
-    assert "There is a difference between the two benchmarks" in said
+    assert f"t = {result.statistic:.3}, p = {result.pvalue:.3}" in stdout
+    assert "Command 1: b_string_strlen [libc=glibc]\nCommand 2: b_string_strlen [libc=musl]" in stdout
+    assert "There is a difference between the two benchmarks" in stdout
 
 
 @pytest.mark.slow
 def test_hyperfine_plots_draw_the_times(scripts: Path, record: tuple[Path, Path], tmp_path: Path) -> None:
-    """The drawing library is no dependency of ours; one that notes what it should draw stands in for it."""
+    """A module that records the calls replaces the drawing library, which is not a dependency."""
     (tmp_path / "matplotlib").mkdir()
     (tmp_path / "matplotlib" / "__init__.py").touch()
     (tmp_path / "matplotlib" / "pyplot.py").write_text(PYPLOT)
@@ -249,8 +249,8 @@ def test_hyperfine_plots_draw_the_times(scripts: Path, record: tuple[Path, Path]
     labels = ["b_string_strlen [libc=glibc]", "b_string_strlen [libc=musl]"]
 
     def drawn(name: str) -> dict[str, Any]:
-        said = _script(scripts, name, str(record[1]), PYTHONPATH=str(tmp_path))
-        return {call: (arguments, named) for call, arguments, named in json.loads(said)}
+        stdout = _script(scripts, name, str(record[1]), PYTHONPATH=str(tmp_path))
+        return {call: (arguments, named) for call, arguments, named in json.loads(stdout)}
 
     whisker = drawn("plot_whisker.py")
     assert whisker["boxplot"][0] == [both]
@@ -263,7 +263,7 @@ def test_hyperfine_plots_draw_the_times(scripts: Path, record: tuple[Path, Path]
 
 
 def test_duckdb_reads_the_csv_exports(tmp_path: Path) -> None:
-    """Numbers are numbers, missing ones null, and every row is there; names may hold anything."""
+    """Numbers have numeric types, missing values are null, all rows are there, and names can hold any character."""
     context, analysis = synthetic.context(), synthetic.analysis()
     odd = msgspec.structs.replace(analysis.comparisons[0], workload='a,"b"\nc; é')
     analysis = msgspec.structs.replace(analysis, comparisons=(*analysis.comparisons, odd))
@@ -280,6 +280,6 @@ def test_duckdb_reads_the_csv_exports(tmp_path: Path) -> None:
         assert [row["workload"] for row in rows] == [row["workload"] for row in plain]
         numbers = ("effect", "low", "high", "p_value", "baseline_median") if name == "comparisons" else ("value",)
         for column in numbers:
-            assert kinds[column] in {"DOUBLE", "BIGINT"}  # whole numbers all of them
+            assert kinds[column] in {"DOUBLE", "BIGINT"}  # BIGINT if all values are whole numbers
             assert [row[column] for row in rows] == [float(row[column]) if row[column] else None for row in plain]
         assert kinds["pairs" if name == "comparisons" else "pair"] == "BIGINT"

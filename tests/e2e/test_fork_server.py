@@ -1,4 +1,4 @@
-"""The commands of most tests are forks of a process that has made the imports: they come out as if each had been started."""
+"""Commands in forks of the fork server behave like commands in a new interpreter."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.e2e import cli
 def test_a_forked_command_has_the_output_and_status_of_a_started_one(
     tmp_path: Path, arguments: list[str], status: int
 ) -> None:
-    asked = cli.environment(tmp_path)
-    started, forked = cli._started(tmp_path, arguments, asked), cli._forked(tmp_path, arguments, asked)
+    environment = cli.environment(tmp_path)
+    started, forked = cli._started(tmp_path, arguments, environment), cli._forked(tmp_path, arguments, environment)
     assert started.stdout or started.stderr
     assert (forked.returncode, forked.stdout, forked.stderr) == (status, started.stdout, started.stderr)
     assert started.returncode == status
@@ -26,21 +26,21 @@ def test_a_forked_command_has_the_output_and_status_of_a_started_one(
 def test_each_fork_uses_the_environment_and_folder_of_its_own_request(tmp_path: Path) -> None:
     (tmp_path / "here" / "there").mkdir(parents=True)
     for folder, variable in ((tmp_path, "one"), (tmp_path / "here", "two")):
-        asked = {**cli.environment(tmp_path), "SWAPSTONE_RECORDS": variable}
-        said = cli._forked(
-            folder, ["compare", "libc=glibc,musl", "--only", "b_string_strlen", "--target", "fake:no.toml"], asked
+        environment = {**cli.environment(tmp_path), "SWAPSTONE_RECORDS": variable}
+        refused = cli._forked(
+            folder, ["compare", "libc=glibc,musl", "--only", "b_string_strlen", "--target", "fake:no.toml"], environment
         )
-        assert (said.returncode, "no.toml" in said.stderr) == (2, True)
+        assert (refused.returncode, "no.toml" in refused.stderr) == (2, True)
         cli.fake(folder)
         target = ["--target", "fake:fake.toml", "--blocks", "1"]
-        made = cli._forked(folder, ["compare", "libc=glibc,musl", "--only", "b_string_strlen", *target], asked)
+        made = cli._forked(folder, ["compare", "libc=glibc,musl", "--only", "b_string_strlen", *target], environment)
         assert made.returncode == 0, made.stderr
         assert len(list((folder / variable).glob("*/seal.json"))) == 1
 
 
 def test_commands_that_need_a_fresh_interpreter_are_not_forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "_server", lambda: pytest.fail("it was forked"))
+    monkeypatch.setattr(cli, "_server", lambda: pytest.fail("the command was forked"))
     assert "--resume" in cli.swapstone(tmp_path, "compare", "--help").stdout
-    with pytest.raises(AssertionError, match="status 2"):  # there is no record: but it was started
+    with pytest.raises(AssertionError, match="status 2"):  # there is no record, but the command was not forked
         cli.swapstone(tmp_path, "verify", "last")
     cli.swapstone(tmp_path, "list", "suites", PYTHONHASHSEED="1")

@@ -1,4 +1,4 @@
-"""The HTML report in a real browser: its text, its width, its colours, and that it can't reach a network."""
+"""The HTML report in a real browser: text, width, colours, and no network access."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_the_content_security_policy_blocks_injected_requests(
         f"<script>fetch('{root}/fetch')</script><style>body{{background:url({root}/background)}}</style><video src='{root}/video'></video>"
     )
     _run(tmp_path, f"<!doctype html><body>{slipped}", "--dump-dom", "--virtual-time-budget=3000")
-    assert asked, "without the page's policy the same markup asks the network"
+    assert asked, "without the page's policy the same markup sends requests"
     asked.clear()
     _run(tmp_path, page.replace("</main>", f"{slipped}</main>"), "--dump-dom", "--virtual-time-budget=3000")
     assert asked == []

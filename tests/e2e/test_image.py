@@ -1,4 +1,4 @@
-"""`swapstone image`: quick checks of what it says; the slow ones build and boot real images."""
+"""`swapstone image`: messages and exit status; slow tests build and boot images."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ INIT = f"""#!/bin/busybox sh
 /bin/busybox mount -t proc none /proc
 /bin/busybox mount -t sysfs none /sys
 /bin/busybox mount -t devtmpfs none /dev
-while read -r module; do /bin/busybox insmod "$module" || echo "said failed: $module"; done </modules
-echo "said uname: $(/bin/busybox uname -rm)"
-echo "said zram: $(/bin/busybox cat /sys/block/zram0/comp_algorithm)"
+while read -r module; do /bin/busybox insmod "$module" || echo "result failed: $module"; done </modules
+echo "result uname: $(/bin/busybox uname -rm)"
+echo "result zram: $(/bin/busybox cat /sys/block/zram0/comp_algorithm)"
 echo 64M >/sys/block/zram0/disksize
-/sbin/mke2fs -q -t ext4 /dev/zram0 && /bin/busybox mount -t ext4 /dev/zram0 /mnt && echo "said ext4: mounted"
-echo "said cyclictest: $(/usr/bin/cyclictest --help | /bin/busybox head -1)"
-echo "said stress-ng: $(/usr/bin/stress-ng --version)"
-echo "said iperf3: $(/usr/bin/iperf3 --version | /bin/busybox head -1)"
-echo "said memtester: $(/usr/sbin/memtester 1 1 2>/dev/null | /bin/busybox head -1)"
-echo "said musl: $(/lib/ld-musl-*.so.1 2>&1 | /bin/busybox head -1)"
-echo "said preempt: $(/bin/busybox cat /proc/cmdline)"
+/sbin/mke2fs -q -t ext4 /dev/zram0 && /bin/busybox mount -t ext4 /dev/zram0 /mnt && echo "result ext4: mounted"
+echo "result cyclictest: $(/usr/bin/cyclictest --help | /bin/busybox head -1)"
+echo "result stress-ng: $(/usr/bin/stress-ng --version)"
+echo "result iperf3: $(/usr/bin/iperf3 --version | /bin/busybox head -1)"
+echo "result memtester: $(/usr/sbin/memtester 1 1 2>/dev/null | /bin/busybox head -1)"
+echo "result musl: $(/lib/ld-musl-*.so.1 2>&1 | /bin/busybox head -1)"
+echo "result preempt: $(/bin/busybox cat /proc/cmdline)"
 echo "{DONE}"
 /bin/busybox poweroff -f
 """
@@ -93,7 +93,7 @@ def _request(architecture: str, kernel: str = "generic") -> ImageRequest:
 
 
 def _boot(architecture: str, built: BuiltImage) -> dict[str, str]:
-    """Boot an image to its end and return what its first process said, by the word before its colon."""
+    """Boot an image to its end and return the values that its init printed, by name."""
     machine = find_architecture(architecture)
     assert shutil.which(machine.emulator), f"{machine.emulator} is not installed; ./test installs it"
     result = subprocess.run(
@@ -107,7 +107,7 @@ def _boot(architecture: str, built: BuiltImage) -> dict[str, str]:
     )
     assert DONE in result.stdout, result.stdout[-3000:] + result.stderr
     # The kernel may put a message of its own in front of a line.
-    return dict(re.findall(r"said (\S+): (.*?)\r?\n", result.stdout))
+    return dict(re.findall(r"result (\S+): (.*?)\r?\n", result.stdout))
 
 
 @pytest.mark.slow
@@ -125,16 +125,16 @@ def test_an_image_boots_and_its_programs_run(architecture: str, kernel: str, mac
         built = build_image(_request(architecture, kernel))
     except UnavailableError as error:
         pytest.skip(error.message)
-    said = _boot(architecture, built)
-    assert said["uname"] == f"{built.image.release} {machine}"
-    assert ("-rt-" in said["uname"]) == (kernel == "rt")
-    assert {"lzo-rle", "lz4", "zstd"} <= set(said["zram"].replace("[", "").replace("]", "").split())
-    assert said["ext4"] == "mounted"
-    assert said["cyclictest"].startswith("cyclictest V") and said["stress-ng"].startswith("stress-ng, version")
-    assert said["iperf3"].startswith("iperf 3") and said["memtester"].startswith("memtester version")
-    assert said["musl"].startswith("musl libc")
-    assert "failed" not in said
-    assert ("preempt=none" in said["preempt"]) == (kernel == "none")
+    result = _boot(architecture, built)
+    assert result["uname"] == f"{built.image.release} {machine}"
+    assert ("-rt-" in result["uname"]) == (kernel == "rt")
+    assert {"lzo-rle", "lz4", "zstd"} <= set(result["zram"].replace("[", "").replace("]", "").split())
+    assert result["ext4"] == "mounted"
+    assert result["cyclictest"].startswith("cyclictest V") and result["stress-ng"].startswith("stress-ng, version")
+    assert result["iperf3"].startswith("iperf 3") and result["memtester"].startswith("memtester version")
+    assert result["musl"].startswith("musl libc")
+    assert "failed" not in result
+    assert ("preempt=none" in result["preempt"]) == (kernel == "none")
 
 
 @pytest.mark.slow
@@ -144,9 +144,9 @@ def test_building_twice_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "swapstone").mkdir()
     (tmp_path / "swapstone" / "packages").symlink_to(packages)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    said: list[str] = []
-    second = build_image(_request("x86_64"), progress=said.append)
-    assert any(line.startswith("unpacking") for line in said), "it was built again, not taken from the cache"
+    result: list[str] = []
+    second = build_image(_request("x86_64"), progress=result.append)
+    assert any(line.startswith("unpacking") for line in result), "the image was not built again"
     assert first.folder.parent != second.folder.parent
     assert first.kernel.read_bytes() == second.kernel.read_bytes()
     assert first.initrd.read_bytes() == second.initrd.read_bytes()

@@ -1,4 +1,4 @@
-"""SIGKILL, SIGINT and resuming: no trial lost, none doubled, nothing half done."""
+"""SIGKILL, SIGINT and resuming: no trial is lost, repeated or incomplete."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def _lines(record: Path) -> int:
 def _wait_for_lines(process: subprocess.Popen[str], record: Path, count: int) -> None:
     deadline = time.monotonic() + 60
     while _lines(record) < count and process.poll() is None:
-        assert time.monotonic() < deadline, "it makes no progress"
+        assert time.monotonic() < deadline, "the experiment makes no progress"
         time.sleep(0.002)
 
 
 def _whole(tmp_path: Path, target: str) -> list[dict[str, object]]:
-    """Make the experiment without a break: what an interrupted one must come to."""
+    """Return the runs of the experiment without interruption."""
     swapstone(tmp_path, *EXPERIMENT, "--target", target, "--out", str(tmp_path / "whole"))
     return runs_of(tmp_path / "whole")
 
 
 def _killed_and_resumed(tmp_path: Path, target: str, moments: Iterator[int], kills: int) -> Path:
-    """Make the experiment, killing it so many times, each when it has made so many more runs than before."""
+    """Run the experiment and kill it `kills` times, each time after as many further runs as the next of `moments`."""
     record = tmp_path / "killed"
     arguments = [*EXPERIMENT, "--target", target, "--out", str(record)]
     for _ in range(kills):
@@ -59,7 +59,7 @@ def _killed_and_resumed(tmp_path: Path, target: str, moments: Iterator[int], kil
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate(timeout=30)
         if (record / "record.json").exists():
-            load(record)  # readable at any moment
+            load(record)  # the record is readable after each kill
             arguments = ["compare", "--resume", str(record)]
     if "--resume" in arguments and load(record).seal is None:
         swapstone(tmp_path, *arguments)
@@ -127,7 +127,7 @@ def test_the_agent_ends_when_the_experiment_is_killed(tmp_path: Path) -> None:
     process.communicate(timeout=30)
     deadline = time.monotonic() + 10
     while any(Path(f"/proc/{pid}/exe").exists() for pid in agents):
-        assert time.monotonic() < deadline, f"the agent {agents} outlives its master"
+        assert time.monotonic() < deadline, f"the agent {agents} outlives the experiment"
         time.sleep(0.05)
     swapstone(tmp_path, "compare", "--resume", str(record))
     assert load(record).damages == ()

@@ -1,4 +1,4 @@
-"""Kernels of the user's own, by path: here copies of the packaged ones, each with its modules beside it."""
+"""Kernels by path: copies of the packaged kernels, each with its modules in a folder beside it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.e2e.cli import runs_of, swapstone
 
 
 def _copies(folder: Path) -> list[Path]:
-    """Take kernels and some modules out of their packages: two files of the same name, in two folders."""
+    """Copy each packaged kernel and some of its modules to a folder; return the kernels, which have the same file name."""
     packages = [package for package in read_lock().of("amd64") if package.kernel]
     fetch(packages, lambda _: None)
     copies = []

@@ -1,4 +1,4 @@
-"""cyclictest in real machines: the kernels that were asked for, the loads in force, and the same bytes again."""
+"""cyclictest in virtual machines: observed kernels, loads, and reproducible bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _values(run: dict[str, Any]) -> dict[str, float]:
 
 
 def _check(runs: list[dict[str, Any]]) -> None:
-    """Every run is ok, on the kernel that was asked for, with all of its cycles."""
+    """Check that every run is ok, ran on its variant's kernel, and has all cycles."""
     assert [(run["status"], run["reason"]) for run in runs if run["status"] != "ok"] == []
     for run in runs:
         assert run["trial"]["variant"] == f"kernel={dict(run['observed'])['kernel']}"
@@ -33,7 +33,7 @@ def test_preempt_rt_has_far_lower_latencies_under_io_load(tmp_path: Path) -> Non
     asked = ("kernel=generic,rt", "--suite", "latency", "--load", "idle,io", "--blocks", "1", "--seed", "5")
     swapstone(tmp_path, "compare", *asked, "--out", str(record))
     runs = runs_of(record)
-    assert len(runs) == 4  # one draw, and no warm-up
+    assert len(runs) == 4  # one replicate, and no warm-up
     _check(runs)
     by_place = {(run["trial"]["load"], run["trial"]["variant"], run["trial"]["block"]): _values(run) for run in runs}
     generic, rt = (by_place["io", f"kernel={level}", 1] for level in ("generic", "rt"))
@@ -52,7 +52,7 @@ def test_each_preemption_mode_of_the_generic_kernel_is_observed(tmp_path: Path) 
     swapstone(tmp_path, "compare", *asked, "--out", str(record))
     runs = runs_of(record)
     _check(runs)
-    # As it comes, it is seen in the test above.
+    # The test above observes the default mode.
     assert {run["trial"]["variant"] for run in runs} == {f"kernel={mode}" for mode in ("none", "voluntary", "full")}
 
 

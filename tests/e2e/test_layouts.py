@@ -1,4 +1,4 @@
-"""`--layouts`: links take turns, all are in the record, and the report says how far they differ."""
+"""`--layouts`: links take turns, the record has all of them, and the report prints their spread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_every_layout_is_recorded_and_reported(tmp_path: Path) -> None:
         if each["workload"] == "b_string_strlen"
     ]
     links = {(each["variant"], each["layout"]): each["sha256"] for each in artifacts}
-    assert len(links) == 4 * 4  # as it comes, and three layouts, of baseline, two copies, and candidate
+    assert len(links) == 4 * 4  # the default layout and three more, of baseline, two copies and candidate
     for variant in ("libc=glibc", "libc=musl"):
         assert len({links[variant, number] for number in range(4)}) == 4
     assert [links["libc=glibc (again)", n] for n in (1, 2, 3)] == [links["libc=glibc", n] for n in (1, 2, 3)]
@@ -90,7 +90,7 @@ def test_layouts_relink_an_own_program_through_its_build(tmp_path: Path) -> None
         listed = subprocess.run(["nm", "-n", each["path"]], check=True, capture_output=True, text=True).stdout
         orders.append(tuple(line.split()[-1] for line in listed.splitlines() if " sum_" in line))
         assert len(orders[-1]) == 12
-    assert orders[0] == tuple(f"sum_{n}" for n in range(2, 14))  # as the build has it
+    assert orders[0] == tuple(f"sum_{n}" for n in range(2, 14))  # the order of the build
     shuffled = orders[1:4]
     assert len({*shuffled, orders[0]}) == 4
     # Functions of both objects are mixed.

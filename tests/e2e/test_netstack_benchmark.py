@@ -1,4 +1,4 @@
-"""benchmarks/netstack, over the kernel's own stack: it runs, counts right, and leaves nothing behind."""
+"""benchmarks/netstack over the kernel's stack: runs, counts, and removed namespaces."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_quick_run_over_the_kernel_counts_every_request(tmp_path: Path) -> Non
     for run in runs.values():
         assert run["rate"] > 0
         assert 0 <= run["user_us"] <= run["cpu_us"]
-    # A server that counts: the kernel's needs no memory for a request, and all that is copied is our own.
+    # The counting server: with the kernel's stack, all counted copies are the server's, and it allocates no memory for a request.
     counts = found["counts"][0]["server"]["counts"]
     assert counts["copies"]["calls"] > 0
     assert counts["heap"]["calls"] < QUICK.requests / 10

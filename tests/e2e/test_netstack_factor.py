@@ -1,4 +1,4 @@
-"""`netstack=`: real stacks under a real server, from the command line to the record."""
+"""`netstack=`: each stack under the HTTP server, from the command line to the record."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_layouts_are_refused_for_programs_of_crates(tmp_path: Path) -> None:
 def test_three_stacks_are_measured_and_observed(tmp_path: Path) -> None:
     build_crate(
         crate_of(find_workload("netstack", "round-trip"))
-    )  # the first time, that takes longer than a command may here
+    )  # compile before the command, which has a time limit here
     before = _links()
     record = tmp_path / "r"
     works = ["http-churn", "round-trip", "udp-in", *(["ab"] if shutil.which("ab") else [])]
@@ -92,7 +92,7 @@ def test_smoltcp_copies_the_expected_bytes_per_request(tmp_path: Path) -> None:
     request, answer = 56, 424
     # The request into the ring, the answer into it and out of it; and three calls of no bytes, see docs/netstack.md.
     calls, copied = 6, request + 2 * answer
-    # What the server does once is in it, divided by 2000 requests.
+    # The counts include the server's start, divided by 2000 requests.
     for work, more, bytes_more in (("counts-tuned", 0, 0), ("counts-plain", 1, request)):
         figures = found[work]
         assert calls + more <= figures["copies"] < calls + more + 0.05, work
@@ -112,7 +112,7 @@ def test_a_workload_without_a_network_stack_is_refused(tmp_path: Path) -> None:
 
 
 def _links() -> list[str]:
-    """Return the network devices of this namespace: a trial leaves none behind."""
+    """Return the network devices of this namespace."""
     assert os.geteuid() == 0
-    said = subprocess.run(("ip", "-brief", "link"), capture_output=True, text=True, check=True).stdout
-    return [line.split()[0] for line in said.splitlines()]
+    listed = subprocess.run(("ip", "-brief", "link"), capture_output=True, text=True, check=True).stdout
+    return [line.split()[0] for line in listed.splitlines()]

@@ -1,4 +1,4 @@
-"""benchmarks/netstack-guest: the HTTP server on bare riscv64 answers all that ab asks, over both stacks, and leaves nothing behind."""
+"""benchmarks/netstack-guest: the HTTP server on bare-metal riscv64 answers every request of ab over both stacks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def namespaces() -> list[str]:
 
 
 def machines_of(process: int) -> list[int]:
-    """The processes that this one has started and that are QEMU."""
+    """Return the QEMU processes among a process's children."""
     try:
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
         return [int(child) for child in children if "qemu" in Path(f"/proc/{child}/comm").read_text()]
@@ -52,11 +52,11 @@ def test_the_bare_metal_server_answers_every_request(stack: str, tmp_path: Path)
     assert "Failed requests:        0\n" in done.stdout
     found = json.loads(out.read_text())
     assert (found["stack"], found["requests"], found["failed"], found["gave_up"]) == (stack, REQUESTS, 0, None)
-    # The guest counted the same: every request was answered by it, and by the stack that was asked for.
+    # The guest counts the same requests, and reports the requested stack.
     guest = found["guest"]
     assert (guest["stack"], guest["requests"], guest["failed"]) == (stack, REQUESTS + found["probes"], 0)
     assert guest["malformed"] == guest["no_room"] == 0
-    assert guest["tcp_sockets"] == 1  # the listening one; the rest are gone
+    assert guest["tcp_sockets"] == 1  # the listening socket only
     assert namespaces() == before
 
 

@@ -1,4 +1,4 @@
-"""The deterministic link: the same command twice gives the same bytes, and the same instructions."""
+"""The deterministic link: equal commands give equal bytes and instruction counts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def binary() -> Path:
     return build()
 
 
-def said(binary: Path, *arguments: str) -> str:
+def run_link(binary: Path, *arguments: str) -> str:
     command = (str(binary), "--bytes", "500000", "--loss-ppm", "10000", "--reorder-ppm", "10000", *arguments, "out")
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -32,13 +32,13 @@ def said(binary: Path, *arguments: str) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize(("sender", "receiver"), PAIRS)
 def test_the_same_command_twice_gives_the_same_bytes(binary: Path, sender: str, receiver: str) -> None:
-    first = said(binary, "--stack", sender, "--peer", receiver)
+    first = run_link(binary, "--stack", sender, "--peer", receiver)
     found = json.loads(first)
     assert (found["whole"], found["failed"], found["done"]) == (True, None, 500_000)
     assert len(found["digest"]) == 16
     assert found["stack"]["retransmitted"] > 0
-    assert said(binary, "--stack", sender, "--peer", receiver) == first
-    other = json.loads(said(binary, "--stack", sender, "--peer", receiver, "--seed", "2"))
+    assert run_link(binary, "--stack", sender, "--peer", receiver) == first
+    other = json.loads(run_link(binary, "--stack", sender, "--peer", receiver, "--seed", "2"))
     assert other["digest"] != found["digest"]
 
 
@@ -47,7 +47,7 @@ def test_the_same_command_twice_gives_the_same_bytes(binary: Path, sender: str, 
 def test_instruction_counts_repeat_and_belong_to_the_stack(binary: Path, stack: str, tmp_path: Path) -> None:
     if shutil.which("valgrind") is None:
         pytest.skip("unavailable: there is no valgrind")
-    # It raises an error if the two sums differ.
+    # callgrind() raises an error if the two totals differ.
     costs = callgrind(binary, WORKS[0].arguments(100_000), stack, tmp_path)
     assert all(SUBJECT in cost.stack or len(cost.stack) >= 20 for cost in costs if cost.weight > 1000)
     found = split(costs, Classes(TABLE.read_text()))

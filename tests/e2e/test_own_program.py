@@ -1,4 +1,4 @@
-"""A program of the user's own as the workload: built, run, measured, and every way in which that goes wrong."""
+"""An own program as the workload: build, run, measurement, and each error."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the program as `old`, and `new`, which says half of its rate."""
+    """Return a folder with the program as `old`, and as `new`, which prints half the rate."""
     folder = tmp_path_factory.mktemp("own-built")
     (folder / "prog.c").write_text(PROGRAM)
     for name, extra in (("old", 1), ("new", 2)):
@@ -88,7 +88,7 @@ def values(run: dict[str, Any]) -> dict[str, float]:
     return {sample["metric"]: sample["values"][0] for sample in run["samples"]}
 
 
-def said(record: Path, run: dict[str, Any]) -> str:
+def output_of(record: Path, run: dict[str, Any]) -> str:
     return (record / "raw" / f"{run['output']}.txt").read_text()
 
 
@@ -102,7 +102,7 @@ def test_a_program_is_built_for_each_c_library_and_observed(tmp_path: Path, cach
     found = runs(record)
     assert len(found) == 9 and {run["status"] for run in found} == {"ok"}
     variants = {run["trial"]["variant"] for run in found}
-    assert variants == {"libc=glibc", "libc=glibc (again)", "libc=musl"}  # nothing can be relinked
+    assert variants == {"libc=glibc", "libc=glibc (again)", "libc=musl"}  # an own program can't be relinked
     assert {(run["trial"]["variant"][:9], run["observed"][0][1]) for run in found} == {
         ("libc=glib", "glibc"),
         ("libc=musl", "musl"),
@@ -111,7 +111,7 @@ def test_a_program_is_built_for_each_c_library_and_observed(tmp_path: Path, cach
     assert first["req/s"] == 1000.0
     assert first["cpu"] == first["user"] + first["system"]
     assert {"wall", "maxrss", "minflt", "majflt", "nvcsw", "nivcsw", "run_delay"} < first.keys()
-    assert "name: a name\n\u00fc" in said(record, found[0])  # each argument as typed
+    assert "name: a name\n\u00fc" in output_of(record, found[0])  # each argument unchanged
     manifest = json.loads((record / "manifest.json").read_text())
     paths = {artifact["path"] for artifact in manifest["artifacts"]}
     assert len(paths) == 2 and len({len(path) for path in paths}) == 1
@@ -121,7 +121,7 @@ def test_a_program_is_built_for_each_c_library_and_observed(tmp_path: Path, cach
     assert any("musl-gcc" in name for name, _ in manifest["tools"])
     assert all(not (Path(path).parent / ".git").exists() for path in paths)
     assert "musl-gcc -O2 -g0" in (record / "builds" / "libc=musl.log").read_text()
-    assert not (source / "prog").exists()  # the sources stay as they are
+    assert not (source / "prog").exists()  # the source folder is unchanged
     assert "Size of the program" in result.stdout and "\nElapsed time\n" in result.stdout
     assert "req/s has no direction" in result.stdout
 
@@ -187,7 +187,7 @@ def test_path_length_does_not_move_the_stack(tmp_path: Path, cache: str, built: 
     programs = ("--program", "baseline=./w", "--program", "candidate=./a-much-longer-name")
     compare(tmp_path, cache, *programs, "--metric", r"gap=regex:(\d+)")
     gaps = {values(run)["gap"] for run in runs(tmp_path / "r")}
-    assert len(gaps) == 1  # so long are arguments and environment together, whatever the program's path
+    assert len(gaps) == 1  # arguments and environment have the same length for each path
 
 
 def test_input_environment_and_hook_commands_are_applied(tmp_path: Path, cache: str, built: Path) -> None:
@@ -195,7 +195,7 @@ def test_input_environment_and_hook_commands_are_applied(tmp_path: Path, cache: 
     programs = ("--program", f"a={built}/old", "--program", f"b={built}/new")
     around = ("--setup", "echo setup $HOME >> log", "--prepare", "echo prepare >> log", "--conclude", "echo end >> log")
     compare(tmp_path, cache, *programs, "--input", "in put", "--env", "HOME=/here", *around, "--", "5", blocks=1)
-    text = said(tmp_path / "r", runs(tmp_path / "r")[0])
+    text = output_of(tmp_path / "r", runs(tmp_path / "r")[0])
     assert "read: from the file" in text and "home: /here" in text
     lines = (tmp_path / "log").read_text().split()
     assert lines.count("setup") == 2 and lines.count("/here") == 2
@@ -204,7 +204,7 @@ def test_input_environment_and_hook_commands_are_applied(tmp_path: Path, cache: 
 
 def test_a_program_inherits_no_standard_input_and_no_environment(tmp_path: Path, cache: str, built: Path) -> None:
     compare(tmp_path, cache, "--program", f"a={built}/old", "--program", f"b={built}/new", "--", "5", blocks=1)
-    text = said(tmp_path / "r", runs(tmp_path / "r")[0])
+    text = output_of(tmp_path / "r", runs(tmp_path / "r")[0])
     assert "read:" not in text and "home: none" in text
 
 
@@ -252,7 +252,7 @@ def test_a_script_is_observed_through_the_program_it_executes(tmp_path: Path, ca
     assert {run["status"] for run in runs(tmp_path / "r")} == {"ok"}
     shutil.rmtree(tmp_path / "r")
     result = compare(tmp_path, cache, *arguments, "./keeps", "5", expect=2)
-    assert "libc=musl was requested, but glibc was in force" in result.stderr  # the shell's
+    assert "libc=musl was requested, but glibc was in force" in result.stderr  # that of the shell
 
 
 @needs_musl
@@ -292,10 +292,10 @@ def test_a_program_that_fails_on_one_variant_is_reported_with_its_output(
     result = compare(tmp_path, cache, *programs, "--", "5", blocks=4)
     found = runs(tmp_path / "r")
     bad = [run for run in found if run["trial"]["variant"] == "program=c"]
-    assert len(bad) == 3 and {run["status"] for run in bad} == {"failed"}  # then it was given up
+    assert len(bad) == 3 and {run["status"] for run in bad} == {"failed"}  # no further trials after three failures
     assert len([run for run in found if run["status"] == "ok"]) == 10
     assert "cannot find my hat" in result.stdout and "it ended with status 9" in result.stdout
-    assert "some output" in said(tmp_path / "r", bad[0])
+    assert "some output" in output_of(tmp_path / "r", bad[0])
 
 
 def test_a_failing_baseline_stops_the_comparison_and_prints_the_output(tmp_path: Path, cache: str, built: Path) -> None:
@@ -354,7 +354,7 @@ def test_a_program_changed_during_the_comparison_is_refused(tmp_path: Path, cach
     for name in ("old", "new"):
         shutil.copy(built / name, tmp_path / name)
     programs = ("--program", "a=./old", "--program", "b=./new", "--program", f"c={built}/new")
-    # The third trial of each block finds that somebody has installed another version of one of them.
+    # --conclude touches the program `new`, as an installation would.
     result = compare(tmp_path, cache, *programs, "--conclude", "touch new", "--", "5", blocks=4)
     found = runs(tmp_path / "r")
     changed = [run for run in found if run["status"] == "refused"]
@@ -395,7 +395,7 @@ def test_resume_after_sigint_completes_the_record_from_clean_copies(tmp_path: Pa
     made = len(runs(record))
     assert 6 <= made < 82
     for copy in (Path(cache) / "own").glob("*/tree"):
-        (copy / "left by a trial").write_text("x")
+        (copy / "file of a trial").write_text("x")
     elsewhere = swapstone(tmp_path, "compare", "--resume", "r", "--", "./prog", expect=2, XDG_CACHE_HOME=cache)
     assert "it takes no program" in elsewhere.stderr
     swapstone(tmp_path, "compare", "--resume", "r", XDG_CACHE_HOME=cache)
@@ -403,8 +403,8 @@ def test_resume_after_sigint_completes_the_record_from_clean_copies(tmp_path: Pa
     assert len(view.runs) == 82 and view.damages == () and {run.status.value for run in view.runs} == {"ok"}
     mine = {Path(artifact.path).parent for artifact in (view.manifest.artifacts if view.manifest else ())}
     assert mine and not any(
-        (copy / "left by a trial").exists() for copy in mine
-    )  # each session begins with clean copies
+        (copy / "file of a trial").exists() for copy in mine
+    )  # a resumed experiment has clean copies
 
 
 @needs_musl
@@ -428,7 +428,7 @@ def test_records_inside_the_source_folder_are_not_copied(tmp_path: Path, cache: 
         digests |= {artifact["sources"][0][1] for artifact in manifest["artifacts"]}
         for artifact in manifest["artifacts"]:
             assert not list((Path(artifact["path"]).parent / "records").glob("*"))
-    assert len(digests) == 1  # the second time nothing was built
+    assert len(digests) == 1  # the second build is a cache hit
 
 
 BAD: list[tuple[list[str], str, str]] = [

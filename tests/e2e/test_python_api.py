@@ -18,7 +18,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", (TOP / "docs" / "python.md").read_te
 
 
 def _on_the_fake_target(target: str) -> str:
-    """Return code that lets `swapstone.compare` use the fake target where a script names none."""
+    """Return code that makes the fake target the default of `swapstone.compare`."""
     return f"import functools, swapstone\nswapstone.compare = functools.partial(swapstone.compare, target={target!r})\n"
 
 

@@ -1,4 +1,4 @@
-"""Servers from the command line to the record: with the fake target, and really driven by wrk, ab and our own driver."""
+"""Servers from the command line to the record: on the fake target, and under load of wrk, ab and swapstone-pace."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def values(run: dict[str, object]) -> dict[str, float]:
 
 
 def source(folder: Path) -> Path:
-    """Make a project of the user's: our server, with a makefile."""
+    """Make a project with a makefile from the server workload."""
     project = folder / "project"
     project.mkdir()
     shutil.copy(SERVER, project / "server.c")
@@ -52,11 +52,11 @@ def test_the_study_has_the_published_factors_and_all_server_workloads() -> None:
 def test_the_study_prints_published_and_measured_ratios(tmp_path: Path) -> None:
     (tmp_path / "fake.toml").write_text(SPEC)
     asked = ("--only-part", "one-thread", "--blocks", "2", "--target", f"fake:{tmp_path / 'fake.toml'}")
-    said = swapstone(tmp_path, "study", "musl-malloc", *asked, "--out", str(tmp_path / "s")).stdout
-    assert "Servers: requests a second, and the cost of a request" in said
-    assert "page: x of musl" in said
-    assert "37.8" in said  # 16432.60 / 435.13
-    assert "(coordinated omission)" in said
+    stdout = swapstone(tmp_path, "study", "musl-malloc", *asked, "--out", str(tmp_path / "s")).stdout
+    assert "Servers: requests a second, and the cost of a request" in stdout
+    assert "page: x of musl" in stdout
+    assert "37.8" in stdout  # 16432.60 / 435.13
+    assert "(coordinated omission)" in stdout
     run = next(
         run for run in runs_of(tmp_path / "s" / "one-thread") if "musl,allocator=default" in run["trial"]["variant"]
     )
@@ -81,9 +81,9 @@ def test_servers_are_refused_on_the_vm_target(tmp_path: Path) -> None:
 
 
 def test_help_describes_servers(tmp_path: Path) -> None:
-    said = swapstone(tmp_path, "compare", "--help").stdout
-    assert "A server of your own" in said
-    assert "--server './my-server --port {port}'" in said
+    stdout = swapstone(tmp_path, "compare", "--help").stdout
+    assert "A server of your own" in stdout
+    assert "--server './my-server --port {port}'" in stdout
 
 
 @pytest.mark.slow
@@ -104,9 +104,9 @@ def test_an_own_server_is_measured_with_each_load_generator(
     build = ("--build", "make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}", "--source", str(project))
     server = ("--server", "./server {port} 1 20 262144", "--load-generator", drive, "--connections", "1,4")
     asked = ("libc=glibc,musl", *build, *server, "--pin", "--blocks", "1", "--seed", "4")
-    said = swapstone(tmp_path, "compare", *asked, "--out", str(record)).stdout
-    assert "Servers: requests a second" in said
-    assert ("(coordinated omission)" in said) == (tool != "cc")
+    stdout = swapstone(tmp_path, "compare", *asked, "--out", str(record)).stdout
+    assert "Servers: requests a second" in stdout
+    assert ("(coordinated omission)" in stdout) == (tool != "cc")
     runs = runs_of(record)
     assert {run["trial"]["workload"] for run in runs} == {"server(c=1)", "server(c=4)"}
     assert {run["status"] for run in runs} == {"ok"}

@@ -1,4 +1,4 @@
-"""The set-up of ./swapstone: what it says and does when packages or Python are missing. No network: apt-get is a stand-in."""
+"""The set-up of ./swapstone without packages or Python. A script replaces apt-get, so that no network is needed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMANDS = ("sh", "cmp", "dirname", "readlink", "env", "cat", "rm", "tail", "cp"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of what the set-up needs, with one package whose file is missing."""
+    """Return a copy of the files that set-up needs; the file of one package is missing."""
     for name in ("swapstone", "requirements.lock", "requirements-dev.lock"):
         shutil.copy(TOP / name, tmp_path / name)
     (tmp_path / "tools").mkdir()
@@ -60,17 +60,17 @@ def test_without_root_and_sudo_setup_prints_the_command_and_exits_with_2(checkou
 
 
 @pytest.mark.parametrize(
-    ("user", "sudo", "said"), [(0, False, "packages: odd-tools"), (1000, True, "packages through sudo: odd-tools")]
+    ("user", "sudo", "packages"), [(0, False, "packages: odd-tools"), (1000, True, "packages through sudo: odd-tools")]
 )
 def test_as_root_or_through_sudo_setup_installs_and_reports_it(
-    checkout: Path, user: int, sudo: bool, said: str
+    checkout: Path, user: int, sudo: bool, packages: str
 ) -> None:
     result = _run(checkout, user=user, sudo=sudo)
     asked = (checkout / "asked").read_text().splitlines()
     assert asked[0].startswith("apt-get update")
     assert asked[1].endswith("install -y -qq --no-install-recommends odd-tools")
-    assert f"Installing Debian {said}" in result.stderr
-    # The stand-in for python3 is too old: the next step says so.
+    assert f"Installing Debian {packages}" in result.stderr
+    # The replaced python3 is too old, which the next step reports.
     assert result.returncode == 2
     assert "Swapstone needs Python 3.11 or newer" in result.stderr and "SWAPSTONE_PYTHON" in result.stderr
 

@@ -1,4 +1,4 @@
-"""The real thing: a kernel built from the distribution's source boots and says what it is. It takes long, so it is asked for by name."""
+"""Kernels built from the distribution's source boot and are observed. The test runs only if an environment variable is set."""
 
 from __future__ import annotations
 

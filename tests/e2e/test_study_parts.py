@@ -1,4 +1,4 @@
-"""A study of several parts as a user meets it: Ctrl-C in the middle of one, and going on."""
+"""A study of several parts: SIGINT during a part, and resuming."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.e2e.cli import command, environment, fake, runs_of, swapstone
 
 STUDY = """
 title = "Two parts"
-question = "Does it go on?"
+question = "Does it resume?"
 factor = [{ name = "libc", levels = ["glibc", "musl"] }]
 [[part]]
 name = "one"
@@ -52,7 +52,7 @@ def test_sigint_inside_a_part_loses_no_run(tmp_path: Path) -> None:
     )
     deadline = time.monotonic() + 60
     while _lines(folder / "two") < 20 and process.poll() is None:
-        assert time.monotonic() < deadline, "it makes no progress"
+        assert time.monotonic() < deadline, "the study makes no progress"
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)

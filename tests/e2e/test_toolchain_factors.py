@@ -1,4 +1,4 @@
-"""The C library, linking, compiler and optimization, crossed and for real: each level is observed, and a broken factor is caught."""
+"""The C library, linking, compiler and optimization, in all combinations: each level is observed, and a broken factor is refused."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_every_combination_does_equal_work_and_is_observed(tmp_path: Path) -> No
 
 
 def test_the_c_library_of_a_static_program_is_observed_and_its_version_recorded(tmp_path: Path) -> None:
-    """No loader and no object tells it: what was seen in the file before it was stripped does."""
+    """A static program has no loader and no objects. Facts of the file before stripping identify its C library."""
     out = tmp_path / "r"
     only = ("--only", "b_string_strlen", "--only", "dlopen", "--suite", "libc", "--suite", "libc-extra")
     done = swapstone(
@@ -60,7 +60,7 @@ def test_the_c_library_of_a_static_program_is_observed_and_its_version_recorded(
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the source, to be broken."""
+    """Return a copy of the source that tests can break."""
     top = tmp_path_factory.mktemp("broken")
     shutil.copytree(TOP / "src", top / "src", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("native", "studies"):

@@ -25,7 +25,7 @@ def test_each_target_has_its_clock() -> None:
     assert clock_of("vm") == clock_of("vm:rt", "virtual") == "virtual"
     with pytest.raises(UserError, match="The target host has a wall clock"):
         clock_of("host", "virtual")
-    assert clock_of("vm", "wall") == "wall"  # whether KVM works is seen when its machine is made
+    assert clock_of("vm", "wall") == "wall"  # KVM is checked when the machine is opened
 
 
 def test_a_wall_clock_in_a_virtual_machine_needs_kvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +52,7 @@ def test_a_record_of_a_wall_clock_cannot_be_recomputed(tmp_path: Path) -> None:
     assert "no trial of it can be repeated to the byte" in result.stderr and "swapstone rerun" in result.stderr
 
 
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the kernels that are made up here are of x86_64")
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the kernels of this test are of x86_64")
 def test_each_kernel_runs_under_kvm_with_a_wall_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     image = Image(
         architecture="x86_64",
@@ -114,7 +114,7 @@ def test_an_own_program_is_refused_on_the_vm_target(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
 def test_a_comparison_in_a_virtual_machine_is_exact_and_can_be_recomputed(tmp_path: Path) -> None:
-    """The real kernel, both C libraries, the real emulator: nothing varies but by the draw, and again the bytes are equal."""
+    """Runs differ only by variant and replicate, and a repeated experiment gives equal bytes."""
     assert shutil.which("qemu-system-x86_64"), "install it: apt-get install qemu-system-x86"
     record = tmp_path / "r"
     asked = ("libc=glibc,musl", "--only", "b_string_strlen", "--blocks", "3", "--target", "vm", "--seed", "4")
@@ -145,7 +145,7 @@ def test_a_preloaded_allocator_is_unavailable_on_the_vm_target(tmp_path: Path) -
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
 def test_the_throughput_suite_compares_kernels_with_one_and_eight_tasks(tmp_path: Path) -> None:
-    """One work of the kernel alone, and one that needs a shell in the image: all runs count, and both tables are printed."""
+    """One workload makes system calls only, the other one needs a shell in the image. All runs are ok, and both tables are printed."""
     record = tmp_path / "r"
     works = ("--only", "syscall (8 tasks)", "--only", "shell_scripts(1)")
     asked = ("kernel=generic,rt", "--suite", "throughput", *works, "--blocks", "1")
@@ -157,5 +157,5 @@ def test_the_throughput_suite_compares_kernels_with_one_and_eight_tasks(tmp_path
         ("kernel=rt", "rt"),
     }
     assert len({(run["trial"]["workload"], run["check"]) for run in runs}) == 2
-    said = " ".join(shown.stdout.split())
-    assert "one task (table 12" in said and "eight tasks at once (table 13" in said
+    stdout = " ".join(shown.stdout.split())
+    assert "one task (table 12" in stdout and "eight tasks at once (table 13" in stdout

@@ -1,4 +1,4 @@
-"""A crossed experiment with invented numbers, analysed as a real one: two C libraries by three allocators, one of which musl can't have."""
+"""A crossed experiment with synthetic runs and a real analysis: two C libraries by three allocators, one unavailable with musl."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BLOCKS = 20
 
 
 def experiment() -> Experiment:
-    """Return what was asked."""
+    """Return the experiment."""
     return Experiment(
         name="compare",
         factors=(FactorLevels(factor="libc", levels=LIBCS), FactorLevels(factor="allocator", levels=ALLOCATORS)),
@@ -64,7 +64,7 @@ def _run(trial: Trial, variant: Variant, drift: float) -> Run | None:
 
 
 def analysis() -> Analysis:
-    """Return what its runs let one say."""
+    """Return the analysis of its runs."""
     asked = experiment()
     variants = {variant.label: variant for variant in plan.variants(asked)}
     metrics = (synthetic.WALL, synthetic.CPU, synthetic.RES, synthetic.MINFLT)
@@ -80,7 +80,7 @@ def analysis() -> Analysis:
 
 
 def context() -> ReportContext:
-    """Return the context of that analysis."""
+    """Return the report context of the analysis."""
     return ReportContext(
         experiment=experiment(),
         record_id="20261121-110000-beef",

@@ -1,4 +1,4 @@
-"""A latency experiment with invented histograms, analysed as a real one: two kernels, four loads, one of which holds up both."""
+"""A latency experiment with synthetic histograms and a real analysis: two kernels, four loads, one of which delays both kernels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ METRICS = tuple(
     for name, meaning in (("max", "longest latency of a wake-up"), ("avg", "mean latency"), ("p99", "99 % are shorter"))
 )
 BLOCKS = 4
-# (load, kernel): the shortest latency in us, how fast the tail falls off, the worst cases of the four draws in us
+# (load, kernel): the shortest latency in us, how fast the tail falls off, the worst cases of the four replicates in us
 SHAPES: dict[tuple[str, str], tuple[int, float, tuple[int, int, int, int]]] = {
     ("idle", "generic"): (3, 0.9, (58, 61, 44, 70)),
     ("idle", "rt"): (3, 0.7, (6, 6, 5, 8)),
@@ -42,7 +42,7 @@ LOADS = tuple(dict.fromkeys(load for load, _ in SHAPES))
 
 
 def experiment(*, published: str = "preempt-rt", clock: str = "virtual") -> Experiment:
-    """Return what was asked."""
+    """Return the experiment."""
     return Experiment(
         name="preempt-rt",
         factors=(FactorLevels(factor="kernel", levels=("generic", "rt")),),
@@ -65,7 +65,7 @@ def _histogram(trial: Trial, shape: tuple[int, float, tuple[int, ...]], worst: i
     for _ in range(5000):
         latency = min(worst - 1, shape[0] + int(draw.expovariate(1 / shape[1])))
         counts[latency] = counts.get(latency, 0) + 1
-    # A few on the way to the worst case, as an uneven tail has them.
+    # A few latencies up to the worst case, for an uneven tail.
     for _ in range(6 if worst < 1000 else 3):
         latency = round(shape[0] * (worst / shape[0]) ** draw.random())
         counts[latency] = counts.get(latency, 0) + 1
@@ -88,7 +88,7 @@ def run(trial: Trial) -> Run:
 
 
 def analysis() -> Analysis:
-    """Return what its runs let one say."""
+    """Return the analysis of its runs."""
     asked = experiment()
     workload = Workload(name="cyclictest", origin=Source(file="x.c"), description="wake-ups", metrics=METRICS)
     groups = plan.groups(asked)
@@ -97,7 +97,7 @@ def analysis() -> Analysis:
 
 
 def context(*, published: str = "preempt-rt") -> ReportContext:
-    """Return the context of that analysis."""
+    """Return the report context of the analysis."""
     return ReportContext(
         experiment=experiment(published=published),
         record_id="20261121-120000-cafe",

@@ -1,4 +1,4 @@
-"""Servers with invented numbers, analysed as real ones: two C libraries by three allocators, one of which musl can't have."""
+"""A server experiment with synthetic runs and a real analysis: two C libraries by three allocators, one unavailable with musl."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LEVELS = {
 
 
 def experiment() -> Experiment:
-    """Return what was asked."""
+    """Return the experiment."""
     return Experiment(
         name="musl-malloc/one-thread",
         factors=(FactorLevels(factor="libc", levels=LIBCS), FactorLevels(factor="allocator", levels=ALLOCATORS)),
@@ -69,7 +69,7 @@ def _run(trial: Trial, variant: Variant) -> Run | None:
 
 
 def analysis() -> Analysis:
-    """Return what was found."""
+    """Return the analysis of its runs."""
     subject = experiment()
     variants = {variant.label: variant for variant in plan.variants(subject)}
     blocks = (plan.block(subject, block, plan.groups(subject)) for block in range(BLOCKS + 1))
@@ -79,7 +79,7 @@ def analysis() -> Analysis:
 
 
 def context(published: str = "musl-malloc") -> ReportContext:
-    """Return what a report prints besides."""
+    """Return the report context of the analysis."""
     return ReportContext(
         experiment=experiment(),
         record_id="20261121-120000-5e12e5",

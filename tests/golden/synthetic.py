@@ -1,4 +1,4 @@
-"""A fixed analysis with one of everything, for goldens and for the tests of the report. Its numbers are invented, not measured."""
+"""A fixed analysis with every kind of row, for goldens and for tests of reports. Its numbers are synthetic, not measured."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def analysis() -> Analysis:
 
 
 def context(*, published: str = "musl-vs-glibc") -> ReportContext:
-    """Return the context of that analysis."""
+    """Return the report context of the analysis."""
     return ReportContext(
         experiment=Experiment(
             name="musl-vs-glibc",

@@ -1,4 +1,4 @@
-"""The report of a fixed analysis, in every format, to the letter.
+"""The reports of fixed analyses equal their goldens, in every format, byte for byte.
 
 A golden changes only by ``./test --update-goldens``, which sets SWAPSTONE_UPDATE_GOLDENS=1. A missing golden fails.
 """

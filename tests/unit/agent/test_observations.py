@@ -34,7 +34,7 @@ def test_the_first_of_two_variables_of_one_name_is_observed(agent: Path, tmp_pat
 
 
 def test_the_environment_of_the_last_executed_program_is_observed(agent: Path, tmp_path: Path) -> None:
-    """The agent reads what was in force, not what it passed on."""
+    """The agent reads the environment of the last executed program, not the environment that it passed."""
     command = f"exec env -i A=changed {TRUE}"
     asked = (environment_variable("A"), environment_variable("PATH"))
     answer = one(agent, request(tmp_path, "/bin/sh", "-c", command, environment=(("A", "asked"),), observe=asked))
@@ -96,7 +96,7 @@ def test_a_limit_that_the_program_changed_is_observed(agent: Path, tmp_path: Pat
 
 
 def test_a_file_of_the_cgroup_is_observed(agent: Path, tmp_path: Path) -> None:
-    """Where the second version of cgroups is not mounted, the value is unknown and not absent."""
+    """Without cgroup v2, the value is unknown, not absent."""
     asked = (cgroup_file("cgroup.procs"), cgroup_file("no.such"))
     answer = one(agent, request(tmp_path, TRUE, observe=asked))
     if Path("/sys/fs/cgroup/cgroup.controllers").exists():

@@ -35,11 +35,11 @@ def until(condition: Callable[[], object], seconds: float = 10) -> None:
     """Wait until a condition holds; fail after a time-out."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, "it did not happen in time"
+        assert time.monotonic() < end, "the condition did not hold in time"
         time.sleep(0.02)
 
 
-def say(agent: Path, plan: bytes) -> tuple[int, bytes]:
+def send_plan(agent: Path, plan: bytes) -> tuple[int, bytes]:
     result = subprocess.run([agent, "-"], input=plan, stdout=subprocess.PIPE, timeout=30, check=False)
     return result.returncode, result.stdout
 
@@ -117,32 +117,32 @@ def finish(process: subprocess.Popen[bytes]) -> None:
 )
 def test_a_malformed_plan_is_refused_by_its_line(agent: Path, old: str, new: str, line: int, text: str) -> None:
     assert old in GOOD
-    status, said = say(agent, GOOD.replace(old, new, 1).encode())
+    status, output = send_plan(agent, GOOD.replace(old, new, 1).encode())
     assert status == 2
     with pytest.raises(AgentRefusedError, match=f"refuses line {line} of its plan: .*{text}"):
-        AnswerReader().feed(said)
+        AnswerReader().feed(output)
 
 
 @pytest.mark.parametrize("plan", [b"", b"\0\n", b"swapstone-plan 3", b"\xff" * 5000])
 def test_input_that_is_not_a_plan_is_refused(agent: Path, plan: bytes) -> None:
-    status, said = say(agent, plan)
+    status, output = send_plan(agent, plan)
     assert status == 2
     with pytest.raises(AgentRefusedError):
-        AnswerReader().feed(said)
+        AnswerReader().feed(output)
 
 
 def test_every_truncation_of_a_plan_is_refused_or_runs_nothing(agent: Path) -> None:
     plan = GOOD.encode()
     for cut in range(0, len(plan), 7):
-        status, said = say(agent, plan[:cut])
-        assert b"begin" not in said
+        status, output = send_plan(agent, plan[:cut])
+        assert b"begin" not in output
         assert status == (0 if plan[:cut] == b"swapstone-plan 3\n" else 2)
 
 
 def test_an_empty_plan_ends_the_agent(agent: Path) -> None:
-    """Its worker may be gone before its keeper begins to wait: that is a race, so it is run often."""
+    """The worker can end before the keeper waits for it. The test repeats this race 100 times."""
     for _ in range(100):
-        assert say(agent, encode_plan_header()) == (0, b"swapstone-agent 3\n")
+        assert send_plan(agent, encode_plan_header()) == (0, b"swapstone-agent 3\n")
 
 
 def test_a_plan_can_be_a_file_and_ends_at_quit(agent: Path, tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_all_processes_end_when_the_agent_is_killed(agent: Path, tmp_path: Path,
 
 
 def test_the_agent_sleeps_during_a_trial(agent: Path, tmp_path: Path) -> None:
-    """Between start and end of a quiet trial it wakes at most once a second."""
+    """While a trial sleeps, the agent wakes at most once a second."""
     process = start(agent, encode_plan_header() + encode_request(request(tmp_path, "/bin/sleep", "2.5")))
     until(lambda: alive(tmp_path))
     pids = agents(agent)

@@ -39,7 +39,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 """
 
-DRIVER = """
+LOAD_GENERATOR = """
 import sys, time, urllib.request
 for path in sys.argv[2:]:
     urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[1]}{path}").read()
@@ -54,12 +54,12 @@ def free_port() -> int:
         return port
 
 
-def served(folder: Path, *paths: str, mode: str = "", script: str = DRIVER, **drive: object) -> TrialRequest:
+def served(folder: Path, *paths: str, mode: str = "", script: str = LOAD_GENERATOR, **drive: object) -> TrialRequest:
     """Return a request for the server above, with a load generator that fetches these paths."""
     port = free_port()
     (folder / "server.py").write_text(SERVER)
-    (folder / "driver.py").write_text(script)
-    arguments = (sys.executable, str(folder / "driver.py"), str(port), *paths)
+    (folder / "load_generator.py").write_text(script)
+    arguments = (sys.executable, str(folder / "load_generator.py"), str(port), *paths)
     fields: dict[str, object] = {
         "port": port,
         "arguments": arguments,
@@ -92,11 +92,12 @@ def test_a_server_is_loaded_measured_and_stopped(agent: Path, tmp_path: Path) ->
 
 
 def test_server_cpu_time_covers_only_the_server_in_the_measured_window(agent: Path, tmp_path: Path) -> None:
-    busy = DRIVER + "\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"
+    busy = LOAD_GENERATOR + "\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"
     answer = one(agent, served(tmp_path, "/burn/200", script=busy))
     seen = facts(answer)
     assert answer.how is Ended.DRIVEN, answer
-    assert 200e6 <= seen["server_cpu_ns"] < 300e6  # its start, about as long, and the driver's 300 ms are not in it
+    # Without the server's start, which takes about as long, and without the 300 ms of the load generator.
+    assert 200e6 <= seen["server_cpu_ns"] < 300e6
     assert abs(seen["server_user_us"] + seen["server_system_us"] - seen["server_cpu_ns"] / 1000) < 60_000
     assert seen["driver_user_us"] + seen["driver_system_us"] >= 300_000
 
@@ -125,7 +126,7 @@ def test_the_warm_up_is_not_in_the_window(agent: Path, tmp_path: Path) -> None:
     assert answer.how is Ended.DRIVEN, answer
     assert answer.driver_stdout == b"measured\n"
     assert facts(answer)["server_cpu_ns"] < 60e6
-    assert facts(answer)["user_us"] * 1000 > 2 * facts(answer)["server_cpu_ns"]  # of its whole life, with the warm-up
+    assert facts(answer)["user_us"] * 1000 > 2 * facts(answer)["server_cpu_ns"]  # of the whole trial, with the warm-up
 
 
 def test_a_server_that_exits_at_once_is_reported(agent: Path, tmp_path: Path) -> None:
@@ -206,10 +207,10 @@ def test_load_generator_output_beyond_the_limit_ends_the_trial(agent: Path, tmp_
 def test_processes_of_a_server_are_counted_together(agent: Path, tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "forks.py").write_text("import os, sys\nif os.fork() == 0: pass\nelse:\n    os.wait()\n" + SERVER)
-    (tmp_path / "driver.py").write_text(DRIVER)
+    (tmp_path / "load_generator.py").write_text(LOAD_GENERATOR)
     generator = LoadGeneratorRequest(
         port=port,
-        arguments=(sys.executable, str(tmp_path / "driver.py"), str(port), "/burn/200"),
+        arguments=(sys.executable, str(tmp_path / "load_generator.py"), str(port), "/burn/200"),
         environment=(("PATH", "/usr/bin:/bin"), (MARK, str(tmp_path))),
     )
     answer = one(agent, request(tmp_path, sys.executable, tmp_path / "forks.py", str(port), load_generator=generator))
@@ -227,7 +228,9 @@ def test_a_trial_after_a_server_has_no_server_facts(agent: Path, tmp_path: Path)
 
 
 def test_a_trial_without_a_server_is_answered_before_the_next_request(agent: Path, tmp_path: Path) -> None:
-    with HostTarget(agent=agent, slack_s=5) as target:  # it waits for each answer before it asks on
+    with HostTarget(
+        agent=agent, slack_s=5
+    ) as target:  # the target waits for each answer before it sends the next request
         for _ in range(2):
             answer = target.run(request(tmp_path, "/bin/echo", "hello"))
             assert (answer.how, answer.stdout) == (Ended.EXITED, b"hello\n")

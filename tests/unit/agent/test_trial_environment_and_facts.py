@@ -45,7 +45,7 @@ def test_a_program_inherits_no_descriptors_signal_masks_or_limits(agent: Path, t
 def test_equal_requests_give_equal_stack_layouts(agent: Path, tmp_path: Path, programs: Path) -> None:
     asked = [request(tmp_path, build(programs, "shows"), "20", id=str(number)) for number in range(5)]
     shown = {answer.stdout for answer in run(agent, *asked)}
-    shown.add(one(agent, asked[0]).stdout)  # another agent, started another way
+    shown.add(one(agent, asked[0]).stdout)  # another agent process
     assert len(shown) == 1
 
 
@@ -144,7 +144,7 @@ def test_a_main_thread_that_ends_early_is_noted(agent: Path, tmp_path: Path, pro
 
 
 def test_a_program_executed_by_another_thread_has_unknown_objects(agent: Path, tmp_path: Path, programs: Path) -> None:
-    """The thread that executes takes the first one's place, and is not traced: nothing of the old program may be told."""
+    """The thread that executes replaces the first thread and is not traced. The answer must not have objects of the old program."""
     answer = one(agent, request(tmp_path, build(programs, "swaps"), build(programs, "empty", "-static")))
     assert (answer.how, answer.code) == (Ended.EXITED, 0)
     assert (answer.interp, answer.objects) == (None, ())
@@ -171,14 +171,14 @@ def test_a_note_states_that_tracing_is_forbidden(agent: Path, tmp_path: Path, pr
     assert "loader, objects and observations are unknown: tracing is forbidden here, errno 1" in answer.notes
     facts = dict(answer.facts)
     assert facts["wall_ns"] > 90_000_000
-    assert facts["nice"] == 4  # what needs no tracing is still seen
+    assert facts["nice"] == 4  # facts that need no tracing are observed
     assert facts["cpus_allowed"] > 0
     assert not alive(tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root and setpriv")
 def test_the_agent_works_without_privileges(agent: Path, tmp_path: Path) -> None:
-    """As root everything may be traced and read; a user may too, what is his own."""
+    """Root may trace and read all processes; another user may trace and read processes of the same user."""
     copy = Path("/tmp") / f"swapstone-agent-test-{os.getpid()}"
     shutil.copy(agent, copy)
     copy.chmod(0o755)
@@ -211,13 +211,13 @@ def test_standard_input_is_the_file_of_the_plan_or_empty(agent: Path, tmp_path: 
 
 def test_standard_output_goes_to_the_file_of_the_plan(agent: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    out.write_bytes(b"what was there before, longer than what comes")
-    script = "echo said; echo complained >&2; ls /proc/self/fd | tr '\\n' ' ' >&2"
+    out.write_bytes(b"earlier content, longer than the output")
+    script = "echo output; echo error >&2; ls /proc/self/fd | tr '\\n' ' ' >&2"
     answer = one(agent, request(tmp_path, "/bin/sh", "-c", script, stdout=str(out)))
     assert (answer.how, answer.stdout) == (Ended.EXITED, b"")
-    assert answer.stderr == b"complained\n0 1 2 3 "  # 3 is the folder that ls reads
-    assert out.read_bytes() == b"said\n"
-    # Far more than what is kept of an output: it goes nowhere, so nothing overflows.
+    assert answer.stderr == b"error\n0 1 2 3 "  # 3 is the folder that ls reads
+    assert out.read_bytes() == b"output\n"
+    # Longer than output_bytes, but to a file: the output limit does not apply.
     flood = request(tmp_path, "/bin/sh", "-c", "yes | head -c 3000000", stdout="/dev/null", output_bytes=1000)
     assert one(agent, flood).how is Ended.EXITED
 

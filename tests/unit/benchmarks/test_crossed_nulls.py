@@ -1,4 +1,4 @@
-"""The benchmark of crossed nulls: its factors that do nothing, and its counting, on records whose truth is known."""
+"""The benchmark of crossed nulls: its factors without effect, and its counts on synthetic records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FACTORS = (FactorLevels(factor="left", levels=("a", "b")), FactorLevels(factor="
 
 
 def record(path: Path, seed: int, *, interaction: float = 1.0, factors: tuple[FactorLevels, ...] = FACTORS) -> Path:
-    """Write a record of noise of 1 %; where both levels meet, times are multiplied."""
+    """Write a record with 1 % noise. `interaction` multiplies the times of the variant with both second levels."""
     subject, random = builders.experiment(factors=factors), np.random.default_rng(seed)
     with RecordWriter.create(path, subject) as writer:
         for run in builders.runs(subject, 20):

@@ -1,4 +1,4 @@
-"""The benchmark of false alarms: its rules on made-up traces whose truth is known."""
+"""The benchmark of false alarms: its rules on synthetic traces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit import builders
 
 
 def drifting(random: np.random.Generator, n: int) -> np.ndarray:
-    """Return run values with memory and a few slow runs, as real machines give them."""
+    """Return autocorrelated run values with a few slow runs, as on real machines."""
     steps = np.zeros(n)
     for i in range(1, n):
         steps[i] = 0.9 * steps[i - 1] + random.normal(0, 0.004)

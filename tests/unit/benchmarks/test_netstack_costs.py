@@ -1,4 +1,4 @@
-"""Goodput and costs of network stacks: callgrind's and perf's output are read, functions classified, tables drawn."""
+"""Goodput and costs of network stacks: readers of callgrind and perf, classes of functions, and tables."""
 
 from __future__ import annotations
 

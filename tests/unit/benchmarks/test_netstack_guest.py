@@ -11,7 +11,7 @@ from benchmarks import netstack_guest
 
 @pytest.fixture
 def have(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Let everything be there but some programs; `library` is how core and alloc come about."""
+    """Return a function that simulates a machine without some programs. `library` is the source of core and alloc."""
 
     def arrange(*missing: str, library: str | None = "installed") -> None:
         monkeypatch.setattr(netstack_guest, "why_not", lambda _: None)

@@ -42,15 +42,15 @@ def evidence(*libraries: ProgramFacts, program: ProgramFacts = PROGRAM, **more: 
         (evidence(LIBC, OLD_LOADER), "default"),
         (evidence(OLD_LOADER, HELPER, LIBC), "default"),
         (evidence(LIBC, MIMALLOC, preload=(MIMALLOC.path,)), "mimalloc"),
-        # The loader left it out: it isn't mapped, whatever was asked.
+        # The loader ignored the preload: the object isn't mapped.
         (evidence(LIBC, preload=(MIMALLOC.path,)), "default"),
         # Linked to the program: it comes before the C library in the search order.
         (evidence(LIBC, JEMALLOC, program=facts("/prog", needed=("libjemalloc.so.2", "libc.so.6"))), "jemalloc"),
         (evidence(LIBC, NAMELESS, preload=(NAMELESS.path,), paths=(NAMELESS.path,)), NAMELESS.path),
-        # A path that was requested, but another file serves.
+        # A path was requested, but another file serves malloc.
         (evidence(LIBC, MIMALLOC, preload=(MIMALLOC.path,), paths=(NAMELESS.path,)), "mimalloc"),
         (evidence(LIBC, NAMELESS, preload=(NAMELESS.path,)), f"an unknown allocator in {NAMELESS.path}"),
-        # The program's own malloc goes before everything that is preloaded.
+        # A malloc in the program precedes preloaded objects.
         (
             evidence(LIBC, MIMALLOC, preload=(MIMALLOC.path,), program=facts("/prog", "malloc", "tc_malloc")),
             "tcmalloc beside mimalloc",
@@ -84,7 +84,7 @@ def test_a_contradiction_between_report_and_mapped_objects_is_named() -> None:
         (("malloc", "_int_malloc", "__libc_setup_tls"), (), "default"),
         (("malloc", "default_malloc", "__init_libc"), ("default_malloc",), "default"),
         (("malloc", "mi_malloc", "__libc_setup_tls"), ("mi_malloc",), "mimalloc"),
-        # musl's own is linked in too, for its own use; malloc is another.
+        # musl's malloc is linked for internal use; the program calls another one.
         (("malloc", "mallctlbymib", "default_malloc"), (), "jemalloc"),
         (("malloc", "__malloc_end_pointer"), (), "snmalloc"),
         # mimalloc is there, but the malloc is glibc's.

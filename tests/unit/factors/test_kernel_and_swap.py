@@ -20,14 +20,14 @@ def _evidence(*machine: tuple[str, str]) -> Evidence:
 
 
 @pytest.mark.parametrize(
-    ("said", "level"),
+    ("machine", "level"),
     [
         ([("version", GENERIC), ("/proc/cmdline", "console=ttyS0 quiet")], "generic"),
         ([("version", GENERIC), (MODES, "none (voluntary) full")], "generic"),
         ([("version", RT)], "rt"),
         ([("version", "#1 SMP"), ("/sys/kernel/realtime", "1\n")], "rt"),
         ([("version", GENERIC), ("/proc/cmdline", "quiet preempt=full"), (MODES, "none voluntary (full)")], "full"),
-        # What was asked for on the command line is not what is in force.
+        # The mode in force differs from the mode on the kernel command line.
         (
             [("version", GENERIC), ("/proc/cmdline", "preempt=full quiet"), (MODES, "none (voluntary) full")],
             "voluntary",
@@ -39,8 +39,8 @@ def _evidence(*machine: tuple[str, str]) -> Evidence:
         ([], None),
     ],
 )
-def test_the_kernel_is_identified_by_the_running_kernel(said: list[tuple[str, str]], level: str | None) -> None:
-    assert KERNEL.observe(_evidence(*said)) == level
+def test_the_kernel_is_identified_by_the_running_kernel(machine: list[tuple[str, str]], level: str | None) -> None:
+    assert KERNEL.observe(_evidence(*machine)) == level
 
 
 HEAD = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"

@@ -18,7 +18,7 @@ ELF = ProgramFacts(path="/b/new", interp="/lib/ld.so")
         (Evidence(interp=None, objects=("/usr/bin/dash",), started="/a/old", named=NAMED), "old"),  # a script
         (Evidence(interp=None, objects=("/b/other",), program=ELF, started="/a/new", named=NAMED), "another program, /b/other,"),
         (Evidence(interp=None, objects=("/x (deleted)",), program=ELF, started="/a/new", named=NAMED), "another program, /x (deleted),"),
-        (Evidence(interp=None, objects=(), program=ELF, started="/a/new", named=NAMED), None),  # nothing could be seen
+        (Evidence(interp=None, objects=(), program=ELF, started="/a/new", named=NAMED), None),  # no objects were observed
         (Evidence(interp=None, objects=("/b/new",), program=ELF, started="", named=NAMED), None),
         (Evidence(interp=None, objects=("/b/new",), program=ELF, started="/a/third", named=NAMED), None),
     ],

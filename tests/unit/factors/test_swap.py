@@ -14,9 +14,9 @@ SET_UP = {"memory_backed": "1\n", "irqmode": "2\n", "completion_nsec": "100000\n
 
 
 def seen(swaps: str, algorithms: str = "lzo [lzo-rle] lz4 lz4hc zstd \n", **flash: str) -> str | None:
-    said = {f"after /sys/kernel/config/nullb/nullb1/{name}": text for name, text in (SET_UP | flash).items()}
-    said |= {"after /proc/swaps": swaps, "after /sys/block/zram0/comp_algorithm": algorithms}
-    return SWAP.observe(Evidence(interp=None, objects=(), machine=tuple(said.items())))
+    machine = {f"after /sys/kernel/config/nullb/nullb1/{name}": text for name, text in (SET_UP | flash).items()}
+    machine |= {"after /proc/swaps": swaps, "after /sys/block/zram0/comp_algorithm": algorithms}
+    return SWAP.observe(Evidence(interp=None, objects=(), machine=tuple(machine.items())))
 
 
 def test_flash_is_identified_by_device_and_rate() -> None:

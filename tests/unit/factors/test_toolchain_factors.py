@@ -39,9 +39,9 @@ def facts(**of: object) -> ProgramFacts:
         (process(facts(sections=(".dynamic",))), "static"),  # static-pie
         (process(None), "static"),
         (process(facts(), LIBRARY), "static with loaded objects"),
-        (process(facts(), LIBRARY, interp=LOADER), "dynamic"),  # the program that was started started another one
+        (process(facts(), LIBRARY, interp=LOADER), "dynamic"),  # the started program executed another one
         (process(facts(needed=("libc.so.6",))), "dynamic"),
-        (Evidence(interp=None, objects=(), program=facts()), None),  # the agent could not look
+        (Evidence(interp=None, objects=(), program=facts()), None),  # the agent could not read the objects
     ],
 )
 def test_linking_is_identified_by_loader_and_objects(evidence: Evidence, seen: str | None) -> None:
@@ -49,7 +49,7 @@ def test_linking_is_identified_by_loader_and_objects(evidence: Evidence, seen: s
 
 
 @pytest.mark.parametrize(
-    ("said", "seen"),
+    ("program", "seen"),
     [
         (facts(symbols=("__libc_setup_tls", "malloc")), "glibc"),
         (facts(symbols=("__init_libc", "malloc")), "musl"),
@@ -65,13 +65,13 @@ def test_linking_is_identified_by_loader_and_objects(evidence: Evidence, seen: s
         (facts(), None),
     ],
 )
-def test_the_c_library_of_a_static_program_is_identified_by_its_file(said: ProgramFacts, seen: str | None) -> None:
-    assert LIBC.observe(process(said)) == seen
+def test_the_c_library_of_a_static_program_is_identified_by_its_file(program: ProgramFacts, seen: str | None) -> None:
+    assert LIBC.observe(process(program)) == seen
 
 
 def test_contradicting_loader_and_file_are_both_named() -> None:
-    said = facts(interp=LOADER, symbols=("__init_libc",))
-    assert LIBC.observe(process(said, LIBRARY, interp=LOADER)) == "glibc+musl"
+    program = facts(interp=LOADER, symbols=("__init_libc",))
+    assert LIBC.observe(process(program, LIBRARY, interp=LOADER)) == "glibc+musl"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_contradicting_loader_and_file_are_both_named() -> None:
         ((GCC_COMMENT,), (GCC_LINE,), "gcc"),
         ((GCC_COMMENT, CLANG_COMMENT), (CLANG_LINE,), "clang"),
         ((GCC_COMMENT, CLANG_COMMENT), (CLANG_LINE, GCC_LINE), "clang+gcc"),
-        ((GCC_COMMENT, CLANG_COMMENT), (GCC_LINE,), "gcc"),  # a library was clang's
+        ((GCC_COMMENT, CLANG_COMMENT), (GCC_LINE,), "gcc"),  # clang compiled a library
         ((), ("clang -c -O1 a.c",), "clang"),
         (("Linker: LLD 14", "rustc version 1.63"), (), None),
         ((), (), None),

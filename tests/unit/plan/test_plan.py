@@ -1,4 +1,4 @@
-"""Plans are blocked, random, seeded, and stable when something closes."""
+"""Plans: blocks in random order from a seed, unchanged when a group closes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rule that stops: looks, closing, budget, cap, exact number, and its estimate."""
+"""The stopping rule: looks, closing of groups, budget, largest and exact number of blocks, and estimate of the remaining time."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ REPLICATES = msgspec.structs.replace(EXPERIMENT, clock="virtual", target="vm")
 
 
 def test_on_the_virtual_clock_looks_are_at_6_replicates_and_then_every_2() -> None:
-    assert [draw for draw in range(13) if due(draw, *looks(REPLICATES))] == [6, 8, 10, 12]
+    assert [replicate for replicate in range(13) if due(replicate, *looks(REPLICATES))] == [6, 8, 10, 12]
     assert looks(EXPERIMENT) == (15, 5)
 
 
@@ -146,5 +146,5 @@ def test_a_group_of_equal_replicates_closes_at_the_first_look() -> None:
 
 def test_the_estimate_counts_replicates() -> None:
     assert decided(1, experiment=REPLICATES).remaining_ns == 5 * 2 * SECOND
-    # Twice too wide after 6: 24 draws, at half of 2 s each.
+    # Twice too wide after 6: 24 replicates, at half of 2 s each.
     assert decided(6, at(A, 0.04, pairs=6), at(B, 0.001, pairs=6), experiment=REPLICATES).remaining_ns == 18 * SECOND

@@ -1,4 +1,4 @@
-"""The correction: against scipy, and the table can't contradict itself."""
+"""The correction for multiple comparisons: against scipy, and consistency of p-values with intervals."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_rejected_rows_are_those_whose_interval_excludes_zero(rows: list[list[in
 
 
 def test_false_coverage_of_selected_rows_stays_within_the_rate() -> None:
-    """Half of 20 rows are nulls, half differ a little: among the rejected, intervals that miss the truth are rare."""
+    """10 of 20 rows are nulls. Among rejected rows, the share of intervals that miss the true value is within the rate."""
     random = np.random.default_rng(8)
     shares: list[float] = []
     truth = np.repeat([0.0, 1.0], 10)

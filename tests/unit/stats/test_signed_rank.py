@@ -198,9 +198,9 @@ def test_coverage_is_nominal_and_not_far_above_where_values_are_continuous(name:
 @pytest.mark.parametrize("name", ["normal", "lognormal pairs", "heavy tails", "spikes"])
 @pytest.mark.parametrize(("n", "alpha"), [(15, 0.05), (15, 0.005), (40, 0.05), (40, 0.001), (90, 0.01)])
 def test_the_smallest_visible_shift_is_detected_in_about_80_percent(name: str, n: int, alpha: float) -> None:
-    """The claim is about the average experiment: take its middle over many, then count how often that shift is seen.
+    """The value holds for an average experiment: take its median over many, then count how often that shift is detected.
 
-    It is a little too hopeful for few pairs with heavy tails (docs/statistics.md has figures), hence the lower bound.
+    It is slightly too small for few pairs with heavy tails (docs/statistics.md has figures), hence the lower bound.
     """
     random = np.random.default_rng(4)
     visible = [SignedRank(NOISES[name](random, n), QUANTUM).smallest_visible(alpha) for _ in range(100)]

@@ -1,4 +1,4 @@
-"""Run values, shares and the check on dependence."""
+"""Run values, confidence intervals of shares, and the test of dependence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selecting among pair sums without storing them gives what sorting them all gives."""
+"""Selection among pair sums without storing them equals selection from the sorted sums."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import Setup, find_emulator
 from swapstone.wire import AgentAnswer, Ended, encode_answer, encode_answer_header, encode_plan_header
 
-SAID = (
+GREETING = (
     b"swapstone-guest 1\nsystem Linux\nrelease 6.1.0\nversion #1%20SMP\nmachine x86_64\nclock 698765432\n"
     b"file /proc/meminfo MemTotal:%20%201024%20kB%0A\n"
     b"file /proc/cpuinfo processor%09:%200%0Amodel%20name%09:%20QEMU%20Virtual%20CPU%0A\n"
@@ -19,8 +19,8 @@ SAID = (
 ANSWER = AgentAnswer(id="t", facts=(("wall_ns", 12345),), how=Ended.EXITED, code=0)
 END = b"swapstone-end\n"
 AFTER = b"swapstone-after 1\nafter /proc/uptime 2.75\n"
-WHOLE = SAID + encode_answer(ANSWER) + AFTER + END
-UNPREPARED = SAID.partition(b"before ")[0] + b"prepare 1 256\nwords /tmp/prepare.log one%0Atwo%0A\n" + END
+WHOLE = GREETING + encode_answer(ANSWER) + AFTER + END
+UNPREPARED = GREETING.partition(b"before ")[0] + b"prepare 1 256\nwords /tmp/prepare.log one%0Atwo%0A\n" + END
 """The output of a guest whose second ``prepare`` command was killed by signal 0, which does not exist."""
 
 _SCRIPT = """#!/bin/sh
@@ -46,17 +46,17 @@ echo run >>{folder}/runs
 def emulator(
     folder: Path,
     acts: str = "",
-    version: str = "QEMU emulator version 7.2.22 (made up)",
+    version: str = "QEMU emulator version 7.2.22 (simulated)",
     probe: str = "exit 0",
-    said: bytes = WHOLE,
+    channel: bytes = WHOLE,
 ) -> str:
     """Write the script, and the file that it may copy to ``$channel``. Each of its runs appends a line to ``runs``."""
     folder.mkdir(exist_ok=True)
-    (folder / "said").write_bytes(said)
+    (folder / "channel").write_bytes(channel)
     path = folder / "qemu"
     path.write_text(
         _SCRIPT.format(
-            folder=folder, version=version, probe=probe, acts=acts or f'cat {folder}/said >"$channel"; exit 65'
+            folder=folder, version=version, probe=probe, acts=acts or f'cat {folder}/channel >"$channel"; exit 65'
         )
     )
     path.chmod(0o755)

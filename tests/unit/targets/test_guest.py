@@ -25,7 +25,7 @@ from swapstone.targets.vm.guest import (
     read_folder,
 )
 from swapstone.wire import encode_answer
-from tests.unit.targets.fake_emulator import AFTER, ANSWER, END, SAID, UNPREPARED, WHOLE
+from tests.unit.targets.fake_emulator import AFTER, ANSWER, END, GREETING, UNPREPARED, WHOLE
 
 NATIVE = Path(__file__).parents[3] / "native" / "guest" / "init.c"
 DIGEST = "0123456789abcdef" * 4
@@ -166,7 +166,7 @@ def test_the_output_of_a_guest_is_decoded() -> None:
     assert greeting.clock_ns == 698765432
     assert {("version", "#1 SMP"), ("clock", "698765432")} < set(greeting.pairs())
     assert greeting.ended == ()
-    assert decode_channel(SAID + AFTER + END)[1] == ()
+    assert decode_channel(GREETING + AFTER + END)[1] == ()
     assert decode_channel(WHOLE + b"[ 0.2] reboot: Power down\r\n")[1] == (ANSWER,)
 
 
@@ -182,11 +182,11 @@ def test_ended_commands_are_decoded() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("output", "text"),
     [
         (b"", "did not describe itself"),
-        (SAID.partition(b"swapstone-agent")[0], "truncated"),
-        (SAID.partition(b"swapstone-agent")[0] + END, "did not start its agent"),
+        (GREETING.partition(b"swapstone-agent")[0], "truncated"),
+        (GREETING.partition(b"swapstone-agent")[0] + END, "did not start its agent"),
         (UNPREPARED.replace(b"prepare 1 256", b"prepare 1 x"), "'prepare 1 x', which is no line"),
         (UNPREPARED.replace(b"prepare 1 256\n", b""), "'words /tmp/prepare.log one%0Atwo%0A', which is no line"),
         (WHOLE.replace(b"release 6.1.0\n", b""), "did not report its release"),
@@ -198,12 +198,12 @@ def test_ended_commands_are_decoded() -> None:
         (WHOLE.replace(b"clock 6", b"clock 06"), "'clock 0698765432', which is no line"),
         (WHOLE.replace(b"clock 6", b"clock -6"), "'clock -698765432', which is no line"),
         (WHOLE[:-20], "truncated"),
-        (SAID, "truncated"),
-        (SAID + encode_answer(ANSWER), "truncated"),
-        (SAID + encode_answer(ANSWER) + END, "truncated"),
-        (SAID + encode_answer(ANSWER)[:-20] + b"\n" + AFTER + END, "'end' has not five fields"),
+        (GREETING, "truncated"),
+        (GREETING + encode_answer(ANSWER), "truncated"),
+        (GREETING + encode_answer(ANSWER) + END, "truncated"),
+        (GREETING + encode_answer(ANSWER)[:-20] + b"\n" + AFTER + END, "'end' has not five fields"),
     ],
 )
-def test_invalid_output_of_a_guest_is_an_error(said: bytes, text: str) -> None:
+def test_invalid_output_of_a_guest_is_an_error(output: bytes, text: str) -> None:
     with pytest.raises(WireError, match=text):
-        decode_channel(said)
+        decode_channel(output)

@@ -71,13 +71,13 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("name", "files", "state", "mend"), CASES)
+@pytest.mark.parametrize(("name", "files", "state", "remedy"), CASES)
 def test_each_finding_has_its_state_and_remedy(
-    tmp_path: Path, name: str, files: dict[str, str], state: State, mend: str
+    tmp_path: Path, name: str, files: dict[str, str], state: State, remedy: str
 ) -> None:
     finding = _files(tmp_path, files)[name]
     assert finding.state is state
-    assert mend in finding.mend
+    assert remedy in finding.mend
     assert bool(finding.meaning) or state is State.GOOD
 
 

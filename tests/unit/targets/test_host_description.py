@@ -18,7 +18,7 @@ model name\t: Slow CPU 1
 
 
 def machine(root: Path, flags: str = "sse") -> Path:
-    """A file system that describes a machine."""
+    """Write files of /proc, /sys and /etc that describe a machine."""
     files = {
         "proc/cpuinfo": CPUINFO.format(flags),
         "proc/meminfo": "MemTotal:        2048 kB\nMemFree: 1 kB\n",

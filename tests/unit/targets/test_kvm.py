@@ -17,7 +17,7 @@ from tests.unit.targets.test_vm import Bench, bench, pytestmark
 
 __all__ = ["bench", "pytestmark"]
 
-GOOD = 'echo "$*" >{room}/told; cat {room}/q/said >"$channel"; exit 65'
+GOOD = 'echo "$*" >{room}/arguments; cat {room}/q/channel >"$channel"; exit 65'
 
 
 @pytest.fixture
@@ -29,14 +29,14 @@ def device(tmp_path: Path) -> Path:
 
 def trouble(bench: Bench, device: Path, acts: str = GOOD, **limits: float) -> str:
     name = emulator(bench.room / "q", acts.replace("{room}", str(bench.room)))
-    parts = dataclasses.replace(bench.parts, banner="Linux version 6.1.0 (someone) #1 SMP")
+    parts = dataclasses.replace(bench.parts, banner="Linux version 6.1.0 (builder) #1 SMP")
     ways = VmOptions(cache=bench.room / "cache", emulator=name, limits=Limits(host_s=0.001))
     return kvm_trouble(parts, ways, device=device, **limits)
 
 
 def test_a_kernel_that_starts_shows_that_kvm_works(bench: Bench, device: Path) -> None:
     assert trouble(bench, device) == ""
-    words = (bench.room / "told").read_text().split()
+    words = (bench.room / "arguments").read_text().split()
     assert words[words.index("-accel") + 1] == "kvm"
     assert words[words.index("-cpu") + 1] == "host"
     assert "-icount" not in words
@@ -78,9 +78,9 @@ def test_kvm_is_tried_once_per_kernel_emulator_and_host_boot(
     ],
 )
 def test_the_reason_why_kvm_does_not_work_is_reported(bench: Bench, device: Path, acts: str, text: str) -> None:
-    said = trouble(bench, device, acts, limit_s=0.4)
-    assert text in said
-    assert said.startswith(str(device))
+    reason = trouble(bench, device, acts, limit_s=0.4)
+    assert text in reason
+    assert reason.startswith(str(device))
 
 
 def test_without_the_device_no_machine_is_started(bench: Bench, tmp_path: Path) -> None:

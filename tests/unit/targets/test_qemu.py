@@ -52,7 +52,7 @@ def test_commas_in_paths_are_escaped() -> None:
     files = dataclasses.replace(FILES, order="/a,b/order", channel="/a,b/channel")
     words = arguments(EmulatedMachine(), files)
     assert after(words, "-fw_cfg").endswith(",file=/a,,b/order")
-    assert after(words, "-debugcon") == "file:/a,b/channel"  # all behind the colon is the path
+    assert after(words, "-debugcon") == "file:/a,b/channel"  # the rest after the colon is the path
     words = arguments(EmulatedMachine(architecture="aarch64"), files)
     assert ",mem-path=/a,,b/channel," in after(words, "-object")
 
@@ -127,7 +127,7 @@ def test_a_channel_in_memory_is_read_up_to_its_byte_count(tmp_path: Path) -> Non
         run = boot(setup(tmp_path / "q", acts, EmulatedMachine(architecture="aarch64")), Limits())
         if size == len(WHOLE):
             assert (run.how, run.output) == (GuestEnd.FINISHED, WHOLE)
-        else:  # its kernel ends it well in either case
+        else:  # the exit status is that of a clean power-off in either case
             assert (run.how, run.reason) == (GuestEnd.SILENT, "it ended without saying why")
         assert run.console == "words"
 
@@ -181,7 +181,7 @@ def test_an_emulator_ends_with_its_parent_process(tmp_path: Path) -> None:
         assert time.monotonic() < until
         time.sleep(0.02)
     pid = int((tmp_path / "pid").read_text())
-    os.kill(pid, 0)  # it is there
+    os.kill(pid, 0)  # it runs
     holder.send_signal(signal.SIGKILL)
     holder.wait()
     while time.monotonic() < until:
@@ -190,7 +190,7 @@ def test_an_emulator_ends_with_its_parent_process(tmp_path: Path) -> None:
             return
         time.sleep(0.02)
     os.kill(pid, signal.SIGKILL)
-    pytest.fail("the emulator outlived its program")
+    pytest.fail("the emulator outlived its parent process")
 
 
 def test_a_missing_emulator_names_the_package() -> None:
@@ -229,6 +229,6 @@ def test_a_missing_setpriv_makes_the_emulator_unavailable(tmp_path: Path, monkey
 
 def test_another_emulator_has_another_build_digest(tmp_path: Path) -> None:
     first = find_emulator(EmulatedMachine(), emulator(tmp_path / "q"))
-    again = find_emulator(EmulatedMachine(), emulator(tmp_path / "q", said=b"other"))
+    again = find_emulator(EmulatedMachine(), emulator(tmp_path / "q", channel=b"other"))
     other = find_emulator(EmulatedMachine(), emulator(tmp_path / "q", acts="exit 0"))
     assert first.build == again.build != other.build

@@ -20,7 +20,7 @@ from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, Ended, TrialRequest
-from tests.unit.targets.fake_emulator import AFTER, END, SAID, UNPREPARED, WHOLE, emulator, runs
+from tests.unit.targets.fake_emulator import AFTER, END, GREETING, UNPREPARED, WHOLE, emulator, runs
 
 pytestmark = pytest.mark.skipif(
     os.uname().machine != "x86_64", reason="the first process is built by this machine's compiler"
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class Bench:
-    """A target's parts, each of which can be changed."""
+    """The inputs of a target, each of which a test can change."""
 
     def __init__(self, room: Path) -> None:
         self.room = room
@@ -78,7 +78,7 @@ def test_the_answer_has_the_identifier_of_its_trial(bench: Bench) -> None:
 
 def test_an_equal_run_is_emulated_once(bench: Bench) -> None:
     bench.run("3-1")
-    bench.run("3-0")  # the same block: the same draw
+    bench.run("3-0")  # the same block: the same replicate
     assert bench.runs == 1
     bench.run("4-0")
     assert bench.runs == 2
@@ -145,7 +145,7 @@ def test_the_description_comes_from_the_guest(bench: Bench) -> None:
         assert (description.cpus, description.memory_bytes) == ((0,), 1024 * 1024)
         assert "one instruction a nanosecond" in description.virtualization
         tools = dict(target.tools())
-    assert "7.2.22 (made up), SHA-256 " in tools["qemu"]
+    assert "7.2.22 (simulated), SHA-256 " in tools["qemu"]
     assert tools.keys() == {"qemu", "agent", "guest init", "kernel", "initrd"}
 
 
@@ -162,7 +162,7 @@ def test_the_description_comes_from_the_guest(bench: Bench) -> None:
 )
 def test_a_machine_that_fails_is_an_error_of_its_trial(bench: Bench, acts: str, text: str, console: str) -> None:
     bench.acts = acts
-    for _ in range(2):  # and it is not kept, unless it finished
+    for _ in range(2):  # a failed run is not cached
         with pytest.raises(TargetError, match=text) as caught:
             bench.run()
         assert console in caught.value.hint
@@ -172,15 +172,15 @@ def test_a_machine_that_fails_is_an_error_of_its_trial(bench: Bench, acts: str, 
 
 def test_a_missing_answer_is_an_error(bench: Bench) -> None:
     bench.acts = f'cat {bench.room}/few >"$channel"; exit 65'
-    (bench.room / "few").write_bytes(SAID + AFTER + END)
+    (bench.room / "few").write_bytes(GREETING + AFTER + END)
     with pytest.raises(TargetError, match="wrote 0 answers"):
         bench.run()
 
 
 def test_a_failed_preparation_is_not_an_error_of_the_target(bench: Bench) -> None:
-    said = bench.room / "unprepared"
-    said.write_bytes(UNPREPARED)
-    bench.acts = f'cat {said} >"$channel"; exit 65'
+    output = bench.room / "unprepared"
+    output.write_bytes(UNPREPARED)
+    bench.acts = f'cat {output} >"$channel"; exit 65'
     setting = MachineConfig(prepare=("true", "mkswap /dev/zram0"))
     with bench.target() as target, pytest.raises(MachineConfigError) as caught:
         target.run(bench.ask(target), setting)
@@ -191,9 +191,9 @@ def test_a_failed_preparation_is_not_an_error_of_the_target(bench: Bench) -> Non
 
 
 def test_a_load_that_ends_early_fails_the_run(bench: Bench) -> None:
-    said = bench.room / "early"
-    said.write_bytes(WHOLE.replace(AFTER, AFTER + b"beside 1 127\nwords /tmp/x not%20found\n"))
-    bench.acts = f'cat {said} >"$channel"; exit 65'
+    output = bench.room / "early"
+    output.write_bytes(WHOLE.replace(AFTER, AFTER + b"beside 1 127\nwords /tmp/x not%20found\n"))
+    bench.acts = f'cat {output} >"$channel"; exit 65'
     with (
         bench.target() as target,
         pytest.raises(MachineConfigError, match=r"The load ended too early: 'b' ended with 127; .*not found"),
@@ -215,7 +215,9 @@ def test_a_machine_boots_the_kernel_of_its_configuration(bench: Bench) -> None:
         names = [target.run_name(asked, MachineConfig(kernel=kernel)) for kernel in ("", "generic", "rt")]
         assert names[0] == names[1] != names[2]
         assert dict(target.run(asked, MachineConfig(kernel="generic")).machine)["booted"] == "generic"
-        assert "booted" not in dict(target.run(asked, MachineConfig(kernel="rt")).machine)  # it says that it is another
+        assert "booted" not in dict(
+            target.run(asked, MachineConfig(kernel="rt")).machine
+        )  # it outputs that it is another
         assert dict(target.run(asked).machine)["after /proc/uptime"] == "2.75"
         with pytest.raises(UserError, match="no kernel none"):
             target.run(asked, MachineConfig(kernel="none"))
@@ -238,13 +240,13 @@ def test_a_machine_configuration_changes_the_run_name(bench: Bench) -> None:
 class Saving:
     """Replaces saving and restoring: the outputs of the restored machines in turn; the last one is repeated."""
 
-    def __init__(self, *says: bytes) -> None:
-        self.says = list(says)
+    def __init__(self, *outputs: bytes) -> None:
+        self.outputs = list(outputs)
         self.saved = 0
 
     def save(self, _setup: Setup, _limits: Limits, state: Path) -> None:
         self.saved += 1
-        state.write_bytes(self.says.pop(0) if len(self.says) > 1 else self.says[0])
+        state.write_bytes(self.outputs.pop(0) if len(self.outputs) > 1 else self.outputs[0])
 
     def restore(self, _setup: Setup, _limits: Limits, state: Path) -> GuestRun:
         return GuestRun(how=GuestEnd.FINISHED, output=state.read_bytes())
@@ -254,19 +256,19 @@ LATE = WHOLE.replace(b"clock 698765432", b"clock 698765433")
 
 
 @pytest.mark.parametrize(
-    ("says", "saves", "emulated"),
+    ("outputs", "saves", "emulated"),
     [
         ((WHOLE,), 1, 1),
         ((LATE, WHOLE), 2, 2),
         ((LATE, LATE, WHOLE), 3, 3),
-        ((LATE,), 3, 5),  # and both trials start from nothing
+        ((LATE,), 3, 5),  # both trials boot
     ],
 )
 def test_a_snapshot_is_used_only_if_it_reproduces_a_run_from_boot(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, says: tuple[bytes, ...], saves: int, emulated: int
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, outputs: tuple[bytes, ...], saves: int, emulated: int
 ) -> None:
     """A difference of one nanosecond rejects the snapshot."""
-    saving = Saving(*says)
+    saving = Saving(*outputs)
     monkeypatch.setattr(snapshot, "save", saving.save)
     monkeypatch.setattr(snapshot, "restore", saving.restore)
     with bench.target(snapshots=True) as target:
@@ -325,7 +327,7 @@ def test_programs_are_inspected_on_the_host(bench: Bench) -> None:
     shell.mkdir()
     (shell / "sh").write_bytes(Path("/bin/sh").read_bytes())
     (shell / "sh").chmod(0o755)
-    bench.parts.initrd.write_bytes(b"\x28\xb5\x2f\xfd" + b"zstd: nobody can look into it here")
+    bench.parts.initrd.write_bytes(b"\x28\xb5\x2f\xfd" + b"zstd: compressed, can't be read")
     with bench.target() as target:
         path = target.put(shell / "sh")
         facts = target.inspect(path)
@@ -362,12 +364,12 @@ def test_a_closed_target_leaves_no_temporary_files(bench: Bench, monkeypatch: py
 
 
 def test_the_running_kernel_is_identified_by_the_banner_of_its_file(bench: Bench) -> None:
-    said = {}
-    for banner in ("Linux version 6.1.0 (someone) #1 SMP", "6.1.0 (someone) #1 SMP", "6.1.0-rc1 (someone) #1 SMP", ""):
+    booted = {}
+    for banner in ("Linux version 6.1.0 (builder) #1 SMP", "6.1.0 (builder) #1 SMP", "6.1.0-rc1 (builder) #1 SMP", ""):
         bench.parts = dataclasses.replace(bench.parts, banner=banner)
         with bench.target() as target:
-            said[banner] = dict(target.run(bench.ask(target)).machine).get("booted")
-    assert [value is not None for value in said.values()] == [True, True, False, False]
+            booted[banner] = dict(target.run(bench.ask(target)).machine).get("booted")
+    assert [value is not None for value in booted.values()] == [True, True, False, False]
 
 
 def still_there(pid: int) -> bool:
@@ -429,7 +431,7 @@ def test_a_plan_that_is_too_large_starts_no_machine(bench: Bench) -> None:
         with pytest.raises(WireError, match="more than a virtual machine accepts"):
             target.run(asked, MachineConfig(prepare=("x" * (2 << 20),)))
         assert bench.runs == 0
-        assert target.run(asked).how is Ended.EXITED, "and the target is as good as before"
+        assert target.run(asked).how is Ended.EXITED, "the target is usable afterwards"
 
 
 def test_a_full_disk_is_an_error_and_leaves_no_file(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,7 +440,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_file(bench: Bench, monkeypatch: p
 
     with monkeypatch.context() as patched, bench.target() as target:
         asked = bench.ask(target)
-        target.run_name(asked)  # the machine's image is written elsewhere, before
+        target.run_name(asked)  # writes the machine's image to another folder first
         patched.setattr(os, "fsync", full)
         with pytest.raises(UserError, match="No space left on device") as caught:
             target.run(asked)

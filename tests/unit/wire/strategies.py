@@ -1,4 +1,4 @@
-"""Valid answers and reports: strategies for the property tests, and fixed ones for the fuzzer's seeds."""
+"""Hypothesis strategies for valid answers, reports and requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from swapstone.wire import (
     WorkloadReport,
 )
 
-# The machine that tests may be busy: slow generation is no fault of what is tested.
+# Slow generation on a busy machine is not an error of the tested code.
 light = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 counts = st.integers(0, 2**63 - 1)

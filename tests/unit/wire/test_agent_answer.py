@@ -37,7 +37,7 @@ WHOLE = AgentAnswer(
 )
 
 
-def said(*lines: str, end: str = "end 7 exited 0") -> bytes:
+def conversation(*lines: str, end: str = "end 7 exited 0") -> bytes:
     """The output of an agent with these lines in one answer, and a correct line ``end``."""
     body = "".join(f"{line}\n" for line in ("begin 7", *lines)) + f"{end} {len(lines) + 1} "
     return HEADER + f"{body}{zlib.crc32(body.encode()):08x}\n".encode()
@@ -77,7 +77,7 @@ def test_answers_round_trip_in_pieces_of_any_size(expected: list[AgentAnswer], s
 def test_any_truncation_is_an_error(answer: AgentAnswer, data: st.DataObject) -> None:
     whole = HEADER + encode_answer(answer)
     cut = data.draw(st.integers(0, len(whole) - 1))
-    if cut == len(HEADER):  # an agent that greets and has nothing to do
+    if cut == len(HEADER):  # a valid agent without trials
         assert decode_answers(whole[:cut]) == ()
         return
     with pytest.raises(WireError):
@@ -109,7 +109,7 @@ def test_reordered_lines_are_an_error(answer: AgentAnswer, data: st.DataObject) 
 @light
 @given(st.binary(max_size=300))
 def test_random_bytes_are_an_error(noise: bytes) -> None:
-    assume(not noise.startswith(HEADER))  # an agent that has said no more than who it is
+    assume(not noise.startswith(HEADER))  # an agent that has conversation no more than who it is
     for data in (noise, HEADER + b"begin 7\n" + noise):
         with pytest.raises(WireError):
             decode_answers(data)
@@ -120,40 +120,40 @@ def test_random_bytes_are_an_error(noise: bytes) -> None:
     [
         (b"hello\n", "Line 1 of the agent's output: 'hello' is not the first line"),
         (b"swapstone-agent 1\n", "Line 1 .*first line of an agent, 'swapstone-agent 3'"),
-        (said("fakt wall_ns 1"), "Line 3 .*'fakt' is no word"),
-        (said("fact wall 1"), "Line 3 .*no fact named 'wall'"),
-        (said("observed env A b", "absent env A"), "Line 4 .*the observation 'env A' comes twice"),
-        (said("observed shell A b"), "Line 3 .*'shell A b' is no observation"),
-        (said("observed env A"), "Line 3 .*'env A' is no observation"),
-        (said("absent env A b"), "Line 3 .*'env A b' is no observation"),
-        (said("observed env A b c"), "Line 3 .*'env A b c' is no observation"),
-        (said("observed env A %zz"), "Line 3 .*not percent-encoded"),
-        (said("out x", "observed env A b"), "Line 4 .*'observed' comes after 'out'"),
-        (said("fact pid 1", "fact pid 1"), "Line 4 .*the fact pid comes twice"),
-        (said("fact wall_ns -1"), "Line 3 .*wall_ns is negative: -1"),
-        (said("fact wall_ns 1.5"), "Line 3 .*wall_ns is '1.5', not a whole number"),
-        (said("fact wall_ns 9223372036854775808"), "Line 3 .*wall_ns is 9223372036854775808, outside"),
-        (said("fact wall_ns 99999999999999999999"), "Line 3 .*out of range"),
-        (said("fact wall_ns 007"), "Line 3 .*written '007', not 7"),
-        (said("fact nice 20"), "Line 3 .*nice is 20, outside -20 to 19"),
-        (said("fact cpus_allowed 0"), "Line 3 .*cpus_allowed is 0, outside 1"),
-        (said("out %41"), "Line 3 .*not percent-encoded as it should be"),
-        (said("out %2f"), "Line 3 .*not percent-encoded"),
-        (said("out a b"), "Line 3 .*not percent-encoded"),
-        (said("out %"), "Line 3 .*a piece of output has 0 bytes"),
-        (said("out " + "a" * 513), "Line 3 .*a piece of output has 513 bytes"),
-        (said("err a", "out b"), "Line 4 .*'out' comes after 'err'"),
-        (said("interp a", "interp b"), "Line 4 .*second 'interp'"),
-        (said(end="end 8 exited 0"), "Line 3 .*end of '8' comes inside '7'"),
-        (said(end="end 7 vanished 0"), "Line 3 .*'vanished' is no way to end"),
-        (said(end="end 7 exited 256"), "Line 3 .*code of exited is 256, outside 0 to 255"),
-        (said(end="end 7 orphans 0"), "Line 3 .*code of orphans is 0"),
-        (said() + b"begin 7\nend 7 exited 0 2 00000000\n", "Line 5 .*has 1 lines and should have 2"),
-        (said() + b"begin 7\nend 7 exited 0 1 00000000\n", "Line 5 .*checksum is wrong"),
-        (said() + b"begin 7\nfact pid 1\n", "Line 5 .*stopped inside the answer to 7"),
-        (said() + b"beg", "Line 4 .*stopped"),
-        (said() + b"out x\n", "Line 4 .*begins no answer"),
-        (said() + b"a" * 70_000, "Line 4 .*the line has no end"),
+        (conversation("fakt wall_ns 1"), "Line 3 .*'fakt' is no word"),
+        (conversation("fact wall 1"), "Line 3 .*no fact named 'wall'"),
+        (conversation("observed env A b", "absent env A"), "Line 4 .*the observation 'env A' comes twice"),
+        (conversation("observed shell A b"), "Line 3 .*'shell A b' is no observation"),
+        (conversation("observed env A"), "Line 3 .*'env A' is no observation"),
+        (conversation("absent env A b"), "Line 3 .*'env A b' is no observation"),
+        (conversation("observed env A b c"), "Line 3 .*'env A b c' is no observation"),
+        (conversation("observed env A %zz"), "Line 3 .*not percent-encoded"),
+        (conversation("out x", "observed env A b"), "Line 4 .*'observed' comes after 'out'"),
+        (conversation("fact pid 1", "fact pid 1"), "Line 4 .*the fact pid comes twice"),
+        (conversation("fact wall_ns -1"), "Line 3 .*wall_ns is negative: -1"),
+        (conversation("fact wall_ns 1.5"), "Line 3 .*wall_ns is '1.5', not a whole number"),
+        (conversation("fact wall_ns 9223372036854775808"), "Line 3 .*wall_ns is 9223372036854775808, outside"),
+        (conversation("fact wall_ns 99999999999999999999"), "Line 3 .*out of range"),
+        (conversation("fact wall_ns 007"), "Line 3 .*written '007', not 7"),
+        (conversation("fact nice 20"), "Line 3 .*nice is 20, outside -20 to 19"),
+        (conversation("fact cpus_allowed 0"), "Line 3 .*cpus_allowed is 0, outside 1"),
+        (conversation("out %41"), "Line 3 .*not percent-encoded as it should be"),
+        (conversation("out %2f"), "Line 3 .*not percent-encoded"),
+        (conversation("out a b"), "Line 3 .*not percent-encoded"),
+        (conversation("out %"), "Line 3 .*a piece of output has 0 bytes"),
+        (conversation("out " + "a" * 513), "Line 3 .*a piece of output has 513 bytes"),
+        (conversation("err a", "out b"), "Line 4 .*'out' comes after 'err'"),
+        (conversation("interp a", "interp b"), "Line 4 .*second 'interp'"),
+        (conversation(end="end 8 exited 0"), "Line 3 .*end of '8' comes inside '7'"),
+        (conversation(end="end 7 vanished 0"), "Line 3 .*'vanished' is no way to end"),
+        (conversation(end="end 7 exited 256"), "Line 3 .*code of exited is 256, outside 0 to 255"),
+        (conversation(end="end 7 orphans 0"), "Line 3 .*code of orphans is 0"),
+        (conversation() + b"begin 7\nend 7 exited 0 2 00000000\n", "Line 5 .*has 1 lines and should have 2"),
+        (conversation() + b"begin 7\nend 7 exited 0 1 00000000\n", "Line 5 .*checksum is wrong"),
+        (conversation() + b"begin 7\nfact pid 1\n", "Line 5 .*stopped inside the answer to 7"),
+        (conversation() + b"beg", "Line 4 .*stopped"),
+        (conversation() + b"out x\n", "Line 4 .*begins no answer"),
+        (conversation() + b"a" * 70_000, "Line 4 .*the line has no end"),
         (b"", "Line 0 .*the agent stopped"),
     ],
 )
@@ -172,9 +172,9 @@ def test_a_reader_refuses_input_after_an_error() -> None:
     with pytest.raises(WireError):
         reader.feed(b"hello\n")
     with pytest.raises(WireError, match="can't be read after an error"):
-        reader.feed(said())
+        reader.feed(conversation())
 
 
 def test_text_that_is_not_utf8_is_decoded_with_escapes() -> None:
-    (answer,) = decode_answers(said("object /a%FF"))
+    (answer,) = decode_answers(conversation("object /a%FF"))
     assert answer.objects == ("/a\\xff",)

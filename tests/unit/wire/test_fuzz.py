@@ -25,9 +25,9 @@ def test_a_faulty_decoder_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     tool = runpy.run_path(str(FUZZ))
     tool["fuzz"].__globals__["DECODERS"] = (("weak", int, (b"12",)),)
     assert tool["fuzz"](5, 1, "") == 1
-    said = capsys.readouterr().out
-    assert "weak: found with --seed 1" in said
-    assert "ValueError" in said
+    printed = capsys.readouterr().out
+    assert "weak: found with --seed 1" in printed
+    assert "ValueError" in printed
 
 
 def test_every_example_is_accepted() -> None:

@@ -73,15 +73,15 @@ def test_a_changed_byte_is_an_error_or_another_valid_report(report: WorkloadRepo
         got = decode_workload_report(bytes(whole))
     except WireError:
         return
-    # It says exactly what was read: nothing was guessed. (Text that is not UTF-8 is shown in another spelling.)
-    for said, read in zip(encode_workload_report(got).splitlines(), bytes(whole).splitlines(), strict=True):
-        assert said == read or read.startswith((b"name ", b"malloc ", b"mapped ", b"check ", b"error "))
+    # The decoded report encodes to the input. Only text that is not UTF-8 is escaped.
+    for encoded, read in zip(encode_workload_report(got).splitlines(), bytes(whole).splitlines(), strict=True):
+        assert encoded == read or read.startswith((b"name ", b"malloc ", b"mapped ", b"check ", b"error "))
 
 
 @light
 @given(st.binary(max_size=300))
 def test_random_bytes_never_decode_to_measurements(noise: bytes) -> None:
-    # It can hit upon the one short report there is, an error of a few letters: what looks for examples knows our words.
+    # Hypothesis can find the shortest valid report, which is an error of a few letters.
     for data in (noise, b"swapstone-workload 2\n" + noise):
         with contextlib.suppress(WireError):
             read = decode_workload_report(data)

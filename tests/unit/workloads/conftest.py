@@ -7,7 +7,7 @@ from tests.unit.workloads.programs import Programs
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    """A folder for programs, which is also where the build keeps what it has built."""
+    """Return programs built into a folder that is also the build cache."""
     folder = tmp_path_factory.mktemp("programs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(folder))

@@ -1,4 +1,4 @@
-"""Builds and runs workloads for tests."""
+"""Build and run workloads in tests."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ CYCLICTEST = find_workload("latency", "cyclictest")
 
 
 def changed(change: Callable[[Any], object]) -> bytes:
-    """Return the recorded output with its document, or its thread, changed."""
+    """Return the recorded output after a change to its JSON document."""
     document = json.loads(OUTPUT)
     change(document)
     return json.dumps(document, indent=2).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""What drivers print, as real ones printed it, and whatever is cut off, contradictory or an error."""
+"""Recorded output of load generators is read; truncated, contradicting and error output is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named figures and series: nothing is read that is not whole and exactly as described."""
+"""Named figures and series: encoding, decoding, and errors of invalid input."""
 
 import re
 import subprocess
@@ -32,12 +32,12 @@ series at_ns 2 1000000001 2000000000
 """
 
 
-def sealed(lines: str, count: int | None = None) -> bytes:
+def with_checksum(lines: str, count: int | None = None) -> bytes:
     text = f"{lines}end {lines.count(chr(10)) if count is None else count}"
     return f"{text} {zlib.crc32(text.encode()):08x}\n".encode()
 
 
-WHOLE = sealed(LINES)
+WHOLE = with_checksum(LINES)
 
 
 def test_figures_round_trip() -> None:
@@ -48,9 +48,9 @@ def test_figures_round_trip() -> None:
 def test_observations_precede_the_figures_and_are_returned() -> None:
     lines = LINES.replace("figure touch_time", "seen tap tap0\nseen stack lwip 2.2.1\nfigure touch_time", 1)
     decoded = msgspec.structs.replace(FIGURES, seen=(("tap", "tap0"), ("stack", "lwip 2.2.1")))
-    assert decode_named_figures(sealed(lines)) == decoded
-    assert encode_named_figures(decoded) == sealed(lines)
-    assert read_named_figures(WORK, "touch", sealed(lines)).seen == decoded.seen
+    assert decode_named_figures(with_checksum(lines)) == decoded
+    assert encode_named_figures(decoded) == with_checksum(lines)
+    assert read_named_figures(WORK, "touch", with_checksum(lines)).seen == decoded.seen
     assert read_named_figures(WORK, "touch", WHOLE).seen == ()
 
 
@@ -70,7 +70,7 @@ def test_observations_precede_the_figures_and_are_returned() -> None:
 def test_an_invalid_observation_is_an_error(line: str, words: str) -> None:
     lines = LINES.replace("figure touch_time", f"seen stack lwip\n{line}\nfigure touch_time", 1)
     with pytest.raises(WireError, match=re.escape(words)):
-        decode_named_figures(sealed(lines))
+        decode_named_figures(with_checksum(lines))
 
 
 def test_every_truncation_is_an_error() -> None:
@@ -117,12 +117,12 @@ def test_any_changed_byte_is_an_error() -> None:
 )
 def test_an_invalid_line_with_a_valid_checksum_is_an_error(before: str, after: str, words: str) -> None:
     with pytest.raises(WireError, match=re.escape(words)):
-        decode_named_figures(sealed(LINES.replace(before, after, 1)))
+        decode_named_figures(with_checksum(LINES.replace(before, after, 1)))
 
 
 def test_a_wrong_line_count_with_a_valid_checksum_is_an_error() -> None:
     with pytest.raises(WireError, match="counts 8 lines, and there were 9"):
-        decode_named_figures(sealed(LINES, 8))
+        decode_named_figures(with_checksum(LINES, 8))
 
 
 def test_output_after_the_end_is_an_error() -> None:
@@ -155,7 +155,7 @@ def test_figures_become_samples_and_unmeasured_ones_are_omitted() -> None:
 )
 def test_figures_of_another_program_are_refused(before: str, after: str, words: str) -> None:
     with pytest.raises(WireError, match=words):
-        read_named_figures(WORK, "touch", sealed(LINES.replace(before, after, 1)))
+        read_named_figures(WORK, "touch", with_checksum(LINES.replace(before, after, 1)))
 
 
 def test_touch_prints_readable_figures_without_swap() -> None:

@@ -1,4 +1,4 @@
-"""Numbers that a program prints: what is typed, what is found, and what is never guessed."""
+"""Metrics of own programs: parsing of --metric, numbers in the output, and samples."""
 
 from __future__ import annotations
 

@@ -59,8 +59,7 @@ def test_checksums_are_equal_for_both_libraries_and_any_number_of_passes(
     assert list(tmp_path.iterdir()) == []
 
 
-# What the published comparison shows of the allocators of glibc and musl (there on another processor and another version of
-# glibc), with room for that: memory at the end in KiB, of (glibc, musl).
+# Published memory at the end, in KiB of (glibc, musl), and relative tolerance. The published processor and glibc version differ.
 IN_KIND = {
     "b_malloc_sparse": {"virt": ((38992, 8480), 0.02), "dirty": ((38976, 8480), 0.02)},
     "b_malloc_bubble": {"virt": ((39364, 156), 0.02)},

@@ -7,7 +7,7 @@ import pytest
 from swapstone.model import Direction, LoadGenerator, Sample, WireError
 from swapstone.workloads.server_metrics import check_whole, server_metrics, server_samples
 
-DRIVE = LoadGenerator(command=("x", "{port}"), reader=r"regex:(?P<requests>\d+)/(?P<seconds>\d+) (?P<p99_us>\d+)")
+GENERATOR = LoadGenerator(command=("x", "{port}"), reader=r"regex:(?P<requests>\d+)/(?P<seconds>\d+) (?P<p99_us>\d+)")
 FACTS = {
     "driven_ns": 2_100_000_000,
     "server_cpu_ns": 500_000_000,
@@ -25,7 +25,9 @@ FACTS = {
 }
 
 
-def values(facts: dict[str, int], output: bytes = b"1000/2 90", generator: LoadGenerator = DRIVE) -> dict[str, float]:
+def values(
+    facts: dict[str, int], output: bytes = b"1000/2 90", generator: LoadGenerator = GENERATOR
+) -> dict[str, float]:
     return {sample.metric: sample.values[0] for sample in server_samples(generator, facts, output)}
 
 
@@ -48,11 +50,11 @@ def test_each_metric_has_its_value() -> None:
 
 
 def test_samples_are_those_of_the_metrics_in_their_order() -> None:
-    assert list(values(FACTS)) == [metric.name for metric in server_metrics(DRIVE)]
+    assert list(values(FACTS)) == [metric.name for metric in server_metrics(GENERATOR)]
 
 
 def test_each_metric_has_its_direction() -> None:
-    better = {metric.name: metric.better for metric in server_metrics(DRIVE)}
+    better = {metric.name: metric.better for metric in server_metrics(GENERATOR)}
     higher = {name for name, direction in better.items() if direction is Direction.HIGHER}
     neither = {name for name, direction in better.items() if direction is Direction.NEITHER}
     assert higher == {"requests", "requests_per_cpu_s"}
@@ -61,7 +63,7 @@ def test_each_metric_has_its_direction() -> None:
 
 def test_at_a_constant_rate_the_cost_per_request_leads() -> None:
     paced = LoadGenerator(command=("swapstone-pace",), reader="swapstone-pace")
-    assert [metric.name for metric in server_metrics(DRIVE) if metric.leads] == ["requests"]
+    assert [metric.name for metric in server_metrics(GENERATOR) if metric.leads] == ["requests"]
     assert [metric.name for metric in server_metrics(paced) if metric.leads] == ["cpu_per_request"]
 
 
