@@ -67,7 +67,10 @@ class StudyProgram(FrozenStruct, frozen=True, kw_only=True):
 
     def request(self, directory: str) -> OwnProgramRequest:
         """Return the options of this program; relative paths start from `directory`."""
-        words = tuple(shlex.split(self.command)) if isinstance(self.command, str) else self.command
+        try:
+            words = tuple(shlex.split(self.command)) if isinstance(self.command, str) else self.command
+        except ValueError as error:
+            raise UserError(f"The quotes of command don't match: {error}.", "Write a list of words.") from error
         return OwnProgramRequest(
             command=words,
             directory=directory,
@@ -374,6 +377,14 @@ def _value_problems(keys: ExperimentKeys, where: str) -> Iterator[tuple[str, str
                 parse(text)  # type: ignore[operator] # one of the three above
             except UserError as error:
                 yield f"{where}{key}", error.message
+    for index, factor in enumerate(keys.factor):
+        if len(set(factor.levels)) < max(2, len(factor.levels)):
+            yield f"{where}factor[{index}].levels", f"{factor.name} needs two or more different levels"
+    if keys.program is not None and isinstance(keys.program.command, str):
+        try:
+            shlex.split(keys.program.command)
+        except ValueError as error:
+            yield f"{where}program.command", f"its quotes don't match: {error}"
     if keys.clock not in {"", "wall", "virtual"}:
         yield f"{where}clock", f"there is no clock {keys.clock!r}: it is wall or virtual"
     for key, number, low, high in (("blocks", keys.blocks, 0, 10_000), ("layouts", keys.layouts, 0, 1000)):
