@@ -1,14 +1,14 @@
-//! smoltcp behind the contract of `swapstone-net`, with what smoltcp leaves to its user.
+//! smoltcp as a [`swapstone_net::Stack`], with the parts that smoltcp leaves to applications.
 //!
-//! [`Smoltcp`] is a [`swapstone_net::Stack`] over any [`swapstone_net::Device`]; several can live in one process. `no_std` with `alloc`; no
-//! unsafe code.
+//! [`Smoltcp`] runs over any [`swapstone_net::Device`]. A process can have several instances. `no_std`
+//! with `alloc`; no unsafe code.
 //!
 //! ```
 //! use swapstone_net::{Cidr, Config, Net};
 //! use swapstone_net_link::{Link, Options};
 //! use swapstone_net_smoltcp::Smoltcp;
 //!
-//! // Two hosts on a link in memory; a real one is a device of another crate, and a clock that waits for it.
+//! // Two hosts on an in-memory link. Other crates provide real devices and their clocks.
 //! let link = Link::new(Options::default());
 //! let host = |last: u8| {
 //!   let port = link.port([2, 0, 0, 0, 0, last]);
@@ -27,7 +27,7 @@
 //! socket.connect("10.0.0.2:80".parse()?)?;
 //! let (peer, address) = listener.accept()?;
 //! socket.send_all(b"hello")?;
-//! // Looked at where it lies in the receive buffer.
+//! // Data is shown in the receive buffer.
 //! assert_eq!(peer.recv_with(|bytes| { assert_eq!(bytes, b"hello"); bytes.len() })?, 5);
 //! assert_eq!(Some(address), socket.local_addr());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -35,47 +35,43 @@
 //!
 //! # How it works
 //!
-//! smoltcp looks at all sockets of a set for each frame and for each poll. Here each socket has a set of its own. A frame's addresses and
-//! ports are read first, and a table with a keyed hash says whose it is; a socket is polled for output when something happened to it
-//! or its
-//! deadline has come. So the cost of a frame does not grow with the number of sockets (but for the memory that caches can't hold),
-//! and that
-//! of a deadline grows as its logarithm.
+//! smoltcp examines all sockets of a set for each frame and each poll. Here each socket has a set of
+//! its own. The addresses and ports of a frame are parsed first, and a hash table with a keyed hash
+//! finds its socket. A socket is polled for output after an event or at its deadline. So the cost of
+//! a frame does not depend on the number of sockets (except for cache misses), and that of a
+//! deadline grows logarithmically.
 //!
-//! - **Listening**: a SYN that a listener has room for gets a socket made for it; one that it has no room for is dropped, and comes
-//!   again.
-//!   Connections that are being made count against the backlog with those that wait.
-//! - **Closing**: a socket that was given up goes on as an orphan. It is reset if bytes were not read or come later, if its linger
-//!   time is
-//!   over, or if for 60 seconds nothing is acknowledged or the peer's half stays open.
-//! - **TIME-WAIT** is a record of some 100 bytes without buffers, for 60 seconds; at most as many as `Limits::tcp_sockets` or 4096,
-//!   the oldest
-//!   go first. A SYN with a higher sequence number opens the connection anew (RFC 6191), and a connect takes such a port if no
-//!   other is left.
-//! - **Time-outs**: a connection that does not come about is given up after 60 seconds, one whose peer acknowledges nothing after
-//!   120, and with
-//!   keep-alive one whose peer is silent for five intervals. A datagram whose neighbour does not answer is dropped after 3 seconds.
-//! - **Sequence numbers** are a keyed hash of the connection and a clock (RFC 6528), and ports are chosen by RFC 6056, algorithm 4.
-//!   smoltcp's
-//!   own would be predictable: it draws them from a linear generator. It has no setting for them, but the generator's state can be
-//!   chosen so
-//!   that it draws the number that is wanted, from an interface made for that one segment. (A test compares what is sent.)
-//! - **Checksums** are verified here, frame by frame, unless the device says that it did; those of TCP and UDP are written here or
-//!   left to
-//!   the device. If it cuts segments up, smoltcp writes large ones, and congestion is still controlled in segments of the real size.
-//! - **Memory**: a socket's buffers are allocated when one is needed and there is no spare one, and kept for the next when it is over.
-//!   `Limits::packet_memory` means nothing here: there is no common store of packets.
+//! - **Listening**: a SYN gets a socket if the backlog has room; otherwise it is dropped, and the
+//!   peer retransmits it. Connections in SYN-RECEIVED count against the backlog.
+//! - **Closing**: a closed socket continues without an owner. It is reset if data was unread or
+//!   arrives later, if its linger time expires, or if for 60 seconds nothing is acknowledged or the
+//!   peer sends no FIN.
+//! - **TIME-WAIT** is a record of about 100 bytes without buffers, for 60 seconds; at most as many as
+//!   `Limits::tcp_sockets` or 4096, the oldest are removed first. A SYN with a higher sequence number
+//!   reopens the connection (RFC 6191), and `connect` reuses such a port if no other is free.
+//! - **Timeouts**: a handshake fails after 60 seconds, and unacknowledged data after 120. With
+//!   keep-alive, a connection fails after five intervals without a segment. A datagram is dropped
+//!   after 3 seconds of neighbor discovery.
+//! - **Sequence numbers** are a keyed hash of the connection plus a clock (RFC 6528), and ports follow
+//!   RFC 6056, algorithm 4. smoltcp generates its own from a predictable linear generator, without a
+//!   setting. So the state of the generator is selected such that it generates the wanted number,
+//!   from an interface that is created for that segment. A test compares the sent numbers.
+//! - **Checksums** are verified for each frame unless the device has done so. Those of TCP and UDP are
+//!   set here or by the device. With segmentation offload smoltcp writes large segments, and
+//!   congestion control still counts segments of the real size.
+//! - **Memory**: the buffers of a socket are allocated when needed and reused. `Limits::packet_memory`
+//!   has no effect: there is no shared packet memory.
 //!
 //! # Statistics
 //!
-//! `retransmitted` counts frames; one that the device cuts is one frame, and repeated zero-window probes count. `malformed` does not have
-//! what only smoltcp finds wrong, bad TCP options of an established connection for instance. `no_room` has fragments too.
+//! `retransmitted` counts frames: a frame that the device splits counts once, and repeated
+//! zero-window probes are included. `malformed` does not include what only smoltcp detects, such as
+//! invalid TCP options of an established connection. `no_room` includes IP fragments.
 //!
 //! # Limits
 //!
-//! README.md of this crate tells what smoltcp lacks. IP fragments are dropped, and a datagram must fit into the MTU. There is no
-//! loopback:
-//! a stack can't connect to itself. At most 7 addresses besides the link-local one, 128 neighbours, 8 routes.
+//! The README lists the limitations. IP fragments are dropped, and a datagram must fit into the MTU.
+//! There is no loopback. At most 7 addresses besides the link-local one, 128 neighbors, 8 routes.
 #![no_std]
 #![forbid(unsafe_code)]
 
