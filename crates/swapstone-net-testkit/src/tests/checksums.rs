@@ -29,20 +29,20 @@ pub(super) const TESTS: &[Test] = &[
         header_wrong,
     ),
     Test::both(
-        "checksum: UDP without one is taken over IPv4 and dropped over IPv6",
+        "checksum: a UDP datagram without one is accepted over IPv4 and dropped over IPv6",
         udp_none,
     ),
     Test::both(
-        "checksum: every flipped bit of a segment is seen",
+        "checksum: every flipped bit of a segment is detected",
         every_bit,
     ),
     Test::both(
         "checksum: what the device verified is not verified again",
         verified,
     ),
-    Test::both("checksum: a partial one is not looked at", partial),
+    Test::both("checksum: a partial one is not verified", partial),
     Test::both(
-        "checksum: it may be left to a device that finishes it",
+        "checksum: a device with checksum offload gets partial ones",
         left_out,
     ),
 ];

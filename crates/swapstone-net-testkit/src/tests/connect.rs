@@ -15,44 +15,44 @@ pub(super) const TESTS: &[Test] = &[
         "connect: the peer answers and both sides have addresses",
         active,
     ),
-    Test::both("connect: a refusal is told as such", refused),
-    Test::both("connect: nobody answers, and it times out", times_out),
+    Test::both("connect: a RST is reported as refused", refused),
+    Test::both("connect: without a response it times out", times_out),
     Test::both(
-        "connect: nobody has the address, and it fails in time",
+        "connect: an unresolvable neighbor ends it in time",
         nobody_there,
     ),
     Test::both("connect: a lost SYN is sent again", syn_again),
-    Test::both("connect: a socket's time-out ends the wait", patience_ends),
+    Test::both(
+        "connect: the timeout of a socket ends the wait",
+        patience_ends,
+    ),
     Test::both(
         "listen: a connection is accepted with its peer's address",
         passive,
     ),
-    Test::both("listen: a closed port answers with a reset", closed_port),
-    Test::both("listen: a lost SYN with ACK is sent again", syn_ack_again),
+    Test::both("listen: a closed port responds with a RST", closed_port),
+    Test::both("listen: a lost SYN-ACK is retransmitted", syn_ack_again),
     Test::both(
         "listen: beyond the backlog a SYN is dropped, and served later",
         backlog,
     ),
     Test::both(
-        "listen: a closed listener refuses what waits",
+        "listen: a closed listener resets its accept queue",
         listener_closes,
     ),
-    Test::both("listen: a port is one listener's", port_taken),
+    Test::both("listen: a port has one listener", port_taken),
     Test::both("listen: closing a listener frees its port", port_free_again),
     Test::both(
-        "listen: a half-open connection that is reset frees its place",
+        "listen: a RST in SYN-RECEIVED frees the backlog",
         half_open_reset,
     ),
+    Test::both("listen: the unspecified address matches all", unspecified),
     Test::both(
-        "listen: the unspecified address stands for all",
-        unspecified,
-    ),
-    Test::both(
-        "time-wait: a port is used again by a newer SYN (RFC 6191)",
+        "time-wait: a newer SYN reopens the connection (RFC 6191)",
         time_wait_reused,
     ),
     Test::both(
-        "time-wait: a port that was used again waits no more for its first use",
+        "time-wait: a reopened connection has no former timeout",
         time_wait_replaced,
     ),
     Test::both(
@@ -64,7 +64,7 @@ pub(super) const TESTS: &[Test] = &[
         time_wait_bind,
     ),
     Test::both(
-        "time-wait: the peer's last FIN, sent again, is acknowledged",
+        "time-wait: a retransmitted FIN is acknowledged",
         time_wait_fin_again,
     ),
     Test::both(
@@ -75,7 +75,7 @@ pub(super) const TESTS: &[Test] = &[
         "secrets: local ports are no series and in the dynamic range",
         ports_no_series,
     ),
-    Test::both("secrets: they depend on the seed, and on it alone", seeds),
+    Test::both("secrets: they depend on the seed only", seeds),
     Test::both("part: numbers of one seed", numbers).hidden(),
 ];
 

@@ -11,70 +11,61 @@ use crate::wire::{ACK, PSH, SYN};
 use crate::world::World;
 
 pub(super) const TESTS: &[Test] = &[
-    Test::both("receive: data is shown and taken piece by piece", borrowed),
-    Test::both("receive: peeking takes nothing", peeked),
+    Test::both("receive: data is shown and removed in pieces", borrowed),
+    Test::both("receive: peeking removes nothing", peeked),
     Test::both(
-        "receive: data is shown where the device put it, if the stack says so",
+        "receive: data is shown in the device's buffer, if the stack supports it",
         zero_copy,
     ),
+    Test::both("receive: out-of-order segments are reordered", out_of_order),
     Test::both(
-        "receive: segments out of order are put in order",
-        out_of_order,
-    ),
-    Test::both(
-        "receive: what comes twice or overlaps is read once",
+        "receive: duplicate and overlapping data is read once",
         overlapping,
     ),
     Test::both(
-        "receive: data of a stranger's numbers is not taken",
+        "receive: data with unacceptable sequence numbers is not accepted",
         blind_data,
     ),
     Test::both("send: several pieces are one stream", vectored),
-    Test::both("send: shared memory is sent as it is", shared),
+    Test::both("send: shared memory is sent without a copy", shared),
     Test::both(
-        "send: the caller writes where it is sent from, if the stack says so",
+        "send: the caller writes to the send buffer, if the stack supports it",
         in_place,
     ),
     Test::both(
-        "send: what the caller writes into a small buffer is one stream",
+        "send: data written to a small buffer is one stream",
         written_in_pieces,
     ),
-    Test::both(
-        "send: a full buffer would block and is no error",
-        would_block,
-    ),
+    Test::both("send: a full buffer returns would-block", would_block),
     Test::both("send: a blocking send waits for room", blocks_for_room),
     Test::both("send: the peer's window is never exceeded", peers_window),
     Test::both(
-        "send: a segment size counts in a SYN alone",
+        "send: the MSS option is valid in a SYN only",
         late_segment_size,
     ),
-    Test::both("send: a closed window is probed", window_probe),
+    Test::both("send: a closed window gets probes", window_probe),
     Test::both(
-        "send: a probe of a closed window may take the last byte",
+        "send: a zero-window probe may contain the last byte",
         last_byte_by_probe,
     ),
     Test::both(
-        "send: a window that was closed from the start may open a little",
+        "send: a window that was never open may open slightly",
         window_opens_a_little,
     ),
     Test::both(
-        "send: segments are no larger than the peer takes",
+        "send: segments are not larger than the peer's MSS",
         segment_size,
     ),
+    Test::both("send: unacknowledged data is retransmitted", retransmission),
     Test::both(
-        "send: what is not acknowledged is sent again",
-        retransmission,
-    ),
-    Test::both(
-        "send: three duplicate acknowledgements bring it at once",
+        "send: three duplicate ACKs cause a fast retransmit",
         fast_retransmission,
     ),
     Test::both(
         "send: without an answer the connection times out",
         send_times_out,
     ),
-    Test::both("nodelay: small pieces wait for each other or not", nodelay),
+    Test::both("nodelay: small segments are delayed or not", nodelay),
 ];
 
 /// A connection that the peer began.

@@ -10,28 +10,31 @@ use crate::world::{PEER_MAC, PEER_V6, SUBJECT_MAC, SUBJECT_V6, World};
 
 pub(super) const TESTS: &[Test] = &[
     Test::v6(
-        "discovery: an option of no length, or cut short, is dropped and counted",
+        "discovery: an option of length 0, or a truncated one, is dropped and counted",
         no_length,
     ),
     Test::v6(
-        "discovery: the link's address is taken from its own option alone",
+        "discovery: a link-layer address is read from its own option only",
         among_options,
     ),
     Test::v6(
-        "discovery: a solicitation from nobody that says where nobody lives is dropped",
+        "discovery: an unspecified source with a link-layer address option is dropped",
         from_nobody,
     ),
-    Test::v6("discovery: it is not done in fragments", in_fragments),
     Test::v6(
-        "discovery: a redirect counts from the router alone",
+        "discovery: fragmented messages are dropped (RFC 6980)",
+        in_fragments,
+    ),
+    Test::v6(
+        "discovery: a redirect is accepted from the router only",
         redirected,
     ),
     Test::v6("discovery: the router's redirect is followed", followed),
     Test::v6(
-        "discovery: a path's MTU that cannot be is not believed",
+        "discovery: an invalid path MTU is ignored (RFC 8201)",
         impossible_mtu,
     ),
-    Test::v6("discovery: a path's MTU that can be is believed", path_mtu),
+    Test::v6("discovery: a valid path MTU is accepted", path_mtu),
 ];
 
 const SOLICITATION: u8 = 135;

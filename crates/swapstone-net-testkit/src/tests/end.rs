@@ -14,83 +14,83 @@ use crate::world::SUBJECT_V4;
 
 pub(super) const TESTS: &[Test] = &[
     Test::both(
-        "close: data that waits is read before the end",
+        "close: received data is read before the end",
         data_before_end,
     ),
     Test::both(
-        "close: data that waits is read before a reset",
+        "close: received data is read before a RST",
         data_before_reset,
     ),
-    Test::both("close: the peer's half ends, ours goes on", peer_half),
-    Test::both("close: our half ends, the peer's goes on", our_half),
     Test::both(
-        "close: after a shutdown for reading what arrives is thrown away",
+        "close: a shutdown of the peer leaves the local direction open",
+        peer_half,
+    ),
+    Test::both(
+        "close: a local shutdown leaves the peer's direction open",
+        our_half,
+    ),
+    Test::both(
+        "close: after a shutdown for reading, received data is discarded",
         no_more_reading,
     ),
     Test::both(
-        "close: what was sent before a shutdown is delivered first",
+        "close: data sent before a shutdown is delivered first",
         shutdown_delivers,
     ),
     Test::both(
-        "close: a request that comes with its end is answered",
+        "close: a request with a FIN gets a response",
         request_with_end,
     ),
     Test::both(
-        "close: an end that comes with data a second time is an end",
+        "close: a FIN on retransmitted data is processed",
         end_with_old_data,
     ),
-    Test::both(
-        "close: a socket that is dropped delivers what it has sent",
-        drop_delivers,
-    ),
+    Test::both("close: a dropped socket delivers its data", drop_delivers),
     Test::both(
         "close: a dropped socket's bytes are sent again if they are lost",
         drop_resends,
     ),
     Test::both(
-        "close: an orphan of a silent peer does not live for ever",
+        "close: a closed socket with a silent peer times out",
         orphan_ends,
     ),
     Test::both(
-        "close: a last acknowledgement that finds no way holds no socket for ever",
+        "close: a last ACK without a resolved neighbor holds no socket for ever",
         last_word_unsent,
     ),
     Test::both(
         "close: a closed connection's FIN without answer ends",
         fin_wait_ends,
     ),
+    Test::both("close: unread data causes a RST", unread_resets),
     Test::both(
-        "close: data that was never read makes closing a reset",
-        unread_resets,
-    ),
-    Test::both(
-        "close: data for a socket that is gone is reset",
+        "close: data for a closed socket causes a RST",
         late_data_resets,
     ),
-    Test::both("close: both sides at once", simultaneous),
-    Test::both("reset: it is told to reader and writer", reset_told),
+    Test::both("close: simultaneous close", simultaneous),
+    Test::both("reset: it is reported to reader and writer", reset_told),
     Test::both(
         "reset: beyond the window it is ignored (RFC 5961)",
         reset_blind,
     ),
     Test::both(
-        "reset: in the window but not exact it is questioned (RFC 5961)",
+        "reset: in the window but not exact it gets a challenge ACK (RFC 5961)",
         reset_inexact,
     ),
     Test::both("linger: zero resets", linger_zero),
+    Test::both("linger: a timeout resets undelivered data", linger_time),
     Test::both(
-        "linger: a time-out resets what is not delivered",
-        linger_time,
-    ),
-    Test::both(
-        "keep-alive: a silent peer is probed, and given up",
+        "keep-alive: a silent peer gets probes and times out",
         keep_alive,
     ),
     Test::both(
-        "keep-alive: a peer that answers is kept",
+        "keep-alive: a peer that responds keeps the connection",
         keep_alive_answered,
     ),
-    Test::both("socket: what is not connected says so", not_connected),
+    Test::both(
+        "socket: operations without a connection are errors",
+        not_connected,
+    ),
 ];
 
 fn data_before_end(context: &Context) {

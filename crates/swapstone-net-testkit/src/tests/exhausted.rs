@@ -34,7 +34,7 @@ pub(super) const TESTS: &[Test] = &[
     )
     .within(180),
     Test::both(
-        "ports: a connection that exists can't be made again, which is named",
+        "ports: a second connection with the same addresses names the limit",
         same_again,
     ),
     Test::once(
@@ -42,15 +42,15 @@ pub(super) const TESTS: &[Test] = &[
         backlog_too_large,
     ),
     Test::both(
-        "limit: a full backlog drops a SYN and counts it, and the peer may come later",
+        "limit: a full backlog drops and counts a SYN, and a retransmission succeeds",
         backlog_full,
     ),
     Test::both(
-        "limit: memory for what is sent is bounded; a full one blocks or is named",
+        "limit: memory for sent data is bounded; a full one blocks or is named",
         send_memory,
     ),
     Test::both(
-        "udp: a flood of one socket holds no memory and starves no other",
+        "udp: a flood of one socket holds no memory and blocks no other",
         flood,
     ),
 ];

@@ -11,24 +11,33 @@ use crate::wire::{Arp, Body, Icmp, Ip, Packet, Transport};
 use crate::world::{PEER_MAC, PEER_V4, PEER_V6, SUBJECT_MAC, SUBJECT_V4, SUBJECT_V6, World};
 
 pub(super) const TESTS: &[Test] = &[
-    Test::both("host: an echo request is answered", echo),
+    Test::both("host: an echo request gets a reply", echo),
     Test::both(
-        "host: an echo request for another is not answered",
+        "host: an echo request for another host is ignored",
         echo_other,
     ),
-    Test::once("host: ARP for its address is answered", arp_answered),
-    Test::once("host: ARP for another is not answered", arp_other),
-    Test::v6("host: a neighbour solicitation is answered", solicitation),
+    Test::once(
+        "host: an ARP request for its address gets a reply",
+        arp_answered,
+    ),
+    Test::once(
+        "host: an ARP request for another host is ignored",
+        arp_other,
+    ),
     Test::v6(
-        "host: a solicitation from further than the link is ignored",
+        "host: a neighbor solicitation gets an advertisement",
+        solicitation,
+    ),
+    Test::v6(
+        "host: a solicitation with a hop limit below 255 is ignored",
         solicitation_far,
     ),
     Test::v6(
-        "host: it has a link-local address, and answers there",
+        "host: it has a link-local address and responds to it",
         link_local,
     ),
     Test::both(
-        "host: a neighbour that moves is found again",
+        "host: a neighbor with a new link-layer address is resolved again",
         neighbour_moves,
     ),
     Test::both("host: packets to other networks go to the gateway", gateway),
@@ -41,11 +50,11 @@ pub(super) const TESTS: &[Test] = &[
         no_slaac,
     ),
     Test::v6(
-        "host: an advertised address ends with its lifetime",
+        "host: an advertised address is removed after its lifetime",
         slaac_ends,
     ),
     Test::v6(
-        "host: an advertisement from further than the link is ignored",
+        "host: an advertisement with a hop limit below 255 is ignored",
         slaac_far,
     ),
 ];

@@ -21,7 +21,7 @@ pub(super) const TESTS: &[Test] = &[
         udp_sockets,
     ),
     Test::both(
-        "limit: orphans count among the sockets, and make room",
+        "limit: closing sockets count, and are removed",
         orphans_count,
     ),
     Test::both(
@@ -29,7 +29,7 @@ pub(super) const TESTS: &[Test] = &[
         no_socket_for_syn,
     ),
     Test::both(
-        "limit: memory for packets is bounded, and nothing breaks",
+        "limit: packet memory is bounded, and connections survive",
         packet_memory,
     ),
     Test::both(
@@ -37,22 +37,25 @@ pub(super) const TESTS: &[Test] = &[
         event_accept,
     ),
     Test::both(
-        "event: a connection is readable when data comes, once",
+        "event: a connection is readable once when data arrives",
         event_data,
     ),
     Test::both(
-        "event: a connection is writable when it has come about",
+        "event: a connection is writable when it is established",
         event_connect,
     ),
-    Test::both("event: a refusal and a time-out are told", event_refused),
     Test::both(
-        "event: room to send is told after there was none",
+        "event: a refused connection and a timeout are reported",
+        event_refused,
+    ),
+    Test::both(
+        "event: free space is reported after the send buffer was full",
         event_room,
     ),
-    Test::both("event: an end and a reset are told", event_end),
-    Test::both("event: a datagram is told", event_datagram),
+    Test::both("event: a FIN and a RST are reported", event_end),
+    Test::both("event: a datagram is reported", event_datagram),
     Test::both(
-        "event: each socket is in the queue once, and silence is silent",
+        "event: each socket is in the queue once, and not without a change",
         event_once,
     ),
 ];

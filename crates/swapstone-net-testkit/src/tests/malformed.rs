@@ -15,10 +15,10 @@ use crate::world::{PEER_MAC, PEER_V4, SUBJECT_MAC, SUBJECT_V4, World};
 pub(super) const TESTS: &[Test] = &[
     Test::both("malformed: every prefix of every packet", prefixes),
     Test::both(
-        "malformed: lengths that lie are dropped and counted",
+        "malformed: invalid lengths are dropped and counted",
         lying_lengths,
     ),
-    Test::both("malformed: options that lie are survived", lying_options),
+    Test::both("malformed: invalid options", lying_options),
     Test::both("malformed: packets with random bits", random_bits).within(180),
     Test::both(
         "malformed: random flags and numbers on a connection",
@@ -26,11 +26,8 @@ pub(super) const TESTS: &[Test] = &[
     )
     .within(180),
     Test::both("malformed: fragments that overlap or never end", fragments),
-    Test::v6(
-        "malformed: extension headers that lie are survived",
-        extension_headers,
-    ),
-    Test::both("malformed: addresses that nobody may have", martians),
+    Test::v6("malformed: invalid extension headers", extension_headers),
+    Test::both("malformed: invalid addresses", martians),
 ];
 
 /// Good packets of every kind.

@@ -12,24 +12,21 @@ use crate::wire::Udp;
 use crate::world::World;
 
 pub(super) const TESTS: &[Test] = &[
+    Test::both("dns: a name is resolved and cached for its TTL", resolved),
+    Test::both("dns: a negative response is cached, too", absent),
     Test::both(
-        "dns: a name is resolved, and remembered for its time",
-        resolved,
-    ),
-    Test::both("dns: an absent name is remembered, too", absent),
-    Test::both(
-        "dns: a lost question is asked again, with another id and port",
+        "dns: a lost query is repeated with another id and port",
         asked_again,
     ),
-    Test::both("dns: an answer with a wrong id is ignored", wrong_id),
+    Test::both("dns: a response with a wrong id is ignored", wrong_id),
+    Test::both("dns: a server error leads to the next server", next_server),
+    Test::both("dns: the target of a CNAME record is queried", alias),
+    Test::both("dns: a truncated response is an error", cut_off),
+    Test::both("dns: a blocking query times out", blocking),
     Test::both(
-        "dns: a server that fails is not asked to the end",
-        next_server,
+        "dns: the numbers of queries and cached responses are bounded",
+        bounded,
     ),
-    Test::both("dns: an alias that leads out is asked for", alias),
-    Test::both("dns: an answer that is cut off is an error", cut_off),
-    Test::both("dns: a blocking question times out", blocking),
-    Test::both("dns: questions and the cache are bounded", bounded),
 ];
 
 fn settings(world: &World) -> Settings {

@@ -16,28 +16,31 @@ use crate::world::World;
 
 pub(super) const TESTS: &[Test] = &[
     Test::both(
-        "offload: large segments are left to a device that cuts them, if the stack says so",
+        "offload: a device with TSO gets large segments, if the stack supports it",
         cut_by_device,
     ),
     Test::both(
-        "offload: shared memory in large segments arrives as it is",
+        "offload: shared memory in large segments arrives unchanged",
         shared,
     ),
     Test::both(
-        "offload: a device that cuts nothing gets no frame larger than its MTU",
+        "offload: a device without TSO gets no frame above its MTU",
         never_larger,
     ),
     Test::both(
-        "offload: nor one that only finishes checksums",
+        "offload: a device with checksum offload only gets no frame above its MTU",
         never_larger_partial,
     ),
-    Test::both("offload: nor one with a smaller MTU", never_larger_narrow),
+    Test::both(
+        "offload: a device with a smaller MTU gets no frame above it",
+        never_larger_narrow,
+    ),
     Test::both(
         "offload: a stream in large segments both ways changes no byte",
         stream,
     ),
     Test::both(
-        "offload: large segments that are lost are sent again, and change no byte",
+        "offload: lost large segments are retransmitted without a change",
         stream_over_loss,
     ),
 ];

@@ -11,7 +11,7 @@ use crate::pair::{Blob, Echo, Pair, Server};
 use crate::watched::Watched;
 
 pub(super) const TESTS: &[Test] = &[
-    Test::both("stream: blocking sockets talk both ways", talk),
+    Test::both("stream: blocking sockets in both directions", talk),
     Test::both(
         "stream: a server of the stack under test echoes a stream",
         echo_server,
@@ -25,7 +25,7 @@ pub(super) const TESTS: &[Test] = &[
         blob_over_loss,
     ),
     Test::both(
-        "stream: loss, reordering, duplicates and wrong bits change no byte",
+        "stream: loss, reordering, duplicates and bit errors change no byte",
         bad_link,
     )
     .within(120),

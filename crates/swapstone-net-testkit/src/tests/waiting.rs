@@ -11,22 +11,22 @@ use crate::context::{Context, Test};
 use crate::wire::{ACK, FIN, PSH, SYN};
 
 pub(super) const TESTS: &[Test] = &[
-    Test::both("wait: accept and receive end at their time-out", times_out),
+    Test::both("wait: accept and receive end at their timeout", times_out),
     Test::both(
-        "wait: accept and receive end with what comes",
+        "wait: accept and receive end when something arrives",
         ends_with_what_comes,
     ),
     Test::both(
-        "wait: an event loop's ends with an event, or at its time",
+        "wait: an event loop waits for an event or a time",
         event_loop,
     ),
     Test::both(
-        "close: both halves at once, and data that comes then is not shown",
+        "close: both directions at once, and later data is discarded",
         both_halves,
     ),
-    Test::both("socket: made from its id it is the same", from_id),
+    Test::both("socket: one created from an id is the same", from_id),
     Test::once(
-        "stack: its name, limits and addresses are what was asked for",
+        "stack: its name, limits and addresses are as configured",
         what_it_is,
     ),
 ];

@@ -14,25 +14,23 @@ pub(super) const TESTS: &[Test] = &[
         window_closes,
     ),
     Test::both(
-        "receive: data beyond the window is not taken",
+        "receive: data beyond the window is not accepted",
         beyond_window,
     ),
     Test::both(
-        "receive: an early segment that reaches beyond the window is cut",
+        "receive: an out-of-order segment is trimmed to the window",
         |context| early_beyond(context, 0),
     ),
+    Test::both("receive: a FIN beyond the window is ignored", |context| {
+        early_beyond(context, FIN)
+    }),
     Test::both(
-        "receive: an early end beyond the window is none yet",
-        |context| early_beyond(context, FIN),
-    ),
-    Test::both(
-        "receive: early data beyond an end that came early is no harm",
+        "receive: out-of-order data beyond an early FIN is ignored",
         |context| beyond_early_end(context, true),
     ),
-    Test::both(
-        "receive: data beyond an end that came early is no harm",
-        |context| beyond_early_end(context, false),
-    ),
+    Test::both("receive: data beyond an early FIN is ignored", |context| {
+        beyond_early_end(context, false)
+    }),
 ];
 
 /// A connection whose window is small, and how many bytes it takes.
