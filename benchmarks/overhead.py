@@ -24,7 +24,7 @@ from pathlib import Path
 from benchmarks import analysis
 
 from swapstone.targets import open_target
-from swapstone.wire import Ended, TrialRequest
+from swapstone.wire import ProcessOutcome, TrialRequest
 
 TOP = Path(__file__).resolve().parent.parent
 
@@ -75,7 +75,7 @@ def _by_swapstone(program: Path, stamps: Path, runs: int) -> tuple[list[float], 
             )
             asked.append(time.monotonic_ns())
             answer = target.run(request)
-            assert (answer.how, answer.code) == (Ended.EXITED, 0), answer
+            assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0), answer
     times = _read(stamps, runs)
     return _gaps(times), [begin - ask for ask, (begin, _) in zip(asked, times, strict=True)]
 

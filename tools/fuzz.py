@@ -41,9 +41,9 @@ from swapstone.session.study_file import decode_study  # noqa: E402 # the path c
 from swapstone.targets.vm.guest import decode_channel  # noqa: E402
 from swapstone.wire import (  # noqa: E402
     AgentAnswer,
-    Ended,
     Memory,
     Pass,
+    ProcessOutcome,
     WorkloadReport,
     decode_answers,
     decode_workload_report,
@@ -76,13 +76,13 @@ _ANSWER = AgentAnswer(
     stdout=encode_workload_report(_REPORT),
     stderr=bytes(range(256)),
     notes=("left 2 processes running",),
-    how=Ended.EXITED,
+    outcome=ProcessOutcome.EXITED,
     code=0,
 )
 _NAMED = NamedFigures(
     name="fill", figures=(("a", 1.5), ("b", None)), series=(("so", (0.0, 1024.0)), ("si", (1.0, 2.0)))
 )
-_UNSTARTED = AgentAnswer(id="x", how=Ended.UNSTARTED, code=2)
+_UNSTARTED = AgentAnswer(id="x", outcome=ProcessOutcome.UNSTARTED, code=2)
 
 _GUEST = (
     b"swapstone-goes-on\nswapstone-guest 1\nsystem Linux\nrelease 6.1.0\nversion #1%20SMP\nmachine x86_64\n"

@@ -10,7 +10,7 @@ import pytest
 
 from swapstone.model import WireError, environment_variable
 from swapstone.targets import TARGETS, Target
-from swapstone.wire import FACTS, Ended, TrialRequest
+from swapstone.wire import FACTS, ProcessOutcome, TrialRequest
 from tests.contract.programs import build
 from tests.contract.target_openers import SLOW, open_kind
 
@@ -58,7 +58,7 @@ def test_the_description_is_complete_and_stable(target: Target) -> None:
 
 def test_a_trial_returns_an_answer_with_facts(target: Target, program: Callable[[str], str]) -> None:
     answer = target.run(asked(target, program("empty")))
-    assert (answer.id, answer.how, answer.code) == ("1-0", Ended.EXITED, 0)
+    assert (answer.id, answer.outcome, answer.code) == ("1-0", ProcessOutcome.EXITED, 0)
     facts = dict(answer.facts)
     assert facts.keys() <= FACTS.keys()
     assert facts["wall_ns"] > 0
@@ -70,10 +70,10 @@ def test_a_trial_returns_an_answer_with_facts(target: Target, program: Callable[
 
 def test_a_crash_and_a_missing_program_are_answers(target: Target, program: Callable[[str], str]) -> None:
     answer = target.run(asked(target, program("crash"), "1-1"))
-    assert (answer.id, answer.how, answer.code) == ("1-1", Ended.SIGNALED, 11)
+    assert (answer.id, answer.outcome, answer.code) == ("1-1", ProcessOutcome.SIGNALED, 11)
     answer = target.run(asked(target, program("absent"), "1-2"))
-    assert (answer.id, answer.how, answer.code) == ("1-2", Ended.UNSTARTED, 2)
-    assert target.run(asked(target, program("empty"), "1-3")).how is Ended.EXITED
+    assert (answer.id, answer.outcome, answer.code) == ("1-2", ProcessOutcome.UNSTARTED, 2)
+    assert target.run(asked(target, program("empty"), "1-3")).outcome is ProcessOutcome.EXITED
 
 
 def test_an_invalid_request_is_refused_and_the_next_one_runs(target: Target, program: Callable[[str], str]) -> None:
@@ -81,7 +81,7 @@ def test_an_invalid_request_is_refused_and_the_next_one_runs(target: Target, pro
         target.run(asked(target, program("empty"), nice=99))
     with pytest.raises(WireError):
         target.run(asked(target, program("empty"), "no identifier"))
-    assert target.run(asked(target, program("empty"))).how is Ended.EXITED
+    assert target.run(asked(target, program("empty"))).outcome is ProcessOutcome.EXITED
 
 
 def test_pinning_and_priority_are_observed(target: Target, program: Callable[[str], str]) -> None:
@@ -96,7 +96,7 @@ def test_standard_input_and_output_may_be_files(target: Target, program: Callabl
     given.write_bytes(b"")
     path = str(given) if target.shares_files else "/dev/null"
     answer = target.run(asked(target, program("empty"), stdin=path, stdout="/dev/null"))
-    assert (answer.how, answer.code) == (Ended.EXITED, 0)
+    assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0)
     with pytest.raises(WireError, match="a path is not absolute"):
         target.run(asked(target, program("empty"), stdin="in"))
 

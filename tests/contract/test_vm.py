@@ -18,7 +18,7 @@ from swapstone.targets.vm.guest import encode_order
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import GuestEnd, Limits, Setup, find_emulator
 from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
-from swapstone.wire import AgentAnswer, Ended, TrialRequest, encode_plan_header, encode_request
+from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest, encode_plan_header, encode_request
 from tests.contract.programs import build
 from tests.contract.vm_images import empty_initrd, kernel, need_emulator
 
@@ -85,14 +85,14 @@ def test_equal_inputs_give_equal_bytes(made: Made, name: str, arguments: tuple[s
     assert first == second == cold
     assert dict(first.facts)["wall_ns"] > 500_000
     if name == "hoards":  # the kernel kills it: out of memory
-        assert (first.how, first.code) == (Ended.SIGNALED, 9)
+        assert (first.outcome, first.code) == (ProcessOutcome.SIGNALED, 9)
 
 
 def test_a_long_order_is_read_whole_from_a_snapshot_and_from_a_boot(made: Made) -> None:
     long = tuple(f"{number:0100}" for number in range(200))
     saved, cold = (made.run("empty", *long, no_cache=True, snapshots=snapshots) for snapshots in (True, False))
     assert saved == cold
-    assert saved.how is Ended.EXITED
+    assert saved.outcome is ProcessOutcome.EXITED
 
 
 def test_replicates_differ_and_each_is_reproducible(made: Made) -> None:
@@ -118,8 +118,8 @@ def test_each_kernel_command_line_has_its_own_run_name(made: Made) -> None:
 
 
 def test_an_endless_program_is_stopped_in_guest_time(made: Made) -> None:
-    assert made.run("spins", timeout_ms=300).how is Ended.TIMEOUT
-    assert made.run("prints").how is Ended.OVERFLOW
+    assert made.run("spins", timeout_ms=300).outcome is ProcessOutcome.TIMEOUT
+    assert made.run("prints").outcome is ProcessOutcome.OVERFLOW
 
 
 def fails(made: Made, name: str, text: str, **ways: object) -> str:
@@ -131,7 +131,7 @@ def fails(made: Made, name: str, text: str, **ways: object) -> str:
 
 def test_a_panic_is_a_failed_run_with_the_console_text(made: Made) -> None:
     assert "Kernel Offset: disabled" in fails(made, "panics", "its kernel panicked: sysrq triggered crash")
-    assert made.run("empty").how is Ended.EXITED  # the next run is not affected
+    assert made.run("empty").outcome is ProcessOutcome.EXITED  # the next run is not affected
 
 
 def test_console_output_is_limited(made: Made) -> None:
@@ -150,7 +150,7 @@ def test_a_machine_is_stopped_at_the_guest_time_limit_if_the_agent_does_not_end(
     with made.target() as (target, paths):
         asked = TrialRequest(id="t", arguments=(paths["spins"],), cwd="/scratch", timeout_ms=10**6)
         run = target.run_plan(encode_plan_header() + encode_request(asked) + b"quit\n", limit_ms=200, replicate=0)
-    assert (run.how, run.reason) == (
+    assert (run.end, run.reason) == (
         GuestEnd.INIT_FAILED,
         "its first process reports: the agent took longer than limit-ms",
     )
@@ -180,7 +180,7 @@ def test_an_initrd_of_garbage_ends_in_a_panic(setup: Callable[..., Setup], tmp_p
     garbage = tmp_path / "garbage"
     garbage.write_bytes(bytes(range(256)) * 64)
     run = qemu.boot(setup(initrd=garbage), Limits())
-    assert run.how is GuestEnd.PANICKED
+    assert run.end is GuestEnd.PANICKED
     assert "Unable to mount root fs" in run.reason
     assert "Kernel Offset: disabled" in run.console
 
@@ -189,7 +189,7 @@ def test_the_emulator_reports_an_invalid_kernel(setup: Callable[..., Setup], tmp
     garbage = tmp_path / "garbage"
     garbage.write_bytes(b"not a kernel" * 1000)
     run = qemu.boot(setup(kernel=garbage), Limits(host_s=60))
-    assert run.how is GuestEnd.EMULATOR
+    assert run.end is GuestEnd.EMULATOR
     assert "QEMU could not run it" in run.reason
 
 
@@ -197,5 +197,5 @@ def test_an_init_that_exits_is_a_panic(setup: Callable[..., Setup], tmp_path: Pa
     image = tmp_path / "image"
     image.write_bytes(archive({"init": file(made.programs["empty"].read_bytes(), executable=True), "dev": folder()}))
     run = qemu.boot(setup(initrd=image), Limits())
-    assert run.how is GuestEnd.PANICKED
+    assert run.end is GuestEnd.PANICKED
     assert "Attempted to kill init" in run.reason

@@ -19,7 +19,7 @@ from swapstone.targets.vm.guest import encode_order
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
 from swapstone.targets.vm.qemu import GuestEnd, Limits, Setup, find_emulator
 from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
-from swapstone.wire import AgentAnswer, Ended, TrialRequest, encode_plan_header
+from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest, encode_plan_header
 from tests.contract.test_vm import hog
 from tests.contract.vm_images import image_parts, need_emulator
 
@@ -52,8 +52,8 @@ def test_a_run_from_a_snapshot_equals_a_run_from_boot(parts: VmImage, tmp_path: 
     cold = {
         acts: run(parts, VmOptions(cache=tmp_path, no_cache=True, snapshots=False), acts) for acts in (COPIES, HOARDS)
     }
-    assert cold[COPIES].how is Ended.EXITED
-    assert cold[HOARDS].how is Ended.SIGNALED  # by the kernel: out of memory
+    assert cold[COPIES].outcome is ProcessOutcome.EXITED
+    assert cold[HOARDS].outcome is ProcessOutcome.SIGNALED  # by the kernel: out of memory
     for number in range(2):
         ways = VmOptions(cache=tmp_path / str(number), no_cache=True)
         with hog() if number else contextlib.nullcontext():
@@ -83,7 +83,7 @@ def test_a_busy_main_loop_of_the_emulator_does_not_change_answers(tmp_path: Path
     parts = image_parts("x86_64")
     ways = VmOptions(cache=tmp_path, no_cache=True)
     quiet = run(parts, ways, SLEEPS)
-    assert quiet.how is Ended.EXITED
+    assert quiet.outcome is ProcessOutcome.EXITED
     assert dict(quiet.facts)["wall_ns"] > 200 * 500_000
     with poked() as counts:
         assert [run(parts, ways, SLEEPS) for _ in range(8)] == [quiet] * 8
@@ -95,7 +95,7 @@ def test_a_long_answer_arrives_whole(parts: VmImage, tmp_path: Path) -> None:
     """The answer is longer than the part of the channel that a machine without I/O ports maps at a time."""
     prints = (BUSYBOX, "dd", "if=/dev/zero", "bs=50000", "count=5")
     answer = run(parts, VmOptions(cache=tmp_path), prints, output_bytes=1 << 20)
-    assert answer.how is Ended.EXITED
+    assert answer.outcome is ProcessOutcome.EXITED
     assert answer.stdout == bytes(250_000)
 
 
@@ -122,7 +122,7 @@ def test_a_run_without_a_console_succeeds_and_loses_only_messages(
     options = tuple("console=tty0" if word.startswith("console=") else word for word in family.options)
     monkeypatch.setitem(MACHINE_MODELS, parts.machine.architecture, msgspec.structs.replace(family, options=options))
     answer = run(parts, VmOptions(cache=tmp_path), COPIES)
-    assert (answer.how, answer.code) == (Ended.EXITED, 0)
+    assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0)
     with pytest.raises(TargetError, match="it ended without saying why") as caught:
         run(dataclasses.replace(parts, modules=("/lib/none.ko",)), VmOptions(cache=tmp_path), COPIES)
     assert caught.value.hint == "Its console is empty."
@@ -159,5 +159,5 @@ def test_a_kernel_that_qemu_cannot_start_is_reported(tmp_path: Path, machine: in
     order = encode_order(encode_plan_header() + b"quit\n", replicate=0, limit_ms=1000)
     x86 = EmulatedMachine()
     made = qemu.boot(Setup(find_emulator(x86), x86, tmp_path / "kernel", tmp_path / "initrd", order), Limits(host_s=30))
-    assert made.how is GuestEnd.EMULATOR
+    assert made.end is GuestEnd.EMULATOR
     assert text in made.reason

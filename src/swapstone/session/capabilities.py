@@ -11,7 +11,7 @@ from swapstone.session.emulator_findings import emulator_findings, kvm_finding
 from swapstone.session.tool_findings import instrument_findings, load_generator_findings
 from swapstone.targets import open_target
 from swapstone.targets.health import Finding, State
-from swapstone.wire import Ended, TrialRequest
+from swapstone.wire import ProcessOutcome, TrialRequest
 
 
 def capabilities() -> list[Finding]:
@@ -83,7 +83,7 @@ def _agent() -> list[Finding]:
         ]
     facts = dict(answer.facts)
     findings = []
-    if answer.how is Ended.EXITED and answer.objects:
+    if answer.outcome is ProcessOutcome.EXITED and answer.objects:
         findings.append(
             Finding(name=name, state=State.GOOD, found=f"the agent read {len(answer.objects)} mapped objects")
         )

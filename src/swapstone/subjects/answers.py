@@ -7,7 +7,7 @@ import signal
 
 import msgspec
 
-from swapstone.wire import AgentAnswer, Ended
+from swapstone.wire import AgentAnswer, ProcessOutcome
 
 OUTPUT_BYTES = 64 * 1024
 DISK_BYTES = 1024 * 1024 * 1024
@@ -58,15 +58,15 @@ def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes
         disk_bytes: the limit of what it writes to disk.
     """
     reasons = {
-        Ended.EXITED: f"it ended with status {answer.code}" if answer.code else "",
-        Ended.SIGNALED: f"it was killed by {_signal_name(answer.code)}",
-        Ended.TIMEOUT: "it did not end within its time and was stopped",
-        Ended.OVERFLOW: f"it printed more than {output_bytes // 1024} KiB and was stopped",
-        Ended.DISK: f"it wrote more than {disk_bytes // 1024**2} MiB to disk and was stopped",
-        Ended.ORPHANS: f"it left {answer.code} processes running, which were killed",
-        Ended.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}",
+        ProcessOutcome.EXITED: f"it ended with status {answer.code}" if answer.code else "",
+        ProcessOutcome.SIGNALED: f"it was killed by {_signal_name(answer.code)}",
+        ProcessOutcome.TIMEOUT: "it did not end within its time and was stopped",
+        ProcessOutcome.OVERFLOW: f"it printed more than {output_bytes // 1024} KiB and was stopped",
+        ProcessOutcome.DISK: f"it wrote more than {disk_bytes // 1024**2} MiB to disk and was stopped",
+        ProcessOutcome.ORPHANS: f"it left {answer.code} processes running, which were killed",
+        ProcessOutcome.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}",
     }
-    reason = reasons.get(answer.how, "")  # the others are a server's: `swapstone.subjects.server`
+    reason = reasons.get(answer.outcome, "")  # the others are a server's: `swapstone.subjects.server`
     return f"{reason}; {last_line(answer.stderr, answer.stdout)}" if reason else reason
 
 

@@ -15,7 +15,7 @@ from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_env
 from swapstone.subjects.own_program_check import check_own, check_recipes
 from swapstone.subjects.variant_program import Program, stamp_of
 from swapstone.targets import Target
-from swapstone.wire import AgentAnswer, Ended, TrialRequest
+from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.workloads import own_samples
 from swapstone.workloads.printed_numbers import printed_samples
 
@@ -163,22 +163,24 @@ class UserProgram(Subject):
 
     def failure(self, answer: AgentAnswer) -> str:
         """Return why a run does not count; ``--ignore-failure`` accepts any exit status."""
-        if self._own.ignore_failure and answer.how is Ended.EXITED:
+        if self._own.ignore_failure and answer.outcome is ProcessOutcome.EXITED:
             return ""
         return super().failure(answer)
 
     def advice(self, answer: AgentAnswer) -> str:
         """Return what to try after a failure, if that is known."""
-        if answer.how is Ended.OVERFLOW:
+        if answer.outcome is ProcessOutcome.OVERFLOW:
             return "; send its output away with --output null, or to a file with --output FILE"
-        if answer.how is Ended.TIMEOUT:
+        if answer.outcome is ProcessOutcome.TIMEOUT:
             return "; --timeout allows more"
-        if answer.how is Ended.ORPHANS:
+        if answer.outcome is ProcessOutcome.ORPHANS:
             return "; it must end with all processes that it started: keep it in the foreground"
-        if answer.how is Ended.EXITED and _NEEDS_TERMINAL.search(answer.stderr + answer.stdout):
+        if answer.outcome is ProcessOutcome.EXITED and _NEEDS_TERMINAL.search(answer.stderr + answer.stdout):
             return f"; {TERMINAL_HINT}"
         # Without a terminal, some programs such as top exit without any output.
-        return f"; {SILENT_HINT}" if answer.how is Ended.EXITED and not answer.stderr + answer.stdout else ""
+        return (
+            f"; {SILENT_HINT}" if answer.outcome is ProcessOutcome.EXITED and not answer.stderr + answer.stdout else ""
+        )
 
     def file_change(self, program: Program) -> str:
         """Return a sentence if the file is not the one whose digest was recorded."""

@@ -17,7 +17,7 @@ from swapstone.subjects.answers import last_line, trouble_of
 from swapstone.subjects.contract import BuildContext, Inspect, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program
 from swapstone.targets import Target
-from swapstone.wire import AgentAnswer, Ended, LoadGeneratorRequest, TrialRequest
+from swapstone.wire import AgentAnswer, LoadGeneratorRequest, ProcessOutcome, TrialRequest
 from swapstone.workloads.server_metrics import check_whole, server_samples
 
 _PORTS = range(20_000, 32_768)
@@ -161,13 +161,13 @@ class Server(Subject):
 
 def server_trouble(answer: AgentAnswer) -> str:
     """Return what was wrong with a run that can only be wrong with a server's; empty if nothing was."""
-    if answer.how is Ended.UNREADY:
+    if answer.outcome is ProcessOutcome.UNREADY:
         return f"the server accepted no connection on its port in time; {last_line(answer.stderr, answer.stdout)}"
-    if answer.how is Ended.UNDRIVEN:
+    if answer.outcome is ProcessOutcome.UNDRIVEN:
         return _generator_trouble(answer)
-    if answer.how in {Ended.EXITED, Ended.SIGNALED, Ended.ORPHANS}:
+    if answer.outcome in {ProcessOutcome.EXITED, ProcessOutcome.SIGNALED, ProcessOutcome.ORPHANS}:
         notes = (note for note in answer.notes if note.startswith("the server ended "))
-        end = f"signal {answer.code}" if answer.how is Ended.SIGNALED else f"status {answer.code}"
+        end = f"signal {answer.code}" if answer.outcome is ProcessOutcome.SIGNALED else f"status {answer.code}"
         why = next(notes, "the server ended by itself")
         return f"{why}, with {end}; {last_line(answer.stderr, answer.stdout)}"
     return ""

@@ -104,7 +104,7 @@ class Target(abc.ABC):
     Guarantees of every target:
 
     - A program that fails is an answer, not an exception: it crashed, hung, printed too much, left processes, filled the disk, or could
-      not be started. `AgentAnswer.how` names the case.
+      not be started. `AgentAnswer.outcome` names the case.
     - `run` raises `TargetError` if the target itself failed: the agent died, wrote an invalid answer, or did not answer within the
       trial's time-out and a slack. No process of that trial runs afterwards, and the next `run` starts a new agent.
     - `run` raises `WireError` for a request that no agent could carry out. The target is not affected.

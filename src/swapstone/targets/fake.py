@@ -38,9 +38,9 @@ from swapstone.targets.kind import ImageBuilder, TargetKind, TargetOptions
 from swapstone.wire import (
     AgentAnswer,
     AnswerReader,
-    Ended,
     Memory,
     Pass,
+    ProcessOutcome,
     TrialRequest,
     WorkloadReport,
     encode_answer,
@@ -333,7 +333,7 @@ def _faultless(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, Worklo
         objects=objects,
         observed=tuple((what, variables[what.name]) for what in asked if what.name in variables),
         absent=tuple(what for what in asked if what.name not in variables),
-        how=Ended.EXITED,
+        outcome=ProcessOutcome.EXITED,
         code=0,
     )
     return answer, report
@@ -352,9 +352,11 @@ def _changed(answer: AgentAnswer, **changed: object) -> AgentAnswer:
     return msgspec.structs.replace(answer, **changed)
 
 
-def _ended(how: Ended, code: int = 0, **changed: object) -> Callable[[AgentAnswer], AgentAnswer]:
+def _ended(outcome: ProcessOutcome, code: int = 0, **changed: object) -> Callable[[AgentAnswer], AgentAnswer]:
     """Return a change of how a process ended, without the output of its end."""
-    return lambda answer: _changed(answer, **{"how": how, "code": code, "stdout": WORKLOAD_HEADER + b"\n", **changed})
+    return lambda answer: _changed(
+        answer, **{"outcome": outcome, "code": code, "stdout": WORKLOAD_HEADER + b"\n", **changed}
+    )
 
 
 def _with_first_time(answer: AgentAnswer, time: bytes) -> AgentAnswer:
@@ -372,13 +374,15 @@ _FAULT_CHANGES: dict[str, Callable[[AgentAnswer], AgentAnswer]] = {
     "negative": lambda answer: _with_first_time(answer, b"-1"),
     "nan": lambda answer: _with_first_time(answer, b"nan"),
     "other-work": lambda answer: _changed(answer, stdout=re.sub(rb"\ncheck .*", b"\ncheck other", answer.stdout)),
-    "error": _ended(Ended.EXITED, 1, stdout=WORKLOAD_HEADER + b"\nerror no%20memory\nend\n"),
-    "crash": _ended(Ended.SIGNALED, 11),
-    "timeout": _ended(Ended.TIMEOUT),
-    "overflow": _ended(Ended.OVERFLOW, stdout=b"y\n" * 200),
-    "disk": _ended(Ended.DISK),
-    "orphans": lambda answer: _changed(answer, how=Ended.ORPHANS, code=2, notes=("left 2 processes running",)),
-    "unstarted": _ended(Ended.UNSTARTED, 2, stdout=b"", facts=(), interp=None, objects=()),
+    "error": _ended(ProcessOutcome.EXITED, 1, stdout=WORKLOAD_HEADER + b"\nerror no%20memory\nend\n"),
+    "crash": _ended(ProcessOutcome.SIGNALED, 11),
+    "timeout": _ended(ProcessOutcome.TIMEOUT),
+    "overflow": _ended(ProcessOutcome.OVERFLOW, stdout=b"y\n" * 200),
+    "disk": _ended(ProcessOutcome.DISK),
+    "orphans": lambda answer: _changed(
+        answer, outcome=ProcessOutcome.ORPHANS, code=2, notes=("left 2 processes running",)
+    ),
+    "unstarted": _ended(ProcessOutcome.UNSTARTED, 2, stdout=b"", facts=(), interp=None, objects=()),
 }
 
 

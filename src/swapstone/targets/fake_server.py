@@ -8,7 +8,7 @@ import msgspec
 
 from swapstone.model import UserError
 from swapstone.targets.fake_spec import ResolvedBehaviour
-from swapstone.wire import AgentAnswer, Ended, TrialRequest
+from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 
 _WINDOW_NS = 1_000_000_000
 _SHARES = (("50%", 1.0), ("75%", 1.25), ("90%", 1.5), ("99%", 3.0))
@@ -61,7 +61,7 @@ def server_answer(
     }
     return msgspec.structs.replace(
         answer,
-        how=Ended.DRIVEN,
+        outcome=ProcessOutcome.DRIVEN,
         stdout=b"",
         facts=(*answer.facts, *facts.items()),
         driver_stdout=_wrk_output(requests, connections, connections * wall_ns).encode(),

@@ -23,7 +23,7 @@ _KINDS = {kind.value.encode(): kind for kind in ObservationKind}
 _OUTPUTS = (b"out", b"err", b"driver-out", b"driver-err")
 
 
-class Ended(enum.Enum):
+class ProcessOutcome(enum.Enum):
     """How a trial's process ended; `AgentAnswer.code` adds a detail.
 
     `UNSTARTED`: there was no process. `TIMEOUT`, `OVERFLOW` and `DISK`: the agent killed it. A server that was measured and ended after
@@ -56,8 +56,8 @@ class AgentAnswer(FrozenStruct, frozen=True, kw_only=True):
         stdout, stderr: the outputs, up to the request's limit.
         driver_stdout, driver_stderr: of a server's load generator in the window.
         notes: for the user.
-        how: how it ended.
-        code: exit status, signal, errno or number of orphans, depending on `how`; else 0.
+        outcome: how it ended.
+        code: exit status, signal, errno or number of orphans, depending on `outcome`; else 0.
         machine: pairs (name, text) that a virtual machine reports about itself around the trial (docs/virtual-machines.md); empty on
             other targets. Not part of the protocol.
         name: digest of all inputs of the run, on the virtual clock; empty elsewhere. Not part of the protocol.
@@ -74,7 +74,7 @@ class AgentAnswer(FrozenStruct, frozen=True, kw_only=True):
     driver_stdout: bytes = b""
     driver_stderr: bytes = b""
     notes: tuple[str, ...] = ()
-    how: Ended
+    outcome: ProcessOutcome
     code: int
     machine: tuple[tuple[str, str], ...] = ()
     name: str = ""
@@ -105,7 +105,7 @@ def encode_answer(answer: AgentAnswer) -> bytes:
         lines += [word + encode_bytes(chunk) for chunk in chunks]
     lines += [b"note " + encode_text(note) for note in answer.notes]
     body = b"".join(line + b"\n" for line in lines)
-    body += f"end {answer.id} {answer.how.value} {answer.code} {len(lines)} ".encode()
+    body += f"end {answer.id} {answer.outcome.value} {answer.code} {len(lines)} ".encode()
     return body + b"%08x\n" % zlib.crc32(body)
 
 
@@ -187,7 +187,7 @@ class _Draft:
         if not _CRC.fullmatch(crc) or int(crc, 16) != whole:
             raise place.fault("the checksum is wrong: the answer was changed in transit.")
         try:
-            how = Ended(word.decode("ascii", "replace"))
+            outcome = ProcessOutcome(word.decode("ascii", "replace"))
         except ValueError:
             raise place.fault(f"{show(word)} is no way to end.") from None
         return AgentAnswer(
@@ -202,8 +202,8 @@ class _Draft:
             driver_stdout=bytes(self.outputs[b"driver-out"]),
             driver_stderr=bytes(self.outputs[b"driver-err"]),
             notes=tuple(self.texts[b"note"]),
-            how=how,
-            code=place.decode_number(code, f"the code of {how.value}", *OUTCOMES[how.value]),
+            outcome=outcome,
+            code=place.decode_number(code, f"the code of {outcome.value}", *OUTCOMES[outcome.value]),
         )
 
 

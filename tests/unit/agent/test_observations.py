@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import cgroup_file, environment_variable, process_file, system_file
-from swapstone.wire import Ended, encode_plan_header, encode_request
+from swapstone.wire import ProcessOutcome, encode_plan_header, encode_request
 from tests.unit.agent.harness import one, request
 
 TRUE = "/usr/bin/true"
@@ -22,7 +22,7 @@ def test_the_environment_of_the_process_is_observed(agent: Path, tmp_path: Path)
     names = ("A", "AB", "B", "BA", "EMPTY", "LAST", "LAS", "LAST ")
     asked = tuple(map(environment_variable, names))
     answer = one(agent, request(tmp_path, TRUE, environment=variables, observe=asked))
-    assert answer.how is Ended.EXITED and answer.notes == ()
+    assert answer.outcome is ProcessOutcome.EXITED and answer.notes == ()
     assert {what.name: value for what, value in answer.observed} == dict(variables)
     assert [what.name for what in answer.absent] == ["B", "LAS", "LAST "]
 
@@ -109,14 +109,14 @@ def test_a_file_of_the_cgroup_is_observed(agent: Path, tmp_path: Path) -> None:
 
 def test_a_program_that_did_not_start_has_no_observations(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, request(tmp_path, "/no/such", observe=(environment_variable("PATH"),)))
-    assert answer.how is Ended.UNSTARTED
+    assert answer.outcome is ProcessOutcome.UNSTARTED
     assert (answer.observed, answer.absent) == ((), ())
 
 
 def test_a_killed_program_is_observed(agent: Path, tmp_path: Path) -> None:
     kill = "import os; os.kill(os.getpid(), 9)"
     answer = one(agent, request(tmp_path, sys.executable, "-c", kill, observe=(environment_variable("PATH"),)))
-    assert answer.how is Ended.SIGNALED
+    assert answer.outcome is ProcessOutcome.SIGNALED
     assert answer.observed == ((environment_variable("PATH"), "/usr/bin:/bin"),)
 
 

@@ -15,7 +15,7 @@ import pytest
 from swapstone.model import WireError
 from swapstone.targets import TargetError
 from swapstone.targets.host import HostTarget
-from swapstone.wire import AgentRefusedError, AnswerReader, Ended, encode_plan_header, encode_request
+from swapstone.wire import AgentRefusedError, AnswerReader, ProcessOutcome, encode_plan_header, encode_request
 from tests.contract.programs import build
 from tests.unit.agent.harness import agents, alive, request, run
 
@@ -150,7 +150,7 @@ def test_a_plan_can_be_a_file_and_ends_at_quit(agent: Path, tmp_path: Path) -> N
     plan.write_text(GOOD + GOOD.partition("\n")[2] + "quit\nthis is not read\n")
     result = subprocess.run([agent, plan], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, timeout=30)
     reader = AnswerReader()
-    assert [answer.how for answer in reader.feed(result.stdout)] == [Ended.EXITED, Ended.EXITED]
+    assert [answer.outcome for answer in reader.feed(result.stdout)] == [ProcessOutcome.EXITED, ProcessOutcome.EXITED]
     reader.finish()
 
 
@@ -239,11 +239,11 @@ def test_the_agent_sleeps_during_a_trial(agent: Path, tmp_path: Path) -> None:
 def test_the_host_restarts_a_dead_agent(agent: Path) -> None:
     with HostTarget(agent) as target:
         folder = Path(target.scratch())
-        assert target.run(request(folder, "/bin/true")).how is Ended.EXITED
+        assert target.run(request(folder, "/bin/true")).outcome is ProcessOutcome.EXITED
         with pytest.raises(TargetError, match=r"The agent"):
             target.run(request(folder, "/bin/sh", "-c", "setsid sleep 60 & kill -KILL $PPID; sleep 60"))
         assert not alive(folder)
-        assert target.run(request(folder, "/bin/true")).how is Ended.EXITED
+        assert target.run(request(folder, "/bin/true")).outcome is ProcessOutcome.EXITED
 
 
 def test_the_host_reports_an_agent_that_does_not_answer(agent: Path) -> None:
@@ -253,7 +253,7 @@ def test_the_host_reports_an_agent_that_does_not_answer(agent: Path) -> None:
         with pytest.raises(TargetError, match="The agent did not answer in time"):
             target.run(request(folder, "/bin/sh", "-c", script, timeout_ms=100))
         until(lambda: not alive(folder))
-        assert target.run(request(folder, "/bin/true")).how is Ended.EXITED
+        assert target.run(request(folder, "/bin/true")).outcome is ProcessOutcome.EXITED
 
 
 def test_the_host_refuses_an_invalid_answer(tmp_path: Path) -> None:
@@ -312,7 +312,7 @@ def test_a_request_larger_than_a_pipe_is_carried_out(agent: Path, tmp_path: Path
 
 def test_a_request_that_the_kernel_refuses_is_unstarted(agent: Path, tmp_path: Path) -> None:
     (answer,) = run(agent, request(tmp_path, "/bin/echo", "a" * 200_000))
-    assert (answer.how, answer.code) == (Ended.UNSTARTED, 7)  # E2BIG: one argument holds at most 128 KiB
+    assert (answer.outcome, answer.code) == (ProcessOutcome.UNSTARTED, 7)  # E2BIG: one argument holds at most 128 KiB
 
 
 def test_refusals_are_wire_errors() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.targets.host import HostTarget
-from swapstone.wire import AgentAnswer, Ended, LoadGeneratorRequest, TrialRequest
+from swapstone.wire import AgentAnswer, LoadGeneratorRequest, ProcessOutcome, TrialRequest
 from tests.unit.agent.harness import MARK, alive, one, request
 
 SERVER = """
@@ -76,7 +76,7 @@ def facts(answer: AgentAnswer) -> dict[str, int]:
 
 def test_a_server_is_loaded_measured_and_stopped(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, "/", "/"))
-    assert (answer.how, answer.code) == (Ended.DRIVEN, 0), answer
+    assert (answer.outcome, answer.code) == (ProcessOutcome.DRIVEN, 0), answer
     assert answer.driver_stdout == b"did /\ndid /\n"
     assert answer.stdout == b""
     assert answer.interp is not None
@@ -95,7 +95,7 @@ def test_server_cpu_time_covers_only_the_server_in_the_measured_window(agent: Pa
     busy = LOAD_GENERATOR + "\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"
     answer = one(agent, served(tmp_path, "/burn/200", script=busy))
     seen = facts(answer)
-    assert answer.how is Ended.DRIVEN, answer
+    assert answer.outcome is ProcessOutcome.DRIVEN, answer
     # Without the server's start, which takes about as long, and without the 300 ms of the load generator.
     assert 200e6 <= seen["server_cpu_ns"] < 300e6
     assert abs(seen["server_user_us"] + seen["server_system_us"] - seen["server_cpu_ns"] / 1000) < 60_000
@@ -123,7 +123,7 @@ def test_the_warm_up_is_not_in_the_window(agent: Path, tmp_path: Path) -> None:
         "while first: urllib.request.urlopen(f'http://127.0.0.1:{sys.argv[1]}/burn/20').read()\nprint('measured')\n"
     )
     answer = one(agent, served(tmp_path, script=endless, warm_ms=2500, drain_ms=100))
-    assert answer.how is Ended.DRIVEN, answer
+    assert answer.outcome is ProcessOutcome.DRIVEN, answer
     assert answer.driver_stdout == b"measured\n"
     assert facts(answer)["server_cpu_ns"] < 60e6
     assert facts(answer)["user_us"] * 1000 > 2 * facts(answer)["server_cpu_ns"]  # of the whole trial, with the warm-up
@@ -131,14 +131,14 @@ def test_the_warm_up_is_not_in_the_window(agent: Path, tmp_path: Path) -> None:
 
 def test_a_server_that_exits_at_once_is_reported(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, "/", mode="dies"))
-    assert (answer.how, answer.code, answer.stderr) == (Ended.EXITED, 7, b"no such luck\n")
+    assert (answer.outcome, answer.code, answer.stderr) == (ProcessOutcome.EXITED, 7, b"no such luck\n")
     assert answer.notes == ("the server ended before it accepted connections",)
 
 
 def test_a_server_that_exits_under_load_is_reported(agent: Path, tmp_path: Path) -> None:
     script = "import sys, time, urllib.request\ntry: urllib.request.urlopen(f'http://127.0.0.1:{sys.argv[1]}/die')\n"
     answer = one(agent, served(tmp_path, script=script + "except Exception: time.sleep(30)\n"))
-    assert (answer.how, answer.code) == (Ended.EXITED, 9)
+    assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 9)
     assert answer.notes == ("the server ended before SIGTERM",)
     assert "server_cpu_ns" not in facts(answer)
     assert not alive(tmp_path)
@@ -146,14 +146,14 @@ def test_a_server_that_exits_under_load_is_reported(agent: Path, tmp_path: Path)
 
 def test_a_server_that_never_listens_is_unready(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, "/", mode="deaf", ready_ms=400))
-    assert (answer.how, answer.code, answer.stdout) == (Ended.UNREADY, 0, b"I am here\n")
+    assert (answer.outcome, answer.code, answer.stdout) == (ProcessOutcome.UNREADY, 0, b"I am here\n")
     assert answer.notes == ("the server accepted no connection on its port in time",)
     assert not alive(tmp_path)
 
 
 def test_a_server_that_ignores_sigterm_is_killed(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, "/", mode="stubborn", stop_ms=200))
-    assert (answer.how, answer.code) == (Ended.DRIVEN, 0)
+    assert (answer.outcome, answer.code) == (ProcessOutcome.DRIVEN, 0)
     assert answer.notes == ("the server did not end after SIGTERM and was killed",)
     assert answer.objects
     assert not alive(tmp_path)
@@ -174,33 +174,33 @@ def test_a_failing_load_generator_is_reported(
     agent: Path, tmp_path: Path, script: str, note: str, warm_ms: int
 ) -> None:
     answer = one(agent, served(tmp_path, script=script, warm_ms=warm_ms))
-    assert (answer.how, answer.code, answer.driver_stdout) == (Ended.UNDRIVEN, 0, b"half\n")
+    assert (answer.outcome, answer.code, answer.driver_stdout) == (ProcessOutcome.UNDRIVEN, 0, b"half\n")
     assert answer.notes == (note,)
     assert not alive(tmp_path)
 
 
 def test_a_missing_load_generator_is_reported(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, arguments=("/no/such/driver",)))
-    assert (answer.how, answer.code) == (Ended.UNDRIVEN, 2)
+    assert (answer.outcome, answer.code) == (ProcessOutcome.UNDRIVEN, 2)
     assert answer.notes == ("the load generator: could not execute it",)
 
 
 def test_a_load_generator_that_hangs_ends_at_the_time_out(agent: Path, tmp_path: Path) -> None:
     asked = served(tmp_path, script="import time; time.sleep(60)")
     answer = one(agent, TrialRequest(**{**{n: getattr(asked, n) for n in asked.__struct_fields__}, "timeout_ms": 900}))
-    assert answer.how is Ended.TIMEOUT
+    assert answer.outcome is ProcessOutcome.TIMEOUT
     assert not alive(tmp_path)
 
 
 def test_processes_that_a_load_generator_leaves_are_killed(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, arguments=("/bin/sh", "-c", "sleep 60 & echo done")))
-    assert (answer.how, answer.driver_stdout) == (Ended.DRIVEN, b"done\n")
+    assert (answer.outcome, answer.driver_stdout) == (ProcessOutcome.DRIVEN, b"done\n")
     assert not alive(tmp_path)
 
 
 def test_load_generator_output_beyond_the_limit_ends_the_trial(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, served(tmp_path, arguments=("/bin/sh", "-c", "exec yes")))
-    assert answer.how is Ended.OVERFLOW
+    assert answer.outcome is ProcessOutcome.OVERFLOW
     assert not alive(tmp_path)
 
 
@@ -222,7 +222,7 @@ def test_a_trial_after_a_server_has_no_server_facts(agent: Path, tmp_path: Path)
     from tests.unit.agent.harness import run
 
     first, second = run(agent, served(tmp_path, "/"), request(tmp_path, "/bin/echo", "hello"))
-    assert (first.how, second.how, second.stdout) == (Ended.DRIVEN, Ended.EXITED, b"hello\n")
+    assert (first.outcome, second.outcome, second.stdout) == (ProcessOutcome.DRIVEN, ProcessOutcome.EXITED, b"hello\n")
     assert (second.driver_stdout, second.driver_stderr) == (b"", b"")
     assert not [name for name in facts(second) if name.startswith(("server_", "driver_", "driven", "ready"))]
 
@@ -233,7 +233,7 @@ def test_a_trial_without_a_server_is_answered_before_the_next_request(agent: Pat
     ) as target:  # the target waits for each answer before it sends the next request
         for _ in range(2):
             answer = target.run(request(tmp_path, "/bin/echo", "hello"))
-            assert (answer.how, answer.stdout) == (Ended.EXITED, b"hello\n")
+            assert (answer.outcome, answer.stdout) == (ProcessOutcome.EXITED, b"hello\n")
 
 
 def test_the_load_generator_runs_on_its_own_processors(agent: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.wire import FACTS, Ended, decode_answers, encode_plan_header, encode_request
+from swapstone.wire import FACTS, ProcessOutcome, decode_answers, encode_plan_header, encode_request
 from tests.contract.programs import build
 from tests.unit.agent.harness import alive, one, request, run
 
@@ -130,14 +130,14 @@ def test_the_last_executed_program_is_observed(agent: Path, tmp_path: Path, prog
 
 def test_a_process_that_a_thread_ends_is_observed(agent: Path, tmp_path: Path, programs: Path) -> None:
     answer = one(agent, request(tmp_path, build(programs, "threads")))
-    assert (answer.how, answer.code) == (Ended.EXITED, 7)
+    assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 7)
     assert answer.interp is not None
     assert answer.objects
 
 
 def test_a_main_thread_that_ends_early_is_noted(agent: Path, tmp_path: Path, programs: Path) -> None:
     answer = one(agent, request(tmp_path, build(programs, "early")))
-    assert (answer.how, answer.code) == (Ended.EXITED, 0)
+    assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0)
     assert dict(answer.facts)["wall_ns"] > 290_000_000
     assert len(answer.notes) == 1
     assert "its main thread ended" in answer.notes[0]
@@ -146,14 +146,14 @@ def test_a_main_thread_that_ends_early_is_noted(agent: Path, tmp_path: Path, pro
 def test_a_program_executed_by_another_thread_has_unknown_objects(agent: Path, tmp_path: Path, programs: Path) -> None:
     """The thread that executes replaces the first thread and is not traced. The answer must not have objects of the old program."""
     answer = one(agent, request(tmp_path, build(programs, "swaps"), build(programs, "empty", "-static")))
-    assert (answer.how, answer.code) == (Ended.EXITED, 0)
+    assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0)
     assert (answer.interp, answer.objects) == (None, ())
     assert answer.notes == ("loader, objects and observations are unknown: a thread executed another program",)
 
 
 def test_a_process_killed_by_sigkill_is_observed(agent: Path, tmp_path: Path) -> None:
     answer = one(agent, request(tmp_path, "/bin/sh", "-c", "kill -KILL $$"))
-    assert (answer.how, answer.code) == (Ended.SIGNALED, 9)
+    assert (answer.outcome, answer.code) == (ProcessOutcome.SIGNALED, 9)
     assert answer.interp is not None
     assert dict(answer.facts)["cpus_allowed"] > 0
 
@@ -166,7 +166,7 @@ def test_a_note_states_that_tracing_is_forbidden(agent: Path, tmp_path: Path, pr
     if result.returncode == 99:
         pytest.skip("this kernel has no seccomp filters")
     (answer,) = decode_answers(result.stdout)
-    assert (answer.how, answer.code) == (Ended.ORPHANS, 1)
+    assert (answer.outcome, answer.code) == (ProcessOutcome.ORPHANS, 1)
     assert (answer.interp, answer.objects) == (None, ())
     assert "loader, objects and observations are unknown: tracing is forbidden here, errno 1" in answer.notes
     facts = dict(answer.facts)
@@ -189,7 +189,7 @@ def test_the_agent_works_without_privileges(agent: Path, tmp_path: Path) -> None
         command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(copy), "-"]
         result = subprocess.run(command, input=plan, capture_output=True, check=True, timeout=30)
         answer = decode_answers(result.stdout)[0]
-        assert (answer.how, answer.code) == (Ended.ORPHANS, 1)
+        assert (answer.outcome, answer.code) == (ProcessOutcome.ORPHANS, 1)
         assert answer.interp is not None
         assert dict(answer.facts)["cpus_allowed"] > 0
     finally:
@@ -205,8 +205,8 @@ def test_standard_input_is_the_file_of_the_plan_or_empty(agent: Path, tmp_path: 
         request(tmp_path, "/bin/cat", stdin=str(given)),
         request(tmp_path, "/bin/cat"),
     )
-    assert (with_it.how, with_it.code, with_it.stdout) == (Ended.EXITED, 0, b"first\nsecond\n")
-    assert (without.how, without.code, without.stdout) == (Ended.EXITED, 0, b"")
+    assert (with_it.outcome, with_it.code, with_it.stdout) == (ProcessOutcome.EXITED, 0, b"first\nsecond\n")
+    assert (without.outcome, without.code, without.stdout) == (ProcessOutcome.EXITED, 0, b"")
 
 
 def test_standard_output_goes_to_the_file_of_the_plan(agent: Path, tmp_path: Path) -> None:
@@ -214,12 +214,12 @@ def test_standard_output_goes_to_the_file_of_the_plan(agent: Path, tmp_path: Pat
     out.write_bytes(b"earlier content, longer than the output")
     script = "echo output; echo error >&2; ls /proc/self/fd | tr '\\n' ' ' >&2"
     answer = one(agent, request(tmp_path, "/bin/sh", "-c", script, stdout=str(out)))
-    assert (answer.how, answer.stdout) == (Ended.EXITED, b"")
+    assert (answer.outcome, answer.stdout) == (ProcessOutcome.EXITED, b"")
     assert answer.stderr == b"error\n0 1 2 3 "  # 3 is the folder that ls reads
     assert out.read_bytes() == b"output\n"
     # Longer than output_bytes, but to a file: the output limit does not apply.
     flood = request(tmp_path, "/bin/sh", "-c", "yes | head -c 3000000", stdout="/dev/null", output_bytes=1000)
-    assert one(agent, flood).how is Ended.EXITED
+    assert one(agent, flood).outcome is ProcessOutcome.EXITED
 
 
 @pytest.mark.parametrize("changed", [{"stdin": "/nowhere/in"}, {"stdout": "/nowhere/out"}])
@@ -227,5 +227,5 @@ def test_a_program_whose_files_cannot_be_opened_is_unstarted(
     agent: Path, tmp_path: Path, changed: dict[str, object]
 ) -> None:
     answer = one(agent, request(tmp_path, "/bin/true", **changed))
-    assert (answer.how, answer.code) == (Ended.UNSTARTED, 2)
+    assert (answer.outcome, answer.code) == (ProcessOutcome.UNSTARTED, 2)
     assert answer.notes == ("could not open its files",)

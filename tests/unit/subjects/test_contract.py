@@ -34,7 +34,7 @@ from swapstone.subjects.own_program import UserProgram
 from swapstone.subjects.packaged import Packaged
 from swapstone.subjects.server import Server
 from swapstone.targets import open_target
-from swapstone.wire import AgentAnswer, Ended, TrialRequest
+from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.workloads import SUITES, find_workload, own_workload, workloads_of
 from tests.unit.builders import experiment, trial_spec
 
@@ -122,7 +122,9 @@ class FixedEvidence(Fixed):
     output_is_evidence = True
 
 
-OK = AgentAnswer(id="t", how=Ended.EXITED, code=0, interp="/lib64/ld-linux-x86-64.so.2", objects=("/lib/libc.so.6",))
+OK = AgentAnswer(
+    id="t", outcome=ProcessOutcome.EXITED, code=0, interp="/lib64/ld-linux-x86-64.so.2", objects=("/lib/libc.so.6",)
+)
 MUSL = msgspec.structs.replace(OK, interp="/lib/ld-musl-x86_64.so.1", objects=("/lib/ld-musl-x86_64.so.1",))
 SAMPLES = (Sample(metric="wall", values=(1.0,)),)
 UNREADABLE = WireError("its output is cut off", "Look at it.")

@@ -6,7 +6,7 @@ import pytest
 from swapstone.artifacts import BASE_RECIPE
 from swapstone.model import Sample, Status, Variant
 from swapstone.subjects import Program, subject_of
-from swapstone.wire import AgentAnswer, Ended
+from swapstone.wire import AgentAnswer, ProcessOutcome
 from swapstone.workloads import find_workload
 from swapstone.workloads.named_figures import NamedFigures, encode_named_figures
 from tests.unit.builders import trial_spec
@@ -21,7 +21,7 @@ MACHINE = (
     ("before /proc/uptime", "1.00 0.50\n"),
     ("after /proc/uptime", "2.00 1.50\n"),
 )
-ANSWER = AgentAnswer(id="t", stdout=OUTPUT, how=Ended.EXITED, code=0, machine=MACHINE)
+ANSWER = AgentAnswer(id="t", stdout=OUTPUT, outcome=ProcessOutcome.EXITED, code=0, machine=MACHINE)
 PROGRAM = Program("/p/prog", BASE_RECIPE, None, None)
 SUBJECT = subject_of(WORK)
 SPEC = trial_spec(Variant(levels=(("swap", "zram:lz4"),)), PROGRAM)
@@ -62,7 +62,7 @@ def test_what_the_program_saw_of_the_server_decides_its_stack() -> None:
     for tap, sockets, status in (("tap0", "none", Status.OK), ("none", "udp:80", Status.REFUSED)):
         seen = (("tap", tap), ("kernel_sockets", sockets), ("stack", "lwip 2.2.1"))
         output = encode_named_figures(NamedFigures(name="udp_in", figures=figures, series=(), seen=seen))
-        answer = AgentAnswer(id="t", stdout=output, how=Ended.EXITED, code=0)
+        answer = AgentAnswer(id="t", stdout=output, outcome=ProcessOutcome.EXITED, code=0)
         found = subject_of(work).judge(
             trial_spec(Variant(levels=(("netstack", "lwip"),)), PROGRAM), answer, lambda _: None
         )

@@ -11,7 +11,7 @@ from swapstone.factors import Evidence, Recipe
 from swapstone.model import IDLE, Load, LoadIndicator, Status, Variant
 from swapstone.subjects import Program, subject_of
 from swapstone.subjects.load_check import missing_load
-from swapstone.wire import AgentAnswer, Ended
+from swapstone.wire import AgentAnswer, ProcessOutcome
 from swapstone.workloads import LOADS, find_load, find_workload
 from tests.unit.builders import trial_spec
 from tests.unit.workloads.test_cyclictest import OUTPUT
@@ -162,7 +162,12 @@ def verdict(load: str, grown: Mapping[str, int]) -> tuple[Status, str]:
     """Judge a recorded trial of cyclictest in a machine whose counters grew as given."""
     seen = evidence(grown)
     answer = AgentAnswer(
-        id="1-0", facts=FACTS, how=Ended.EXITED, code=0, stdout=OUTPUT, machine=(*seen.machine, ("version", "#1 SMP"))
+        id="1-0",
+        facts=FACTS,
+        outcome=ProcessOutcome.EXITED,
+        code=0,
+        stdout=OUTPUT,
+        machine=(*seen.machine, ("version", "#1 SMP")),
     )
     variant = Variant(levels=(("kernel", "generic"),))
     program = Program("/bin/sh", Recipe(compiler="cc"), None, None)

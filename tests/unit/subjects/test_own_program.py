@@ -21,7 +21,7 @@ from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_env
 from swapstone.subjects.own_program_check import check_recipes
 from swapstone.subjects.variant_program import stamp_of
 from swapstone.targets import Target, open_target
-from swapstone.wire import AgentAnswer, Ended, TrialRequest
+from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.workloads import own_workload
 from tests.unit.builders import experiment, trial_spec
 
@@ -269,8 +269,8 @@ def judged(
 MUSL = {"interp": "/lib/ld-musl-x86_64.so.1", "objects": ("/lib/ld-musl-x86_64.so.1",), "facts": (("wall_ns", 5),)}
 
 
-def answer(how: Ended = Ended.EXITED, code: int = 0, **changed: object) -> AgentAnswer:
-    fields: dict[str, object] = {"id": "1-1", "how": how, "code": code, **MUSL, **changed}
+def answer(how: ProcessOutcome = ProcessOutcome.EXITED, code: int = 0, **changed: object) -> AgentAnswer:
+    fields: dict[str, object] = {"id": "1-1", "outcome": how, "code": code, **MUSL, **changed}
     return AgentAnswer(**fields)  # type: ignore[arg-type] # one of its fields at a time
 
 
@@ -279,11 +279,11 @@ def answer(how: Ended = Ended.EXITED, code: int = 0, **changed: object) -> Agent
     [
         (answer(), Status.OK, ""),
         (answer(code=3, stderr=b"oh no\n"), Status.FAILED, "it ended with status 3; its last line: 'oh no'"),
-        (answer(Ended.SIGNALED, 11), Status.FAILED, "it was killed by SIGSEGV"),
-        (answer(Ended.TIMEOUT), Status.FAILED, "--timeout allows more"),
-        (answer(Ended.OVERFLOW), Status.FAILED, "--output null"),
-        (answer(Ended.DISK), Status.FAILED, "wrote more than 16384 MiB"),
-        (answer(Ended.ORPHANS, 2), Status.FAILED, "keep it in the foreground"),
+        (answer(ProcessOutcome.SIGNALED, 11), Status.FAILED, "it was killed by SIGSEGV"),
+        (answer(ProcessOutcome.TIMEOUT), Status.FAILED, "--timeout allows more"),
+        (answer(ProcessOutcome.OVERFLOW), Status.FAILED, "--output null"),
+        (answer(ProcessOutcome.DISK), Status.FAILED, "wrote more than 16384 MiB"),
+        (answer(ProcessOutcome.ORPHANS, 2), Status.FAILED, "keep it in the foreground"),
         (answer(code=1, stderr=b"stdin: is not a tty\n"), Status.FAILED, "script -qec"),
         (answer(code=1, stderr=b"Error opening terminal: unknown.\n"), Status.FAILED, "--input"),
         (answer(code=1, stderr=b"TERM environment variable not set.\n"), Status.FAILED, "need a terminal"),
@@ -310,8 +310,8 @@ def test_a_wrong_level_of_what_was_built_says_how_it_was_built() -> None:
 def test_another_status_counts_only_where_that_is_accepted() -> None:
     subject = OwnProgram(name="p", arguments=("/bin/sh",), ignore_failure=True)
     assert judged(answer(code=3), subject) == (Status.OK, "")
-    assert judged(answer(Ended.SIGNALED, 6), subject)[0] is Status.FAILED
-    assert judged(answer(Ended.TIMEOUT), subject)[0] is Status.FAILED
+    assert judged(answer(ProcessOutcome.SIGNALED, 6), subject)[0] is Status.FAILED
+    assert judged(answer(ProcessOutcome.TIMEOUT), subject)[0] is Status.FAILED
 
 
 def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from swapstone.factors import Recipe
 from swapstone.model import Cpus, LoadGenerator, Source, Status, UnavailableError, Variant, Workload
 from swapstone.subjects import Program, raw_output, server, subject_of
 from swapstone.subjects.server import free_port
-from swapstone.wire import AgentAnswer, Ended, TrialRequest
+from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.workloads import find_workload
 from tests.unit.builders import trial_spec
 
@@ -82,10 +82,10 @@ def test_a_port_is_free_and_has_five_digits(monkeypatch: pytest.MonkeyPatch) -> 
     assert {len(str(free_port())) for _ in range(50)} == {5}
 
 
-def verdict(how: Ended, code: int = 0, **changed: object) -> tuple[Status, str]:
+def verdict(how: ProcessOutcome, code: int = 0, **changed: object) -> tuple[Status, str]:
     fields: dict[str, object] = {
         "id": "a",
-        "how": how,
+        "outcome": how,
         "code": code,
         "interp": "/lib64/ld-linux-x86-64.so.2",
         "objects": ("/usr/lib/libc.so.6",),
@@ -101,11 +101,13 @@ def verdict(how: Ended, code: int = 0, **changed: object) -> tuple[Status, str]:
 
 
 def test_a_good_run() -> None:
-    assert verdict(Ended.DRIVEN, driver_stdout=GOOD) == (Status.OK, "")
+    assert verdict(ProcessOutcome.DRIVEN, driver_stdout=GOOD) == (Status.OK, "")
 
 
 def test_the_level_is_the_servers() -> None:
-    status, reason = verdict(Ended.DRIVEN, driver_stdout=GOOD, interp="/lib/ld-musl-x86_64.so.1", objects=("/s",))
+    status, reason = verdict(
+        ProcessOutcome.DRIVEN, driver_stdout=GOOD, interp="/lib/ld-musl-x86_64.so.1", objects=("/s",)
+    )
     assert status is Status.REFUSED
     assert "libc=glibc was requested, but musl was in force" in reason
 
@@ -114,41 +116,41 @@ def test_the_level_is_the_servers() -> None:
     ("how", "code", "changed", "reason"),
     [
         (
-            Ended.UNREADY,
+            ProcessOutcome.UNREADY,
             0,
             {"stderr": b"x\nno such address\n"},
             "the server accepted no connection on its port in time; its last line: 'no such address'",
         ),
         (
-            Ended.EXITED,
+            ProcessOutcome.EXITED,
             0,
             {"notes": ("the server ended before it accepted connections",)},
             "the server ended before it accepted connections, with status 0; it printed nothing",
         ),
         (
-            Ended.SIGNALED,
+            ProcessOutcome.SIGNALED,
             11,
             {"notes": ("the server ended by itself",)},
             "the server ended by itself, with signal 11; it printed nothing",
         ),
         (
-            Ended.UNDRIVEN,
+            ProcessOutcome.UNDRIVEN,
             2,
             {"notes": ("the load generator: could not execute it",)},
             "the load generator: could not execute it; is it installed?; it printed nothing",
         ),
         (
-            Ended.UNDRIVEN,
+            ProcessOutcome.UNDRIVEN,
             0,
             {"notes": ("the load generator: it ended with status 1",), "driver_stderr": b"no route\n"},
             "the load generator: it ended with status 1; its last line: 'no route'",
         ),
-        (Ended.DRIVEN, 0, {"driver_stdout": GOOD[:-30]}, "wrk's output has no line like"),
-        (Ended.TIMEOUT, 0, {}, "it did not end within its time and was stopped"),
+        (ProcessOutcome.DRIVEN, 0, {"driver_stdout": GOOD[:-30]}, "wrk's output has no line like"),
+        (ProcessOutcome.TIMEOUT, 0, {}, "it did not end within its time and was stopped"),
     ],
 )
 def test_whatever_goes_wrong_is_a_failed_run_with_its_reason(
-    how: Ended, code: int, changed: dict[str, object], reason: str
+    how: ProcessOutcome, code: int, changed: dict[str, object], reason: str
 ) -> None:
     status, why = verdict(how, code, **changed)
     assert status is Status.FAILED
@@ -156,5 +158,7 @@ def test_whatever_goes_wrong_is_a_failed_run_with_its_reason(
 
 
 def test_what_the_driver_said_is_kept() -> None:
-    answer = AgentAnswer(id="a", how=Ended.DRIVEN, code=0, stdout=b"s\n", driver_stdout=b"d\n", driver_stderr=b"e\n")
+    answer = AgentAnswer(
+        id="a", outcome=ProcessOutcome.DRIVEN, code=0, stdout=b"s\n", driver_stdout=b"d\n", driver_stderr=b"e\n"
+    )
     assert raw_output(answer) == b"--- stdout\ns\n--- driver stdout\nd\n--- driver stderr\ne\n"

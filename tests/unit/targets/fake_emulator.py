@@ -7,7 +7,7 @@ from pathlib import Path
 from swapstone.targets.vm.guest import encode_order
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import Setup, find_emulator
-from swapstone.wire import AgentAnswer, Ended, encode_answer, encode_answer_header, encode_plan_header
+from swapstone.wire import AgentAnswer, ProcessOutcome, encode_answer, encode_answer_header, encode_plan_header
 
 GREETING = (
     b"swapstone-guest 1\nsystem Linux\nrelease 6.1.0\nversion #1%20SMP\nmachine x86_64\nclock 698765432\n"
@@ -16,7 +16,7 @@ GREETING = (
     b"file /sys/kernel/realtime %\n"
     b"before /proc/uptime 1.50\n"
 ) + encode_answer_header()
-ANSWER = AgentAnswer(id="t", facts=(("wall_ns", 12345),), how=Ended.EXITED, code=0)
+ANSWER = AgentAnswer(id="t", facts=(("wall_ns", 12345),), outcome=ProcessOutcome.EXITED, code=0)
 END = b"swapstone-end\n"
 AFTER = b"swapstone-after 1\nafter /proc/uptime 2.75\n"
 WHOLE = GREETING + encode_answer(ANSWER) + AFTER + END

@@ -15,7 +15,7 @@ from swapstone.model import UserError, WireError
 from swapstone.targets import TargetError, open_target
 from swapstone.targets.fake import FakeTarget
 from swapstone.targets.fake_spec import FAULTS, Behaviour
-from swapstone.wire import AgentAnswer, Ended, TrialRequest, WorkloadReport, decode_workload_report
+from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest, WorkloadReport, decode_workload_report
 
 TOP = Path(__file__).parents[3]
 
@@ -63,7 +63,7 @@ def test_without_noise_every_number_is_exact(tmp_path: Path) -> None:
     )
     answer = ask(target, passes=4)
     got = decode_workload_report(answer.stdout)
-    assert (answer.id, answer.how, answer.code) == ("1-0", Ended.EXITED, 0)
+    assert (answer.id, answer.outcome, answer.code) == ("1-0", ProcessOutcome.EXITED, 0)
     assert (got.name, got.ops, len(got.passes)) == ("w", 3, 4)
     assert {(p.wall_ns, p.cpu_ns, p.minflt, p.nvcsw) for p in got.passes} == {(1_000_000, 500_000, 15, 16)}
     assert got.memory is not None
@@ -157,7 +157,7 @@ def with_fault(tmp_path: Path, kind: str) -> FakeTarget:
 @pytest.mark.parametrize("kind", ["truncate", "garbage", "silent", "negative", "nan"])
 def test_a_fault_makes_the_report_invalid(tmp_path: Path, kind: str) -> None:
     answer = ask(with_fault(tmp_path, kind))
-    assert (answer.how, answer.code) == (Ended.EXITED, 0)
+    assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0)
     with pytest.raises(WireError):
         decode_workload_report(answer.stdout)
 
@@ -165,18 +165,18 @@ def test_a_fault_makes_the_report_invalid(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "how", "code"),
     [
-        ("error", Ended.EXITED, 1),
-        ("crash", Ended.SIGNALED, 11),
-        ("timeout", Ended.TIMEOUT, 0),
-        ("overflow", Ended.OVERFLOW, 0),
-        ("disk", Ended.DISK, 0),
-        ("orphans", Ended.ORPHANS, 2),
-        ("unstarted", Ended.UNSTARTED, 2),
+        ("error", ProcessOutcome.EXITED, 1),
+        ("crash", ProcessOutcome.SIGNALED, 11),
+        ("timeout", ProcessOutcome.TIMEOUT, 0),
+        ("overflow", ProcessOutcome.OVERFLOW, 0),
+        ("disk", ProcessOutcome.DISK, 0),
+        ("orphans", ProcessOutcome.ORPHANS, 2),
+        ("unstarted", ProcessOutcome.UNSTARTED, 2),
     ],
 )
-def test_a_fault_changes_how_the_program_ends(tmp_path: Path, kind: str, how: Ended, code: int) -> None:
+def test_a_fault_changes_how_the_program_ends(tmp_path: Path, kind: str, how: ProcessOutcome, code: int) -> None:
     answer = ask(with_fault(tmp_path, kind))
-    assert (answer.how, answer.code) == (how, code)
+    assert (answer.outcome, answer.code) == (how, code)
 
 
 def test_the_fault_other_work_changes_the_checksum(tmp_path: Path) -> None:
@@ -236,10 +236,10 @@ def test_other_files_have_no_program_facts(tmp_path: Path) -> None:
 
 def test_a_broken_answer_does_not_break_the_next_trial(tmp_path: Path) -> None:
     target = made(tmp_path, '[[behaviour]]\nwall_ns = 1000\nfaults = [{ kind = "broken", trials = ["2-*"] }]\n')
-    assert ask(target, "1-0").how is Ended.EXITED
+    assert ask(target, "1-0").outcome is ProcessOutcome.EXITED
     with pytest.raises(TargetError, match=r"answer is invalid: Line .*the agent stopped inside the answer"):
         ask(target, "2-3")
-    assert ask(target, "3-0").how is Ended.EXITED
+    assert ask(target, "3-0").outcome is ProcessOutcome.EXITED
 
 
 def test_every_fault_changes_the_answer(tmp_path: Path) -> None:
@@ -260,11 +260,11 @@ def test_faults_have_the_configured_frequency(tmp_path: Path) -> None:
         faults = [{ kind = "crash", probability = 0.1 }, { kind = "timeout", trials = ["*-7", "calibrate-*"] }]
         """,
     )
-    ends = [ask(target, f"{number}-0").how for number in range(1000)]
-    assert ends.count(Ended.SIGNALED) == pytest.approx(100, abs=40)  # four standard deviations
-    assert ends.count(Ended.TIMEOUT) == 0
-    assert ask(target, "calibrate-0-0").how in (Ended.TIMEOUT, Ended.SIGNALED)
-    assert ask(target, "12-7").how in (Ended.TIMEOUT, Ended.SIGNALED)
+    ends = [ask(target, f"{number}-0").outcome for number in range(1000)]
+    assert ends.count(ProcessOutcome.SIGNALED) == pytest.approx(100, abs=40)  # four standard deviations
+    assert ends.count(ProcessOutcome.TIMEOUT) == 0
+    assert ask(target, "calibrate-0-0").outcome in (ProcessOutcome.TIMEOUT, ProcessOutcome.SIGNALED)
+    assert ask(target, "12-7").outcome in (ProcessOutcome.TIMEOUT, ProcessOutcome.SIGNALED)
 
 
 @pytest.mark.parametrize(
@@ -331,11 +331,11 @@ def test_the_documented_example_works(tmp_path: Path) -> None:
     example = "\n".join(line[4:] for line in lines)
     target = made(tmp_path, example)
     assert target.describe().cpu == "Fake 9000"
-    assert ask(target, variant="libc=musl", workload="b_malloc_tiny1", trial="3-1").how in (
-        Ended.TIMEOUT,
-        Ended.SIGNALED,
+    assert ask(target, variant="libc=musl", workload="b_malloc_tiny1", trial="3-1").outcome in (
+        ProcessOutcome.TIMEOUT,
+        ProcessOutcome.SIGNALED,
     )
-    assert ask(target, variant="libc=glibc", workload="b_malloc_tiny1", trial="3-1").how is Ended.EXITED
+    assert ask(target, variant="libc=glibc", workload="b_malloc_tiny1", trial="3-1").outcome is ProcessOutcome.EXITED
 
 
 def test_the_documentation_names_every_key_and_fault() -> None:

@@ -116,7 +116,7 @@ def test_last_lines_skips_blank_lines() -> None:
 
 def test_the_output_of_the_channel_is_kept(tmp_path: Path) -> None:
     run = boot(setup(tmp_path / "q", ""), Limits())
-    assert (run.how, run.output) == (GuestEnd.FINISHED, WHOLE)
+    assert (run.end, run.output) == (GuestEnd.FINISHED, WHOLE)
 
 
 def test_a_channel_in_memory_is_read_up_to_its_byte_count(tmp_path: Path) -> None:
@@ -126,9 +126,9 @@ def test_a_channel_in_memory_is_read_up_to_its_byte_count(tmp_path: Path) -> Non
         acts = f'cat {tmp_path}/memory >"$channel"; echo words >"$console"'
         run = boot(setup(tmp_path / "q", acts, EmulatedMachine(architecture="aarch64")), Limits())
         if size == len(WHOLE):
-            assert (run.how, run.output) == (GuestEnd.FINISHED, WHOLE)
+            assert (run.end, run.output) == (GuestEnd.FINISHED, WHOLE)
         else:  # the exit status is that of a clean power-off in either case
-            assert (run.how, run.reason) == (GuestEnd.SILENT, "it ended without saying why")
+            assert (run.end, run.reason) == (GuestEnd.SILENT, "it ended without saying why")
         assert run.console == "words"
 
 
@@ -138,13 +138,13 @@ def test_a_channel_in_memory_beyond_its_limit_ends_the_machine(tmp_path: Path) -
     run = boot(
         setup(tmp_path / "q", acts, EmulatedMachine(architecture="aarch64")), Limits(channel_bytes=500, host_s=60)
     )
-    assert (run.how, run.reason) == (GuestEnd.FLOODED, "it wrote more than 500 bytes to its channel")
+    assert (run.end, run.reason) == (GuestEnd.FLOODED, "it wrote more than 500 bytes to its channel")
 
 
 def test_output_beyond_its_limit_ends_the_machine(tmp_path: Path) -> None:
     begun = time.monotonic()
     run = boot(setup(tmp_path / "q", 'while :; do echo yyyyyyyyyyyy >>"$console"; done'), Limits(console_bytes=5000))
-    assert run.how is GuestEnd.FLOODED
+    assert run.end is GuestEnd.FLOODED
     assert run.reason == "it wrote more than 5000 bytes to its console"
     assert run.console.startswith("yyyyyyyyyyyy\n")
     run = boot(setup(tmp_path / "r", 'while :; do echo y >>"$channel"; done'), Limits(channel_bytes=500))
@@ -154,7 +154,7 @@ def test_output_beyond_its_limit_ends_the_machine(tmp_path: Path) -> None:
 
 def test_a_machine_that_hangs_is_stopped(tmp_path: Path) -> None:
     run = boot(setup(tmp_path / "q", 'echo "last words" >"$console"; exec sleep 100'), Limits(host_s=0.3))
-    assert run.how is GuestEnd.HOST_TIME
+    assert run.end is GuestEnd.HOST_TIME
     assert run.reason == "it ran for more than 0.3 s of this machine's time"
     assert run.console == "last words"
 

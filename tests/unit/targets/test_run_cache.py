@@ -15,7 +15,7 @@ from swapstone.targets.vm.run_cache import RunCache
 from swapstone.targets.vm.run_name import digest_of, digest_of_file
 
 INPUTS = {"kernel": b"k" * 40, "initrd": b"i" * 40, "arguments": b"-m\x00256M", "order": b"swapstone-order 1\n"}
-RUN = GuestRun(how=GuestEnd.FINISHED, output=bytes(range(256)), console="a\nb")
+RUN = GuestRun(end=GuestEnd.FINISHED, output=bytes(range(256)), console="a\nb")
 
 
 def test_every_input_byte_changes_the_digest() -> None:
@@ -58,7 +58,7 @@ def test_a_damaged_file_is_ignored(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_version_is_ignored(tmp_path: Path) -> None:
-    body = b'{"how":"finished","new":1}'
+    body = b'{"end":"finished","new":1}'
     (tmp_path / "d").write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
     assert RunCache(tmp_path).get("d") is None
 

@@ -19,7 +19,7 @@ from swapstone.targets.vm import snapshot
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
-from swapstone.wire import AgentAnswer, Ended, TrialRequest
+from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from tests.unit.targets.fake_emulator import AFTER, END, GREETING, UNPREPARED, WHOLE, emulator, runs
 
 pytestmark = pytest.mark.skipif(
@@ -73,7 +73,7 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_the_answer_has_the_identifier_of_its_trial(bench: Bench) -> None:
     answer = bench.run("3-1")
-    assert (answer.id, answer.how, dict(answer.facts)) == ("3-1", Ended.EXITED, {"wall_ns": 12345})
+    assert (answer.id, answer.outcome, dict(answer.facts)) == ("3-1", ProcessOutcome.EXITED, {"wall_ns": 12345})
 
 
 def test_an_equal_run_is_emulated_once(bench: Bench) -> None:
@@ -167,7 +167,7 @@ def test_a_machine_that_fails_is_an_error_of_its_trial(bench: Bench, acts: str, 
             bench.run()
         assert console in caught.value.hint
     bench.acts = ""
-    assert bench.run().how is Ended.EXITED
+    assert bench.run().outcome is ProcessOutcome.EXITED
 
 
 def test_a_missing_answer_is_an_error(bench: Bench) -> None:
@@ -249,7 +249,7 @@ class Saving:
         state.write_bytes(self.outputs.pop(0) if len(self.outputs) > 1 else self.outputs[0])
 
     def restore(self, _setup: Setup, _limits: Limits, state: Path) -> GuestRun:
-        return GuestRun(how=GuestEnd.FINISHED, output=state.read_bytes())
+        return GuestRun(end=GuestEnd.FINISHED, output=state.read_bytes())
 
 
 LATE = WHOLE.replace(b"clock 698765432", b"clock 698765433")
@@ -431,7 +431,7 @@ def test_a_plan_that_is_too_large_starts_no_machine(bench: Bench) -> None:
         with pytest.raises(WireError, match="more than a virtual machine accepts"):
             target.run(asked, MachineConfig(prepare=("x" * (2 << 20),)))
         assert bench.runs == 0
-        assert target.run(asked).how is Ended.EXITED, "the target is usable afterwards"
+        assert target.run(asked).outcome is ProcessOutcome.EXITED, "the target is usable afterwards"
 
 
 def test_a_full_disk_is_an_error_and_leaves_no_file(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -446,4 +446,4 @@ def test_a_full_disk_is_an_error_and_leaves_no_file(bench: Bench, monkeypatch: p
             target.run(asked)
         assert "Free some space" in caught.value.hint
     assert not [path for path in (bench.room / "cache").rglob("*") if path.is_file()]
-    assert bench.run().how is Ended.EXITED
+    assert bench.run().outcome is ProcessOutcome.EXITED

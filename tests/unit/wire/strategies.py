@@ -11,10 +11,10 @@ from swapstone.model import Observation, ObservationKind
 from swapstone.wire import (
     FACTS,
     AgentAnswer,
-    Ended,
     LoadGeneratorRequest,
     Memory,
     Pass,
+    ProcessOutcome,
     TrialRequest,
     WorkloadReport,
 )
@@ -27,11 +27,11 @@ texts = st.text(st.characters(codec="utf-8"), max_size=12)
 words = texts.filter(lambda text: "\0" not in text)
 ids = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=64)
 _CODES = {
-    Ended.EXITED: st.integers(0, 255),
-    Ended.SIGNALED: st.integers(1, 64),
-    Ended.ORPHANS: st.integers(1, 1000),
-    Ended.UNSTARTED: st.integers(1, 133),
-    Ended.UNDRIVEN: st.integers(0, 133),
+    ProcessOutcome.EXITED: st.integers(0, 255),
+    ProcessOutcome.SIGNALED: st.integers(1, 64),
+    ProcessOutcome.ORPHANS: st.integers(1, 1000),
+    ProcessOutcome.UNSTARTED: st.integers(1, 133),
+    ProcessOutcome.UNDRIVEN: st.integers(0, 133),
 }
 
 
@@ -46,7 +46,7 @@ observations = st.sampled_from(ObservationKind).flatmap(
 
 @st.composite
 def answers(draw: st.DrawFn) -> AgentAnswer:
-    how = draw(st.sampled_from(Ended))
+    how = draw(st.sampled_from(ProcessOutcome))
     names = draw(st.lists(st.sampled_from(sorted(FACTS)), unique=True))
     facts = tuple((n, draw(st.integers(FACTS[n], 19 if n == "nice" else 2**63 - 1))) for n in names)
     read = draw(st.lists(observations, unique=True, max_size=4))
@@ -63,7 +63,7 @@ def answers(draw: st.DrawFn) -> AgentAnswer:
         driver_stdout=draw(st.binary(max_size=600)),
         driver_stderr=draw(st.binary(max_size=40)),
         notes=tuple(draw(st.lists(texts, max_size=3))),
-        how=how,
+        outcome=how,
         code=draw(_CODES.get(how, st.just(0))),
     )
 

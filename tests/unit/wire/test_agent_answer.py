@@ -14,7 +14,7 @@ from swapstone.wire import (
     AgentAnswer,
     AgentRefusedError,
     AnswerReader,
-    Ended,
+    ProcessOutcome,
     decode_answers,
     encode_answer,
     encode_answer_header,
@@ -32,7 +32,7 @@ WHOLE = AgentAnswer(
     stdout=b"hi there\n",
     stderr=b"\0\xff",
     notes=("left 2 processes running",),
-    how=Ended.ORPHANS,
+    outcome=ProcessOutcome.ORPHANS,
     code=2,
 )
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from tools.generate_wire import TABLE, generated, problems
 
 from swapstone.model import ObservationKind
-from swapstone.wire import Ended, TrialRequest, encode_request
+from swapstone.wire import ProcessOutcome, TrialRequest, encode_request
 from swapstone.wire.words import (
     FACTS,
     FIGURES_HEADER,
@@ -102,7 +102,7 @@ def test_an_older_version_is_a_problem(copy: Path) -> None:
 
 def test_python_enumerations_have_the_words_of_the_table() -> None:
     assert [kind.value for kind in ObservationKind] == list(OBSERVATIONS)
-    assert [ended.value for ended in Ended] == list(OUTCOMES)
+    assert [ended.value for ended in ProcessOutcome] == list(OUTCOMES)
     assert all(low <= high for low, high in OUTCOMES.values())
     assert FACTS["nice"] == -20 and FACTS["cpus_allowed"] == 1
 

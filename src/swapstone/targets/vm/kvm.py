@@ -95,9 +95,9 @@ def _read_answer(cached: Path) -> str | None:
 def _try_kernel(target: VmTarget, image: VmImage, limit_s: float, device: Path) -> str:
     run = target.run_plan(encode_plan_header() + b"quit\n", limit_ms=_LIMIT_MS, replicate=0)
     name = image.banner.removeprefix("Linux version ").partition(" (")[0] or str(image.kernel)
-    if run.how is GuestEnd.HOST_TIME:
+    if run.end is GuestEnd.HOST_TIME:
         return f"{device} opens, but the kernel {name} did not start under it within {limit_s:g} s"
-    if run.how is not GuestEnd.FINISHED:
+    if run.end is not GuestEnd.FINISHED:
         return f"{device} opens, but the kernel {name} did not start under it: {run.reason}"
     try:
         decode_run(run)

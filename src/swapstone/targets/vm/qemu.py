@@ -111,13 +111,13 @@ class GuestRun(FrozenStruct, frozen=True, kw_only=True):
     """The result of a run.
 
     Attributes:
-        how: how it ended.
+        end: how it ended.
         reason: for messages; empty if it finished.
         output: of its channel.
         console: the last lines of its console, or of QEMU's error messages.
     """
 
-    how: GuestEnd
+    end: GuestEnd
     reason: str = ""
     output: bytes = b""
     console: str = ""
@@ -227,13 +227,13 @@ class LimitReached(Exception):  # noqa: N818 - ends a wait; not an error of this
     """A machine exceeded a limit.
 
     Args:
-        how: which.
+        end: which.
         reason: in words.
     """
 
-    def __init__(self, how: GuestEnd, reason: str) -> None:
+    def __init__(self, end: GuestEnd, reason: str) -> None:
         super().__init__(reason)
-        self.how = how
+        self.end = end
         self.reason = reason
 
 
@@ -339,13 +339,13 @@ class Guest:
         self._kill()
         console, complaints = _tail(self._console), _tail(self._complaints)
         if stopped:
-            return GuestRun(how=stopped.how, reason=stopped.reason, console=last_lines(console))
-        how, reason = judge_end(self.process.returncode, console, complaints, self._model)
-        output = self._output() if how is GuestEnd.FINISHED else b""
-        if how is GuestEnd.FINISHED and not self._model.ended_well and not output.endswith(_END):
+            return GuestRun(end=stopped.end, reason=stopped.reason, console=last_lines(console))
+        end, reason = judge_end(self.process.returncode, console, complaints, self._model)
+        output = self._output() if end is GuestEnd.FINISHED else b""
+        if end is GuestEnd.FINISHED and not self._model.ended_well and not output.endswith(_END):
             # The kernel powers such a machine off in either case. An error is on the console, if there is one.
-            return GuestRun(how=GuestEnd.SILENT, reason=_SILENT, console=last_lines(console or complaints))
-        return GuestRun(how=how, reason=reason, output=output, console=last_lines(console or complaints))
+            return GuestRun(end=GuestEnd.SILENT, reason=_SILENT, console=last_lines(console or complaints))
+        return GuestRun(end=end, reason=reason, output=output, console=last_lines(console or complaints))
 
     def _kill(self) -> None:
         if self.process.poll() is None:

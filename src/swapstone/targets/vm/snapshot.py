@@ -130,7 +130,7 @@ def save(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
                 return guest.ended(stopped)
             except _ConnectionClosedError:
                 run = guest.wait()
-                if run.how is GuestEnd.FINISHED:
+                if run.end is GuestEnd.FINISHED:
                     raise PauseMissedError from None
                 return run
         draft.replace(state)
@@ -194,10 +194,10 @@ def compare(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
         SnapshotDiffersError: their outputs differ.
     """
     cold = boot(setup, limits)
-    if cold.how is not GuestEnd.FINISHED:
+    if cold.end is not GuestEnd.FINISHED:
         return cold
     saved = restore(setup, limits, state)  # its console lacks the messages of the boot
-    if (saved.how, saved.output) != (cold.how, cold.output):
+    if (saved.end, saved.output) != (cold.end, cold.output):
         raise SnapshotDiffersError
     return None
 

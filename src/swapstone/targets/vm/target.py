@@ -336,7 +336,7 @@ class VmTarget(Target):
         if known is not None:
             return digest, known
         run = self._boot(setup, inputs)
-        if self._exact and run.how is GuestEnd.FINISHED:  # other ends may depend on this host
+        if self._exact and run.end is GuestEnd.FINISHED:  # other ends may depend on this host
             self._runs.put(digest, run)
         return digest, run
 
@@ -460,7 +460,7 @@ def decode_run(run: GuestRun) -> tuple[guest.GuestReport, tuple[AgentAnswer, ...
     Raises:
         TargetError: the machine did not finish, or its output is invalid.
     """
-    if run.how is not GuestEnd.FINISHED:
+    if run.end is not GuestEnd.FINISHED:
         lines = f"The last lines of its console:\n{run.console}" if run.console else "Its console is empty."
         raise TargetError(f"The virtual machine failed: {run.reason}.", lines)
     try:
