@@ -1,4 +1,4 @@
-//! Received checksums are verified, unless somebody has.
+//! Checksums of received packets are verified, unless the device has done so.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// Where a packet's transport header starts.
+/// The offset of a packet's transport header.
 fn transport(world: &World) -> usize {
     14 + if world.subject().is_ipv4() { 20 } else { 40 }
 }
@@ -76,7 +76,8 @@ fn datagram(world: &World) -> Vec<u8> {
     }))
 }
 
-/// What a UDP socket on port 53 makes of a frame: how many datagrams, and how many were counted as malformed.
+/// Sends a frame to a UDP socket on port 53; returns the numbers of datagrams and of malformed
+/// frames.
 fn udp_takes(
     context: &Context,
     change: impl Fn(usize, &mut Vec<u8>),
@@ -165,7 +166,7 @@ fn every_bit(context: &Context) {
 }
 
 fn verified(context: &Context) {
-    // To tell whether it was looked at, it is wrong.
+    // It is wrong, to show whether it is verified.
     let change = |at: usize, frame: &mut Vec<u8>| frame[at + 7] ^= 1;
     assert_eq!(udp_takes(context, change, Checksum::Verified), (1, 0));
 }

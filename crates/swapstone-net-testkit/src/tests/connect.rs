@@ -1,4 +1,4 @@
-//! How connections come about, or don't.
+//! Connection establishment.
 
 use std::time::Duration;
 
@@ -96,7 +96,7 @@ fn refused(context: &Context) {
     let mut world = context.world();
     let (socket, syn) = world.begin_connect(80);
     let mut conn = Conn::new(80, syn.source);
-    // A reset that acknowledges something else is not from the peer.
+    // A RST with another acknowledgement number is not from the peer.
     conn.ack = syn.seq.wrapping_add(1000);
     world.send(&mut conn, RST | ACK, b"");
     world.run(Duration::from_millis(100));
@@ -114,7 +114,7 @@ fn refused(context: &Context) {
     assert_eq!(outcome, Err(ConnectError::Refused));
 }
 
-/// How a connection attempt without an answer ends: the error, and after how many seconds.
+/// How a connection attempt without a response ends: the error and the seconds it took.
 fn outcome(world: &mut World, socket: &Socket, port: u16) -> (ConnectError, u64) {
     let begun = world.now();
     for _ in 0..3600 {
@@ -134,7 +134,7 @@ fn times_out(context: &Context) {
     let (error, seconds) = outcome(&mut world, &socket, 80);
     assert_eq!(error, ConnectError::TimedOut);
     context.note(format!("{seconds} s"));
-    // A few retransmissions have to fit in, and a program wants to know before long.
+    // Time for a few retransmissions, and an upper limit for programs.
     assert!((10..=300).contains(&seconds), "{seconds} s");
 }
 
@@ -194,12 +194,12 @@ fn closed_port(context: &Context) {
     let reset = world.expect_of(&conn, "a reset", |tcp| tcp.has(RST));
     assert!(reset.has(ACK));
     assert_eq!((reset.seq, reset.ack), (0, conn.seq));
-    // A segment with an ACK is answered with its own number (RFC 9293, 3.10.7.1).
+    // The RST for a segment with an ACK has its acknowledgement number (RFC 9293, 3.10.7.1).
     conn.ack = 4711;
     world.send(&mut conn, ACK, b"data");
     let reset = world.expect_of(&conn, "a reset", |tcp| tcp.has(RST));
     assert_eq!(reset.seq, 4711);
-    // A reset is never answered.
+    // A RST causes no response.
     world.send(&mut conn, RST, b"");
     world.never_tcp(Duration::from_secs(1), "no answer to a reset", |_| true);
 }
@@ -219,7 +219,7 @@ fn backlog(context: &Context) {
     let listener = world.listen(80, 2);
     let mut conns: Vec<_> = (0..5).map(|count| Conn::new(5000 + count, 80)).collect();
     let mut connected = [false; 5];
-    // As a peer does: a SYN that is not answered is sent again, with the same number.
+    // As a peer does: the SYN is retransmitted with the same number.
     let mut attempt = |world: &mut World, connected: &mut [bool; 5]| {
         for (conn, connected) in conns.iter_mut().zip(connected) {
             if *connected {
@@ -282,7 +282,7 @@ fn port_taken(context: &Context) {
     let other = world.net.tcp().unwrap();
     let outcome = other.bind(world.at_subject(80));
     if outcome.is_ok() {
-        // Some say it only when both listen.
+        // Some stacks return the error from `listen`.
         assert_eq!(other.listen(1), Err(ListenError::InUse));
     } else {
         assert_eq!(outcome, Err(BindError::InUse));
@@ -345,7 +345,7 @@ fn time_wait(world: &mut World, listener: &Socket) -> Conn {
     closed_by_subject(world, conn, socket)
 }
 
-/// Let the subject close a connection first, after a request.
+/// Makes the subject close a connection first, after a request.
 fn closed_by_subject(world: &mut World, mut conn: Conn, socket: Socket) -> Conn {
     world.give(&mut conn, b"request");
     assert_eq!(
@@ -379,7 +379,8 @@ fn time_wait_reused(context: &Context) {
     }
 }
 
-/// The second use of the port ends by the peer's close, which leaves no TIME_WAIT: the first one's must be gone, too.
+/// The second connection is closed by the peer, which leaves no TIME_WAIT, so the first one's must
+/// not be left either.
 fn time_wait_replaced(context: &Context) {
     let mut world = context.world();
     let listener = world.listen(80, 4);
@@ -437,7 +438,7 @@ fn time_wait_fin_again(context: &Context) {
     assert_eq!((answer.flags, answer.ack), (ACK, seq));
 }
 
-/// Initial sequence numbers and ports of connections that the subject begins.
+/// The initial sequence numbers and ports of connections that the subject starts.
 fn sample(world: &mut World) -> Vec<(u32, u16)> {
     let mut all = Vec::new();
     for port in 2000..2032 {
@@ -447,7 +448,7 @@ fn sample(world: &mut World) -> Vec<(u32, u16)> {
     all
 }
 
-/// Whether the steps between numbers look like a counter's.
+/// Returns whether the differences between numbers look like those of a counter.
 fn is_series(numbers: &[u32], most: u32) -> bool {
     let steps = numbers.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]));
     let small = steps
@@ -460,7 +461,7 @@ fn isn_no_series(context: &Context) {
     let mut world = context.world();
     let numbers: Vec<_> = sample(&mut world).iter().map(|pair| pair.0).collect();
     assert!(!is_series(&numbers, 1 << 24), "{numbers:?}");
-    // The numbers of connections that others begin are no series either.
+    // The same for connections that the peer starts.
     let _listener = world.listen(80, 64);
     let mut numbers = Vec::new();
     for port in 5000..5032 {

@@ -1,4 +1,4 @@
-//! Data on its way: received where it lies, sent as there is room, whole whatever happens to segments.
+//! Data transfer: buffers, retransmission, windows.
 
 use std::time::Duration;
 
@@ -68,13 +68,13 @@ pub(super) const TESTS: &[Test] = &[
     Test::both("nodelay: small segments are delayed or not", nodelay),
 ];
 
-/// A connection that the peer began.
+/// A connection that the peer has started.
 pub(super) fn connection(world: &mut World) -> (Conn, Socket) {
     let listener = world.listen(80, 4);
     world.connect(&listener, 5000)
 }
 
-/// A connection that the peer began with this window.
+/// A connection that the peer has started, with this window.
 fn connection_with(world: &mut World, window: u16) -> (Conn, Socket) {
     let listener = world.listen(80, 4);
     let mut conn = Conn::new(5000, 80);
@@ -96,7 +96,7 @@ fn closed_window(world: &mut World) -> (Conn, Socket) {
     (conn, socket)
 }
 
-/// Bytes that differ from place to place.
+/// Bytes that depend on their position.
 pub(super) fn pattern(count: usize) -> Vec<u8> {
     (0..count as u32)
         .map(|at| (at.wrapping_mul(0x9e37_79b1) >> 24) as u8)
@@ -178,7 +178,7 @@ fn out_of_order(context: &Context) {
     }
     conn.seq = first;
     world.send(&mut conn, ACK | PSH, b"1234");
-    // A stack may keep fewer pieces than came, but never the wrong ones; a peer sends again what was not acknowledged.
+    // A stack may drop out-of-order segments; the peer retransmits what is not acknowledged.
     world.run(Duration::from_millis(500));
     let (mut got, _) = drained(&socket);
     assert!(
@@ -216,7 +216,7 @@ fn blind_data(context: &Context) {
     let mut world = context.world();
     let (mut conn, socket) = connection(&mut world);
     let good = conn.clone();
-    // An acknowledgement of what was never sent is none of the peer's (RFC 9293, 3.10.7.4).
+    // An acknowledgement of data that was never sent is unacceptable (RFC 9293, 3.10.7.4).
     conn.ack = conn.ack.wrapping_add(1 << 30);
     world.send(&mut conn, ACK | PSH, b"bad");
     world.run(Duration::from_millis(50));
@@ -255,7 +255,7 @@ fn shared(context: &Context) {
         .with(|stack| swapstone_net::Stack::capabilities(stack))
         .zero_copy_send;
     assert_eq!(direct >= 2800, claims, "the capabilities tell");
-    // Once all is acknowledged the stack lets go of it.
+    // The stack releases the memory once all is acknowledged.
     world.run(Duration::from_secs(1));
     assert_eq!(std::rc::Rc::strong_count(&memory), 1);
 }
@@ -263,7 +263,8 @@ fn shared(context: &Context) {
 fn late_segment_size(context: &Context) {
     let mut world = context.world();
     let (mut conn, socket) = connection(&mut world);
-    // Some bytes wait in a segment that was made for 1000 when a size of 100 comes, behind and before other options.
+    // Bytes are queued in a segment for an MSS of 1000 when an option with 100 arrives, behind and
+    // before other options.
     assert_eq!(socket.send(b"waits"), Ok(5));
     for options in [[2, 4, 0, 100, 1, 1, 1, 1], [1, 2, 4, 0, 100, 1, 1, 0]] {
         let mut segment = conn.segment(ACK, b"");
@@ -302,7 +303,7 @@ fn in_place(context: &Context) {
         .net
         .with(|stack| swapstone_net::Stack::capabilities(stack))
         .send_in_place;
-    // What is written the second time lies behind what waits to be sent: no copy of it was made.
+    // The second write continues in the send buffer: there was no copy.
     assert_eq!(rooms[1] == rooms[0] + 5, claims, "the capabilities tell");
     assert_eq!(socket.send_with(10, |_| 0), Ok(0));
     assert_eq!(socket.send_with(0, |_| panic!("it is for 0 bytes")), Ok(0));
@@ -338,7 +339,7 @@ fn written_in_pieces(context: &Context) {
     assert!(arrived == all, "what arrived is not what was written");
 }
 
-/// Send until there is no room; return how much was taken.
+/// Sends until the buffer is full; returns the number of bytes.
 fn fill(socket: &Socket, bytes: &[u8]) -> usize {
     let mut sent = 0;
     while sent < bytes.len() {
@@ -386,7 +387,7 @@ fn blocks_for_room(context: &Context) {
 
 fn peers_window(context: &Context) {
     let mut world = context.world();
-    // From the start: a peer should not shrink its window.
+    // From the start, because a peer should not shrink its window.
     let (conn, socket) = connection_with(&mut world, 2500);
     let base = conn.ack;
     fill(&socket, &pattern(50_000));
@@ -406,7 +407,7 @@ fn window_probe(context: &Context) {
     let (mut conn, socket) = closed_window(&mut world);
     assert_eq!(socket.send(b"waiting"), Ok(7));
     let base = conn.ack;
-    // Whether the probe is a byte of data or none, the peer answers it, and at last says that there is room.
+    // Whether the probe contains a byte or not, the peer responds, and finally opens its window.
     for _ in 0..3 {
         world.expect("a probe", |packet| packet.tcp().map(|_| ()));
         world.send(&mut conn, ACK, b"");
@@ -422,7 +423,8 @@ fn last_byte_by_probe(context: &Context) {
     let (mut conn, socket) = closed_window(&mut world);
     let base = conn.ack;
     assert_eq!(socket.send(b"1"), Ok(1));
-    // The peer has room for the probe's byte after all, and for no more. A stack that probes without data keeps it.
+    // The peer accepts the byte of the probe and no more. A stack that probes without data keeps
+    // it.
     let probe = world.expect_of(&conn, "a probe", |_| true);
     conn.ack = base.wrapping_add(probe.payload.len() as u32);
     world.send(&mut conn, ACK, b"");
@@ -445,7 +447,7 @@ fn window_opens_a_little(context: &Context) {
     world.send(&mut conn, ACK, b"");
     world.run(Duration::from_millis(10));
     assert_eq!(socket.send(&all[100..]), Ok(200));
-    // The peer takes what comes, in whatever pieces, and has room for 20 bytes each time.
+    // The peer accepts any segment and opens its window by 20 bytes each time.
     let mut got = Vec::<u8>::new();
     let base = conn.ack;
     while got.len() < all.len() {
@@ -463,11 +465,11 @@ fn window_opens_a_little(context: &Context) {
 
 fn segment_size(context: &Context) {
     let mut world = context.world();
-    // Ours is told: the MTU less the headers.
+    // The MSS option of the subject: the MTU minus the headers.
     let (_, syn) = world.begin_connect(80);
     let headers = if world.subject().is_ipv4() { 40 } else { 60 };
     assert_eq!(syn.mss(), Some(1500 - headers));
-    // The peer's is kept: its SYN said 1000.
+    // The peer's MSS is obeyed: its SYN has 1000.
     let (conn, socket) = connection(&mut world);
     fill(&socket, &pattern(5000));
     let first = world.expect_of(&conn, "data", |tcp| !tcp.payload.is_empty());
@@ -510,7 +512,7 @@ fn retransmission(context: &Context) {
         !tcp.payload.is_empty()
     });
     match world.statistics().retransmitted - before {
-        // The contract allows that, if the stack's documentation says so.
+        // The contract allows this if the stack's documentation says so.
         0 => context.note("retransmissions are not counted"),
         count => assert_eq!(count, 3),
     }
@@ -519,7 +521,7 @@ fn retransmission(context: &Context) {
 fn fast_retransmission(context: &Context) {
     let mut world = context.world();
     let (mut conn, socket) = connection(&mut world);
-    // Open the congestion window a little.
+    // Let the congestion window grow.
     for _ in 0..10 {
         fill(&socket, &pattern(1000)[..1000]);
         world.take(&mut conn, 1000);

@@ -243,7 +243,7 @@ fn too_large(context: &Context) {
                 assert_eq!(fits, Ok(()));
                 context.note(format!("at most {most} bytes"));
             }
-            // Over IPv6 the header is not counted in the 65535.
+            // The IPv6 header is not part of the 65535 bytes.
             Ok(()) if size == 65_508 && !world.subject().is_ipv4() => {}
             other => panic!("{size}: {other:?}"),
         }

@@ -1,4 +1,4 @@
-//! Neighbour discovery that lies, or comes from those who have no say in it (RFC 4861), and the path's MTU (RFC 8201).
+//! Neighbor discovery with invalid or forged messages (RFC 4861), and the path MTU (RFC 8201).
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -39,12 +39,12 @@ pub(super) const TESTS: &[Test] = &[
 
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
-/// Who is no router.
+/// A host that is not a router.
 const STRANGER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0x66);
-/// Where nobody is.
+/// An address without a host.
 const ELSEWHERE: Mac = [2, 0, 0, 0, 0, 0x66];
 
-/// A message about `target`, with these options.
+/// A message about `target` with these options.
 fn message(kind: u8, flags: u8, target: Ipv6Addr, options: &[&[u8]]) -> Packet {
     let mut body = vec![flags, 0, 0, 0];
     body.extend(target.octets());
@@ -69,7 +69,7 @@ fn option(kind: u8, length: u8, address: Mac) -> Vec<u8> {
     [&[kind, length], &address[..]].concat()
 }
 
-/// The Ethernet addresses that advertisements were sent to in a second.
+/// Returns the Ethernet addresses to which advertisements were sent within a second.
 fn answers(world: &mut World) -> Vec<Mac> {
     world.run(Duration::from_secs(1));
     let sent = world.inbox.drain(..);
@@ -78,13 +78,13 @@ fn answers(world: &mut World) -> Vec<Mac> {
         .collect()
 }
 
-/// Where a datagram for the peer goes.
+/// Returns the Ethernet address to which a datagram for the peer is sent.
 fn way(world: &mut World) -> Mac {
     let peer = world.at_peer(9);
     way_to(world, peer)
 }
 
-/// Where a datagram for somebody goes.
+/// Returns the Ethernet address to which a datagram for a host is sent.
 fn way_to(world: &mut World, whom: SocketAddr) -> Mac {
     world.run(Duration::from_millis(10));
     let socket = world.net.udp().expect("a socket");
@@ -119,7 +119,7 @@ fn no_length(context: &Context) {
 fn among_options(context: &Context) {
     let mut world = context.world();
     world.resolves = false;
-    // A nonce (RFC 3971) is as long as an address.
+    // A nonce (RFC 3971) has the length of an address.
     let (nonce, own) = (option(14, 1, ELSEWHERE), option(1, 1, PEER_MAC));
     world.inject(&message(SOLICITATION, 0, SUBJECT_V6, &[&nonce, &own]).bytes());
     assert_eq!(answers(&mut world), [PEER_MAC]);
@@ -151,12 +151,12 @@ fn from_nobody(context: &Context) {
     };
     world.inject(&ask(&[&option(1, 1, ELSEWHERE)]));
     assert_eq!(answers(&mut world), [] as [Mac; 0]);
-    // Without it, it is somebody who wants the address.
+    // Without the option it is duplicate address detection.
     world.inject(&ask(&[]));
     assert_eq!(answers(&mut world), [[0x33, 0x33, 0, 0, 0, 1]]);
 }
 
-/// Send what a frame has behind its IPv6 header in two fragments, the first with so many bytes.
+/// Sends the payload of an IPv6 frame in two fragments, the first with this number of bytes.
 fn in_two(world: &mut World, whole: &[u8], first: u16) {
     let (protocol, hops) = (whole[20], whole[21]);
     let (one, other) = whole[54..].split_at(usize::from(first));
@@ -179,15 +179,15 @@ fn in_fragments(context: &Context) {
     let moved = option(2, 1, ELSEWHERE);
     let nonce = option(14, 1, ELSEWHERE);
     let whole = message(ADVERTISEMENT, 0x20, PEER_V6, &[&moved, &nonce]).bytes();
-    // The first of two has all that counts.
+    // The first fragment contains the whole option.
     in_two(&mut world, &whole, 32);
     assert_eq!(way(&mut world), PEER_MAC);
-    // In one piece it is.
+    // Unfragmented, it is accepted.
     world.inject(&whole);
     assert_eq!(way(&mut world), ELSEWHERE);
 }
 
-/// What tells that there is a better way to `whom`, by a stranger.
+/// A redirect for `whom` to another host.
 fn redirect(from: Ipv6Addr, whom: Ipv6Addr) -> Packet {
     let moved = option(2, 1, ELSEWHERE);
     let mut packet = message(137, 0, STRANGER, &[&whom.octets(), &moved]);
@@ -224,7 +224,7 @@ fn followed(context: &Context) {
     assert_eq!(way_to(&mut world, whom), ELSEWHERE);
 }
 
-/// The peer's answer to a datagram of the subject's: it is too big for a path with this MTU.
+/// The peer's response to a datagram: packet too big with this MTU.
 fn too_big(world: &World, mtu: u32) -> Vec<u8> {
     let mut quoted = world.packet(Transport::Udp(Udp {
         source: 9,
@@ -263,7 +263,8 @@ fn path_mtu(context: &Context) {
     assert!(sizes.iter().all(|&size| size <= 1300), "{sizes:?}");
 }
 
-/// In how many pieces a question of 2800 bytes in two fragments is answered; none, if the stack puts no fragments together.
+/// The number of packets of the response to a fragmented request of 2800 bytes; 0 if the stack does
+/// not reassemble.
 fn in_pieces(world: &mut World) -> usize {
     let question = world.frame(Transport::Icmp(Icmp {
         kind: 128,
@@ -291,7 +292,7 @@ fn impossible_mtu(context: &Context) {
         world.inject(&frame);
         world.run(Duration::from_millis(10));
         world.inbox.clear();
-        // What fits is sent whole.
+        // A packet that fits is not fragmented.
         socket
             .send_to(&[7; 1400], world.at_peer(9))
             .expect("it fits");

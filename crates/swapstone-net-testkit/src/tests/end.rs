@@ -1,4 +1,4 @@
-//! How connections end: halves, resets, sockets that are given up.
+//! Connection termination: half-close, RST, dropped sockets.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -151,7 +151,7 @@ fn our_half(context: &Context) {
     let fin = world.expect_of(&conn, "a FIN", |tcp| tcp.has(FIN));
     conn.ack = fin.seq.wrapping_add(1);
     world.send(&mut conn, ACK, b"");
-    // For longer than any timer of a closing connection, since its owner still listens.
+    // Longer than any timer of a closing connection, because the owner still reads.
     for _ in 0..10 {
         world.run(Duration::from_secs(60));
         world.give(&mut conn, b"still here");
@@ -184,7 +184,7 @@ fn shutdown_delivers(context: &Context) {
     socket.shutdown(Shutdown::Write).unwrap();
     let end = conn.ack.wrapping_add(sent as u32 + 1);
     assert_eq!(world.take(&mut conn, sent), all[..sent]);
-    // The FIN may have come with the last byte, and is then acknowledged already.
+    // The FIN may have been in the last segment and is acknowledged.
     if conn.ack != end {
         let fin = world.expect_of(&conn, "a FIN", |tcp| tcp.has(FIN));
         assert_eq!(fin.seq.wrapping_add(fin.span()), end);
@@ -198,7 +198,7 @@ fn request_with_end(context: &Context) {
     world.send_syn(&mut conn);
     let answer = world.expect_of(&conn, "a SYN with ACK", |tcp| tcp.has(SYN | ACK));
     conn.ack = answer.seq.wrapping_add(1);
-    // The handshake's last ACK, the request and the FIN in one, before anybody could accept.
+    // The last ACK of the handshake, the request and a FIN in one segment, before `accept`.
     world.send(&mut conn, ACK | PSH | FIN, b"request");
     let (socket, _) = world.accept(&listener);
     world.run(Duration::from_millis(10));
@@ -208,8 +208,8 @@ fn request_with_end(context: &Context) {
     assert_eq!(world.take(&mut conn, 6), b"answer");
 }
 
-/// The segment with the end arrives before one that was lost: its data is kept, and its end may be forgotten. A sender that sends
-/// segments again as they were must still come to its end.
+/// A segment with a FIN arrives before a lost one: its data is kept, and its FIN may be dropped. A
+/// sender that retransmits both segments unchanged must still reach the end.
 fn end_with_old_data(context: &Context) {
     let mut world = context.world();
     let listener = world.listen(80, 4);
@@ -296,7 +296,7 @@ fn last_word_unsent(context: &Context) {
     let fin = world.expect_of(&conn, "a FIN", |tcp| tcp.has(FIN));
     conn.ack = fin.seq.wrapping_add(1);
     world.send(&mut conn, ACK, b"");
-    // The peer's link address is forgotten over time, or for so many others; and nobody tells it again.
+    // The peer's link-layer address expires or is evicted, and is not resolved again.
     world.run(Duration::from_secs(1200));
     world.resolves = false;
     for host in 3..250 {
@@ -328,7 +328,7 @@ fn fin_wait_ends(context: &Context) {
     drop((socket, listener));
     let fin = world.expect_of(&conn, "a FIN", |tcp| tcp.has(FIN));
     conn.ack = fin.seq.wrapping_add(1);
-    // The peer acknowledges, and never closes its side (FIN_WAIT_2).
+    // The peer acknowledges and does not close its side (FIN_WAIT_2).
     world.send(&mut conn, ACK, b"");
     world.run(Duration::from_secs(3600));
     assert_eq!(world.statistics().tcp_sockets, before);
@@ -357,7 +357,7 @@ fn simultaneous(context: &Context) {
     let (mut conn, socket) = connection(&mut world);
     drop(socket);
     world.net.poll();
-    // The peer's FIN crosses ours.
+    // The FINs cross.
     world.send(&mut conn, ACK | FIN, b"");
     let fin = world.expect_of(&conn, "a FIN", |tcp| tcp.has(FIN));
     conn.ack = fin.seq.wrapping_add(1);
@@ -495,7 +495,7 @@ fn not_connected(context: &Context) {
         socket.accept().err(),
         Some(swapstone_net::error::AcceptError::NotListening)
     );
-    // A socket that was closed is nobody's, even if its place is used again.
+    // The id of a closed socket stays invalid, also if its slot is reused.
     let id = socket.id();
     drop(socket);
     let other = world.net.tcp().unwrap();

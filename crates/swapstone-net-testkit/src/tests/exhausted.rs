@@ -1,4 +1,5 @@
-//! What runs out: ports, places in a backlog, memory for packets, queues of datagrams. It is named or counted, and can be had again.
+//! Exhausted limits: ports, backlogs, packet memory, queues of datagrams. They are named or
+//! counted, and available again afterwards.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -55,7 +56,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// Ports that a stack chooses from (RFC 6335, section 6).
+/// The ephemeral ports (RFC 6335, section 6).
 const FIRST: u16 = 49152;
 const PORTS: usize = 65536 - FIRST as usize;
 
@@ -64,7 +65,7 @@ const ALL_PORTS: Limit = Limit {
     most: PORTS,
 };
 
-/// Room for a socket on each port, and for some more.
+/// A socket for each port, and some more.
 fn plenty(context: &Context) -> Config {
     let mut config = context.config();
     config.limits.tcp_sockets = PORTS + 16;
@@ -88,7 +89,7 @@ fn local_port(socket: &Socket) -> u16 {
 fn all_connecting(context: &Context) {
     let mut world = context.world_with(&plenty(context), Options::default());
     let (one, other) = (world.at_peer(80), world.at_peer(81));
-    // Frames for an unknown neighbour may be few.
+    // Few frames may wait for an unresolved neighbor.
     let _first = world.begin_connect(79);
     let mut used = vec![false; 65536];
     let mut sockets = Vec::new();
@@ -106,7 +107,7 @@ fn all_connecting(context: &Context) {
             world.inbox.clear();
         }
     }
-    // The very last one is found, too, however much is taken.
+    // The last free port is found, too.
     let last = tcp(&world);
     assert_eq!(last.connect(one), Err(ConnectError::WouldBlock));
     assert!(!used[usize::from(local_port(&last))]);
@@ -114,17 +115,17 @@ fn all_connecting(context: &Context) {
     assert_eq!(socket.connect(one), Err(ConnectError::Limit(ALL_PORTS)));
     let text = ConnectError::Limit(ALL_PORTS).to_string();
     assert!(text.contains("16384 local ports to this peer"), "{text}");
-    // To another one they are as many again.
+    // For another peer all ports are free.
     let elsewhere = tcp(&world);
     assert_eq!(elsewhere.connect(other), Err(ConnectError::WouldBlock));
-    // One that is closed is the next one's; its failure has not spoiled the socket.
+    // A closed one is reused; the failure has not changed the socket.
     let given = sockets.swap_remove(PORTS / 3);
     let port = local_port(&given);
     drop(given);
     assert_eq!(socket.connect(one), Err(ConnectError::WouldBlock));
     assert_eq!(local_port(&socket), port);
     world.run(Duration::from_millis(10));
-    // And it works.
+    // The connection works.
     world.inbox.clear();
     let syn = world.expect_tcp("its SYN", |tcp| tcp.has(SYN) && tcp.source == port);
     let mut conn = Conn::new(80, port);
@@ -150,7 +151,7 @@ fn all_bound(context: &Context) {
     assert_eq!(socket.bind(any), Err(BindError::Limit(ALL_PORTS)));
     let peer = world.at_peer(80);
     assert_eq!(socket.connect(peer), Err(ConnectError::Limit(ALL_PORTS)));
-    // Those below the range are chosen by hand only.
+    // Ports below the range are not selected.
     let low = tcp(&world);
     assert_eq!(low.bind(world.at_subject(FIRST - 1)), Ok(()));
     let given = sockets.swap_remove(PORTS / 2);
@@ -202,7 +203,7 @@ fn same_again(context: &Context) {
     };
     let same = other.connect(world.at_peer(5000));
     assert_eq!(same, Err(ConnectError::Limit(limit)));
-    // The one that exists is as it was, and the port is good for another peer.
+    // The existing connection is unchanged, and the port works for another peer.
     world.give(&mut conn, b"alive");
     assert_eq!(socket.recv_with(|bytes| bytes.len()), Ok(5));
     let begun = other.connect(world.at_peer(5001));
@@ -224,7 +225,7 @@ fn backlog_too_large(context: &Context) {
     assert_eq!(socket.bind(world.at_subject(80)), Ok(()));
     assert_eq!(socket.listen(9), Err(ListenError::Limit(limit)));
     assert_eq!(socket.listen(usize::MAX), Err(ListenError::Limit(limit)));
-    // It is still what it was.
+    // The socket is unchanged.
     assert_eq!(socket.listen(8), Ok(()));
     world.connect(&socket, 5000);
 }
@@ -241,7 +242,7 @@ fn backlog_full(context: &Context) {
     let before = world.statistics();
     let mut late = Conn::new(5002, 80);
     let again = late.clone();
-    // The connecting side hears nothing: no acceptance, and no refusal either.
+    // The connecting side gets neither SYN-ACK nor RST.
     for _ in 0..3 {
         late = again.clone();
         world.send_syn(&mut late);
@@ -252,7 +253,7 @@ fn backlog_full(context: &Context) {
     let after = world.statistics();
     assert_eq!(after.no_room - before.no_room, 3, "each SYN is counted");
     assert_eq!(after.tcp_sockets, before.tcp_sockets);
-    // The listener has those that were in time, in their order, and knows of no other.
+    // The accept queue has the first connections in order, and no other.
     assert!(listener.readiness().contains(Readiness::READABLE));
     let (_first, peer) = world.accept(&listener);
     assert_eq!(peer, world.at_peer(5000));
@@ -268,7 +269,7 @@ fn backlog_full(context: &Context) {
     assert!(!listener.readiness().contains(Readiness::READABLE));
 }
 
-/// What an error for want of packet memory has to say.
+/// Checks the error for exhausted packet memory.
 fn check_memory(limit: Limit, most: usize) {
     let of = Resource::PacketMemory;
     assert_eq!(limit, Limit { of, most });
@@ -286,7 +287,7 @@ fn send_memory(context: &Context) {
     let udp = world.net.udp().unwrap();
     udp.set_nonblocking(true);
     udp.bind(world.at_subject(53)).unwrap();
-    // Nobody acknowledges, and nobody has room.
+    // The peers neither acknowledge nor open their windows.
     let bytes = pattern(1 << 20);
     let mut sent = vec![0; all.len()];
     for (count, (_, socket)) in sent.iter_mut().zip(&all) {
@@ -320,7 +321,7 @@ fn send_memory(context: &Context) {
         Err(ListenError::Limit(limit)) => check_memory(limit, MEMORY),
         other => panic!("{other:?}"),
     }
-    // When the peers take it, every byte comes, and there is room again.
+    // When the peers acknowledge, all bytes arrive, and memory is free again.
     world.inbox.clear();
     let mut got = vec![Vec::new(); all.len()];
     let until = world.now() + Duration::from_secs(600);
@@ -372,7 +373,8 @@ fn flood(context: &Context) {
         }
         world.run(Duration::from_millis(5));
     };
-    // The second round meets eight datagrams that wait, in eight frames of the device's perhaps: no more are ever held.
+    // In the second round eight datagrams are queued, perhaps in eight frames of the device: no
+    // more are held.
     (0..2).for_each(|_| round(&mut world));
     let (before, live) = (world.statistics().no_room, memory::live());
     assert_eq!(before, 192);
@@ -386,7 +388,7 @@ fn flood(context: &Context) {
         quiet.recv_with(|bytes, _| bytes.to_vec()),
         Ok(b"through".to_vec())
     );
-    // The full socket can still send, and has its place again once it is read.
+    // The socket with a full queue can send, and receives again after it was read.
     let peer: IpAddr = world.peer();
     assert_eq!(busy.send_to(b"busy", (peer, 9000).into()), Ok(()));
     assert_eq!(world.expect_udp().payload, b"busy");

@@ -1,4 +1,4 @@
-//! Hosts and neighbours: ARP, neighbour discovery, SLAAC, gateways, echo.
+//! Hosts and neighbors: ARP, neighbor discovery, SLAAC, gateways, echo.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub(super) const TESTS: &[Test] = &[
 
 fn echo(context: &Context) {
     let mut world = context.world();
-    // A peer has to ask for the Ethernet address first, and tells its own by that.
+    // A peer resolves the Ethernet address first, and so provides its own.
     if world.subject().is_ipv4() {
         ask_arp(&mut world, SUBJECT_V4);
     } else {
@@ -141,7 +141,7 @@ fn arp_other(context: &Context) {
     assert_eq!(ask_arp(&mut world, Ipv4Addr::new(10, 0, 0, 9)), None);
 }
 
-/// Ask who has an IPv6 address; return what is answered.
+/// Sends an ARP request; returns the reply.
 fn solicit(world: &mut World, whom: Ipv6Addr, hops: u8) -> Option<Icmp> {
     world.resolves = false;
     world.inbox.clear();
@@ -179,7 +179,7 @@ fn solicitation(context: &Context) {
     let answer = solicit(&mut world, SUBJECT_V6, 255).expect("an answer");
     assert_eq!(answer.body[4..20], SUBJECT_V6.octets());
     assert_eq!(answer.body[20..28], [2, 1, 2, 0, 0, 0, 0, 1]);
-    // Solicited.
+    // The Solicited flag.
     assert_eq!(answer.body[0] & 0x40, 0x40);
     assert_eq!(solicit(&mut world, PEER_V6, 255), None);
 }
@@ -189,7 +189,7 @@ fn solicitation_far(context: &Context) {
     assert_eq!(solicit(&mut world, SUBJECT_V6, 254), None);
 }
 
-/// The link-local address that is made of the subject's Ethernet address.
+/// The link-local address derived from the subject's Ethernet address.
 const LINK_LOCAL: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0x00ff, 0xfe00, 1);
 
 fn link_local(context: &Context) {
@@ -219,7 +219,7 @@ fn neighbour_moves(context: &Context) {
     socket.send_to(b"x", world.at_peer(9)).unwrap();
     let to = world.expect("a datagram", |packet| packet.udp().map(|_| packet.to));
     assert_eq!(to, PEER_MAC);
-    // A neighbour that answers no more under its address is asked for again before long.
+    // A neighbor that does not respond is resolved again soon.
     world.resolves = false;
     for _ in 0..3000 {
         world.run(Duration::from_secs(1));
@@ -270,13 +270,13 @@ fn gateway(context: &Context) {
     assert_eq!(asked, expected);
 }
 
-/// A router advertisement for 2001:db8:1::/64 that is valid for so many seconds.
+/// A router advertisement for 2001:db8:1::/64 with this lifetime in seconds.
 pub(super) fn advertisement(seconds: u32, hops: u8) -> Packet {
     let mut body = vec![64, 0, 0x07, 0x08, 0, 0, 0, 0, 0, 0, 0, 0];
     // The router's Ethernet address.
     body.extend([1, 1]);
     body.extend(PEER_MAC);
-    // The prefix, on the link and for addresses.
+    // The prefix, on-link and for SLAAC.
     body.extend([3, 4, 64, 0xc0]);
     body.extend(seconds.to_be_bytes());
     body.extend(seconds.to_be_bytes());
@@ -324,7 +324,7 @@ fn slaac(context: &Context) {
         unreachable!("it was chosen so")
     };
     assert!(solicit(&mut world, v6, 255).is_some(), "it is answered for");
-    // The router is the way to everywhere.
+    // The router is the default gateway.
     world.resolves = true;
     let socket = world.net.udp().unwrap();
     let far: IpAddr = "2001:db8:ffff::1".parse().unwrap();

@@ -1,4 +1,4 @@
-//! Limits are named, events are exact.
+//! Limits are named, and events are exact.
 
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ fn orphans_count(context: &Context) {
     world.run(Duration::from_millis(5));
     let statistics = world.statistics();
     assert_eq!((statistics.orphans, statistics.tcp_sockets), (3, 4));
-    // Once the peers have everything and have closed, or reset, there is room.
+    // When the peers have received all data and have closed or reset, slots are free.
     for conn in &mut conns {
         conn.ack = conn.ack.wrapping_add(4);
         world.send(conn, RST | ACK, b"");
@@ -143,7 +143,7 @@ fn packet_memory(context: &Context) {
     config.limits.packet_memory = 256 << 10;
     let mut world = context.world_with(&config, Options::default());
     let listener = world.listen(80, 64);
-    // Twenty connections that read nothing, and are sent more than there is memory.
+    // Twenty connections that are not read get more data than the memory can hold.
     let mut all: Vec<_> = (0..20)
         .map(|at| world.connect(&listener, 5000 + at))
         .collect();
@@ -151,7 +151,7 @@ fn packet_memory(context: &Context) {
         for (conn, _) in &mut all {
             let at = conn.seq;
             world.send(conn, ACK, &pattern(1000));
-            // The peer sends on only what was acknowledged.
+            // The peer continues with the acknowledged data only.
             conn.seq = at;
         }
         world.run(Duration::from_millis(20));
@@ -206,7 +206,7 @@ fn event_data(context: &Context) {
     assert_eq!(got[0].0, socket.id());
     assert!(got[0].1.contains(Readiness::READABLE | Readiness::WRITABLE));
     assert!(!got[0].1.contains(Readiness::CLOSED));
-    // More data is a change again, whether the old was read or not.
+    // New data is an event, whether the former data was read or not.
     world.send(&mut conn, ACK, b"three");
     world.run(Duration::from_millis(10));
     assert_eq!(events(&world).len(), 1);
@@ -237,7 +237,7 @@ fn event_refused(context: &Context) {
         socket.connect(world.at_peer(80)),
         Err(ConnectError::Refused)
     );
-    // An event loop with nothing else to do hears of a time-out too.
+    // An event loop without other work gets an event for a timeout, too.
     let (silent, _) = world.begin_connect(81);
     events(&world);
     for _ in 0..400 {
@@ -331,7 +331,7 @@ fn event_once(context: &Context) {
     world.run(Duration::from_secs(60));
     let later = events(&world);
     assert!(later.is_empty(), "nothing has changed: {later:?}");
-    // A socket that is closed has no events any more.
+    // A closed socket has no events.
     let gone = all.pop().map(|(mut conn, socket)| {
         let id = socket.id();
         drop(socket);

@@ -1,4 +1,4 @@
-//! Nonsense from the wire: dropped, counted, survived.
+//! Malformed packets are dropped and counted.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(super) const TESTS: &[Test] = &[
     Test::both("malformed: invalid addresses", martians),
 ];
 
-/// Good packets of every kind.
+/// Valid packets of all kinds.
 fn good(world: &World, conn: &Conn) -> Vec<Packet> {
     let echo = if world.subject().is_ipv4() { 8 } else { 128 };
     let mut syn = Conn::new(7000, 80).segment(SYN, b"");
@@ -51,7 +51,7 @@ fn good(world: &World, conn: &Conn) -> Vec<Packet> {
             body: vec![0, 1, 0, 1, 2, 3],
         })),
     ];
-    // Discovery, and errors that quote packets of ours.
+    // Neighbor discovery, and ICMP errors that quote packets of the subject.
     let quoted = world.packet(Transport::Udp(Udp::default())).bytes()[14..].to_vec();
     let kinds: &[u8] = if world.subject().is_ipv4() {
         &[3, 4, 5, 11, 12, 13]
@@ -83,7 +83,7 @@ fn good(world: &World, conn: &Conn) -> Vec<Packet> {
     all
 }
 
-/// After all that, the old connection and new ones must work.
+/// Afterwards the existing connection and new ones must work.
 fn still_works(world: &mut World, conn: &mut Conn, socket: &Socket) {
     world.run(Duration::from_secs(5));
     world.inbox.clear();
@@ -110,12 +110,13 @@ fn prefixes(context: &Context) {
     let after = world.statistics();
     assert_eq!(after.frames_in - before.frames_in, count, "all were taken");
     let dropped = after.malformed - before.malformed;
-    // What has a wrong length or sum is counted; the fewest prefixes could be anything else.
+    // Wrong lengths and checksums are counted; a few prefixes could be other valid packets.
     assert_eq!(dropped, count, "each is malformed");
     still_works(&mut world, &mut conn, &socket);
 }
 
-/// Set the sum of an IPv4 header and, if told, of its transport, so that only the lie is wrong.
+/// Sets the checksum of an IPv4 header, and optionally of its payload, so that only the tested
+/// field is wrong.
 fn seal(frame: &mut [u8], transport: Option<(usize, u8)>) {
     if frame[12..14] == [0x08, 0x00] {
         let header = (usize::from(frame[14] & 15) * 4).clamp(20, frame.len() - 14);
@@ -180,7 +181,7 @@ fn lying_lengths(context: &Context) {
     });
     for length in [0_u16, 7, 13, 1000] {
         if length == 0 && !v4 {
-            // Over IPv6 zero would be a jumbogram's.
+            // Over IPv6, 0 would mean a jumbogram.
             continue;
         }
         lie("UDP with a wrong length", &datagram, &|frame| {
@@ -244,7 +245,8 @@ fn random_bits(context: &Context) {
         if random.happens(300_000) {
             frame.truncate(random.below(frame.len() as u64) as usize);
         }
-        // Half of them with right sums, so that they get further than those. A reset or a FIN that fits would be obeyed.
+        // Half of them have valid checksums and are processed further. A RST or FIN that fits would
+        // be accepted.
         let right_sum = random.happens(500_000) && frame.len() > 60;
         if let Some(sum) = sum_of(packet).filter(|_| right_sum) {
             seal(&mut frame, Some(sum));
@@ -266,7 +268,7 @@ fn random_bits(context: &Context) {
     still_works(&mut world, &mut conn, &socket);
 }
 
-/// Where a packet's transport checksum is, and the protocol.
+/// The offset of a packet's transport checksum, and the protocol.
 fn sum_of(packet: &Packet) -> Option<(usize, u8)> {
     let ip = packet.ip()?;
     let start = if ip.source.is_ipv4() { 34 } else { 54 };
@@ -310,7 +312,7 @@ fn random_segments(context: &Context) {
         }
         drop(socket);
         while listener.accept().is_ok() {}
-        // What random SYNs have half opened must end before the next round.
+        // Half-open connections of random SYNs must end before the next round.
         world.run(Duration::from_secs(300));
         world.inbox.clear();
         while listener.accept().is_ok() {}

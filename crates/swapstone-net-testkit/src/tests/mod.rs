@@ -19,7 +19,7 @@ mod streams;
 mod waiting;
 mod window;
 
-/// All tests, in the table's order.
+/// All tests in the order of the table.
 pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
     let lists = [
         connect::TESTS,
@@ -42,7 +42,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
     lists.into_iter().flatten()
 }
 
-/// Find a test by name.
+/// Finds a test by name.
 pub(crate) fn named(name: &str) -> Option<&'static Test> {
     all().find(|test| test.name == name)
 }

@@ -1,4 +1,4 @@
-//! The resolver, against a server that is played by hand.
+//! The resolver and a hand-made server.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn resolver(world: &World) -> Resolver<Watched> {
     Resolver::new(&world.net, settings(world))
 }
 
-/// Poll until the question arrives at the server.
+/// Polls until the query arrives at the server.
 fn question(world: &mut World, resolver: &mut Resolver<Watched>, of: &Query) -> Udp {
     for _ in 0..100 {
         assert_eq!(resolver.poll(of), Err(ResolveError::WouldBlock));
@@ -49,7 +49,7 @@ fn question(world: &mut World, resolver: &mut Resolver<Watched>, of: &Query) -> 
     panic!("nothing is asked");
 }
 
-/// Answer a question: its own bytes with other flags and counts, and these records.
+/// Responds to a query with these flags, counts and records.
 fn answer(world: &mut World, to: &Udp, flags: u16, counts: [u8; 3], records: &[u8]) {
     let mut payload = to.payload.clone();
     payload[2..4].copy_from_slice(&(0x8180 | flags).to_be_bytes());
@@ -61,7 +61,7 @@ fn answer(world: &mut World, to: &Udp, flags: u16, counts: [u8; 3], records: &[u
     world.run(Duration::from_millis(10));
 }
 
-/// A record of the name that was asked for.
+/// A record of the queried name.
 fn record(kind: u8, ttl: u32, data: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0xc0, 12, 0, kind, 0, 1];
     bytes.extend(ttl.to_be_bytes());
@@ -95,7 +95,7 @@ fn resolved(context: &Context) {
     world.run(Duration::from_secs(2));
     let of = resolver.start("www.example.org", RecordType::A).unwrap();
     question(&mut world, &mut resolver, &of);
-    // The other kind of address was never known.
+    // The other record type was not cached.
     let of = resolver.start("www.example.org", RecordType::Aaaa).unwrap();
     let asked = question(&mut world, &mut resolver, &of);
     answer(
@@ -215,7 +215,7 @@ fn alias(context: &Context) {
     assert_eq!(asked.payload[12..17], *b"\x01c\x01d\0");
     answer(&mut world, &asked, 0, [1, 0, 0], &record(1, 60, &ADDRESS));
     assert_eq!(resolver.poll(&of), Ok(vec![ADDRESS.into()]));
-    // It is true for as long as the alias.
+    // It is cached for the TTL of the CNAME record.
     world.run(Duration::from_secs(9));
     assert_eq!(
         resolver.resolve("a.b", RecordType::A),
@@ -223,7 +223,7 @@ fn alias(context: &Context) {
     );
     world.run(Duration::from_secs(2));
     let of = resolver.start("a.b", RecordType::A).unwrap();
-    // And a chain without an end has one.
+    // An endless chain is an error.
     for _ in 0..9 {
         let asked = question(&mut world, &mut resolver, &of);
         let target = if asked.payload[13] == b'a' {

@@ -1,4 +1,4 @@
-//! Large segments for a device that cuts them up, and none for one that does not.
+//! Large segments for a device with TSO, and none for a device without.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ pub(super) const TESTS: &[Test] = &[
     ),
 ];
 
-/// A link whose device takes segments of up to 60 000 bytes.
+/// A link whose device accepts segments of up to 60 000 bytes.
 fn cutting() -> Options {
     Options {
         partial_checksums: true,
@@ -62,7 +62,7 @@ fn offloads(world: &World) -> bool {
         .segmentation_offload
 }
 
-/// A connection whose peer takes segments of so many bytes.
+/// A connection whose peer has this MSS.
 fn connection(world: &mut World, segment: u16) -> (Conn, Socket) {
     let listener = world.listen(80, 4);
     let mut conn = Conn::new(5000, 80);
@@ -75,7 +75,7 @@ fn connection(world: &mut World, segment: u16) -> (Conn, Socket) {
     (conn, socket)
 }
 
-/// Have the subject send all, whatever `send` takes at a time, and return what the peer got.
+/// Sends all data in the sizes of `send`; returns what the peer received.
 fn transfer(
     world: &mut World,
     conn: &mut Conn,
@@ -90,7 +90,7 @@ fn transfer(
                 count => sent += count,
             }
         }
-        // An acknowledgement of what comes at once lets the window grow, so that there is something to cut.
+        // Immediate acknowledgements let the window grow, so that large segments are sent.
         world.run(Duration::from_millis(3));
         let before = got.len();
         while let Some(packet) = world.inbox.pop_front() {
@@ -110,7 +110,7 @@ fn transfer(
     got
 }
 
-/// What left to be cut must say how, exactly.
+/// Checks the segmentation parameters of sent frames.
 fn check_cuts(world: &World, segment: u16) {
     let seen = world.seen.borrow();
     let ip = if world.subject().is_ipv4() { 20 } else { 40 };
@@ -143,7 +143,7 @@ fn shared(context: &Context) {
     let (mut conn, socket) = connection(&mut world, 1000);
     let memory: Shared = pattern(100_001).into();
     let send = |at: usize| {
-        // Pieces that end where no segment does.
+        // Parts that don't end at segment boundaries.
         let end = (at + 7001).min(memory.len());
         socket.send_shared(&memory, at..end).unwrap_or(0)
     };
@@ -176,7 +176,7 @@ fn never_larger_narrow(context: &Context) {
 
 fn uncut(context: &Context, options: Options) {
     let mut world = context.world_with(&context.config(), options);
-    // The peer would take more than the link.
+    // The peer's MSS exceeds the MTU.
     let (mut conn, socket) = connection(&mut world, 9000);
     let all = pattern(50_000);
     let send = |at: usize| socket.send(&all[at..]).unwrap_or(0);

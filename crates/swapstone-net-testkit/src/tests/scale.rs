@@ -1,4 +1,4 @@
-//! Many connections, much time, no memory.
+//! Many connections, long times, constant memory.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -81,7 +81,7 @@ fn no_allocation_udp(context: &Context) {
     assert_eq!(memory::calls() - before, 0, "allocations");
 }
 
-/// Answers each four bytes with four, until the peer closes.
+/// Responds to each four bytes with four, until the peer closes.
 #[derive(Default)]
 struct Four {
     owed: usize,
@@ -115,7 +115,7 @@ struct Scene {
     served: Rc<Served>,
 }
 
-/// A server of the stack under test, and so many clients.
+/// A server of the stack under test, and this number of clients.
 fn scene(context: &Context, sockets: usize, clients: usize) -> Scene {
     let mut config = Config::new(&[Cidr::new(SUBJECT_V4.into(), 16)], [context.seed; 32]);
     config.limits.tcp_sockets = sockets;
@@ -153,7 +153,7 @@ impl Scene {
         self.farm.run(until);
     }
 
-    /// One whole connection of a client: open, ask, close.
+    /// A complete connection of a client: open, request, close.
     fn once(&mut self, at: usize, number: u32) {
         let until = self.link.now() + Duration::from_secs(10);
         self.farm.open(at, number);
@@ -181,7 +181,7 @@ fn no_allocation_connections(context: &Context) {
     assert_eq!(memory::calls() - before, 0, "allocations");
 }
 
-/// Wall time of so many requests of the open clients in turn, in nanoseconds for each.
+/// Wall time of requests of the open clients in turn, in nanoseconds per request.
 fn time_requests(scene: &mut Scene, open: usize, requests: usize) -> f64 {
     let begun = std::time::Instant::now();
     for count in 0..requests {
@@ -238,7 +238,7 @@ fn many_at_once(context: &Context) {
         .net
         .with(|stack| swapstone_net::Stack::statistics(stack));
     assert_eq!((statistics.tcp_sockets, statistics.orphans), (1, 0));
-    // Again: it takes no more than the first time.
+    // The second time needs no more memory than the first.
     let second = memory::live();
     for at in 0..MANY {
         scene.farm.open(at, (at as u32).wrapping_add(1 << 30));
@@ -261,7 +261,7 @@ fn one_after_another(context: &Context) {
         if at == warm {
             after_warm = (memory::live(), memory::resident().unwrap_or(0));
         }
-        // Ports are used again after 60 000; a newer number each time.
+        // Ports are reused after 60 000; each time with a higher sequence number.
         scene.once(at % 60_000, (at as u32).wrapping_mul(4000));
     }
     let end = (memory::live(), memory::resident().unwrap_or(0));
@@ -277,7 +277,7 @@ fn one_after_another(context: &Context) {
     assert!(grown.0 < 64 << 10 && grown.1 < 4 << 20, "{grown:?}");
 }
 
-/// A day: every ten seconds a burst of blocking connections of a peer over a bad link.
+/// A day: every ten seconds a burst of blocking connections over a link with faults.
 fn a_day(context: &Context) {
     let path = Path {
         delay: Duration::from_millis(10),

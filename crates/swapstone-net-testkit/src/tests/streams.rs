@@ -1,4 +1,4 @@
-//! Two whole stacks: streams over good and bad links, blocking sockets, the same run again.
+//! Two stacks: streams over links with and without faults, blocking sockets, reproducible runs.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ pub(super) fn connect(pair: &Pair, port: u16) -> TcpSocket<Watched> {
     socket
 }
 
-/// Send all and read it back, a little of each at a time; return what came.
+/// Sends all data and reads it back, in small pieces; returns the received bytes.
 pub(super) fn round_trip(socket: &TcpSocket<Watched>, all: &[u8], ahead: usize) -> Vec<u8> {
     let mut got = Vec::new();
     let mut sent = 0;
@@ -120,7 +120,7 @@ fn echo_server(context: &Context) {
     assert!(round_trip(&socket, &all, 20_000) == all);
 }
 
-/// The stack under test sends and drops; the other reads until the end.
+/// The stack under test sends and drops; the other reads to the end.
 fn drop_over_loss(context: &Context) {
     let pair = context.pair(Path {
         loss_ppm: 50_000,
@@ -160,7 +160,7 @@ fn drop_over_loss(context: &Context) {
     assert!(got == all, "{} of {} bytes", got.len(), all.len());
 }
 
-/// Ask a blob of the server at `at` and read it; return how many bytes came.
+/// Requests data of the server at `at`; returns the number of received bytes.
 fn ask_blob(pair: &Pair, size: u32) -> usize {
     let socket = pair.other.tcp().unwrap();
     socket.set_timeout(Some(Duration::from_secs(600)));
@@ -252,7 +252,7 @@ fn more_than_backlog(context: &Context) {
     for socket in &sockets {
         socket.set_nonblocking(true);
         let _ = socket.connect(pair.at_subject(80));
-        // A millisecond apart, and two of round trip: about every third meets a full backlog.
+        // One millisecond apart, with a round trip of two: about every third finds a full backlog.
         let now = pair.link.now();
         pair.link.run_until(now + Duration::from_millis(1));
     }

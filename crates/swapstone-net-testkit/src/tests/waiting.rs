@@ -1,4 +1,4 @@
-//! Waiting, in each style, ends when it should; and what a stack says of itself.
+//! Waiting ends in time in each style; and the reported properties of a stack.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ fn ends_with_what_comes(context: &Context) {
     let mut conn = Conn::new(5000, 80);
     world.send_syn(&mut conn);
     world.finish_handshake(&mut conn);
-    // The last segment of the handshake is under way for a millisecond.
+    // The last segment of the handshake takes a millisecond.
     let begun = world.now();
     let (socket, peer) = listener.accept().expect("it comes");
     assert_eq!(peer, world.at_peer(5000));

@@ -1,4 +1,4 @@
-//! The window that the stack under test offers, and peers that go beyond it.
+//! The receive window of the stack under test, and peers that exceed it.
 
 use std::time::Duration;
 
@@ -33,13 +33,13 @@ pub(super) const TESTS: &[Test] = &[
     }),
 ];
 
-/// A connection whose window is small, and how many bytes it takes.
+/// A connection with a small window; returns its size.
 fn narrow(context: &Context) -> (World, Conn, Socket, u32) {
     let mut config = context.config();
     config.limits.receive_buffer = 4096;
     let mut world = context.world_with(&config, swapstone_net_link::Options::default());
     let (conn, socket) = connection(&mut world);
-    // A byte before the first is answered with an acknowledgement.
+    // A byte before the window causes an ACK.
     let mut old = conn.clone();
     old.seq = conn.seq.wrapping_sub(1);
     world.send(&mut old, ACK, b"x");
@@ -50,7 +50,7 @@ fn narrow(context: &Context) -> (World, Conn, Socket, u32) {
     (world, conn, socket, window)
 }
 
-/// Give the bytes of `all` from one number to another, counted from `first`, in one segment.
+/// Sends the bytes of `all` between two offsets in one segment.
 fn part(world: &mut World, conn: &Conn, all: &[u8], from: u32, to: u32, flags: u8) {
     let mut of = conn.clone();
     of.seq = conn.seq.wrapping_add(from);
@@ -58,7 +58,7 @@ fn part(world: &mut World, conn: &Conn, all: &[u8], from: u32, to: u32, flags: u
     world.run(Duration::from_millis(5));
 }
 
-/// Give all bytes up to a number in order.
+/// Sends all bytes up to an offset in order.
 fn fill(world: &mut World, conn: &Conn, all: &[u8], to: u32) {
     for from in (0..to).step_by(1000) {
         part(world, conn, all, from, to.min(from + 1000), ACK | PSH);
@@ -73,7 +73,7 @@ fn window_closes(context: &Context) {
     let (mut conn, socket) = connection(&mut world);
     let all = pattern(40_000);
     let mut given = 0;
-    // Give what fits, as long as there is a window.
+    // Send what fits while the window is open.
     loop {
         let part = &all[given..given + 1000];
         world.send(&mut conn, ACK | PSH, part);
@@ -90,7 +90,7 @@ fn window_closes(context: &Context) {
     world.inbox.clear();
     let (got, _) = drained(&socket);
     assert_eq!(got, all[..given]);
-    // The peer must learn that there is room again.
+    // The window update must reach the peer.
     world.expect_of(&conn, "a window update", |tcp| tcp.window >= 1000);
     world.give(&mut conn, b"more");
     assert_eq!(received(&socket), Some(Ok(b"more".to_vec())));
@@ -136,7 +136,7 @@ fn early_beyond(context: &Context, end: u8) {
         got.len()
     );
     assert!(got.len() <= window as usize, "{} of {window}", got.len());
-    // The rest comes again, once there is room.
+    // The rest is retransmitted once the window is open.
     world.run(Duration::from_secs(1));
     part(
         &mut world,
@@ -158,7 +158,7 @@ fn beyond_early_end(context: &Context, early: bool) {
     let all = pattern(20_000);
     let (start, last) = (window - 1000, window - 1);
     part(&mut world, &conn, &all, window - 101, last, ACK | FIN);
-    // What covers the end comes early too, or in order.
+    // The data beyond the FIN arrives out of order or in order.
     if early {
         part(&mut world, &conn, &all, start, window, ACK | PSH);
     }
