@@ -28,22 +28,22 @@ NAMES = ("works", "empty", "spins", "panics", "floods", "prints", "hoards")
 
 
 @dataclasses.dataclass(frozen=True)
-class Made:
+class VmFixture:
     """An image, its options and the test programs. `target` opens it with changed options."""
 
     parts: VmImage
-    ways: VmOptions
+    options: VmOptions
     programs: dict[str, Path]
 
     @contextlib.contextmanager
     def target(self, **changed: object) -> Iterator[tuple[VmTarget, dict[str, str]]]:
-        with VmTarget(self.parts, dataclasses.replace(self.ways, **changed)) as target:  # type: ignore[arg-type] # one of its fields
+        with VmTarget(self.parts, dataclasses.replace(self.options, **changed)) as target:  # type: ignore[arg-type] # one of its fields
             yield target, {name: target.put(path) for name, path in self.programs.items()}
 
     def run(
-        self, name: str, *arguments: str, trial: str = "0-0", timeout_ms: int = 10_000, **ways: object
+        self, name: str, *arguments: str, trial: str = "0-0", timeout_ms: int = 10_000, **options: object
     ) -> AgentAnswer:
-        with self.target(**ways) as (target, paths):
+        with self.target(**options) as (target, paths):
             return target.run(
                 TrialRequest(
                     id=trial,
@@ -56,12 +56,12 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def vm(tmp_path_factory: pytest.TempPathFactory) -> VmFixture:
     need_emulator()
     room = tmp_path_factory.mktemp("vm")
     (room / "programs").mkdir()
     programs = {name: build(room / "programs", name, "-static") for name in NAMES}
-    return Made(VmImage(kernel(), empty_initrd(room / "initrd")), VmOptions(cache=room), programs)
+    return VmFixture(VmImage(kernel(), empty_initrd(room / "initrd")), VmOptions(cache=room), programs)
 
 
 @contextlib.contextmanager
@@ -77,27 +77,27 @@ def hog() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("name", "arguments"), [("works", ("100000",)), ("hoards", ())])
-def test_equal_inputs_give_equal_bytes(made: Made, name: str, arguments: tuple[str, ...]) -> None:
-    first = made.run(name, *arguments, no_cache=True)
+def test_equal_inputs_give_equal_bytes(vm: VmFixture, name: str, arguments: tuple[str, ...]) -> None:
+    first = vm.run(name, *arguments, no_cache=True)
     with hog():
-        second = made.run(name, *arguments, no_cache=True)
-    cold = made.run(name, *arguments, no_cache=True, snapshots=False)
+        second = vm.run(name, *arguments, no_cache=True)
+    cold = vm.run(name, *arguments, no_cache=True, snapshots=False)
     assert first == second == cold
     assert dict(first.facts)["wall_ns"] > 500_000
     if name == "hoards":  # the kernel kills it: out of memory
         assert (first.outcome, first.code) == (ProcessOutcome.SIGNALED, 9)
 
 
-def test_a_long_order_is_read_whole_from_a_snapshot_and_from_a_boot(made: Made) -> None:
+def test_a_long_order_is_read_whole_from_a_snapshot_and_from_a_boot(vm: VmFixture) -> None:
     long = tuple(f"{number:0100}" for number in range(200))
-    saved, cold = (made.run("empty", *long, no_cache=True, snapshots=snapshots) for snapshots in (True, False))
+    saved, cold = (vm.run("empty", *long, no_cache=True, snapshots=snapshots) for snapshots in (True, False))
     assert saved == cold
     assert saved.outcome is ProcessOutcome.EXITED
 
 
-def test_replicates_differ_and_each_is_reproducible(made: Made) -> None:
-    def wall_ns(trial: str, **ways: object) -> int:
-        answer = made.run("works", "100000", trial=trial, no_cache=True, **ways)  # type: ignore[arg-type] # names of ways
+def test_replicates_differ_and_each_is_reproducible(vm: VmFixture) -> None:
+    def wall_ns(trial: str, **options: object) -> int:
+        answer = vm.run("works", "100000", trial=trial, no_cache=True, **options)  # type: ignore[arg-type] # names of options
         return dict(answer.facts)["wall_ns"]
 
     times = [wall_ns(f"{block}-0") for block in range(3)]
@@ -106,12 +106,12 @@ def test_replicates_differ_and_each_is_reproducible(made: Made) -> None:
     assert wall_ns("7-0", replicate=2) == times[2]
 
 
-def test_each_kernel_command_line_has_its_own_run_name(made: Made) -> None:
+def test_each_kernel_command_line_has_its_own_run_name(vm: VmFixture) -> None:
     names = []
     for options in ((), ("x",), ("y",)):
-        parts = dataclasses.replace(made.parts, machine=EmulatedMachine(options=options))
-        with VmTarget(parts, made.ways) as target:
-            path = target.put(made.programs["empty"])
+        parts = dataclasses.replace(vm.parts, machine=EmulatedMachine(options=options))
+        with VmTarget(parts, vm.options) as target:
+            path = target.put(vm.programs["empty"])
             asked = TrialRequest(id="0-0", arguments=(path,), cwd=target.scratch(), timeout_ms=1000)
             names.append(target.run_name(asked))
     assert len(set(names)) == 3
@@ -122,10 +122,10 @@ def test_an_endless_program_is_stopped_in_guest_time(made: Made) -> None:
     assert made.run("prints").outcome is ProcessOutcome.OVERFLOW
 
 
-def fails(made: Made, name: str, text: str, **ways: object) -> str:
+def fails(vm: VmFixture, name: str, text: str, **options: object) -> str:
     """Run a program that makes the machine fail; return the last lines of its console."""
     with pytest.raises(TargetError, match=text) as caught:
-        made.run(name, **ways)  # type: ignore[arg-type] # names of ways
+        vm.run(name, **options)  # type: ignore[arg-type] # names of options
     return caught.value.hint
 
 
@@ -134,20 +134,18 @@ def test_a_panic_is_a_failed_run_with_the_console_text(made: Made) -> None:
     assert made.run("empty").outcome is ProcessOutcome.EXITED  # the next run is not affected
 
 
-def test_console_output_is_limited(made: Made) -> None:
+def test_console_output_is_limited(vm: VmFixture) -> None:
     limits = Limits(console_bytes=200_000)
-    assert "yyyy" in fails(
-        made, "floods", "wrote more than 200000 bytes to its console", limits=limits, timeout_ms=10**9
-    )
+    assert "yyyy" in fails(vm, "floods", "wrote more than 200000 bytes to its console", limits=limits, timeout_ms=10**9)
 
 
-def test_a_machine_is_stopped_at_the_host_time_limit(made: Made) -> None:
-    made.run("empty")  # saves the snapshot
-    fails(made, "spins", "more than 4 s of this machine's time", limits=Limits(host_s=4), timeout_ms=10**9)
+def test_a_machine_is_stopped_at_the_host_time_limit(vm: VmFixture) -> None:
+    vm.run("empty")  # saves the snapshot
+    fails(vm, "spins", "more than 4 s of this machine's time", limits=Limits(host_s=4), timeout_ms=10**9)
 
 
-def test_a_machine_is_stopped_at_the_guest_time_limit_if_the_agent_does_not_end(made: Made) -> None:
-    with made.target() as (target, paths):
+def test_a_machine_is_stopped_at_the_guest_time_limit_if_the_agent_does_not_end(vm: VmFixture) -> None:
+    with vm.target() as (target, paths):
         asked = TrialRequest(id="t", arguments=(paths["spins"],), cwd="/scratch", timeout_ms=10**6)
         run = target.run_plan(encode_plan_header() + encode_request(asked) + b"quit\n", limit_ms=200, replicate=0)
     assert (run.end, run.reason) == (
@@ -156,21 +154,21 @@ def test_a_machine_is_stopped_at_the_guest_time_limit_if_the_agent_does_not_end(
     )
 
 
-def test_a_missing_module_is_named(made: Made) -> None:
-    parts = dataclasses.replace(made.parts, modules=("/lib/none.ko",))
+def test_a_missing_module_is_named(vm: VmFixture) -> None:
+    parts = dataclasses.replace(vm.parts, modules=("/lib/none.ko",))
     with (
-        VmTarget(parts, made.ways) as target,
+        VmTarget(parts, vm.options) as target,
         pytest.raises(TargetError, match=r"load the module /lib/none\.ko: error 2"),
     ):
         target.describe()
 
 
 @pytest.fixture
-def setup(made: Made) -> Callable[..., Setup]:
+def setup(vm: VmFixture) -> Callable[..., Setup]:
     def with_changes(**changed: object) -> Setup:
-        machine = made.parts.machine
+        machine = vm.parts.machine
         order = encode_order(encode_plan_header() + b"quit\n", replicate=0, limit_ms=1000)
-        whole = Setup(find_emulator(machine), machine, made.parts.kernel, made.parts.initrd, order)
+        whole = Setup(find_emulator(machine), machine, vm.parts.kernel, vm.parts.initrd, order)
         return dataclasses.replace(whole, **changed)  # type: ignore[arg-type] # one of its fields
 
     return with_changes
@@ -193,9 +191,9 @@ def test_the_emulator_reports_an_invalid_kernel(setup: Callable[..., Setup], tmp
     assert "QEMU could not run it" in run.reason
 
 
-def test_an_init_that_exits_is_a_panic(setup: Callable[..., Setup], tmp_path: Path, made: Made) -> None:
+def test_an_init_that_exits_is_a_panic(setup: Callable[..., Setup], tmp_path: Path, vm: VmFixture) -> None:
     image = tmp_path / "image"
-    image.write_bytes(archive({"init": file(made.programs["empty"].read_bytes(), executable=True), "dev": folder()}))
+    image.write_bytes(archive({"init": file(vm.programs["empty"].read_bytes(), executable=True), "dev": folder()}))
     run = qemu.boot(setup(initrd=image), Limits())
     assert run.end is GuestEnd.PANICKED
     assert "Attempted to kill init" in run.reason

@@ -37,8 +37,10 @@ def parts(request: pytest.FixtureRequest) -> VmImage:
     return image_parts(request.param)
 
 
-def run(parts: VmImage, ways: VmOptions, arguments: tuple[str, ...], trial: str = "0-0", **asked: int) -> AgentAnswer:
-    with VmTarget(parts, ways) as target:
+def run(
+    parts: VmImage, options: VmOptions, arguments: tuple[str, ...], trial: str = "0-0", **asked: int
+) -> AgentAnswer:
+    with VmTarget(parts, options) as target:
         return target.run(request(target, arguments, trial, **asked))
 
 
@@ -55,9 +57,9 @@ def test_a_run_from_a_snapshot_equals_a_run_from_boot(parts: VmImage, tmp_path: 
     assert cold[COPIES].outcome is ProcessOutcome.EXITED
     assert cold[HOARDS].outcome is ProcessOutcome.SIGNALED  # by the kernel: out of memory
     for number in range(2):
-        ways = VmOptions(cache=tmp_path / str(number), no_cache=True)
+        options = VmOptions(cache=tmp_path / str(number), no_cache=True)
         with hog() if number else contextlib.nullcontext():
-            assert {acts: run(parts, ways, acts) for acts in cold} == cold
+            assert {acts: run(parts, options, acts) for acts in cold} == cold
         assert len([path for path in (tmp_path / str(number) / "snapshots").iterdir() if not path.suffix]) == 1
 
 
@@ -66,8 +68,8 @@ def test_concurrent_machines_give_the_answers_of_single_ones(parts: VmImage, tmp
     """Two threads share a target and run different replicates. The first one that needs the snapshot saves it."""
     answers = []
     for at_once in (2, 1):
-        ways = VmOptions(cache=tmp_path / str(at_once), no_cache=True, at_once=at_once)
-        with VmTarget(parts, ways) as target, ThreadPoolExecutor(target.at_once) as pool:
+        options = VmOptions(cache=tmp_path / str(at_once), no_cache=True, at_once=at_once)
+        with VmTarget(parts, options) as target, ThreadPoolExecutor(target.at_once) as pool:
             asked = [request(target, COPIES, f"{block}-0") for block in range(4)]
             answers.append(list(pool.map(target.run, asked)))
     assert answers[0] == answers[1]
@@ -86,7 +88,7 @@ def test_a_busy_main_loop_of_the_emulator_does_not_change_answers(tmp_path: Path
     assert quiet.outcome is ProcessOutcome.EXITED
     assert dict(quiet.facts)["wall_ns"] > 200 * 500_000
     with poked() as counts:
-        assert [run(parts, ways, SLEEPS) for _ in range(8)] == [quiet] * 8
+        assert [run(parts, options, SLEEPS) for _ in range(8)] == [quiet] * 8
     assert min(counts) > 0
 
 

@@ -19,7 +19,7 @@ SCRIPT = TOP / "benchmarks" / "netstack"
 
 
 @pytest.fixture
-def able() -> None:
+def requirements() -> None:
     reason = why_not(["kernel"]) or (None if shutil.which("cargo") else "there is no cargo")
     if reason:
         pytest.skip(f"unavailable: {reason}")
@@ -31,7 +31,7 @@ def namespaces() -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("able")
+@pytest.mark.usefixtures("requirements")
 def test_a_quick_run_over_the_kernel_counts_every_request(tmp_path: Path) -> None:
     before = namespaces()
     out = tmp_path / "runs.json"
@@ -60,7 +60,7 @@ def test_a_quick_run_over_the_kernel_counts_every_request(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("able")
+@pytest.mark.usefixtures("requirements")
 def test_an_interrupted_run_saves_its_results_and_removes_its_namespaces(tmp_path: Path) -> None:
     before = namespaces()
     out = tmp_path / "runs.json"

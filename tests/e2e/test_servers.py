@@ -70,8 +70,8 @@ def test_truncated_load_generator_output_fails_the_trial(tmp_path: Path) -> None
     target = ("--target", f"fake:{tmp_path / 'fake.toml'}", "--blocks", "1", "--seed", "1")
     swapstone(tmp_path, "compare", *asked, *target, "--out", str(tmp_path / "r"))
     runs = {run["trial"]["variant"]: run for run in runs_of(tmp_path / "r")}
-    spoilt = runs.pop("libc=musl,allocator=default")
-    assert (spoilt["status"], spoilt["reason"][:13]) == ("failed", "wrk's output ")
+    truncated = runs.pop("libc=musl,allocator=default")
+    assert (truncated["status"], truncated["reason"][:13]) == ("failed", "wrk's output ")
     assert {run["status"] for run in runs.values()} == {"ok"}
 
 

@@ -93,11 +93,11 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_factor_that_ignores_its_level_is_refused(
     copy: Path, tmp_path: Path, change: tuple[str, str, str], choice: str, complaint: str
 ) -> None:
-    file, honest, broken = change
+    file, correct, broken = change
     path = copy / "src" / "swapstone" / "factors" / f"{file}.py"
     text = path.read_text()
-    assert text.count(honest) == 1
-    path.write_text(text.replace(honest, broken))
+    assert text.count(correct) == 1
+    path.write_text(text.replace(correct, broken))
     command = [sys.executable, "-m", "swapstone", "compare", choice, "--only", "b_string_strlen", "--blocks", "3"]
     try:
         result = subprocess.run(

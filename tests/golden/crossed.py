@@ -51,8 +51,8 @@ def _run(trial: Trial, variant: Variant, drift: float) -> Run | None:
     if (libc, allocator) == ("musl", "tcmalloc"):
         return Run(trial=trial, status=Status.UNAVAILABLE, reason=REASON) if trial.block == 1 else None
     row = next(row for row in WORKLOADS if row[0] == trial.workload)
-    draw = random.Random(trial.key)
-    wall = row[1] * _ratio(row, libc, allocator) * math.exp(drift + draw.gauss(0, 0.008))
+    rng = random.Random(trial.key)
+    wall = row[1] * _ratio(row, libc, allocator) * math.exp(drift + rng.gauss(0, 0.008))
     kib = {"default": 39_000, "mimalloc": 64_000, "tcmalloc": 52_000}[allocator] // (4 if libc == "musl" else 1)
     samples = (
         Sample(metric="wall", values=(float(round(wall)),)),

@@ -60,14 +60,14 @@ def experiment(*, published: str = "preempt-rt", clock: str = "virtual") -> Expe
 
 
 def _histogram(trial: Trial, shape: tuple[int, float, tuple[int, ...]], worst: int) -> tuple[tuple[int, int], ...]:
-    draw = random.Random(trial.key)
+    rng = random.Random(trial.key)
     counts: dict[int, int] = {worst: 1}
     for _ in range(5000):
-        latency = min(worst - 1, shape[0] + int(draw.expovariate(1 / shape[1])))
+        latency = min(worst - 1, shape[0] + int(rng.expovariate(1 / shape[1])))
         counts[latency] = counts.get(latency, 0) + 1
     # A few latencies up to the worst case, for an uneven tail.
     for _ in range(6 if worst < 1000 else 3):
-        latency = round(shape[0] * (worst / shape[0]) ** draw.random())
+        latency = round(shape[0] * (worst / shape[0]) ** rng.random())
         counts[latency] = counts.get(latency, 0) + 1
     return tuple(sorted(counts.items()))
 

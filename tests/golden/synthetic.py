@@ -66,10 +66,10 @@ BLOCKS = 20
 def _timed(
     *, name: str, metric: Metric, base: float, ratio: float, spread: float, verdict: Verdict, first: bool
 ) -> Comparison:
-    draw = random.Random(f"{name} {metric.name}")
-    drift = [draw.gauss(0, spread) for _ in range(BLOCKS)]
-    before = tuple(round(base * (1 + d + draw.gauss(0, spread / 2))) for d in drift)
-    after = tuple(round(base * ratio * (1 + d + draw.gauss(0, spread / 2))) for d in drift)
+    rng = random.Random(f"{name} {metric.name}")
+    drift = [rng.gauss(0, spread) for _ in range(BLOCKS)]
+    before = tuple(round(base * (1 + d + rng.gauss(0, spread / 2))) for d in drift)
+    after = tuple(round(base * ratio * (1 + d + rng.gauss(0, spread / 2))) for d in drift)
     effect = statistics.median(b / a for a, b in zip(before, after, strict=True))
     half = spread * 0.9
     return Comparison(

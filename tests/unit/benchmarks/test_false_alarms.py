@@ -33,7 +33,7 @@ def traces(tmp_path: Path) -> Path:
         {
             "workload": f"w{w}",
             "metric": "wall",
-            "source": "made up",
+            "source": "synthetic",
             "unix_ns": [],
             "values": list(drifting(random, 400)),
         }

@@ -180,10 +180,10 @@ def test_a_fault_changes_how_the_program_ends(tmp_path: Path, kind: str, how: Pr
 
 
 def test_the_fault_other_work_changes_the_checksum(tmp_path: Path) -> None:
-    honest = report(made(tmp_path, "[[behaviour]]\nwall_ns = 1000\n"))
+    correct = report(made(tmp_path, "[[behaviour]]\nwall_ns = 1000\n"))
     other = report(with_fault(tmp_path, "other-work"))
-    assert honest.check
-    assert other.check not in ("", honest.check)
+    assert correct.check
+    assert other.check not in ("", correct.check)
 
 
 def test_the_fault_wrong_level_changes_the_c_library(tmp_path: Path) -> None:
@@ -243,10 +243,10 @@ def test_a_broken_answer_does_not_break_the_next_trial(tmp_path: Path) -> None:
 
 
 def test_every_fault_changes_the_answer(tmp_path: Path) -> None:
-    honest = ask(made(tmp_path, "[[behaviour]]\nwall_ns = 1000\n"))
+    correct = ask(made(tmp_path, "[[behaviour]]\nwall_ns = 1000\n"))
     for kind in FAULTS:
         try:
-            assert ask(with_fault(tmp_path, kind)) != honest, kind
+            assert ask(with_fault(tmp_path, kind)) != correct, kind
         except TargetError:
             assert kind == "broken"
 

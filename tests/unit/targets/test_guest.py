@@ -56,11 +56,11 @@ def test_an_order_that_is_too_large_is_refused() -> None:
 
 
 def test_each_replicate_has_its_own_delay() -> None:
-    delays = [delay_ns(draw) for draw in range(200)]
+    delays = [delay_ns(replicate) for replicate in range(200)]
     assert delays[0] == 0
     assert len(set(delays)) == 200
     assert all(0 <= delay < 100_000_000 for delay in delays)
-    assert delays == [delay_ns(draw) for draw in range(200)]
+    assert delays == [delay_ns(replicate) for replicate in range(200)]
     phases = sorted(delay % 4_000_000 for delay in delays)  # of the tick of a kernel with 250 a second
     assert max(right - left for left, right in itertools.pairwise(phases)) < 400_000
 

@@ -30,8 +30,8 @@ def device(tmp_path: Path) -> Path:
 def trouble(bench: Bench, device: Path, acts: str = GOOD, **limits: float) -> str:
     name = emulator(bench.room / "q", acts.replace("{room}", str(bench.room)))
     parts = dataclasses.replace(bench.parts, banner="Linux version 6.1.0 (builder) #1 SMP")
-    ways = VmOptions(cache=bench.room / "cache", emulator=name, limits=Limits(host_s=0.001))
-    return kvm_trouble(parts, ways, device=device, **limits)
+    options = VmOptions(cache=bench.room / "cache", emulator=name, limits=Limits(host_s=0.001))
+    return kvm_trouble(parts, options, device=device, **limits)
 
 
 def test_a_kernel_that_starts_shows_that_kvm_works(bench: Bench, device: Path) -> None:

@@ -43,22 +43,22 @@ class Bench:
         self.program = program
         self.acts = ""
 
-    def target(self, **ways: object) -> VmTarget:
+    def target(self, **options: object) -> VmTarget:
         name = emulator(self.room / "q", self.acts)
         made = VmOptions(cache=self.room / "cache", emulator=name, snapshots=False)
-        return VmTarget(self.parts, dataclasses.replace(made, **ways))  # type: ignore[arg-type] # one of its fields
+        return VmTarget(self.parts, dataclasses.replace(made, **options))  # type: ignore[arg-type] # one of its fields
 
     def ask(self, target: VmTarget, trial: str = "3-1", timeout_ms: int = 1000) -> TrialRequest:
         return TrialRequest(
             id=trial, arguments=(target.put(self.program),), cwd=target.scratch(), timeout_ms=timeout_ms
         )
 
-    def run(self, trial: str = "3-1", **ways: object) -> AgentAnswer:
-        with self.target(**ways) as target:
+    def run(self, trial: str = "3-1", **options: object) -> AgentAnswer:
+        with self.target(**options) as target:
             return target.run(self.ask(target, trial))
 
-    def name(self, trial: str = "3-1", **ways: object) -> str:
-        with self.target(**ways) as target:
+    def name(self, trial: str = "3-1", **options: object) -> str:
+        with self.target(**options) as target:
             return target.run_name(self.ask(target, trial))
 
     @property

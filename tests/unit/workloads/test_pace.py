@@ -58,8 +58,8 @@ def server(port: int, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
     process = subprocess.Popen([sys.executable, tmp_path / "server.py", str(port), request.param])
     try:
         for _ in range(500):
-            with socket.socket() as knock:
-                if knock.connect_ex(("127.0.0.1", port)) == 0:
+            with socket.socket() as client:
+                if client.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.02)
         yield port
