@@ -117,9 +117,9 @@ def test_each_kernel_command_line_has_its_own_run_name(vm: VmFixture) -> None:
     assert len(set(names)) == 3
 
 
-def test_an_endless_program_is_stopped_in_guest_time(made: Made) -> None:
-    assert made.run("spins", timeout_ms=300).outcome is ProcessOutcome.TIMEOUT
-    assert made.run("prints").outcome is ProcessOutcome.OVERFLOW
+def test_an_endless_program_is_stopped_in_guest_time(vm: VmFixture) -> None:
+    assert vm.run("spins", timeout_ms=300).outcome is ProcessOutcome.TIMEOUT
+    assert vm.run("prints").outcome is ProcessOutcome.OVERFLOW
 
 
 def fails(vm: VmFixture, name: str, text: str, **options: object) -> str:
@@ -129,9 +129,9 @@ def fails(vm: VmFixture, name: str, text: str, **options: object) -> str:
     return caught.value.hint
 
 
-def test_a_panic_is_a_failed_run_with_the_console_text(made: Made) -> None:
-    assert "Kernel Offset: disabled" in fails(made, "panics", "its kernel panicked: sysrq triggered crash")
-    assert made.run("empty").outcome is ProcessOutcome.EXITED  # the next run is not affected
+def test_a_panic_is_a_failed_run_with_the_console_text(vm: VmFixture) -> None:
+    assert "Kernel Offset: disabled" in fails(vm, "panics", "its kernel panicked: sysrq triggered crash")
+    assert vm.run("empty").outcome is ProcessOutcome.EXITED  # the next run is not affected
 
 
 def test_console_output_is_limited(vm: VmFixture) -> None:

@@ -83,8 +83,8 @@ def test_a_busy_main_loop_of_the_emulator_does_not_change_answers(tmp_path: Path
     Only on x86_64: QEMU can hang on a QMP command while an arm64 machine powers off.
     """
     parts = image_parts("x86_64")
-    ways = VmOptions(cache=tmp_path, no_cache=True)
-    quiet = run(parts, ways, SLEEPS)
+    options = VmOptions(cache=tmp_path, no_cache=True)
+    quiet = run(parts, options, SLEEPS)
     assert quiet.outcome is ProcessOutcome.EXITED
     assert dict(quiet.facts)["wall_ns"] > 200 * 500_000
     with poked() as counts:
