@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Time and memory of analysing a million values, in three shapes. `benchmarks/analysis`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Rates of false alarms for two crossed factors without effect, and of detection for an injected interaction.
 
     benchmarks/crossed-nulls                         30 experiments on this host, about 10 minutes

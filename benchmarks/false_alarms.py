@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Rates of false alarms for identical programs and of detection for real differences: Swapstone's rule, hyperfine's and benchstat's.
 
     benchmarks/false-alarms record --out traces.jsonl RECORD...     extract traces from records with many runs of a program

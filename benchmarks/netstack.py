@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Network stacks under the same servers and clients, beside the kernel's own.
 
 The server runs on a stack in a network namespace that is made for each run and removed after it: over a TAP, or, for the kernel,

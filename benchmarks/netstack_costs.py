@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Instructions and CPU time of network stacks by class of work.
 
 Instructions: one stack on an in-memory link with a virtual clock, under callgrind, which counts the work of the measured stack's side only.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The HTTP server of crates/swapstone-net-apps on a machine without an operating system, served to ab.
 
 It builds crates/swapstone-net-guest for riscv64 and boots it under `qemu-system-riscv64 -M virt -bios none`, on a TAP in a network

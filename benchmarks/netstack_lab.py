@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The lab of the network stack benchmarks: namespaces with a TAP or a veth pair, and programs that run in them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Goodput over a simulated link by loss, delay and reordering: exact, and equal on every machine.
 
 One stack sends to another over 1 Gbit/s with a round-trip time of 10 ms. Time is virtual and all random numbers come from a seed. So a

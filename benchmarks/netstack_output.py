@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Readers of the output of ab, wrk and swapstone-net-bench."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Costs of functions from callgrind and perf, and the class of each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The tables that benchmarks/netstack prints."""
 
 from __future__ import annotations

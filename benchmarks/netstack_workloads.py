@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The workloads of the network stack benchmarks: pairs of a server and a client, and the readers of their output."""
 
 from __future__ import annotations

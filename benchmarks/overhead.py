@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Overhead of Swapstone in comparison with hyperfine and the Python interpreter. `benchmarks/overhead`.
 
 Three tables, each of ratios within one run, because machines differ and are noisy:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Stress the emulator's main loop while a machine runs."""
 
 from __future__ import annotations

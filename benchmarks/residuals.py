@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Residuals of explain's ledger for known causes: six pairs of programs whose candidate has one added cost.
 
 Prints for each the first finding, its share, and the residual with its two parts: unnamed stacks, and the drift of the reference

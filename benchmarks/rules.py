@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Decision rules for a difference of two programs: Swapstone's, and those that users of hyperfine and benchstat apply.
 
 Each rule splits a window of consecutive runs of one program into two arms by its own design, so that all rules get the same runs in

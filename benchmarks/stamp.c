@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Writes the times of its start and end, so that a benchmark can measure the time of a tool between two runs. */
 #include <fcntl.h>
 #include <stdio.h>

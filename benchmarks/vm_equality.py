@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Check that runs are equal byte by byte under disturbances of the host. `benchmarks/vm-equality`.
 
 Each kernel runs replicates of cyclictest under a load, or of a workload of the suite swap: once undisturbed, and then --repeats times

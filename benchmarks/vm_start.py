@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Duration of a trial in a virtual machine, started from power-on and from a snapshot, for x86_64 and arm64.
 
 The program of the trial ends at once. Two times are printed, both measured from the request:

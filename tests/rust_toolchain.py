@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Whether this machine can build the crates, and the source of lwIP that they need."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Checks that every source file of the repository has an SPDX licence line, and adds it with --add."""
 
 from __future__ import annotations

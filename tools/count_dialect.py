@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Count words that CONTRIBUTING's language rules exclude, per folder, at any git revision.
 
 Example:

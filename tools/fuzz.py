@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Feed mutated input to every decoder of external data, until one raises anything but its error.
 
     tools/fuzz [--seconds 60] [--seed N] [--only NAME]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Update a lock of sources to the versions of this machine's package archives: allocators, or with --lock servers.
 
 Results from before and after are of different versions. Build and run all of them once before you commit the new lock:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # Sourced by ./swapstone and ./test: makes .venv from a lock file and installs missing Debian packages.
 # Needs: $here, the repository's top. Call: setup run|test
 # Prints its steps on standard error; exits with 2 if the user must do something.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Print the structure of the Python source at one or several revisions: lines, imports, circles, function lengths.
 
 Usage: tools/structure [REVISION...]     (without one: the working tree)

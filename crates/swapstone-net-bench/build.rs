@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! In a build that counts, sends the calls of memcpy and memmove, and of lwIP's mem_malloc, through src/count.rs.
 
 fn main() {

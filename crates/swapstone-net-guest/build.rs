@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gives the linker the machine's memory map.
 
 fn main() {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compiles lwIP and the C code of this crate.
 //!
 //! The source of lwIP is in the folder `LWIP_DIR`, or where `tools/fetch-lwip` has put it. Nothing is

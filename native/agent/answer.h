@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* The answer to a trial, and how it is written (docs/wire.md, section 2). */
 #ifndef AGENT_ANSWER_H
 #define AGENT_ANSWER_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 #include "counters.h"
 
 enum { MOST_PROCESSES = 1024, USER_HZ = 100 }; /* a tick of /proc/PID/stat: include/asm-generic/param.h */

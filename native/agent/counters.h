@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* What a server has used so far, summed over its processes and threads. Two of these are subtracted. */
 #ifndef AGENT_COUNTERS_H
 #define AGENT_COUNTERS_H

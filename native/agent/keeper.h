@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* The keeper: the agent's parent process. It waits for the worker process and cleans up after it. */
 #ifndef AGENT_KEEPER_H
 #define AGENT_KEEPER_H

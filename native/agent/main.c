@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* The agent: runs the trials of a plan one after another and writes an answer to each (docs/wire.md).
  *
  *     agent -         reads the plan from its standard input

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 #include "observe.h"
 
 void fact_set(struct facts *facts, enum fact fact, int64_t value) {

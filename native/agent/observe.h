@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Reads the state of a process and of the machine. A fact that can't be read stays unknown. */
 #ifndef AGENT_OBSERVE_H
 #define AGENT_OBSERVE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 #include "plan.h"
 
 /* Reads one value into the request. Returns NULL, or what is wrong with the value. */

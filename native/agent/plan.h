@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Reads a plan (docs/wire.md, section 1). */
 #ifndef AGENT_PLAN_H
 #define AGENT_PLAN_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Measures a server: waits for its port, runs the load generator, and stops the server (docs/wire.md, section
  * 2). */
 #ifndef AGENT_SERVER_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Starts a trial's process: prepares everything first, then releases the process into exec. */
 #ifndef AGENT_START_H
 #define AGENT_START_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Text, numbers and lines, without a C library. */
 #ifndef AGENT_TEXT_H
 #define AGENT_TEXT_H

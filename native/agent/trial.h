@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* A trial: a process from its start to its answer, and everything that it starts. */
 #ifndef AGENT_TRIAL_H
 #define AGENT_TRIAL_H

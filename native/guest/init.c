@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* The first process (init) of a virtual machine. It mounts file systems, loads modules, asks QEMU to pause
  * the machine so that it can be saved, reads an order and starts the agent.
  *

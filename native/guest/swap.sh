@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # Sets up the swap device of a virtual machine: /swapstone/swap.sh LEVEL RATE SIZE
 #
 #   LEVEL  flash, an emulated flash (null_blk), or zram:ALGORITHM, compressed memory (zram)

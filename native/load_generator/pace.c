@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* An open-loop load generator for HTTP servers. It sends requests at a constant rate, whether or not the
  * server keeps up.
  *

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0-only
 /* A kernel module that disables interrupts periodically: a positive control for measurements of the
  * worst-case latency. While it is loaded, a kernel thread sleeps, disables the local interrupts, spins, and
  * enables them again. On PREEMPT_RT a thread that holds a spinlock can be preempted; one that disables

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* The parts that depend on the processor: system call numbers, the system call instruction, and the entry
  * point.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Implements port.h for Linux, without a C library. Structures and constants are those of the kernel's
  * include/uapi/. */
 #include "port.h"

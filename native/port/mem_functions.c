@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* The memory functions that a compiler may call even in a freestanding program (GCC manual, "Standards"). The
  * build uses -ffreestanding -fno-builtin, so that the compiler replaces none of these loops by a call of the
  * function that contains it. */

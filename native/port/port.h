@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* The interface between the agent and the operating system. Only the files of this folder name an operating
  * system or a processor. Each call is named after the POSIX or Linux call that it makes (see its man page).
  *

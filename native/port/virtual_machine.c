@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Implements virtual_machine.h. QEMU's devices are described in its source: docs/specs/fw_cfg.rst,
  * docs/specs/ivshmem-spec.rst, hw/watchdog/ and hw/arm/virt.c. */
 #include "virtual_machine.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Calls for the first process of a virtual machine: Linux calls that the agent does not need, and QEMU's
  * devices.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Allocates 2000 blocks of 16, 32, 48, 64, 16... KiB, does not write to them, and frees 807 of them in a
  * scattered order. libc-bench: b_malloc_big2. */
 #include "malloc_blocks.h"

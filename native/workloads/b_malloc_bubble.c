@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Allocates 10000 blocks of 4000 bytes, fills them with zeros, and frees all but the last. One live block
  * remains at the end of the heap above a large free area. libc-bench: b_malloc_bubble. */
 #include "malloc_blocks.h"

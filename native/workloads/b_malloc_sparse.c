@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Allocates 10000 blocks of 4000 bytes, fills them with zeros, and frees all but every 150th. The memory
  * figures show how much of the fragmented heap the allocator returns to the kernel.
  * libc-bench: b_malloc_sparse. */

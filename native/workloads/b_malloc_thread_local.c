@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Two threads allocate and free at random, each in its own table of 300 slots: the thread that allocates a
  * block also frees it. libc-bench: b_malloc_thread_local. */
 #include "malloc_slots.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Two threads allocate and free at random in one shared table of 300 slots: each frees blocks that the other
  * allocated. libc-bench: b_malloc_thread_stress. */
 #include "malloc_slots.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Allocates 10000 blocks of 16, 32, 48, 64, 16... bytes, does not write to them, and frees them in order.
  * libc-bench: b_malloc_tiny1. */
 #include "malloc_blocks.h"

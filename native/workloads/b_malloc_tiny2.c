@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Allocates 10000 blocks of 16, 32, 48, 64, 16... bytes, does not write to them, and frees 2807 of them in a
  * scattered order. libc-bench: b_malloc_tiny2. */
 #include "malloc_blocks.h"

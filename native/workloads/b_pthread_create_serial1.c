@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Creates 2500 threads with a requested stack of 16 KiB and joins none. The memory figures show what the C
  * library keeps of an ended thread that is not joined. libc-bench: b_pthread_create_serial1. */
 #include "empty_threads.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Creates a thread and joins it, 2500 times, with a requested stack of one page and without a guard area.
  * libc-bench: b_pthread_createjoin_minimal1. */
 #include "empty_threads.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Creates 50 threads, then joins the 50, 50 times, with a requested stack of one page and without a guard
  * area. libc-bench: b_pthread_createjoin_minimal2. */
 #include "empty_threads.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Creates a thread and joins it, 2500 times. libc-bench: b_pthread_createjoin_serial1. */
 #include "empty_threads.h"
 

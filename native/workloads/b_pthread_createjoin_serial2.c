@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Creates 50 threads, then joins the 50, 50 times. libc-bench: b_pthread_createjoin_serial2. */
 #include "empty_threads.h"
 

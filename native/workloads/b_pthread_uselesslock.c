@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* One thread locks and unlocks an uncontended mutex 1000000 times. libc-bench: b_pthread_uselesslock. */
 #include "threads.h"
 

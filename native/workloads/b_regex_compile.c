@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Compiles the extended regular expression (a|b|c)*d*b and frees it, 1000 times, in the locale C.
  * libc-bench: b_regex_compile. */
 #include "harness.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Compiles an extended regular expression, searches a string of 259998 times a and one b for it, and
  * frees it, in the locale C.
  *

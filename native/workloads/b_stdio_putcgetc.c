@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Writes 5000000 bytes to a temporary file with putc() and reads them back with getc(). Each call locks the
  * stream. libc-bench: b_stdio_putcgetc. */
 #include "harness.h"

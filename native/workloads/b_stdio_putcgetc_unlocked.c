@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Writes 5000000 bytes to a temporary file with putc_unlocked() and reads them back with getc_unlocked().
  * libc-bench: b_stdio_putcgetc_unlocked. */
 #include "harness.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Calls memset() 100 times on a buffer of 500000 bytes. Each call has another value, and starts one byte
  * further. libc-bench: b_string_memset. */
 #include "string_buffer.h"

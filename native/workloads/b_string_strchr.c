@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Calls strchr() 100 times for a character that is the last of 499999. One byte near the start changes before
  * each call. libc-bench: b_string_strchr. */
 #include "string_buffer.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Calls strlen() 100 times on a string of 499999 bytes. One byte near the start changes before each call.
  * libc-bench: b_string_strlen. */
 #include "string_buffer.h"

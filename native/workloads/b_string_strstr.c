@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Calls strstr() 50 times for a needle at the end of a haystack. The haystack is 10000 copies of the needle;
  * all copies but the last have another last byte.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Shared by memchr, memcpy, memmove and memset: block sizes in bytes, and the number of calls in a pass. */
 #ifndef SWAPSTONE_BLOCK_SIZES_H
 #define SWAPSTONE_BLOCK_SIZES_H

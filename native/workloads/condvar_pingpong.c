@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Two threads pass a turn back and forth 2000 times. Each waits on its own condition variable. Not from a
  * published benchmark. */
 #include "threads.h"

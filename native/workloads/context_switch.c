@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Two processes send a number back and forth through two pipes, 2000 times. Each blocks in read() until the
  * other writes. UnixBench: Pipe-based Context Switching.
  *

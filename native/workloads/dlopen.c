@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * Loads 16 shared objects with dlopen(), looks up a function in each, calls it, and unloads the objects.
  * Not from a published benchmark.

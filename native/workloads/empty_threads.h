@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Shared by the b_pthread_create* workloads: threads that return at once, created in one of two patterns. */
 #ifndef SWAPSTONE_EMPTY_THREADS_H
 #define SWAPSTONE_EMPTY_THREADS_H

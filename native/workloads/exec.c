@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* A child process replaces itself by its own program with execv(), 25 times. UnixBench: Execl Throughput.
  *
  * The parameter is the number of tasks. The program's own arguments are "-", the number of starts that remain

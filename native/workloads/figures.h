@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* The output of a program that runs once and prints named figures and series: docs/wire.md, section 4. */
 #ifndef SWAPSTONE_FIGURES_H
 #define SWAPSTONE_FIGURES_H

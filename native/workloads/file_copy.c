@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Copies a file to another with read() and write() of one block at a time, several times.
  * UnixBench: File Copy 1024 bufsize 2000 maxblocks, 256 bufsize 500, and 4096 bufsize 8000 (here 1000
  * blocks).

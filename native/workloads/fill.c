@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Fills memory until the kernel's out-of-memory killer kills the child that does it. The parent samples the
  * columns of vmstat(8) once a second, and the swapped-out bytes 20 times a second. The published comparison
  * of zram with flash ran such a loop beside vmstat (docs/swap.md).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Shared by printf_float, scanf_float and strtod: numbers of many magnitudes, and their decimal texts. */
 #ifndef SWAPSTONE_FLOAT_TEXTS_H
 #define SWAPSTONE_FLOAT_TEXTS_H

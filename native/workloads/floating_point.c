@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Arithmetic on double: products and quotients in an array, a polynomial, and sin, cos, atan, sqrt, exp and
  * log. One pass is 30000 rounds. UnixBench: Double-Precision Whetstone (other work of the same kind).
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Reads a temporary file of 10000 lines of 0 to 199 bytes with getline(). Each pass allocates and frees the
  * line buffer. Not from a published benchmark. */
 #include "harness.h"

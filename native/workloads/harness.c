@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * Runs a workload and prints its report: PROGRAM PASSES [PARAMETER]. harness.h describes a workload.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * The interface between a workload and the harness. Read this page before you add a workload.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Integer arithmetic with the branches and calls of ordinary programs: copies linked records, compares
  * strings, fills a table and searches it. One pass is 60000 rounds. UnixBench: Dhrystone 2 using register
  * variables (other work of the same kind).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Shared by the b_malloc_* workloads without threads: allocating many blocks, and freeing them in an order.
  */
 #ifndef SWAPSTONE_MALLOC_BLOCKS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Shared by the two b_malloc_thread_* workloads: a table of slots, and a thread that allocates a block for an
  * empty slot and frees the block of a full one. */
 #ifndef SWAPSTONE_MALLOC_SLOTS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Calls a mathematical function on 1000 numbers between 0 and 32, 100 times. Not from a published benchmark.
  *
  * The parameter is the name of the function: exp, log, pow (to the power of 1.7) or sin. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Finds the last byte of a page-aligned block with memchr().
  * Not from a published benchmark.
  *

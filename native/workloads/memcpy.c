@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Copies a block between two page-aligned buffers with memcpy().
  * Not from a published benchmark.
  *

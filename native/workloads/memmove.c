@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Moves a block by half its size inside one buffer with memmove(), up and down in turn: source and
  * destination overlap. Not from a published benchmark.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Fills a page-aligned block with memset(), each time with another value.
  * Not from a published benchmark.
  *

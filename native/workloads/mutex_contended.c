@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Two threads that start together add to one number 100000 times each, under one mutex.
  * Not from a published benchmark. */
 #include "threads.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* The content of the pages that fill and touch write. */
 #ifndef SWAPSTONE_PAGE_CONTENT_H
 #define SWAPSTONE_PAGE_CONTENT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Writes 512 bytes to a pipe and reads them back, in one process, 4000 times. UnixBench: Pipe Throughput.
  *
  * The parameter is the number of tasks. */

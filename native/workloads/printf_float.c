@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Prints 500 numbers with snprintf() in each of four formats. Not from a published benchmark. */
 #include "float_texts.h"
 

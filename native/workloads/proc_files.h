@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Reads files of /proc and /sys without allocating memory. Shared by fill and touch. */
 #ifndef SWAPSTONE_PROC_FILES_H
 #define SWAPSTONE_PROC_FILES_H

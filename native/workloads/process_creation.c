@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Forks a child that exits at once, and waits for it, 100 times. UnixBench: Process Creation.
  *
  * The parameter is the number of tasks. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Sorts 10000 random numbers with qsort(). Each pass sorts the same numbers. Not from a published benchmark.
  */
 #include "harness.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Lists a directory of 1000 files four times: opendir(), readdir() of all entries, closedir().
  * Not from a published benchmark. */
 #include "scratch_directory.h"

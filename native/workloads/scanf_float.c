@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Reads 500 decimal numbers with sscanf(), ten times. Not from a published benchmark. */
 #include "float_texts.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Shared by dlopen and readdir: a new directory in the working directory, with numbered files in it. */
 #ifndef SWAPSTONE_SCRATCH_DIRECTORY_H
 #define SWAPSTONE_SCRATCH_DIRECTORY_H

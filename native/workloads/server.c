@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* An HTTP/1.1 server on 127.0.0.1 that allocates memory for each request: small objects and one large buffer.
  * The published comparison of C libraries' malloc measured such a server (docs/servers.md).
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Runs one shell script, or eight at once. The script sorts a text, filters its lines, stores them in a file
  * and counts them, and removes its files. UnixBench: Shell Scripts (1 concurrent), (8 concurrent).
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Starts a program that returns from main() at once, and waits for it, 20 times. The program is the
  * workload's own with the argument "-". Not from a published benchmark. */
 #include "harness.h"

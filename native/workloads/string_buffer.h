@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Shared by b_string_memset, b_string_strchr and b_string_strlen: a buffer of 500000 bytes. */
 #ifndef SWAPSTONE_STRING_BUFFER_H
 #define SWAPSTONE_STRING_BUFFER_H

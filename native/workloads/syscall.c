@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Calls dup(), close(), getpid(), getuid() and umask() in turn, 4000 times. UnixBench: System Call Overhead.
  *
  * The parameter is the number of tasks. */

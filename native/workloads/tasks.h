@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Shared by the workloads of the suite `throughput`: runs the same work in one process, or in eight at once.
  * The parameter's `size` is the number of tasks (processes). */
 #ifndef SWAPSTONE_TASKS_H

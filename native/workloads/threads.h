@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Shared by the threaded workloads: pthread_create() and pthread_join() that call fail() on an error. */
 #ifndef SWAPSTONE_THREADS_H
 #define SWAPSTONE_THREADS_H

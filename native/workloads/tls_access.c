@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Increments a thread-local variable of a shared object that dlopen() loaded, 200000 times and once to read
  * it. Not from a published benchmark. */
 #include "harness.h"

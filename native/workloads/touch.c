@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Reads swapped-out memory: writes a working set that is larger than the available memory, reads one word of
  * each of TOUCHES pages, and prints the time of a read. Not from a published benchmark.
  *

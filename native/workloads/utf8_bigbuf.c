@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Converts 150000 characters of two, three and four bytes with one mbstowcs(), 50 times. libc-bench has a row
  * b_utf8_bigbuf with another text; the published comparison does not have it. */
 #include "utf8_text.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Shared by the UTF-8 workloads: a locale, and a text of sequences of two, three and four bytes in turn. */
 #ifndef SWAPSTONE_UTF8_TEXT_H
 #define SWAPSTONE_UTF8_TEXT_H

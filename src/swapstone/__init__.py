@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Swap one part of an embedded Linux stack, hold everything else still, and know what it costs.
 
 The Python API, described in docs/python.md:

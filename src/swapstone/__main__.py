@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`python -m swapstone`."""
 
 from swapstone.cli.main import main

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Small programs that misbehave, compiled once for a test session."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Virtual machines under QEMU: equal inputs give equal bytes; failures of guest, kernel and emulator."""
 
 from __future__ import annotations

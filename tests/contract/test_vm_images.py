@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Virtual machines of both architectures with packaged kernels: equal answers from snapshots, boots and concurrent runs; failures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Kernels and images for virtual machines in tests: a packaged kernel, and images that are as small as possible."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Run the command line in a separate process."""
 
 from __future__ import annotations

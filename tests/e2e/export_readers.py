@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Third-party programs that read exports: benchstat, built from its Go module, and the scripts in hyperfine's crate.
 
 `go` and `cargo` of this machine fetch them at fixed versions. They are used only if their digests are those in this file.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A server for tests of the command line: it imports the program once and runs each command in a fork.
 
 `tests.e2e.cli` starts it with the descriptor of a socket. A request is JSON (arguments, environment, folder) with two descriptors: standard

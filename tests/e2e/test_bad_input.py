@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Errors of users: each prints a message and a hint, exits with status 2, and changes no file."""
 
 from __future__ import annotations

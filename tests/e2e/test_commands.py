@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Every command, on the fake target."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The network stacks' own tests, and the suite that runs each test on each stack."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`swapstone explain` finds known causes: six pairs of programs whose candidate has one added cost each."""
 
 from __future__ import annotations

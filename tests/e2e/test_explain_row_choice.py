@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Choice of the row to explain, and rows that can't be explained; no instrument runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Exports are read by third-party programs: benchstat, hyperfine's scripts and DuckDB."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Commands in forks of the fork server behave like commands in a new interpreter."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The HTML report in a real browser: text, width, colours, and no network access."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`swapstone image`: messages and exit status; slow tests build and boot images."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """SIGKILL, SIGINT and resuming: no trial is lost, repeated or incomplete."""
 
 from __future__ import annotations

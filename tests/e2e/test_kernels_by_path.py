@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Kernels by path: copies of the packaged kernels, each with its modules in a folder beside it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """cyclictest in virtual machines: observed kernels, loads, and reproducible bytes."""
 
 from __future__ import annotations

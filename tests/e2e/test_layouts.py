@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`--layouts`: links take turns, the record has all of them, and the report prints their spread."""
 
 from __future__ import annotations

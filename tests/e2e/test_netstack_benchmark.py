@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """benchmarks/netstack over the kernel's stack: runs, counts, and removed namespaces."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """benchmarks/netstack-guest: the HTTP server on bare-metal riscv64 answers every request of ab over both stacks."""
 
 from __future__ import annotations

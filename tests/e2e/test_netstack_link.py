@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The deterministic link: equal commands give equal bytes and instruction counts."""
 
 from __future__ import annotations

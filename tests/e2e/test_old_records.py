@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Records that version 0.1.0 made still load, verify, and give the figures that 0.1.0 printed."""
 
 from __future__ import annotations

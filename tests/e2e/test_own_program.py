@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """An own program as the workload: build, run, measurement, and each error."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A positive control: a kernel module disables preemption for 2 ms in stock kernels, and cyclictest measures it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The examples of docs/python.md: on the fake target, and from an installed wheel on this machine."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Servers from the command line to the record: on the fake target, and under load of wrk, ab and swapstone-pace."""
 
 from __future__ import annotations

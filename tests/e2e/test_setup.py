@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The set-up of ./swapstone without packages or Python. A script replaces apt-get, so that no network is needed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Kernels built from the distribution's source boot and are observed. The test runs only if an environment variable is set."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A study of several parts: SIGINT during a part, and resuming."""
 
 from __future__ import annotations

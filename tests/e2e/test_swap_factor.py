@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`swap=`: flash and zram in virtual machines, from the command line to the record."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The C library, linking, compiler and optimization, in all combinations: each level is observed, and a broken factor is refused."""
 
 from __future__ import annotations

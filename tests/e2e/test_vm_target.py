@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`--target vm`: the suites in an emulated machine, on the virtual clock."""
 
 from __future__ import annotations

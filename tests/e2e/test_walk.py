@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """ARCHITECTURE's walk of one trial: its functions exist, each once, and a comparison calls them."""
 
 from __future__ import annotations

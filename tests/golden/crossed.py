@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A crossed experiment with synthetic runs and a real analysis: two C libraries by three allocators, one unavailable with musl."""
 
 from __future__ import annotations

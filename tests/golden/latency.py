@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A latency experiment with synthetic histograms and a real analysis: two kernels, four loads, one of which delays both kernels."""
 
 from __future__ import annotations

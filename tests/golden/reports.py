@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Reports of an analysis in every format, and the texts of a section, for tests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A fixed analysis with every kind of row, for goldens and for tests of reports. Its numbers are synthetic, not measured."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The reports of fixed analyses equal their goldens, in every format, byte for byte.
 
 A golden changes only by ``./test --update-goldens``, which sets SWAPSTONE_UPDATE_GOLDENS=1. A missing golden fails.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """No circle of imports, neither of modules nor of packages; and the tool that finds them finds one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The documentation: links resolve, commands parse, pages are indexed, lines are short."""
 
 from __future__ import annotations

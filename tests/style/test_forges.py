@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The files that forges and pre-commit read: they parse, and they run what the README names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The language rules of CONTRIBUTING.md: words that don't occur in clean folders. `tools/count-dialect` prints their counts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Licence files, licence lines of source files, and what NOTICE must name."""
 
 from __future__ import annotations
@@ -64,6 +65,11 @@ def test_a_missing_or_wrong_line_is_found_and_added(tmp_path: Path, name: str, t
     assert set(text.splitlines()) - set((top / name).read_text().splitlines()) <= {text.splitlines()[0]}
     if text.startswith("#!"):
         assert (top / name).read_text().startswith(text.splitlines()[0] + "\n# SPDX-License-Identifier: ")
+
+
+@pytest.mark.skipif(not (TOP / ".git").exists(), reason="not a git checkout")
+def test_every_source_file_names_its_licence() -> None:
+    assert problems(TOP) == [], "tools/check-spdx --add writes the lines"
 
 
 def _fetched() -> Iterator[tuple[str, str]]:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Who may import whom, as ARCHITECTURE.md says."""
 
 from __future__ import annotations

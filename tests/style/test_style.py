@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Formatters, linters and type checks, as tests."""
 
 from __future__ import annotations

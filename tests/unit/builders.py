@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Small values for tests: an experiment and its runs, without a target."""
 
 from __future__ import annotations

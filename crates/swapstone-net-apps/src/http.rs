@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The subset of HTTP/1.1 (RFC 9112) that the server and a client need.
 
 use alloc::format;

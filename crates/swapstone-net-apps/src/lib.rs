@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Servers over the sockets of `swapstone-net`: `no_std` with `alloc`.
 //!
 //! `swapstone-net-bench` runs them in a process over any stack; `swapstone-net-guest` runs them on

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Values by socket, and a listening socket.
 
 use alloc::boxed::Box;

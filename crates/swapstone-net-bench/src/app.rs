@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An application: the callbacks of an event loop over any stack.
 
 use std::error::Error;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Counters of copies and allocations, in a build with the feature `count`.
 //!
 //! The linker redirects all calls of memcpy and memmove to this module (`--wrap`, see build.rs),

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Servers and clients over every stack, including the kernel's: `swapstone-net-bench --stack
 //! kernel http`.
 //!

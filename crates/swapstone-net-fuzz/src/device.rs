@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An in-memory device with counted buffers.
 
 use std::cell::RefCell;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Frames of a peer: valid, except for the fields that the script changes.
 
 use std::collections::HashMap;

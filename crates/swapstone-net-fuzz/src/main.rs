@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Coverage-guided fuzzing of a stack through its device. The script `run` builds and starts it.
 //!
 //! An input is a script of frames (valid ones of both IP versions with changed fields, and

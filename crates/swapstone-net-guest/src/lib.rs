@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An HTTP server on a machine without an operating system: QEMU's riscv64 `virt` with a virtio-net
 //! device.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The server over lwIP.
 #![no_std]
 #![no_main]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! QEMU's riscv64 `virt`: clock, interrupts, devices and power-off.
 
 use core::arch::{asm, global_asm};

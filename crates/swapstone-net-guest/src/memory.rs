@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The heap, and memory for virtio: all addresses are physical.
 
 use alloc::alloc::{alloc_zeroed, dealloc};

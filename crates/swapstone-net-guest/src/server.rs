@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The main loop of the server over either stack.
 
 use core::fmt::{Display, Write};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The serial line: a 16550A without interrupts.
 
 use core::fmt;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Conversions between IPv4 and IPv4-mapped IPv6 addresses, and the local addresses.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

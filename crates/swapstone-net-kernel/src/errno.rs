@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Conversion of `errno` values to the errors of the contract.
 
 use rustix::io::Errno;

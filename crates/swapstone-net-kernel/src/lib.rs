@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Linux kernel's sockets as a `swapstone_net::Stack`, so that one application runs on the
 //! kernel's network stack and on others.
 //!

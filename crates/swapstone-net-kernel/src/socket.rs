@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of a socket, in addition to what the kernel keeps.
 
 use std::net::SocketAddr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The parts of the stack that TCP and UDP share.
 
 use std::fs;

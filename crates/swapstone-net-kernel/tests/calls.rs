@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls of the contract that the other tests don't make: of sockets that are closed or of the other kind, time-outs, events.
 
 use std::net::SocketAddr;

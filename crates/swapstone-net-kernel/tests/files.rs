@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A process has as many files open as it may. It is the only test of its process, whose limit it changes.
 
 use std::fs::File;

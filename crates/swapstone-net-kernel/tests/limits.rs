@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What runs out is named. Each test has a network namespace of its own, whose settings it may change: it has to be root, and have `ip`.
 
 use std::fs;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The contract over the loopback interface.
 
 use std::net::SocketAddr;

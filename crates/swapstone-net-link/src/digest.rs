@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A digest of a run.
 
 /// A 64-bit digest: each word is mixed in by a multiplication and a rotation. It detects accidental

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An in-memory Ethernet with a virtual clock and seeded faults, for tests and exact measurements of
 //! network stacks.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The path of frames: bandwidth, delay, queue and faults.
 
 use core::time::Duration;

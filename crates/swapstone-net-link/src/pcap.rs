@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Captures in the classic libpcap format (version 2.4, microseconds, little-endian) for Wireshark and
 //! tcpdump.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The virtual clock: time passes only while a socket waits.
 
 use alloc::boxed::Box;

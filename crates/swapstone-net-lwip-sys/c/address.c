@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Conversion of addresses between lwIP and Rust. */
 #include "glue.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Validation of received packets before lwIP processes them. Malformed ones are dropped and counted. */
 #include "glue.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Frames between lwIP and the device. */
 #include "glue.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Declarations shared by the C files, and by C and Rust (src/ffi.rs has the same). */
 #ifndef LW_GLUE_H
 #define LW_GLUE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Unpredictable numbers: SipHash-2-4 (Aumasson and Bernstein, 2012) of a tuple of addresses and ports. */
 #include "glue.h"
 #include <string.h>

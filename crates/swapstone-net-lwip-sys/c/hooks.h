@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Hooks, included by lwIP after its own headers (LWIP_HOOK_FILENAME): index.c manages the lists of TCP. */
 #ifndef LW_HOOKS_H
 #define LW_HOOKS_H

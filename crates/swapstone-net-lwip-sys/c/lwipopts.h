@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * The options of lwIP and their reasons. Sizes of windows and buffers are variables, which lw_start() sets
  * from swapstone_net::Limits. lwIP uses these names in expressions only, except in the checks of init.c,

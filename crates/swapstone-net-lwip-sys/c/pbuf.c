@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Access to pbufs for Rust. */
 #include "glue.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* Start and stop of lwIP, its addresses, timers and counters. */
 #include "glue.h"
 

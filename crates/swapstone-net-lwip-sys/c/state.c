@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* The settings and the network interface of the stack, and what follows from them. */
 #include "glue.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* TCP for Rust: sockets are identified by tokens, control blocks are opaque, and all callbacks call Rust. */
 #include "glue.h"
 

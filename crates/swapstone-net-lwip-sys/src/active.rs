@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Operations that can send frames: lwIP with access to its device.
 
 use alloc::rc::Rc;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The declarations of `c/glue.h`.
 
 use core::ffi::{c_char, c_int, c_void};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory of lwIP: blocks of size classes with free lists and an upper limit.
 
 use alloc::alloc::{alloc, dealloc};

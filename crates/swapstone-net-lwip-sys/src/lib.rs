@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! lwIP's raw API behind a safe interface, for `swapstone-net-lwip`.
 //!
 //! This crate contains all C and all `unsafe` code of the lwIP stack: lwIP itself, compiled from a

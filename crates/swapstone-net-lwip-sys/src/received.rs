@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Received frames that stay in the device's buffers until lwIP and the sockets have released them.
 
 use alloc::boxed::Box;

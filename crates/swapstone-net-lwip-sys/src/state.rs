@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state that lwIP's callbacks change, and the callbacks.
 //!
 //! A callback only records changes: data in a queue, a flag, the socket in the list of changed

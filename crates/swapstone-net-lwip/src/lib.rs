@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! lwIP's raw API as a [`swapstone_net::Stack`].
 //!
 //! [`Lwip`] is a [`Stack`] over a [`Device`]; [`swapstone_net::Net`] provides its sockets. A process

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What only lwIP has to show; what all stacks must do is in `swapstone-net-testkit`.
 
 mod hand;

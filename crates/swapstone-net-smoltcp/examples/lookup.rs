@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a segment costs with few connections and with many: a ratio of times, and the size of a connection.
 //!
 //! `cargo run --release --example lookup`

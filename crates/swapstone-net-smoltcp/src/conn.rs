@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! TCP connections: processing of segments, timeouts and state changes.
 
 use alloc::boxed::Box;

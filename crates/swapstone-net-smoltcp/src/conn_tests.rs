@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sequence numbers, as they are sent.
 
 use super::*;

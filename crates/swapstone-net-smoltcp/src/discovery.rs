@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Neighbor discovery (RFC 4861) that smoltcp does not validate or implement.
 
 use core::net::Ipv6Addr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Unpredictable values from the seed: hashes, ports and initial sequence numbers.
 
 use core::hash::{BuildHasher, Hash, Hasher};

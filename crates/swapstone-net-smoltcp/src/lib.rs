@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! smoltcp as a [`swapstone_net::Stack`], with the parts that smoltcp leaves to applications.
 //!
 //! [`Smoltcp`] runs over any [`swapstone_net::Device`]. A process can have several instances. `no_std`

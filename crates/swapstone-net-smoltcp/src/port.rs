@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! smoltcp's view of the device: it receives one frame at a time. Sent frames are completed here.
 
 use alloc::vec;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table of sockets and the state of each kind of socket.
 
 use alloc::boxed::Box;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stack: received frames are passed to their sockets, and sockets are polled when they have
 //! work.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connections in TIME-WAIT: a small record without socket and buffers.
 
 use alloc::vec::Vec;

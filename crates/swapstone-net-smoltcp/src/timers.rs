@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Deadlines of sockets: a binary heap in which each socket stores its position.
 
 use alloc::vec::Vec;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parsing and writing of frames. A received frame is parsed here first, to find its socket.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Nothing is allocated for a packet, a request or a connection once as much was in use before.
 
 mod common;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a stack does with single frames, and with nonsense.
 
 mod common;

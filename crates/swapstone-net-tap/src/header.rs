@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The virtio-net header before each frame (virtio 1.2, 5.1.6), in native byte order as a TAP has
 //! it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The system calls that create a TAP: the only unsafe code of this crate.
 
 use std::ffi::c_void;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A Linux TAP device for `swapstone-net`.
 //!
 //! [`Tap`] is the device, [`TapPlatform`] the clock that waits for it. With offload (the default)

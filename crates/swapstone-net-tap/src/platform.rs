@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The clock, and waiting for a frame.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Real TAPs, in a network namespace of the test's own thread. Two of them are ports of a bridge: what one sends the other receives.
 
 use std::io::ErrorKind;

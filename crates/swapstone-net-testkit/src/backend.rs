@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stacks under test.
 
 use std::fmt::Display;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A TCP connection of the hand-made peer: sequence numbers only; the tests send the segments.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The context of a test, and the description of tests.
 
 use swapstone_net::{Cidr, Config};

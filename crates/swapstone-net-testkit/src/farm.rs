@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Many TCP clients at once over IPv4. Their segments are built from a template, with little memory
 //! per client.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The harness: runs each test on each backend in a separate process, and prints the table.
 
 use std::io::Read;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The conformance suite of the network stacks of `swapstone-net`.
 //!
 //! Each test runs on each backend in a separate process, because a process can have one lwIP, and a

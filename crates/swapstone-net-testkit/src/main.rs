@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The conformance suite: `conformance --help` tells how to run it.
 
 fn main() -> std::process::ExitCode {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! An allocator that counts.
 //!
 //! It counts the allocations of the stack under test (while a guard of [`enter`] exists) and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stack under test and a second stack, with programs on both.
 
 use std::cell::{Cell, RefCell};

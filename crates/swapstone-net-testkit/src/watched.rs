@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Observers of a stack and of a device: allocations, and the memory of received and sent bytes.
 
 use std::cell::RefCell;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Encoding and decoding of packets: enough of Ethernet, ARP, IPv4, IPv6, TCP, UDP and ICMP for a
 //! peer.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 use super::*;
 
 fn packet(source: &str, destination: &str, transport: Transport) -> Packet {

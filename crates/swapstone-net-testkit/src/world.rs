@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stack under test and a peer that sends hand-made packets.
 
 use std::cell::RefCell;

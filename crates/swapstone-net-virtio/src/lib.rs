@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A virtio-net device for `swapstone-net`: `no_std`, for machines without an operating system.
 //!
 //! The transport (MMIO, PCI) and the address translation ([`Hal`]) are those of the crate

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two stacks on an in-memory link: goodput against loss, delay and reordering, exact and equal on
 //! every machine.
 //!

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The programs over the stacks: event-driven senders, receivers, servers and clients.
 
 use std::cell::{Cell, RefCell};

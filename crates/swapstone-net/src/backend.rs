@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Building blocks for implementations of [`Stack`](crate::Stack): the parts that every backend
 //! needs and that don't depend on its protocol code.
 

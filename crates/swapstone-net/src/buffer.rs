@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Buffers for frames, from a pool, so that no memory is allocated per frame.
 
 use alloc::boxed::Box;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The contract of a network device: it receives and transmits Ethernet frames.
 //!
 //! Its offloads are those of virtio-net: checksum offload, TCP segmentation offload (TSO) for

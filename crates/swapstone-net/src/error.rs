@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Errors. Each operation has its own enum with exactly the errors that it can return.
 
 use core::fmt;

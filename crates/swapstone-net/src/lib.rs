@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One socket API over interchangeable network stacks.
 //!
 //! - [`Net`], [`TcpSocket`], [`UdpSocket`] and [`dns::Resolver`] are the API for applications.

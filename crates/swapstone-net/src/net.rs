@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A stack that several sockets share, and how sockets block.
 
 use alloc::boxed::Box;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The contract between the sockets of this crate and a network stack: what a backend implements.
 //!
 //! [`Stack`] is the whole contract. Its two halves, [`TcpStack`] and [`UdpStack`], are traits of

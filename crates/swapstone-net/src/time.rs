@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Points in time. They are always passed in: this crate reads no clock.
 
 use core::ops::{Add, Sub};

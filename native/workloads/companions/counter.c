@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * A shared object for the workload tls_access. The C library resolves a thread-local variable of an object
  * that dlopen() loads (the general dynamic TLS model). The linker alone resolves one of the program (local

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* A small shared object for the workload dlopen: one function, and one pointer that needs a relocation. */
 
 static int number = 42;

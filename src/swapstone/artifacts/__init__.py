@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Build programs and images. Each is stored in the cache under the digest of all its inputs."""
 
 from swapstone.artifacts.allocators import allocator_tools, cached_libcs

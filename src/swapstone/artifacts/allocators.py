@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Build memory allocators: once per C library, from pinned sources, as one object for dynamic and static programs."""
 
 from __future__ import annotations

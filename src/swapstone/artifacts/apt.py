@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Fetch packages of any architecture with the system's apt-get, without root and without changing the system.
 
 apt-get uses the system's sources, keys, proxies and preferences, but separate lists, cache and status for each architecture.

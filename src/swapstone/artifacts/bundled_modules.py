@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Build the kernel modules that Swapstone ships, for a packaged kernel and with its packaged headers.
 
 Headers are unpacked to a temporary folder. Modules are stored in the cache under the digest of all inputs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Build the crates of the workspace with cargo, and check the requirements of their trials."""
 
 from __future__ import annotations

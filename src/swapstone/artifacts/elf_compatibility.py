@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The C library and processor that an ELF file was built for, and whether it can be preloaded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The shared objects that an ELF file needs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Assemble the files of an image: programs with their shared objects from packages, kernel modules, and the caller's files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """List and remove cache entries of images and virtual machines."""
 
 from __future__ import annotations

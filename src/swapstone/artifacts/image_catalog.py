@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What images can consist of: architectures, packaged kernels, parts with programs, and kernel modules."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Compare two images: which files differ, and whether all of them belong to the swapped parts."""
 
 from __future__ import annotations

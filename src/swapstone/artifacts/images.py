@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Build images for virtual machines: a kernel, its modules and programs from packages, stored under the digest of all inputs.
 
 Equal inputs give equal bytes on every machine and at any time: an image has no times, owners or build paths.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Kernel modules: their dependencies, and the order in which they are loaded.
 
 A package does not contain modules.dep, which depmod creates on installation. So dependencies are read from the section ``.modinfo``

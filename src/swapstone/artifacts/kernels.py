@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Read kernel files, and extract the ELF kernel from a compressed one.
 
 An uncompressed kernel boots by PVH without decompressing itself, which saves seconds in an emulated machine.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Link the same code in different layouts: the addresses of functions and data are no factor, but can have larger effects than one.
 
 A layout shuffles all functions of a program and the order of its objects with their data, and adds padding before both. Each

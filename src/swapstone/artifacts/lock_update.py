@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Update the lock: find the current versions of the packages that images need."""
 
 from __future__ import annotations

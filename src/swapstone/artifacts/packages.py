@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Packages for images: the lock that pins them, the cache that stores them, and reading their contents."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Placeholders such as ``{cc}`` in a build command, replaced with the quoting that the shell needs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Sizes of programs by section class."""
 
 from __future__ import annotations

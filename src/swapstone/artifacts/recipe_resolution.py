@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Resolve the names in a recipe to commands, flags and objects of this machine."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Build third-party servers from pinned sources for each variant, and load generators once."""
 
 from __future__ import annotations

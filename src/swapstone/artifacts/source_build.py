@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Build a program from sources by a build command: for each variant in its own copy of the sources."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Build kernels from the distribution's source package, with or without PREEMPT_RT patches, from a small configuration.
 
 A build takes long and needs about 3 GB of temporary space. An interrupted build is continued. The result is stored in the cache under

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Measure, digest and copy a folder of sources."""
 
 from __future__ import annotations

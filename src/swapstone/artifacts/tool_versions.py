@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Installed tools and their exact versions."""
 
 from __future__ import annotations

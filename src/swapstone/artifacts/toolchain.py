@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Compiler commands for each C library, including a clang for musl, which Debian does not package."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Fetch the pinned sources of third-party programs with the system's package managers, and verify their digests.
 
 apt-get and cargo use folders in the cache, need no root, and don't change the system.

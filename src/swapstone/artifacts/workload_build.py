@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Build the bundled C workloads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`swapstone agree`: compares the signs of the differences in two records."""
 
 from __future__ import annotations

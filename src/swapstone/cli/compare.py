@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`swapstone compare`, and resuming a record."""
 
 from __future__ import annotations

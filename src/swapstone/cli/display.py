@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Displays progress on standard error: one moving line on a terminal, else a line now and then."""
 
 from __future__ import annotations

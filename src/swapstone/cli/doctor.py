@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`swapstone doctor`: checks what this machine can do, and what makes its timings noisy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`swapstone explain` and `swapstone profile`: why a row of a record differs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`swapstone image`: builds, lists and boots images of virtual machines."""
 
 from __future__ import annotations

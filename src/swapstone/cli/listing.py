@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`swapstone list`: lists of factors, workloads, suites, loads, targets, studies and records."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The command `swapstone`. Subcommands are imported only when they are used: the start to `--help` must be short."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Man pages in roff, generated from click's commands (man(7))."""
 
 from __future__ import annotations

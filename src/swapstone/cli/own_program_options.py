@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Options of `swapstone compare` for own programs and own servers."""
 
 from __future__ import annotations

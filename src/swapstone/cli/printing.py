@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Prints tables of records and of studies: coloured and as wide as the terminal on a terminal, else plain."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A click command that accepts another command line after ``--``."""
 
 from __future__ import annotations

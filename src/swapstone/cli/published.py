@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`swapstone published`: the published figures, and a check of the numbers that their pages derive."""
 
 from __future__ import annotations

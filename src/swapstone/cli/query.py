@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`swapstone query`: SQL over all records."""
 
 from __future__ import annotations

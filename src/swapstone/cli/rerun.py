@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`swapstone rerun`: runs the experiment of a record again, and compares the two records."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Completion scripts for bash, zsh and fish, and what each option and argument completes to.
 
 The scripts are click's with two changes. In bash, ``=`` and ``:`` do not end a word, so that ``libc=glibc,mu`` is completed as a whole.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`swapstone show`, `report` and `export`: a record as table, report or data."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`swapstone study`: the experiments that Swapstone ships, and studies from files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Plain tables for lists and queries, with control characters escaped."""
 
 from __future__ import annotations

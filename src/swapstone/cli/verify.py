@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """`swapstone verify`: checks that a record is whole and unaltered, and that its verdicts are the same."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Compare the signs of two records' effects, where the records are of the same factors on different targets or clocks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Compute the analysis of an experiment from its runs."""
 
 from __future__ import annotations

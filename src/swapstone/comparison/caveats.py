@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Caveats: properties of the runs that limit how far their comparisons can be relied on."""
 
 from __future__ import annotations

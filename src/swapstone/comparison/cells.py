@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Group runs into cells: the values of each variant of a workload under a load, by block."""
 
 from __future__ import annotations

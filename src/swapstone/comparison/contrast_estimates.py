@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Estimates of factorial contrasts: one value per block, and the inference on these values."""
 
 from __future__ import annotations

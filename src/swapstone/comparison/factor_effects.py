@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Judge the estimates of factorial contrasts: verdicts, interactions, and which effects depend on other factors."""
 
 from __future__ import annotations

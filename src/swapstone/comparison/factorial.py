@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Factorial analysis: main effects, simple effects and two-factor interactions of crossed factors.
 
 Each is a contrast of logarithms within a block. The inference on its values is that of a comparison: the Hodges-Lehmann

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The contrasts of crossed factors: signed sums of the logarithms of variants' values."""
 
 from __future__ import annotations

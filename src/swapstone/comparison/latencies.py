@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Latency histograms and time series: the data of runs besides the metrics that are compared."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Experiments with layouts: the link as the unit of inference, and the spread between links of the same code."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """How busy the machine was around the trials, and which time metric is preferred because of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """How precise the comparisons are so far. An experiment stops when they are precise enough."""
 
 from __future__ import annotations

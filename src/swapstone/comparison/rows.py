@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Rows: one metric of one candidate against the baseline, with the inference on its pairs and the corrected level of its family."""
 
 from __future__ import annotations

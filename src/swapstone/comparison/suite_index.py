@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The index of a suite: the geometric mean of its workloads' ratios, block by block."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Judge rows: effect, confidence interval and verdict of each comparison."""
 
 from __future__ import annotations

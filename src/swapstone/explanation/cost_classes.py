@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Classes of cost: which class a stack belongs to, and how a finding of a class is worded. The table is classes.toml."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Findings: the classes of cost that account for a difference, each worded as a sentence with its evidence."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The ledger: the difference of a row in time, split into classes of cost."""
 
 from __future__ import annotations

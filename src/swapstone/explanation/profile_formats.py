@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Profiles in the formats of other tools (folded stacks, speedscope), and the difference of two profiles."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The factors that experiments can vary: one file each, and one entry in `FACTORS`."""
 
 from __future__ import annotations

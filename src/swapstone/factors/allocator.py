@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The allocator that serves a program's malloc."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The contract of a factor: how a level is applied, and how the level in force is observed."""
 
 from __future__ import annotations

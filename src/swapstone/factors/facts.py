@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Reads the facts in the ELF file of a program or shared object that show how it was built."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The kernel of the machine: generic, PREEMPT_RT, the modes of the generic one (PREEMPT_DYNAMIC), or the user's kernels."""
 
 from __future__ import annotations

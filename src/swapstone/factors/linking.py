@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Linking: dynamic or static."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The network stack of a server: the kernel's, or one in the server's process over a TAP device. docs/netstack.md explains it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The user's built programs: ``--program baseline=./old --program candidate=./new``."""
 
 from __future__ import annotations

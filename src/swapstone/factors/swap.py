@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The swap device of the machine: a flash device or compressed memory (zram). docs/swap.md explains the levels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The command lines that compilers record in object files (``-frecord-gcc-switches``)."""
 
 from __future__ import annotations

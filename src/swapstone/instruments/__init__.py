@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Run both variants of a row under instruments, apart from the measured trials."""
 
 from swapstone.instruments.acquisition import INSTRUMENTS, RowVariant, run_instruments

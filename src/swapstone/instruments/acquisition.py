@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Run all instruments on both variants of a row, one after another, each in runs of its own."""
 
 from __future__ import annotations

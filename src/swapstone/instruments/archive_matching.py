@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Find the functions of a stripped shared library by the code in its static archive.
 
 A distribution strips the shared library, but not the archive, whose objects still have symbols of static functions. If both

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Decode callgrind's output (format version 1, one position, one event)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Count allocations by size, and bytes copied, by uprobes on the functions of the C library and the allocator.
 
 Works for dynamic and static programs with any C library whose functions have symbols: in the file itself, in a debug file, or

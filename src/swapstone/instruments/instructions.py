@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Count instructions by function, with valgrind's callgrind.
 
 Valgrind's processor has no AVX-512, so a C library may select other functions under it.

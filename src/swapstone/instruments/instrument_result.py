@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The input and the result that all instruments share."""
 
 from __future__ import annotations

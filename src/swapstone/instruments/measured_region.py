@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Find the measured part of a recording: time windows, delimited by events of the program itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Off-CPU time: each time a thread is switched out, its stack and the time until it runs again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """On-CPU time: stacks sampled at a fixed rate of CPU time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Record a run with perf, and read the recording."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Decode the output of `perf script`: samples with stacks, context switches and mappings."""
 
 from __future__ import annotations

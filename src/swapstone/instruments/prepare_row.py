@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Prepare both variants of a record's row to run again: find or build their programs as for its trials."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What the instruments need of this machine, and how to provide it."""
 
 from __future__ import annotations

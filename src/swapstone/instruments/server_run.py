@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Run a server under an instrument: wait for its port, warm it up, send the measured requests, and stop it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Names of functions by address, also for stripped files."""
 
 from __future__ import annotations

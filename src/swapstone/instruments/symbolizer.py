@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Convert the addresses of a stack to frames."""
 
 from __future__ import annotations

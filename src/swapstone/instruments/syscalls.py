@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Count system calls by name, by tracepoints, or by ptrace (strace) if there are none."""
 
 from __future__ import annotations

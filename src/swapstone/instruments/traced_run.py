@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Start a tracee under an instrument, and end all of its processes."""
 
 from __future__ import annotations

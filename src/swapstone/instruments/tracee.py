@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What runs under an instrument: a command with its process tree, and which part of it is the work."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The types of Swapstone, as `ARCHITECTURE.md` defines them. Imports no other package."""
 
 from swapstone.model.analysis import (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The results of an analysis: comparisons, effects, interactions, verdicts, caveats."""
 
 from __future__ import annotations

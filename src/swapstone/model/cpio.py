@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Read and write initramfs archives: cpio's "newc" format. Equal content gives equal bytes.
 
 The format is described in the kernel's Documentation/driver-api/early-userspace/buffer-format.rst.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The folder of the files that Swapstone ships besides its Python code, and the cache folder of what it builds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Errors that a user can cause and correct."""
 
 from __future__ import annotations

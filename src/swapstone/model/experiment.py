@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Experiments, and the variants and trials that they expand to."""
 
 from __future__ import annotations

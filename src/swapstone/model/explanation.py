@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Measurements of two variants under instruments, and their explanation: counts, profiles, ledger, findings."""
 
 from __future__ import annotations

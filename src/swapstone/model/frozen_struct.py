@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The base of the model's types: an immutable, strictly decoded value with a digest."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Histograms: pairs (lower edge, count), ascending."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The differences between two machine images of one comparison."""
 
 from __future__ import annotations

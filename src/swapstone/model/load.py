@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Loads: what else a machine does during a measurement, and how its counters show it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The program that sends requests to a server while the server is measured."""
 
 from __future__ import annotations

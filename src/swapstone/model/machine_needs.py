@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What a virtual machine must have for a workload or a load."""
 
 from __future__ import annotations

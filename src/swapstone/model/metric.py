@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Metrics: what is measured, in which unit, and which direction is better."""
 
 from __future__ import annotations

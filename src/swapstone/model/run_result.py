@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The result of a trial: a run with its samples."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Workloads and suites: what is measured, and where its program comes from."""
 
 from __future__ import annotations

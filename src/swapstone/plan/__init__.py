@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """From an experiment to its variants and its ordered, seeded, blocked trials. When to stop is in `swapstone.plan.stopping`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """When to stop: on precision, on the number of blocks, or on the budget; never on significance.
 
 Stopping at the first significant difference (optional stopping) multiplies the false alarms. The width of an interval is nearly

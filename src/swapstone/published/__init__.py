@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Figures of public pages, and checks of what the pages derive and claim from them."""
 
 from swapstone.published.check import CheckReport, Disagreement, check

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Check the published pages against their own figures: derived numbers and claims."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Claims in the text of the pages, each with a check against the page's own numbers.
 
 A check computes from the figures whether the numbers support the claim. Claims are abridged and in English.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Figures of five public pages, and the pages they come from."""
 
 from __future__ import annotations

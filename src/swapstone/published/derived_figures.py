@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Recompute the numbers that the published pages derived from their figures."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Records: the files of an experiment on disk. Every report is computed from them."""
 
 from swapstone.record.reader import RecordView, check_raw, load

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Read a record: strict decoding, line by line; undamaged lines are read despite damage elsewhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The files of a record's folder, and how its lines are protected.
 
     record.json       format, schema version, identity, time of creation

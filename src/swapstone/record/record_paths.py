@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Paths of records, and the names that users give them."""
 
 from __future__ import annotations

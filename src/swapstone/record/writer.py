@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Write a record: each run is appended and synced; a lock allows one writer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What a report prints besides the analysis: the experiment, the record, the environment, commands."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """CSV text and numbers without loss of digits, for every CSV export."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The structure of every report: a document of sections, each made of blocks.
 
 A topic (`swapstone.report.topics`) builds sections, and a renderer (`swapstone.report.render`) prints blocks. A block has content and no

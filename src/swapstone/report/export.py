@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Exports of an analysis: JSON, CSV, hyperfine's JSON and Go's benchmark text.
 
 Every number was measured or is in the analysis. A field of a format that was not measured is null or left out.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Export of crossed factors: CSV with one row per main effect, simple effect and interaction."""
 
 from __future__ import annotations

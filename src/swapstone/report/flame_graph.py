@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A flame graph, or the difference of two, as one page that loads nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Numbers with units, ratios, times, and text from outside, for every output format."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """JSON values of a result in which each variant is its label."""
 
 from __future__ import annotations

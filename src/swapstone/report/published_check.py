@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The check of the published pages as a document: what they derived, computed again, and which of their words their numbers support."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The table of signs of two records: a document, CSV and JSON."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The report of a record: a document made of the sections of every topic."""
 
 from __future__ import annotations

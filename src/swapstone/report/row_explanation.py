@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The explanation of a row: a document, and JSON."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The sections' tables for other programs: parts of the JSON report and a CSV export.
 
 Both call a section an ``exhibit``, the name that they had when their format was fixed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Blocks in terms of five simple ones, for renderers that have no better form for the others."""
 
 from __future__ import annotations

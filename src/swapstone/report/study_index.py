@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The index of a study of several parts: the results of each part, and where its report is."""
 
 from __future__ import annotations

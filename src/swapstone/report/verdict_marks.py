@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """How verdicts are marked in tables: a word, a letter and a colour each."""
 
 from __future__ import annotations

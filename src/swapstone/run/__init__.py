@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Makes the trials of an experiment and appends their runs to its record: the place that joins plan, subjects and target."""
 
 from swapstone.run.engine import WORK_NS, Engine, Progress, SessionEnd, StopDecision, StoppingRule

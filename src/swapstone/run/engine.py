@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The engine: calibrate, then block after block until the results are precise enough or the budget is spent."""
 
 from __future__ import annotations

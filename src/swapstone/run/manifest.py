@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The manifest of an experiment: machine, programs, and the versions of the tools that built them."""
 
 from __future__ import annotations

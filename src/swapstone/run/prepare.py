@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Before the first trial: every program of an experiment is built, and the manifest is written."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The recipes of an experiment's variants: every level applied, every name resolved to what this machine has."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Running trials of a record again: on the virtual clock the bytes must be equal."""
 
 from __future__ import annotations

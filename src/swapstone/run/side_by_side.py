@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Several trials at once, where a target can run them."""
 
 from __future__ import annotations

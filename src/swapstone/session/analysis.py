@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """From a record to its analysis."""
 
 from __future__ import annotations

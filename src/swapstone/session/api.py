@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The functions of the Python API: `compare`, `study`, `load`, `explain` and `query`. `import swapstone` exports them."""
 
 from __future__ import annotations

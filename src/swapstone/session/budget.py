@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Checks whether a time budget holds an experiment, and estimates the budget that would hold it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What this machine can do: factor levels, the agent, network stacks, virtual machines, load generators and instruments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Images with a shell on the console, and the emulator's command line that boots them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The defaults of an experiment: suites, target, budget, margin, confidence."""
 
 from __future__ import annotations

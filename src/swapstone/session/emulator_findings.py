@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Checks which emulators are installed, and whether KVM works."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Experiments: from a request to a resolved experiment, and from there to a sealed record."""
 
 from __future__ import annotations

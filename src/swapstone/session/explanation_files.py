@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The files of an explained row, beside its record: the evidence with its manifest, and the explanation computed from it."""
 
 from __future__ import annotations

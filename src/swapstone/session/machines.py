@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Opens the target of an experiment: builds the images that its virtual machines boot."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Own programs: from options as text to the `OwnProgram` that a record stores."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Decides after each block whether an experiment is precise enough to stop."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What happens during an experiment or a study, as events for a display or a log."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """SQL over records, by DuckDB inside this process."""
 
 from __future__ import annotations

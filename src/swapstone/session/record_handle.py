@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A record as the Python API returns it: its comparisons, runs and reports."""
 
 from __future__ import annotations

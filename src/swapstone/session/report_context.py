@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What a report prints beside the analysis: notes, facts, and the commands that repeat or explain a record."""
 
 from __future__ import annotations

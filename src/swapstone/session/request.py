@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Requests: an experiment before its names, patterns and defaults are resolved."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Reruns: the experiment of a record again, and how far the two records agree."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Explaining a row: running its two variants under instruments, and splitting the difference into causes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Own servers: from options as text to the load generators that send their requests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Running a study: each part into a record of its own, and an index of all parts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Study files: one TOML file for an experiment, or for several parts that share its keys."""
 
 from __future__ import annotations

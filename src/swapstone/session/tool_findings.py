@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Checks whether load generators and the instruments of `swapstone explain` work on this machine."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Values that users write as text: durations, shares and confidence levels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Verification of a record: is it whole and unaltered, and does its analysis give the same verdicts?"""
 
 from __future__ import annotations

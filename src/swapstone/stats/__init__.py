@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Pure functions on arrays of numbers. docs/statistics.md gives the reasons for choosing these methods."""
 
 from swapstone.stats.multiple_comparisons import common_level, rejections

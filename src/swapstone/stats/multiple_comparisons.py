@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Multiple comparisons: Benjamini-Hochberg rejections, and the level at which intervals agree with them."""
 
 from __future__ import annotations

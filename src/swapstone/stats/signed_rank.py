@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Wilcoxon's signed-rank test, the Hodges-Lehmann estimate, and the interval that inverts the test exactly.
 
 With ties and zeros too: for paired differences x, write W for the M = n (n + 1) / 2 Walsh averages (x[i] + x[j]) / 2,

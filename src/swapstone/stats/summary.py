@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Summaries: the value of a run, intervals of proportions, and a test for serial dependence between runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Order statistics of all pairwise sums x[i] + x[j], i <= j: twice the Walsh averages.
 
 All arithmetic is on integers, so that sums and ties are exact, and counting agrees with selecting.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What is run: one class for each kind of workload, all with the contract `Subject`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """How a trial ended, in words, and the bytes of it that a record keeps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """C programs of this project, under ``native/workloads/``."""
 
 from __future__ import annotations

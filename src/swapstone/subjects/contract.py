@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The contract of a subject, which checks, builds, runs and judges one workload.
 
 Each kind of origin (`Workload.origin`) has one class. `swapstone.run` calls only the methods of `Subject`, in this order: `check`,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Programs of this project's Rust crates."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What bundled programs, packages, crates and image tools have in common: artifacts, environments and requests."""
 
 from __future__ import annotations

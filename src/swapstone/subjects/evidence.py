@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Which levels were in force in the process that ran: the manipulation check."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Programs that the image of a virtual machine brings, such as cyclictest."""
 
 from __future__ import annotations

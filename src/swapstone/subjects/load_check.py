@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Whether a load was in force, from the machine's counters before and after a measurement."""
 
 from __future__ import annotations

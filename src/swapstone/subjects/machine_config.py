@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The machine of a trial: what its workload, its variant and its load need together."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A user's own program: the commands around its trials, its request, and what its answer amounts to."""
 
 from __future__ import annotations

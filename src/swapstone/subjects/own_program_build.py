@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Building a user's own program for each variant, and making the variants' environments equally large."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Mistakes in a user's own program that show before anything is built."""
 
 from __future__ import annotations

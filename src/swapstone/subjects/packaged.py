@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Servers that others wrote, built from their pinned sources, such as redis."""
 
 from __future__ import annotations

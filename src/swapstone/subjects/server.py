@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Servers: a subject of any kind that a load generator sends requests to."""
 
 from __future__ import annotations

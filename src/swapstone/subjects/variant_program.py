@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The program that a variant of a workload is started as."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Where trials run: one contract, and a registry with one entry for each kind of target."""
 
 from __future__ import annotations

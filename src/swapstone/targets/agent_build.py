@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Compiles the agent and the first process of virtual machines from their C sources, and caches them."""
 
 from __future__ import annotations

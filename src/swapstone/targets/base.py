@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The contract of a target: a place where trials run."""
 
 from __future__ import annotations

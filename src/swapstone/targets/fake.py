@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A target that simulates answers from the description in a file: ``--target fake:SPEC.toml``.
 
 It shows Swapstone's results for given effects, noise and faults, within seconds and on any machine. It writes the bytes that an agent

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Simulates a server of the fake target: the output of its load generator, and the agent's facts."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Reads the TOML file of a fake target, strictly. docs/fake-target.md describes it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Checks this machine for causes of noisy timings: the findings of ``swapstone doctor``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Describes this machine: hardware, kernel and system."""
 
 from __future__ import annotations

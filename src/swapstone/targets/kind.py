@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """An entry of the target registry: name, options, capabilities, and how a target of this kind is opened."""
 
 from __future__ import annotations

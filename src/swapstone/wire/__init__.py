@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Encoders and strict decoders of the protocols of docs/wire.md: plans, answers and reports."""
 
 from swapstone.wire.answer import (

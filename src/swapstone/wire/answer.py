@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The agent's answer to a trial (docs/wire.md, section 2)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The plan that an agent reads (docs/wire.md, section 1)."""
 
 from __future__ import annotations

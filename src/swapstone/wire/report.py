@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The report that a native workload prints (docs/wire.md, section 3)."""
 
 from __future__ import annotations

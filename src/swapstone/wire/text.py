@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Encodes and decodes texts and numbers of the protocols. Each has exactly one spelling; no other is accepted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Workloads: the programs that are measured, their suites, and the samples in their output."""
 
 from __future__ import annotations

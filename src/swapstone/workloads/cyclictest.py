@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A strict decoder of the JSON that rt-tests' cyclictest writes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Strict readers for the output of load generators: one for each known program, and one for a pattern of the user.
 
 docs/servers.md lists what each prints.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Loads: what else a virtual machine does during a measurement. docs/latency.md has the reasons for each choice."""
 
 from __future__ import annotations

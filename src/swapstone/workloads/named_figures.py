@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The format of named figures and series: docs/wire.md, section 4."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """From the output of a program without the harness to samples: named figures, and the formats of tools that others wrote."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A user's own program as workloads: their names, metrics and samples."""
 
 from __future__ import annotations

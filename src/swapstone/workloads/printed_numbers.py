@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Numbers that a user's program prints: the option ``--metric``, and their search in the output."""
 
 from __future__ import annotations

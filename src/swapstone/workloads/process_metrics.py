@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Metrics of a whole process, from the facts that the agent measures around it (docs/wire.md, section 2)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """From the report of a workload with the harness to samples."""
 
 from __future__ import annotations

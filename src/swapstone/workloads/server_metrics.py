@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Metrics and samples of servers: the output of the load generator, and what the server used meanwhile."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Runs an agent in tests, and finds the processes that it left."""
 
 from __future__ import annotations

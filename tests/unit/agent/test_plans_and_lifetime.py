@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The agent and its controller: malformed plans, signals, and the death of either."""
 
 from __future__ import annotations

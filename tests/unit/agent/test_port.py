@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """System call numbers, and the processors for which the agent and init can be built."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Servers: the phases of their measurement, and counters that exclude the load generator."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The environment that a trial starts with, and the facts that the agent observes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The outcomes of trials: each has its answer, and no process is left."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A small package archive of the test's own, asked by the real apt-get: no network, no root, nothing of the system but its programs."""
 
 from __future__ import annotations

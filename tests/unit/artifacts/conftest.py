@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What the tests of images share."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Allocators without a network: the lock, what is fetched and how it fails, what fits together."""
 
 from __future__ import annotations

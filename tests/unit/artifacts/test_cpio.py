@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Archives for the kernel: the same bytes for the same content, and all that a file system needs."""
 
 from __future__ import annotations

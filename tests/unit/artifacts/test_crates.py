@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Crates: what is missing is named, and every source decides the program."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Programs for another architecture: the available compilers, and the errors for missing ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What is kept is listed with its size, and what has not been used for long goes."""
 
 from __future__ import annotations

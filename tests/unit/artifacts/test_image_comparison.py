@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Two images may differ in what was swapped, and in nothing else."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Images: the same bytes for the same input, nothing half-built, and nothing that doesn't belong together."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Modules come with what they need, in an order in which a plain loader can load them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Kernel files are recognised by what they hold. Real kernels are read in the slow tests; here they are made up to their headers."""
 
 from __future__ import annotations

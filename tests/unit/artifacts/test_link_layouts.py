@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Other layouts of the same code, with real compilers and the real linker."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The lock is renewed from what the archive has: what programs really need, and no more."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Packages come from the archive by name, version and digest, or not at all."""
 
 from __future__ import annotations

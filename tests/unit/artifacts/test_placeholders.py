@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Placeholders in build commands: the shell gets the intended words, wherever they stand."""
 
 from __future__ import annotations

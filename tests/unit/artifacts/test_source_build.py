@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The user's sources are copied, built, remembered, put back; and never touched."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Kernels from source: here the source is a toy that is configured and built by the same commands as the real one."""
 
 from __future__ import annotations

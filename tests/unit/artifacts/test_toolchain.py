@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Each compiler with each C library, linked either way, makes programs in which nothing of another level is left."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Programs are addressed by what went into them, relinked copies differ in layout alone, and tools name themselves."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The benchmark of crossed nulls: its factors without effect, and its counts on synthetic records."""
 
 from __future__ import annotations

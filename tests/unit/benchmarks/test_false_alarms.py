@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The benchmark of false alarms: its rules on synthetic traces."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The benchmark of network stacks: readers of program output, plans, and tables."""
 
 from __future__ import annotations

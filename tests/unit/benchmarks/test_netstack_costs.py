@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Goodput and costs of network stacks: readers of callgrind and perf, classes of functions, and tables."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Errors of benchmarks/netstack-guest for missing requirements."""
 
 from __future__ import annotations

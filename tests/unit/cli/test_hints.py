@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A hint names a command that exists."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Man pages: every command has one, every option is in it, and groff accepts it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Options that changed their name accept the former one, which help does not show."""
 
 from __future__ import annotations

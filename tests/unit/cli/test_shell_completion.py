@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Completion: what each argument completes to, and the scripts that bash, zsh and fish run."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Plain tables line up, and nothing in them steers the terminal."""
 
 from __future__ import annotations

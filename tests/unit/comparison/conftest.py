@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A bench on which tests lay out runs with known numbers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Crossed experiments with numbers that a test chooses."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The table of signs: two records side by side, each count and ratio by hand."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The whole analysis: order, sizes, indices, nulls, noise and caveats."""
 
 from __future__ import annotations

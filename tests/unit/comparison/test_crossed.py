@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Main effects, simple effects and interactions of crossed factors, on numbers that are known exactly."""
 
 from __future__ import annotations

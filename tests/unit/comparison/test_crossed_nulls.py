@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """How often crossed factors that do nothing seem to do something, and how often a planted interaction is seen: simulated, seeded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Layouts: the link is the unit of inference, and links of the same code are compared."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """On the virtual clock a block is a replicate: there is no noise, and the messages use that word."""
 
 from __future__ import annotations

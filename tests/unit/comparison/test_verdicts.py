@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The verdict of one comparison, and its absence."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The table of classes, on symbols of both C libraries."""
 
 from __future__ import annotations

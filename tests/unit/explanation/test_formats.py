@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Profiles as folded stacks, speedscope's JSON and pages."""
 
 from __future__ import annotations

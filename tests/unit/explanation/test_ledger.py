@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The ledger and its findings."""
 
 from __future__ import annotations

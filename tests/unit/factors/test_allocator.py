@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The factor allocator: which file serves malloc, which allocator it contains, and which paths can be levels."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The registry of factors, the parsing of levels, and the factor libc."""
 
 from __future__ import annotations

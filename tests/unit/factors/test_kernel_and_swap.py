@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The factors of booted machines: the guest's report determines the level in force."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The factor netstack: the level is observed in the server, not taken from its environment."""
 
 from __future__ import annotations

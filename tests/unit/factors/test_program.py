@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The factor `program`: the level is the file that was started, not the requested one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The factor swap: names of levels, set-up commands, and the observed device."""
 
 import pytest

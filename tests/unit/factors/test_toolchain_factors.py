@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Linking, compiler and optimization: changes of the recipe, and levels observed in process and file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Running both variants of a row without and with instruments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Decoding what perf, strace and callgrind print."""
 
 from __future__ import annotations

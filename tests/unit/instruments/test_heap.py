@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Where breakpoints are put."""
 
 from __future__ import annotations

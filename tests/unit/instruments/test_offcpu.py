@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Dividing time among threads."""
 
 from __future__ import annotations

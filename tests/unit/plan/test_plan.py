@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Plans: blocks in random order from a seed, unchanged when a group closes."""
 
 from __future__ import annotations

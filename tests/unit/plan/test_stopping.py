@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The stopping rule: looks, closing of groups, budget, largest and exact number of blocks, and estimate of the remaining time."""
 
 from __future__ import annotations

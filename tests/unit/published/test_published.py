@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The published figures, and what can be checked about them."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The code blocks of CONTRIBUTING.md, and copies of the source to carry a recipe out in."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A record of the fake target, made with a copy of the source."""
 
 from __future__ import annotations

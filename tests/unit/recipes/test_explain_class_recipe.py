@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """CONTRIBUTING's class of cost, added to a copy of the source: a stack belongs to it, and a finding has its wording."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """CONTRIBUTING's factor, added to a copy of the source: its environment variable is observed in the process that ran."""
 
 from __future__ import annotations

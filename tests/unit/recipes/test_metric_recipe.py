@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """CONTRIBUTING's metric, added to a copy of the source: it is measured, compared, reported and exported."""
 
 from __future__ import annotations

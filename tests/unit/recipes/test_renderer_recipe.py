@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """CONTRIBUTING's renderer, added to a copy of the source: it prints every block of a report."""
 
 from __future__ import annotations

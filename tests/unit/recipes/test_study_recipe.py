@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """CONTRIBUTING's study, added to a copy of the source: it is listed and it runs; a broken one is listed as such."""
 
 from __future__ import annotations

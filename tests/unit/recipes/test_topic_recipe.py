@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """CONTRIBUTING's topic, added to a copy of the source: every renderer and both exports have its section."""
 
 from __future__ import annotations

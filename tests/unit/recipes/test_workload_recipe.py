@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """CONTRIBUTING's workload, added to a copy of the source: it is built, run and compared."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A record loses nothing, hides nothing, and has one writer."""
 
 from __future__ import annotations

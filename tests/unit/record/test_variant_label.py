@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Labels of variants as files hold them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What a report says of crossed factors: what fits, what is named, and in which words."""
 
 from __future__ import annotations

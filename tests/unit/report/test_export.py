@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Exports hold what the analysis holds, in the shape that other programs read."""
 
 from __future__ import annotations

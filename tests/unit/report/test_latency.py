@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The exhibits of latencies: every number of every table against one computed by hand, and each flag on both sides of its limits."""
 
 from __future__ import annotations

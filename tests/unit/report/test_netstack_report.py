@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The table of copies and allocations: medians of ours, and the page's figures divided by its requests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Every renderer prints every kind of block, escapes text from outside, and knows no topic."""
 
 from __future__ import annotations

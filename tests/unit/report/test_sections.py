@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A topic's section is printed alike in every format, and text from outside in it does nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Exhibits of swapping, from runs whose numbers can be computed by hand."""
 
 from __future__ import annotations

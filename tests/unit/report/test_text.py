@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The terminal report: its shape, its words, and what it does with text from outside."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The published page's tables of throughput, with ours: numbers that were worked out by hand."""
 
 from __future__ import annotations

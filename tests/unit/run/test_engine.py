@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The engine on a target that runs several trials at once, and on the virtual clock."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Trials that are run again are compared with their output in the record."""
 
 from __future__ import annotations

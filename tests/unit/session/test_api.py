@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The Python API on the fake target: comparisons, studies, results as tables, errors and interruption."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A budget that can't hold an experiment is named before anything is built."""
 
 from __future__ import annotations

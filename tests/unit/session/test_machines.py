@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """From an experiment to its machines: what each is made of, and what makes them incomparable."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Options of an own server: the load generators that they give, and the errors."""
 
 from __future__ import annotations

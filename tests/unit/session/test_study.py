@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Studies that consist of parts: their records, their budgets, what is unavailable, resuming, and the index."""
 
 from __future__ import annotations

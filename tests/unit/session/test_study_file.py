@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The shipped studies are whole, and a broken one is explained."""
 
 from __future__ import annotations

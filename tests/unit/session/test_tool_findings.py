@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Findings on load generators and instruments, on machines that lack them."""
 
 from __future__ import annotations

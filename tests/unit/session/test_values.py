@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Durations, shares and confidences as people type them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The correction for multiple comparisons: against scipy, and consistency of p-values with intervals."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The signed-rank interval: against scipy and brute force; its symmetries, duality, coverage and power."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Run values, confidence intervals of shares, and the test of dependence."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Selection among pair sums without storing them equals selection from the sorted sums."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Allocators in measured processes: the requested one is observed, and any other is refused."""
 
 from __future__ import annotations

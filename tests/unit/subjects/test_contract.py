@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The contract of subjects: one class for each origin, and what all of them share."""
 
 from __future__ import annotations

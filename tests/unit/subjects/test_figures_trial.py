@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Workloads without the harness: their requests, and what their answers amount to."""
 
 import msgspec

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The machine's counters show whether a load was in force."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The machine of a trial: what workload, factors and load need together."""
 
 from __future__ import annotations

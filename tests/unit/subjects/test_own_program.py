@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A user's program between its build and its run: each variant by itself, and what distinguishes variants reaches the build."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Trials of servers: their requests, and the judgement of their answers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A shell script in place of QEMU, with the behaviour that a test needs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The fake target simulates what its file describes, reproducibly, and through the decoders of all answers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The input of a guest (order, archive) and its output."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The doctor's findings on simulated ``/proc`` and ``/sys`` trees."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The description of this machine, with and without the files that it is read from."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """KVM and the wall clock, with a script in place of QEMU."""
 
 from __future__ import annotations

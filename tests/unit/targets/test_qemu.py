@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """QEMU's arguments, and the interpretation of its end."""
 
 from __future__ import annotations

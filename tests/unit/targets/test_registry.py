@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The target registry: names, options, clocks, capabilities."""
 
 from __future__ import annotations

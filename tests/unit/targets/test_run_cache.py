@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A run's name depends on all its inputs, and the cache stores runs atomically."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Virtual machines as a target, with a script in place of QEMU."""
 
 from __future__ import annotations

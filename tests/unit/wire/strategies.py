@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Hypothesis strategies for valid answers, reports and requests."""
 
 from __future__ import annotations

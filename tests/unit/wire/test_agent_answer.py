@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The agent's answers: decoded completely or rejected."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """tools/fuzz runs, and finds a decoder that accepts wrong input."""
 
 from __future__ import annotations

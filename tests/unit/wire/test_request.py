@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The plan of a request."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The report of a native workload: a complete report, an ``error`` line, or a decoding error with a clear message."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Build and run workloads in tests."""
 
 from __future__ import annotations

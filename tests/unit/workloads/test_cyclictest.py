@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Recorded outputs of cyclictest are read completely or refused; tests/recorded/README.md has their sources."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The harness: errors of a workload, and counters. Each test builds a small workload."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Recorded output of load generators is read; truncated, contradicting and error output is refused."""
 
 from __future__ import annotations

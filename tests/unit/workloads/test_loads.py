@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Declarations of loads, and the machines that they need."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Named figures and series: encoding, decoding, and errors of invalid input."""
 
 import re

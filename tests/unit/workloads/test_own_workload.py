@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Metrics of own programs: parsing of --metric, numbers in the output, and samples."""
 
 from __future__ import annotations

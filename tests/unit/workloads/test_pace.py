@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The load generator swapstone-pace: latencies of a server that stalls, and errors."""
 
 from __future__ import annotations

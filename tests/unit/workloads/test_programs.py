@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Each workload is built and run with both C libraries: format of the report, and equal checksums."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 import re
 from collections import Counter
 from collections.abc import Iterable

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """From a load generator's output and the agent's counts to a server's samples."""
 
 from __future__ import annotations

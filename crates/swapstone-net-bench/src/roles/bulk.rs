@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bulk data in one direction.
 
 use std::error::Error;

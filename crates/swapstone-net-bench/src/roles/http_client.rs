@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The HTTP client: a closed loop; each connection sends the next request after a response.
 
 use std::error::Error;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The HTTP server of `swapstone-net-apps` over the kernel's sockets.
 
 use super::*;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Datagrams at the highest rate.
 
 use std::error::Error;

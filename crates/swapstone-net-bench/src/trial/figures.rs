@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The output that Swapstone reads: docs/wire.md, section 4.
 
 use std::fmt::Write;

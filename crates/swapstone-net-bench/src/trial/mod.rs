@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A complete trial: `swapstone-net-bench trial --stack lwip --work http-churn` creates a network
 //! namespace, runs a server on the stack and a client on the kernel's, and prints figures and
 //! observations of the server for Swapstone (docs/wire.md, section 4).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The environment of a trial: network namespaces, a TAP or a veth pair, a server and a client.
 
 use std::error::Error;

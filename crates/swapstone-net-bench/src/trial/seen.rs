@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Observations of the server from outside: its open device and its listening sockets.
 
 use std::collections::HashSet;

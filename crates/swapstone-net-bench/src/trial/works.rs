@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The works: pairs of a server and a client, and the figures from their output.
 
 use std::error::Error;

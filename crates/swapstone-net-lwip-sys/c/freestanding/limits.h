@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* For targets without a libc: arch.h wants to know the largest int. */
 #ifndef LW_LIMITS_H
 #define LW_LIMITS_H

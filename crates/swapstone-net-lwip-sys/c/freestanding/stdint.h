@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* For targets without a libc, and the compiler's headers not searched (-nostdinc): as the compiler says. */
 #ifndef LW_STDINT_H
 #define LW_STDINT_H

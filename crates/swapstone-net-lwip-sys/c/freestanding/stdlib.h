@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* For targets without a libc: netif.c includes it, for a function that nobody here calls. */
 #ifndef LW_STDLIB_H
 #define LW_STDLIB_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 /* For targets without a libc: what compiler_builtins has. */
 #ifndef LW_STRING_H
 #define LW_STRING_H

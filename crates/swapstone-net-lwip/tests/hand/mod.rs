@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A device and a peer made by hand: IPv4 over Ethernet, as plain as can be.
 
 use std::cell::RefCell;

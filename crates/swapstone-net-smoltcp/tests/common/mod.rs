@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two stacks on a link in memory.
 #![allow(dead_code, reason = "no test file uses all of it")]
 

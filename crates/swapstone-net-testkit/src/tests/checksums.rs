@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checksums of received packets are verified, unless the device has done so.
 
 use std::time::Duration;

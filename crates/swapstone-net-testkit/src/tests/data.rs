@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Data transfer: buffers, retransmission, windows.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! UDP.
 
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Neighbor discovery with invalid or forged messages (RFC 4861), and the path MTU (RFC 8201).
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connection termination: half-close, RST, dropped sockets.
 
 use std::net::Ipv4Addr;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exhausted limits: ports, backlogs, packet memory, queues of datagrams. They are named or
 //! counted, and available again afterwards.
 

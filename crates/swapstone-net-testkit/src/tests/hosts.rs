@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hosts and neighbors: ARP, neighbor discovery, SLAAC, gateways, echo.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Limits are named, and events are exact.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Malformed packets are dropped and counted.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The resolver and a hand-made server.
 
 use std::net::IpAddr;

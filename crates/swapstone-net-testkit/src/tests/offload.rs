@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Large segments for a device with TSO, and none for a device without.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two stacks: streams over links with and without faults, blocking sockets, reproducible runs.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Waiting ends in time in each style; and the reported properties of a stack.
 
 use std::time::Duration;

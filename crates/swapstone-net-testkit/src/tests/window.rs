@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The receive window of the stack under test, and peers that exceed it.
 
 use std::time::Duration;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! DNS messages (RFC 1035): encoding of queries and decoding of responses. Every length and
 //! compression pointer is checked.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A DNS stub resolver (RFC 1035): it sends queries to recursive servers.
 //!
 //! Each query uses its own random id and source port (RFC 5452), derived from the seed. A cache of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Unpredictable numbers from a seed: SipHash-2-4 (Aumasson and Bernstein, 2012) of a counter.
 
 /// A generator whose output is unpredictable without its seed.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The type of a renderer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A document as one self-contained HTML page: it loads nothing and runs no script."""
 
 from __future__ import annotations

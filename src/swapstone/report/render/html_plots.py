@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Drawings of a page as SVG: numbers only, never a text from outside.
 
 Marks stand at percentages of the width, so that a drawing grows and shrinks with the page while its marks keep their size.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A document as JSON, block by block: for programs that lay out a report themselves.
 
 `swapstone show --json` prints the analysis itself, for programs that read the numbers.

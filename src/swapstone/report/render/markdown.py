@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A document as Markdown (GitHub's dialect): for an issue, a merge request or a wiki."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Elements of Markdown: escaped text, code, tables, links, folded parts."""
 
 from __future__ import annotations

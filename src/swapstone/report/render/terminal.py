@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A document on a terminal or in a pipe."""
 
 from __future__ import annotations

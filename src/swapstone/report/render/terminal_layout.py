@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Lines, columns and bars of fixed width for a terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Tables and forest plots for a terminal. A table that is too wide continues below."""
 
 from __future__ import annotations

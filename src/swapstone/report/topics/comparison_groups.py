@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Comparisons grouped for reading: per suite, load and candidate, with the published figures beside them.
 
 A group has the times to read first, other times and rates, then memory, events and sizes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Comparisons: of each suite, load and candidate the times to read first, then other metrics."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Environment: the machine, the tools and the programs of an experiment."""
 
 from __future__ import annotations

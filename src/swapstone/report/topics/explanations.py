@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Explanations: why rows differ, as far as `swapstone explain` found out."""
 
 from __future__ import annotations

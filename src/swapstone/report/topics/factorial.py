@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Crossed factors: each variant against the first, main effects, interactions, and what they mean in sentences."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Crossed factors arranged for a report.
 
 Per suite, load and metric: each variant against the baseline, main effects, interactions, and sentences about present interactions.

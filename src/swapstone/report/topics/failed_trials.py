@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Failed trials: those that gave no numbers, with their reasons."""
 
 from __future__ import annotations

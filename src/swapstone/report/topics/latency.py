@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Wake-up latencies: maxima over replicates, histograms, ratios and warnings."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Latencies arranged for a report: by workload, load and variant, and ratios of maxima replicate by replicate."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Histograms of latencies: bins of 1 us, logarithmic counts, the worst case marked. Cyclictest's own plots have this form.
 
 The axis of latencies is the logarithm of 1 us + latency: 5 us and 6000 us are both visible, and 0 is on the axis.

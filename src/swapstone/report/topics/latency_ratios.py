@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Ratios of maxima: the published page's table 7 (between kernels) and table 8 (under load over idle), measured and published."""
 
 from __future__ import annotations

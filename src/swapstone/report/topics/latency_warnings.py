@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Warnings about long worst cases. docs/latency-report.md gives the rules and their reasons."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Link layouts: how far links of the same code differ."""
 
 from __future__ import annotations

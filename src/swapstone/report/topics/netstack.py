@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Network stacks: copies and allocations for each request, beside the published figures."""
 
 from __future__ import annotations

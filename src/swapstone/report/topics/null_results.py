@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Null results: how often the baseline differs from copies of itself."""
 
 from __future__ import annotations

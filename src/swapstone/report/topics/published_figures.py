@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Published figures: how often the signs of differences agree with a published page."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Sentences about results, for several topics."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Servers: requests a second, latencies and cost of a request for each variant, beside the published figures."""
 
 from __future__ import annotations

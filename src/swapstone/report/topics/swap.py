@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Swapping: the rate of swap-out, compression, the time to read pages back, and vmstat's columns second by second."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Values of the swap suite by place, and the published figures of a device."""
 
 from __future__ import annotations

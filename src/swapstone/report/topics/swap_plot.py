@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The drawing of swap-out over time: SVG for a page, ASCII for a terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Throughput under PREEMPT_RT: the published page's tables 12 (one task) and 13 (several tasks), measured here and published."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The interface to a guest: its order, the archive that is appended to its image, and its report (docs/virtual-machines.md)."""
 
 from __future__ import annotations

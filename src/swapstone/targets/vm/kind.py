@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The registry entry of virtual machines."""
 
 from __future__ import annotations

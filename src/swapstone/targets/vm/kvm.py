@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Tests whether KVM works on this host by booting a kernel, once for each boot of the host."""
 
 from __future__ import annotations

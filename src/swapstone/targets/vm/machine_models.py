@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The emulated machines: one model for each architecture (docs/virtual-machines.md)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """One run of QEMU: a machine on the virtual clock, or with KVM on the wall clock, from its command line to its output.
 
 Every end of a guest is a result and no exception: panic, hang, too much output, failed start. docs/virtual-machines.md explains the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A cache of runs on the virtual clock, by their names."""
 
 from __future__ import annotations

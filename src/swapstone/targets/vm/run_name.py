@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """The name of a run: the digest of everything that a run on the virtual clock depends on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Snapshots of booted machines, from which trials continue.
 
 A machine is paused before it reads its order, while its first process runs a busy loop (native/guest/init.c). It continues as if it had

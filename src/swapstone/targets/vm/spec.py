@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """What is needed to open virtual machines as a target."""
 
 from __future__ import annotations

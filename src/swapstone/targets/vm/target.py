@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """A virtual machine as a target, on the virtual clock or, with KVM, on the wall clock: docs/virtual-machines.md."""
 
 from __future__ import annotations

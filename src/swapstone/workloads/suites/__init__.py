@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Every suite, one file each: declarations of workloads, without code that measures."""
 
 from __future__ import annotations

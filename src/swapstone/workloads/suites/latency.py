@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Suite `latency`: how late a thread of the highest priority wakes. docs/latency.md."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Suites `netstack` and `netstack-counts`: a server on a network stack, a client on the kernel's stack. docs/netstack.md has definitions.
 
 Each trial is one program, ``swapstone-net-bench trial`` (crates/swapstone-net-bench/src/trial). It makes its own network namespaces and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Suite `server`: an HTTP server of this project under the load of a published comparison, and redis. docs/servers.md."""
 
 from __future__ import annotations

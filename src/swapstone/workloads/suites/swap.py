@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Suite `swap`: the cost of swapping out and in. docs/swap.md describes each workload and defines its metrics."""
 
 from __future__ import annotations

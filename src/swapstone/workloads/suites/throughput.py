@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 """Suite `throughput`: the cost of kernel services, for one task and for eight tasks at once, after the rows of UnixBench.
 
 docs/workloads.md describes each, and its differences to UnixBench.

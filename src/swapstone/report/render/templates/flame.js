@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 "use strict";
 // The drawing: each frame is a button whose width is its share of the frame that is zoomed to.
 const data = JSON.parse(document.getElementById("data").textContent);
