@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a report says of crossed factors: what fits, what is named, and in which words."""
+"""Crossed factors in a report: the layout of tables, the sentences, and the export of effects."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_a_variant_that_can_not_be_had_is_named_once_with_its_reason() -> None:
 
 def test_the_largest_interactions_come_first_and_the_index_before_them() -> None:
     made = reports.as_text(CONTEXT, ANALYSIS, width=120)
-    told = re.findall(r"(?m)^- (\S+): with allocator=mimalloc", made)
-    assert told[:4] == ["Index", "b_malloc_thread_stress", "b_malloc_big1", "b_malloc_big2"]
+    present = re.findall(r"(?m)^- (\S+): with allocator=mimalloc", made)
+    assert present[:4] == ["Index", "b_malloc_thread_stress", "b_malloc_big1", "b_malloc_big2"]
     assert "libc=musl costs 1.024x instead of 1.901x (with default): it closes 96 % of the gap." in made
 
 
@@ -110,22 +110,22 @@ def test_words_for_a_gap() -> None:
 )
 def test_the_verb_follows_the_metric(direction: Direction, verb: str, ending: str) -> None:
     metric = msgspec.structs.replace(_interaction().metric, better=direction)
-    said = _said(metric=metric, without=2.0, within=1.1, closed=0.86)
-    assert said == f"with allocator=mimalloc, libc=musl {verb} 1.100x instead of 2.000x (with default): " + (
+    sentence = _said(metric=metric, without=2.0, within=1.1, closed=0.86)
+    assert sentence == f"with allocator=mimalloc, libc=musl {verb} 1.100x instead of 2.000x (with default): " + (
         f"it closes 86 % {ending}" if ending == "of the gap" else f"86 % {ending}"
     )
 
 
 def test_differences_have_units_and_no_times() -> None:
     metric = msgspec.structs.replace(_interaction().metric, unit="B")
-    said = _said(metric=metric, scale=Scale.DIFFERENCE, without=2048.0, within=0.0, closed=1.0)
-    assert "costs 0 B instead of +2 KiB (with default)" in said
+    sentence = _said(metric=metric, scale=Scale.DIFFERENCE, without=2048.0, within=0.0, closed=1.0)
+    assert "costs 0 B instead of +2 KiB (with default)" in sentence
 
 
 def test_undecided_interactions_have_the_smallest_detectable_one() -> None:
     open_one = msgspec.structs.replace(_interaction(), presence=Presence.UNDECIDED, smallest_visible=1.05)
-    said = factorial_tables.undecided([open_one])
-    assert said == ["b_malloc_big1 musl × mimalloc 5 %"]  # noqa: RUF001 - a times sign
+    sentence = factorial_tables.undecided([open_one])
+    assert sentence == ["b_malloc_big1 musl × mimalloc 5 %"]  # noqa: RUF001 - a times sign
     assert factorial_tables.undecided([_interaction()]) == []
 
 

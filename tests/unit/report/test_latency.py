@@ -308,7 +308,7 @@ def test_without_idle_only_1_ms_is_beyond_doubt() -> None:
 def test_another_kernel_gets_a_warning_too_where_its_maximum_rose_by_half_as_much(
     generic: float, flagged: bool
 ) -> None:
-    # rt rose by 2000 us, from 5; generic stands at 60 when idle. Few wake-ups: no percentile tells that it is rare.
+    # rt rose by 2000 us, from 5; generic has 60 when idle. With few wake-ups no percentile shows that it is rare.
     found = _flags(
         _latency("idle", GENERIC, 60, wake_ups=100),
         _latency("idle", RT, 5),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The table of copies and allocations: medians of ours, and the page's figures divided by its requests."""
+"""The table of copies and allocations: measured medians, and published figures divided by their requests."""
 
 from __future__ import annotations
 

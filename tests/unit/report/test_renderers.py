@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Every renderer prints every kind of block, escapes text from outside, and knows no topic."""
+"""Every renderer prints every kind of block, escapes text from outside, and depends on no topic."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ KINDS = [type(block).__name__ for block, _ in BLOCKS]
 
 
 def _shown(name: str, document: Document) -> str:
-    """Return what a reader sees of a document in a format."""
+    """Return the text of a document in a format."""
     if name == "text":
         return terminal.render(document, Terminal(width=120, every=True))
     made = find_renderer(name).render(document)

@@ -97,10 +97,10 @@ function draw() {
   graph.style.height = `${(deepest + 1) * ROW}px`;
   const again = [...graph.children].find((box) => box.node === focused) || graph.children[zoomed.length - 1];
   if (again) again.tabIndex = 0;
-  tell();
+  describe();
 }
 
-function tell(node) {
+function describe(node) {
   const shown = node || zoomed[zoomed.length - 1];
   let text = words(shown);
   if (search.value.trim()) {
@@ -130,9 +130,9 @@ function neighbour(box, key) {
 }
 
 graph.addEventListener("click", (event) => { if (event.target.node) zoom(event.target.path); });
-graph.addEventListener("mouseover", (event) => { if (event.target.node) { tell(event.target.node); event.target.title = words(event.target.node); } });
-graph.addEventListener("mouseleave", () => tell());
-graph.addEventListener("focusin", (event) => { if (event.target.node) { focused = event.target.node; tell(focused); } });
+graph.addEventListener("mouseover", (event) => { if (event.target.node) { describe(event.target.node); event.target.title = words(event.target.node); } });
+graph.addEventListener("mouseleave", () => describe());
+graph.addEventListener("focusin", (event) => { if (event.target.node) { focused = event.target.node; describe(focused); } });
 graph.addEventListener("keydown", (event) => {
   const box = event.target;
   if (!box.node) return;
