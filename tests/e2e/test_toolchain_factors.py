@@ -54,7 +54,7 @@ def test_the_c_library_of_a_static_program_is_observed_and_its_version_recorded(
     assert {run["trial"]["variant"] for run in runs} == {
         f"linking={linking},libc={libc}" for linking in ("static", "dynamic") for libc in ("musl", "glibc")
     }
-    assert "It loads shared objects while it runs, which a static program can't do." in " ".join(done.stdout.split())
+    assert "The workload loads shared objects at run time, which a static program can't do." in " ".join(done.stdout.split())
     tools = dict(json.loads((out / "manifest.json").read_text())["tools"])
     assert any("musl libc" in version for version in tools.values())
 
@@ -87,7 +87,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (
             ("optimization", "with_recording(cflags)", "tuple(cflags)"),
             "optimization=O2,O3",
-            "the level in force could not be observed. Nothing in its file says how it was compiled",
+            "the level in force could not be observed. Its file does not record the compiler's options",
         ),
     ],
 )
