@@ -54,7 +54,9 @@ def test_the_c_library_of_a_static_program_is_observed_and_its_version_recorded(
     assert {run["trial"]["variant"] for run in runs} == {
         f"linking={linking},libc={libc}" for linking in ("static", "dynamic") for libc in ("musl", "glibc")
     }
-    assert "The workload loads shared objects at run time, which a static program can't do." in " ".join(done.stdout.split())
+    assert "The workload loads shared objects at run time, which a static program can't do." in " ".join(
+        done.stdout.split()
+    )
     tools = dict(json.loads((out / "manifest.json").read_text())["tools"])
     assert any("musl libc" in version for version in tools.values())
 
