@@ -42,7 +42,14 @@ PATTERNS: dict[str, str] = {
 """Regular expressions by name: verbs of thought and speech for programs, and phrases without a standard meaning."""
 
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".rs", ".c", ".h", ".S", ".sh", ".txt", ".yml", ".in", ""}
-NOT_PROSE = ("tests/golden/", "tests/recorded/", "tests/unit/workloads/recorded/", "crates/Cargo.lock", "LICENSE")
+NOT_PROSE = (
+    "tests/golden/",
+    "tests/recorded/",
+    "tests/unit/workloads/recorded/",
+    "crates/Cargo.lock",
+    "LICENSE",
+    "native/planted/COPYING",
+)
 """Prefixes of generated or recorded files, whose text is not written here."""
 
 _WORDS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in PATTERNS.items()}
