@@ -142,7 +142,7 @@ impl<S: Stack> HttpServer<S> {
     ///
     /// # Errors
     ///
-    /// See [`Listener::listen`].
+    /// See [`Listener::new`].
     pub fn new(net: &Net<S>, settings: &Settings) -> Result<Self, Box<dyn Error>> {
         let whole = |status: &str, body: usize, keep_alive: bool| -> Shared {
             let mut all = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calls of the contract that the other tests don't make: of sockets that are closed or of the other kind, time-outs, events.
+//! Operations with invalid ids, timeouts and events, which the other tests don't cover.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn local(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
 }
 
-/// Listener, client, and the server's end.
+/// Listener, client, and the accepted socket.
 fn trio(net: &Net<Kernel>) -> [TcpSocket<Kernel>; 3] {
     let listener = net.tcp().unwrap();
     listener.bind(local(0)).unwrap();
@@ -45,7 +45,7 @@ fn bound(net: &Net<Kernel>) -> (UdpSocket<Kernel>, SocketAddr) {
     (socket, at)
 }
 
-/// Every call of TCP with an id that names no TCP socket.
+/// All TCP operations with an id that is not a TCP socket.
 fn no_tcp(kernel: &mut Kernel, id: SocketId) {
     let shared: Shared = [1, 2, 3].into();
     let at = local(9);
@@ -73,7 +73,7 @@ fn no_tcp(kernel: &mut Kernel, id: SocketId) {
     kernel.tcp_close(id);
 }
 
-/// Every call of UDP with an id that names no UDP socket.
+/// All UDP operations with an id that is not a UDP socket.
 fn no_udp(kernel: &mut Kernel, id: SocketId) {
     let at = local(9);
     assert_eq!(kernel.udp_bind(id, at), Err(BindError::AlreadyBound));
@@ -91,7 +91,7 @@ fn no_udp(kernel: &mut Kernel, id: SocketId) {
 }
 
 #[test]
-fn a_closed_sockets_id_names_nothing_even_if_its_place_is_used_again() {
+fn closed_ids_stay_invalid_after_reuse_of_their_slot() {
     let net = net();
     let (tcp, udp) = net.with(|kernel| (kernel.tcp_open().unwrap(), kernel.udp_open().unwrap()));
     net.with(|kernel| {
@@ -120,7 +120,7 @@ fn a_closed_sockets_id_names_nothing_even_if_its_place_is_used_again() {
 }
 
 #[test]
-fn a_socket_of_the_other_kind_is_none_and_stays_as_it_is() {
+fn operations_of_the_other_kind_fail_and_change_nothing() {
     let net = net();
     let [_listener, client, serving] = trio(&net);
     let (udp, at) = bound(&net);
@@ -135,7 +135,7 @@ fn a_socket_of_the_other_kind_is_none_and_stays_as_it_is() {
 }
 
 #[test]
-fn a_wait_ends_in_time() {
+fn waits_end_at_their_timeout() {
     let net = net();
     let [listener, client, _serving] = trio(&net);
     let (udp, _) = bound(&net);
@@ -155,7 +155,7 @@ fn a_wait_ends_in_time() {
 }
 
 #[test]
-fn shared_memory_is_sent_in_part_and_left_alone_afterwards() {
+fn a_range_of_shared_memory_is_sent() {
     let net = net();
     let [_listener, client, serving] = trio(&net);
     let shared: Shared = b"abcdef".as_slice().into();
@@ -168,7 +168,7 @@ fn shared_memory_is_sent_in_part_and_left_alone_afterwards() {
 }
 
 #[test]
-fn shutting_both_halves_down_ends_both() {
+fn a_shutdown_of_both_directions_closes_both() {
     let net = net();
     let [_listener, client, serving] = trio(&net);
     client.shutdown(Shutdown::Both).unwrap();
@@ -179,7 +179,7 @@ fn shutting_both_halves_down_ends_both() {
 }
 
 #[test]
-fn an_id_is_as_good_as_its_socket() {
+fn a_socket_from_an_id_is_the_same_socket() {
     let net = net();
     let [_listener, client, serving] = trio(&net);
     let again = TcpSocket::from_id(&net, serving.id());
@@ -190,7 +190,7 @@ fn an_id_is_as_good_as_its_socket() {
     assert_eq!(client.recv(&mut [0; 4]), Ok(0));
 }
 
-/// The next event of a socket, in time.
+/// Returns the next event of a socket within a time.
 fn event(net: &Net<Kernel>, id: SocketId) -> Readiness {
     let until = net.now() + Duration::from_secs(5);
     loop {
@@ -203,7 +203,7 @@ fn event(net: &Net<Kernel>, id: SocketId) -> Readiness {
 }
 
 #[test]
-fn each_change_is_told() {
+fn each_change_is_an_event() {
     let net = net();
     let [listener, client, serving] = trio(&net);
     while net.next_event(Some(net.now())).is_some() {}
@@ -230,14 +230,14 @@ fn each_change_is_told() {
 }
 
 #[test]
-fn a_refusal_is_told_as_an_event() {
+fn a_refused_connection_is_an_event() {
     let net = net();
     let [listener, ..] = trio(&net);
     let at = listener.local_addr().unwrap();
     drop(listener);
     let client = net.tcp().unwrap();
     client.set_nonblocking(true);
-    // Over loopback the answer may be there at once.
+    // Over loopback the response may arrive at once.
     if client.connect(at) == Err(ConnectError::WouldBlock) {
         assert!(event(&net, client.id()).contains(Readiness::WRITABLE));
     }
@@ -245,7 +245,7 @@ fn a_refusal_is_told_as_an_event() {
 }
 
 #[test]
-fn a_datagram_goes_to_the_chosen_peer_and_its_sender_is_told() {
+fn a_connected_socket_sends_to_its_peer_and_returns_the_sender() {
     let net = net();
     let ((here, to), (there, from)) = (bound(&net), bound(&net));
     assert_eq!(there.bind(local(0)), Err(BindError::AlreadyBound));
@@ -269,7 +269,7 @@ fn a_datagram_goes_to_the_chosen_peer_and_its_sender_is_told() {
 }
 
 #[test]
-fn limits_and_counts_are_its_own() {
+fn limits_and_counters_are_reported() {
     let limits = Limits {
         tcp_sockets: 7,
         udp_sockets: 5,

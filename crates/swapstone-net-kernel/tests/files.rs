@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A process has as many files open as it may. It is the only test of its process, whose limit it changes.
+//! The limit of open files. It is the only test of its process, because it changes the limit.
 
 use std::fs::File;
 
@@ -9,7 +9,7 @@ use swapstone_net::{Limits, Net};
 use swapstone_net_kernel::{Buffers, Kernel};
 
 #[test]
-fn without_files_each_call_names_the_sockets_and_works_again_later() {
+fn without_descriptors_each_call_names_the_limit_and_works_later() {
     let (kernel, platform) = Kernel::new(Limits::default(), Buffers::Automatic).unwrap();
     let net = Net::new(kernel, platform);
     let server = net.tcp().unwrap();
@@ -40,7 +40,7 @@ fn without_files_each_call_names_the_sockets_and_works_again_later() {
     assert_eq!(udp.connect(address), Err(BindError::Limit(datagrams)));
     let sent = udp.send_to(b"x", address);
     assert_eq!(sent, Err(UdpSendError::Limit(datagrams)));
-    // What failed so has not begun.
+    // The failed connect has sent no SYN.
     drop(files);
     assert_eq!(server.accept().unwrap().1, client.local_addr().unwrap());
     assert_eq!(tcp.connect(address), Ok(()));

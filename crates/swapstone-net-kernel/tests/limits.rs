@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What runs out is named. Each test has a network namespace of its own, whose settings it may change: it has to be root, and have `ip`.
+//! Exhausted limits. Each test changes settings of its own network namespace: it needs root and
+//! `ip`.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -14,9 +15,10 @@ use swapstone_net::error::{
 use swapstone_net::{Limits, Net, Readiness, TcpSocket, UdpSocket};
 use swapstone_net_kernel::{Buffers, Kernel};
 
-/// A stack in a namespace of this thread's own; `None`, and why on standard error, if it may not have one.
+/// A stack in a network namespace of this thread; `None`, with the reason on standard error,
+/// without permission.
 fn alone(limits: Limits, buffers: Buffers) -> Option<Net<Kernel>> {
-    // SAFETY: only this thread's network namespace changes; no open file is closed or shared otherwise.
+    // SAFETY: only this thread's network namespace changes; no open file is affected.
     if let Err(error) = unsafe { unshare_unsafe(UnshareFlags::NEWNET) } {
         eprintln!("skipped: no network namespace of its own ({error}); this test has to be root");
         return None;
@@ -70,7 +72,7 @@ const FOUR: Limit = Limit {
 };
 
 #[test]
-fn ports_to_a_peer_run_out_and_one_that_is_closed_is_used_again() {
+fn ports_to_a_peer_are_exhausted_and_reused() {
     let Some(net) = usual() else { return };
     setting("ipv4/ip_local_port_range", "40000 40003");
     let _servers = (listen(&net, 7000, 16), listen(&net, 7001, 16));
@@ -92,7 +94,7 @@ fn ports_to_a_peer_run_out_and_one_that_is_closed_is_used_again() {
         assert_eq!(late.connect(local(7000)), Err(ConnectError::Limit(FOUR)));
     }
     assert_eq!(late.local_addr(), None);
-    // To another peer they are as many again.
+    // For another peer all ports are free.
     let other = tcp(&net);
     other.set_timeout(Some(Duration::from_secs(5)));
     assert_eq!(other.connect(local(7001)), Ok(()));
@@ -106,7 +108,7 @@ fn ports_to_a_peer_run_out_and_one_that_is_closed_is_used_again() {
 }
 
 #[test]
-fn ports_of_udp_run_out_whoever_asks_for_one() {
+fn udp_ports_are_exhausted_for_every_operation() {
     let Some(net) = usual() else { return };
     setting("ipv4/ip_local_port_range", "40000 40003");
     let mut all: Vec<_> = (0..4).map(|_| udp(&net)).collect();
@@ -125,7 +127,7 @@ fn ports_of_udp_run_out_whoever_asks_for_one() {
 }
 
 #[test]
-fn a_backlog_beyond_the_kernels_is_refused_and_not_cut_down() {
+fn a_backlog_above_somaxconn_is_an_error() {
     let Some(net) = usual() else { return };
     setting("core/somaxconn", "4");
     let server = tcp(&net);
@@ -140,10 +142,10 @@ fn a_backlog_beyond_the_kernels_is_refused_and_not_cut_down() {
 }
 
 #[test]
-fn a_full_backlog_leaves_the_peer_waiting_until_there_is_room() {
+fn a_full_backlog_delays_the_connection() {
     let Some(net) = usual() else { return };
     let server = listen(&net, 7000, 1);
-    // Linux completes one more than the backlog says.
+    // Linux accepts one more connection than the backlog.
     let early: Vec<_> = (0..2).map(|_| tcp(&net)).collect();
     for client in &early {
         client.set_timeout(Some(Duration::from_secs(5)));
@@ -156,7 +158,7 @@ fn a_full_backlog_leaves_the_peer_waiting_until_there_is_room() {
     assert!(server.readiness().contains(Readiness::READABLE));
     let (_first, peer) = server.accept().unwrap();
     assert_eq!(Some(peer), early[0].local_addr());
-    // The attempt went on: its SYN is sent again after a second.
+    // The SYN is retransmitted after a second.
     late.set_timeout(Some(Duration::from_secs(20)));
     assert_eq!(late.connect(local(7000)), Ok(()));
     assert_eq!(server.accept().unwrap().1, early[1].local_addr().unwrap());
@@ -167,7 +169,7 @@ fn a_full_backlog_leaves_the_peer_waiting_until_there_is_room() {
 }
 
 #[test]
-fn a_full_queue_of_datagrams_drops_and_blocks_nobody() {
+fn a_full_queue_drops_datagrams_and_blocks_no_sender() {
     let limits = Limits {
         datagrams: 4,
         ..Limits::default()
@@ -200,7 +202,7 @@ fn a_full_queue_of_datagrams_drops_and_blocks_nobody() {
 }
 
 #[test]
-fn sending_without_a_reader_would_block_or_time_out_and_nothing_is_lost() {
+fn a_full_send_buffer_blocks_or_times_out_without_loss() {
     let limits = Limits {
         send_buffer: 16 << 10,
         receive_buffer: 16 << 10,
@@ -224,7 +226,7 @@ fn sending_without_a_reader_would_block_or_time_out_and_nothing_is_lost() {
         assert!(sent < 1 << 20, "the limits bound nothing");
     };
     assert_eq!(fill(), SendError::WouldBlock);
-    // What the receiver's kernel has taken in meanwhile makes room for a little more.
+    // Data that the receiver's kernel has accepted since frees some space.
     client.set_timeout(Some(Duration::from_millis(100)));
     assert_eq!(fill(), SendError::TimedOut);
     serving.set_timeout(Some(Duration::from_secs(5)));
@@ -238,7 +240,7 @@ fn sending_without_a_reader_would_block_or_time_out_and_nothing_is_lost() {
 }
 
 #[test]
-fn without_a_route_nobody_is_reached() {
+fn without_a_route_the_host_is_unreachable() {
     let Some(net) = usual() else { return };
     let far: SocketAddr = "192.0.2.1:80".parse().unwrap();
     assert_eq!(tcp(&net).connect(far), Err(ConnectError::Unreachable));
@@ -247,14 +249,15 @@ fn without_a_route_nobody_is_reached() {
 }
 
 #[test]
-fn keep_alive_starts_and_stops_the_kernels_timer() {
+fn keep_alive_starts_and_stops_the_timer() {
     let Some(net) = usual() else { return };
     let server = listen(&net, 7000, 1);
     let client = tcp(&net);
     client.set_timeout(Some(Duration::from_secs(5)));
     let keeps = || {
         let table = fs::read_to_string("/proc/thread-self/net/tcp").unwrap();
-        // Of each connection the fourth column is its state (01: established), the sixth its timer (02: keep-alive).
+        // The fourth column of a connection is its state (01: established), the sixth its timer
+        // (02: keep-alive).
         table.lines().skip(1).any(|line| {
             let columns: Vec<_> = line.split_whitespace().collect();
             columns[3] == "01" && columns[5].starts_with("02:")

@@ -34,7 +34,7 @@ fn listening(net: &Net<Kernel>) -> (Socket, SocketAddr) {
     (server, address)
 }
 
-/// A connection: the client's end and the server's. Both give up after a few seconds.
+/// A connection: the client's socket and the server's, with timeouts of a few seconds.
 fn pair(net: &Net<Kernel>) -> (Socket, Socket) {
     let (server, address) = listening(net);
     let client = net.tcp().unwrap();
@@ -48,7 +48,7 @@ fn pair(net: &Net<Kernel>) -> (Socket, Socket) {
     (client, serving)
 }
 
-/// Poll for as long as nothing else does.
+/// Polls until a condition holds.
 fn settle(net: &Net<Kernel>) {
     let end = Instant::now() + Duration::from_millis(50);
     while Instant::now() < end {
@@ -68,7 +68,7 @@ fn received(socket: &Socket) -> Result<Vec<u8>, RecvError> {
 }
 
 #[test]
-fn bytes_pass_both_ways_and_each_half_ends_by_itself() {
+fn data_is_sent_both_ways_and_each_direction_closes_separately() {
     let net = net();
     let (client, serving) = pair(&net);
     client.send_vectored(&[b"he", b"", b"llo"]).unwrap();
@@ -82,7 +82,7 @@ fn bytes_pass_both_ways_and_each_half_ends_by_itself() {
 }
 
 #[test]
-fn what_is_not_taken_is_shown_again() {
+fn unconsumed_data_is_shown_again() {
     let net = net();
     let (client, serving) = pair(&net);
     client.send_all(b"abcdef").unwrap();
@@ -102,10 +102,10 @@ fn what_is_not_taken_is_shown_again() {
 }
 
 #[test]
-fn data_comes_before_the_end_even_if_both_are_there() {
+fn data_is_read_before_the_end() {
     let net = net();
     let (client, serving) = pair(&net);
-    let much = vec![7; 100_000]; // more than one call takes
+    let much = vec![7; 100_000]; // more than one read
     client.send_all(&much).unwrap();
     drop(client);
     settle(&net);
@@ -113,7 +113,7 @@ fn data_comes_before_the_end_even_if_both_are_there() {
 }
 
 #[test]
-fn unread_bytes_reset_the_connection_even_those_that_were_looked_at() {
+fn unread_data_resets_the_connection_even_if_it_was_shown() {
     let net = net();
     let (client, serving) = pair(&net);
     client.send_all(b"abc").unwrap();
@@ -125,7 +125,7 @@ fn unread_bytes_reset_the_connection_even_those_that_were_looked_at() {
 }
 
 #[test]
-fn lingering_for_no_time_resets() {
+fn a_linger_time_of_zero_resets() {
     let net = net();
     let (client, serving) = pair(&net);
     client.set_linger(Some(Duration::ZERO)).unwrap();
@@ -139,7 +139,7 @@ fn lingering_for_no_time_resets() {
 }
 
 #[test]
-fn a_socket_shut_down_for_reading_throws_away_what_comes() {
+fn a_shutdown_for_reading_discards_data() {
     let net = net();
     let (client, serving) = pair(&net);
     client.send_all(b"before").unwrap();
@@ -147,13 +147,13 @@ fn a_socket_shut_down_for_reading_throws_away_what_comes() {
     serving.shutdown(Shutdown::Read).unwrap();
     assert_eq!(serving.recv(&mut [0; 4]), Ok(0));
     client.set_timeout(Some(Duration::from_secs(20)));
-    client.send_all(&vec![1; 20 << 20]).unwrap(); // far more than any buffer
+    client.send_all(&vec![1; 20 << 20]).unwrap(); // more than all buffers
     serving.send_all(b"still there").unwrap();
     assert_eq!(client.recv(&mut [0; 20]), Ok(11));
 }
 
 #[test]
-fn a_full_send_buffer_would_block_and_the_room_is_told() {
+fn a_full_send_buffer_blocks_and_free_space_is_an_event() {
     let net = net();
     let (client, serving) = pair(&net);
     client.set_nonblocking(true);
@@ -184,7 +184,7 @@ fn a_full_send_buffer_would_block_and_the_room_is_told() {
 }
 
 #[test]
-fn an_event_loop_serves_many() {
+fn an_event_loop_serves_many_connections() {
     let net = net();
     let (server, address) = listening(&net);
     server.set_nonblocking(true);
@@ -228,7 +228,7 @@ fn an_event_loop_serves_many() {
 }
 
 #[test]
-fn a_polling_style_without_waits_sees_everything_too() {
+fn polling_without_waiting_works() {
     let net = net();
     let (client, serving) = pair(&net);
     serving.set_nonblocking(true);
@@ -243,7 +243,7 @@ fn a_polling_style_without_waits_sees_everything_too() {
 }
 
 #[test]
-fn a_refused_connection_says_so_again_and_again() {
+fn a_refused_connection_returns_the_same_error_again() {
     let net = net();
     let (server, address) = listening(&net);
     drop(server);
@@ -255,7 +255,7 @@ fn a_refused_connection_says_so_again_and_again() {
 }
 
 #[test]
-fn binding_and_listening_are_checked() {
+fn bind_and_listen_check_the_state() {
     let net = net();
     let (server, address) = listening(&net);
     let other = net.tcp().unwrap();
@@ -277,7 +277,7 @@ fn a_port_in_time_wait_is_free() {
     let client = net.tcp().unwrap();
     client.connect(address).unwrap();
     let (serving, _) = server.accept().unwrap();
-    drop(serving); // the server's end closes first, so TIME_WAIT is on its port
+    drop(serving); // the server closes first, so TIME_WAIT is on its port
     assert_eq!(client.recv(&mut [0; 4]), Ok(0));
     drop((client, server));
     settle(&net);
@@ -308,7 +308,7 @@ fn limits_are_named() {
 }
 
 #[test]
-fn both_families_reach_the_unspecified_address() {
+fn the_ipv6_wildcard_accepts_both_families() {
     let net = net();
     let server = net.tcp().unwrap();
     if server.bind("[::]:0".parse().unwrap()).is_err() {
@@ -329,7 +329,7 @@ fn both_families_reach_the_unspecified_address() {
 }
 
 #[test]
-fn options_are_kept_for_the_socket_to_come() {
+fn options_are_stored_until_the_descriptor_exists() {
     let net = net();
     let (_server, address) = listening(&net);
     let client = net.tcp().unwrap();
@@ -347,7 +347,7 @@ fn options_are_kept_for_the_socket_to_come() {
 }
 
 #[test]
-fn datagrams_keep_their_borders_and_wait_if_not_taken() {
+fn datagrams_keep_their_boundaries_and_stay_queued() {
     let net = net();
     let here = net.udp().unwrap();
     assert_eq!(here.recv_from(&mut []), Err(UdpRecvError::NotBound));
@@ -383,7 +383,7 @@ fn datagrams_keep_their_borders_and_wait_if_not_taken() {
 }
 
 #[test]
-fn a_connected_udp_socket_hears_from_its_peer_alone() {
+fn a_connected_udp_socket_receives_from_its_peer_only() {
     let net = net();
     let [one, two, three] = [0; 3].map(|_| {
         let socket = net.udp().unwrap();
@@ -401,7 +401,7 @@ fn a_connected_udp_socket_hears_from_its_peer_alone() {
 }
 
 #[test]
-fn what_it_is_and_has() {
+fn properties_and_addresses_are_reported() {
     let net = net();
     net.with(|kernel| {
         let can = kernel.capabilities();

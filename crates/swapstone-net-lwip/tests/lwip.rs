@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What only lwIP has to show; what all stacks must do is in `swapstone-net-testkit`.
+//! Tests of lwIP only. Those of all stacks are in `swapstone-net-testkit`.
 
 mod hand;
 
@@ -18,7 +18,7 @@ use swapstone_net_smoltcp::Smoltcp;
 
 use hand::{ACK, FIN, Hand, PEER, SUBJECT, SYN};
 
-/// lwIP is one in a process, and tests are threads of one.
+/// A process can have one lwIP, and tests run as threads.
 static ONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -29,7 +29,7 @@ fn config(address: [u8; 4]) -> Config {
     Config::new(&[Cidr::new(address.into(), 16)], [7; 32])
 }
 
-/// What has passed a device on its way out.
+/// The frames that a device has sent.
 #[derive(Default)]
 struct Seen {
     shared: Range<usize>,
@@ -95,7 +95,7 @@ fn both(options: Options) -> Both {
     (subject, other, link, seen)
 }
 
-/// Send `bytes` from lwIP to smoltcp or back, and check that they arrive.
+/// Sends `bytes` from lwIP to smoltcp or back, and checks that they arrive.
 fn bulk(both: &Both, to_lwip: bool, bytes: &Shared) {
     let (subject, other, link, _) = both;
     let at = SocketAddr::from((if to_lwip { SUBJECT } else { PEER }, 80));
@@ -147,7 +147,7 @@ fn pattern(size: usize) -> Shared {
 }
 
 #[test]
-fn there_is_one_at_a_time_and_another_afterwards() {
+fn a_process_has_one_instance_at_a_time() {
     let _alone = alone();
     for _ in 0..3 {
         let first = both(Options::default());
@@ -156,14 +156,14 @@ fn there_is_one_at_a_time_and_another_afterwards() {
         assert_eq!(second.err(), Some(NewError::Exists));
         assert!(NewError::Exists.to_string().contains("global variables"));
         bulk(&first, true, &pattern(50_000));
-        // The actors hold the link, and it holds them.
+        // The endpoints hold the link, and it holds them.
         first.2.detach(0);
         first.2.detach(1);
     }
 }
 
 #[test]
-fn what_lwip_cannot_be_is_refused() {
+fn unsupported_configurations_are_errors() {
     let _alone = alone();
     let link = Link::new(Options::default());
     let new = |config: &Config| Lwip::new(link.port([2, 0, 0, 0, 0, 9]), config).err();
@@ -180,7 +180,7 @@ fn what_lwip_cannot_be_is_refused() {
 }
 
 #[test]
-fn large_segments_leave_for_the_device_to_cut_and_none_is_copied() {
+fn large_segments_are_sent_to_the_device_without_a_copy() {
     let _alone = alone();
     let all = both(Options {
         partial_checksums: true,
@@ -222,7 +222,7 @@ fn large_segments_leave_for_the_device_to_cut_and_none_is_copied() {
 }
 
 #[test]
-fn without_offload_every_frame_is_of_the_mtu_and_summed() {
+fn without_offload_frames_fit_the_mtu_and_have_checksums() {
     let _alone = alone();
     let all = both(Options::default());
     bulk(&all, false, &pattern(500_000));
@@ -235,7 +235,7 @@ fn without_offload_every_frame_is_of_the_mtu_and_summed() {
 }
 
 #[test]
-fn large_segments_arrive() {
+fn large_segments_are_received() {
     let _alone = alone();
     let all = both(Options {
         partial_checksums: true,
@@ -273,7 +273,7 @@ fn a_merged_segment_of_64_kib_is_taken_whole_and_acknowledged_at_once() {
 }
 
 #[test]
-fn among_ten_thousand_connections_each_is_found_at_once() {
+fn lookup_among_ten_thousand_connections_is_constant() {
     let _alone = alone();
     let mut config = config(SUBJECT);
     config.limits.tcp_sockets = 10_001;
@@ -292,7 +292,7 @@ fn among_ten_thousand_connections_each_is_found_at_once() {
     assert_eq!(hand.stack.statistics().tcp_sockets, 10_001);
     assert!(hand.stack.tcp_open().is_err());
     let before = hand.stack.counts().found_first;
-    // In an order that has nothing to do with that of their making.
+    // In an order unrelated to that of their creation.
     for step in 0..10_000_usize {
         let which = step * 7919 % 10_000;
         hand.segment(10_000 + which as u16, 80, 1001, firsts[which], ACK, b"x");
@@ -310,7 +310,7 @@ fn among_ten_thousand_connections_each_is_found_at_once() {
 }
 
 #[test]
-fn an_answer_and_the_end_leave_in_one_frame_and_at_the_latest_with_the_next_poll() {
+fn a_response_and_the_fin_share_a_frame_of_the_next_poll() {
     let _alone = alone();
     let mut hand = Hand::new(&config(SUBJECT));
     let listener = hand.listen(80, 4);
@@ -341,7 +341,7 @@ fn an_answer_and_the_end_leave_in_one_frame_and_at_the_latest_with_the_next_poll
     assert_eq!(sizes, [[60], [60]]);
 }
 
-/// Ten thousand connections, or fewer, of which one has a request in each millisecond.
+/// Up to ten thousand connections, one of which has a request in each millisecond.
 fn requests_among(connections: u16) -> (Duration, u64) {
     let mut config = config(SUBJECT);
     config.limits.tcp_sockets = 10_001;
@@ -378,12 +378,12 @@ fn requests_among(connections: u16) -> (Duration, u64) {
 }
 
 #[test]
-fn timers_visit_only_connections_that_wait_for_something() {
+fn timers_examine_busy_connections_only() {
     let _alone = alone();
     let (few, visited_few) = requests_among(100);
     let (many, visited_many) = requests_among(10_000);
     println!("{few:?} among 100, {many:?} among 10 000; visited {visited_few} and {visited_many}");
-    // In 20 s there are 400 ticks, with the 50 connections that were used since the last one.
+    // 400 ticks in 20 s, with the 50 connections that were used since the last tick.
     assert!(
         visited_few > 400 && visited_few <= 400 * 101,
         "{visited_few}"
@@ -401,7 +401,8 @@ fn time_wait_and_memory_stay_bounded() {
     config.limits.tcp_sockets = 16;
     let mut hand = Hand::new(&config);
     let listener = hand.listen(80, 4);
-    // As TIME_WAIT fills up and is cut back, use rises and falls. What was taken does so only in a build that gives each block back at once.
+    // Memory in use rises and falls as TIME_WAIT grows and is limited. Allocated memory does so
+    // only in a build that frees each block at once.
     let mut most = 0;
     for round in 0..3000_u32 {
         let port = 2000 + round as u16;
@@ -432,11 +433,12 @@ fn time_wait_and_memory_stay_bounded() {
 }
 
 #[test]
-fn frames_that_end_inside_their_header_are_counted_and_never_read() {
+fn truncated_headers_are_counted_and_not_read() {
     let _alone = alone();
     let mut hand = Hand::new(&config(SUBJECT));
     let mut short = 0;
-    // Of each kind, all lengths up to a header's; each frame ends where its memory does, for AddressSanitizer to see who reads on.
+    // Of each kind, all lengths up to that of a header. Each frame ends at the end of its buffer,
+    // so that AddressSanitizer detects reads beyond it.
     for (kind, header) in [([8, 0], 20), ([8, 6], 28), ([0x86, 0xdd], 40)] {
         for first in [0x45, 0x4f, 0x60, 0] {
             for length in 0..14 + header {
@@ -472,7 +474,7 @@ fn extension_headers_of_ipv6_that_end_too_early_are_counted_and_never_read() {
         frame.extend([
             next, 64, 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2,
         ]);
-        // Its link-local address.
+        // The link-local address.
         frame.extend([0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xfe, 0, 0, 1]);
         frame.extend(rest);
         let before = hand.stack.statistics().malformed;
@@ -502,7 +504,7 @@ fn extension_headers_of_ipv6_that_end_too_early_are_counted_and_never_read() {
             1,
             "a byte too long"
         );
-        // In the first of several fragments, and behind it.
+        // In the first of several fragments, and in a later one.
         let first = |more: &[u8]| [&[kind, 0, 0, 1, 0, 0, 0, 9], more].concat();
         assert_eq!(packet(44, &first(&[none, 0, 1, 4, 0, 0, 0, 0])), 0);
         assert_eq!(packet(44, &first(&[])), 1);
@@ -515,7 +517,7 @@ fn extension_headers_of_ipv6_that_end_too_early_are_counted_and_never_read() {
 }
 
 #[test]
-fn an_option_of_tcp_without_its_length_is_counted_and_never_read_on() {
+fn a_tcp_option_without_its_length_is_counted() {
     let _alone = alone();
     let mut hand = Hand::new(&config(SUBJECT));
     hand.listen(80, 4);
@@ -533,7 +535,7 @@ fn an_option_of_tcp_without_its_length_is_counted_and_never_read_on() {
 }
 
 #[test]
-fn two_hundred_thousand_frames_of_nonsense() {
+fn two_hundred_thousand_random_frames() {
     let _alone = alone();
     let mut config = config(SUBJECT);
     config
@@ -545,7 +547,7 @@ fn two_hundred_thousand_frames_of_nonsense() {
     let listener = hand.listen(80, 4);
     hand.fuzz(200_000, listener);
     hand.wire.borrow_mut().inbox.clear();
-    // What is left of it times out, and the stack serves as before.
+    // Its connections time out, and the stack works as before.
     hand.now = hand.now + Duration::from_secs(1000);
     hand.stack.poll(hand.now);
     while let Ok((id, _)) = hand.stack.tcp_accept(listener) {

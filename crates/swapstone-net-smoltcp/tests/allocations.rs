@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Nothing is allocated for a packet, a request or a connection once as much was in use before.
+//! The steady state allocates nothing per packet, request or connection.
 
 mod common;
 
@@ -15,11 +15,11 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: all is left to the system's allocator; counting allocates nothing.
+// SAFETY: each call is passed to the system allocator; counting allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller keeps the contract, which is the same.
+        // SAFETY: the caller fulfills the same contract.
         unsafe { System.alloc(layout) }
     }
 
@@ -73,7 +73,7 @@ fn the_steady_state_allocates_nothing() {
 }
 
 #[test]
-fn new_connections_take_the_buffers_of_old_ones() {
+fn new_connections_reuse_buffers() {
     let world = world();
     let listener = world.listen("10.0.0.2:80", 4);
     let visit = || {
@@ -91,7 +91,7 @@ fn new_connections_take_the_buffers_of_old_ones() {
         drop(client);
         world.millis(3);
     };
-    // So many that those that go are as many as those that wait for their time.
+    // So many that expired records are as many as new ones.
     (0..9000).for_each(|_| visit());
     let before = count();
     (0..200).for_each(|_| visit());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a stack does with single frames, and with nonsense.
+//! Processing of single frames, valid and invalid.
 
 mod common;
 
@@ -25,7 +25,8 @@ fn checksum(sum: u32) -> [u8; 2] {
     (!(((once & 0xffff) + (once >> 16)) as u16)).to_be_bytes()
 }
 
-/// An IPv4 packet from the client's address to the server's, in an Ethernet frame; TCP and UDP checksums are right.
+/// An IPv4 packet from the client to the server in an Ethernet frame, with valid TCP and UDP
+/// checksums.
 fn v4(protocol: u8, mut above: Vec<u8>) -> Vec<u8> {
     let mut frame = [&SERVER[..], &CLIENT, &[8, 0]].concat();
     let length = (20 + above.len()) as u16;
@@ -70,7 +71,7 @@ fn tcp(from: u16, to: u16, seq: u32, ack: u32, flags: u8) -> Vec<u8> {
     v4(6, header)
 }
 
-/// A stack, and the far end of its cable.
+/// A stack, and the other port of its link.
 struct Bench {
     link: Link,
     stack: Net<Smoltcp<Port>>,
@@ -90,7 +91,7 @@ impl Bench {
         self.stack.poll();
     }
 
-    /// What the stack has sent, ARP and router solicitations left out.
+    /// The frames that the stack has sent, except ARP and router solicitations.
     fn sent(&mut self) -> Vec<Vec<u8>> {
         self.link
             .run_until(self.link.now() + Duration::from_millis(1));
@@ -101,7 +102,7 @@ impl Bench {
         all
     }
 
-    /// Let the stack learn the far end's hardware address.
+    /// Lets the stack resolve the peer's Ethernet address.
     fn introduce(&mut self) {
         let mut arp = [&[255; 6][..], &CLIENT, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
         arp.extend(CLIENT);
@@ -112,7 +113,7 @@ impl Bench {
 }
 
 #[test]
-fn unknown_checksums_are_verified_and_no_others() {
+fn only_unknown_checksums_are_verified() {
     let mut bench = bench(&config(2, Limits::default()));
     let socket = bench.stack.udp().unwrap();
     socket.bind(at("0.0.0.0:7")).unwrap();
@@ -128,14 +129,14 @@ fn unknown_checksums_are_verified_and_no_others() {
         bench.put(&frame, mark);
         assert_eq!(socket.recv_from(&mut [0; 9]), Ok((7, at("10.0.0.1:9"))));
     }
-    // The header's own is always verified.
+    // The IPv4 header checksum is always verified.
     frame[22] ^= 1;
     bench.put(&frame, Checksum::Verified);
     assert_eq!(count(&bench.stack).malformed, 2);
 }
 
 #[test]
-fn a_wrong_tcp_checksum_starts_nothing() {
+fn a_syn_with_a_wrong_checksum_is_dropped() {
     let mut bench = bench(&config(2, Limits::default()));
     bench.introduce();
     let socket = bench.stack.tcp().unwrap();
@@ -154,7 +155,7 @@ fn a_wrong_tcp_checksum_starts_nothing() {
 }
 
 #[test]
-fn a_ping_is_answered() {
+fn an_echo_request_gets_a_reply() {
     let mut bench = bench(&config(2, Limits::default()));
     bench.introduce();
     let ping = v4(1, vec![8, 0, 0, 0, 1, 2, 3, 4, 5, 6]);
@@ -166,7 +167,7 @@ fn a_ping_is_answered() {
 }
 
 #[test]
-fn a_segment_for_nobody_is_reset_and_a_datagram_refused() {
+fn closed_ports_respond_with_rst_and_icmp() {
     let mut bench = bench(&config(2, Limits::default()));
     bench.introduce();
     bench.put(&tcp(9, 81, 100, 0, 2), Checksum::Unknown);
@@ -217,7 +218,7 @@ fn datagrams_are_peeked_at_and_filtered() {
 }
 
 #[test]
-fn a_limit_that_is_hit_is_named() {
+fn a_reached_limit_is_named() {
     let limits = Limits {
         tcp_sockets: 2,
         udp_sockets: 1,
@@ -264,7 +265,7 @@ fn a_limit_that_is_hit_is_named() {
 }
 
 #[test]
-fn a_datagram_for_nobody_on_the_link_blocks_for_a_while_only() {
+fn a_datagram_to_an_unresolved_neighbor_is_dropped_in_time() {
     let world = world();
     let server = world.server.udp().unwrap();
     server.bind(at("[fd00::2]:7")).unwrap();
@@ -283,7 +284,7 @@ fn a_datagram_for_nobody_on_the_link_blocks_for_a_while_only() {
 }
 
 #[test]
-fn addresses_come_from_advertisements() {
+fn addresses_are_configured_by_advertisements() {
     let mut config = Config::new(&[], [9; 32]);
     config.slaac = true;
     let mut bench = bench(&config);
@@ -321,7 +322,7 @@ fn addresses_come_from_advertisements() {
             .any(|own| own.address == "2001:db8::ff:fe00:2".parse::<IpAddr>().unwrap())
     };
     assert!(has(&bench));
-    // A connection's own deadlines hold while the router's are far away, and there is a way to everywhere.
+    // Deadlines of connections are independent of the router's, and there is a default route.
     let socket = bench.stack.tcp().unwrap();
     socket.set_nonblocking(true);
     let _ = socket.connect(at("[2001:db8:1::1]:80"));
@@ -342,7 +343,7 @@ fn addresses_come_from_advertisements() {
 }
 
 #[test]
-fn what_can_not_be_held_is_said_when_it_is_made() {
+fn unsupported_configurations_are_errors() {
     let make =
         |config: &Config| Smoltcp::new(Link::new(Options::default()).port(CLIENT), config).err();
     let cidr = |last: u8| swapstone_net::Cidr::new([10, 0, 0, last].into(), 24);
@@ -363,7 +364,7 @@ fn what_can_not_be_held_is_said_when_it_is_made() {
 }
 
 #[test]
-fn sequence_numbers_and_ports_come_from_the_seed() {
+fn sequence_numbers_and_ports_depend_on_the_seed() {
     let first_syn = |seed: u8| {
         let link = Link::new(Options::default());
         let mut own = config(1, Limits::default());
@@ -395,7 +396,7 @@ fn sequence_numbers_and_ports_come_from_the_seed() {
 }
 
 #[test]
-fn nonsense_does_no_harm() {
+fn mutated_frames_are_survived() {
     let mut bench = bench(&config(2, Limits::default()));
     bench.introduce();
     let listener = bench.stack.tcp().unwrap();
@@ -427,7 +428,7 @@ fn nonsense_does_no_harm() {
         [&[255; 6][..], &CLIENT, &[8, 6], &[0; 28]].concat(),
     ];
     for round in 0..200_000u32 {
-        // Real frames of the stack, turned round, lead into the middle of connections.
+        // Mutated frames of the stack itself reach established connections.
         while let Some(frame) = bench.wire.receive() {
             if frame.bytes.len() >= 54 && frame.bytes[23] == 6 {
                 let tcp = &frame.bytes[34..];
@@ -464,7 +465,7 @@ fn nonsense_does_no_harm() {
             partial: None,
             segmentation: None,
         };
-        // Most would fail at the checksum: half of them are said to be verified.
+        // Most would fail the checksum, so half of them are marked as verified.
         if pick(2) == 0 {
             let _ = bench.wire.transmit(outgoing);
         } else {

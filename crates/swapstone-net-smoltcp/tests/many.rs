@@ -63,7 +63,8 @@ fn ten_thousand_connections_at_once() {
     assert_eq!(count(&world.server).tcp_sockets, 1);
 }
 
-/// Connections one after another, each ended by the client: its ports are all in TIME-WAIT before half of them are made.
+/// Connections one after another, closed by the client: before half of them, all its ports are in
+/// TIME-WAIT.
 fn in_sequence(many: u32) {
     let world = world_with(Options::default(), small(16));
     let listener = world.listen("10.0.0.2:80", 4);

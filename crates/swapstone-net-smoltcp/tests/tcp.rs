@@ -15,7 +15,7 @@ use swapstone_net_link::{Options, Path, Queue, Verdict, WhenFull};
 const SYN: u8 = 2;
 const RST: u8 = 4;
 
-/// Flags of each TCP frame over IPv4 that a port sends, as they come.
+/// Records the flags of each TCP frame over IPv4 that a port sends.
 fn flags(world: &World, port: usize) -> Rc<RefCell<Vec<u8>>> {
     let seen = Rc::new(RefCell::new(Vec::new()));
     let list = Rc::clone(&seen);
@@ -54,12 +54,12 @@ fn bytes_go_both_ways_over_ipv4() {
 #[test]
 fn bytes_go_both_ways_over_ipv6() {
     echo("[fd00::2]:80");
-    // The link-local address is made of the device's.
+    // The link-local address is derived from the device's.
     echo("[fe80::ff:fe00:2]:80");
 }
 
 #[test]
-fn a_connect_says_what_came_of_it() {
+fn connect_returns_the_result() {
     let world = world();
     let connect = |address: &str| world.client.tcp().unwrap().connect(at(address));
     assert_eq!(connect("10.0.0.2:81"), Err(ConnectError::Refused));
@@ -72,7 +72,7 @@ fn a_connect_says_what_came_of_it() {
 }
 
 #[test]
-fn a_syn_beyond_the_backlog_is_dropped_and_comes_again() {
+fn a_syn_beyond_the_backlog_is_dropped_and_retransmitted() {
     let world = world();
     let listener = world.listen("10.0.0.2:80", 2);
     let answers = flags(&world, 1);
@@ -99,7 +99,7 @@ fn a_syn_beyond_the_backlog_is_dropped_and_comes_again() {
 }
 
 #[test]
-fn a_closed_listener_refuses_what_waits() {
+fn a_closed_listener_resets_its_accept_queue() {
     let world = world();
     let listener = world.listen("10.0.0.2:80", 4);
     let client = world.client.tcp().unwrap();
@@ -112,7 +112,7 @@ fn a_closed_listener_refuses_what_waits() {
 }
 
 #[test]
-fn a_dropped_socket_delivers_all_it_has() {
+fn a_dropped_socket_delivers_its_data() {
     let world = world();
     let (client, server) = world.pair();
     let bytes: Vec<u8> = (0..60_000u32).map(|byte| byte as u8).collect();
@@ -134,12 +134,12 @@ fn a_dropped_socket_delivers_all_it_has() {
 }
 
 #[test]
-fn an_orphan_is_given_up_in_the_end() {
+fn a_closed_socket_times_out() {
     let world = world();
     let (client, server) = world.pair();
     client.send(b"never read").unwrap();
     drop(client);
-    // The peer acknowledges all, but never ends its own half.
+    // The peer acknowledges all data and sends no FIN.
     world.run(Duration::from_secs(59));
     assert_eq!(count(&world.client).orphans, 1);
     world.run(Duration::from_secs(5));
@@ -149,7 +149,7 @@ fn an_orphan_is_given_up_in_the_end() {
 }
 
 #[test]
-fn closing_with_unread_bytes_resets() {
+fn closing_with_unread_data_resets() {
     let world = world();
     let (client, server) = world.pair();
     client.send(b"unread").unwrap();
@@ -163,7 +163,7 @@ fn closing_with_unread_bytes_resets() {
 }
 
 #[test]
-fn bytes_for_nobody_are_reset() {
+fn data_for_a_closed_socket_is_reset() {
     let world = world();
     let (client, server) = world.pair();
     drop(server);
@@ -175,7 +175,7 @@ fn bytes_for_nobody_are_reset() {
 }
 
 #[test]
-fn linger_resets_at_once_or_in_time() {
+fn linger_resets_at_once_or_after_its_time() {
     let world = world();
     let (client, server) = world.pair();
     server.set_linger(Some(Duration::ZERO)).unwrap();
@@ -187,7 +187,7 @@ fn linger_resets_at_once_or_in_time() {
     client.set_linger(Some(Duration::from_secs(2))).unwrap();
     let sent = client.send(&[7; 70_000]).unwrap();
     world.millis(1000);
-    // The peer's window is full: not all can be delivered.
+    // The peer's window is full, so not all data can be delivered.
     let more = client.send(&[7; 70_000]).unwrap();
     drop(client);
     world.millis(1900);
@@ -203,7 +203,7 @@ fn linger_resets_at_once_or_in_time() {
 }
 
 #[test]
-fn a_half_closed_connection_goes_on() {
+fn a_half_closed_connection_stays_usable() {
     let world = world();
     let (client, server) = world.pair();
     client.send(b"request").unwrap();
@@ -226,7 +226,7 @@ fn a_half_closed_connection_goes_on() {
 }
 
 #[test]
-fn what_came_in_time_wait_is_read_however_late() {
+fn data_is_readable_after_time_wait() {
     let world = world();
     let (client, server) = world.pair();
     client.shutdown(Shutdown::Write).unwrap();
@@ -238,7 +238,7 @@ fn what_came_in_time_wait_is_read_however_late() {
 }
 
 #[test]
-fn what_came_before_a_reset_is_read() {
+fn data_before_a_rst_is_read() {
     let world = world();
     let (client, server) = world.pair();
     client.send(b"for you").unwrap();
@@ -251,7 +251,7 @@ fn what_came_before_a_reset_is_read() {
 }
 
 #[test]
-fn shutting_the_reading_half_throws_away() {
+fn a_shutdown_for_reading_discards_data() {
     let world = world();
     let (client, server) = world.pair();
     client.send(b"early").unwrap();
@@ -268,7 +268,7 @@ fn shutting_the_reading_half_throws_away() {
 }
 
 #[test]
-fn a_full_send_buffer_would_block_and_tells_when_there_is_room() {
+fn a_full_send_buffer_blocks_and_free_space_is_an_event() {
     let world = world();
     let (client, server) = world.pair();
     let mut sent = 0;
@@ -310,7 +310,7 @@ fn each_socket_is_in_the_queue_of_events_once() {
 }
 
 #[test]
-fn a_port_in_time_wait_can_be_used_again_at_once() {
+fn a_port_in_time_wait_is_reused_at_once() {
     let world = world();
     let listener = world.listen("10.0.0.2:80", 4);
     for round in 0..20u8 {
@@ -323,7 +323,7 @@ fn a_port_in_time_wait_can_be_used_again_at_once() {
         assert_eq!(peer.port(), 5000);
         server.set_nonblocking(true);
         assert!(drain(&server).0 == vec![round; 3000]);
-        // The server ends first, so it is the one that waits.
+        // The server closes first, so TIME-WAIT is on its side.
         drop(server);
         world.millis(5);
         drop(client);
@@ -334,12 +334,12 @@ fn a_port_in_time_wait_can_be_used_again_at_once() {
 }
 
 #[test]
-fn an_end_that_comes_again_is_acknowledged_from_time_wait() {
+fn a_retransmitted_fin_is_acknowledged_in_time_wait() {
     let world = world();
     let (client, server) = world.pair();
     drop(server);
     world.millis(5);
-    // The last acknowledgement, from TIME-WAIT, is lost twice.
+    // The last ACK, sent in TIME-WAIT, is lost twice.
     let mut lost = 0;
     world.link.set_filter(1, move |_, frame| {
         let tcp = frame[12..14] == [8, 0] && frame[23] == 6;
@@ -358,7 +358,7 @@ fn an_end_that_comes_again_is_acknowledged_from_time_wait() {
 }
 
 #[test]
-fn an_end_that_comes_with_data_is_acknowledged_before_time_wait() {
+fn a_fin_with_data_is_acknowledged_before_time_wait() {
     let world = world();
     let (client, server) = world.pair();
     client.shutdown(Shutdown::Write).unwrap();
@@ -373,7 +373,7 @@ fn an_end_that_comes_with_data_is_acknowledged_before_time_wait() {
 }
 
 #[test]
-fn a_silent_peer_is_given_up() {
+fn a_silent_peer_times_out() {
     let world = world();
     let (client, server) = world.pair();
     let (idle, probed) = (server, client);
@@ -390,7 +390,7 @@ fn a_silent_peer_is_given_up() {
 }
 
 #[test]
-fn an_unacknowledged_send_times_out_and_idleness_does_not() {
+fn unacknowledged_data_times_out_and_idle_connections_do_not() {
     let world = world();
     let (client, _server) = world.pair();
     world.run(Duration::from_secs(7200));
@@ -442,7 +442,7 @@ fn transfer(world: &World, to: &str, size: usize) -> Duration {
 }
 
 #[test]
-fn loss_does_not_make_it_collapse() {
+fn throughput_survives_loss() {
     let world = world();
     world.link.set_paths(Path {
         bandwidth: 100_000_000,
@@ -457,12 +457,12 @@ fn loss_does_not_make_it_collapse() {
     let time = transfer(&world, "10.0.0.2:80", 4 << 20);
     assert!(count(&world.client).retransmitted > 20);
     assert!(count(&world.server).malformed > 2);
-    // A stack without congestion control takes minutes. This is virtual time, equal on every run.
+    // Without congestion control it takes minutes of virtual time, which is equal on every run.
     assert!(time < Duration::from_secs(20), "{time:?}");
 }
 
 #[test]
-fn the_device_cuts_segments_if_it_can() {
+fn segmentation_offload_is_used() {
     for (to, headers) in [("10.0.0.2:80", 54), ("[fd00::2]:80", 74)] {
         let options = Options {
             partial_checksums: true,
@@ -498,7 +498,7 @@ fn the_device_cuts_segments_if_it_can() {
 }
 
 #[test]
-fn a_device_without_room_loses_nothing() {
+fn a_full_transmit_queue_loses_nothing() {
     let limits = Limits {
         receive_buffer: 1 << 18,
         send_buffer: 1 << 18,
@@ -521,7 +521,7 @@ fn a_device_without_room_loses_nothing() {
 }
 
 #[test]
-fn all_addresses_of_a_kind_are_listened_on() {
+fn a_wildcard_listener_accepts_all_addresses() {
     let world = world();
     let four = world.listen("0.0.0.0:80", 4);
     let six = world.listen("[::]:80", 4);
@@ -536,7 +536,7 @@ fn all_addresses_of_a_kind_are_listened_on() {
     assert!(four.accept().is_err());
     assert!(six.accept().is_ok() && six.accept().is_ok());
     drop(four);
-    // What listens on all listens on IPv4 too, if nobody else does.
+    // A listener on the IPv6 wildcard accepts IPv4, too, without a more specific one.
     world
         .client
         .tcp()
@@ -553,7 +553,7 @@ fn all_addresses_of_a_kind_are_listened_on() {
     assert_eq!(again.bind(at("10.0.0.2:0")), Err(BindError::AlreadyBound));
 }
 
-/// Connect to nobody's address, and give up while the neighbour is asked for.
+/// Connects to an address without a host, and closes the socket during neighbor discovery.
 fn wait_for_nobody(host: &Host) {
     let lost = host.tcp().unwrap();
     lost.set_nonblocking(true);
@@ -562,9 +562,9 @@ fn wait_for_nobody(host: &Host) {
 }
 
 #[test]
-fn a_connection_does_not_wait_for_the_neighbor_of_the_one_before() {
+fn a_reused_socket_has_no_former_neighbor_state() {
     let world = world();
-    // Both know each other from now on.
+    // Both neighbors are resolved.
     drop(world.pair());
     world.millis(100);
     wait_for_nobody(&world.client);
