@@ -18,7 +18,7 @@ from swapstone.cli.shell_completion import complete_factors, complete_records, c
 from swapstone.model import UserError
 from swapstone.session.api import run_request
 from swapstone.session.experiment import Interrupted, RunOptions
-from swapstone.session.own_program import OwnProgramRequest
+from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.record_handle import open_record
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.values import parse_confidence, parse_duration_ns, parse_ratio

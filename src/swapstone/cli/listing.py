@@ -12,7 +12,7 @@ from swapstone.cli.tables import table
 from swapstone.factors import FACTORS
 from swapstone.model import RecordError
 from swapstone.record import default_root, list_records, load, record_name
-from swapstone.session.own_program import command_line
+from swapstone.session.own_program_request import command_line
 from swapstone.session.study_file import BadStudy, list_studies
 from swapstone.session.values import format_duration
 from swapstone.targets import TARGETS

@@ -17,7 +17,7 @@ from swapstone.session import experiment as experiments
 from swapstone.session import study as studies
 from swapstone.session.defaults import CONFIDENCE, MARGIN
 from swapstone.session.experiment import RunOptions, resolve
-from swapstone.session.own_program import OwnProgramRequest, large_sources_note, own_program, program_factor
+from swapstone.session.own_program_request import OwnProgramRequest, large_sources_note, own_program, program_factor
 from swapstone.session.progress import Progress, ProgressLike, as_progress
 from swapstone.session.query import Relation, query_records
 from swapstone.session.record_handle import Record, open_record

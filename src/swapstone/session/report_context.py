@@ -12,7 +12,7 @@ from swapstone.record import RecordView
 from swapstone.report.context import ReportContext
 from swapstone.session import explanation_files
 from swapstone.session.machines import CLOCK_NOTE
-from swapstone.session.own_program import command_line, report_notes
+from swapstone.session.own_program_request import command_line, report_notes
 from swapstone.session.server_program import server_notes
 from swapstone.targets import find_target_kind
 from swapstone.version import __version__

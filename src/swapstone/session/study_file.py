@@ -16,7 +16,7 @@ from swapstone.factors import parse_choice
 from swapstone.model import IDLE, FactorLevels, FrozenStruct, UserError, unknown
 from swapstone.model.directories import share_dir
 from swapstone.session.defaults import CONFIDENCE, MARGIN, default_budget_ns
-from swapstone.session.own_program import OwnProgramRequest, own_program, program_factor
+from swapstone.session.own_program_request import OwnProgramRequest, own_program, program_factor
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.values import parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.targets import target_below

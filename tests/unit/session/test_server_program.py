@@ -9,7 +9,7 @@ import pytest
 
 from swapstone.model import FactorLevels, LoadGenerator, UserError
 from swapstone.session.experiment import resolve
-from swapstone.session.own_program import OwnProgramRequest, command_line, own_program
+from swapstone.session.own_program_request import OwnProgramRequest, command_line, own_program
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.server_program import server_notes
 from swapstone.workloads import workloads_of

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import Cpus, FactorLevels, OwnProgram, UserError
-from swapstone.session import own_program as own_program_module
-from swapstone.session.own_program import (
+from swapstone.session import own_program_request as own_program_module
+from swapstone.session.own_program_request import (
     OwnProgramRequest,
     command_line,
     large_sources_note,
