@@ -20,8 +20,8 @@ Stacks: kernel, and those that this build has of lwip, smoltcp.
 Roles that listen (on --listen, default 0.0.0.0:80):
   http         serve a page at any path, and N bytes at /bytes/N
   echo         send back what arrives
-  source       send to whoever connects, --bytes each or without an end
-  sink         read from whoever connects
+  source       send --bytes, or without limit, to each client that connects
+  sink         receive from each client that connects
   udp-sink     count datagrams
 Roles that connect (to --connect):
   http-client  -c connections, -n requests one after another on each, all in all

@@ -154,7 +154,11 @@ fn a_full_backlog_delays_the_connection() {
     let late = tcp(&net);
     late.set_timeout(Some(Duration::from_millis(200)));
     let waited = late.connect(local(7000));
-    assert_eq!(waited, Err(ConnectError::TimedOut), "nobody is refused");
+    assert_eq!(
+        waited,
+        Err(ConnectError::TimedOut),
+        "no connection is refused"
+    );
     assert!(server.readiness().contains(Readiness::READABLE));
     let (_first, peer) = server.accept().unwrap();
     assert_eq!(Some(peer), early[0].local_addr());

@@ -120,7 +120,7 @@ impl Hand {
         hand
     }
 
-    /// Ask for the subject's address, so that it knows ours.
+    /// Sends an ARP request to the subject, so that it learns the peer's address.
     pub fn greet(&mut self) {
         let mut frame = [[255; 6], THERE].concat();
         frame.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);

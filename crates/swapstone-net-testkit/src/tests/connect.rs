@@ -123,7 +123,7 @@ fn outcome(world: &mut World, socket: &Socket, port: u16) -> (ConnectError, u64)
         match socket.connect(world.at_peer(port)) {
             Err(ConnectError::WouldBlock) => {}
             Err(error) => return (error, (world.now() - begun).as_secs()),
-            Ok(()) => panic!("it is connected to nobody"),
+            Ok(()) => panic!("it is connected without a peer"),
         }
     }
     panic!("no outcome within an hour");
@@ -243,9 +243,11 @@ fn backlog(context: &Context) {
                 None => *conn = again,
             }
         }
-        world.never_tcp(Duration::from_millis(50), "nobody is refused", |tcp| {
-            tcp.has(RST)
-        });
+        world.never_tcp(
+            Duration::from_millis(50),
+            "no connection is refused",
+            |tcp| tcp.has(RST),
+        );
     };
     attempt(&mut world, &mut connected);
     let mut accepted = Vec::new();

@@ -272,7 +272,7 @@ fn event_room(context: &Context) {
             break;
         }
     }
-    assert!(told, "nobody says that there is room");
+    assert!(told, "no event reports free space");
     assert!(socket.send(b"more").is_ok());
 }
 
