@@ -126,7 +126,7 @@ def test_a_run_without_a_console_succeeds_and_loses_only_messages(
     monkeypatch.setitem(MACHINE_MODELS, parts.machine.architecture, msgspec.structs.replace(family, options=options))
     answer = run(parts, VmOptions(cache=tmp_path), COPIES)
     assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0)
-    with pytest.raises(TargetError, match="it ended without saying why") as caught:
+    with pytest.raises(TargetError, match="it ended without a reason") as caught:
         run(dataclasses.replace(parts, modules=("/lib/none.ko",)), VmOptions(cache=tmp_path), COPIES)
     assert caught.value.hint == "Its console is empty."
 

@@ -448,9 +448,9 @@ BAD: list[tuple[list[str], str, str]] = [
     (["libc=glibc,musl", "--build", "make {cc}", "--source", "empty", "--", "./prog"], "is empty", "--source"),
     (["libc=glibc,musl", "--build", "make {cc}", "--source", "src", "--", "../x"], "leads out of the copy", "inside"),
     (["libc=glibc,musl", "--", "./file"], "The factor libc acts when a program is built", "--build 'make"),
-    (["libc=glibc,musl", "--build", "make {cc}"], "--build is for a program of your own", "after --"),
-    (["libc=glibc,musl", "--env", "A=b"], "--env is for a program of your own", "after --"),
-    (["libc=glibc,musl", "--cpu-bound"], "--cpu-bound is for a program of your own", "after --"),
+    (["libc=glibc,musl", "--build", "make {cc}"], "--build needs an own program", "after --"),
+    (["libc=glibc,musl", "--env", "A=b"], "--env needs an own program", "after --"),
+    (["libc=glibc,musl", "--cpu-bound"], "--cpu-bound needs an own program", "after --"),
     (["--program", "a=/bin/true", "--program", "b=/nowhere", "--", "x"], "There is no program /nowhere", "--build"),
     (["--program", "a=/bin/true", "--program", "b=./file"], "can't be executed", "chmod +x"),
     (["--program", "a=/bin/true", "--program", "b=./src"], "is no file that can be executed", "itself"),
@@ -565,7 +565,7 @@ def test_a_program_that_the_build_left_unchanged_is_refused(tmp_path: Path, cach
 
 def test_help_groups_the_options_and_has_an_example(tmp_path: Path) -> None:
     text = swapstone(tmp_path, "compare", "--help").stdout
-    for heading in ("A program of your own:", "How it runs and what it prints:", "Measuring:", "Record:"):
+    for heading in ("Your own program:", "How it runs and what it prints:", "Measuring:", "Record:"):
         assert heading in text
     assert "\\b" not in text
     assert "\n    swapstone compare --program baseline=./old --program candidate=./new -- ARG\n" in text

@@ -83,7 +83,7 @@ def test_servers_are_refused_on_the_vm_target(tmp_path: Path) -> None:
 
 def test_help_describes_servers(tmp_path: Path) -> None:
     stdout = swapstone(tmp_path, "compare", "--help").stdout
-    assert "A server of your own" in stdout
+    assert "Your own server" in stdout
     assert "--server './my-server --port {port}'" in stdout
 
 

@@ -25,8 +25,8 @@ from swapstone.session.values import parse_confidence, parse_duration_ns, parse_
 
 _GROUPS = {
     "Workloads": ("suites", "only"),
-    "A program of your own": ("build", "source", "build_timeout", "rebuild", "programs"),
-    "A server of your own": ("server", "load_generator", "connections", "reader", "warm_up", "ready_timeout"),
+    "Your own program": ("build", "source", "build_timeout", "rebuild", "programs"),
+    "Your own server": ("server", "load_generator", "connections", "reader", "warm_up", "ready_timeout"),
     "How it runs and what it prints": (
         "stdin",
         "output",
@@ -68,7 +68,7 @@ class _CompareCommand(ProgramCommand):
     "--modules",
     multiple=True,
     metavar="KERNEL=DIR",
-    help="The modules of a kernel of your own; repeatable.  [KERNEL.modules, beside it]",
+    help="The modules of your own kernel; repeatable.  [KERNEL.modules, beside it]",
 )
 @click.option(
     "--resume",
@@ -105,7 +105,7 @@ def compare_command(
 
     The first level is the baseline. Each workload is built for every level. Trials run in random order, in blocks that hold each
     level once. Measuring stops when every interval is narrower than the margin, or when the budget is spent. Ctrl-C prints the
-    verdicts so far, and --resume continues. What follows -- is a program of your own, measured instead of the bundled workloads.
+    verdicts so far, and --resume continues. What follows -- is your own program, measured instead of the bundled workloads.
 
     \b
     Examples:
@@ -118,7 +118,7 @@ def compare_command(
       swapstone compare --resume last
 
     \b
-    A program of your own (docs/own-program.md):
+    Your own program (docs/own-program.md):
       swapstone compare libc=glibc,musl --source src \
           --build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' -- ./prog ARG
       swapstone compare --program baseline=./old --program candidate=./new -- ARG
@@ -126,7 +126,7 @@ def compare_command(
           --metric 'req/s[1/s,higher]=regex:Requests/sec: +([0-9.]+)' -- ./bench
 
     \b
-    A server of your own (docs/servers.md), measured apart from its load generator:
+    Your own server (docs/servers.md), measured apart from its load generator:
       swapstone compare allocator=default,mimalloc libc=glibc,musl --source src \
           --build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --server './my-server --port {port}' \
           --load-generator 'wrk -c {connections} -t 1 -d 3s --latency http://127.0.0.1:{port}/' --connections 1,10,100

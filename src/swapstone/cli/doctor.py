@@ -41,7 +41,7 @@ def doctor_command(as_json: bool) -> None:
 
 def _plain(findings: list[Finding]) -> list[dict[str, str]]:
     return [
-        {"name": f.name, "state": f.state.value, "found": f.found, "meaning": f.meaning, "mend": f.mend}
+        {"name": f.name, "state": f.state.value, "found": f.found, "meaning": f.meaning, "remedy": f.remedy}
         for f in findings
     ]
 
@@ -53,5 +53,5 @@ def _print(findings: list[Finding]) -> None:
         click.echo(f"  {state} {finding.name:{width}}  {finding.found}")
         if finding.meaning:
             click.echo(f"  {'':8} {'':{width}}  {finding.meaning}")
-        if finding.mend:
-            click.echo(f"  {'':8} {'':{width}}  mend: {finding.mend}")
+        if finding.remedy:
+            click.echo(f"  {'':8} {'':{width}}  remedy: {finding.remedy}")

@@ -44,7 +44,7 @@ kernel_option = click.option(
     metavar="NAME|PATH",
 )
 modules_folder_option = click.option(
-    "--modules-folder", default="", help="The modules of a kernel of your own.", metavar="FOLDER"
+    "--modules-folder", default="", help="The modules of your own kernel.", metavar="FOLDER"
 )
 modules_option = click.option(
     "--modules",

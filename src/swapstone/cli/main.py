@@ -117,7 +117,7 @@ def main() -> None:
         # The reader of the output closed it, as `| head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
-    except Exception:  # any other error is a bug of ours
+    except Exception:  # any other error is a bug in Swapstone
         traceback.print_exc()
         click.echo("This is a bug in Swapstone. Please report it with the lines above.", err=True)
         status = EXIT_BUG

@@ -107,7 +107,7 @@ def _summary(paragraph: str) -> str:
 
 
 def _paragraph(text: str) -> list[str]:
-    """Return a paragraph. After a backspace character, click's mark for it, the lines stay as they are, below a heading."""
+    """Return a paragraph. After a backspace character, click's mark for it, the lines keep their breaks, below a heading."""
     if not text.startswith("\b"):
         return [".PP", _escaped(" ".join(text.split()))]
     head, *rest = text.removeprefix("\b").strip("\n").split("\n")

@@ -80,7 +80,7 @@ class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
     """What the file of a program or of a shared object contains.
 
     Attributes:
-        path: absolute, as it is mapped.
+        path: absolute, as in /proc/PID/maps.
         machine: its architecture by the name in ELF, e.g. ``EM_X86_64``.
         entry: the first bytes of code at its entry, hexadecimal.
         interp: its PT_INTERP, or None.
@@ -185,7 +185,7 @@ class Factor(Protocol):
     Two more attributes are optional:
 
     - ``observes``: a tuple of `Observation`: values that the agent reads for it. `observe` finds them by `Evidence.value`.
-    - ``unseen``: a hint for the user if the evidence does not tell the level.
+    - ``unseen``: a hint for the user if the evidence does not show the level.
     """
 
     name: str

@@ -31,8 +31,8 @@ def _levels() -> list[Finding]:
             name = f"{factor.name}={level.name}"
             if absent:
                 meaning = f"{name} is unavailable: the command {absent[0]!r} is not installed"
-                mend = f"sudo apt-get install {level.package}"
-                findings.append(Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, mend=mend))
+                remedy = f"sudo apt-get install {level.package}"
+                findings.append(Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, remedy=remedy))
             else:
                 found = _found(factor.name, level)
                 findings.append(Finding(name=name, state=State.GOOD, found=found))
@@ -44,9 +44,9 @@ def _network() -> Finding:
     name, trouble = "network stacks", missing_crate_requirement()
     if trouble is None:
         return Finding(name=name, state=State.GOOD, found=f"{compiler_version(('rustc',))}, root, a TAP")
-    message, mend = trouble
+    message, remedy = trouble
     return Finding(
-        name=name, state=State.MISSING, found="unavailable", meaning=f"{message.rstrip('.')}: no netstack=", mend=mend
+        name=name, state=State.MISSING, found="unavailable", meaning=f"{message.rstrip('.')}: no netstack=", remedy=remedy
     )
 
 
@@ -79,7 +79,7 @@ def _agent() -> list[Finding]:
     except UserError as error:
         return [
             Finding(
-                name=name, state=State.MISSING, found="the agent does not run", meaning=error.message, mend=error.hint
+                name=name, state=State.MISSING, found="the agent does not run", meaning=error.message, remedy=error.hint
             )
         ]
     facts = dict(answer.facts)
@@ -92,8 +92,8 @@ def _agent() -> list[Finding]:
         meaning = (
             "; ".join(answer.notes) or "the agent could not read what a program has mapped: no level can be confirmed"
         )
-        mend = "sudo sysctl kernel.yama.ptrace_scope=1; in a container: --cap-add SYS_PTRACE"
-        findings.append(Finding(name=name, state=State.MISSING, found="nothing observed", meaning=meaning, mend=mend))
+        remedy = "sudo sysctl kernel.yama.ptrace_scope=1; in a container: --cap-add SYS_PTRACE"
+        findings.append(Finding(name=name, state=State.MISSING, found="nothing observed", meaning=meaning, remedy=remedy))
     for fact, what in (
         ("run_delay_ns", "run-queue delay"),
         ("psi_cpu_us", "pressure around a trial"),

@@ -26,7 +26,7 @@ def emulator_findings() -> list[Finding]:
         lock = read_lock()
     except UserError as error:
         return [
-            Finding(name="images", state=State.MISSING, found="no lock", meaning=error.message, mend=error.hint),
+            Finding(name="images", state=State.MISSING, found="no lock", meaning=error.message, remedy=error.hint),
         ]
     findings = []
     for architecture in ARCHITECTURES:
@@ -36,8 +36,8 @@ def emulator_findings() -> list[Finding]:
             findings.append(Finding(name=name, state=State.UNKNOWN, found=found))
         elif shutil.which(architecture.emulator) is None:
             meaning = f"virtual machines of {architecture.name} are unavailable: no {architecture.emulator}"
-            mend = f"sudo apt-get install {architecture.emulator_package}"
-            findings.append(Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, mend=mend))
+            remedy = f"sudo apt-get install {architecture.emulator_package}"
+            findings.append(Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, remedy=remedy))
         else:
             findings.append(Finding(name=name, state=State.GOOD, found=architecture.emulator))
     return findings
@@ -59,7 +59,7 @@ def kvm_finding(options: VmOptions = _DEFAULT, device: Path = KVM_DEVICE) -> Fin
         image = next((kept for kept in cached_images() if _is_generic(kept.image, architecture.name)), None)
         if image is None or image.image is None:
             found = f"{device} opens; a kernel can be started under it once there is an image"
-            return Finding(name=name, state=State.UNKNOWN, found=found, mend="swapstone image build")
+            return Finding(name=name, state=State.UNKNOWN, found=found, remedy="swapstone image build")
         try:
             trouble = kvm_trouble(
                 vm_image_of(BuiltImage(image.image, image.path), architecture), options, device=device
@@ -69,8 +69,8 @@ def kvm_finding(options: VmOptions = _DEFAULT, device: Path = KVM_DEVICE) -> Fin
         if not trouble:
             return Finding(name=name, state=State.GOOD, found=f"{image.image.release} starts under it")
     meaning = "virtual machines have the virtual clock only, and --clock wall is unavailable for them"
-    mend = 'sudo usermod -aG kvm "$USER", and log in again' if "Permission denied" in trouble else ""
-    return Finding(name=name, state=State.MISSING, found=f"unavailable: {trouble}", meaning=meaning, mend=mend)
+    remedy = 'sudo usermod -aG kvm "$USER", and log in again' if "Permission denied" in trouble else ""
+    return Finding(name=name, state=State.MISSING, found=f"unavailable: {trouble}", meaning=meaning, remedy=remedy)
 
 
 def _is_generic(image: Image | None, architecture: str) -> bool:

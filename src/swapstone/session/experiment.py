@@ -114,7 +114,7 @@ def _check_no_workloads(request: ExperimentRequest) -> None:
     for given, option in ((request.suites, "--suite"), (request.only, "--only")):
         if given:
             raise UserError(
-                f"{option} chooses among Swapstone's workloads; a program of your own is measured instead of them.",
+                f"{option} chooses among Swapstone's workloads; your own program is measured instead of them.",
                 f"Leave {option} out, or the program.",
             )
 
@@ -167,7 +167,7 @@ def start(
     with open_experiment_target(experiment, progress.note, no_cache=options.no_cache) as target:
         check_levels(experiment, target)
         if experiment.layouts and not target.needs_build:
-            raise UserError(f"The target {target.name} runs no programs of ours: --layouts has nothing to link.")
+            raise UserError(f"The target {target.name} runs no programs that Swapstone builds: --layouts has nothing to link.")
         if note := check_budget(experiment):
             progress.note(f"Note: {note}")
         with RecordWriter.create(path, experiment) as writer:
@@ -208,7 +208,7 @@ def resume(
         The record's folder. The record is sealed as complete.
 
     Raises:
-        UserError: the record is complete or altered, another process writes it, or machine or programs changed. The record stays as it is.
+        UserError: the record is complete or altered, another process writes it, or machine or programs changed. The record is unchanged.
         Interrupted: a signal ended it; the record is sealed.
     """
     writer, view = RecordWriter.resume(path)

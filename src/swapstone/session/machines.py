@@ -159,7 +159,7 @@ def _check_programs(experiment: Experiment, architecture: Architecture) -> None:
     """Check before images are built that programs for the architecture can be built: compiler and C library.
 
     Raises:
-        UnavailableError: they can't; says why.
+        UnavailableError: they can't; the message gives the reason.
     """
     built = [name for (_, name), work in workloads_of(experiment).items() if not isinstance(work.origin, ImageTool)]
     if not built or architecture.machine == os.uname().machine:

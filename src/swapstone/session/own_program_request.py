@@ -212,7 +212,7 @@ def _check_no_options(request: OwnProgramRequest) -> None:
     given = [name for name in given if name != "directory"]
     if given:
         raise UserError(
-            f"{_option(given[0])} is for a program of your own, and there is none.",
+            f"{_option(given[0])} needs an own program, and there is none.",
             f"Name it after --, for example: {BUILD_EXAMPLE}",
         )
 

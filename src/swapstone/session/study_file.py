@@ -363,7 +363,7 @@ def _problems(study: Study) -> Iterator[tuple[str, str]]:
         if not each.factors:
             yield f"{where}factor", "it varies no factor"
         if each.program and (each.suites or each.only):
-            yield f"{where}suites", "a program of your own is measured instead of suites"
+            yield f"{where}suites", "the own program is measured instead of suites"
 
 
 def _value_problems(keys: ExperimentKeys, where: str) -> Iterator[tuple[str, str]]:

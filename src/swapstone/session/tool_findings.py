@@ -28,7 +28,7 @@ def _load_generator(name: str) -> Finding:
             state=State.MISSING,
             found="missing",
             meaning=f"{name} can't send requests to servers",
-            mend=f"sudo apt-get install {LOAD_GENERATORS[name].package}",
+            remedy=f"sudo apt-get install {LOAD_GENERATORS[name].package}",
         )
     printed = subprocess.run(
         [name, _VERSIONS[name]], capture_output=True, text=True, errors="replace", timeout=30, check=False
@@ -58,7 +58,7 @@ def _valgrind() -> MissingRequirement | None:
 
 WITHOUT = {
     "on-cpu": "explain has no profile of processor time and no ledger",
-    "off-cpu": "explain can't say what threads waited for",
+    "off-cpu": "explain can't name what threads waited for",
     "allocations": "explain counts no allocations and no copies",
     "instructions": "explain counts no instructions",
 }
@@ -105,7 +105,7 @@ def instrument_findings(
             state=State.NOISY,
             found="strace",
             meaning=f"counted by strace, which stops threads at each call, and not of servers: {traced.reason}",
-            mend=traced.remedy,
+            remedy=traced.remedy,
         )
     else:
         yield _finding(
@@ -120,4 +120,4 @@ def _finding(instrument: str, missing: MissingRequirement | None, found: str, me
     if missing is None:
         return Finding(name=name, state=State.GOOD, found=found)
     text = meaning or f"{WITHOUT[instrument]}: {missing.reason}"
-    return Finding(name=name, state=State.MISSING, found="unavailable", meaning=text, mend=missing.remedy)
+    return Finding(name=name, state=State.MISSING, found="unavailable", meaning=text, remedy=missing.remedy)

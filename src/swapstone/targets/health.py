@@ -29,14 +29,14 @@ class Finding(FrozenStruct, frozen=True, kw_only=True):
         state: severity.
         found: the observed value.
         meaning: consequence for measurements; empty if the state is good.
-        mend: a command that fixes it; empty if there is none or nothing to fix.
+        remedy: a command that fixes it; empty if there is none or nothing to fix.
     """
 
     name: str
     state: State
     found: str
     meaning: str = ""
-    mend: str = ""
+    remedy: str = ""
 
 
 class HostFiles:
@@ -86,7 +86,7 @@ def _governor(machine: HostFiles) -> Finding:
         state=State.NOISY,
         found=", ".join(governors),
         meaning="the clock rate follows the load, so the first milliseconds of a trial run slower",
-        mend="sudo cpupower frequency-set -g performance",
+        remedy="sudo cpupower frequency-set -g performance",
     )
 
 
@@ -99,11 +99,11 @@ def _turbo(machine: HostFiles) -> Finding:
         ),
         ("/sys/devices/system/cpu/cpufreq/boost", "1", "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost"),
     )
-    for path, on, mend in switches:
+    for path, on, remedy in switches:
         value = machine.text(path)
         if value == on:
             meaning = "the clock rate depends on heat and on what the other cores do"
-            return Finding(name="turbo", state=State.NOISY, found="on", meaning=meaning, mend=mend)
+            return Finding(name="turbo", state=State.NOISY, found="on", meaning=meaning, remedy=remedy)
         if value:
             return Finding(name="turbo", state=State.GOOD, found="off")
     return Finding(name="turbo", state=State.UNKNOWN, found="no switch for it")
@@ -117,7 +117,7 @@ def _smt(machine: HostFiles) -> Finding:
             state=State.NOISY,
             found="on",
             meaning="another thread on the same core takes part of its time without showing as load",
-            mend="echo off | sudo tee /sys/devices/system/cpu/smt/control",
+            remedy="echo off | sudo tee /sys/devices/system/cpu/smt/control",
         )
     if active == "0":
         return Finding(name="SMT", state=State.GOOD, found="off, or none")
@@ -133,7 +133,7 @@ def _pressure(machine: HostFiles) -> Finding:
             state=State.UNKNOWN,
             found="no /proc/pressure",
             meaning="a report can't show whether the machine was busy",
-            mend="boot a kernel with CONFIG_PSI=y, with psi=1 on its command line",
+            remedy="boot a kernel with CONFIG_PSI=y, with psi=1 on its command line",
         )
     share = float(fields["avg10"])
     if share <= 5:
@@ -143,7 +143,7 @@ def _pressure(machine: HostFiles) -> Finding:
         state=State.NOISY,
         found=f"{share:g} % of the last 10 s",
         meaning="other tasks compete for the processors; above 20 % a report leads with CPU time",
-        mend="find them with: top -o %CPU",
+        remedy="find them with: top -o %CPU",
     )
 
 
@@ -185,7 +185,7 @@ def _aslr(machine: HostFiles) -> Finding:
             state=State.NOISY,
             found="off" if value == "0" else "partly on",
             meaning="every run has the same layout: a difference may be that of two layouts, not of two levels",
-            mend="sudo sysctl kernel.randomize_va_space=2",
+            remedy="sudo sysctl kernel.randomize_va_space=2",
         )
     return Finding(name="ASLR", state=State.UNKNOWN, found="not reported by this kernel")
 
@@ -198,7 +198,7 @@ def _clock(machine: HostFiles) -> Finding:
         state=State.NOISY if slow else State.GOOD if source else State.UNKNOWN,
         found=source or "not reported by this kernel",
         meaning="reading the time takes a system call of a microsecond" if slow else "",
-        mend="boot with tsc=reliable, if the processor's TSC is" if slow else "",
+        remedy="boot with tsc=reliable, if the processor's TSC is" if slow else "",
     )
 
 
@@ -215,7 +215,7 @@ def _swap(machine: HostFiles) -> Finding:
         state=State.NOISY,
         found=f"{used_kib // 1024} MiB",
         meaning="a trial may wait for the disk",
-        mend="sudo swapoff -a && sudo swapon -a, when there is memory enough",
+        remedy="sudo swapoff -a && sudo swapon -a, when there is memory enough",
     )
 
 
@@ -228,7 +228,7 @@ def _huge_pages(machine: HostFiles) -> Finding:
             state=State.NOISY,
             found="always",
             meaning="memory figures depend on when the kernel merges pages, and allocators differ in that",
-            mend="echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
+            remedy="echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
         )
     return Finding(name="huge pages", state=State.GOOD if chosen else State.UNKNOWN, found=chosen or "none")
 
@@ -256,7 +256,7 @@ def _disk(machine: HostFiles) -> Finding:
         state=State.MISSING,
         found=f"{free / 1024**2:.0f} MiB",
         meaning="a record of a whole study takes some tens of MiB, and a trial may write up to 1 GiB",
-        mend="free some space, or name another disk with --out",
+        remedy="free some space, or name another disk with --out",
     )
 
 

@@ -94,7 +94,7 @@ def encode_request(request: TrialRequest) -> bytes:
         ASCII lines, each with its newline.
 
     Raises:
-        WireError: no agent could carry out the request; the text says why.
+        WireError: no agent could carry out the request; the text names the reason.
     """
     _check(request)
     lines = [b"trial " + request.id.encode()]

@@ -88,7 +88,7 @@ def test_without_a_device_or_an_image_nothing_is_started(tmp_path: Path, device:
     )
     kept.clear()
     unknown = kvm_finding(ways(tmp_path), device)
-    assert (unknown.state, unknown.mend) == (State.UNKNOWN, "swapstone image build")
+    assert (unknown.state, unknown.remedy) == (State.UNKNOWN, "swapstone image build")
     assert runs(tmp_path / "q") == 0
 
 

@@ -41,14 +41,14 @@ def test_a_locked_kernel_takes_profiles_away_and_says_what_would_allow_them() ->
         "allocations",
     }
     assert found["on-cpu"].meaning == f"explain has no profile of processor time and no ledger: {LOCKED.reason}"
-    assert found["off-cpu"].mend == LOCKED.remedy
+    assert found["off-cpu"].remedy == LOCKED.remedy
     assert (found["syscalls"].state, found["syscalls"].found) == (State.NOISY, "strace")
 
 
 def test_without_tracepoints_and_strace_no_calls_are_counted() -> None:
     found = findings(tracepoints=LOCKED, strace=GONE, valgrind=GONE)
     assert found["syscalls"].meaning == f"explain counts no system calls: {LOCKED.reason}; {GONE.reason}"
-    assert (found["instructions"].state, found["instructions"].mend) == (State.MISSING, "sudo apt-get install x")
+    assert (found["instructions"].state, found["instructions"].remedy) == (State.MISSING, "sudo apt-get install x")
 
 
 @pytest.mark.parametrize(
@@ -78,4 +78,4 @@ def test_drivers_are_named_with_version_or_package(tmp_path: Path, monkeypatch: 
         ("load generator wrk", State.GOOD, "wrk 4.1.0 [epoll]"),
         ("load generator ab", State.MISSING, "missing"),
     ]
-    assert found[1].mend == "sudo apt-get install apache2-utils"
+    assert found[1].remedy == "sudo apt-get install apache2-utils"

@@ -78,7 +78,7 @@ def test_each_finding_has_its_state_and_remedy(
 ) -> None:
     finding = _files(tmp_path, files)[name]
     assert finding.state is state
-    assert remedy in finding.mend
+    assert remedy in finding.remedy
     assert bool(finding.meaning) or state is State.GOOD
 
 

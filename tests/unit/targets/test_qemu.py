@@ -87,8 +87,8 @@ def test_every_architecture_has_a_command_line() -> None:
             GuestEnd.INIT_FAILED,
             "its first process reports: can't mount /proc: error 19",
         ),
-        (0, "[    1.0] reboot: Power down\n", "", GuestEnd.SILENT, "it ended without saying why"),
-        (67, "", "", GuestEnd.SILENT, "it ended without saying why"),
+        (0, "[    1.0] reboot: Power down\n", "", GuestEnd.SILENT, "it ended without a reason"),
+        (67, "", "", GuestEnd.SILENT, "it ended without a reason"),
         (
             1,
             "",
@@ -129,7 +129,7 @@ def test_a_channel_in_memory_is_read_up_to_its_byte_count(tmp_path: Path) -> Non
         if size == len(WHOLE):
             assert (run.end, run.output) == (GuestEnd.FINISHED, WHOLE)
         else:  # the exit status is that of a clean power-off in either case
-            assert (run.end, run.reason) == (GuestEnd.SILENT, "it ended without saying why")
+            assert (run.end, run.reason) == (GuestEnd.SILENT, "it ended without a reason")
         assert run.console == "words"
 
 

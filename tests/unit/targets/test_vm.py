@@ -156,7 +156,7 @@ def test_the_description_comes_from_the_guest(bench: Bench) -> None:
         ('echo "Kernel panic - not syncing: oops" >"$console"', "its kernel panicked: oops", "not syncing: oops"),
         ('echo "swapstone-init: no" >"$console"; exit 67', "its first process reports: no", "swapstone-init: no"),
         ("echo bad kernel >&2; exit 1", "QEMU could not run it: bad kernel", "bad kernel"),
-        ("exit 0", "it ended without saying why", "Its console is empty."),
+        ("exit 0", "it ended without a reason", "Its console is empty."),
         ('echo nonsense >"$channel"; exit 65', "invalid: The guest did not describe itself", ""),
         (": >$channel; exit 65", "did not describe itself", ""),
     ],

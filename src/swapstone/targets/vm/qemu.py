@@ -45,7 +45,7 @@ _OPTIONS = ("quiet", "panic=-1", "nokaslr", "norandmaps", "mitigations=off", "ra
 _NOT_ON_WALL = frozenset({"mitigations=off", "rodata=off", "tsc=reliable", "rcupdate.rcu_expedited=1"})
 """Options that make the boot fast and also change what is measured: on the wall clock the machine has the kernel's defaults."""
 
-_END, _SILENT = b"swapstone-end\n", "it ended without saying why"
+_END, _SILENT = b"swapstone-end\n", "it ended without a reason"
 _ENDED_FAILED = 67  # exit status by isa-debug-exit; native/port/virtual_machine.c
 
 

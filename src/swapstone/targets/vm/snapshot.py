@@ -173,7 +173,7 @@ def restore(setup: Setup, limits: Limits, state: Path) -> GuestRun:
             except LimitReached as stopped:
                 return guest.ended(stopped)
             except _ConnectionClosedError:
-                pass  # it has ended: the result says how
+                pass  # it has ended: the result has its exit status
             return guest.wait()
     finally:
         os.close(fd)
