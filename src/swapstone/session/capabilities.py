@@ -32,7 +32,9 @@ def _levels() -> list[Finding]:
             if absent:
                 meaning = f"{name} is unavailable: the command {absent[0]!r} is not installed"
                 remedy = f"sudo apt-get install {level.package}"
-                findings.append(Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, remedy=remedy))
+                findings.append(
+                    Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, remedy=remedy)
+                )
             else:
                 found = _found(factor.name, level)
                 findings.append(Finding(name=name, state=State.GOOD, found=found))
@@ -46,7 +48,11 @@ def _network() -> Finding:
         return Finding(name=name, state=State.GOOD, found=f"{compiler_version(('rustc',))}, root, a TAP")
     message, remedy = trouble
     return Finding(
-        name=name, state=State.MISSING, found="unavailable", meaning=f"{message.rstrip('.')}: no netstack=", remedy=remedy
+        name=name,
+        state=State.MISSING,
+        found="unavailable",
+        meaning=f"{message.rstrip('.')}: no netstack=",
+        remedy=remedy,
     )
 
 
@@ -93,7 +99,9 @@ def _agent() -> list[Finding]:
             "; ".join(answer.notes) or "the agent could not read what a program has mapped: no level can be confirmed"
         )
         remedy = "sudo sysctl kernel.yama.ptrace_scope=1; in a container: --cap-add SYS_PTRACE"
-        findings.append(Finding(name=name, state=State.MISSING, found="nothing observed", meaning=meaning, remedy=remedy))
+        findings.append(
+            Finding(name=name, state=State.MISSING, found="nothing observed", meaning=meaning, remedy=remedy)
+        )
     for fact, what in (
         ("run_delay_ns", "run-queue delay"),
         ("psi_cpu_us", "pressure around a trial"),

@@ -167,7 +167,9 @@ def start(
     with open_experiment_target(experiment, progress.note, no_cache=options.no_cache) as target:
         check_levels(experiment, target)
         if experiment.layouts and not target.needs_build:
-            raise UserError(f"The target {target.name} runs no programs that Swapstone builds: --layouts has nothing to link.")
+            raise UserError(
+                f"The target {target.name} runs no programs that Swapstone builds: --layouts has nothing to link."
+            )
         if note := check_budget(experiment):
             progress.note(f"Note: {note}")
         with RecordWriter.create(path, experiment) as writer:
