@@ -342,8 +342,14 @@ def amount(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 
+SMALLEST_NS = 1e-3
+"""A time below one picosecond is the rounding error of a difference of doubles, and is printed as 0."""
+
+
 def duration(value_ns: float) -> str:
-    """Format a time with three significant digits."""
+    """Format a time with three significant digits; 0 below `SMALLEST_NS`."""
+    if abs(value_ns) < SMALLEST_NS:
+        return "0 ns"
     for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
         if abs(value_ns) >= size:
             return f"{value_ns / size:.3g} {unit}"
@@ -351,5 +357,5 @@ def duration(value_ns: float) -> str:
 
 
 def percent(share: float | None) -> str:
-    """Format a share in per cent, without decimals."""
-    return "a part" if share is None else f"{100 * share:.0f} %"
+    """Format a share in per cent, without decimals and without a minus sign before 0."""
+    return "a part" if share is None else f"{round(100 * share)} %"

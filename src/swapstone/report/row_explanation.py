@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from swapstone.explanation.findings import amount, distance, duration, percent
+from swapstone.explanation.findings import SMALLEST_NS, amount, distance, duration, percent
 from swapstone.explanation.ledger import run_of
 from swapstone.model import Count, Explanation, Finding, InstrumentResult, Ledger, RowMeasurements
 from swapstone.record.variant_label import short_label
@@ -80,7 +80,8 @@ def ledger_rows(ledger: Ledger) -> Rows:
     def row(name: str, before: float | None, after: float | None, difference: float) -> tuple[str, ...]:
         share = percent(difference / ledger.difference) if ledger.difference else ""
         times = ("" if value is None else duration(value) for value in (before, after))
-        return (name, *times, f"{'+' if difference >= 0 else ''}{duration(difference)}", share)
+        sign = "+" if difference >= SMALLEST_NS else ""
+        return (name, *times, f"{sign}{duration(difference)}", share)
 
     rows = [
         row(f"{line.cause} {line.detail}".strip(), line.baseline, line.candidate, line.difference)
