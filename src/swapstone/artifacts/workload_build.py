@@ -33,8 +33,9 @@ BASE_RECIPE = Recipe(
 
 PROGRAM = "prog"
 FACTS = "facts.json"
-CACHE_VERSION = "program, facts with entry"
-"""Version of the files in a built program's folder; part of the digest, so that versions of Swapstone don't share builds."""
+CACHE_VERSION = ("program, facts", *ProgramFacts.__struct_fields__)
+"""Version of the files in a built program's folder; part of the digest, so that versions of Swapstone whose facts have other
+fields don't share builds."""
 BUILD_TIMEOUT_S = 120
 
 
@@ -216,7 +217,7 @@ def _build(job: Job) -> Built:
     command += f" (layout {job.layout})" if job.layout else ""
     facts = " ".join(sorted(RELEVANT_SYMBOLS))  # the symbols whose presence is stored
     parts = (
-        CACHE_VERSION,
+        *CACHE_VERSION,
         command,
         compiler_identity(recipe.command),
         facts,

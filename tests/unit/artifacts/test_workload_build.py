@@ -17,8 +17,9 @@ from swapstone.artifacts import (
     require_tools,
     resolve_recipe,
     sizes_of,
+    workload_build,
 )
-from swapstone.factors import Level, recipe_of
+from swapstone.factors import Level, ProgramFacts, recipe_of
 from swapstone.model import UnavailableError, UserError, Variant, Workload
 from swapstone.workloads import find_workload
 from tests.unit.builders import source_of
@@ -47,6 +48,13 @@ def test_equal_input_is_built_once_and_other_input_elsewhere() -> None:
     paths = {first.path, *(built.path for built in others)}
     assert len(paths) == 4
     assert len({len(str(path)) for path in paths}) == 1  # the stack must not move with a variant's name
+
+
+def test_versions_whose_facts_have_other_fields_share_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = build_workload(source_of(STRLEN), GLIBC)
+    assert set(ProgramFacts.__struct_fields__) < set(workload_build.CACHE_VERSION)
+    monkeypatch.setattr(workload_build, "CACHE_VERSION", (*workload_build.CACHE_VERSION, "another_field"))
+    assert build_workload(source_of(STRLEN), GLIBC).path != first.path
 
 
 def test_a_relinked_program_is_the_same_code_at_other_addresses() -> None:
