@@ -16,7 +16,7 @@ const char *parse_observation(struct observation_request *request, char *value) 
     if (!name)
         return "an observation is KIND NAME, and the kind is not known";
     if (!text_decode((char *)name))
-        return "the text is not encoded as the protocol says";
+        return "the text is not percent-encoded";
     if (!*name)
         return "an observation has an empty name";
     if (request->kind == OBSERVE_FILE && *name != '/')

@@ -11,7 +11,7 @@ static unsigned arguments, variables, generator_arguments, generator_variables;
 /* Decodes a text and stores it until the trial has ended. */
 static const char *store_text(char *value, const char **kept) {
     if (!text_decode(value))
-        return "the text is not encoded as the protocol says";
+        return "the text is not percent-encoded";
     size_t size = text_length(value) + 1;
     if (size > sizeof store - stored)
         return "the trial's texts are longer than 1 MiB together";

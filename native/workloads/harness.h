@@ -54,7 +54,7 @@
  *   does not depend on addresses, on time or on scheduling.
  * - It takes about 1 ms or more. Each pass adds a line to the report.
  * - It checks every call that can fail, and calls fail().
- * - The compiler can't drop or merge the measured calls. A compiler that knows a function to be pure (strlen,
+ * - The compiler can't drop or merge the measured calls. A compiler that treats a function as pure (strlen,
  *   memchr) may do that even with -fno-builtin: put compiler_barrier() into the loop.
  * - It uses ISO C, POSIX and Linux's /proc only, so that it compiles with every C library.
  *

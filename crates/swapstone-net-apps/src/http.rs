@@ -98,7 +98,7 @@ fn request(head: &[u8]) -> Option<Request> {
     {
         return None;
     }
-    let says = |what: &str| {
+    let has_option = |what: &str| {
         values(head, "connection").any(|value| {
             value
                 .split(|byte| *byte == b',')
@@ -106,8 +106,8 @@ fn request(head: &[u8]) -> Option<Request> {
         })
     };
     let keep_alive = match version {
-        b"HTTP/1.1" => !says("close"),
-        b"HTTP/1.0" => says("keep-alive"),
+        b"HTTP/1.1" => !has_option("close"),
+        b"HTTP/1.0" => has_option("keep-alive"),
         _ => return None,
     };
     let target = match target.strip_prefix(b"/bytes/") {

@@ -32,10 +32,10 @@ Roles that connect (to --connect):
 
 Work:
   -c N  -n N  --seconds S  --size BYTES  --bytes BYTES  --page BYTES (of http's page, default 340)
-  --path PATH (that http-client asks for)  --close none|server|client (who closes after a response)
+  --path PATH (that http-client requests)  --close none|server|client (who closes after a response)
 How the application uses the stack:
   --receive copy|borrow   into a buffer of its own, or looking at the bytes where they are (default borrow)
-  --send copy|shared      from any memory, or from memory that stays as it is (default shared)
+  --send copy|shared      from any memory, or from memory that stays unchanged (default shared)
   --no-nodelay            let small pieces wait (Nagle's algorithm)
 The device, for stacks other than the kernel's:
   --tap NAME  --address IP/PREFIX (may be repeated)  --gateway IP  --mtu BYTES  --no-offload  --frames N
@@ -282,19 +282,19 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let said = |words| parsed(words).unwrap_err();
-        assert_eq!(said("--stack kernel"), "it needs --stack and a role");
+        let error_of = |words| parsed(words).unwrap_err();
+        assert_eq!(error_of("--stack kernel"), "it needs --stack and a role");
         assert_eq!(
-            said("--receive both http"),
+            error_of("--receive both http"),
             "--receive both: it is one of copy, borrow"
         );
-        assert_eq!(said("--nonsense 1"), "there is no option nonsense");
-        assert_eq!(said("-c 0"), "--c 0: it must be at least 1");
-        assert_eq!(said("http sink"), "one role, not also \"sink\"");
+        assert_eq!(error_of("--nonsense 1"), "there is no option nonsense");
+        assert_eq!(error_of("-c 0"), "--c 0: it must be at least 1");
+        assert_eq!(error_of("http sink"), "one role, not also \"sink\"");
         assert_eq!(
-            said("--address 10.0.0.1/33"),
+            error_of("--address 10.0.0.1/33"),
             "--address 10.0.0.1/33: the prefix is longer than the address"
         );
-        assert_eq!(said("--help"), "help");
+        assert_eq!(error_of("--help"), "help");
     }
 }

@@ -62,11 +62,11 @@ fn over<S: Stack>(
     let mut app = roles::make(&net, options)?;
     let start = report::begin(options)?;
     let outcome = app::run(&net, app.as_mut(), options.time, stop);
-    let (said, device) = net.with(|stack| {
-        let said = (stack.capabilities(), stack.statistics());
-        (said, device(stack))
+    let (counters, device) = net.with(|stack| {
+        let counters = (stack.capabilities(), stack.statistics());
+        (counters, device(stack))
     });
-    report::end(options, &start, &outcome, said, device)?;
+    report::end(options, &start, &outcome, counters, device)?;
     Ok(())
 }
 

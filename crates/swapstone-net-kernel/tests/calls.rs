@@ -197,7 +197,7 @@ fn event(net: &Net<Kernel>, id: SocketId) -> Readiness {
         match net.next_event(Some(until)) {
             Some((of, ready)) if of == id => return ready,
             Some(_) => {}
-            None => panic!("nothing was told"),
+            None => panic!("no event was reported"),
         }
     }
 }

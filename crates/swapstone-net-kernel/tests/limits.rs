@@ -121,7 +121,7 @@ fn udp_ports_are_exhausted_for_every_operation() {
     let sent = late.send_to(b"x", local(40000));
     assert_eq!(sent, Err(UdpSendError::Limit(FOUR)));
     let taken = late.bind(local(40001));
-    assert_eq!(taken, Err(BindError::InUse), "that one is asked for");
+    assert_eq!(taken, Err(BindError::InUse), "the requested port is in use");
     all.pop();
     assert_eq!(late.send_to(b"x", local(9)), Ok(()));
 }

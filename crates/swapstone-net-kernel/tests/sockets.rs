@@ -176,7 +176,7 @@ fn a_full_send_buffer_blocks_and_free_space_is_an_event() {
         match net.next_event(Some(until)) {
             Some((id, ready)) if id == client.id() => break ready,
             Some(_) => {}
-            None => panic!("nothing was told"),
+            None => panic!("no event was reported"),
         }
     };
     assert!(writable.contains(Readiness::WRITABLE));

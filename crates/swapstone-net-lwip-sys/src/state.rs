@@ -327,7 +327,7 @@ extern "C" fn lw_rust_half_open(listener: usize, pcb: *mut TcpPcb) -> usize {
     with(listener, |state, parent| {
         let index = state
             .take_slot(Role::HalfOpen)
-            .expect("lw_rust_room has said so");
+            .expect("lw_rust_room checked the room");
         let slot = &mut state.slots[index as usize];
         slot.pcb = pcb;
         slot.parent = Some(parent);

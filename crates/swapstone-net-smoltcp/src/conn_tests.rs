@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sequence numbers, as they are sent.
+//! Sequence numbers as sent.
 
 use super::*;
 use alloc::vec::Vec;

@@ -38,7 +38,7 @@ fn ip(arguments: &str) {
 
 /// Open two TAPs whose interfaces are on one bridge.
 fn bridged(left: bool, right: bool) -> (Tap, Tap) {
-    // A fresh interface starts to speak IPv6 at once, which the tests would have to tell from their own frames.
+    // A new interface sends IPv6 frames at once, which the tests would mistake for their own.
     std::fs::write("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1").unwrap();
     ip("link add bridge0 type bridge");
     ip("link set bridge0 up");
@@ -77,7 +77,7 @@ fn frames(tap: &mut Tap, count: usize) -> Vec<Frame> {
     let mut frames = Vec::new();
     while frames.len() < count && Instant::now() < end {
         match tap.receive() {
-            // The kernel speaks on a bridge too (IGMP, MLD); that is no part of a test.
+            // The kernel also sends IGMP and MLD on a bridge; no test uses it.
             Some(frame) if frame.bytes.first().is_some_and(|first| first & 1 == 1) => {}
             Some(frame) => frames.push(frame),
             None => {

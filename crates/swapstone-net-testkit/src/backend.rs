@@ -14,7 +14,7 @@ pub type Made = Result<Box<dyn Stack>, String>;
 pub struct Backend {
     /// Its name on the command line and in the table.
     pub name: &'static str,
-    /// Creates a stack. An error says why it is unavailable; its tests are then reported as
+    /// Creates a stack. An error gives the reason why it is unavailable; its tests are then reported as
     /// unavailable.
     pub make: fn(WatchedPort, &Config) -> Made,
 }

@@ -481,7 +481,7 @@ mod unit {
         let of = |text: &str| parse(text.split(' ').map(String::from));
         assert!(of("--what").is_err());
         assert!(of("--seed 300").is_err());
-        assert!(of("--backend nobody").is_err());
+        assert!(of("--backend absent").is_err());
         let good = of("tcp --slow --jobs 2").ok().unwrap();
         assert_eq!(
             (good.filters, good.jobs, good.slow),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The conformance suite: `conformance --help` tells how to run it.
+//! The conformance suite: `conformance --help` prints how to run it.
 
 fn main() -> std::process::ExitCode {
     swapstone_net_testkit::harness::main()

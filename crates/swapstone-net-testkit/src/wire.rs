@@ -229,7 +229,7 @@ impl Packet {
     ///
     /// # Errors
     ///
-    /// Says what is invalid.
+    /// Names what is invalid.
     pub fn parse(frame: &[u8], partial: bool) -> Result<Self, &'static str> {
         let (header, rest) = frame
             .split_at_checked(14)

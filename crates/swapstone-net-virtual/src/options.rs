@@ -21,7 +21,7 @@ Work of the stack (its peer does the other half):
   requests  answer -n requests of --request bytes with --response bytes each, one after another on each of -c connections
 
   --bytes N  -n N  -c N  --request BYTES  --response BYTES
-  --send copy|shared     from any memory, or from memory that stays as it is (default shared)
+  --send copy|shared     from any memory, or from memory that stays unchanged (default shared)
   --no-check             don't compare what arrives with what was sent
   --limit S              give up after so many virtual seconds (default 3600)
 The link, both directions alike:

@@ -126,7 +126,7 @@ fn over<A: Stack + 'static, B: Stack + 'static>(
     };
     link.detach(1);
     let elapsed = last.micros() - began.micros();
-    let said = |net: (Capabilities, Statistics), counters| side(&net.0, &net.1, counters);
+    let figures = |net: (Capabilities, Statistics), counters| side(&net.0, &net.1, counters);
     let ours = ours.with(|stack| (stack.capabilities(), stack.statistics()));
     let theirs = theirs.with(|stack| (stack.capabilities(), stack.statistics()));
     let bulk = options.work != Work::Requests;
@@ -142,8 +142,8 @@ fn over<A: Stack + 'static, B: Stack + 'static>(
         "goodput_mbit": bulk.then_some(rate * 8.0),
         "requests_per_s": (!bulk).then_some(rate * 1e6),
         "digest": options.digest.then(|| format!("{:016x}", link.digest())),
-        "stack": said(ours, link.counters(0)),
-        "peer": said(theirs, link.counters(1)),
+        "stack": figures(ours, link.counters(0)),
+        "peer": figures(theirs, link.counters(1)),
     }))
 }
 

@@ -128,7 +128,7 @@ def test_a_killed_program_is_observed(agent: Path, tmp_path: Path) -> None:
         ("observe shell ls", "the kind is not known"),
         ("observe env %", "an empty name"),
         ("observe env A=B", "a character that it may not have"),
-        ("observe env a b", "not encoded as the protocol says"),
+        ("observe env a b", "not percent-encoded"),
         ("observe proc fd/1", "a character that it may not have"),
         ("observe proc ..", "a folder"),
         ("observe cgroup ../x", "a character that it may not have"),

@@ -165,7 +165,7 @@ impl<S: Stack> Source<S> {
                 Err(error) => return Err(format!("send: {error}")),
             }
         }
-        // The peer closes when it has received all or wants no more data.
+        // The peer closes when it has received all or needs no more data.
         match connection.socket.recv_with(|bytes| bytes.len()) {
             Ok(0) => {
                 self.span.note();

@@ -159,7 +159,7 @@ impl<'a, S: Stack> Client<'a, S> {
                     self.outcome.bytes_in += size as u64;
                     let (used, complete) = taken?;
                     if used < size {
-                        return Err("more than was asked for".into());
+                        return Err("more than was requested".into());
                     }
                     if complete {
                         return Ok(true);

@@ -48,9 +48,9 @@ pub fn run() -> Result<(), Box<dyn Error>> {
         Some(stack) => stack,
         None => std::env::var("NETSTACK").map_err(|_| "a trial needs --stack, or NETSTACK")?,
     };
-    let said = measure(work, stack.trim())?;
+    let report = measure(work, stack.trim())?;
     let mut out = std::io::stdout().lock();
-    out.write_all(said.as_bytes())?;
+    out.write_all(report.as_bytes())?;
     out.flush()?;
     Ok(())
 }

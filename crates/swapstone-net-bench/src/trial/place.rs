@@ -40,7 +40,7 @@ impl Drop for Owned {
 /// A running server, and the namespace from which a client reaches it.
 pub struct Place {
     server: Owned,
-    said: BufReader<ChildStdout>,
+    stdout: BufReader<ChildStdout>,
     client_cpu: Option<usize>,
 }
 
@@ -60,7 +60,7 @@ impl Place {
             up(TAP, CLIENT)?;
         }
         pin(pair.map(|pair| pair.0))?;
-        let (server, said) = serve(stack, work, wired)?;
+        let (server, stdout) = serve(stack, work, wired)?;
         if !wired {
             let home = File::open("/proc/thread-self/ns/net")?;
             new_namespace()?;
@@ -77,7 +77,7 @@ impl Place {
         acquaint()?;
         Ok(Self {
             server,
-            said,
+            stdout,
             client_cpu: pair.map(|pair| pair.1),
         })
     }
@@ -139,7 +139,7 @@ impl Place {
         let id = i32::try_from(self.server.0.id())?;
         kill(Pid::from_raw(id), Signal::SIGTERM)?;
         let mut text = String::new();
-        self.said.read_to_string(&mut text)?;
+        self.stdout.read_to_string(&mut text)?;
         let status = self.server.0.wait()?;
         let last = text.lines().next_back().unwrap_or_default();
         match serde_json::from_str(last) {
@@ -169,15 +169,15 @@ fn serve(
         .spawn()?;
     let mut server = Owned(child);
     let out = server.0.stdout.take().ok_or("the server has no output")?;
-    let mut said = BufReader::new(out);
+    let mut stdout = BufReader::new(out);
     let mut line = String::new();
-    said.read_line(&mut line)?;
+    stdout.read_line(&mut line)?;
     let ready: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
     if ready["event"] != "ready" {
         let _ = server.0.wait();
         return Err(format!("the server on {stack} did not get ready").into());
     }
-    Ok((server, said))
+    Ok((server, stdout))
 }
 
 fn new_namespace() -> Result<(), Box<dyn Error>> {
@@ -201,8 +201,8 @@ fn ip(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     if done.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(format!("ip {}: {}", arguments.join(" "), said.trim()).into())
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    Err(format!("ip {}: {}", arguments.join(" "), stderr.trim()).into())
 }
 
 /// Returns the processors that this process may use, in order.

@@ -152,10 +152,12 @@ pub fn read(work: &Work, client: &str, server: &Value) -> Result<Vec<Figure>, Bo
 }
 
 fn of_own(work: &Work, client: &Value, server: &Value) -> Result<Vec<Figure>, String> {
-    for (side, said) in [("client", client), ("server", server)] {
-        let failed = number(said, "failed")?;
+    for (side, output) in [("client", client), ("server", server)] {
+        let failed = number(output, "failed")?;
         if failed > 0.0 {
-            let why = said["first_failure"].as_str().unwrap_or("it says not why");
+            let why = output["first_failure"]
+                .as_str()
+                .unwrap_or("no reason reported");
             return Err(format!("{failed} requests failed at the {side}: {why}"));
         }
     }
@@ -283,7 +285,7 @@ fn rate(amount: f64, side: &Value) -> Result<Option<f64>, String> {
 fn number(of: &Value, field: &str) -> Result<f64, String> {
     of[field]
         .as_f64()
-        .ok_or_else(|| format!("a side does not say {field}"))
+        .ok_or_else(|| format!("a side does not report {field}"))
 }
 
 #[cfg(test)]
@@ -325,30 +327,30 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_lost_is_no_figure() {
+    fn a_lost_request_makes_the_figure_an_error() {
         let (mut client, mut server) = sides();
-        let said = |work, client: &Value, server: &Value| {
+        let error_of = |work, client: &Value, server: &Value| {
             of_own(find(work).unwrap(), client, server).unwrap_err()
         };
         assert_eq!(
-            said("http-churn", &client, &server),
+            error_of("http-churn", &client, &server),
             "20000 of 10000 requests were done"
         );
         assert_eq!(
-            said("bulk-in", &client, &server),
+            error_of("bulk-in", &client, &server),
             "499999999 of 500000000 bytes were done"
         );
         client["failed"] = json!(3);
         client["first_failure"] = json!("reset");
         assert_eq!(
-            said("round-trip", &client, &server),
+            error_of("round-trip", &client, &server),
             "3 requests failed at the client: reset"
         );
         client["failed"] = json!(0);
         server["failed"] = json!(1);
         assert_eq!(
-            said("round-trip", &client, &server),
-            "1 requests failed at the server: it says not why"
+            error_of("round-trip", &client, &server),
+            "1 requests failed at the server: no reason reported"
         );
     }
 

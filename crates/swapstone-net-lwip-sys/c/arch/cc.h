@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* What lwIP asks of a compiler and a machine. No libc is needed but memcpy, memmove, memset, memcmp and
+/* The types and macros that lwIP needs from the compiler and the machine. No libc is needed but memcpy, memmove, memset, memcmp and
  * strlen. */
 #ifndef LW_ARCH_CC_H
 #define LW_ARCH_CC_H

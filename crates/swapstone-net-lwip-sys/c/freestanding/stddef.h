@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* For targets without a libc, and the compiler's headers not searched (-nostdinc): as the compiler says. */
+/* For targets without a libc, and without the compiler's headers (-nostdinc): the compiler's predefined types. */
 #ifndef LW_STDDEF_H
 #define LW_STDDEF_H
 typedef __SIZE_TYPE__ size_t;

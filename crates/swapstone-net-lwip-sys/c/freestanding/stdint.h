@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* For targets without a libc, and the compiler's headers not searched (-nostdinc): as the compiler says. */
+/* For targets without a libc, and without the compiler's headers (-nostdinc): the compiler's predefined types. */
 #ifndef LW_STDINT_H
 #define LW_STDINT_H
 typedef __INT8_TYPE__ int8_t;

@@ -168,7 +168,7 @@ impl Hand {
         id
     }
 
-    /// Frames of pure chance, and good ones (of ours and of the subject's) with some bytes changed, cut or repeated.
+    /// Random frames, and valid frames (of both sides) with some bytes changed, cut or repeated.
     pub fn fuzz(&mut self, count: usize, listener: SocketId) {
         let mut random = Random(0x5eed_5eed_5eed_5eed);
         let mut pool: Vec<Vec<u8>> = vec![
@@ -214,7 +214,7 @@ impl Hand {
                 let _ = self.stack.tcp_send(id, &[b"answer"]);
                 self.stack.tcp_close(id);
             }
-            // What the subject says, turned round, is a good start for the next ones.
+            // A frame of the subject, with both directions swapped, is a seed for the next frames.
             for mut answer in self.wire.borrow_mut().sent.drain(..) {
                 if answer.len() >= 34 && answer[12..14] == [8, 0] {
                     answer[..6].copy_from_slice(&HERE);

@@ -148,9 +148,7 @@ fn zero_copy(context: &Context) {
         .with(|stack| swapstone_net::Stack::capabilities(stack))
         .zero_copy_receive
     {
-        context.unavailable(
-            "this stack copies what it receives once, and says so in its capabilities",
-        );
+        context.unavailable("this stack copies received data once, as its capabilities report");
     }
     let (mut conn, socket) = connection(&mut world);
     for _ in 0..10 {
@@ -255,7 +253,7 @@ fn shared(context: &Context) {
         .net
         .with(|stack| swapstone_net::Stack::capabilities(stack))
         .zero_copy_send;
-    assert_eq!(direct >= 2800, claims, "the capabilities tell");
+    assert_eq!(direct >= 2800, claims, "capabilities and behaviour agree");
     // The stack releases the memory once all is acknowledged.
     world.run(Duration::from_secs(1));
     assert_eq!(std::rc::Rc::strong_count(&memory), 1);
@@ -305,7 +303,11 @@ fn in_place(context: &Context) {
         .with(|stack| swapstone_net::Stack::capabilities(stack))
         .send_in_place;
     // The second write continues in the send buffer: there was no copy.
-    assert_eq!(rooms[1] == rooms[0] + 5, claims, "the capabilities tell");
+    assert_eq!(
+        rooms[1] == rooms[0] + 5,
+        claims,
+        "capabilities and behaviour agree"
+    );
     assert_eq!(socket.send_with(10, |_| 0), Ok(0));
     assert_eq!(socket.send_with(0, |_| panic!("it is for 0 bytes")), Ok(0));
     socket.shutdown(Shutdown::Write).unwrap();
@@ -513,7 +515,7 @@ fn retransmission(context: &Context) {
         !tcp.payload.is_empty()
     });
     match world.statistics().retransmitted - before {
-        // The contract allows this if the stack's documentation says so.
+        // The contract allows this if the documentation of the stack states it.
         0 => context.note("retransmissions are not counted"),
         count => assert_eq!(count, 3),
     }

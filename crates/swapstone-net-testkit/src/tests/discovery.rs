@@ -126,7 +126,7 @@ fn among_options(context: &Context) {
     assert_eq!(answers(&mut world), [PEER_MAC]);
     let moved = option(2, 1, ELSEWHERE);
     world.inject(&message(ADVERTISEMENT, 0x20, PEER_V6, &[&nonce]).bytes());
-    assert_eq!(way(&mut world), PEER_MAC, "it says nothing of the link");
+    assert_eq!(way(&mut world), PEER_MAC, "it has no link-layer address");
     let unknown = option(14, 1, [2, 0, 0, 0, 0, 0x77]);
     world.inject(&message(ADVERTISEMENT, 0x60, PEER_V6, &[&unknown, &moved]).bytes());
     assert_eq!(way(&mut world), ELSEWHERE, "the peer has moved");

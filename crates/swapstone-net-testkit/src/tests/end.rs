@@ -349,7 +349,7 @@ fn late_data_resets(context: &Context) {
     drop(socket);
     let fin = world.expect_of(&conn, "a FIN", |tcp| tcp.has(FIN));
     conn.ack = fin.seq.wrapping_add(1);
-    world.send(&mut conn, ACK | PSH, b"nobody will read this");
+    world.send(&mut conn, ACK | PSH, b"unread data");
     world.expect_of(&conn, "a reset", |tcp| tcp.has(RST));
 }
 
@@ -442,7 +442,7 @@ fn keep_alive(context: &Context) {
             socket.set_keep_alive(Some(Duration::from_secs(5))),
             Err(SocketError::Unsupported)
         );
-        context.unavailable("this stack has no keep-alive, and says so");
+        context.unavailable("this stack has no keep-alive, as its capabilities report");
     }
     socket.set_keep_alive(Some(Duration::from_secs(5))).unwrap();
     let begun = world.now();
@@ -470,7 +470,7 @@ fn keep_alive_answered(context: &Context) {
     let mut world = context.world();
     let (mut conn, socket) = connection(&mut world);
     if socket.set_keep_alive(Some(Duration::from_secs(2))).is_err() {
-        context.unavailable("this stack has no keep-alive, and says so");
+        context.unavailable("this stack has no keep-alive, as its capabilities report");
     }
     for _ in 0..20 {
         world.expect_of(&conn, "a probe", |_| true);

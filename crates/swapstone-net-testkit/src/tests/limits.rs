@@ -253,7 +253,7 @@ fn event_refused(context: &Context) {
             return;
         }
     }
-    panic!("the time-out is not told");
+    panic!("the time-out is not reported");
 }
 
 fn event_room(context: &Context) {
@@ -261,18 +261,18 @@ fn event_room(context: &Context) {
     let (mut conn, socket) = connection(&mut world);
     while socket.send(&pattern(4000)).is_ok() {}
     events(&world);
-    let mut told = false;
+    let mut reported = false;
     for _ in 0..200 {
         world.take(&mut conn, 1);
         world.run(Duration::from_millis(5));
         for (id, ready) in events(&world) {
-            told |= id == socket.id() && ready.contains(Readiness::WRITABLE);
+            reported |= id == socket.id() && ready.contains(Readiness::WRITABLE);
         }
-        if told {
+        if reported {
             break;
         }
     }
-    assert!(told, "no event reports free space");
+    assert!(reported, "no event reports free space");
     assert!(socket.send(b"more").is_ok());
 }
 

@@ -47,7 +47,7 @@ fn question(world: &mut World, resolver: &mut Resolver<Watched>, of: &Query) -> 
             return got;
         }
     }
-    panic!("nothing is asked");
+    panic!("no query is sent");
 }
 
 /// Responds to a query with these flags, counts and records.

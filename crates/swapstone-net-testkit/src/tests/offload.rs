@@ -134,7 +134,11 @@ fn cut_by_device(context: &Context) {
     assert!(got == all, "{} of {} bytes", got.len(), all.len());
     check_cuts(&world, 1000);
     let cut = world.seen.borrow().segmented.len();
-    assert_eq!(cut > 0, offloads(&world), "the capabilities tell");
+    assert_eq!(
+        cut > 0,
+        offloads(&world),
+        "capabilities and behaviour agree"
+    );
     context.note(format!("{cut} frames for 200000 bytes left to be cut"));
     assert_eq!(world.link.counters(0).oversized, 0);
 }
@@ -152,7 +156,7 @@ fn shared(context: &Context) {
     assert!(got == *memory, "{} of {} bytes", got.len(), memory.len());
     check_cuts(&world, 1000);
     let any = !world.seen.borrow().segmented.is_empty();
-    assert_eq!(any, offloads(&world), "the capabilities tell");
+    assert_eq!(any, offloads(&world), "capabilities and behaviour agree");
 }
 
 fn never_larger(context: &Context) {
