@@ -18,7 +18,7 @@ from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.artifacts.packages import package_file, read_lock
 from swapstone.model import UnavailableError, UserError, cpio
-from swapstone.session.console_image import boot_arguments
+from swapstone.session.image_store import boot_arguments
 from tests.e2e.cli import command, environment, swapstone
 
 BOOT_TIMEOUT_S = 150

@@ -59,6 +59,9 @@ def test_every_argument_and_export_is_documented() -> None:
         "view",
         "reload",
     } <= named
+    events = {name for name in vars(swapstone.Progress) if not name.startswith("_")}
+    assert len(events) > 5
+    assert events <= named
 
 
 @pytest.mark.slow

@@ -7,10 +7,8 @@ import click
 
 from swapstone.cli.printing import print_document
 from swapstone.cli.shell_completion import complete_records
-from swapstone.comparison.agreement import signs
 from swapstone.report.record_agreement import document_of, to_csv, to_json
 from swapstone.report.render import markdown
-from swapstone.session.analysis import workloads_of
 from swapstone.session.record_handle import open_record
 
 _FORMATS = {"markdown": lambda found: markdown.render(document_of(found)), "csv": to_csv, "json": to_json}
@@ -35,10 +33,7 @@ def agree_command(first: str, second: str, kind: str | None) -> None:
       swapstone compare libc=glibc,musl --target vm --out vm
       swapstone agree host vm
     """
-    records = [open_record(text) for text in (first, second)]
-    one, other = ((record.experiment, record.analysis()) for record in records)
-    known = {name: work for record in records for name, work in workloads_of(record.experiment).items()}
-    found = signs(one, other, known)
+    found = open_record(first).agreement(open_record(second))
     if kind:
         click.echo(_FORMATS[kind](found), nl=False)
         return

@@ -16,8 +16,7 @@ from rich.table import Column
 from swapstone.cli.printing import print_table
 from swapstone.cli.tables import plain
 from swapstone.model import Experiment, Trial
-from swapstone.run import StopDecision
-from swapstone.session.progress import LineProgress, NullProgress, Progress, ProgressText
+from swapstone.session.progress import LineProgress, NullProgress, Progress, ProgressText, StopDecision
 from swapstone.session.record_handle import Record
 
 

@@ -7,8 +7,7 @@ import json
 
 import click
 
-from swapstone.session.capabilities import capabilities
-from swapstone.targets.health import Finding, State, examine
+from swapstone.session.capabilities import Finding, State, capabilities, examine
 
 _COLOURS = {State.GOOD: "green", State.NOISY: "yellow", State.MISSING: "red", State.UNKNOWN: None}
 

@@ -5,23 +5,29 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import subprocess
 import time
 
 import click
 
-from swapstone.artifacts.image_cache import CacheEntry, cached_images, collect_garbage
-from swapstone.artifacts.image_catalog import ARCHITECTURES, KERNELS, MODULES, find_architecture
-from swapstone.artifacts.images import BuiltImage
-from swapstone.artifacts.lock_update import update_lock
-from swapstone.artifacts.packages import lock_path, read_lock, write_lock
-from swapstone.artifacts.source_kernel import SOURCE, build_source_kernel, configurations
 from swapstone.cli.display import print_note
 from swapstone.cli.shell_completion import complete_architectures
 from swapstone.cli.tables import plain, table
-from swapstone.model import UnavailableError, UserError
-from swapstone.session.console_image import boot_arguments, build_console_image
+from swapstone.session.image_store import (
+    KERNELS,
+    MODULES,
+    BuiltImage,
+    CacheEntry,
+    boot_arguments,
+    build_console_image,
+    cached_images,
+    collect_garbage,
+    configurations,
+    kernel_from_source,
+    lock_path,
+    require_emulator,
+    update_image_lock,
+)
 from swapstone.session.values import parse_age_s
 
 CONSOLE_MEMORY_MB = 512
@@ -89,12 +95,7 @@ def build_command(arch: str, kernel: str, modules_folder: str, modules: str, con
       swapstone image build --kernel ./arch/x86/boot/bzImage --modules-folder ./lib/modules/6.1.0
       swapstone image build --kernel source --config preempt_rt   # compiles a kernel: a long time, and 3 GB
     """
-    if config and kernel != SOURCE:
-        raise UserError("--config needs a kernel that is built from source.", "Add: --kernel source")
-    if kernel == SOURCE:
-        if arch != "x86_64":
-            raise UnavailableError(f"Kernels are built from source for x86_64 only, not for {arch}.")
-        kernel = str(build_source_kernel(config or "generic", read_lock(), print_note))
+    kernel = kernel_from_source(arch, kernel, config, print_note)
     built = _console_image(arch, kernel, modules_folder, modules)
     if as_json:
         made = json.loads(built.image.encoded())
@@ -172,10 +173,7 @@ def lock_command(arch: tuple[str, ...]) -> None:
     Example:
       swapstone image lock --arch x86_64
     """
-    chosen = [find_architecture(name) for name in arch] or list(ARCHITECTURES)
-    old = read_lock() if lock_path().is_file() and arch else None
-    lock = update_lock(chosen, old, print_note)
-    write_lock(lock)
+    lock = update_image_lock(arch, print_note)
     for name, why in sorted(lock.unavailable.items()):
         click.echo(f"unavailable: {name}: {why}")
     click.echo(f"{lock_path()} has {len(lock.packages)} packages.")
@@ -198,13 +196,7 @@ def boot_command(
       swapstone image boot --kernel rt
       swapstone image boot --arch arm64
     """
-    architecture = find_architecture(arch)
-    read_lock().of(architecture.debian)  # raises an error if this architecture has no images
-    if shutil.which(architecture.emulator) is None:
-        raise UnavailableError(
-            f"{architecture.emulator} is not installed: an image for {arch} can't be booted here.",
-            f"Install it: sudo apt-get install {architecture.emulator_package}",
-        )
+    architecture = require_emulator(arch)
     command = boot_arguments(architecture, _console_image(arch, kernel, modules_folder, modules), memory)
     if print_command:
         click.echo(shlex.join(command))

@@ -4,111 +4,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import click
 
 from swapstone.cli.tables import table
-from swapstone.factors import FACTORS
-from swapstone.model import RecordError
-from swapstone.record import default_root, list_records, load, record_name
-from swapstone.session.own_program_request import command_line
-from swapstone.session.study_file import BadStudy, list_studies
-from swapstone.session.values import format_duration
-from swapstone.targets import TARGETS
-from swapstone.workloads import LOADS, SUITES
-
-Rows = tuple[list[str], list[list[object]]]
-
-
-def _factors() -> Rows:
-    head = ["factor", "stage", "levels", "what it is"]
-    return head, [[f.name, f.stage.value, ",".join(level.name for level in f.levels), f.description] for f in FACTORS]
-
-
-def _levels() -> Rows:
-    head = ["factor", "level", "needs", "package", "what it is"]
-    return head, [
-        [factor.name, level.name, " ".join(level.needs), level.package, level.description]
-        for factor in FACTORS
-        for level in factor.levels
-    ]
-
-
-def _workloads() -> Rows:
-    head = ["suite", "workload", "processors", "what one pass does"]
-    return head, [
-        [suite.name, workload.name, workload.cpus.value, workload.description]
-        for suite in SUITES
-        for workload in suite.workloads
-    ]
-
-
-def _loads() -> Rows:
-    return ["load", "what it is", "what runs meanwhile"], [
-        [load.name, load.description, "; ".join(load.beside)] for load in LOADS
-    ]
-
-
-def _targets() -> Rows:
-    head = ["target", "usage", "clocks", "what it is"]
-    return head, [[kind.name, kind.usage, ",".join(kind.clocks), kind.description] for kind in TARGETS]
-
-
-def _suites() -> Rows:
-    return ["suite", "workloads", "what it is"], [
-        [suite.name, len(suite.workloads), suite.description] for suite in SUITES
-    ]
-
-
-def _studies() -> Rows:
-    rows: list[list[object]] = []
-    for name, study in list_studies():
-        if isinstance(study, BadStudy):
-            rows.append([name, "", "", f"unreadable: {study.reason}"])
-        else:
-            budget = format_duration(study.total_budget_ns)
-            rows.append([name, len(study.part) or 1, budget, study.question])
-    return ["study", "parts", "budget", "question"], rows
-
-
-def _records() -> Rows:
-    rows: list[list[object]] = []
-    for path in list_records():
-        try:
-            view = load(path)
-        except RecordError as error:
-            rows.append([record_name(path), "", "unreadable", "", error.message])
-            continue
-        factors = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in view.experiment.factors)
-        title = " ".join(filter(None, (factors, command_line(view.experiment))))
-        state = view.seal.state if view.seal else "unsealed"
-        rows.append([record_name(path), view.meta.created, state, len(view.runs), title])
-    return ["record", "created", "state", "runs", "experiment"], rows
-
-
-def _published() -> Rows:
-    from swapstone.published import figures  # noqa: PLC0415 - reads a table that the other lists don't need
-
-    head = ["study", "platform", "condition", "suite", "metric", "level", "value", "unit"]
-    return head, [[f.study, f.platform, f.condition, f.suite, f.metric, f.level, f.value, f.unit] for f in figures()]
-
-
-_LISTS: dict[str, Callable[[], Rows]] = {
-    "factors": _factors,
-    "levels": _levels,
-    "workloads": _workloads,
-    "suites": _suites,
-    "loads": _loads,
-    "targets": _targets,
-    "studies": _studies,
-    "records": _records,
-    "published": _published,
-}
+from swapstone.session.catalog import LISTS, default_root
 
 
 @click.command()
-@click.argument("what", type=click.Choice(list(_LISTS)))
+@click.argument("what", type=click.Choice(list(LISTS)))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects.")
 def list_command(what: str, as_json: bool) -> None:
     r"""List factors, levels, workloads, suites, loads, targets, studies, records or published figures.
@@ -123,7 +27,7 @@ def list_command(what: str, as_json: bool) -> None:
 
 def print_list(what: str, as_json: bool) -> None:
     """Print one of the lists as a table or as JSON."""
-    head, rows = _LISTS[what]()
+    head, rows = LISTS[what]()
     if as_json:
         click.echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
     elif rows:

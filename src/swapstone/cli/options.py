@@ -15,7 +15,7 @@ from swapstone.cli.shell_completion import (
     complete_targets,
     complete_workloads,
 )
-from swapstone.targets import TARGETS
+from swapstone.session.catalog import TARGETS
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 

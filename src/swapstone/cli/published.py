@@ -7,6 +7,7 @@ import click
 
 from swapstone.cli.listing import print_list
 from swapstone.cli.printing import print_document
+from swapstone.session.catalog import check_published
 
 
 @click.group()
@@ -40,7 +41,4 @@ def check_figures() -> None:
     Example:
       swapstone published check
     """
-    from swapstone.published import check  # noqa: PLC0415 - reads tables that the other commands don't need
-    from swapstone.report import published_check  # noqa: PLC0415 - as above
-
-    print_document(published_check.document_of(check()))
+    print_document(check_published())

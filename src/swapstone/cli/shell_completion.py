@@ -22,13 +22,9 @@ from click.shell_completion import (
     split_arg_string,
 )
 
-from swapstone.artifacts.image_catalog import ARCHITECTURES
-from swapstone.factors import FACTORS
 from swapstone.model import UserError
-from swapstone.record import list_records, record_name
+from swapstone.session.catalog import ARCHITECTURES, FACTORS, LOADS, SUITES, TARGETS, list_records, record_name
 from swapstone.session.study_file import load_study, study_names
-from swapstone.targets import TARGETS
-from swapstone.workloads import LOADS, SUITES
 
 VARIABLE = "_SWAPSTONE_COMPLETE"
 PART = "part"

@@ -11,8 +11,10 @@ from swapstone.model import UserError
 from swapstone.session.emulator_findings import emulator_findings, kvm_finding
 from swapstone.session.tool_findings import instrument_findings, load_generator_findings
 from swapstone.targets import open_target
-from swapstone.targets.health import Finding, State
+from swapstone.targets.health import Finding, State, examine
 from swapstone.wire import ProcessOutcome, TrialRequest
+
+__all__ = ["Finding", "State", "capabilities", "examine"]
 
 
 def capabilities() -> list[Finding]:

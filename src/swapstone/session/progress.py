@@ -13,6 +13,18 @@ from swapstone.plan.stopping import first_look
 from swapstone.run import StopDecision
 from swapstone.session.values import format_duration
 
+__all__ = [
+    "MESSAGE_INTERVAL_S",
+    "NO_PROGRESS",
+    "LineProgress",
+    "NullProgress",
+    "Progress",
+    "ProgressLike",
+    "ProgressText",
+    "StopDecision",
+    "as_progress",
+]
+
 MESSAGE_INTERVAL_S = 15.0
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from swapstone.comparison.agreement import AgreementTable, signs
 from swapstone.model import Analysis, Experiment, RecordError, UserError
 from swapstone.record import RecordView, find_record, record_name
 from swapstone.record import load as load_view
@@ -16,7 +17,7 @@ from swapstone.report import export, record_report
 from swapstone.report.context import ReportContext, Selection
 from swapstone.report.document import Document
 from swapstone.report.render import RENDERERS, find_renderer, terminal
-from swapstone.session.analysis import analyse_record
+from swapstone.session.analysis import analyse_record, workloads_of
 from swapstone.session.progress import ProgressLike, as_progress
 from swapstone.session.query import NamedRecord, Relation, table_of
 from swapstone.session.report_context import context_of
@@ -84,6 +85,18 @@ class Record:
             UserError: the record has a workload that this version of Swapstone does not have.
         """
         return self._analysis
+
+    def agreement(self, other: Record) -> AgreementTable:
+        """Compare the signs of this record's effects with those of another record of the same factors.
+
+        Args:
+            other: of another target or clock, such as the host's wall clock and the virtual clock.
+
+        Raises:
+            UserError: the factors or levels differ, or the records have no workload in common.
+        """
+        workloads = {**workloads_of(self.experiment), **workloads_of(other.experiment)}
+        return signs((self.experiment, self.analysis()), (other.experiment, other.analysis()), workloads)
 
     def context(self, beside: Path | None = None) -> ReportContext:
         """Return what a report prints beside the analysis; `beside` is the folder of a report that links to the record's files."""

@@ -111,6 +111,13 @@ def test_a_record_is_loaded_reported_and_verified(tmp_path: Path) -> None:
     assert "complete" in repr(record) and "36 runs" in repr(record)
 
 
+def test_a_record_agrees_with_itself(tmp_path: Path) -> None:
+    record = _compare(tmp_path)
+    table = record.agreement(record)
+    assert table.rows
+    assert all(row.sameness.value != "disagree" for row in table.rows)
+
+
 def test_factors_as_a_mapping_or_as_text(tmp_path: Path) -> None:
     first = _compare(tmp_path, factors={"allocator": "default,mimalloc"})
     assert [choice.factor for choice in first.experiment.factors] == ["allocator", "libc"]

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Images of virtual machines: built with a console, booted, listed, collected, and their lock file updated."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+
+from swapstone.artifacts.image_assembly import Overlay
+from swapstone.artifacts.image_cache import CacheEntry, cached_images, collect_garbage
+from swapstone.artifacts.image_catalog import ARCHITECTURES, KERNELS, MODULES, Architecture, find_architecture
+from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
+from swapstone.artifacts.lock_update import update_lock
+from swapstone.artifacts.packages import Lock, lock_path, read_lock, write_lock
+from swapstone.artifacts.source_kernel import SOURCE, build_source_kernel, configurations
+from swapstone.model import UnavailableError, UserError, cpio
+from swapstone.model.directories import share_dir
+
+__all__ = [
+    "KERNELS",
+    "MODULES",
+    "BuiltImage",
+    "CacheEntry",
+    "boot_arguments",
+    "build_console_image",
+    "cached_images",
+    "collect_garbage",
+    "configurations",
+    "kernel_from_source",
+    "lock_path",
+    "require_emulator",
+    "update_image_lock",
+]
+
+
+def kernel_from_source(architecture: str, kernel: str, config: str, notify: Callable[[str], None]) -> str:
+    """Return the kernel to put into an image; compile it if it is to be built from source.
+
+    Args:
+        architecture: a name of the image catalog.
+        kernel: a name of the image catalog, the path of a kernel, or ``source``.
+        config: with ``source``, one of `configurations` or the path of a configuration fragment; empty for ``generic``.
+        notify: receives a line of text while the kernel is compiled.
+
+    Raises:
+        UserError: a configuration is given for another kernel.
+        UnavailableError: kernels are not built from source for this architecture, or something is missing.
+    """
+    if kernel != SOURCE:
+        if config:
+            raise UserError("--config needs a kernel that is built from source.", "Add: --kernel source")
+        return kernel
+    if architecture != "x86_64":
+        raise UnavailableError(f"Kernels are built from source for x86_64 only, not for {architecture}.")
+    return str(build_source_kernel(config or "generic", read_lock(), notify))
+
+
+def update_image_lock(architectures: Sequence[str], notify: Callable[[str], None]) -> Lock:
+    """Write the lock file with the versions and digests of packages that the archive has now.
+
+    Args:
+        architectures: names of the image catalog; none for all.
+        notify: receives a line of text while lists of packages are fetched.
+
+    Returns:
+        The lock. Architectures that are not named keep their packages.
+    """
+    chosen = [find_architecture(name) for name in architectures] or list(ARCHITECTURES)
+    old = read_lock() if lock_path().is_file() and architectures else None
+    lock = update_lock(chosen, old, notify)
+    write_lock(lock)
+    return lock
+
+
+def require_emulator(name: str) -> Architecture:
+    """Return an architecture whose images can be booted here.
+
+    Raises:
+        UserError: there is no such architecture, or the lock file has no packages for it.
+        UnavailableError: its emulator is not installed.
+    """
+    architecture = find_architecture(name)
+    read_lock().of(architecture.debian)  # raises an error if this architecture has no images
+    if shutil.which(architecture.emulator) is None:
+        raise UnavailableError(
+            f"{architecture.emulator} is not installed: an image for {name} can't be booted here.",
+            f"Install it: sudo apt-get install {architecture.emulator_package}",
+        )
+    return architecture
+
+
+def build_console_image(
+    architecture: str,
+    kernel: str,
+    modules_folder: str,
+    modules: tuple[str, ...] | None,
+    notify: Callable[[str], None],
+) -> BuiltImage:
+    """Build an image with a shell on its console, or take it from the cache.
+
+    Args:
+        architecture: a name of the image catalog.
+        kernel: a name of the image catalog, or the path of a kernel.
+        modules_folder: of a kernel of the user; may be empty.
+        modules: names of the modules to load; None for the default ones.
+        notify: receives a line of text while packages are fetched and the image is built.
+
+    Raises:
+        UserError: a name is unknown, or a package or file is not available.
+    """
+    init = cpio.file((share_dir() / "native" / "images" / "console-init").read_bytes(), executable=True)
+    request = ImageRequest(
+        architecture=architecture,
+        kernel=kernel,
+        modules_folder=modules_folder,
+        modules=modules,
+        overlays=(Overlay(part="console", entries={"init": init}),),
+    )
+    return build_image(request, progress=notify)
+
+
+def boot_arguments(architecture: Architecture, built: BuiltImage, memory_mb: int) -> list[str]:
+    """Return the emulator's command line for a console on standard input and output."""
+    append = f"console={architecture.console} rdinit=/init quiet panic=-1 {built.options}".strip()
+    return [
+        *(architecture.emulator, *architecture.options, "-accel", "tcg", "-m", str(memory_mb)),
+        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-serial", "mon:stdio"),
+        *("-kernel", str(built.kernel), "-initrd", str(built.initrd), "-append", append),
+    ]
