@@ -38,14 +38,14 @@ RES = Metric(
     unit="B",
     quantity=Quantity.MEMORY,
     better=Direction.LOWER,
-    meaning="of that, what is in memory",
+    meaning="resident anonymous memory at the end of the last pass, without the stack (Rss)",
 )
 DIRTY = Metric(
     name="dirty",
     unit="B",
     quantity=Quantity.MEMORY,
     better=Direction.LOWER,
-    meaning="of that, what this process alone has written to",
+    meaning="private dirty anonymous memory at the end of the last pass, without the stack (Private_Dirty)",
 )
 MAXRSS = Metric(
     name="maxrss",
@@ -59,28 +59,28 @@ MINFLT = Metric(
     unit="1",
     quantity=Quantity.EVENTS,
     better=Direction.LOWER,
-    meaning="page faults in one pass that needed no input",
+    meaning="minor page faults in one pass: without input or output",
 )
 MAJFLT = Metric(
     name="majflt",
     unit="1",
     quantity=Quantity.EVENTS,
     better=Direction.LOWER,
-    meaning="page faults in one pass that waited for input",
+    meaning="major page faults in one pass: with input from a disk",
 )
 NVCSW = Metric(
     name="nvcsw",
     unit="1",
     quantity=Quantity.EVENTS,
     better=Direction.LOWER,
-    meaning="context switches in one pass because the work had to wait",
+    meaning="voluntary context switches in one pass: the work had to wait",
 )
 NIVCSW = Metric(
     name="nivcsw",
     unit="1",
     quantity=Quantity.EVENTS,
     better=Direction.NEITHER,
-    meaning="context switches in one pass because the process was preempted: a cost of the machine's load",
+    meaning="involuntary context switches in one pass, by preemption: a cost of the machine's load",
 )
 
 

@@ -17,10 +17,10 @@ _MEANINGS = {
     "cpu": "processor time, user and system, of the program, its threads and the children it waited for",
     "run_delay": "time in which the main thread was ready, but had no processor: a cost of the machine's load",
     "maxrss": "peak resident size of the program or of the largest child it waited for",
-    "minflt": "page faults that needed no input",
-    "majflt": "page faults that waited for input",
-    "nvcsw": "context switches because the program had to wait",
-    "nivcsw": "context switches because the process was preempted: a cost of the machine's load",
+    "minflt": "minor page faults: without input or output",
+    "majflt": "major page faults: with input from a disk",
+    "nvcsw": "voluntary context switches: the program had to wait",
+    "nivcsw": "involuntary context switches, by preemption: a cost of the machine's load",
 }
 
 

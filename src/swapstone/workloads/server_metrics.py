@@ -64,7 +64,7 @@ RESIDENT = Metric(
     better=Direction.LOWER,
     meaning="resident size of the server at the end of the load",
 )
-MINFLT = _events("minflt", "page faults of the server that needed no input, of one request")
+MINFLT = _events("minflt", "minor page faults of the server in one request")
 MAJFLT = _events("majflt", "page faults of the server that waited for input, of one request")
 NVCSW = _events("nvcsw", "context switches of one request because the server had to wait")
 NIVCSW = _events(
