@@ -37,7 +37,7 @@ from swapstone.model import UserError
 from swapstone.model.cpio import archive, folder
 from swapstone.targets.vm import qemu
 from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.target import COMPILERS, VmImage, VmOptions, VmTarget
+from swapstone.targets.vm.vm_target import COMPILERS, VmImage, VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, TrialRequest
 
 _PROGRAM = """

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from swapstone.model import RecordError, UnavailableError, UserError
     from swapstone.session.api import StudyResult, compare, explain, load, query, study
     from swapstone.session.experiment import Interrupted
+    from swapstone.session.explain_row import RowExplanation
     from swapstone.session.progress import NullProgress, Progress
     from swapstone.session.query import Relation
     from swapstone.session.record_handle import Record
-    from swapstone.session.row_explanation import RowExplanation
     from swapstone.session.verification import Verification
 
 _MODULES = {
@@ -40,7 +40,7 @@ _MODULES = {
     "Record": "session.record_handle",
     "RecordError": "model",
     "Relation": "session.query",
-    "RowExplanation": "session.row_explanation",
+    "RowExplanation": "session.explain_row",
     "StudyResult": "session.api",
     "UnavailableError": "model",
     "UserError": "model",

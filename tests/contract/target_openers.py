@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.targets import Target, open_target
-from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
+from swapstone.targets.vm.vm_target import VmImage, VmOptions, VmTarget
 from tests.contract.programs import build
 from tests.contract.vm_images import initrd_for, kernel, need_emulator
 

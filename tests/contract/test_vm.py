@@ -18,7 +18,7 @@ from swapstone.targets.vm import qemu
 from swapstone.targets.vm.guest import encode_order
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import GuestEnd, Limits, Setup, find_emulator
-from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
+from swapstone.targets.vm.vm_target import VmImage, VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest, encode_plan_header, encode_request
 from tests.contract.programs import build
 from tests.contract.vm_images import empty_initrd, kernel, need_emulator

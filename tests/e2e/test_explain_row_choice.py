@@ -12,7 +12,7 @@ from swapstone.instruments import requirements, run_instruments
 from swapstone.instruments.acquisition import INSTRUMENTS, ReferenceRun, RowVariant
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import Comparison, InstrumentResult, RowKey, UnavailableError, UserError, Verdict
-from swapstone.session.row_explanation import choose_row
+from swapstone.session.explain_row import choose_row
 from swapstone.wire import TrialRequest
 from tests.e2e.cli import fake, swapstone
 from tests.golden import synthetic

@@ -17,7 +17,7 @@ from swapstone.session.experiment import resolve
 from swapstone.session.request import ExperimentRequest, parse_factors
 from swapstone.targets import clock_of
 from swapstone.targets.vm import spec
-from swapstone.targets.vm.target import VmImage
+from swapstone.targets.vm.vm_target import VmImage
 from tests.e2e.cli import fake, runs_of, swapstone
 
 

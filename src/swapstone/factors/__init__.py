@@ -6,8 +6,8 @@ from __future__ import annotations
 import msgspec
 
 from swapstone.factors.allocator import ALLOCATOR
-from swapstone.factors.base import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths, TakesTexts
 from swapstone.factors.compiler import COMPILER
+from swapstone.factors.factor import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths, TakesTexts
 from swapstone.factors.facts import RECORDED, RELEVANT_SYMBOLS, read_facts
 from swapstone.factors.kernel import KERNEL
 from swapstone.factors.libc import LIBC

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.factors.base import Evidence, Level, ProgramFacts, Recipe, Stage
+from swapstone.factors.factor import Evidence, Level, ProgramFacts, Recipe, Stage
 from swapstone.factors.facts import read_facts
 from swapstone.model import UserError
 

@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from swapstone.factors.base import Evidence, Level, Recipe, Stage
+from swapstone.factors.factor import Evidence, Level, Recipe, Stage
 from swapstone.factors.switches import recorded, with_recording
 
 # The name of each compiler in .comment.

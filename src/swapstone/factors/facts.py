@@ -16,7 +16,7 @@ from elftools.elf.gnuversions import GNUVerNeedSection
 from elftools.elf.sections import NoteSection, Symbol, SymbolTableSection
 from elftools.elf.segments import InterpSegment
 
-from swapstone.factors.base import ProgramFacts
+from swapstone.factors.factor import ProgramFacts
 
 RELEVANT_SYMBOLS: frozenset[str] = frozenset(
     {

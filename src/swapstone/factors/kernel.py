@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.factors.base import Evidence, Level, Recipe, Stage
+from swapstone.factors.factor import Evidence, Level, Recipe, Stage
 from swapstone.model import UserError
 
 _MODES = ("none", "voluntary", "full")

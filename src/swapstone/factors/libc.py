@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from swapstone.factors.base import Evidence, Level, ProgramFacts, Recipe, Stage
+from swapstone.factors.factor import Evidence, Level, ProgramFacts, Recipe, Stage
 
 # File names of each library: its dynamic loader and the library itself (one file in musl).
 _FILE_NAMES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone.factors.base import Evidence, Level, Recipe, Stage
+from swapstone.factors.factor import Evidence, Level, Recipe, Stage
 
 
 class Linking:

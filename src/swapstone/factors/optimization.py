@@ -7,7 +7,7 @@ import re
 
 import msgspec
 
-from swapstone.factors.base import Evidence, Level, Recipe, Stage
+from swapstone.factors.factor import Evidence, Level, Recipe, Stage
 from swapstone.factors.switches import recorded, with_recording
 
 _SWITCH = re.compile(r"-O\w*")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from swapstone.factors.base import Evidence, Level, Recipe, Stage
+from swapstone.factors.factor import Evidence, Level, Recipe, Stage
 
 
 class Program:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 
-from swapstone.factors.base import ProgramFacts
+from swapstone.factors.factor import ProgramFacts
 
 RECORD = "-frecord-gcc-switches"
 """Makes gcc and clang write their command line to ``.GCC.command.line``. The section is not loaded, so it changes no measurement."""

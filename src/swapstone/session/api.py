@@ -27,7 +27,7 @@ from swapstone.session.study_file import load_study, study_path
 from swapstone.session.values import Duration, duration_ns, parse_confidence, parse_ratio
 
 if TYPE_CHECKING:
-    from swapstone.session.row_explanation import RowExplanation
+    from swapstone.session.explain_row import RowExplanation
 
 Levels: TypeAlias = str | Sequence[str]
 """Levels of a factor, the baseline first: a sequence, or a text with commas."""

@@ -15,7 +15,7 @@ from swapstone.model import UserError
 from swapstone.session.machines import vm_image_of
 from swapstone.targets.health import Finding, State
 from swapstone.targets.vm.kvm import KVM_DEVICE, kvm_device_trouble, kvm_trouble
-from swapstone.targets.vm.target import VmOptions
+from swapstone.targets.vm.vm_target import VmOptions
 
 _DEFAULT = VmOptions()
 

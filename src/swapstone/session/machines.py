@@ -27,7 +27,7 @@ from swapstone.targets import Target, spec_of
 from swapstone.targets.vm.kvm import kvm_device_trouble
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
 from swapstone.targets.vm.spec import VmImages, VmSpec, require_kvm
-from swapstone.targets.vm.target import VmImage
+from swapstone.targets.vm.vm_target import VmImage
 from swapstone.workloads import find_load, workloads_of
 
 KERNEL = "kernel"

@@ -24,7 +24,7 @@ from swapstone.session.report_context import context_of
 from swapstone.session.values import Duration, duration_ns
 
 if TYPE_CHECKING:
-    from swapstone.session.row_explanation import RowExplanation
+    from swapstone.session.explain_row import RowExplanation
     from swapstone.session.verification import Verification
 
 TEXT_WIDTH = 120
@@ -191,7 +191,7 @@ class Record:
         Raises:
             UserError: no row matches, or the row can't be run under instruments.
         """
-        from swapstone.session.row_explanation import ExplainOptions, explain_record  # noqa: PLC0415 - as above
+        from swapstone.session.explain_row import ExplainOptions, explain_record  # noqa: PLC0415 - as above
 
         options = ExplainOptions(
             metric=metric,

@@ -9,12 +9,12 @@ from typing import TypeVar
 from swapstone.model import Crate, ImageTool, OwnProgram, Package, Source, UserSupplied, Workload
 from swapstone.subjects.answers import first_lines, raw_output
 from swapstone.subjects.bundled import Bundled
-from swapstone.subjects.contract import BuildContext, Judgement, KeepLog, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.crate import CrateProgram
 from swapstone.subjects.image_tool import ImageProgram
 from swapstone.subjects.own_program import OwnProgramState, UserProgram
 from swapstone.subjects.packaged import Packaged
 from swapstone.subjects.server import Server
+from swapstone.subjects.subject import BuildContext, Judgement, KeepLog, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program
 
 __all__ = [

@@ -11,8 +11,8 @@ import msgspec
 from swapstone.artifacts import Built, build_layouts, build_workload, environment_padding
 from swapstone.factors import Recipe
 from swapstone.model import Copy, Source, Variant, WireError, Workload
-from swapstone.subjects.contract import BuildContext, Measured
 from swapstone.subjects.declared_program import BuiltProgram
+from swapstone.subjects.subject import BuildContext, Measured
 from swapstone.subjects.variant_program import Program
 from swapstone.wire import AgentAnswer, decode_workload_report
 from swapstone.workloads import read_named_figures, samples_of

@@ -10,8 +10,8 @@ from swapstone.artifacts import Built, build_crate, require_crate
 from swapstone.factors import Recipe
 from swapstone.model import Copy, Crate, Experiment, UnavailableError, Variant, Workload
 from swapstone.subjects.bundled import figures_of
-from swapstone.subjects.contract import BuildContext, Measured
 from swapstone.subjects.declared_program import BuiltProgram
+from swapstone.subjects.subject import BuildContext, Measured
 from swapstone.targets import Target
 from swapstone.wire import AgentAnswer
 

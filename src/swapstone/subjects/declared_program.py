@@ -11,7 +11,7 @@ from swapstone.artifacts import Built
 from swapstone.factors import Recipe
 from swapstone.model import Variant, Workload
 from swapstone.record import Artifact
-from swapstone.subjects.contract import BuildContext, Subject, TrialSpec
+from swapstone.subjects.subject import BuildContext, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program
 from swapstone.wire import TrialRequest
 

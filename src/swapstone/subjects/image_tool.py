@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from swapstone.factors import Recipe
 from swapstone.model import ImageTool, Variant, WireError, Workload
-from swapstone.subjects.contract import BuildContext, Measured
 from swapstone.subjects.declared_program import DeclaredProgram
+from swapstone.subjects.subject import BuildContext, Measured
 from swapstone.subjects.variant_program import Program
 from swapstone.wire import AgentAnswer
 from swapstone.workloads import TOOL_READERS

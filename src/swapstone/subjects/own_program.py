@@ -11,9 +11,9 @@ import msgspec
 from swapstone.factors import Evidence, Recipe
 from swapstone.model import Experiment, OwnProgram, Sample, Status, UserError, Variant, Workload
 from swapstone.subjects.answers import raw_output, shortened, trouble_of
-from swapstone.subjects.contract import BuildContext, Inspect, Judgement, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_environments
 from swapstone.subjects.own_program_check import check_own, check_recipes
+from swapstone.subjects.subject import BuildContext, Inspect, Judgement, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program, stamp_of
 from swapstone.targets import Target
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest

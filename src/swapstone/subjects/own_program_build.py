@@ -23,7 +23,7 @@ from swapstone.factors.libc import LIBC
 from swapstone.model import OWN_SUITE, OwnProgram, UnavailableError, UserError, Variant
 from swapstone.model.directories import cache_dir
 from swapstone.record import Artifact
-from swapstone.subjects.contract import BuildContext
+from swapstone.subjects.subject import BuildContext
 from swapstone.subjects.variant_program import Program, stamp_of
 
 PADDING = "SWAPSTONE_PADDING"

@@ -6,8 +6,8 @@ from __future__ import annotations
 from swapstone.artifacts import SOURCE_RECIPE, Built, build_packaged
 from swapstone.factors import Recipe
 from swapstone.model import Package, UserError, Variant, Workload
-from swapstone.subjects.contract import BuildContext, Measured
 from swapstone.subjects.declared_program import BuiltProgram
+from swapstone.subjects.subject import BuildContext, Measured
 from swapstone.subjects.variant_program import Program
 from swapstone.wire import AgentAnswer
 

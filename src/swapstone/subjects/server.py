@@ -15,7 +15,7 @@ from swapstone.factors import Evidence, Recipe
 from swapstone.model import Cpus, Experiment, LoadGenerator, Sample, UnavailableError, UserError, Variant
 from swapstone.model.load_generator import filled
 from swapstone.subjects.answers import last_line, trouble_of
-from swapstone.subjects.contract import BuildContext, Inspect, Measured, Outcome, Subject, TrialSpec
+from swapstone.subjects.subject import BuildContext, Inspect, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program
 from swapstone.targets import Target
 from swapstone.wire import AgentAnswer, LoadGeneratorRequest, ProcessOutcome, TrialRequest

@@ -3,15 +3,6 @@
 
 from __future__ import annotations
 
-from swapstone.targets.base import (
-    DEFAULT_MACHINE,
-    MachineConfig,
-    MachineConfigError,
-    Target,
-    TargetDescription,
-    TargetError,
-)
-from swapstone.targets.kind import ImageBuilder, TargetKind, TargetOptions, TargetSpec
 from swapstone.targets.registry import (
     TARGETS,
     clock_of,
@@ -22,6 +13,15 @@ from swapstone.targets.registry import (
     spec_of,
     target_below,
 )
+from swapstone.targets.target import (
+    DEFAULT_MACHINE,
+    MachineConfig,
+    MachineConfigError,
+    Target,
+    TargetDescription,
+    TargetError,
+)
+from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions, TargetSpec
 
 __all__ = [
     "DEFAULT_MACHINE",

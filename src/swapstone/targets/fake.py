@@ -25,7 +25,9 @@ import msgspec
 
 from swapstone.factors import ProgramFacts
 from swapstone.model import FrozenStruct, ObservationKind, UserError, WireError
-from swapstone.targets.base import (
+from swapstone.targets.fake_server import server_answer
+from swapstone.targets.fake_spec import ResolvedBehaviour, Spec, load_spec
+from swapstone.targets.target import (
     DEFAULT_MACHINE,
     MachineConfig,
     Target,
@@ -33,9 +35,7 @@ from swapstone.targets.base import (
     TargetError,
     require_default_machine,
 )
-from swapstone.targets.fake_server import server_answer
-from swapstone.targets.fake_spec import ResolvedBehaviour, Spec, load_spec
-from swapstone.targets.kind import ImageBuilder, TargetKind, TargetOptions
+from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
 from swapstone.wire import (
     AgentAnswer,
     AnswerReader,

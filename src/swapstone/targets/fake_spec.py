@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from swapstone.model import FrozenStruct, UserError, unknown
-from swapstone.targets.base import TargetDescription
+from swapstone.targets.target import TargetDescription
 
 FAULTS: dict[str, str] = {
     "truncate": "its report is truncated in the middle",

@@ -15,7 +15,8 @@ from pathlib import Path
 from swapstone.model import FrozenStruct, UserError, WireError
 from swapstone.model.directories import cache_dir
 from swapstone.targets.agent_build import agent_compiler, build_agent
-from swapstone.targets.base import (
+from swapstone.targets.host_description import describe_host
+from swapstone.targets.target import (
     DEFAULT_MACHINE,
     MachineConfig,
     Target,
@@ -23,8 +24,7 @@ from swapstone.targets.base import (
     TargetError,
     require_default_machine,
 )
-from swapstone.targets.host_description import describe_host
-from swapstone.targets.kind import ImageBuilder, TargetKind, TargetOptions
+from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
 from swapstone.wire import AgentAnswer, AnswerReader, TrialRequest, encode_plan_header, encode_request
 
 SLACK_S = 30.0

@@ -7,7 +7,7 @@ import os
 import platform
 from pathlib import Path
 
-from swapstone.targets.base import TargetDescription
+from swapstone.targets.target import TargetDescription
 
 
 def describe_host(root: Path = Path("/")) -> TargetDescription:

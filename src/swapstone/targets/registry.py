@@ -6,11 +6,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from swapstone.model import Experiment, UserError, unknown
-from swapstone.targets.base import Target
 from swapstone.targets.fake import FAKE
 from swapstone.targets.host import HOST
-from swapstone.targets.kind import TargetKind, TargetOptions, TargetSpec
-from swapstone.targets.vm.kind import VM
+from swapstone.targets.target import Target
+from swapstone.targets.target_kind import TargetKind, TargetOptions, TargetSpec
+from swapstone.targets.vm.vm_kind import VM
 
 TARGETS: tuple[TargetKind, ...] = (HOST, FAKE, VM)
 """All kinds of targets. Where the user names none, the first kind that has the capabilities is taken."""

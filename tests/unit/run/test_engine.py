@@ -16,8 +16,8 @@ from swapstone.record import RecordWriter, load
 from swapstone.run import Engine, SessionEnd, StopDecision, prepare
 from swapstone.session.progress import LineProgress
 from swapstone.targets import MachineConfig
-from swapstone.targets.base import DEFAULT_MACHINE
 from swapstone.targets.fake import FakeTarget
+from swapstone.targets.target import DEFAULT_MACHINE
 from swapstone.wire import AgentAnswer, TrialRequest
 from tests.unit.builders import experiment
 

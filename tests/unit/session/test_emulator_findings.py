@@ -14,7 +14,7 @@ from swapstone.model.cpio import archive, folder
 from swapstone.session import emulator_findings
 from swapstone.session.emulator_findings import kvm_finding
 from swapstone.targets.health import State
-from swapstone.targets.vm.target import VmOptions
+from swapstone.targets.vm.vm_target import VmOptions
 from tests.unit.targets.fake_emulator import emulator, runs
 
 pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the images that are made up here are of x86_64")

@@ -14,7 +14,7 @@ from swapstone.model import FactorLevels, ImageDifference, UserError
 from swapstone.session import machines
 from swapstone.session.machines import open_experiment_target, parse_modules
 from swapstone.targets.vm import spec
-from swapstone.targets.vm.target import VmImage
+from swapstone.targets.vm.vm_target import VmImage
 from tests.unit import builders
 
 Files = dict[str, ImageFile]

@@ -19,7 +19,7 @@ from swapstone.targets import MachineConfig, MachineConfigError, TargetError
 from swapstone.targets.vm import snapshot
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
-from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
+from swapstone.targets.vm.vm_target import VmImage, VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from tests.unit.targets.fake_emulator import AFTER, END, GREETING, UNPREPARED, WHOLE, emulator, runs
 

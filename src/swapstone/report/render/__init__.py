@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from swapstone.report.render.base import Renderer
 from swapstone.report.render.html import HTML
 from swapstone.report.render.json import JSON
 from swapstone.report.render.markdown import MARKDOWN
+from swapstone.report.render.renderer import Renderer
 from swapstone.report.render.terminal import TEXT
 
 __all__ = ["RENDERERS", "Renderer", "find_renderer"]

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from swapstone.report.document import Document, Drawing, Table, Tone
 from swapstone.report.formatting import percent, ratio, safe
 from swapstone.report.render import html_plots
-from swapstone.report.render.base import Renderer
+from swapstone.report.render.renderer import Renderer
 
 if TYPE_CHECKING:
     import jinja2

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from swapstone.report.document import Document
-from swapstone.report.render.base import Renderer
+from swapstone.report.render.renderer import Renderer
 
 FORMAT, SCHEMA = "swapstone-document", 1
 

@@ -30,8 +30,8 @@ from swapstone.report.document import (
     Tone,
 )
 from swapstone.report.formatting import safe
-from swapstone.report.render.base import Renderer
 from swapstone.report.render.markdown_syntax import code, details, fenced, html_text, link, plain, table
+from swapstone.report.render.renderer import Renderer
 from swapstone.report.simplify import simplified
 
 _STRONG = {Tone.GOOD, Tone.BAD}

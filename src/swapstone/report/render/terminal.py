@@ -32,7 +32,7 @@ from swapstone.report.document import (
 )
 from swapstone.report.formatting import safe
 from swapstone.report.render import terminal_layout
-from swapstone.report.render.base import Renderer
+from swapstone.report.render.renderer import Renderer
 from swapstone.report.render.terminal_layout import Paint
 from swapstone.report.render.terminal_table import forest_lines, marks_of, table_lines
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from swapstone.report.topics.base import Topic
 from swapstone.report.topics.comparisons import COMPARISONS
 from swapstone.report.topics.environment import ENVIRONMENT
 from swapstone.report.topics.explanations import EXPLANATIONS
@@ -17,6 +16,7 @@ from swapstone.report.topics.published_figures import PUBLISHED_FIGURES
 from swapstone.report.topics.servers import SERVERS
 from swapstone.report.topics.swap import SWAP
 from swapstone.report.topics.throughput import THROUGHPUT
+from swapstone.report.topics.topic import Topic
 
 __all__ = ["TOPICS", "Topic"]
 

@@ -24,7 +24,6 @@ from swapstone.report.document import (
     Tone,
 )
 from swapstone.report.topics import sentences
-from swapstone.report.topics.base import Topic
 from swapstone.report.topics.comparison_groups import (
     Agreement,
     ComparisonGroup,
@@ -37,6 +36,7 @@ from swapstone.report.topics.comparison_groups import (
     tally,
 )
 from swapstone.report.topics.factorial_tables import is_crossed
+from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_marks import VERDICT_MARKS
 
 _AGREEMENT_TONES = {Agreement.AGREES: Tone.GOOD, Agreement.DISAGREES: Tone.BAD}

@@ -6,7 +6,7 @@ from __future__ import annotations
 from swapstone.model import Analysis
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Facts, Section
-from swapstone.report.topics.base import Topic
+from swapstone.report.topics.topic import Topic
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:

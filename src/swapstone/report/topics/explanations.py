@@ -19,7 +19,7 @@ from swapstone.report.document import (
     Section,
     Table,
 )
-from swapstone.report.topics.base import Topic
+from swapstone.report.topics.topic import Topic
 
 TITLE = "Why"
 

@@ -11,9 +11,9 @@ from swapstone.report.context import ReportContext
 from swapstone.report.document import Block, BulletList, Cell, Column, Fold, Item, Paragraph, Section, Table, Tone
 from swapstone.report.topics import factorial_tables as tables
 from swapstone.report.topics import sentences
-from swapstone.report.topics.base import Topic
 from swapstone.report.topics.comparison_groups import shown
 from swapstone.report.topics.factorial_tables import CrossedMetric, Matrix
+from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_marks import PRESENCE_MARKS, VERDICT_MARKS
 
 _MOST = 6

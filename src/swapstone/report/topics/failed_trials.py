@@ -7,8 +7,8 @@ from swapstone.model import Analysis
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import BulletList, Item, Section
-from swapstone.report.topics.base import Topic
 from swapstone.report.topics.factorial_tables import failures
+from swapstone.report.topics.topic import Topic
 
 _MOST = 5
 """Number of trials in a brief report."""

@@ -12,7 +12,6 @@ from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing, Section, data_section
 from swapstone.report.topics import latency_plot, latency_warnings
-from swapstone.report.topics.base import Topic
 from swapstone.report.topics.latency_data import (
     IDLE,
     NS_PER_US,
@@ -29,6 +28,7 @@ from swapstone.report.topics.latency_data import (
     us,
 )
 from swapstone.report.topics.latency_ratios import between_kernels, loaded_over_idle
+from swapstone.report.topics.topic import Topic
 
 _PERCENTS = (99.0, 99.9, 99.99)
 _LONGEST = "max latency"

@@ -11,7 +11,7 @@ from swapstone import published
 from swapstone.model import Analysis, Variant, Verdict
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section, data_section
-from swapstone.report.topics.base import Topic
+from swapstone.report.topics.topic import Topic
 
 SUITE = "netstack-counts"
 STUDY = "lwip-vs-smoltcp"

@@ -7,7 +7,7 @@ from swapstone.model import Analysis
 from swapstone.report.context import ReportContext
 from swapstone.report.document import BulletList, Item, Paragraph, Section
 from swapstone.report.topics import sentences
-from swapstone.report.topics.base import Topic
+from swapstone.report.topics.topic import Topic
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:

@@ -10,8 +10,8 @@ from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Block, BulletList, Cell, Column, Heading, Item, Paragraph, Section, Table
 from swapstone.report.topics import sentences
-from swapstone.report.topics.base import Topic
 from swapstone.report.topics.comparison_groups import Row, comparison_groups, disagreeing, memory_rows, shown
+from swapstone.report.topics.topic import Topic
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:

@@ -11,7 +11,7 @@ from swapstone.model import Analysis, FrozenStruct, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section, data_section
-from swapstone.report.topics.base import Topic
+from swapstone.report.topics.topic import Topic
 
 SIGN = "cpu_per_request"
 """A metric that only servers have."""

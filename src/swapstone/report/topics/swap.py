@@ -10,9 +10,9 @@ from swapstone.model import Analysis, TimeSeries, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing, Section, data_section
-from swapstone.report.topics.base import Topic
 from swapstone.report.topics.swap_data import SUITE, Values, device_of, level_of, page_mean, page_seconds, values_of
 from swapstone.report.topics.swap_plot import Line, bars, drawing
+from swapstone.report.topics.topic import Topic
 
 Datum = dict[str, str | float | None]
 """A row of a table for programs."""

@@ -13,7 +13,7 @@ from swapstone.model import IDLE, Analysis, FrozenStruct, Variant, Verdict
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section, data_section
-from swapstone.report.topics.base import Topic
+from swapstone.report.topics.topic import Topic
 
 SUITE = "throughput"
 KERNEL = "kernel"

@@ -15,7 +15,7 @@ from swapstone.model.directories import cache_dir
 from swapstone.targets.vm.qemu import GuestEnd, Limits
 from swapstone.targets.vm.run_cache import write_whole
 from swapstone.targets.vm.run_name import digest_of, digest_of_file
-from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget, decode_run
+from swapstone.targets.vm.vm_target import VmImage, VmOptions, VmTarget, decode_run
 from swapstone.wire import encode_plan_header
 
 PROBE_S = 15.0

@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Callable, Mapping
 
 from swapstone.model import WALL_CLOCK, FrozenStruct, ImageDifference, UnavailableError, UserError
-from swapstone.targets.base import Target
+from swapstone.targets.target import Target
 from swapstone.targets.vm.kvm import by_kvm, kvm_trouble
-from swapstone.targets.vm.target import VmImage, VmOptions, VmTarget
+from swapstone.targets.vm.vm_target import VmImage, VmOptions, VmTarget
 
 
 @dataclasses.dataclass(frozen=True)

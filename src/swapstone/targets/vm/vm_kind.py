@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK
-from swapstone.targets.kind import TargetKind, TargetOptions
+from swapstone.targets.target_kind import TargetKind, TargetOptions
 from swapstone.targets.vm.spec import VmSpec
-from swapstone.targets.vm.target import VmTarget
+from swapstone.targets.vm.vm_target import VmTarget
 
 
 def _parse(detail: str, options: TargetOptions) -> VmSpec:

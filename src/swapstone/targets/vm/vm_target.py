@@ -21,7 +21,7 @@ from swapstone.model import ImageDifference, UserError, WireError
 from swapstone.model.cpio import Entry, unpack
 from swapstone.model.directories import cache_dir
 from swapstone.targets.agent_build import build_agent, build_init
-from swapstone.targets.base import (
+from swapstone.targets.target import (
     DEFAULT_MACHINE,
     MachineConfig,
     MachineConfigError,

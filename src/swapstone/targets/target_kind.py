@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from swapstone.model import WALL_CLOCK, FrozenStruct
-from swapstone.targets.base import Target
+from swapstone.targets.target import Target
 from swapstone.targets.vm.spec import VmImages, VmSpec
 
 ImageBuilder = Callable[[VmSpec], VmImages]
