@@ -22,6 +22,7 @@ from scipy import stats
 
 from swapstone.model import Analysis, Comparison, Metric, Variant, Verdict
 from swapstone.report import export
+from swapstone.session.record_handle import open_record
 from tests.e2e.cli import fake, swapstone
 from tests.e2e.export_readers import Table, benchstat, hyperfine_scripts
 from tests.golden import synthetic
@@ -92,9 +93,8 @@ def _check(tables: list[Table], warnings: list[str], sides: dict[tuple[str, str,
     assert (NO_GEOMEAN in warnings) == any(0 in row for table in tables for row in table.rows.values())
 
 
-def _analysis(record: Path, where: Path) -> Analysis:
-    whole = json.loads(swapstone(where, "export", str(record), "--format", "json").stdout)
-    return msgspec.convert(whole["analysis"], Analysis)
+def _analysis(record: Path) -> Analysis:
+    return open_record(str(record)).analysis()
 
 
 def _text(record: Path, where: Path) -> Path:
@@ -110,7 +110,7 @@ ONLY = ("--only", "b_string_strlen", "--only", "b_malloc_tiny1", "--blocks", BLO
 def test_benchstat_reads_medians_units_and_sample_counts(tmp_path: Path) -> None:
     out = tmp_path / "r"
     swapstone(tmp_path, "compare", "libc=glibc,musl", *ONLY, "--out", str(out))
-    sides = _sides(_analysis(out, tmp_path))
+    sides = _sides(_analysis(out))
     assert {unit for unit, _, _ in sides} > {"sec/op", "cpu-sec/op", "maxrss-bytes", "minflt-count", "file-bytes"}
     # The sizes of the two empty programs are in the suite size.
     tables, warnings = benchstat(_text(out, tmp_path), "-col", "/libc", "-filter", "suite:libc")
@@ -127,7 +127,7 @@ def test_benchstat_pivots_crossed_variants_and_separates_null_copies(tmp_path: P
     out = tmp_path / "r"
     crossed = ("libc=glibc,musl", "compiler=gcc,clang")
     swapstone(tmp_path, "compare", *crossed, *ONLY, "--null", "--out", str(out))
-    everything = {key: side for key, side in _sides(_analysis(out, tmp_path)).items() if not key[1].startswith("empty")}
+    everything = {key: side for key, side in _sides(_analysis(out)).items() if not key[1].startswith("empty")}
     sides = {key: side for key, side in everything.items() if "(" not in key[2]}
     assert len({label for _, _, label in sides}) == 4
     text = _text(out, tmp_path)
@@ -203,8 +203,8 @@ def _script(scripts: Path, name: str, *arguments: str, **environment: str) -> st
     return result.stdout
 
 
-def _wall(record: Path, where: Path) -> Comparison:
-    (wall,) = [c for c in _analysis(record, where).comparisons if c.metric.name == "wall"]
+def _wall(record: Path) -> Comparison:
+    (wall,) = [c for c in _analysis(record).comparisons if c.metric.name == "wall"]
     assert wall.verdict is Verdict.WORSE
     return wall
 
@@ -213,7 +213,7 @@ def _wall(record: Path, where: Path) -> Comparison:
 def test_hyperfine_statistics_equal_those_of_the_record(
     scripts: Path, record: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    wall = _wall(record[0], tmp_path)
+    wall = _wall(record[0])
     stdout = _script(scripts, "advanced_statistics.py", str(record[1]))
     parts = stdout.split("Command ")[1:]
     assert len(parts) == 2
@@ -231,7 +231,7 @@ def test_hyperfine_statistics_equal_those_of_the_record(
 
 @pytest.mark.slow
 def test_hyperfine_welch_test_reads_the_times(scripts: Path, record: tuple[Path, Path], tmp_path: Path) -> None:
-    wall = _wall(record[0], tmp_path)
+    wall = _wall(record[0])
     stdout = _script(scripts, "welch_ttest.py", str(record[1]))
     result = stats.ttest_ind(wall.baseline_values, wall.candidate_values, equal_var=False)
     assert f"t = {result.statistic:.3}, p = {result.pvalue:.3}" in stdout
@@ -245,7 +245,7 @@ def test_hyperfine_plots_draw_the_times(scripts: Path, record: tuple[Path, Path]
     (tmp_path / "matplotlib").mkdir()
     (tmp_path / "matplotlib" / "__init__.py").touch()
     (tmp_path / "matplotlib" / "pyplot.py").write_text(PYPLOT)
-    wall = _wall(record[0], tmp_path)
+    wall = _wall(record[0])
     both = [[value / 1e9 for value in values] for values in (wall.baseline_values, wall.candidate_values)]
     labels = ["b_string_strlen [libc=glibc]", "b_string_strlen [libc=musl]"]
 
