@@ -84,7 +84,10 @@ def _fetched() -> Iterator[tuple[str, str]]:
         yield package["name"], "native/images/lock.toml"
     for lock in ("native/allocators.toml", "native/servers.toml"):
         yield from ((name, lock) for name in tomllib.loads((TOP / lock).read_text()))
-    for path in sorted((TOP / "crates").rglob("Cargo.lock")):
+    # One for the workspace, and one for each crate outside it; below crates/target are copies that cargo made.
+    locks = [TOP / "crates" / "Cargo.lock", *sorted((TOP / "crates").glob("swapstone-*/Cargo.lock"))]
+    assert len(locks) > 1
+    for path in locks:
         for package in tomllib.loads(path.read_text())["package"]:
             if "source" in package:
                 yield package["name"], str(path.relative_to(TOP))
