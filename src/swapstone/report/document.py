@@ -108,11 +108,13 @@ class Column(FrozenStruct, frozen=True, kw_only=False):
         head: the lines of its heading.
         right: whether its cells are set to the right.
         help: what the column means, for a tooltip.
+        optional: whether a terminal that is too narrow for the table leaves it out.
     """
 
     head: tuple[str, ...]
     right: bool = False
     help: str = ""
+    optional: bool = False
 
     @property
     def name(self) -> str:
@@ -153,6 +155,8 @@ class Table(FrozenStruct, frozen=True, kw_only=True, tag=True):
         rows: cells, each row as long as `columns`.
         keys: number of first columns that name a row. They are repeated where a table is too wide and continues below.
         dense: whether a terminal prints marks as letters.
+        left_out: number of further rows, which are not in `rows`.
+        left_out_after: number of rows above the place where those would be.
     """
 
     title: str
@@ -160,6 +164,8 @@ class Table(FrozenStruct, frozen=True, kw_only=True, tag=True):
     rows: tuple[tuple[Cell, ...], ...]
     keys: int = 1
     dense: bool = False
+    left_out: int = 0
+    left_out_after: int = 0
 
 
 class PairedRuns(FrozenStruct, frozen=True, kw_only=True, tag=True):
@@ -231,6 +237,7 @@ class ForestPlot(FrozenStruct, frozen=True, kw_only=True, tag=True):
         margin: ratios from 1 / (1 + margin) to 1 + margin are of no interest.
         legend: whether a legend follows.
         rows: in order.
+        left_out, left_out_after: as in `Table`.
     """
 
     title: str
@@ -241,6 +248,8 @@ class ForestPlot(FrozenStruct, frozen=True, kw_only=True, tag=True):
     reference_name: str = ""
     beside_name: str = ""
     legend: bool = False
+    left_out: int = 0
+    left_out_after: int = 0
 
 
 class Drawing(FrozenStruct, frozen=True, kw_only=True, tag=True):
@@ -341,7 +350,9 @@ class Document(FrozenStruct, frozen=True, kw_only=True):
         lead: sentences below the title.
         notices: limits of the results.
         warning: whether the first notice is a warning.
-        summary: the main results. Pages begin with it. A terminal ends with it, because the last lines stay visible.
+        answer: the result in one or two sentences, as a person would say it. Every renderer begins with it.
+        overview: what a brief rendering prints below the answer: the indices as one small table, the rows that matter most, what is not
+            known, and what to do next. Headings separate these parts. A full rendering prints it before the sections.
         sections: in order.
         closing: record and commands, and how to read the report.
         kicker: above the title, e.g. the name of a study.
@@ -352,7 +363,8 @@ class Document(FrozenStruct, frozen=True, kw_only=True):
     lead: tuple[str, ...] = ()
     notices: tuple[Item, ...] = ()
     warning: bool = False
-    summary: tuple[Block, ...] = ()
+    answer: str = ""
+    overview: tuple[Block, ...] = ()
     sections: tuple[Section, ...] = ()
     closing: tuple[Section, ...] = ()
     kicker: str = ""

@@ -56,7 +56,8 @@ def document_of(context: ReportContext, analysis: Analysis) -> Document:
         lead=(sentences.effort(context, analysis),),
         notices=tuple(_notices(context, analysis, (section for _, section in found))),
         warning=busy,
-        summary=tuple(_summary(context, analysis)),
+        answer=_answer(context, analysis),
+        overview=tuple(_summary(context, analysis)),
         sections=shown,
         closing=tuple(_closing(context, analysis)),
         version=context.version,
@@ -100,6 +101,17 @@ def _summary(context: ReportContext, analysis: Analysis) -> Iterator[Block]:
         figures, name = tuple(_index_figure(index, context) for index in indices), "Indices"
     if figures:
         yield KeyFigures(title=name, figures=figures)
+
+
+def _answer(context: ReportContext, analysis: Analysis) -> str:
+    """Return the answer of the first topic that has one; else the first index and the count of verdicts."""
+    for topic in topics.TOPICS:
+        if topic.answer is not None and (found := topic.answer(context, analysis)) is not None:
+            return found.sentence
+    copies = {null.copy for null in analysis.nulls}
+    indices = [sentences.index(index, context) for index in analysis.indices if index.candidate not in copies]
+    counts = [sentences.summary(group) for group in comparison_groups(context, analysis) if group.rows]
+    return f"{indices[0]}." if indices else counts[0] if counts else "There is nothing to compare in this record."
 
 
 def _index_figure(index: Index, context: ReportContext) -> Figure:

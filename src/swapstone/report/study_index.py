@@ -133,7 +133,7 @@ def document_of(index: StudyIndex) -> Document:
         title=f"Study {index.name}: {index.title}",
         lead=(index.question, tally(index)),
         notices=notices,
-        summary=(overview,),
+        overview=(overview,),
         sections=tuple(
             Section(name=part.name, title=f"{number}. {part.title}", blocks=_blocks(part))
             for number, part in enumerate(index.parts, start=1)

@@ -179,7 +179,7 @@ def test_a_brief_text_leaves_out_what_is_folded_away_and_counts_the_rest_of_a_li
 
 def test_a_terminal_ends_with_the_summary_and_a_page_begins_with_it() -> None:
     section = Section(title="section-title", blocks=())
-    document = Document(title="t", summary=(blocks.Paragraph("the result"),), sections=(section,))
+    document = Document(title="t", overview=(blocks.Paragraph("the result"),), sections=(section,))
     for name, first in (("text", "section-title"), ("markdown", "the result"), ("html", "the result")):
         made = find_renderer(name).render(document)
         second = "the result" if first == "section-title" else "section-title"

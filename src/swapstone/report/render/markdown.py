@@ -44,9 +44,11 @@ def render(document: Document) -> str:
         The text, ending in a newline. Text from outside is shown, never interpreted.
     """
     lines = [f"# {plain(document.title)}", ""]
+    if document.answer:
+        lines += [f"**{plain(document.answer)}**", ""]
     for text in document.lead:
         lines += [plain(text), ""]
-    lines += _blocks(document.summary)
+    lines += _blocks(document.overview)
     lines += ["", *(line for notice in document.notices for line in _notice(notice))]
     for section in (*document.sections, *document.closing):
         lines += _section(section)

@@ -80,7 +80,8 @@ class _Printer:
         self.letters: dict[Mark, None] = {}
 
     def document(self, document: Document) -> str:
-        lines = self._wrapped(document.title, Tone.STRONG, indent="")
+        lines = [*self._wrapped(document.answer, Tone.STRONG, indent=""), ""] if document.answer else []
+        lines += self._wrapped(document.title, Tone.STRONG, indent="")
         for text in document.lead:
             lines += self._wrapped(text)
         for notice in document.notices:
@@ -90,8 +91,8 @@ class _Printer:
         if self.letters:
             legend = ", ".join(f"{mark.letter} {mark.name}" for mark in self.letters)
             lines += ["", *self._wrapped(legend, Tone.NOTE, indent="")]
-        if document.summary:
-            lines += ["", *self._blocks(document.summary)]
+        if document.overview:
+            lines += ["", *self._blocks(document.overview)]
         for section in document.closing:
             lines += self._section(section)
         return "\n".join(map(self.paint.final, lines)) + "\n"

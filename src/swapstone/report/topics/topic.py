@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from swapstone.model import Analysis
+from swapstone.report.answer.answer import Answer
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section
 
@@ -17,6 +18,8 @@ class Topic(NamedTuple):
     Attributes:
         name: letters, digits and hyphens.
         sections: returns the sections of an analysis; none for an analysis without the aspect.
+        answer: returns the answer of an analysis with the aspect, else None. The report's answer is that of the first topic that has
+            one.
         selective: whether its sections follow the selection of metrics in the context. Where a user selects metrics, the sections of
             other topics are left out.
     """
@@ -24,3 +27,4 @@ class Topic(NamedTuple):
     name: str
     sections: Callable[[ReportContext, Analysis], tuple[Section, ...]]
     selective: bool = False
+    answer: Callable[[ReportContext, Analysis], Answer | None] | None = None

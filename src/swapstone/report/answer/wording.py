@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Ratios in plain words.
+
+The rules:
+
+- A ratio from 0.9 to 1.1 is a percentage: ``3 % more memory``. It has no decimals, below 1 % one.
+- A larger ratio is a multiple with two significant digits: ``1.5 times the memory``, ``12 times``. From 1.95 to 2.05 it is ``twice``.
+- A smaller ratio is a fraction where one is within 5 % of it: ``half``, ``a third``, ``a quarter``, ``a fifth``, ``a tenth``, ``two
+  thirds``, ``three quarters``. Otherwise it is a percentage with two significant digits: ``41 % of the memory``.
+- ``faster`` and ``slower`` are about the time: ``3 % faster`` is 3 % less time.
+- A ratio inside the margin is no difference. The caller decides that from the interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+NEAR = 1.1
+"""Ratios from 1 / `NEAR` to `NEAR` are percentages."""
+
+_TWICE = (1.95, 2.05)
+_FRACTIONS = (
+    (3 / 4, "three quarters"),
+    (2 / 3, "two thirds"),
+    (1 / 2, "half"),
+    (1 / 3, "a third"),
+    (1 / 4, "a quarter"),
+    (1 / 5, "a fifth"),
+    (1 / 10, "a tenth"),
+)
+_TOLERANCE = 0.05
+
+
+def percent(share: float) -> str:
+    """Return a share of 0 or more as a percentage: without decimals from 1 % on, with one below.
+
+    A share below 0.05 % is ``less than 0.1 %``.
+    """
+    value = share * 100
+    if value >= 0.95:
+        return f"{value:.0f} %"
+    return f"{value:.1f} %" if value >= 0.05 else "less than 0.1 %"
+
+
+def multiple(ratio: float) -> str:
+    """Return a ratio of 1.1 or more as ``twice``, ``1.5 times`` or ``12 times``."""
+    if _TWICE[0] <= ratio < _TWICE[1]:
+        return "twice"
+    return f"{_two_digits(ratio)} times"
+
+
+def fraction(ratio: float) -> str:
+    """Return a ratio below 1 as ``half``, ``a third`` or ``41 %``."""
+    for value, words in _FRACTIONS:
+        if abs(ratio / value - 1) <= _TOLERANCE:
+            return words
+    return f"{_two_digits(ratio * 100)} %"
+
+
+def is_near(ratio: float) -> bool:
+    """Return whether a ratio is a percentage in words."""
+    return 1 / NEAR < ratio < NEAR
+
+
+def duration(ratio: float, other: str = "") -> str:
+    """Return how long something takes, as a phrase with its verb.
+
+    Args:
+        ratio: of two times, above 0.
+        other: what it is compared with; empty if the sentence has named it.
+
+    Returns:
+        For example ``is 3 % slower than glibc``, ``takes 2.5 times as long as glibc``, ``takes half as long as glibc``,
+        ``takes a third of the time of glibc``.
+    """
+    if is_near(ratio):
+        word = "slower" if ratio > 1 else "faster"
+        return f"is {percent(abs(ratio - 1))} {word}{_than(other)}"
+    if ratio > 1:
+        return f"takes {multiple(ratio)} as long{_as(other)}"
+    words = fraction(ratio)
+    return f"takes half as long{_as(other)}" if words == "half" else f"takes {words} of the time{_of(other)}"
+
+
+def amount(ratio: float, noun: str, other: str = "", *, counted: bool = False) -> str:
+    """Return an amount as a phrase without a verb.
+
+    Args:
+        ratio: of two amounts, above 0.
+        noun: what is measured, e.g. ``memory``.
+        other: what it is compared with; empty if the sentence has named it.
+        counted: whether the noun is a plural: ``fewer requests``, not ``less``.
+
+    Returns:
+        For example ``3 % more memory than glibc``, ``a third of the memory of glibc``, ``twice the memory``.
+    """
+    if is_near(ratio):
+        word = "more" if ratio > 1 else "fewer" if counted else "less"
+        return f"{percent(abs(ratio - 1))} {word} {noun}{_than(other)}"
+    if ratio > 1:
+        return f"{multiple(ratio)} the {noun}{_of(other)}"
+    words = fraction(ratio)
+    return f"half the {noun}{_of(other)}" if words == "half" else f"{words} of the {noun}{_of(other)}"
+
+
+def change(ratio: float) -> str:
+    """Return a ratio beside a name, e.g. in brackets: ``+3 %``, ``-4 %``, ``1.5 times``, ``a third``."""
+    if is_near(ratio):
+        return f"{'+' if ratio >= 1 else '-'}{percent(abs(ratio - 1))}"
+    return multiple(ratio) if ratio > 1 else fraction(ratio)
+
+
+def between(low: float, high: float) -> str:
+    """Return an interval of ratios of times: ``between 1 % faster and 3 % slower``, ``between 1.1 and 1.5 times as long``."""
+    if is_near(low) and is_near(high):
+        sides = [f"{percent(abs(bound - 1))} {'slower' if bound >= 1 else 'faster'}" for bound in (low, high)]
+        return f"between {sides[0]} and {sides[1]}"
+    return f"between {_two_digits(low)} and {_two_digits(high)} times as long"
+
+
+def listed(names: Sequence[str], last: str = "and") -> str:
+    """Return names as a list in a sentence: ``regex, strings and threads``."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}" if names else ""
+
+
+def _two_digits(value: float) -> str:
+    """Return a number with two significant digits, without an exponent and without zeros at its end."""
+    if value <= 0 or not math.isfinite(value):
+        return "0" if value == 0 else "?"
+    decimals = max(0, 1 - math.floor(math.log10(float(f"{value:.1e}"))))
+    text = f"{float(f'{value:.1e}'):.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _than(other: str) -> str:
+    return f" than {other}" if other else ""
+
+
+def _as(other: str) -> str:
+    return f" as {other}" if other else ""
+
+
+def _of(other: str) -> str:
+    return f" of {other}" if other else ""
