@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.record import load
-from tests.e2e.cli import command, environment, fake, runs_of, swapstone
+from tests.e2e.cli import TOP, command, environment, fake, runs_of, swapstone
 
 EXPERIMENT = ("compare", "libc=glibc,musl", "--only", "b_malloc_*", "--seed", "11", "--blocks", "10")
 
@@ -137,3 +139,87 @@ def test_the_agent_ends_when_the_experiment_is_killed(tmp_path: Path) -> None:
 def _children(pid: int) -> list[int]:
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
     return [int(word) for word in text.split()]
+
+
+STARTS = ("list workloads", "compare libc=glibc,musl --target fake:none.toml", "show last", "query 'SELECT 1'")
+
+
+def _interrupted(command: list[str], after_s: float, folder: Path, **changes: str) -> tuple[int, str]:
+    """Start a command, send SIGINT after a while, and return the exit status and standard error."""
+    started = {**environment(folder), **changes}
+    process = subprocess.Popen(
+        command, env=started, cwd=folder, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    time.sleep(after_s)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    return process.returncode, err
+
+
+@pytest.mark.parametrize("after_s", [0.0, 0.05, 0.1, 0.2, 0.4, 0.8])
+def test_sigint_during_the_start_prints_one_line(tmp_path: Path, after_s: float) -> None:
+    """The launcher, so that the interpreter's own start is included."""
+    for arguments in STARTS[:2]:
+        status, err = _interrupted([str(TOP / "swapstone"), *shlex.split(arguments)], after_s, tmp_path)
+        if status != 130:  # it was quicker, or the signal came before the shell's first line
+            assert status in {0, 2, -signal.SIGINT}
+            assert after_s >= 0.1 or status == -signal.SIGINT
+            continue
+        assert err.startswith("Interrupted") and err.count("\n") == 1, err
+
+
+@pytest.mark.parametrize("place", ["numpy", "click", "swapstone.cli.compare"])
+def test_sigint_during_an_import_ends_the_process(tmp_path: Path, place: str) -> None:
+    """An import that sends the signal itself, so that the moment is exact."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "class Sender:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {place!r} and 'swapstone' in sys.modules:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Sender())\n"
+    )
+    result = subprocess.run(
+        command("compare", "--help"),
+        env={**environment(tmp_path), "PYTHONPATH": f"{tmp_path}:{TOP / 'src'}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (result.returncode, result.stderr) == (130, "Interrupted during the start: nothing was done.\n")
+
+
+def test_sigint_during_set_up_names_it_and_set_up_starts_again(tmp_path: Path) -> None:
+    """The launcher with a Python that takes long to make the environment."""
+    for name in ("swapstone", "tools/setup.sh", "packages", "requirements.lock"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(TOP / name, tmp_path / name)
+    slow = tmp_path / "python3"
+    slow.write_text('#!/bin/sh\ncase "$*" in *venv*) sleep 1;; *) exit 0;; esac\n')
+    slow.chmod(0o755)
+    status, err = _interrupted([str(tmp_path / "swapstone"), "list"], 0.5, tmp_path, SWAPSTONE_PYTHON=str(slow))
+    assert status == 130
+    assert err.splitlines()[-1] == "Interrupted during the start: nothing was done."
+    assert not (tmp_path / ".venv" / "lock.run").exists()
+
+
+def test_sigint_during_a_build_names_the_command_that_resumes(tmp_path: Path) -> None:
+    """The whole process group receives the signal, as from a terminal."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "x.c").write_text("")
+    record = tmp_path / "r"
+    build = ("--source", "src", "--build", ": {cc} {cflags} {ldflags}; sleep 30", "--out", str(record), "--", "./x")
+    process = _started(tmp_path, "compare", "libc=glibc,musl", *build)
+    deadline = time.monotonic() + 60
+    while not record.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.3)  # the build's shell has started
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert f"swapstone compare --resume {record}" in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert "error" not in err

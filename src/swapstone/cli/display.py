@@ -13,6 +13,7 @@ from rich.progress import BarColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Column
 
+from swapstone.cli.command_name import as_typed
 from swapstone.cli.printing import print_table
 from swapstone.cli.tables import plain
 from swapstone.model import Experiment, Trial
@@ -27,7 +28,7 @@ def display() -> Progress:
 
 def print_note(line: str) -> None:
     """Print a line on standard error, with control characters escaped."""
-    click.echo(plain(line), err=True)
+    click.echo(as_typed(plain(line)), err=True)
 
 
 def print_part(number: int, total: int, name: str, title: str) -> None:
@@ -41,7 +42,7 @@ def print_part_end(state: str, reason: str, record: Path | None) -> None:
     if record is not None:
         print_table(Record(record))
     if reason:
-        click.echo(f"{state}: {plain(reason)}")
+        click.echo(f"{state}: {as_typed(plain(reason))}")
 
 
 class PlainDisplay(LineProgress):
@@ -95,7 +96,7 @@ class TerminalDisplay(NullProgress):
         if self._bar is None:
             print_note(text)
         else:
-            self._bar.console.print(plain(text), markup=False, highlight=False, soft_wrap=True)
+            self._bar.console.print(as_typed(plain(text)), markup=False, highlight=False, soft_wrap=True)
 
     def building(self, done: int, total: int, name: str) -> None:
         """Move the bar through the programs to build."""

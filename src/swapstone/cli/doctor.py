@@ -7,6 +7,7 @@ import json
 
 import click
 
+from swapstone.cli.command_name import as_typed
 from swapstone.session.capabilities import Finding, State, capabilities, examine
 
 _COLOURS = {State.GOOD: "green", State.NOISY: "yellow", State.MISSING: "red", State.UNKNOWN: None}
@@ -53,4 +54,4 @@ def _print(findings: list[Finding]) -> None:
         if finding.meaning:
             click.echo(f"  {'':8} {'':{width}}  {finding.meaning}")
         if finding.remedy:
-            click.echo(f"  {'':8} {'':{width}}  remedy: {finding.remedy}")
+            click.echo(f"  {'':8} {'':{width}}  remedy: {as_typed(finding.remedy)}")

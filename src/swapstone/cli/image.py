@@ -10,6 +10,7 @@ import time
 
 import click
 
+from swapstone.cli.command_name import as_typed
 from swapstone.cli.display import print_note
 from swapstone.cli.shell_completion import complete_architectures
 from swapstone.cli.tables import plain, table
@@ -131,7 +132,7 @@ def list_images(as_json: bool) -> None:
     elif rows:
         click.echo(table(head, rows), nl=False)
     else:
-        click.echo("There are no images. Build one: swapstone image build")
+        click.echo(as_typed("There are no images. Build one: swapstone image build"))
 
 
 @image_command.command("gc")

@@ -7,6 +7,7 @@ import json
 
 import click
 
+from swapstone.cli.command_name import as_typed
 from swapstone.cli.tables import table
 from swapstone.session.catalog import LISTS, default_root
 
@@ -33,6 +34,8 @@ def print_list(what: str, as_json: bool) -> None:
     elif rows:
         click.echo(table(head, rows), nl=False)
     elif what == "records":
-        click.echo(f"There are no records in {default_root()}. Make one: swapstone compare libc=glibc,musl")
+        click.echo(
+            f"There are no records in {default_root()}. {as_typed('Make one: swapstone compare libc=glibc,musl')}"
+        )
     else:
         click.echo(f"There are no {what}.")

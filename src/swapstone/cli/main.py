@@ -8,14 +8,17 @@ import os
 import signal
 import sys
 import traceback
-from types import FrameType
 
 import click
 
+from swapstone.cli.command_name import as_typed, set_command_name
+from swapstone.cli.interrupts import MESSAGE, ending_at_once, raise_interrupts
 from swapstone.model.errors import UserError
 from swapstone.version import __version__
 
 EXIT_BUG, EXIT_USER, EXIT_INTERRUPT = 1, 2, 130
+COMPLETION = "_SWAPSTONE_COMPLETE"
+"""The variable by which a shell requests completions."""
 
 # name: (module under swapstone.cli, one line for --help). The order is that of --help.
 COMMANDS = {
@@ -50,10 +53,11 @@ class LazyGroup(click.Group):
         """Import one command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"swapstone.cli.{COMMANDS[cmd_name][0]}")
+        with ending_at_once():
+            module = importlib.import_module(f"swapstone.cli.{COMMANDS[cmd_name][0]}")
         command = getattr(module, f"{cmd_name}_command")
         assert isinstance(command, click.Command)
-        _mark_verbatim(command)
+        _prepare_help(command)
         return command
 
     def resolve_command(
@@ -64,7 +68,9 @@ class LazyGroup(click.Group):
             import difflib  # noqa: PLC0415 - only needed for a mistake
 
             near = difflib.get_close_matches(args[0], COMMANDS, n=2, cutoff=0.5)
-            hint = f" Did you mean {' or '.join(near)}?" if near else " `swapstone --help` lists the commands."
+            hint = (
+                f" Did you mean {' or '.join(near)}?" if near else as_typed(" `swapstone --help` lists the commands.")
+            )
             raise click.UsageError(f"There is no command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -74,11 +80,11 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-def _mark_verbatim(command: click.Command) -> None:
-    """Replace backslash and b in raw docstrings by a backspace, click's mark for lines that it must not join."""
-    command.help = (command.help or "").replace("\\b\n", "\b\n")
+def _prepare_help(command: click.Command) -> None:
+    """Replace backslash and b in raw docstrings by a backspace, click's mark for lines that it must not join; name the command as typed."""
+    command.help = as_typed((command.help or "").replace("\\b\n", "\b\n"))
     for child in command.commands.values() if isinstance(command, click.Group) else ():
-        _mark_verbatim(child)
+        _prepare_help(child)
 
 
 @click.command(
@@ -97,18 +103,24 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line and exit with 0, 1 for a bug, 2 for a user error, or 130 if a signal interrupted it."""
-    signal.signal(signal.SIGTERM, _as_interrupt)
-    if "_SWAPSTONE_COMPLETE" in os.environ:
+    name = set_command_name(COMMANDS)
+    # Man pages and completions are for every user: they have the name of the installed program.
+    if COMPLETION in os.environ or sys.argv[1:2] in (["man"], ["completion"]):
+        name = set_command_name(COMMANDS, "swapstone")
+    if COMPLETION in os.environ:
         importlib.import_module("swapstone.cli.shell_completion").register()
+    cli.epilog = as_typed(cli.epilog or "")
+    raise_interrupts()
     try:
         # click returns what the command returned, or an exit status of its own.
-        status = cli.main(prog_name="swapstone", standalone_mode=False)
+        status = cli.main(prog_name=name, complete_var=COMPLETION, standalone_mode=False)
     except click.exceptions.Exit as error:
         status = error.exit_code
     except click.ClickException as error:
         error.show()
         status = EXIT_USER
     except (KeyboardInterrupt, click.Abort):
+        click.echo(MESSAGE, err=True)
         status = EXIT_INTERRUPT
     except UserError as error:
         _print_error(error)
@@ -121,15 +133,13 @@ def main() -> None:
         traceback.print_exc()
         click.echo("This is a bug in Swapstone. Please report it with the lines above.", err=True)
         status = EXIT_BUG
+    # The command is complete; the interpreter's own end would print a traceback on a signal.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(status if isinstance(status, int) else 0)
 
 
 def _print_error(error: UserError) -> None:
-    click.echo(click.style("error: ", fg="red", bold=True) + error.message, err=True)
+    click.echo(click.style("error: ", fg="red", bold=True) + as_typed(error.message), err=True)
     if error.hint:
-        click.echo(error.hint, err=True)
-
-
-def _as_interrupt(signum: int, frame: FrameType | None) -> None:
-    del signum, frame
-    raise KeyboardInterrupt
+        click.echo(as_typed(error.hint), err=True)

@@ -9,6 +9,7 @@ import sys
 
 import click
 
+from swapstone.cli.command_name import as_typed, document_as_typed
 from swapstone.cli.tables import plain
 from swapstone.report.context import Selection
 from swapstone.report.document import Document
@@ -34,7 +35,7 @@ def print_document(document: Document, *, every: bool = False) -> None:
         ascii_only="utf" not in (sys.stdout.encoding or "").lower(),
         every=every,
     )
-    click.echo(render(document, shown), nl=False, color=True if terminal else None)
+    click.echo(render(document_as_typed(document), shown), nl=False, color=True if terminal else None)
 
 
 def print_table(record: Record, selection: Selection | None = None) -> None:
@@ -54,5 +55,5 @@ def print_interruption(interrupted: Interrupted) -> int:
     if (interrupted.path / "record.json").is_file():  # a study has printed its parts already
         print_table(Record(interrupted.path))
     sys.stdout.flush()
-    click.echo(f"Interrupted. Nothing is lost. Resume with: {interrupted.resume}", err=True)
+    click.echo(f"Interrupted. Nothing is lost. Resume with: {as_typed(interrupted.resume)}", err=True)
     return EXIT_INTERRUPT

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import click
 
+from swapstone.cli.command_name import as_typed
 from swapstone.cli.display import display
 from swapstone.cli.options import RECORD
 from swapstone.cli.tables import plain
@@ -40,7 +41,7 @@ def verify_command(record: str, count: int | None) -> int:
         equal = sum(each.equal for each in result.recomputed)
         click.echo(f"{equal} of {len(result.recomputed)} trials gave the same bytes when they ran again.")
     for problem in result.problems:
-        click.echo(click.style("damaged: ", fg="red") + plain(problem))
+        click.echo(click.style("damaged: ", fg="red") + as_typed(plain(problem)))
     if not result.ok:
         return 2
     assert view.seal is not None

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""SIGINT and SIGTERM: during imports they end the process at once, later they raise `KeyboardInterrupt`.
+
+A `KeyboardInterrupt` inside an import can be lost, or printed as a traceback: Python catches exceptions in callbacks and finalizers.
+Until a command starts there is nothing to save, so the process ends in the handler. Imports only what every start needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import NoReturn
+
+MESSAGE = "Interrupted: the command did not finish."
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def end_at_once() -> None:
+    """From now on, SIGINT and SIGTERM print one line and end the process with 130.
+
+    The launcher blocks SIGINT until here, since the interpreter's start can't handle it; a signal that came before is delivered now.
+    """
+    for number in _SIGNALS:
+        _handle(number, _end)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+
+
+def raise_interrupts() -> None:
+    """From now on, SIGINT and SIGTERM raise `KeyboardInterrupt`."""
+    for number in _SIGNALS:
+        _handle(number, _raise)
+
+
+@contextlib.contextmanager
+def ending_at_once() -> Iterator[None]:
+    """End the process at once on a signal inside the block, as `end_at_once` does."""
+    earlier = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number in _SIGNALS:
+        _handle(number, _end)
+    try:
+        yield
+    finally:
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+
+
+def _handle(number: signal.Signals, handler: Callable[[int, FrameType | None], NoReturn]) -> None:
+    """Set a handler, unless the signal is ignored, as a shell does for a command in the background."""
+    if signal.getsignal(number) is not signal.SIG_IGN:
+        signal.signal(number, handler)
+
+
+def _end(signum: int, frame: FrameType | None) -> NoReturn:
+    del signum, frame
+    os.write(2, b"Interrupted during the start: nothing was done.\n")
+    os._exit(130)
+
+
+def _raise(signum: int, frame: FrameType | None) -> NoReturn:
+    del signum, frame
+    raise KeyboardInterrupt
