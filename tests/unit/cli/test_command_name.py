@@ -79,11 +79,11 @@ def test_a_document_names_the_command_in_every_block() -> None:
     shown = document_as_typed(
         Document(
             title="x",
-            summary=(Paragraph("Next: swapstone compare a=b,c"),),
+            overview=(Paragraph("Next: swapstone compare a=b,c"),),
             closing=(Section(title="Record", blocks=(Commands(commands=(("page", "swapstone show r"),)),)),),
         )
     )
-    assert shown.summary == (Paragraph("Next: ./swapstone compare a=b,c"),)
+    assert shown.overview == (Paragraph("Next: ./swapstone compare a=b,c"),)
     assert shown.closing[0].blocks == (Commands(commands=(("page", "./swapstone show r"),)),)
 
 
