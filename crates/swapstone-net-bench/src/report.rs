@@ -4,7 +4,6 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use nix::sys::resource::{Usage, UsageWho, getrusage};
 use serde::Serialize;
 use serde_json::{Value, json};
 use swapstone_net::{Capabilities, Statistics};
@@ -37,7 +36,7 @@ pub struct Outcome {
 /// The start of the measured interval.
 pub struct Start {
     time: Instant,
-    usage: Usage,
+    usage: libc::rusage,
     counts: Option<Counts>,
 }
 
@@ -46,7 +45,7 @@ pub fn begin(options: &Options) -> std::io::Result<Start> {
     print(&json!({"event": "ready", "stack": options.stack, "role": options.role}))?;
     Ok(Start {
         time: Instant::now(),
-        usage: getrusage(UsageWho::RUSAGE_SELF)?,
+        usage: own_usage()?,
         counts: count::now(),
     })
 }
@@ -61,9 +60,9 @@ pub fn end(
 ) -> std::io::Result<()> {
     let counts = count::now();
     let elapsed = start.time.elapsed();
-    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
-    let user = seconds(usage.user_time()) - seconds(start.usage.user_time());
-    let system = seconds(usage.system_time()) - seconds(start.usage.system_time());
+    let usage = own_usage()?;
+    let user = seconds(usage.ru_utime) - seconds(start.usage.ru_utime);
+    let system = seconds(usage.ru_stime) - seconds(start.usage.ru_stime);
     let counts = counts.zip(start.counts).map(|(now, then)| now.since(then));
     let mut line = json!({
         "event": "end",
@@ -72,7 +71,7 @@ pub fn end(
         "elapsed_s": elapsed.as_secs_f64(),
         "user_s": round(user),
         "system_s": round(system),
-        "peak_memory_bytes": usage.max_rss() * 1024,
+        "peak_memory_bytes": usage.ru_maxrss * 1024,
         "settings": settings(options),
         "capabilities": capabilities(&stack.0),
         "statistics": statistics(&stack.1),
@@ -91,8 +90,20 @@ fn print(line: &Value) -> std::io::Result<()> {
     out.flush()
 }
 
-fn seconds(time: nix::sys::time::TimeVal) -> f64 {
-    time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6
+/// Returns what this process used, see getrusage(2).
+fn own_usage() -> std::io::Result<libc::rusage> {
+    let mut usage = std::mem::MaybeUninit::uninit();
+    // SAFETY: the pointer is valid for writes of a rusage, which the call fills if it succeeds.
+    unsafe {
+        match libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) {
+            0 => Ok(usage.assume_init()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
+}
+
+fn seconds(time: libc::timeval) -> f64 {
+    time.tv_sec as f64 + time.tv_usec as f64 / 1e6
 }
 
 /// In microseconds, the resolution of the kernel.

@@ -3,8 +3,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use nix::ifaddrs::getifaddrs;
-use nix::sys::socket::SockaddrStorage;
+use if_addrs::{IfAddr, get_if_addrs};
 use rustix::net::SocketAddrAny;
 use swapstone_net::Cidr;
 
@@ -27,23 +26,12 @@ pub fn plain(address: SocketAddrAny) -> Option<SocketAddr> {
 
 /// Returns the addresses of all interfaces of this network namespace.
 pub fn all() -> Vec<Cidr> {
-    let ip = |storage: SockaddrStorage| -> Option<IpAddr> {
-        match (storage.as_sockaddr_in(), storage.as_sockaddr_in6()) {
-            (Some(v4), _) => Some(v4.ip().into()),
-            (_, Some(v6)) => Some(v6.ip().into()),
-            _ => None,
-        }
-    };
-    getifaddrs()
+    get_if_addrs()
         .into_iter()
         .flatten()
-        .filter_map(|interface| {
-            let address = ip(interface.address?)?;
-            let prefix = match ip(interface.netmask?)? {
-                IpAddr::V4(mask) => mask.to_bits().count_ones(),
-                IpAddr::V6(mask) => mask.to_bits().count_ones(),
-            };
-            Some(Cidr::new(address, prefix as u8))
+        .map(|interface| match interface.addr {
+            IfAddr::V4(v4) => Cidr::new(v4.ip.into(), v4.prefixlen),
+            IfAddr::V6(v6) => Cidr::new(v6.ip.into(), v6.prefixlen),
         })
         .collect()
 }

@@ -5,12 +5,15 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sched::{CloneFlags, CpuSet, sched_getaffinity, sched_setaffinity, setns, unshare};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{
+    CpuSet, LinkNameSpaceType, UnshareFlags, move_into_link_name_space, sched_getaffinity,
+    sched_setaffinity, unshare_unsafe,
+};
 use serde_json::Value;
 
 use super::works::{Client, Work};
@@ -70,9 +73,9 @@ impl Place {
                 "link", "add", "name", "v0", "type", "veth", "peer", "name", "v1", "netns", &id,
             ])?;
             up("v0", CLIENT)?;
-            setns(&home, CloneFlags::CLONE_NEWNET)?;
+            enter(&home)?;
             up("v1", SERVER)?;
-            setns(&here, CloneFlags::CLONE_NEWNET)?;
+            enter(&here)?;
         }
         acquaint()?;
         Ok(Self {
@@ -136,8 +139,7 @@ impl Place {
 
     /// Stops the server; returns its last line.
     pub fn stop(&mut self) -> Result<Value, Box<dyn Error>> {
-        let id = i32::try_from(self.server.0.id())?;
-        kill(Pid::from_raw(id), Signal::SIGTERM)?;
+        kill_process(Pid::from_child(&self.server.0), Signal::TERM)?;
         let mut text = String::new();
         self.stdout.read_to_string(&mut text)?;
         let status = self.server.0.wait()?;
@@ -181,9 +183,15 @@ fn serve(
 }
 
 fn new_namespace() -> Result<(), Box<dyn Error>> {
-    unshare(CloneFlags::CLONE_NEWNET)
+    // SAFETY: without CLONE_FILES, no descriptor changes its owner.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
         .map_err(|error| format!("no network namespace can be made: {error}"))?;
     ip(&["link", "set", "lo", "up"])
+}
+
+/// Moves this thread to a network namespace.
+fn enter(namespace: &File) -> rustix::io::Result<()> {
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
 }
 
 fn up(link: &str, address: &str) -> Result<(), Box<dyn Error>> {
@@ -206,19 +214,19 @@ fn ip(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
 }
 
 /// Returns the processors that this process may use, in order.
-fn cpus() -> nix::Result<Vec<usize>> {
-    let set = sched_getaffinity(Pid::from_raw(0))?;
-    Ok((0..CpuSet::count())
-        .filter(|cpu| set.is_set(*cpu).unwrap_or(false))
+fn cpus() -> rustix::io::Result<Vec<usize>> {
+    let set = sched_getaffinity(None)?;
+    Ok((0..CpuSet::MAX_CPU)
+        .filter(|cpu| set.is_set(*cpu))
         .collect())
 }
 
 /// Pins this process and its later children to a processor.
-fn pin(cpu: Option<usize>) -> nix::Result<()> {
+fn pin(cpu: Option<usize>) -> rustix::io::Result<()> {
     let Some(cpu) = cpu else { return Ok(()) };
     let mut set = CpuSet::new();
-    set.set(cpu)?;
-    sched_setaffinity(Pid::from_raw(0), &set)
+    set.set(cpu);
+    sched_setaffinity(None, &set)
 }
 
 /// Makes the kernel resolve the server's link-layer address, so that no measured datagram waits for
