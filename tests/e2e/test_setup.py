@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.cli.main import COMMANDS as COMMANDS_OF_SWAPSTONE
 from tests.e2e.cli import TOP
 
-COMMANDS = ("sh", "cmp", "dirname", "readlink", "env", "cat", "rm", "tail", "cp", "basename", "true")
+COMMANDS = ("sh", "cmp", "dirname", "readlink", "env", "cat", "rm", "tail", "cp", "basename", "true", "grep", "mkdir")
 
 
 @pytest.fixture
@@ -28,13 +29,18 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def _run(
-    checkout: Path, *, user: int, sudo: bool = False, apt: str | None = "exit 0"
+    checkout: Path,
+    *arguments: str,
+    user: int,
+    sudo: bool = False,
+    apt: str | None = "exit 0",
+    scripts: dict[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     tools = checkout / "bin"
     tools.mkdir()
     for command in COMMANDS:
         (tools / command).symlink_to(shutil.which(command) or f"/bin/{command}")
-    scripts = {"id": f"echo {user}", "python3": "exit 1"}
+    scripts = {"id": f"echo {user}", "python3": "exit 1"} | (scripts or {})
     if sudo:
         scripts["sudo"] = '[ "$1" = -n ] && shift; exec "$@"'
     if apt is not None:
@@ -43,7 +49,7 @@ def _run(
         (tools / name).write_text(f"#!/bin/sh\n{body}\n")
         (tools / name).chmod(0o755)
     return subprocess.run(
-        [checkout / "swapstone", "--help"],
+        [checkout / "swapstone", *(arguments or ("compare", "libc=glibc,musl"))],
         env={"PATH": str(tools), "TMPDIR": str(checkout)},
         capture_output=True,
         text=True,
@@ -76,6 +82,72 @@ def test_as_root_or_through_sudo_setup_installs_and_reports_it(
     assert "Swapstone needs Python 3.11 or newer" in result.stderr and "SWAPSTONE_PYTHON" in result.stderr
 
 
+NEED_NOTHING = [
+    "",
+    "--help",
+    "show last",
+    "report last --html",
+    "list factors",
+    "compare --help",
+    "compare x --target fake:",
+]
+
+
+@pytest.mark.parametrize("words", NEED_NOTHING)
+def test_commands_that_build_nothing_neither_miss_a_compiler_nor_call_apt_get(checkout: Path, words: str) -> None:
+    """No compiler is on PATH, and apt-get fails: only Python is set up."""
+    python = checkout / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    # It replaces the checkout's Python; pip is there.
+    python.write_text('#!/bin/sh\n[ "$2" = swapstone ] && shift 2 && echo "called: $*"; exit 0\n')
+    python.chmod(0o755)
+    result = _run(checkout, *words.split() or ["--version"], user=1000, apt="exit 100", scripts={"python3": "exit 0"})
+    assert (result.returncode, result.stdout) == (0, f"called: {words or '--version'}\n"), result.stderr
+    assert not (checkout / "asked").exists()
+
+
+def test_the_launcher_knows_every_command_that_builds_nothing() -> None:
+    """A new command is put on one of the two lists on purpose."""
+    line = next(line for line in (TOP / "swapstone").read_text().splitlines() if "| show |" in line)
+    builds_nothing = set(line.partition(")")[0].replace("|", " ").split()) - {'""', "-*"}
+    assert set(COMMANDS_OF_SWAPSTONE) - builds_nothing == {"compare", "study", "explain", "profile", "rerun", "image"}
+    assert builds_nothing <= set(COMMANDS_OF_SWAPSTONE)
+
+
+RUST = "test rustc-web|rustc rust:1.91 stacks\n"
+
+
+@pytest.mark.parametrize(
+    ("lists", "chosen"), [("rustc-web | 1.96\nrustc | 1.63", "rustc-web"), ("rustc | 1.99", "rustc"), ("", "rustc")]
+)
+def test_of_alternatives_the_first_that_the_distribution_has_is_named(checkout: Path, lists: str, chosen: str) -> None:
+    (checkout / "packages").write_text(RUST.replace("test", "run", 1))
+    madison = f"printf '%s\\n' '{lists}' | grep \"^$2 \""
+    result = _run(checkout, user=1000, scripts={"apt-cache": madison})
+    assert f"--no-install-recommends {chosen}\n" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "sufficient"),
+    [
+        ("1.91.0", True),
+        ("1.96.0 (abc)", True),
+        ("2.0.0", True),
+        ("1.63.0", False),
+        ("0.99.1", False),
+        ("nonsense", False),
+    ],
+)
+def test_a_rust_that_is_too_old_after_the_installation_is_reported(
+    checkout: Path, version: str, sufficient: bool
+) -> None:
+    (checkout / "packages").write_text(RUST.replace("test", "run", 1))
+    result = _run(checkout, user=0, scripts={"rustc": f"echo 'rustc {version}'"})
+    warning = "warning: this distribution's rustc-web|rustc is not sufficient; what needs it is unavailable:\nrun rustc"
+    assert (warning in result.stderr) == (not sufficient)
+    assert "Swapstone needs Python 3.11 or newer" in result.stderr, "the set-up continues"
+
+
 def test_a_failing_apt_get_prints_its_output(checkout: Path) -> None:
     result = _run(checkout, user=0, apt="echo E: no such package; exit 100")
     assert result.returncode == 2
@@ -92,6 +164,6 @@ def test_the_list_of_packages_is_well_formed() -> None:
     lines = [line.split() for line in (TOP / "packages").read_text().splitlines() if line and not line.startswith("#")]
     assert lines
     for when, package, probe, *why in lines:
-        assert when in {"run", "vm", "server", "test"}
+        assert when in {"python", "run", "vm", "server", "test"}
         assert package and probe and why
     assert len({line[1] for line in lines}) == len(lines)

@@ -79,7 +79,7 @@ def _fetched() -> Iterator[tuple[str, str]]:
             yield name, lock
     for line in (TOP / "packages").read_text().splitlines():
         if line.strip() and not line.startswith("#"):
-            yield line.split()[1], "packages"
+            yield from ((name, "packages") for name in line.split()[1].split("|"))
     for package in tomllib.loads((TOP / "native/images/lock.toml").read_text())["packages"]:
         yield package["name"], "native/images/lock.toml"
     for lock in ("native/allocators.toml", "native/servers.toml"):

@@ -3,6 +3,7 @@
 
 from swapstone.artifacts.allocators import allocator_tools, cached_libcs
 from swapstone.artifacts.crates import build_crate, build_package, missing_crate_requirement, require_crate
+from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.elf_compatibility import program_libc
 from swapstone.artifacts.link_layouts import environment_padding, with_layout_compiler
 from swapstone.artifacts.placeholders import placeholders
@@ -49,6 +50,7 @@ __all__ = [
     "count_sources",
     "environment_padding",
     "find_load_generator",
+    "install_command",
     "load_generator_identity",
     "loader_version",
     "missing_crate_requirement",

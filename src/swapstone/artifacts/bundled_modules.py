@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.artifacts.apt import writable_folder
+from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture
 from swapstone.artifacts.kernel_modules import Module, Modules
 from swapstone.artifacts.packages import Lock, Package, Progress, fetch, package_file
@@ -131,7 +132,7 @@ def _compiler(prefix: str, config: Path) -> str:
     if shutil.which(command) is None:
         raise UnavailableError(
             f"A module for this kernel needs {command}, the compiler that built the kernel; it is not installed.",
-            f"Install it: sudo apt-get install gcc-{major}{'-' + prefix.strip('-') if prefix else ''}",
+            "Install it: " + install_command(f"gcc-{major}{'-' + prefix.strip('-') if prefix else ''}"),
         )
     return command
 

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from swapstone.artifacts.distribution_packages import install_command, rust_command
 from swapstone.artifacts.lwip_source import LWIP_VARIABLE, lwip_source
 from swapstone.artifacts.tool_versions import first_line
 from swapstone.artifacts.workload_build import PROGRAM, Built
@@ -40,7 +41,7 @@ def missing_crate_requirement(root: Path = Path("/")) -> tuple[str, str] | None:
     if _ip() is None:
         return (
             "The command ip, which creates network devices, is not installed.",
-            "Install it: sudo apt-get install iproute2",
+            f"Install it: {install_command('iproute2')}",
         )
     for command in ("cargo", "rustc"):
         if shutil.which(command) is None:
@@ -53,7 +54,7 @@ def missing_crate_requirement(root: Path = Path("/")) -> tuple[str, str] | None:
 
 
 def _newer() -> str:
-    return f"Install Rust {_RUST[0]}.{_RUST[1]} or newer, with rustup for instance."
+    return f"Install Rust {_RUST[0]}.{_RUST[1]} or newer: {rust_command(_RUST)}"
 
 
 def _ip() -> str | None:
@@ -84,7 +85,7 @@ def build_crate(crate: Crate, notify: Callable[[str], None] = lambda _: None) ->
     for command, package in crate.commands:
         if shutil.which(command) is None:
             raise UnavailableError(
-                f"The command {command} is not installed.", f"Install it: sudo apt-get install {package}"
+                f"The command {command} is not installed.", f"Install it: {install_command(package)}"
             )
     return build_package(crate.package, crate.feature, notify)
 

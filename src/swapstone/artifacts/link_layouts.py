@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 from elftools.elf.elffile import ELFFile
 
+from swapstone.artifacts.distribution_packages import install_command
 from swapstone.factors import Recipe
 from swapstone.model import UnavailableError, UserError
 
@@ -170,7 +171,7 @@ def _sorted_copy(path: Path, folder: Path, seed: str) -> Path:
         )
     except OSError as error:
         raise UnavailableError(
-            f"objcopy can't be run: {error.strerror}.", "Install it: sudo apt-get install binutils"
+            f"objcopy can't be run: {error.strerror}.", f"Install it: {install_command('binutils')}"
         ) from error
     if result.returncode != 0:
         raise UserError(f"objcopy could not rename the sections of {path.name}: {result.stderr.strip()}")

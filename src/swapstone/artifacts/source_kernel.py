@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.artifacts.apt import Apt, locked, writable_folder
+from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.packages import Lock, Package, Progress, fetch, package_file, sha256_of
 from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import UnavailableError, UserError
@@ -66,7 +67,7 @@ def build_source_kernel(config: str, lock: Lock, progress: Progress) -> Path:
     if missing:
         raise UnavailableError(
             f"A kernel can't be built: {', '.join(missing)} not installed.",
-            "Install what is missing: sudo apt-get install gcc make bc perl xz-utils patch",
+            f"Install what is missing: {install_command('gcc make bc perl xz-utils patch')}",
         )
     wanted = (_folder() / "base.config").read_text() + _fragment(config)
     packages = [package for package in lock.packages if package.architecture == _ARCHITECTURE and package.source]

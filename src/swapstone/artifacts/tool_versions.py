@@ -11,6 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from swapstone.artifacts.distribution_packages import install_command
 from swapstone.factors import Level, read_facts
 from swapstone.model import UnavailableError
 
@@ -25,7 +26,7 @@ def require_tools(factor: str, level: Level) -> None:
         if shutil.which(command) is None:
             raise UnavailableError(
                 f"{factor}={level.name} needs the command {command!r}, which is not installed.",
-                f"Install it: sudo apt-get install {level.package}",
+                f"Install it: {install_command(level.package)}",
             )
 
 

@@ -29,14 +29,23 @@ def doctor_command(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"can": _plain(found), "noise": _plain(noise)}, indent=1))
         return
-    click.echo("What this machine can do")
+    click.echo(_answer(found, noise))
+    click.echo("\nWhat this machine can do")
     _print(found)
     click.echo("\nWhat makes timings noisy")
     _print(noise)
-    worse = sum(finding.state in {State.NOISY, State.MISSING} for finding in (*found, *noise))
-    click.echo(
-        f"\n{worse} of {len(found) + len(noise)} findings need attention." if worse else "\nNothing needs attention."
+
+
+def _answer(found: list[Finding], noise: list[Finding]) -> str:
+    """Return the sentences that the user came for."""
+    missing = [finding.name for finding in found if finding.state is State.MISSING]
+    noisy = [finding.name for finding in noise if finding.state in {State.NOISY, State.MISSING}]
+    can = f"{len(found) - len(missing)} of {len(found)} features are available"
+    can += f"; unavailable: {', '.join(missing)}." if missing else "."
+    disturbed = (
+        f"{len(noisy)} of {len(noise)} checks found noise: {', '.join(noisy)}." if noisy else "No check found noise."
     )
+    return f"{can}\n{disturbed}"
 
 
 def _plain(findings: list[Finding]) -> list[dict[str, str]]:

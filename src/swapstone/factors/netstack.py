@@ -13,7 +13,7 @@ VARIABLE = "NETSTACK"
 
 _NONE = "none"
 _NEEDS = ("cargo", "ip")
-_PACKAGES = "rustup iproute2"
+_PACKAGES = "cargo-web rustc-web iproute2"
 
 
 class Netstack:

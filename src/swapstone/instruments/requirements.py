@@ -10,6 +10,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from swapstone.artifacts import install_command
+
 TRACING = "/sys/kernel/tracing"
 _PROBE_S = 30
 
@@ -34,11 +36,9 @@ def version_of(tool: str) -> str:
 def missing_tool(tool: str, package: str) -> MissingRequirement | None:
     """Return why a tool can't be used; None if it can."""
     if shutil.which(tool) is None:
-        return MissingRequirement(f"the command {tool!r} is not installed", f"sudo apt-get install {package}")
+        return MissingRequirement(f"the command {tool!r} is not installed", install_command(package))
     if not version_of(tool):
-        return MissingRequirement(
-            f"{tool} doesn't start: it may be built for another kernel", f"sudo apt-get install {package}"
-        )
+        return MissingRequirement(f"{tool} doesn't start: it may be built for another kernel", install_command(package))
     return None
 
 

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Iterable
 
+from swapstone.artifacts import install_command
 from swapstone.instruments import requirements
 from swapstone.instruments.instrument_result import ReferenceRuns, operations_in, result
 from swapstone.instruments.measured_region import passes
@@ -47,7 +48,7 @@ def names() -> dict[int, str]:
         result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
         raise UnavailableError(
-            "names of system calls come from sys/syscall.h, read by cc", "sudo apt-get install gcc libc6-dev"
+            "names of system calls come from sys/syscall.h, read by cc", install_command("gcc libc6-dev")
         ) from error
     return {int(number): name for name, number in _DEFINE.findall(result.stdout)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 
-from swapstone.artifacts import cached_libcs, compiler_version, missing_crate_requirement
+from swapstone.artifacts import cached_libcs, compiler_version, install_command, missing_crate_requirement
 from swapstone.factors import FACTORS, Level
 from swapstone.model import UserError
 from swapstone.session.emulator_findings import emulator_findings, kvm_finding
@@ -33,7 +33,7 @@ def _levels() -> list[Finding]:
             name = f"{factor.name}={level.name}"
             if absent:
                 meaning = f"{name} is unavailable: the command {absent[0]!r} is not installed"
-                remedy = f"sudo apt-get install {level.package}"
+                remedy = install_command(level.package)
                 findings.append(
                     Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, remedy=remedy)
                 )

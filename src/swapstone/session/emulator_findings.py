@@ -7,6 +7,7 @@ import os
 import shutil
 from pathlib import Path
 
+from swapstone.artifacts import install_command
 from swapstone.artifacts.image_cache import cached_images
 from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.artifacts.images import BuiltImage, Image
@@ -36,7 +37,7 @@ def emulator_findings() -> list[Finding]:
             findings.append(Finding(name=name, state=State.UNKNOWN, found=found))
         elif shutil.which(architecture.emulator) is None:
             meaning = f"virtual machines of {architecture.name} are unavailable: no {architecture.emulator}"
-            remedy = f"sudo apt-get install {architecture.emulator_package}"
+            remedy = install_command(architecture.emulator_package)
             findings.append(Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, remedy=remedy))
         else:
             findings.append(Finding(name=name, state=State.GOOD, found=architecture.emulator))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Sequence
 
+from swapstone.artifacts import install_command
 from swapstone.artifacts.image_assembly import Overlay
 from swapstone.artifacts.image_cache import CacheEntry, cached_images, collect_garbage
 from swapstone.artifacts.image_catalog import ARCHITECTURES, KERNELS, MODULES, Architecture, find_architecture
@@ -84,7 +85,7 @@ def require_emulator(name: str) -> Architecture:
     if shutil.which(architecture.emulator) is None:
         raise UnavailableError(
             f"{architecture.emulator} is not installed: an image for {name} can't be booted here.",
-            f"Install it: sudo apt-get install {architecture.emulator_package}",
+            f"Install it: {install_command(architecture.emulator_package)}",
         )
     return architecture
 

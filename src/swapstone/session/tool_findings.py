@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 
+from swapstone.artifacts import install_command
 from swapstone.instruments import requirements
 from swapstone.instruments.requirements import MissingRequirement
 from swapstone.targets.health import Finding, State
@@ -28,7 +29,7 @@ def _load_generator(name: str) -> Finding:
             state=State.MISSING,
             found="missing",
             meaning=f"{name} can't send requests to servers",
-            remedy=f"sudo apt-get install {LOAD_GENERATORS[name].package}",
+            remedy=install_command(LOAD_GENERATORS[name].package),
         )
     printed = subprocess.run(
         [name, _VERSIONS[name]], capture_output=True, text=True, errors="replace", timeout=30, check=False

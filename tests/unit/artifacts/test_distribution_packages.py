@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Hints name packages that the distribution has. A script replaces apt-cache and lists the packages of a distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from swapstone.artifacts import crates, missing_crate_requirement
+from swapstone.artifacts.distribution_packages import install_command, package_versions, rust_command
+from swapstone.instruments import requirements
+from swapstone.session.capabilities import capabilities
+
+BOOKWORM = "base-files 12|rustc 1.63.0+dfsg1-2|cargo 0.66.0|rustc-web 1.96.0+dfsg1|cargo-web 1.96.0+dfsg1|linux-perf 6.1|iproute2 6.1"
+OLD = BOOKWORM.replace("1.96", "1.85")
+UBUNTU = "base-files 13|rustc 1.93.0|cargo 1.93.0|linux-tools-generic 6.8|iproute2 6.1"
+TRIXIE = "base-files 13|rustc 1.85.0|cargo 1.85.0|rustup 1.27"
+
+
+@pytest.fixture
+def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
+    """A distribution with the packages of the parameter, and with no other program on PATH."""
+    rows = "\n".join(f"{row.replace(' ', ' | ')} | http://archive main" for row in request.param.split("|"))
+    (tmp_path / "rows").write_text(rows + "\n")
+    script = f'#!/bin/sh\nwhile read -r name rest; do [ "$name" = "$3" ] && echo "$name $rest"; done <{tmp_path}/rows\nexit 0\n'
+    (tmp_path / "apt-cache").write_text(script)
+    (tmp_path / "apt-cache").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    cached = [package_versions, *(one for one in vars(requirements).values() if hasattr(one, "cache_clear"))]
+    for function in cached:
+        function.cache_clear()
+    yield
+    for function in cached:
+        function.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("distribution", "packages", "expected"),
+    [
+        (BOOKWORM, "linux-perf", "sudo apt-get install linux-perf"),
+        (BOOKWORM, "cargo-web rustc-web iproute2", "sudo apt-get install cargo-web rustc-web iproute2"),
+        (UBUNTU, "cargo-web rustc-web iproute2", "sudo apt-get install cargo rustc iproute2"),
+        (UBUNTU, "linux-perf", "sudo apt-get install linux-tools-generic"),
+        (UBUNTU, "iproute2 musl-tools", "this distribution has no package musl-tools; Debian has it"),
+        ("", "iproute2", "sudo apt-get update && sudo apt-get install iproute2"),
+    ],
+    indirect=["distribution"],
+)
+def test_a_command_names_only_packages_that_the_distribution_has(
+    distribution: None, packages: str, expected: str
+) -> None:
+    assert install_command(packages) == expected
+
+
+@pytest.mark.parametrize(
+    ("distribution", "expected"),
+    [
+        (BOOKWORM, "sudo apt-get install cargo-web rustc-web"),
+        (UBUNTU, "sudo apt-get install cargo rustc"),
+        (TRIXIE, "sudo apt-get install rustup && rustup default stable"),
+        (OLD, "follow https://rustup.rs (the newest package of this distribution is Rust 1.85)"),
+        ("", "follow https://rustup.rs (no package)"),
+    ],
+    indirect=["distribution"],
+)
+def test_rust_comes_from_the_first_package_that_is_new_enough(distribution: None, expected: str) -> None:
+    assert rust_command((1, 91)) == expected
+
+
+@pytest.mark.parametrize("distribution", [BOOKWORM, UBUNTU], indirect=True)
+def test_the_doctor_names_no_package_that_the_distribution_lacks(
+    distribution: None, request: pytest.FixtureRequest
+) -> None:
+    rows = request.node.callspec.params["distribution"]
+    there = {row.split()[0] for row in rows.split("|")}
+    commands = [found.remedy for found in capabilities() if "apt-get install" in found.remedy]
+    assert commands, "without compilers and tools, something is missing"
+    from_targets = "On Debian: sudo apt-get install gcc libc6-dev"
+    for command in commands:
+        if command != from_targets:
+            assert set(command.partition("apt-get install ")[2].split()) <= there, command
+
+
+@pytest.mark.parametrize("distribution", [BOOKWORM], indirect=True)
+def test_the_hint_for_the_network_stacks_installs_the_rust_that_they_need(
+    distribution: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "dev" / "net").mkdir(parents=True)
+    (tmp_path / "dev" / "net" / "tun").touch()
+    monkeypatch.setattr(crates.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(crates, "_ip", lambda: "/sbin/ip")
+    assert missing_crate_requirement(tmp_path) == (
+        "The command cargo, which builds the network stacks, is not installed.",
+        "Install Rust 1.91 or newer: sudo apt-get install cargo-web rustc-web",
+    )
+
+
+def test_the_packages_the_crates_and_the_checks_name_the_same_lowest_rust() -> None:
+    top = Path(__file__).parents[3]
+    lowest = f"{crates._RUST[0]}.{crates._RUST[1]}"
+    assert f"rust:{lowest} " in (top / "packages").read_text()
+    assert f'rust-version = "{lowest}"' in (top / "crates" / "Cargo.toml").read_text()
