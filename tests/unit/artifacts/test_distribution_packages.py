@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,7 +90,7 @@ def test_the_hint_for_the_network_stacks_installs_the_rust_that_they_need(
 ) -> None:
     (tmp_path / "dev" / "net").mkdir(parents=True)
     (tmp_path / "dev" / "net" / "tun").touch()
-    monkeypatch.setattr(crates.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(crates, "_ip", lambda: "/sbin/ip")
     assert missing_crate_requirement(tmp_path) == (
         "The command cargo, which builds the network stacks, is not installed.",
