@@ -29,6 +29,7 @@ from swapstone.model import (
     Reference,
     RowMeasurements,
 )
+from swapstone.model.number_text import RESOLUTION, digits, fixed, quantity
 from swapstone.record.variant_label import short_label
 
 LEAST_SHARE = 0.1
@@ -336,26 +337,18 @@ def _unusual(runs: tuple[InstrumentResult, ...]) -> list[InstrumentResult]:
 
 def amount(value: float) -> str:
     """Format a count: three significant digits, with the suffix k, M or G from 10000 on."""
-    for size, suffix in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
-        if value >= size:
-            return f"{value / (1e3 if suffix == ' k' else size):.3g}{suffix}"
-    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+    return digits(value) if abs(value) < 1000 else fixed(value, 0) if abs(value) < 1e4 else quantity(value, "1")
 
 
-SMALLEST_NS = 1e-3
-"""A time below one picosecond is the rounding error of a difference of doubles, and is printed as 0."""
+SMALLEST_NS = RESOLUTION["ns"]
+"""A shorter time is the rounding error of a difference of doubles, and is printed as 0."""
 
 
 def duration(value_ns: float) -> str:
     """Format a time with three significant digits; 0 below `SMALLEST_NS`."""
-    if abs(value_ns) < SMALLEST_NS:
-        return "0 ns"
-    for size, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "us")):
-        if abs(value_ns) >= size:
-            return f"{value_ns / size:.3g} {unit}"
-    return f"{value_ns:.3g} ns"
+    return quantity(value_ns, "ns")
 
 
 def percent(share: float | None) -> str:
     """Format a share in per cent, without decimals and without a minus sign before 0."""
-    return "a part" if share is None else f"{round(100 * share)} %"
+    return "a part" if share is None else f"{fixed(100 * share, 0)} %"

@@ -11,6 +11,7 @@ import msgspec
 from swapstone.explanation.findings import SMALLEST_NS, amount, distance, duration, percent
 from swapstone.explanation.ledger import run_of
 from swapstone.model import Count, Explanation, Finding, InstrumentResult, Ledger, RowMeasurements
+from swapstone.model.number_text import ratio
 from swapstone.record.variant_label import short_label
 from swapstone.report.context import ExplanationSummary
 from swapstone.report.document import (
@@ -41,7 +42,7 @@ def ratio_of(count: Count) -> str:
         return (
             "equal" if count.baseline == count.candidate else f"only {'candidate' if count.candidate else 'baseline'}"
         )
-    return f"{count.candidate / count.baseline:.3g}"
+    return ratio(count.candidate / count.baseline)
 
 
 def count_rows(explanation: Explanation) -> Rows:

@@ -9,6 +9,7 @@ import msgspec
 
 from swapstone.factors import Evidence
 from swapstone.model import Load, LoadIndicator
+from swapstone.model.number_text import digits, trimmed
 
 SHORTEST_S = 0.25
 """Counters are not checked over a shorter measurement: those of CPU time have steps of 10 ms."""
@@ -76,7 +77,9 @@ def _sentence(load: str, indicator: LoadIndicator, value: float, per: str) -> st
     bounds = [f"at least {indicator.least:g}"] if indicator.least is not None else []
     bounds += [f"at most {indicator.most:g}"] if indicator.most is not None else []
     wanted = " and ".join(bounds)
-    return f"the load {load} was requested, but there were {value:.3g} {indicator.what}{per}; it has {wanted}"
+    return (
+        f"the load {load} was requested, but there were {trimmed(digits(value))} {indicator.what}{per}; it has {wanted}"
+    )
 
 
 def _number(counters: Mapping[str, str], when: str, indicator: LoadIndicator) -> float | None:

@@ -10,7 +10,7 @@ from swapstone.explanation.findings import duration, percent
 
 @pytest.mark.parametrize(
     ("value_ns", "text"),
-    [(-3.17e-08, "0 ns"), (0.0, "0 ns"), (0.25, "0.25 ns"), (-44_400, "-44.4 us"), (4.03e6, "4.03 ms"), (2e9, "2 s")],
+    [(-3.17e-08, "0 ns"), (0.0, "0 ns"), (0.25, "0.250 ns"), (-44_400, "-44.4 us"), (4.03e6, "4.03 ms"), (2e9, "2 s")],
 )
 def test_a_time_has_three_digits_and_no_rounding_error(value_ns: float, text: str) -> None:
     assert duration(value_ns) == text

@@ -101,12 +101,12 @@ def test_ratios_of_maxima_are_computed_replicate_by_replicate_and_beside_the_pub
     table = _made(_context("idle", "io"), *FOUND)["latency-ratio"]
     # idle: 60/6, 40/5, 50/5, 80/8; io: 300/12, 500/10, 100/20, 200/16.
     assert (
-        table.title == "Maximum of generic over that of rt, by load, over 4 replicates (the published page's table 7)"
+        table.title == "Maximum of rt over that of generic, by load, over 4 replicates (the published page's table 7)"
     )
     assert table.head == ("load", "ratio", "Phytium D2000", "Raspberry Pi 4B", "Phytium 2000/4", "same sign")
     assert table.rows == (
-        ("idle", "10.00 [8.000 .. 10.00]", "22.7", "3.6", "5.4", "3 of 3"),
-        ("io", "18.75 [5.000 .. 50.00]", "184.6", "0.8", "34.7", "2 of 3"),
+        ("idle", "0.100 [0.100 .. 0.125]", "0.0441", "0.278", "0.185", "3 of 3"),
+        ("io", "0.0533 [0.0200 .. 0.200]", "0.00542", "1.250", "0.0288", "2 of 3"),
         ("isolated CPU", "unavailable", "", "", "", ""),
     )
     assert table.data[1] == {
@@ -128,9 +128,20 @@ def test_ratios_of_maxima_are_computed_replicate_by_replicate_and_beside_the_pub
     assert {tuple(datum) for datum in table.data} == {tuple(table.data[0])}
 
 
+def test_the_ratio_and_its_interval_are_those_of_the_comparison() -> None:
+    context, analysis = golden.context(), golden.analysis()
+    maxima = [c for c in analysis.comparisons if c.metric.name == "max"]
+    given = {c.load: msgspec.structs.replace(c, effect=0.5, low=0.4, high=0.6) for c in maxima}
+    kept = tuple(given.get(c.load, c) if c.metric.name == "max" else c for c in analysis.comparisons)
+    found = {each.name: each for each in latency.sections(context, msgspec.structs.replace(analysis, comparisons=kept))}
+    rows = reports.texts(found["latency-ratio"]).rows
+    assert len(given) == 4
+    assert [row[1].partition(" [")[0] for row in rows[:4]] == ["0.50 (0.40–0.60)"] * 4  # noqa: RUF001 - a dash between numbers
+
+
 def test_the_other_way_round_the_page_is_turned_too() -> None:
     table = _made(_context("idle"), FOUND[1], FOUND[0])["latency-ratio"]
-    assert table.rows[0] == ("idle", "0.100 [0.100 .. 0.125]", "0.0441", "0.278", "0.185", "3 of 3")
+    assert table.rows[0] == ("idle", "10.00 [8.000 .. 10.00]", "22.7", "3.6", "5.4", "3 of 3")
 
 
 def test_loads_are_set_against_idle_for_each_kernel() -> None:
@@ -178,7 +189,7 @@ def test_a_replicate_with_one_side_only_is_left_out_of_ratios() -> None:
 
 def test_replicates_that_disagree_have_no_sign() -> None:
     table = _made(_context("idle"), _latency("idle", GENERIC, 5, 20), _latency("idle", RT, 10, 10))["latency-ratio"]
-    assert table.rows[0] == ("idle", "1.250 [0.500 .. 2.000]", "22.7", "3.6", "5.4", "undecided")
+    assert table.rows[0] == ("idle", "0.800 [0.500 .. 2.000]", "0.0441", "0.278", "0.185", "undecided")
     assert table.data[0]["boards_agreeing"] is None
 
 
@@ -192,12 +203,12 @@ def test_several_kernels_are_compared_with_the_first() -> None:
     names = ("kernel=none", "kernel=voluntary", "kernel=/k/bzImage", RT)
     found = [_latency("idle", name, 10 * 2**i) for i, name in enumerate(names)]
     table = _made(_context("idle"), *found)["latency-ratio"]
-    assert table.title == "Maximum of none over that of the others, by load, over 1 replicate"
+    assert table.title == "Maximum of the others over that of none, by load, over 1 replicate"
     assert table.head == ("load", "maxima", "ratio")  # the page has none of these ratios
     assert list(table.rows) == [
-        ("idle", "none / voluntary", "0.500"),
-        ("idle", "none / /k/bzImage", "0.250"),
-        ("idle", "none / rt", "0.125"),
+        ("idle", "voluntary / none", "2.000"),
+        ("idle", "/k/bzImage / none", "4.000"),
+        ("idle", "rt / none", "8.000"),
         ("isolated CPU", "", "unavailable"),
     ]
 

@@ -7,6 +7,7 @@ import pytest
 from tests.golden import crossed, reports, servers
 
 from swapstone.model import Analysis
+from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.record_report import sections_of
 from swapstone.report.topics import TOPICS
@@ -49,6 +50,18 @@ def test_ratios_are_of_the_baseline_and_of_musl() -> None:
     assert other["requests_against_musl_default"] == pytest.approx(240 / 21.5, rel=0.03)
     assert own["minflt_per_request"] == 64.0
     assert other["cpu_per_request"] == pytest.approx(21.5 * 900, rel=0.03)
+
+
+def test_a_row_has_the_same_number_in_every_table() -> None:
+    """The column x is the estimate of the comparison with its interval, and not the quotient of the medians."""
+    table = FOUND["servers"]
+    place = table.head.index("x")
+    shown = {(row["server"], row["variant"]): cells[place] for row, cells in zip(table.data, table.rows, strict=True)}
+    compared = [c for c in ANALYSIS.comparisons if c.metric.name == "requests" and c.metric.leads and c.effect]
+    assert len(compared) == 12
+    assert {shown[c.workload, c.candidate.label] for c in compared} == {formatting.estimate(c) for c in compared}
+    assert all(shown[c.workload, c.candidate.label] == formatting.estimate(c) for c in compared)
+    assert {shown[c.workload, c.baseline.label] for c in compared} == {"1"}
 
 
 def test_at_a_constant_rate_requests_are_the_schedules_and_have_no_ratio() -> None:

@@ -44,15 +44,15 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     return tuple(
         section
         for group in found
-        for section in _sections(context, group, "" if len(found) == 1 else f"-{plain_name(group.workload)}")
+        for section in _sections(context, analysis, group, "" if len(found) == 1 else f"-{plain_name(group.workload)}")
     )
 
 
-def _sections(context: ReportContext, group: LatencyGroup, suffix: str) -> Iterable[Section]:
+def _sections(context: ReportContext, analysis: Analysis, group: LatencyGroup, suffix: str) -> Iterable[Section]:
     yield _table(context, group, suffix)
     yield _histogram(group, suffix)
     if len(group.variants) > 1:
-        yield between_kernels(context, group, suffix)
+        yield between_kernels(context, analysis, group, suffix)
     if IDLE in group.loads and len(group.loads) > 1:
         yield loaded_over_idle(context, group, suffix)
     if context.published == STUDY:

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from swapstone import published
-from swapstone.model import Variant
+from swapstone.model import Analysis, Comparison, Variant
 from swapstone.published import Figure
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section, data_section
+from swapstone.report.topics.comparison_groups import shown_ratio
 from swapstone.report.topics.latency_data import (
     IDLE,
     STUDY,
@@ -64,6 +65,33 @@ def _ratio_text(found: Ratios | None) -> str:
     )
 
 
+def _comparison(analysis: Analysis, group: LatencyGroup, load: str, candidate: Variant) -> Comparison | None:
+    """Return the comparison of the maxima of a candidate and the baseline; None without one that has an effect."""
+    place = (group.suite, group.workload, load, "max", candidate)
+    return next(
+        (
+            each
+            for each in analysis.comparisons
+            if (each.suite, each.workload, each.load, each.metric.name, each.candidate) == place
+            and shown_ratio(each) is not None
+        ),
+        None,
+    )
+
+
+def _inverse_text(comparison: Comparison | None, found: Ratios) -> str:
+    """Return candidate / baseline: the comparison's effect with its interval, and the range over the replicates.
+
+    Args:
+        comparison: None for the median over the replicates, without an interval.
+        found: baseline / candidate.
+    """
+    middle = formatting.ratio(1 / found.median) if comparison is None else formatting.estimate(comparison)
+    if found.replicates == 1 or min(found.low, found.high) <= 0:
+        return middle
+    return f"{middle} [{formatting.ratio(1 / found.high)} .. {formatting.ratio(1 / found.low)}]"
+
+
 def _verdict(found: Ratios | None, beside: Sequence[_Beside], margin: float) -> tuple[str, int | None]:
     """Return on how many boards the ratio has the same sign, as text and as a number."""
     if found is None or not beside:
@@ -96,10 +124,14 @@ class _Line(NamedTuple):
     shown: tuple[str, ...]
     found: Ratios
     beside: tuple[_Beside, ...]
+    text: str = ""
 
 
-def between_kernels(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
-    """Return the page's table 7: the baseline's maximum over each candidate's."""
+def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGroup, suffix: str) -> Section:
+    """Return the page's table 7, with each candidate's maximum over the baseline's, as every ratio of a report. The page has the inverse.
+
+    For programs, the data have the page's direction.
+    """
     margin, figures, baseline = context.experiment.margin, _figures(context, _BETWEEN), group.variants[0]
     # With one candidate the title names both variants.
     one = len(group.variants) == 2
@@ -109,8 +141,9 @@ def between_kernels(context: ReportContext, group: LatencyGroup, suffix: str) ->
             found = ratios(group.found.get((load, baseline)), group.found.get((load, variant)))
             if found is not None:
                 keys: Datum = {"load": load, "baseline": baseline.label, "candidate": variant.label}
-                shown = (load,) if one else (load, f"{baseline.short_label} / {variant.short_label}")
-                lines.append(_Line(keys, shown, found, _between_beside(figures, load, baseline, variant)))
+                shown = (load,) if one else (load, f"{variant.short_label} / {baseline.short_label}")
+                text = _inverse_text(_comparison(analysis, group, load, variant), found)
+                lines.append(_Line(keys, shown, found, _between_beside(figures, load, baseline, variant), text))
     boards = _boards(lines)
     reason = _no_isolation(context)
     nothing: Datum = {"load": _ISOLATION, "baseline": None, "candidate": None, **_ratio_datum(None, (), boards, margin)}
@@ -118,15 +151,16 @@ def between_kernels(context: ReportContext, group: LatencyGroup, suffix: str) ->
     others = group.variants[1].short_label if one else "the others"
     return data_section(
         name=f"latency-ratio{suffix}",
-        title=f"Maximum of {baseline.short_label} over that of {others}, by load, {_over(lines)}{_table_of(boards, 7)}",
+        title=f"Maximum of {others} over that of {baseline.short_label}, by load, {_over(lines)}{_table_of(boards, 7)}",
         head=("load", *(() if one else ("maxima",)), "ratio", *_heads(boards)),
         rows=(*_rows(lines, boards, margin), unavailable),
         right=(*((False,) if one else (False, False)), *_right(boards)),
         keys=1 if one else 2,
         data=(*_data(lines, boards, margin), {**nothing, "unavailable": reason}),
         notes=(
-            "The ratio of the maxima in each replicate: the median, in brackets the lowest and the highest. Above 1, the second variant's "
-            "worst case is shorter.",
+            "Candidate / baseline: below 1, the candidate's worst case is shorter. The ratio is that of the comparisons, with its interval "
+            "in parentheses; in brackets the lowest and the highest of the replicates."
+            + (" The published ratios are inverted." if boards else ""),
             f"With CPU isolation: unavailable. {reason}",
             *_page_notes(context, boards),
         ),
@@ -173,7 +207,8 @@ def _over(lines: Sequence[_Line]) -> str:
 
 def _rows(lines: Iterable[_Line], boards: Sequence[str], margin: float) -> tuple[tuple[str, ...], ...]:
     return tuple(
-        (*line.shown, _ratio_text(line.found), *_beside(line.found, line.beside, boards, margin)) for line in lines
+        (*line.shown, line.text or _ratio_text(line.found), *_beside(line.found, line.beside, boards, margin))
+        for line in lines
     )
 
 
@@ -193,16 +228,16 @@ def _only_kernel_differs(baseline: Variant, variant: Variant) -> bool:
 
 
 def _between_beside(figures: Iterable[Figure], load: str, baseline: Variant, variant: Variant) -> tuple[_Beside, ...]:
-    """Return the published ratios of two kernels; inverted where the baseline is rt."""
+    """Return the published ratios of two kernels: the ratio baseline / candidate, printed as candidate / baseline."""
     kernels = (kernel_of(baseline), kernel_of(variant))
     if set(kernels) != set(_KERNELS) or not _only_kernel_differs(baseline, variant):
         return ()
     condition = f"load={load}, not isolated"
     turned = kernels != _KERNELS
     return tuple(
-        _Beside(each.platform, 1 / each.value, formatting.ratio(1 / each.value))
+        _Beside(each.platform, 1 / each.value, each.printed)
         if turned
-        else _Beside(each.platform, each.value, each.printed)
+        else _Beside(each.platform, each.value, formatting.ratio(1 / each.value))
         for each in figures
         if each.condition == condition
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from swapstone import published
 from swapstone.model import Analysis, Variant, Verdict
+from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section, data_section
 from swapstone.report.topics.topic import Topic
@@ -117,7 +118,7 @@ def _shown(value: float | None) -> str:
     """Return a count with three significant digits, and a large one with all of its digits."""
     if value is None:
         return ""
-    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+    return formatting.fixed(value, 0) if value >= 1000 else formatting.trimmed(formatting.digits(value))
 
 
 NETSTACK = Topic("netstack", sections)

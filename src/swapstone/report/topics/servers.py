@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from swapstone import published
-from swapstone.model import Analysis, FrozenStruct, Variant
+from swapstone.model import Analysis, Comparison, FrozenStruct, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section, data_section
+from swapstone.report.topics.comparison_groups import shown
 from swapstone.report.topics.topic import Topic
 
 SIGN = "cpu_per_request"
@@ -38,8 +39,10 @@ class _Row(FrozenStruct, frozen=True, kw_only=True):
     """One variant of one workload: medians over the blocks, None without values.
 
     Attributes:
-        against_first: its requests a second over the baseline's; None at a constant rate.
+        against_first: its requests a second over the baseline's, of the medians; None at a constant rate.
         against_musl: over those of musl with its own malloc.
+        shown_against_first: the comparison's effect with its interval, as text: the number that other tables of the page have.
+        shown_against_musl: the quotient of two such effects, as text.
         page: the published ratio; None without one.
     """
 
@@ -48,6 +51,8 @@ class _Row(FrozenStruct, frozen=True, kw_only=True):
     values: tuple[float | None, ...]
     against_first: float | None
     against_musl: float | None
+    shown_against_first: str
+    shown_against_musl: str
     page: float | None
 
 
@@ -64,8 +69,22 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     musl = _plain_musl(context)
     # At a constant rate the schedule sets the requests a second, so their ratio is no result.
     free = {each.workload for each in analysis.comparisons if each.metric.name == "requests" and each.metric.leads}
+    effects = {
+        (each.workload, each.candidate): each
+        for each in analysis.comparisons
+        if each.metric.name == "requests" and each.workload in free and shown(each) is not None
+    }
     rows = [
-        _row(values, workload, variant, variants[0], musl, platform=_platform(context, workload), free=workload in free)
+        _row(
+            values,
+            workload,
+            variant,
+            variants[0],
+            musl,
+            platform=_platform(context, workload),
+            free=workload in free,
+            effects=effects,
+        )
         for workload in workloads
         for variant in variants
         if (workload, SIGN, variant) in values or (workload, "requests", variant) in values
@@ -134,6 +153,7 @@ def _row(
     *,
     platform: str | None,
     free: bool,
+    effects: Mapping[tuple[str, Variant], Comparison],
 ) -> _Row:
     requests = values.get((workload, "requests", variant)) if free else None
     return _Row(
@@ -142,8 +162,31 @@ def _row(
         values=tuple(values.get((workload, metric, variant)) for metric, _, _ in _COLUMNS),
         against_first=_over(requests, values.get((workload, "requests", first))),
         against_musl=_over(requests, values.get((workload, "requests", musl))) if musl else None,
+        shown_against_first=_effect_text(effects, workload, variant, first) if free else "-",
+        shown_against_musl=_quotient_text(effects, workload, variant, musl, first) if free and musl else "-",
         page=_page_ratio(platform, variant, musl) if platform and musl else None,
     )
+
+
+def _effect_text(
+    effects: Mapping[tuple[str, Variant], Comparison], workload: str, variant: Variant, first: Variant
+) -> str:
+    """Return the effect of a comparison against the baseline with its interval; ``-`` where there is none."""
+    found = effects.get((workload, variant))
+    return "1" if variant == first else "-" if found is None else formatting.estimate(found)
+
+
+def _quotient_text(
+    effects: Mapping[tuple[str, Variant], Comparison], workload: str, variant: Variant, musl: Variant, first: Variant
+) -> str:
+    """Return a variant's effect over that of musl with its own malloc, both against the baseline; ``-`` where one is missing."""
+
+    def effect(which: Variant) -> float | None:
+        found = effects.get((workload, which))
+        return 1.0 if which == first else None if found is None else found.effect
+
+    quotient = _over(effect(variant), effect(musl))
+    return "-" if quotient is None else "1" if variant == musl else formatting.ratio(quotient)
 
 
 def _over(value: float | None, base: float | None) -> float | None:
@@ -170,16 +213,18 @@ def _page_ratio(platform: str, variant: Variant, musl: Variant) -> float | None:
 
 
 def _cells(row: _Row, *, musl: bool, page: bool) -> tuple[str, ...]:
-    shown = (
+    values = (
         "-" if value is None else formatting.digits(value) if unit == "1" else formatting.quantity(value, unit)
         for value, (_, _, unit) in zip(row.values, _COLUMNS, strict=True)
     )
-    ratios = (row.against_first, *((row.against_musl,) if musl else ()), *((row.page,) if page else ()))
+    page_ratio = "-" if row.page is None else formatting.ratio(row.page)
     return (
         row.workload,
         row.variant.short_label,
-        *shown,
-        *("-" if ratio is None else formatting.digits(ratio) for ratio in ratios),
+        *values,
+        row.shown_against_first,
+        *((row.shown_against_musl,) if musl else ()),
+        *((page_ratio,) if page else ()),
     )
 
 
@@ -196,7 +241,8 @@ def _data(row: _Row) -> dict[str, str | float | None]:
 
 def _notes(first: str, *, musl: bool, page: bool) -> Iterator[str]:
     yield (
-        f"Medians over the blocks. x: requests a second over those of {first}. CPU, faults and waits are the server's own, for each "
+        f"Medians over the blocks. x: requests a second over those of {first}, with the interval: the same estimate as below, and not the "
+        "quotient of the medians. CPU, faults and waits are the server's own, for each "
         "request: user and system time, minor page faults, voluntary context switches."
     )
     yield (
@@ -204,7 +250,7 @@ def _notes(first: str, *, musl: bool, page: bool) -> Iterator[str]:
         "it is the server's alone."
     )
     if musl:
-        yield "x of musl: requests a second over those of musl with its own malloc."
+        yield "x of musl: the quotient of two x, that of the row and that of musl with its own malloc."
     if page:
         yield (
             "The published ratio is of another server on another machine with as many connections: 10 on a Pentium T4500, 250 on "

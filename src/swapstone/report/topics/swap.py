@@ -61,7 +61,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
 
 def _whole(value: float | None) -> str:
-    return "?" if value is None else f"{value:.0f}"
+    return "?" if value is None else formatting.fixed(value, 0)
 
 
 def _shown(value: float | None, unit: str) -> str:
@@ -84,6 +84,7 @@ class _Fill(NamedTuple):
     mean: float | None
     steady: float | None
     times: float | None
+    shown_times: str
     reached: float | None
     until_kill_ns: float | None
     swapped_out: float | None
@@ -106,6 +107,7 @@ def _fill(values: Values, fill: str, percent: str, load: str, variant: Variant) 
         mean=_over(median("out_mean"), _KIB),
         steady=_over(median("out_steady"), _KIB),
         times=_over(median("out_steady"), values.middle(fill, load, "out_steady", base)),
+        shown_times=values.effect(fill, load, "out_steady", variant),
         reached=median("reached"),
         until_kill_ns=median("until_kill"),
         swapped_out=median("swapped_out"),
@@ -122,7 +124,7 @@ def _fill_cells(each: _Fill) -> tuple[str, ...]:
         formatting.safe(level_of(each.variant)),
         _whole(each.mean),
         _whole(each.steady),
-        _times(each.times),
+        each.shown_times,
         _shown(each.reached, "B"),
         _shown(each.until_kill_ns, "ns"),
         _shown(each.swapped_out, "B"),
@@ -169,8 +171,8 @@ def _summary(values: Values, load: str, tag: str, named: str) -> Section:
         data=tuple(map(_fill_datum, fills)),
         notes=(
             "Mean: KiB swapped out a second, from the first swapped page until the OOM kill. Steady: the same while the second and third "
-            f"quarter of all pages were swapped out. x: steady over that of {formatting.safe(level_of(base))}. Each is the median over the "
-            "replicates.",
+            f"quarter of all pages were swapped out. x: steady over that of {formatting.safe(level_of(base))}, with the interval: the same "
+            "estimate as in the comparisons. The others are medians over the replicates.",
             "Compressed: the largest amount swapped out over the memory that it took in zram. Flash does not compress.",
             _PAGE_UNIT,
             _CLOCK,
@@ -222,6 +224,7 @@ class _Touch(NamedTuple):
     variant: Variant
     time: float | None
     times: float | None
+    shown_times: str
     faults: float | None
     pages: float | None
     rate: float | None
@@ -239,6 +242,7 @@ def _touch(values: Values, touch: tuple[str, str, str], load: str, variant: Vari
         variant=variant,
         time=median("touch_time"),
         times=_over(median("touch_time"), values.middle(name, load, "touch_time", values.variants[0])),
+        shown_times=values.effect(name, load, "touch_time", variant),
         faults=median("majflt"),
         pages=median("swap_ins"),
         rate=median("in_rate"),
@@ -252,7 +256,7 @@ def _touch_cells(each: _Touch) -> tuple[str, ...]:
         each.ratio,
         formatting.safe(level_of(each.variant)),
         _shown(each.time, "ns"),
-        _times(each.times),
+        each.shown_times,
         _whole(each.faults),
         _whole(each.pages),
         _shown(each.rate, "B/s"),
@@ -352,7 +356,11 @@ def _second_data(sampled: TimeSeries) -> Iterator[Datum]:
 
 def _second_cells(level: str, datum: Datum) -> tuple[str, ...]:
     at = datum["at_s"]
-    seconds = str(datum["row"]) if not isinstance(at, float) else f"{at:.3g}" if at < 1 else f"{at:.4g}"
+    seconds = (
+        str(datum["row"])
+        if not isinstance(at, float)
+        else formatting.trimmed(formatting.digits(at, 3 if at < 1 else 4))
+    )
     cells = ("" if datum[column] is None else f"{datum[column]:.0f}" for column in (*COLUMNS, "page_so"))
     return (formatting.safe(level), seconds, *cells)
 

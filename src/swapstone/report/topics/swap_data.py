@@ -7,8 +7,10 @@ import re
 import statistics
 
 from swapstone import published
-from swapstone.model import Analysis, FrozenStruct, Variant
+from swapstone.model import Analysis, Comparison, FrozenStruct, Variant
+from swapstone.report import formatting
 from swapstone.report.context import ReportContext
+from swapstone.report.topics.comparison_groups import shown
 
 SUITE = "swap"
 _STUDY = "zram-vs-flash"
@@ -29,6 +31,7 @@ class Values(FrozenStruct, frozen=True, kw_only=True):
         fills: pairs (workload that fills memory, share of random bytes in per cent).
         touches: (workload that touches swapped pages, order, amount written as a multiple of the memory).
         pairs: (place, values).
+        effects: (place of the candidate, comparison against the baseline).
     """
 
     variants: tuple[Variant, ...]
@@ -37,11 +40,19 @@ class Values(FrozenStruct, frozen=True, kw_only=True):
     fills: tuple[tuple[str, str], ...]
     touches: tuple[tuple[str, str, str], ...]
     pairs: tuple[tuple[Place, tuple[float, ...]], ...]
+    effects: tuple[tuple[Place, Comparison], ...] = ()
 
     def middle(self, workload: str, load: str, metric: str, variant: Variant) -> float | None:
         """Return the median over the replicates; None without values."""
         found = dict(self.pairs).get((workload, load, metric, variant))
         return statistics.median(found) if found else None
+
+    def effect(self, workload: str, load: str, metric: str, variant: Variant) -> str:
+        """Return the effect against the baseline with its interval, as in the comparisons; ``1`` for the baseline, ``?`` without one."""
+        if variant == self.variants[0]:
+            return "1"
+        found = dict(self.effects).get((workload, load, metric, variant))
+        return "?" if found is None or shown(found) is None else formatting.estimate(found)
 
 
 def values_of(context: ReportContext, analysis: Analysis) -> Values:
@@ -73,6 +84,11 @@ def values_of(context: ReportContext, analysis: Analysis) -> Values:
             (name, found["order"], found["memory_ratio"]) for name, found in parameters.items() if "order" in found
         ),
         pairs=tuple(pairs.items()),
+        effects=tuple(
+            ((each.workload, each.load, each.metric.name, each.candidate), each)
+            for each in analysis.comparisons
+            if each.suite == SUITE and each.candidate not in copies
+        ),
     )
 
 

@@ -73,13 +73,13 @@ class Table(FrozenStruct, frozen=True, kw_only=True):
 TABLES = (
     Table(
         name="throughput-single",
-        title="Throughput under PREEMPT_RT, one task (table 12 of the published page)",
+        title="Throughput under PREEMPT_RT in per cent of the generic kernel's, one task (table 12 of the published page)",
         suffix="",
         condition="single task",
     ),
     Table(
         name="throughput-several",
-        title="Throughput under PREEMPT_RT, eight tasks at once (table 13 of the published page)",
+        title="Throughput under PREEMPT_RT in per cent of the generic kernel's, eight tasks at once (table 13 of the published page)",
         suffix=" (8 tasks)",
         condition="multi task",
     ),
@@ -299,7 +299,8 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
     margin = context.experiment.margin
     yield (
         "Operations per second: 1 over the median elapsed time of one operation, over the blocks. Of a copied file, an operation is 1024 "
-        "bytes. The percentages are of the generic kernel on an idle machine; above 100 is faster."
+        "bytes. The percentages are candidate / baseline of these rates, where the baseline is the generic kernel on an idle machine; "
+        "above 100 is faster. Ratios of times, as in the comparisons, are their inverse."
     )
     yield (
         f"The page's percentages are of UnixBench, {table.condition}, on {PLATFORM}. The workloads here resemble UnixBench's, in the "
