@@ -5,6 +5,8 @@ from swapstone.artifacts.allocators import allocator_tools, cached_libcs
 from swapstone.artifacts.crates import build_crate, build_package, missing_crate_requirement, require_crate
 from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.elf_compatibility import program_libc
+from swapstone.artifacts.libraries import library_digests, library_version, parse_libraries, with_libraries
+from swapstone.artifacts.library_table import LIBRARIES
 from swapstone.artifacts.link_layouts import environment_padding, with_layout_compiler
 from swapstone.artifacts.placeholders import placeholders
 from swapstone.artifacts.program_size import SIZE_METRICS, sizes_of
@@ -31,6 +33,7 @@ __all__ = [
     "EMPTY_AS_VARIED",
     "EMPTY_PROGRAMS",
     "EMPTY_SUITE",
+    "LIBRARIES",
     "SIZE_METRICS",
     "SOURCE_RECIPE",
     "Built",
@@ -51,9 +54,12 @@ __all__ = [
     "environment_padding",
     "find_load_generator",
     "install_command",
+    "library_digests",
+    "library_version",
     "load_generator_identity",
     "loader_version",
     "missing_crate_requirement",
+    "parse_libraries",
     "placeholders",
     "program_libc",
     "require_crate",
@@ -63,4 +69,5 @@ __all__ = [
     "sizes_of",
     "stripped_sizes",
     "with_layout_compiler",
+    "with_libraries",
 ]

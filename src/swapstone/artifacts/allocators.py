@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts.elf_compatibility import check_preloadable
+from swapstone.artifacts.kernel_headers import link_kernel_headers
 from swapstone.artifacts.tool_versions import compiler_identity
 from swapstone.artifacts.upstream_sources import Source, fetch, locked, read_lock, unpack
 from swapstone.factors import Recipe
@@ -341,7 +342,7 @@ def _build(what: str, source: Source, plan: Plan, home: Path, notify: Notify) ->
             (work / name).parent.mkdir(exist_ok=True)
             (work / name).write_text(text)
         (work / "kernel").mkdir()
-        _link_kernel_headers(work / "kernel")
+        link_kernel_headers(work / "kernel")
         (work / "source").mkdir()
         places = {
             "{source}": str(unpack(archive, work / "source")),
@@ -398,14 +399,3 @@ def _failed(what: str, command: Sequence[str], output: bytes, work: Path, home: 
     )
     error_lines = [line for line in lines if "error" in line.lower()] or lines or ["it printed nothing"]
     return UnavailableError(f"{what} can't be built: {command[0]}: {error_lines[0].strip()}", f"The log: {kept}")
-
-
-def _link_kernel_headers(folder: Path) -> None:
-    """Link the kernel's headers in a folder without glibc's headers, for C libraries that have no kernel headers."""
-    asked = subprocess.run(
-        ["cc", "-E", "-"], input=b"#include <linux/futex.h>\n", capture_output=True, timeout=60, check=False
-    )
-    for name in ("linux", "asm", "asm-generic"):
-        found = re.search(rf'^# \d+ "((?:/[^/"]+)+?/{name})/', asked.stdout.decode(errors="replace"), re.MULTILINE)
-        if found:
-            (folder / name).symlink_to(found[1])

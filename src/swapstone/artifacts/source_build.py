@@ -8,7 +8,6 @@ import fcntl
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,6 +16,9 @@ from pathlib import Path
 
 import msgspec
 
+from swapstone.artifacts.build_command import build_environment, run_build
+from swapstone.artifacts.libraries import library_environment
+from swapstone.artifacts.missing_library import missing_hint, missing_library
 from swapstone.artifacts.placeholders import fill
 from swapstone.artifacts.program_size import sizes_of
 from swapstone.artifacts.source_tree import copy_sources, digest_tree, sha256_of
@@ -34,7 +36,7 @@ SOURCE_RECIPE = Recipe(
 )
 
 LAST_LINES = 15
-_EPOCH = "315532800"  # 1980-01-01, for SOURCE_DATE_EPOCH: equal sources give equal programs
+_PROMPT = "\n$ "
 _NAMED = 8  # maximum number of programs that an error message lists
 
 KeepLog = Callable[[bytes], str]
@@ -88,7 +90,8 @@ class SourceBuilder:
                 f"The compiler {recipe.command[0]!r} is not installed.", "`swapstone doctor` reports missing tools."
             )
         command = fill(self._own.build, _values(recipe))
-        parts = ("own 1", self._sources, command, self._own.command[0], *sorted(map("=".join, _environment().items())))
+        environment = build_environment() | library_environment(recipe)
+        parts = ("own 1", self._sources, command, self._own.command[0], *sorted(map("=".join, environment.items())))
         address = "\n".join((*parts, compiler_identity(recipe.command)))
         home = cache_dir().resolve() / "own" / sha256(address.encode(errors="surrogateescape")).hexdigest()[:32]
         with _lock_copy(home) as alone:
@@ -96,31 +99,27 @@ class SourceBuilder:
             if made is None and not alone:
                 raise _in_use_error(home)
             if made is None:
-                made = self._build(home, command, keep_log)
+                made = self._build(home, command, recipe, keep_log)
             else:
                 keep_log(made.log.encode())
                 if digest_tree(home / "tree", everything=True) != made.tree:
                     _restore(home, alone=alone)
         return self._built(home / "tree", command)
 
-    def _build(self, home: Path, command: str, keep_log: KeepLog) -> FinishedBuild:
+    def _build(self, home: Path, command: str, recipe: Recipe, keep_log: KeepLog) -> FinishedBuild:
         """Build at the final path, because many builds store their path in their output."""
         shutil.rmtree(home, ignore_errors=True)
         tree = home / "tree"
         copy_sources(self._source, tree)
-        status, output = _run(command, tree, self._own.build_timeout_ms / 1000)
+        environment = build_environment() | library_environment(recipe)
+        status, output = run_build(command, tree, self._own.build_timeout_ms / 1000, environment)
         log = f"in {tree}\n$ {command}\n".encode() + output
         kept = keep_log(log)
         if status != 0:
-            what = f"did not end within {self._own.build_timeout_ms / 1000:g} s" if status is None else "failed"
-            last = (
-                "\n".join(output.decode(errors="replace").rstrip().splitlines()[-LAST_LINES:]) or "(it printed nothing)"
-            )
+            what, hint = _failure(self._own, recipe, status, output)
+            lines = output.decode(errors="replace").rstrip().splitlines()[-LAST_LINES:] or ["(it printed nothing)"]
             raise UserError(
-                f"The build {what}: {command}\n{last}\nThe log: {kept}",
-                "Raise its time-out with --build-timeout."
-                if status is None
-                else "Try the command in a copy of the sources.",
+                "\n".join((f"The build {what}{': ' if hint else _PROMPT}{command}", *lines, f"The log: {kept}")), hint
             )
         self._check(tree, kept)
         copy_sources(tree, home / "built", everything=True)
@@ -171,6 +170,17 @@ def stripped_sizes(program: Path) -> tuple[tuple[str, int], ...]:
         return sizes_of(stripped if stripped.is_file() else program)
 
 
+def _failure(own: OwnProgram, recipe: Recipe, status: int | None, output: bytes) -> tuple[str, str]:
+    """Return what happened to a build that failed, starting with what was missing if the output reports that, and a hint."""
+    if status is None:
+        return f"did not end within {own.build_timeout_ms / 1000:g} s", "Raise its time-out with --build-timeout."
+    missing = missing_library(output.decode(errors="replace"))
+    if missing is None:
+        return "failed", "Try the command in a copy of the sources."
+    name, library = missing
+    return f"failed: it did not find {name} for {recipe.libc}. {missing_hint(library, own.libraries, recipe.libc)}", ""
+
+
 def _values(recipe: Recipe) -> dict[str, str]:
     """Return the values of the placeholders. Make and other shells parse them again, so words are quoted."""
     return {
@@ -179,37 +189,6 @@ def _values(recipe: Recipe) -> dict[str, str]:
         "ldflags": shlex.join(recipe.ldflags),
         "jobs": str(os.cpu_count() or 1),
     }
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment of a build. Other variables of the user must not influence it."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-    return {**kept, "LC_ALL": "C", "SOURCE_DATE_EPOCH": _EPOCH}
-
-
-def _run(command: str, folder: Path, timeout_s: float) -> tuple[int | None, bytes]:
-    """Run a build; return its exit status, None after a time-out, and its output."""
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            ["/bin/sh", "-c", command],
-            cwd=folder,
-            env=_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        status: int | None = None
-        try:
-            status = process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            pass
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # also processes that a successful build left behind
-            process.wait()
-        output.seek(0)
-        return status, output.read()
 
 
 def _programs_in(tree: Path) -> list[str]:

@@ -25,7 +25,7 @@ from swapstone.session.values import parse_confidence, parse_duration_ns, parse_
 
 _GROUPS = {
     "Workloads": ("suites", "only"),
-    "Your own program": ("build", "source", "build_timeout", "rebuild", "programs"),
+    "Your own program": ("build", "source", "build_timeout", "libraries", "rebuild", "programs"),
     "Your own server": ("server", "load_generator", "connections", "reader", "warm_up", "ready_timeout"),
     "How it runs and what it prints": (
         "stdin",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`swapstone list`: lists of factors, workloads, suites, loads, targets, studies and records."""
+"""`swapstone list`: lists of factors, workloads, suites, loads, targets, libraries, studies and records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from swapstone.session.catalog import LISTS, default_root
 @click.argument("what", type=click.Choice(list(LISTS)))
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects.")
 def list_command(what: str, as_json: bool) -> None:
-    r"""List factors, levels, workloads, suites, loads, targets, studies, records or published figures.
+    r"""List factors, levels, workloads, suites, loads, targets, libraries, studies, records or published figures.
 
     \b
     Examples:

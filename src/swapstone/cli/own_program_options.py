@@ -6,6 +6,7 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.options import AliasedOption, Chain
+from swapstone.cli.shell_completion import complete_libraries
 
 building_options = Chain(
     click.option(
@@ -15,6 +16,13 @@ building_options = Chain(
     ),
     click.option("--source", metavar="DIR", help="Folder that is copied for each variant and built there."),
     click.option("--build-timeout", metavar="TIME", help="Stop a build after this long.  [1h]"),
+    click.option(
+        "--with",
+        "libraries",
+        metavar="LIBRARY[,...]",
+        shell_complete=complete_libraries,
+        help="Libraries to build for each variant, which its build then finds, e.g. zlib,openssl.",
+    ),
     click.option("--rebuild", is_flag=True, help="Build again although an equal build is in the cache."),
     click.option(
         "--program",

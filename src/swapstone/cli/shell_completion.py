@@ -23,7 +23,16 @@ from click.shell_completion import (
 )
 
 from swapstone.model import UserError
-from swapstone.session.catalog import ARCHITECTURES, FACTORS, LOADS, SUITES, TARGETS, list_records, record_name
+from swapstone.session.catalog import (
+    ARCHITECTURES,
+    FACTORS,
+    LIBRARIES,
+    LOADS,
+    SUITES,
+    TARGETS,
+    list_records,
+    record_name,
+)
 from swapstone.session.study_file import load_study, study_names
 
 VARIABLE = "_SWAPSTONE_COMPLETE"
@@ -143,6 +152,15 @@ def complete_loads(ctx: click.Context, param: click.Parameter, incomplete: str) 
     return _matching(
         ((load.name, load.description) for load in LOADS if load.name not in taken), last, f"{before}{comma}"
     )
+
+
+def complete_libraries(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete a list of libraries with commas."""
+    del ctx, param
+    before, comma, last = incomplete.rpartition(",")
+    taken = before.split(",")
+    known = ((name, library.description) for name, library in LIBRARIES.items() if name not in taken)
+    return _matching(known, last, f"{before}{comma}")
 
 
 def complete_suites(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -57,6 +57,8 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
         swap: level of the factor ``swap``; empty for none.
         architecture: of the machine that the program is for, as ``uname -m`` prints it; empty for the build machine.
         observe: values that the agent reads at the end of the process, for the factors that need them.
+        prefix: folder with ``include`` and ``lib`` of the libraries that ``--with`` names; empty for none.
+        libraries: the texts in ``.comment`` by which a program or shared object that contains one of them is recognized.
     """
 
     libc: str = "glibc"
@@ -74,6 +76,8 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
     swap: str = ""
     architecture: str = ""
     observe: tuple[Observation, ...] = ()
+    prefix: str = ""
+    libraries: tuple[str, ...] = ()
 
 
 class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):

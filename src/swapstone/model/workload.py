@@ -115,6 +115,7 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
         waits: whether elapsed time, not CPU time, decides the verdict.
         timeout_ms: time limit of a trial.
         build_timeout_ms: time limit of a build.
+        libraries: names of the libraries that are built for each variant and found by the build command.
         load_generators: of a server; each makes a workload of its own. ``{port}`` in `arguments` and `environment` then stands for the
             port of the trial. With `Cpus.ONE` server and load generator are pinned to different processors.
     """
@@ -137,6 +138,7 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
     waits: bool = True
     timeout_ms: int = 600_000
     build_timeout_ms: int = 3_600_000
+    libraries: tuple[str, ...] = ()
     load_generators: tuple[LoadGenerator, ...] = msgspec.field(default=(), name="drives")  # as records store it
 
     @property

@@ -82,6 +82,7 @@ def compare(
     source: str | Path | None = None,
     build: str | None = None,
     build_timeout: Duration = None,
+    libraries: Levels = (),
     rebuild: bool = False,
     input: str | Path | None = None,
     output: str | Path | None = None,
@@ -132,6 +133,7 @@ def compare(
         source: folder that is copied for each variant and built there.
         build: shell command that builds it, with placeholders such as ``{cc}``.
         build_timeout: a build is stopped after this long.
+        libraries: names of libraries to build for each variant (``--with``).
         rebuild: build again although an equal build is in the cache.
         input: file that is the program's standard input.
         output: file that receives the program's standard output.
@@ -168,6 +170,7 @@ def compare(
         source=_text(source),
         build=build,
         build_timeout=_duration_text(build_timeout),
+        libraries=",".join(_names(libraries)) or None,
         rebuild=rebuild,
         stdin=_text(input),
         output=_text(output),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from swapstone.artifacts import LIBRARIES, library_version
 from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.factors import FACTORS
 from swapstone.instruments import INSTRUMENTS
@@ -21,6 +22,7 @@ __all__ = [
     "ARCHITECTURES",
     "FACTORS",
     "INSTRUMENTS",
+    "LIBRARIES",
     "LISTS",
     "LOADS",
     "SUITES",
@@ -109,6 +111,14 @@ def _published() -> Rows:
     return head, [[f.study, f.platform, f.condition, f.suite, f.metric, f.level, f.value, f.unit] for f in figures()]
 
 
+def _libraries() -> Rows:
+    head = ["library", "version", "needs", "what it is"]
+    return head, [
+        [name, library_version(name), ",".join(library.needs), library.description]
+        for name, library in LIBRARIES.items()
+    ]
+
+
 LISTS: dict[str, Callable[[], Rows]] = {
     "factors": _factors,
     "levels": _levels,
@@ -116,6 +126,7 @@ LISTS: dict[str, Callable[[], Rows]] = {
     "suites": _suites,
     "loads": _loads,
     "targets": _targets,
+    "libraries": _libraries,
     "studies": _studies,
     "records": _records,
     "published": _published,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts import SourceSize, count_sources
+from swapstone.artifacts import SourceSize, count_sources, parse_libraries
 from swapstone.model import (
     Cpus,
     Experiment,
@@ -33,6 +33,8 @@ LARGE_FILES = 50_000
 
 BUILD_EXAMPLE = "--build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --source DIR -- ./prog ARG"
 
+WITH_EXAMPLE = "--with zlib,openssl --build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --source DIR -- ./prog ARG"
+
 
 class OwnProgramRequest(FrozenStruct, frozen=True, kw_only=True):
     """The options of an own program, as text in the form that `swapstone compare --help` describes.
@@ -47,6 +49,7 @@ class OwnProgramRequest(FrozenStruct, frozen=True, kw_only=True):
     build: str | None = None
     source: str | None = None
     build_timeout: str | None = None
+    libraries: str | None = None
     rebuild: bool = False
     programs: tuple[str, ...] = ()
     stdin: str | None = None
@@ -68,7 +71,14 @@ class OwnProgramRequest(FrozenStruct, frozen=True, kw_only=True):
     ready_timeout: str | None = None
 
 
-_OPTION_NAMES = {"stdin": "input", "variables": "env", "programs": "program", "metrics": "metric", "reader": "read"}
+_OPTION_NAMES = {
+    "stdin": "input",
+    "variables": "env",
+    "programs": "program",
+    "metrics": "metric",
+    "reader": "read",
+    "libraries": "with",
+}
 _SERVER_OPTIONS = ("load_generator", "connections", "reader", "warm_up", "ready_timeout")
 
 
@@ -114,6 +124,7 @@ def own_program(request: OwnProgramRequest) -> OwnProgram | None:
         waits=not request.cpu_bound,
         timeout_ms=_milliseconds(request.timeout or "10m"),
         build_timeout_ms=_milliseconds(request.build_timeout or "1h"),
+        libraries=_libraries(request),
         load_generators=_load_generators(request, arguments, folder),
     )
 
@@ -184,7 +195,9 @@ def report_notes(experiment: Experiment) -> tuple[str, ...]:
     own = experiment.own
     if own is None:
         return ()
-    notes = [f"What is measured: {command_line(experiment)}" + (f", built by {own.build!r}" if own.build else "") + "."]
+    built = f", built by {own.build!r}" if own.build else ""
+    libraries = f", with {', '.join(own.libraries)} built for each variant" if own.libraries else ""
+    notes = [f"What is measured: {command_line(experiment)}{built}{libraries}."]
     names = ", ".join(undirected(own))
     if names:
         notes.append(f'{names} has no direction: its verdict can only be "changed". For example: {METRIC_EXAMPLE}.')
@@ -294,6 +307,14 @@ def _environment(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
             raise UserError(f"--env {text!r} is not NAME=VALUE.", "For example: --env HOME=/tmp")
         pairs.append((name, value))
     return tuple(pairs)
+
+
+def _libraries(request: OwnProgramRequest) -> tuple[str, ...]:
+    if request.libraries is None:
+        return ()
+    if not request.build:
+        raise UserError("--with builds libraries for a program that --build builds.", f"For example: {WITH_EXAMPLE}")
+    return parse_libraries(request.libraries)
 
 
 def _input(text: str | None, folder: Path) -> str:

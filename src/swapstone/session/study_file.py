@@ -41,6 +41,7 @@ class StudyProgram(FrozenStruct, frozen=True, kw_only=True):
         command: the program and its arguments; with `programs` the arguments alone.
         programs: name to path, the baseline first.
         env: variable to value.
+        libraries: the key ``with``: names of libraries that are built for each variant.
     """
 
     command: Text | None = None
@@ -48,6 +49,7 @@ class StudyProgram(FrozenStruct, frozen=True, kw_only=True):
     build: str | None = None
     source: str | None = None
     build_timeout: str | None = None
+    libraries: tuple[str, ...] = msgspec.field(default=(), name="with")
     input: str | None = None
     output: str | None = None
     env: dict[str, str] = msgspec.field(default_factory=dict)
@@ -79,6 +81,7 @@ class StudyProgram(FrozenStruct, frozen=True, kw_only=True):
             build=self.build,
             source=self.source,
             build_timeout=self.build_timeout,
+            libraries=",".join(self.libraries) or None,
             stdin=self.input,
             output=self.output,
             variables=_pairs(self.env),
@@ -324,6 +327,7 @@ _EXAMPLES = {
     "name": 'name = "strings"',
     "levels": 'levels = ["glibc", "musl"]',
     "programs": 'programs = { old = "./a", new = "./b" }',
+    "with": 'with = ["zlib", "openssl"]',
     "env": 'env = { PORT = "{port}" }',
     "connections": "connections = [1, 10, 100]",
     "command": 'command = "./prog ARG"',

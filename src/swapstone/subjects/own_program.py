@@ -13,6 +13,7 @@ from swapstone.model import Experiment, OwnProgram, Sample, Status, UserError, V
 from swapstone.subjects.answers import raw_output, shortened, trouble_of
 from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_environments
 from swapstone.subjects.own_program_check import check_own, check_recipes
+from swapstone.subjects.own_program_libraries import wrong_library
 from swapstone.subjects.subject import BuildContext, Inspect, Judgement, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program, stamp_of
 from swapstone.targets import Target
@@ -210,6 +211,10 @@ class UserProgram(Subject):
             f"; does the build ignore {{cc}}, {{cflags}} or {{ldflags}}, or find files of an earlier build? {{cc}} was "
             f"{' '.join(program.recipe.command)!r}; the program was built by {compiler}, its loader is {loader}"
         )
+
+    def wrong_files(self, trial: TrialSpec, evidence: Evidence) -> str:
+        """Return a sentence if the process used another build of a library than ``--with`` requested."""
+        return wrong_library(trial.program.recipe, evidence)
 
     def printed_samples(self, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
         """Return the samples of the option ``--metric``."""

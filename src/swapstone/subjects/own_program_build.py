@@ -14,9 +14,11 @@ from swapstone.artifacts import (
     SOURCE_RECIPE,
     SourceBuilder,
     environment_padding,
+    library_digests,
     sha256_of,
     stripped_sizes,
     with_layout_compiler,
+    with_libraries,
 )
 from swapstone.factors import Evidence, Recipe, read_facts
 from swapstone.factors.libc import LIBC
@@ -63,6 +65,7 @@ class OwnProgramBuild:
         Raises:
             UserError: it does not build, or a level can't be applied to it.
         """
+        recipe = with_libraries(recipe, self._own.libraries, context.notify)
         program = self._program(workload, variant, recipe, context)
         links = []
         for number, seed in enumerate(context.layout_seeds, start=1):
@@ -114,7 +117,7 @@ class OwnProgramBuild:
             path=str(built.path),
             sha256=built.sha256,
             command=built.command,
-            sources=built.sources,
+            sources=(*built.sources, *library_digests(recipe)),
             sizes=() if artifact.layout else built.sizes,
         )
         return artifact, str(built.folder)

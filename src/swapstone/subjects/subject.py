@@ -283,6 +283,11 @@ class Subject(abc.ABC):
         del program
         return ""
 
+    def wrong_files(self, trial: TrialSpec, evidence: Evidence) -> str:
+        """Return a sentence if the process used other files than those that were built for it; empty if not."""
+        del trial, evidence
+        return ""
+
     def printed_samples(self, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
         """Return the samples of numbers that the user defined by a pattern.
 
@@ -339,4 +344,6 @@ class Subject(abc.ABC):
     def _wrong_conditions(self, trial: TrialSpec, evidence: Evidence, observed: tuple[tuple[str, str], ...]) -> str:
         if wrong := wrong_level(observed, trial.variant):
             return wrong + self.explain_wrong_level(trial.program)
+        if wrong := self.wrong_files(trial, evidence):
+            return wrong
         return missing_load(trial.load, evidence)

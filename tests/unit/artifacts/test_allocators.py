@@ -61,7 +61,7 @@ def test_every_level_that_is_built_has_a_locked_archive() -> None:
 
 
 def test_an_invalid_lock_is_a_user_error(tmp_path: Path) -> None:
-    for name in ("allocators", "servers"):
+    for name in ("allocators", "servers", "libraries"):
         (tmp_path / f"{name}.toml").write_text('[mimalloc]\nversion = "1"\n')
         with pytest.raises(UserError, match="can't be read") as caught:
             read_lock(tmp_path / f"{name}.toml")

@@ -109,3 +109,14 @@ def test_large_sources_are_announced_before_they_are_copied(tmp_path: Path, monk
     assert large_sources_note(program) == ""
     monkeypatch.setattr(own_program_module, "LARGE_BYTES", 2_000_000)
     assert "The sources are large: 1 files, 3 MiB" in large_sources_note(program)
+
+
+def test_libraries_are_for_a_program_that_is_built() -> None:
+    made = own_program(OwnProgramRequest(command=("./p",), build="make", source="s", libraries="zlib,openssl"))
+    assert made is not None and made.libraries == ("zlib", "openssl")
+    assert "with zlib, openssl built for each variant" in report_notes(experiment(own=made))[0]
+    with pytest.raises(UserError, match="--with builds libraries for a program that --build builds") as caught:
+        own_program(OwnProgramRequest(command=("/bin/true",), libraries="zlib"))
+    assert "--with zlib,openssl --build" in caught.value.hint
+    with pytest.raises(UserError, match="--with needs an own program"):
+        own_program(OwnProgramRequest(libraries="zlib"))

@@ -108,6 +108,9 @@ def test_a_study_of_an_own_program(tmp_path: Path) -> None:
     assert own is not None
     assert own.arguments == (str(tmp_path / "prog"), "-n", "a b")
     assert (own.stdin, own.environment, own.timeout_ms) == (str(tmp_path / "in"), (("A", "1"),), 5000)
+    built = b'[program]\ncommand = "./p"\nsource = "s"\nbuild = "make"\nwith = ["zlib", "xz"]\n'
+    own = decode_study(HEAD + built, "mine.toml").request("x", str(tmp_path)).own
+    assert own is not None and own.libraries == ("zlib", "xz")
     two = b'title = "t"\nquestion = "q?"\n[program]\nprograms = { old = "./a", new = "./b" }\n'
     request = decode_study(two, "mine.toml").request("x", str(tmp_path))
     assert [(choice.factor, choice.levels) for choice in request.factors] == [("program", ("old", "new"))]
