@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts.build_command import build_environment, run_build
+from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.kernel_headers import link_kernel_headers
 from swapstone.artifacts.library_table import LIBRARIES, Library
 from swapstone.artifacts.placeholders import fill
@@ -157,7 +158,7 @@ def _require_tools(name: str) -> None:
         if run_build(test, Path("/"), _TOOL_TIMEOUT_S, build_environment())[0] != 0:
             raise UnavailableError(
                 f"Building {name} needs {package}, which is not installed.",
-                f"Install it: sudo apt-get install {package}",
+                f"Install it: {install_command(package)}",
             )
 
 

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from swapstone.artifacts import SOURCE_RECIPE, SourceBuilder, libraries, resolve_recipe, with_libraries
+from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.libraries import LOCK, library_digests, library_environment, parse_libraries
 from swapstone.artifacts.library_table import LIBRARIES, Library, _compiled
 from swapstone.artifacts.missing_library import missing_hint, missing_library
@@ -165,7 +166,7 @@ def test_a_missing_tool_precedes_every_download(tmp_path: Path, monkeypatch: pyt
         monkeypatch.setitem(LIBRARIES, "tiny", dataclasses.replace(TINY, tools=((package, test),)))
         with pytest.raises(UnavailableError, match=f"Building tiny needs {package}, which is not installed") as caught:
             with_libraries(recipe(), ["tiny"], lambda _: None)
-        assert caught.value.hint == f"Install it: sudo apt-get install {package}"
+        assert caught.value.hint == f"Install it: {install_command(package)}"
 
 
 def test_an_unknown_library_lists_the_known_ones() -> None:
