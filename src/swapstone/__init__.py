@@ -21,8 +21,8 @@ from swapstone.version import __version__
 if TYPE_CHECKING:
     from swapstone.model import RecordError, UnavailableError, UserError
     from swapstone.session.api import StudyResult, compare, explain, load, query, study
-    from swapstone.session.experiment import Interrupted
     from swapstone.session.explain_row import RowExplanation
+    from swapstone.session.interrupted import Interrupted
     from swapstone.session.progress import NullProgress, Progress
     from swapstone.session.query import Relation
     from swapstone.session.record_handle import Record
@@ -34,7 +34,7 @@ _MODULES = {
     "load": "session.api",
     "query": "session.api",
     "study": "session.api",
-    "Interrupted": "session.experiment",
+    "Interrupted": "session.interrupted",
     "NullProgress": "session.progress",
     "Progress": "session.progress",
     "Record": "session.record_handle",

@@ -6,12 +6,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from swapstone.cli.main import COMMANDS
-from tests.e2e.cli import fake, runs_of, swapstone
+from tests.e2e.cli import TOP, environment, fake, runs_of, swapstone
 
 COMPARE = ("compare", "libc=glibc,musl", "--only", "b_malloc_tiny*", "--seed", "5")
 
@@ -125,6 +127,22 @@ def test_query_reads_all_records(tmp_path: Path, record: Path) -> None:
     ]
     assert "record" in swapstone(tmp_path, "query", "SELECT * FROM records").stdout
     assert "DuckDB: Parser Error" in swapstone(tmp_path, "query", "SELEC 1", expect=2).stderr
+
+
+def test_without_duckdb_a_query_names_the_command_that_installs_it(tmp_path: Path, record: Path) -> None:
+    """A module of its name that can't be imported hides it."""
+    (tmp_path / "hiding").mkdir()
+    (tmp_path / "hiding" / "duckdb.py").write_text("raise ImportError")
+    done = subprocess.run(
+        [sys.executable, "-m", "swapstone", "query", "SELECT * FROM runs"],
+        env={**environment(tmp_path), "PYTHONPATH": f"{tmp_path / 'hiding'}:{TOP / 'src'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "Queries and tables need DuckDB, which is not installed." in done.stderr
+    assert "Install it, an extra of the package: pip install 'swapstone[query]'." in done.stderr
 
 
 def test_query_without_records_is_an_error(tmp_path: Path) -> None:

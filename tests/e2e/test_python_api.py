@@ -96,5 +96,17 @@ def test_an_example_runs_from_an_installed_wheel(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     assert "complete" in result.stdout and "b_string_strlen" in result.stdout
     assert run("import swapstone; assert swapstone.load('last').verify().ok").returncode == 0
-    command = subprocess.run([str(home / "bin" / "swapstone"), "--version"], capture_output=True, text=True, check=True)
-    assert command.stdout == "swapstone, version 0.1.0\n"
+
+    def command(*arguments: str) -> str:
+        program = [str(home / "bin" / "swapstone"), *arguments]
+        return subprocess.run(program, cwd=tmp_path, env=clean, capture_output=True, text=True, check=True).stdout
+
+    assert command("--version") == "swapstone, version 0.1.0\n"
+    assert "Commands:" in command("--help")
+    (tmp_path / "spec.toml").write_text("[[behaviour]]\nwall_ns = 1_000_000\nnoise = 0.02\n")
+    assert "musl" in command("compare", "libc=glibc,musl", "--target", "fake:spec.toml", "--only", "b_malloc_tiny1")
+    # The pages that messages name are in the package.
+    listed = command("docs", "--path").split()
+    assert len(listed) == len(list((TOP / "docs").glob("*.md")))
+    assert all(path.startswith(f"{packages}/swapstone/share/docs/") for path in listed)
+    assert command("docs", "studies") == (TOP / "docs" / "studies.md").read_text()

@@ -17,7 +17,8 @@ from swapstone.cli.program_command import ProgramCommand, program_of
 from swapstone.cli.shell_completion import complete_factors, complete_records, complete_suites
 from swapstone.model import UserError
 from swapstone.session.api import run_request
-from swapstone.session.experiment import Interrupted, RunOptions
+from swapstone.session.experiment import RunOptions
+from swapstone.session.interrupted import Interrupted
 from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.record_handle import open_record
 from swapstone.session.request import ExperimentRequest
@@ -118,7 +119,7 @@ def compare_command(
       swapstone compare --resume last
 
     \b
-    Your own program (docs/own-program.md):
+    Your own program (swapstone docs own-program):
       swapstone compare libc=glibc,musl --source src \
           --build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' -- ./prog ARG
       swapstone compare --program baseline=./old --program candidate=./new -- ARG
@@ -126,7 +127,7 @@ def compare_command(
           --metric 'req/s[1/s,higher]=regex:Requests/sec: +([0-9.]+)' -- ./bench
 
     \b
-    Your own server (docs/servers.md), measured apart from its load generator:
+    Your own server (swapstone docs servers), measured apart from its load generator:
       swapstone compare allocator=default,mimalloc libc=glibc,musl --source src \
           --build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --server './my-server --port {port}' \
           --load-generator 'wrk -c {connections} -t 1 -d 3s --latency http://127.0.0.1:{port}/' --connections 1,10,100

@@ -12,7 +12,7 @@ from swapstone.cli.options import RECORD, AliasedOption
 from swapstone.cli.printing import print_document
 from swapstone.cli.shell_completion import complete_workloads
 from swapstone.cli.tables import plain
-from swapstone.session.catalog import INSTRUMENTS
+from swapstone.session.explain_row import INSTRUMENTS
 from swapstone.session.record_handle import open_record
 
 

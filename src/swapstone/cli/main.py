@@ -38,6 +38,7 @@ COMMANDS = {
     "image": ("image", "Build, list and boot images of virtual machines."),
     "completion": ("shell_completion", "Print the completion script of bash, zsh or fish."),
     "man": ("man_pages", "Print or write man pages."),
+    "docs": ("docs", "Print a page of the documentation, or list the pages."),
     "doctor": ("doctor", "Check what this machine can do and what makes its timings noisy."),
 }
 

@@ -14,7 +14,7 @@ from swapstone.cli.tables import plain
 from swapstone.report.context import Selection
 from swapstone.report.document import Document
 from swapstone.report.render.terminal import Terminal, render
-from swapstone.session.experiment import Interrupted
+from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import Record
 
 PIPED_WIDTH = 120

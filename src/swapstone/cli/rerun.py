@@ -10,7 +10,7 @@ from swapstone.cli.options import RECORD
 from swapstone.cli.printing import print_interruption, print_table
 from swapstone.cli.tables import plain, table
 from swapstone.model import Comparison
-from swapstone.session.experiment import Interrupted
+from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import open_record
 from swapstone.session.rerun import APART, UNKNOWN, RerunRow, rerun_differences, rerun_rows
 

@@ -11,7 +11,7 @@ from swapstone.cli.printing import print_document, print_interruption, print_tab
 from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders, complete_targets
 from swapstone.report.study_index import document_of
 from swapstone.session import api
-from swapstone.session.experiment import Interrupted
+from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import Record
 
 
@@ -62,8 +62,8 @@ def study_command(
 ) -> int:
     r"""Run a study: an experiment from a file, or several that belong together.
 
-    NAME is one of `swapstone list studies`, or the path of a TOML file (docs/studies.md). The report has the published figures beside
-    the measured ones. Each part of a study is a record in records/TIME-NAME/PART, and index.html there summarizes them.
+    NAME is one of `swapstone list studies`, or the path of a TOML file (`swapstone docs studies`). The report has the published figures
+    beside the measured ones. Each part of a study is a record in records/TIME-NAME/PART, and index.html there summarizes them.
 
     \b
     Examples:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def share_dir() -> Path:
-    """Return the folder with ``native/``, ``crates/``, ``studies/`` and ``packages``.
+    """Return the folder with ``native/``, ``crates/``, ``studies/``, ``docs/`` and ``packages``.
 
     It is ``swapstone/share`` in an installed package, and the top of the repository in a checkout.
     """

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from swapstone.artifacts import LIBRARIES, library_version
 from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.factors import FACTORS
-from swapstone.instruments import INSTRUMENTS
 from swapstone.model import RecordError
 from swapstone.record import default_root, list_records, load, record_name
 from swapstone.report.document import Document
@@ -21,7 +20,6 @@ from swapstone.workloads import LOADS, SUITES
 __all__ = [
     "ARCHITECTURES",
     "FACTORS",
-    "INSTRUMENTS",
     "LIBRARIES",
     "LISTS",
     "LOADS",

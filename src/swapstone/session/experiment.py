@@ -27,6 +27,7 @@ from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
 from swapstone.session.analysis import analyse_record, verdicts_digest
 from swapstone.session.budget import check_budget
 from swapstone.session.defaults import BUDGET_PER_VARIANT_NS, default_suites, default_target_of
+from swapstone.session.interrupted import Interrupted
 from swapstone.session.machines import open_experiment_target, parse_modules
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
@@ -53,20 +54,6 @@ class RunOptions:
 
 
 DEFAULT_OPTIONS = RunOptions()
-
-
-class Interrupted(KeyboardInterrupt):
-    """A signal ended an experiment or a study. What was measured until then is in a sealed record.
-
-    Attributes:
-        path: the folder of the record or the study.
-        resume: the command that resumes it.
-    """
-
-    def __init__(self, path: Path, resume: str) -> None:
-        super().__init__(f"Interrupted. Resume with: {resume}")
-        self.path = path
-        self.resume = resume
 
 
 def resolve(request: ExperimentRequest) -> Experiment:

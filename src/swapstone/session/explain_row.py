@@ -36,6 +36,16 @@ from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.subjects import Program
 from swapstone.targets import open_target
 
+__all__ = [
+    "DEFAULT_OPTIONS",
+    "EXCLUDED",
+    "INSTRUMENTS",
+    "ExplainOptions",
+    "RowExplanation",
+    "choose_row",
+    "explain_record",
+]
+
 EXCLUDED = "it was left out by --without"
 _DIFFERENT = {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}
 

@@ -35,11 +35,6 @@ KERNEL = "kernel"
 LIBRARIES = ("glibc", "libgcc", "musl")
 """The parts of an image that programs of our suites need."""
 
-CLOCK_NOTE = (
-    "The clock is virtual: each instruction takes one nanosecond of the guest's time, on one processor. A run is exact and repeatable "
-    "to the byte. It counts the work; caches, buses, memory and branch prediction have no effect on it."
-)
-
 
 def open_experiment_target(experiment: Experiment, notify: Callable[[str], None], *, no_cache: bool = False) -> Target:
     """Open the target of an experiment. Images are built first where it boots machines.

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import json
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from swapstone.model import Analysis, RecordError, UnavailableError, UserError
@@ -169,6 +171,21 @@ class Relation:
         return repr(self._relation)
 
 
+def _duckdb() -> ModuleType:
+    """Import DuckDB, which is slow, and an extra of an installed package because of its size.
+
+    Raises:
+        UnavailableError: it is not installed.
+    """
+    try:
+        return importlib.import_module("duckdb")
+    except ImportError as error:
+        raise UnavailableError(
+            "Queries and tables need DuckDB, which is not installed.",
+            "Install it, an extra of the package: pip install 'swapstone[query]'. Without it: swapstone export last --format csv",
+        ) from error
+
+
 def _require(*modules: str) -> None:
     """Raise an `UnavailableError` for a module that is not installed."""
     missing = next((module for module in modules if importlib.util.find_spec(module) is None), None)
@@ -204,15 +221,14 @@ def query_records(sql: str) -> Relation | None:
         RecordError: there is no record with runs.
         UserError: DuckDB rejects the query.
     """
-    import duckdb  # noqa: PLC0415 - slow to import, and only needed here
-
+    module = _duckdb()
     records = all_records()
     wanted = [name for name in _ANALYSED if name in sql.lower()]
     try:
         connection = connect(records, wanted)
         result: Any = connection.sql(sql)
         return None if result is None else Relation(_stored(result), connection)
-    except duckdb.Error as error:
+    except module.Error as error:
         raise UserError(f"DuckDB: {str(error).strip()}", "`swapstone query --help` lists the tables.") from error
 
 
@@ -250,12 +266,11 @@ def connect(
     Raises:
         RecordError: no record has a run.
     """
-    import duckdb  # noqa: PLC0415 - slow to import, and only needed here
-
+    module = _duckdb()
     named = [each for each in records if (each.path / "runs.jsonl").stat().st_size > 0]
     if not named:
         raise RecordError(f"There are no runs in {default_root()}.", "Make a record: swapstone compare libc=glibc,musl")
-    connection = duckdb.connect(config={"autoinstall_known_extensions": "false"})
+    connection: duckdb.DuckDBPyConnection = module.connect(config={"autoinstall_known_extensions": "false"})
     with tempfile.TemporaryDirectory(prefix="swapstone-query-") as scratch:
         _define_lines(connection, named)
         connection.execute(_VIEWS)

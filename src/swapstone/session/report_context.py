@@ -11,11 +11,15 @@ from swapstone.model import Experiment
 from swapstone.record import RecordView
 from swapstone.report.context import ReportContext
 from swapstone.session import explanation_files
-from swapstone.session.machines import CLOCK_NOTE
 from swapstone.session.own_program_request import command_line, report_notes
 from swapstone.session.server_program import server_notes
 from swapstone.targets import find_target_kind
 from swapstone.version import __version__
+
+_CLOCK_NOTE = (
+    "The clock is virtual: each instruction takes one nanosecond of the guest's time, on one processor. A run is exact and repeatable "
+    "to the byte. It counts the work; caches, buses, memory and branch prediction have no effect on it."
+)
 
 
 def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
@@ -41,7 +45,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         notes=(
             *report_notes(view.experiment),
             *server_notes(view.experiment),
-            *((CLOCK_NOTE,) if view.experiment.virtual else ()),
+            *((_CLOCK_NOTE,) if view.experiment.virtual else ()),
         ),
         version=__version__,
         reasons=explanation_files.reasons_of(view, beside),

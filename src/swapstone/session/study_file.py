@@ -292,7 +292,7 @@ def decode_study(content: bytes, name: str) -> Study:
         study = msgspec.convert(tomllib.loads(content.decode()), Study)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(
-            f"{name} is not a study: {error}.", "The file must be TOML. docs/studies.md has the keys."
+            f"{name} is not a study: {error}.", "The file must be TOML. `swapstone docs studies` has the keys."
         ) from error
     except msgspec.ValidationError as error:
         problem, _, place = str(error).partition(" - at `$")
@@ -339,7 +339,9 @@ def _bad(name: str, problem: str, key: str) -> UserError:
     last = re.split(r"[.\[]", re.sub(r"\[[^\]]*\]$", "", key))[-1].rstrip("]")
     example = f"Write for example: {_EXAMPLES[last]}. " if last in _EXAMPLES else ""
     where = f"key {key}: " if key and f"`{key}`" not in problem else ""
-    return UserError(f"{name} is not a study: {where}{problem.rstrip('.')}.", f"{example}docs/studies.md has all keys.")
+    return UserError(
+        f"{name} is not a study: {where}{problem.rstrip('.')}.", f"{example}`swapstone docs studies` has all keys."
+    )
 
 
 def _named_key(problem: str) -> str:

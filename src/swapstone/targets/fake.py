@@ -428,7 +428,9 @@ class FakeTargetSpec(FrozenStruct, frozen=True, kw_only=True):
 
 def _parse(detail: str, options: TargetOptions) -> FakeTargetSpec:  # noqa: ARG001 - see `TargetKind`
     if not detail:
-        raise UserError("The target fake needs a file.", "Write: --target fake:SPEC.toml (see docs/fake-target.md)")
+        raise UserError(
+            "The target fake needs a file.", "Write: --target fake:SPEC.toml (see `swapstone docs fake-target`)"
+        )
     return FakeTargetSpec(path=detail)
 
 

@@ -168,7 +168,7 @@ def load_spec(path: Path) -> Spec:
     Raises:
         UserError: the file does not exist, is not TOML, or does not follow docs/fake-target.md.
     """
-    hint = "docs/fake-target.md describes the file."
+    hint = "`swapstone docs fake-target` describes the file."
     try:
         spec = msgspec.convert(tomllib.loads(path.read_text("utf-8")), Spec)
     except OSError as error:

@@ -231,7 +231,9 @@ def decode_workload_report(data: bytes) -> WorkloadReport:
         WireError: the output is empty or not a complete report; the text names the line and the reason.
     """
     if not data:
-        raise WireError("The workload printed nothing.", "It should print its report; see docs/wire.md, section 3.")
+        raise WireError(
+            "The workload printed nothing.", "It should print its report; see `swapstone docs wire`, section 3."
+        )
     reader = _Reader(data)
     if not reader.lines or reader.next() != _HEADER:
         first = show(data.partition(b"\n")[0])

@@ -16,7 +16,7 @@ from swapstone.record import find_record, list_records, load, record_name
 from swapstone.report.render import terminal
 from swapstone.report.study_index import document_of
 from swapstone.session import experiment, study
-from swapstone.session.experiment import Interrupted
+from swapstone.session.interrupted import Interrupted
 from swapstone.session.progress import LineProgress
 from swapstone.session.study_file import Study, decode_study
 
