@@ -31,8 +31,10 @@ def query_command(sql: str, as_json: bool, as_csv: bool) -> None:
                    closed (of crossed factors)
 
     \b
-    Example:
-      swapstone query "SELECT workload, variant, median(value) FROM samples WHERE metric = 'wall' AND block > 0 GROUP BY ALL"
+    Examples (without `record`, the rows of all records are mixed; join tables by it):
+      swapstone query "SELECT record, workload, candidate, effect, verdict FROM comparisons WHERE metric = 'wall' ORDER BY ALL"
+      swapstone query "SELECT record, workload, variant, median(value) FROM samples WHERE metric = 'wall' AND block > 0 GROUP BY ALL"
+      swapstone query "SELECT record, target, candidate, effect FROM comparisons JOIN records USING (record) WHERE metric = 'wall'"
     """
     result = query_records(sql)
     if result is None:

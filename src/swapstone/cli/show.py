@@ -9,7 +9,7 @@ import click
 
 from swapstone.cli.options import RECORD
 from swapstone.cli.printing import print_table
-from swapstone.model import UserError
+from swapstone.model import UserError, unknown
 from swapstone.report import export
 from swapstone.report.context import Selection
 from swapstone.report.render import RENDERERS, find_renderer
@@ -39,7 +39,7 @@ def show_command(record: str, as_json: bool, every: bool, metrics: tuple[str, ..
     known = {comparison.metric.name for comparison in opened.analysis().comparisons}
     wrong = next((name for name in metrics if name not in known), None)
     if wrong is not None:
-        raise UserError(f"The record has no metric named {wrong!r}.", f"It has: {', '.join(sorted(known))}.")
+        raise unknown("metric of this record", wrong, known)
     print_table(opened, Selection(every=every, metrics=metrics))
 
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class UserError(Exception):
@@ -42,6 +42,7 @@ _LISTS = {
     "workload": "workloads",
     "suite": "suites",
     "load": "loads",
+    "target": "targets",
     "study": "studies",
     "record": "records",
     "published study": "published",
@@ -50,20 +51,31 @@ _LISTS = {
 """The argument of `swapstone list` that lists each kind."""
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """Return the error for a name that is not in a registry, with similar names.
+_MOST_NAMES = 12
+"""A hint has this many names of a longer list."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str], described: Mapping[str, str] | None = None) -> UserError:
+    """Return the error for a name that is not in a registry, with similar names and those that exist.
 
     Args:
         kind: what the name should have been, e.g. ``"workload"``.
         name: the name given by the user.
         known: every valid name.
+        described: what the user types and what it is for, one line each; None for a list of names alone.
 
     Returns:
-        A `UserError` to raise. Its hint has up to three similar names, or all names if none is similar.
+        A `UserError` to raise. Its hint has up to three similar names, and the known names, shortened to `_MOST_NAMES` of them.
     """
-    names = sorted(known)
+    names = sorted(set(known))
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    known_names = ", ".join(names) or "none"
-    hint = "Did you mean " + " or ".join(map(repr, near)) + "?" if near else f"Known: {known_names}."
-    more = f" `swapstone list {_LISTS[kind]}` lists all." if kind in _LISTS else ""
-    return UserError(f"There is no {kind} named {name!r}.", hint + more)
+    parts = ["Did you mean " + " or ".join(map(repr, near)) + "?"] if near else []
+    if described:
+        width = max(map(len, described))
+        parts.append("\n".join(["Known:", *(f"  {usage:{width}}  {what}" for usage, what in described.items())]))
+        return UserError(f"There is no {kind} named {name!r}.", " ".join(parts))
+    left = len(names) - _MOST_NAMES
+    shown = ", ".join(names if left <= 1 else names[:_MOST_NAMES]) or "none"
+    parts.append(f"Known: {shown} and {left} more." if left > 1 else f"Known: {shown}.")
+    parts += [f"`swapstone list {_LISTS[kind]}` lists all."] if kind in _LISTS else []
+    return UserError(f"There is no {kind} named {name!r}.", " ".join(parts))

@@ -7,7 +7,7 @@ import dataclasses
 import fnmatch
 import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -25,6 +25,7 @@ from swapstone.model import (
     RowMeasurements,
     UserError,
     Verdict,
+    unknown,
 )
 from swapstone.record import RecordView
 from swapstone.report import row_explanation
@@ -164,6 +165,7 @@ def choose_row(analysis: Analysis, metric: str | None, workload: str | None, can
         and (candidate is None or candidate in {row.candidate.label, row.candidate.short_label})
     ]
     if not matching:
+        _check_names(rows, metric, workload, candidate)
         names = ", ".join(dict.fromkeys(row.workload for row in rows)) or "none"
         raise UserError(
             "No row of the record matches.",
@@ -177,6 +179,22 @@ def choose_row(analysis: Analysis, metric: str | None, workload: str | None, can
             "Name one with --only to see its counts and its ledger.",
         )
     return max(different or matching, key=_distance)
+
+
+def _check_names(rows: Sequence[Comparison], metric: str | None, workload: str | None, candidate: str | None) -> None:
+    """Check each name by itself.
+
+    Raises:
+        UserError: the record has no such metric, workload or candidate; the hint has those of the record.
+    """
+    metrics, workloads = {row.metric.name for row in rows}, {row.workload for row in rows}
+    candidates = {label for row in rows for label in (row.candidate.label, row.candidate.short_label)}
+    if metric is not None and metric not in metrics:
+        raise unknown("metric of this record", metric, metrics)
+    if workload is not None and workload not in workloads and not fnmatch.filter(workloads, workload):
+        raise unknown("workload of this record", workload, workloads)
+    if candidate is not None and candidate not in candidates:
+        raise unknown("candidate of this record", candidate, {row.candidate.label for row in rows})
 
 
 def _distance(row: Comparison) -> float:

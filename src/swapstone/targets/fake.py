@@ -429,14 +429,15 @@ class FakeTargetSpec(FrozenStruct, frozen=True, kw_only=True):
 def _parse(detail: str, options: TargetOptions) -> FakeTargetSpec:  # noqa: ARG001 - see `TargetKind`
     if not detail:
         raise UserError(
-            "The target fake needs a file.", "Write: --target fake:SPEC.toml (see `swapstone docs fake-target`)"
+            "The target fake needs the file that describes its answers.",
+            "Write: --target fake:SPEC.toml (see `swapstone docs fake-target`)",
         )
     return FakeTargetSpec(path=detail)
 
 
 FAKE = TargetKind(
     name="fake",
-    description="simulated answers, described by a file",
+    description="simulated answers, described by a file: for trying a study without measuring",
     opens=FakeTarget,
     parse=_parse,
     usage="fake:SPEC.toml",

@@ -221,4 +221,6 @@ def _parse(detail: str, options: TargetOptions) -> HostSpec:  # noqa: ARG001 - s
     return HostSpec()
 
 
-HOST = TargetKind(name="host", description="this machine", opens=HostTarget, parse=_parse, usage="host")
+HOST = TargetKind(
+    name="host", description="this machine, on its own clock", opens=HostTarget, parse=_parse, usage="host"
+)

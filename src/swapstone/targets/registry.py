@@ -23,13 +23,14 @@ def find_target_kind(text: str) -> TargetKind:
         text: ``NAME`` or ``NAME:DETAIL``, as the user typed it.
 
     Raises:
-        UserError: there is no such kind; the message names the nearest.
+        UserError: there is no such kind; the hint has what the user types for each target, and what it is for.
     """
     name = text.partition(":")[0]
     for kind in TARGETS:
         if kind.name == name:
             return kind
-    raise unknown("target", name, (kind.name for kind in TARGETS))
+    usages = {usage: what for kind in TARGETS for usage, what in kind.all_usages}
+    raise unknown("target", name, (kind.name for kind in TARGETS), usages)
 
 
 def default_target(*, boots: bool) -> str:

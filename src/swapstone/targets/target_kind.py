@@ -58,6 +58,7 @@ class TargetKind:
 
             Raises `UserError` where the text does not have the form that this kind needs.
         usage: what the user types, e.g. ``fake:SPEC.toml``.
+        usages: pairs (what the user types, what it is for), where a kind has several; empty for `usage` and `description`.
         clocks: the clocks that it has, the default first.
         has_architectures: whether ``--arch`` applies.
         names_file: whether what follows the colon is the path of a file.
@@ -69,7 +70,13 @@ class TargetKind:
     opens: type[Target]
     parse: Callable[[str, TargetOptions], TargetSpec]
     usage: str
+    usages: tuple[tuple[str, str], ...] = ()
     clocks: tuple[str, ...] = (WALL_CLOCK,)
     has_architectures: bool = False
     names_file: Callable[[str], bool] = lambda detail: False  # noqa: ARG005 - by default no text is a path
     file_pattern: str = ""
+
+    @property
+    def all_usages(self) -> tuple[tuple[str, str], ...]:
+        """Return each form in which the user names the target, with what it is for."""
+        return self.usages or ((self.usage, self.description),)

@@ -57,7 +57,7 @@ def test_an_experiment_has_a_specification() -> None:
     [
         ("vn", TargetOptions(), "There is no target named 'vn'", "vm"),
         ("host:x", TargetOptions(), "host takes nothing after its name", "--target host"),
-        ("fake", TargetOptions(), "fake needs a file", "fake:SPEC.toml"),
+        ("fake", TargetOptions(), "fake needs the file", "fake:SPEC.toml"),
         ("host", TargetOptions(clock=VIRTUAL_CLOCK), "The target host has a wall clock.", "--target vm"),
         ("host", TargetOptions(architecture="arm64"), "--arch is a virtual machine's", "Add: --target vm"),
         ("fake:x", TargetOptions(architecture="arm64"), "--arch is a virtual machine's", "Add: --target vm"),

@@ -25,6 +25,11 @@ VM = TargetKind(
     opens=VmTarget,
     parse=_parse,
     usage="vm or vm:KERNEL (generic, rt, or a kernel's path)",
+    usages=(
+        ("vm", "a virtual machine for each trial; its clock counts instructions, so no other program disturbs it"),
+        ("vm:generic or vm:rt", "the same with another kernel of the distribution"),
+        ("vm:./bzImage", "the same with a kernel of your own, by its path"),
+    ),
     clocks=(VIRTUAL_CLOCK, WALL_CLOCK),
     has_architectures=True,
     names_file=lambda detail: "/" in detail,
