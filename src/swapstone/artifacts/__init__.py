@@ -8,7 +8,8 @@ from swapstone.artifacts.elf_compatibility import program_libc
 from swapstone.artifacts.libraries import library_digests, library_version, parse_libraries, with_libraries
 from swapstone.artifacts.library_table import LIBRARIES
 from swapstone.artifacts.link_layouts import environment_padding, with_layout_compiler
-from swapstone.artifacts.placeholders import placeholders
+from swapstone.artifacts.placeholders import KNOWN as KNOWN_PLACEHOLDERS
+from swapstone.artifacts.placeholders import fill, placeholders
 from swapstone.artifacts.program_size import SIZE_METRICS, sizes_of
 from swapstone.artifacts.recipe_resolution import resolve_recipe
 from swapstone.artifacts.servers import build_packaged, find_load_generator, load_generator_identity
@@ -33,6 +34,7 @@ __all__ = [
     "EMPTY_AS_VARIED",
     "EMPTY_PROGRAMS",
     "EMPTY_SUITE",
+    "KNOWN_PLACEHOLDERS",
     "LIBRARIES",
     "SIZE_METRICS",
     "SOURCE_RECIPE",
@@ -52,6 +54,7 @@ __all__ = [
     "compiler_version",
     "count_sources",
     "environment_padding",
+    "fill",
     "find_load_generator",
     "install_command",
     "library_digests",

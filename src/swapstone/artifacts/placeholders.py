@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Placeholders such as ``{cc}`` in a build command, replaced with the quoting that the shell needs."""
+"""Placeholders such as ``{cc}`` in a command of the shell, replaced with the quoting that the shell needs."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
-from swapstone.model import UserError
+from swapstone.model import UserError, placeholders_in, split_placeholders
 
 KNOWN: dict[str, str] = {
     "cc": "the C compiler's command",
@@ -17,26 +18,26 @@ KNOWN: dict[str, str] = {
 }
 """The placeholders and their meanings."""
 
-_WORD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _APART = {"", *" \t\n;&|()`"}
 """Characters that separate words of the shell; the empty string stands for the command's ends."""
 
-_DOUBLED = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}")
 
-
-def placeholders(command: str) -> frozenset[str]:
+def placeholders(command: str, others: Iterable[str] = ()) -> frozenset[str]:
     """Return the placeholders of a build command.
 
     Args:
         command: for ``/bin/sh -c``. ``${NAME}`` is left to the shell; ``{{word}}`` gives ``{word}``.
+        others: names of the user's free factors, which are known too.
 
     Raises:
         UserError: one is unknown; the hint lists the known ones.
     """
-    found = frozenset(name for name, _ in _pieces(command) if name)
-    wrong = sorted(found - KNOWN.keys())
+    found, own = placeholders_in(command), tuple(others)
+    wrong = sorted(found - KNOWN.keys() - frozenset(own))
     if wrong:
-        known = ", ".join(f"{{{name}}} ({meaning})" for name, meaning in KNOWN.items())
+        known = ", ".join(
+            [*(f"{{{name}}}" for name in own), *(f"{{{name}}} ({meaning})" for name, meaning in KNOWN.items())]
+        )
         raise UserError(
             f"--build has the unknown placeholder {{{wrong[0]}}}.",
             f"Known: {known}. Write {{{{{wrong[0]}}}}} for a literal {{{wrong[0]}}}.",
@@ -44,38 +45,40 @@ def placeholders(command: str) -> frozenset[str]:
     return found
 
 
-def fill(command: str, values: Mapping[str, str]) -> str:
-    """Replace the placeholders of a build command, quoted for their positions.
+def fill(command: str, values: Mapping[str, str], texts: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Replace the placeholders of a command, quoted for their positions.
 
     Args:
         command: for ``/bin/sh -c``, checked by `placeholders`.
         values: of each placeholder, in the shell's syntax.
+        texts: of the user's placeholders, as typed. They replace `values` of the same names. A placeholder in neither stays.
 
     Returns:
         The command. ``CFLAGS={cflags}``, ``"CFLAGS={cflags}"`` and ``'CFLAGS={cflags}'`` each give one word of the shell. A placeholder
         that is a word by itself, as in ``{cc} {cflags} prog.c``, gives as many words as its value has.
     """
     quotes, filled = _Quotes(), ""
-    pieces = _pieces(command)
+    pieces = split_placeholders(command)
+    known = {**values, **texts}
     for at, (name, text) in enumerate(pieces):
-        if name:
+        if name in known:
             after = pieces[at + 1][1] if not pieces[at + 1][0] else name
             alone = filled[-1:] in _APART and after[:1] in _APART
-            filled += values[name] if alone and not quotes.inside else quotes.quoted(values[name])
+            words = _words(texts[name]) if name in texts else values[name]
+            filled += words if alone and not quotes.inside else quotes.quoted(texts.get(name, values.get(name, "")))
         else:
-            quotes.read(text)
-            filled += text
+            between = f"{{{name}}}" if name else text
+            quotes.read(between)
+            filled += between
     return filled
 
 
-def _pieces(command: str) -> list[tuple[str, str]]:
-    """Split a command into pairs: (placeholder, "") and ("", text between them)."""
-    pieces, at = [], 0
-    for match in re.finditer(rf"(?P<doubled>{_DOUBLED.pattern})|(?<!\$)(?P<word>{_WORD.pattern})", command):
-        pieces.append(("", command[at : match.start()]))
-        at = match.end()
-        pieces.append(("", match["doubled"][1:-1]) if match["doubled"] else (match["word"][1:-1], ""))
-    return [*pieces, ("", command[at:])]
+def _words(text: str) -> str:
+    """Return a user's text as words of the shell: split as the shell would, each quoted; one word if its quotes don't match."""
+    try:
+        return shlex.join(shlex.split(text))
+    except ValueError:
+        return shlex.quote(text)
 
 
 class _Quotes:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import fcntl
 import os
 import shlex
@@ -72,6 +73,12 @@ class SourceBuilder:
         self._rebuild = rebuild
         self._sources = digest_tree(self._source)
 
+    def with_program(self, own: OwnProgram) -> SourceBuilder:
+        """Return a builder of the same sources whose build makes another program."""
+        other = copy.copy(self)
+        other._own = own
+        return other
+
     def build(self, recipe: Recipe, keep_log: KeepLog) -> Built:
         """Build the program for one variant, or return it from the cache.
 
@@ -89,7 +96,7 @@ class SourceBuilder:
             raise UnavailableError(
                 f"The compiler {recipe.command[0]!r} is not installed.", "`swapstone doctor` reports missing tools."
             )
-        command = fill(self._own.build, _values(recipe))
+        command = fill(self._own.build, _values(recipe), dict(recipe.values))
         environment = build_environment() | library_environment(recipe)
         parts = ("own 1", self._sources, command, self._own.command[0], *sorted(map("=".join, environment.items())))
         address = "\n".join((*parts, compiler_identity(recipe.command)))
@@ -111,6 +118,7 @@ class SourceBuilder:
         shutil.rmtree(home, ignore_errors=True)
         tree = home / "tree"
         copy_sources(self._source, tree)
+        command = fill(self._own.build, _values(recipe), dict(recipe.values))
         environment = build_environment() | library_environment(recipe)
         status, output = run_build(command, tree, self._own.build_timeout_ms / 1000, environment)
         log = f"in {tree}\n$ {command}\n".encode() + output

@@ -11,12 +11,13 @@ from click.core import ParameterSource
 
 from swapstone.cli.display import display
 from swapstone.cli.options import measuring_options
-from swapstone.cli.own_program_options import building_options, running_options, server_options
+from swapstone.cli.own_program_options import building_options, command_options, running_options, server_options
 from swapstone.cli.printing import print_interruption, print_table
 from swapstone.cli.program_command import ProgramCommand, program_of
 from swapstone.cli.shell_completion import complete_factors, complete_records, complete_suites
 from swapstone.model import UserError
 from swapstone.session.api import run_request
+from swapstone.session.command_lines import split_arguments
 from swapstone.session.experiment import RunOptions
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.own_program_request import OwnProgramRequest
@@ -26,6 +27,7 @@ from swapstone.session.values import parse_confidence, parse_duration_ns, parse_
 
 _GROUPS = {
     "Workloads": ("suites", "only"),
+    "Your own commands": ("names", "parameters", "parameter_list", "parameter_scan", "vary", "shell"),
     "Your own program": ("build", "source", "build_timeout", "libraries", "rebuild", "programs"),
     "Your own server": ("server", "load_generator", "connections", "reader", "warm_up", "ready_timeout"),
     "How it runs and what it prints": (
@@ -52,7 +54,9 @@ class _CompareCommand(ProgramCommand):
 
 
 @click.command(cls=_CompareCommand)
-@click.argument("factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...]]...", shell_complete=complete_factors)
+@click.argument(
+    "factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...] | COMMAND]...", shell_complete=complete_factors
+)
 @click.option(
     "--suite",
     "suites",
@@ -61,6 +65,7 @@ class _CompareCommand(ProgramCommand):
     shell_complete=complete_suites,
     help="A suite of workloads; repeatable.  [the one that suits the factor, or libc]",
 )
+@command_options
 @building_options
 @server_options
 @running_options
@@ -100,9 +105,12 @@ def compare_command(
     out: str | None,
     resume: str | None,
     rebuild: bool,
+    parameters: tuple[str, ...],
+    parameter_list: tuple[str, ...],
+    parameter_scan: tuple[str, ...],
     **about_program: object,
 ) -> int:
-    r"""Compare levels of a factor: ratios with confidence intervals, and a verdict for each.
+    r"""Compare levels of a factor, or command lines: ratios with confidence intervals, and a verdict for each.
 
     The first level is the baseline. Each workload is built for every level. Trials run in random order, in blocks that hold each
     level once. Measuring stops when every interval is narrower than the margin, or when the budget is spent. Ctrl-C prints the
@@ -119,7 +127,16 @@ def compare_command(
       swapstone compare --resume last
 
     \b
-    Your own program (swapstone docs own-program):
+    Your own commands (swapstone docs own-program); the first is the baseline:
+      swapstone compare './old --fast' './new --fast'
+      swapstone compare 'python3 a.py' 'python3 b.py' -n before -n after
+      swapstone compare 'sort -n {file}' 'sort -g {file}' --parameter file=small.txt,large.txt
+      swapstone compare './prog --threads {N}' --parameter N=1,2,4
+      swapstone compare --vary env:MALLOC_ARENA_MAX=8,1 -- ./prog ARG
+      swapstone compare allocator=default,mimalloc './prog a' './prog b'                # every combination
+
+    \b
+    Your own program, built for each level:
       swapstone compare libc=glibc,musl --source src \
           --build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' -- ./prog ARG
       swapstone compare --program baseline=./old --program candidate=./new -- ARG
@@ -143,7 +160,14 @@ def compare_command(
             _check_no_other_options(context)
             record = open_record(resume).resume(budget, progress=shown)
         else:
-            own = {**about_program, "rebuild": rebuild, "command": program_of(context)}
+            factors, commands = split_arguments(factors)
+            own = {
+                **about_program,
+                "rebuild": rebuild,
+                "command": program_of(context),
+                "commands": commands,
+                "parameters": (*parameters, *parameter_list, *parameter_scan),
+            }
             request = ExperimentRequest(
                 name="compare",
                 factors=(),

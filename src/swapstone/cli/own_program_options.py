@@ -8,6 +8,57 @@ import click
 from swapstone.cli.options import AliasedOption, Chain
 from swapstone.cli.shell_completion import complete_libraries
 
+
+def _hyperfine_list(ctx: click.Context, param: click.Parameter, pairs: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    del ctx, param
+    return tuple(f"{name}={values}" for name, values in pairs)
+
+
+def _hyperfine_scan(
+    ctx: click.Context, param: click.Parameter, ranges: tuple[tuple[str, str, str], ...]
+) -> tuple[str, ...]:
+    del ctx, param
+    return tuple(f"{name}={first}..{last}" for name, first, last in ranges)
+
+
+command_options = Chain(
+    click.option(
+        "-n", "--name", "names", multiple=True, metavar="NAME", help="Name of a COMMAND, in their order; repeatable."
+    ),
+    click.option(
+        "--parameter",
+        "parameters",
+        multiple=True,
+        metavar="NAME=VALUES",
+        help="A row for each value of {NAME}: N=1,10,100, N=1..10 or N=1..100/10; repeatable.",
+    ),
+    click.option(
+        "-L",
+        "--parameter-list",
+        type=(str, str),
+        multiple=True,
+        metavar="NAME VALUES",
+        callback=_hyperfine_list,
+        help="As --parameter NAME=VALUES.",
+    ),
+    click.option(
+        "-P",
+        "--parameter-scan",
+        type=(str, str, str),
+        multiple=True,
+        metavar="NAME FIRST LAST",
+        callback=_hyperfine_scan,
+        help="As --parameter NAME=FIRST..LAST.",
+    ),
+    click.option(
+        "--vary",
+        multiple=True,
+        metavar="NAME=VALUES",
+        help="A factor of your own: values of {NAME}, or of a variable with env:NAME; the first is the baseline; repeatable.",
+    ),
+    click.option("--shell", is_flag=True, help="Run each COMMAND by /bin/sh -c; the shell is measured too."),
+)
+
 building_options = Chain(
     click.option(
         "--build",

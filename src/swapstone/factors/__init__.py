@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from swapstone.factors.allocator import ALLOCATOR
+from swapstone.factors.command import COMMAND_FACTOR, COMMAND_LINE
 from swapstone.factors.compiler import COMPILER
 from swapstone.factors.factor import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths, TakesTexts
 from swapstone.factors.facts import RECORDED, RELEVANT_SYMBOLS, read_facts
+from swapstone.factors.free_factor import NOT_OBSERVED, free_factor, is_unobserved
 from swapstone.factors.kernel import KERNEL
 from swapstone.factors.libc import LIBC
 from swapstone.factors.linking import LINKING
@@ -21,7 +25,10 @@ from swapstone.model import FactorLevels, UserError, Variant, unknown
 FACTORS: tuple[Factor, ...] = (LIBC, ALLOCATOR, LINKING, COMPILER, OPTIMIZATION, KERNEL, SWAP, NETSTACK)
 
 __all__ = [
+    "COMMAND_FACTOR",
+    "COMMAND_LINE",
     "FACTORS",
+    "NOT_OBSERVED",
     "PROGRAM",
     "RECORDED",
     "RELEVANT_SYMBOLS",
@@ -34,8 +41,12 @@ __all__ = [
     "Stage",
     "TakesPaths",
     "TakesTexts",
+    "check_values",
     "find_factor",
     "find_level",
+    "free_factor",
+    "free_levels",
+    "is_unobserved",
     "parse_choice",
     "read_facts",
     "recipe_of",
@@ -50,9 +61,11 @@ def find_factor(name: str) -> Factor:
     Raises:
         UserError: there is none; names the nearest.
     """
-    for factor in (*FACTORS, PROGRAM):
+    for factor in (*FACTORS, PROGRAM, COMMAND_FACTOR):
         if factor.name == name:
             return factor
+    if (free := free_factor(name)) is not None:
+        return free
     raise unknown("factor", name, [factor.name for factor in FACTORS])
 
 
@@ -62,8 +75,8 @@ def find_level(factor: Factor, name: str) -> Level:
     Raises:
         UserError: there is none; names the nearest.
     """
-    if factor is PROGRAM:
-        return Level(name=name, description="a program of the user")
+    if factor in {PROGRAM, COMMAND_FACTOR} or free_factor(factor.name) is not None:
+        return Level(name=name, description="defined by the user")
     if "/" in name and isinstance(factor, TakesPaths):
         return factor.level_of_path(name)
     for level in factor.levels:
@@ -92,6 +105,13 @@ def parse_choice(text: str) -> FactorLevels:
             "The levels of the factor program are your programs.",
             "Name each by its path: --program baseline=./old --program candidate=./new",
         )
+    if factor is COMMAND_FACTOR:
+        raise UserError(
+            "The levels of the factor command are your command lines.",
+            "Write each as one argument: swapstone compare './old --fast' './new --fast'",
+        )
+    if free_factor(factor.name) is not None:
+        return free_levels(factor.name, rest.split(","))
     levels = [find_level(factor, level.strip()).name for level in rest.split(",")]
     if len(levels) < 2:
         others = [level.name for level in factor.levels if level.name not in levels]
@@ -106,6 +126,53 @@ def parse_choice(text: str) -> FactorLevels:
             "To learn how often a level differs from itself by chance, add --null instead.",
         )
     return FactorLevels(factor=factor.name, levels=tuple(levels))
+
+
+LONGEST_VALUE = 200
+"""Number of characters of a level of a free factor: reports print it."""
+
+
+def free_levels(name: str, values: Sequence[str]) -> FactorLevels:
+    """Return a free factor with its levels.
+
+    Args:
+        name: ``{NAME}`` or ``env:NAME``.
+        values: as typed, the baseline first.
+
+    Raises:
+        UserError: there is only one, one is twice, empty, too long or not printable.
+    """
+    check_values(name, values)
+    if len(values) < 2:
+        raise UserError(
+            f"{name} has only one value; a comparison needs two.",
+            f"Separate them by commas: {name.strip('{}')}={values[0]},OTHER",
+        )
+    return FactorLevels(factor=name, levels=tuple(values))
+
+
+def check_values(name: str, values: Sequence[str]) -> None:
+    """Check values of a free factor or of a parameter: their text is part of names in reports.
+
+    Raises:
+        UserError: one is twice, empty, too long or not printable.
+    """
+    for value in values:
+        if not value:
+            raise UserError(
+                f"{name} has an empty value.", "To leave an argument out, write the command lines: './a' './a --fast'"
+            )
+        if not value.isprintable() or len(value) > LONGEST_VALUE:
+            what = f"has more than {LONGEST_VALUE} characters" if value.isprintable() else "is not printable"
+            raise UserError(
+                f"A value of {name} {what}: {value[:40]!a}.", "Write it to a file, and vary the name of the file."
+            )
+    twice = next((value for value in values if list(values).count(value) > 1), None)
+    if twice is not None:
+        raise UserError(
+            f"{name} has the value {twice!r} twice.",
+            "To learn how often a level differs from itself by chance, add --null instead.",
+        )
 
 
 def recipe_of(variant: Variant, base: Recipe) -> Recipe:

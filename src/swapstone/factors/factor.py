@@ -59,6 +59,7 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
         observe: values that the agent reads at the end of the process, for the factors that need them.
         prefix: folder with ``include`` and ``lib`` of the libraries that ``--with`` names; empty for none.
         libraries: the texts in ``.comment`` by which a program or shared object that contains one of them is recognized.
+        values: pairs (placeholder, text) of the user's free factors.
     """
 
     libc: str = "glibc"
@@ -78,6 +79,7 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
     observe: tuple[Observation, ...] = ()
     prefix: str = ""
     libraries: tuple[str, ...] = ()
+    values: tuple[tuple[str, str], ...] = ()
 
 
 class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
@@ -141,6 +143,8 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
         observed: pairs (observation, value) of what the agent read at the end of the process because a factor's ``observes`` names it.
             The values come from the process or the system, and may hold anything.
         absent: observations of a variable or file that did not exist.
+        levels: pairs (factor, level) of the factors ``command`` and ``{NAME}``, as read from the command line and the environment of the
+            process; another text than the requested level if they differ. A factor is missing if neither could be read.
         seen: pairs (name, text) that a program reports of the process that it measured (docs/wire.md, section 4).
     """
 
@@ -159,6 +163,7 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
     observed: tuple[tuple[Observation, str], ...] = ()
     absent: tuple[Observation, ...] = ()
     seen: tuple[tuple[str, str], ...] = ()
+    levels: tuple[tuple[str, str], ...] = ()
 
     def machine_text(self, name: str) -> str:
         """Return a text that the virtual machine reports, or an empty text."""

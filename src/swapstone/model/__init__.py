@@ -68,8 +68,11 @@ from swapstone.model.observation import (
     system_file,
 )
 from swapstone.model.run_result import Run, Sample, Status
+from swapstone.model.substitution import filled_text, placeholders_in, split_placeholders
 from swapstone.model.workload import (
+    COMMAND,
     OWN_SUITE,
+    CommandLine,
     Cpus,
     Crate,
     ImageTool,
@@ -83,6 +86,7 @@ from swapstone.model.workload import (
 )
 
 __all__ = [
+    "COMMAND",
     "IDLE",
     "KERNEL",
     "KERNEL_LOCKS",
@@ -95,6 +99,7 @@ __all__ = [
     "Analysis",
     "Caveat",
     "CaveatKind",
+    "CommandLine",
     "Comparison",
     "Copy",
     "Count",
@@ -159,9 +164,12 @@ __all__ = [
     "WorkloadPrecision",
     "cgroup_file",
     "environment_variable",
+    "filled_text",
     "layout_of",
     "percentile",
+    "placeholders_in",
     "process_file",
+    "split_placeholders",
     "system_file",
     "unknown",
 ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import enum
 
 from swapstone.model.frozen_struct import FrozenStruct
+from swapstone.model.substitution import placeholders_in
 from swapstone.model.workload import OwnProgram
 
 
@@ -104,6 +105,15 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     layouts: int = 0
     architecture: str = ""
     modules: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def unobserved(self) -> tuple[str, ...]:
+        """Return the free factors whose levels no process receives, so that they can't be observed: the build alone uses them."""
+        received = (
+            frozenset[str]().union(*map(placeholders_in, self.own.launch_texts)) if self.own else frozenset[str]()
+        )
+        free = [choice.factor for choice in self.factors if choice.factor.startswith("{")]
+        return tuple(name for name in free if name.strip("{}") not in received)
 
     @property
     def virtual(self) -> bool:

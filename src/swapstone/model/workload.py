@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 import msgspec
 
@@ -92,16 +93,37 @@ class PrintedNumber(FrozenStruct, frozen=True, kw_only=True):
 OWN_SUITE = "own"
 """The suite of own programs."""
 
+COMMAND = "command"
+"""The factor whose levels are command lines."""
+
+
+class CommandLine(FrozenStruct, frozen=True, kw_only=True):
+    """One of several command lines that are compared: a level of the factor ``command``.
+
+    Attributes:
+        name: the level.
+        words: the program, by its absolute path or its path inside the sources, and its arguments.
+        environment: pairs (name, value) that the command line sets before the program, as in ``NAME=1 ./prog``.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
+
 
 class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
     """A user's own program, measured instead of the workloads of this project. ``/bin/sh -c`` runs its commands.
 
     Attributes:
         name: as reports print it; the workload's name in the suite `OWN_SUITE`.
-        arguments: the program and its arguments, as typed. With `programs`, the arguments alone.
+        arguments: the program and its arguments, as typed. With `programs`, the arguments alone; with `commands`, nothing.
         source: absolute path of the folder that is copied for each variant and built there; empty if nothing is built.
         build: command with placeholders such as ``{cc}`` that builds the copy; empty if nothing is built.
         programs: pairs (level of the factor ``program``, absolute path), the baseline first; empty unless that factor is varied.
+        commands: the command lines of the factor ``command``, the baseline first. A single one is no level of that factor.
+        shell: whether `commands` are texts for ``/bin/sh -c``: then each has one word.
+        parameters: pairs (name, values): each combination of values is a workload of its own. ``{name}`` stands for the value in
+            `arguments`, `commands`, `environment`, `setup`, `prepare`, `conclude`, `stdin`, `output` and in load generators.
         directory: absolute path of the working directory if nothing is built; a built program runs in its copy.
         environment: pairs (name, value) added to the base environment.
         setup: command run once for each variant before its first trial; empty for none, like the next two.
@@ -125,6 +147,9 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
     source: str = ""
     build: str = ""
     programs: tuple[tuple[str, str], ...] = ()
+    commands: tuple[CommandLine, ...] = ()
+    shell: bool = False
+    parameters: tuple[tuple[str, tuple[str, ...]], ...] = ()
     directory: str = ""
     environment: tuple[tuple[str, str], ...] = ()
     setup: str = ""
@@ -143,8 +168,31 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
 
     @property
     def command(self) -> tuple[str, ...]:
-        """Return the program and its arguments as typed; of several programs, the baseline's."""
+        """Return the program and its arguments as typed; of several, the baseline's."""
+        if self.commands:
+            return self.commands[0].words
         return (self.programs[0][1], *self.arguments) if self.programs else self.arguments
+
+    @property
+    def launch_texts(self) -> tuple[str, ...]:
+        """Return what a process receives: every word of the command lines, and every value of the environment."""
+        lines = self.commands or (CommandLine(name="", words=self.arguments),)
+        words = [word for line in lines for word in (*line.words, *(value for _, value in line.environment))]
+        return (*words, *(path for _, path in self.programs), *(value for _, value in self.environment))
+
+    def command_of(self, levels: Mapping[str, str]) -> CommandLine:
+        """Return the command line of a variant, with its placeholders.
+
+        Args:
+            levels: level by factor.
+        """
+        if len(self.commands) == 1:
+            return self.commands[0]
+        if self.commands:
+            return next(each for each in self.commands if each.name == levels[COMMAND])
+        paths = dict(self.programs)
+        program = (paths.get(levels.get("program", ""), self.programs[0][1]),) if self.programs else ()
+        return CommandLine(name="", words=(*program, *self.arguments))
 
 
 class UserSupplied(FrozenStruct, frozen=True, kw_only=True, tag="user_supplied"):

@@ -213,9 +213,7 @@ def _hyperfine(
 
 def _own_command(own: OwnProgram, variant: Variant) -> tuple[str, ...]:
     """Return the command line of the own program on a variant, as typed."""
-    if not own.programs:
-        return own.arguments
-    return (dict(own.programs)[variant.level("program")], *own.arguments)
+    return own.command_of(dict(variant.levels)).words
 
 
 def _go_name(text: str) -> str:

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from swapstone.factors import FACTORS
 from swapstone.model import IDLE, UserError, unknown
@@ -15,9 +14,23 @@ from swapstone.record import default_root, find_record, new_record_path
 from swapstone.report.study_index import StudyIndex
 from swapstone.session import experiment as experiments
 from swapstone.session import study as studies
+from swapstone.session.api_values import (
+    Command,
+    Levels,
+    command_list,
+    command_text,
+    command_words,
+    duration_text,
+    name_list,
+    path_text,
+    pattern_list,
+    share_text,
+    value_texts,
+)
 from swapstone.session.defaults import CONFIDENCE, MARGIN
 from swapstone.session.experiment import RunOptions, resolve
-from swapstone.session.own_program_request import OwnProgramRequest, large_sources_note, own_program, program_factor
+from swapstone.session.own_program_notes import large_sources_note, script_notes
+from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress, ProgressLike, as_progress
 from swapstone.session.query import Relation, query_records
 from swapstone.session.record_handle import Record, open_record
@@ -25,15 +38,10 @@ from swapstone.session.request import ExperimentRequest, parse_factors
 from swapstone.session.study import PartState
 from swapstone.session.study_file import load_study, study_path
 from swapstone.session.values import Duration, duration_ns, parse_confidence, parse_ratio
+from swapstone.session.varied_program import varied_program
 
 if TYPE_CHECKING:
     from swapstone.session.explain_row import RowExplanation
-
-Levels: TypeAlias = str | Sequence[str]
-"""Levels of a factor, the baseline first: a sequence, or a text with commas."""
-
-Command: TypeAlias = str | Sequence[str]
-"""A command: a text that is split as a shell would, or its words."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,6 +86,10 @@ def compare(
     clock: str | None = None,
     published: str = "",
     command: Command | None = None,
+    commands: Mapping[str, Command] | Sequence[Command] = (),
+    shell: bool = False,
+    parameters: Mapping[str, Levels] | None = None,
+    vary: Mapping[str, Levels] | None = None,
     programs: Mapping[str, str] | None = None,
     source: str | Path | None = None,
     build: str | None = None,
@@ -129,6 +141,10 @@ def compare(
         clock: ``wall`` or ``virtual``; the target's if None.
         published: name of a published study, to print its figures beside the results.
         command: an own program and its arguments; with `programs` the arguments alone.
+        commands: command lines to compare, the baseline first; a mapping gives them names.
+        shell: run the commands by ``/bin/sh -c``.
+        parameters: values by name: a workload for each. ``{name}`` stands for the value. A text may be a range such as ``1..100/10``.
+        vary: levels of free factors by name: of a placeholder ``{name}``, or of an environment variable ``env:NAME``.
         programs: name to path of several programs, the baseline first.
         source: folder that is copied for each variant and built there.
         build: shell command that builds it, with placeholders such as ``{cc}``.
@@ -165,52 +181,57 @@ def compare(
         Interrupted: a signal ended it (a `KeyboardInterrupt`); the record is sealed, and its path is in the exception.
     """
     own_request = OwnProgramRequest(
-        command=_words(command),
+        command=command_words(command),
+        commands=tuple(command_text(each) or "" for each in command_list(commands)),
+        names=tuple(commands) if isinstance(commands, Mapping) else (),
+        shell=shell,
+        parameters=value_texts(parameters),
+        vary=value_texts(vary),
         programs=tuple(f"{name}={path}" for name, path in (programs or {}).items()),
-        source=_text(source),
+        source=path_text(source),
         build=build,
-        build_timeout=_duration_text(build_timeout),
-        libraries=",".join(_names(libraries)) or None,
+        build_timeout=duration_text(build_timeout),
+        libraries=",".join(name_list(libraries)) or None,
         rebuild=rebuild,
-        stdin=_text(input),
-        output=_text(output),
+        stdin=path_text(input),
+        output=path_text(output),
         variables=tuple(f"{name}={value}" for name, value in (env or {}).items()),
         setup=setup,
         prepare=prepare,
         conclude=conclude,
-        timeout=_duration_text(timeout),
+        timeout=duration_text(timeout),
         pin=pin,
         ignore_failure=ignore_failure,
-        metrics=_patterns(metrics),
+        metrics=pattern_list(metrics),
         cpu_bound=cpu_bound,
-        server=_command_text(server),
-        load_generator=_command_text(load_generator),
+        server=command_text(server),
+        load_generator=command_text(load_generator),
         connections=",".join(map(str, [connections] if isinstance(connections, int) else connections)) or None,
         reader=read,
-        warm_up=_duration_text(warm_up),
-        ready_timeout=_duration_text(ready_timeout),
+        warm_up=duration_text(warm_up),
+        ready_timeout=duration_text(ready_timeout),
     )
     receiver = as_progress(progress)
     request = ExperimentRequest(
         name="compare",
         factors=(),
-        suites=_names(suites),
-        only=_patterns(only),
+        suites=name_list(suites),
+        only=pattern_list(only),
         budget_ns=duration_ns(budget),
-        margin=parse_ratio(_share(margin), "margin", 0.0, 1.0),
-        confidence=parse_confidence(_share(confidence), "confidence"),
+        margin=parse_ratio(share_text(margin), "margin", 0.0, 1.0),
+        confidence=parse_confidence(share_text(confidence), "confidence"),
         seed=seed,
         blocks=blocks,
         null=null,
         layouts=layouts,
         target=target,
-        loads=_names(loads),
+        loads=name_list(loads),
         architecture=architecture,
         modules=tuple(f"{kernel}={folder}" for kernel, folder in (modules or {}).items()),
         clock=clock,
         published=published,
     )
-    texts = [f"{name}={','.join(_names(each))}" for name, each in _factors(factors, levels).items()]
+    texts = [f"{name}={','.join(name_list(each))}" for name, each in _factors(factors, levels).items()]
     options = RunOptions(rebuild=rebuild, no_cache=no_cache)
     return run_request(request, texts, own_request, out=Path(out) if out else None, options=options, progress=receiver)
 
@@ -238,12 +259,12 @@ def run_request(
         UserError: an option is wrong, or the experiment can't run here.
         Interrupted: a signal ended it; the record is sealed.
     """
-    own = own_program(own_request)
-    named = program_factor(own) if own is not None else ()
-    varied = parse_factors(factors) if factors or not named else ()
-    request = dataclasses.replace(request, factors=(*named, *varied), own=own)
+    own, varied = varied_program(own_request, parse_factors(factors) if factors else ())
+    request = dataclasses.replace(request, factors=varied or parse_factors(()), own=own)
     experiment = resolve(request)
     if own is not None and (note := large_sources_note(own)):
+        progress.note(note)
+    for note in script_notes(own) if own is not None else ():
         progress.note(note)
     return Record(experiments.start(experiment, out, options=options, progress=progress))
 
@@ -297,7 +318,7 @@ def study(
         request = found.request(file.stem, directory)
         request = dataclasses.replace(
             request,
-            only=_patterns(only) or request.only,
+            only=pattern_list(only) or request.only,
             budget_ns=duration_ns(budget) or request.budget_ns,
             seed=seed if seed is not None else request.seed,
             blocks=blocks or request.blocks,
@@ -308,8 +329,8 @@ def study(
     run = studies.plan_study(
         file.stem,
         found,
-        only_parts=_names(only_parts),
-        only=_patterns(only),
+        only_parts=name_list(only_parts),
+        only=pattern_list(only),
         budget_ns=duration_ns(budget),
         seed=seed,
         blocks=blocks,
@@ -409,43 +430,3 @@ def _factors(factors: Mapping[str, Levels] | None, levels: Mapping[str, Levels])
         if name in (factors or {}):
             raise UserError(f"The factor {name} is given twice.", "Give it as keyword or in the mapping.")
     return {**(factors or {}), **levels}
-
-
-def _names(value: Levels) -> tuple[str, ...]:
-    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
-
-
-def _patterns(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Return patterns: a text is one, because a pattern may hold a comma."""
-    return (value,) if isinstance(value, str) else tuple(value)
-
-
-def _share(value: str | float) -> str:
-    return value if isinstance(value, str) else f"{value:.9f}"
-
-
-def _words(command: Command | None) -> tuple[str, ...] | None:
-    if command is None:
-        return None
-    try:
-        return tuple(shlex.split(command)) if isinstance(command, str) else tuple(map(str, command))
-    except ValueError as error:
-        raise UserError(f"The quotes of command don't match: {error}.", "Pass a list of words.") from error
-
-
-def _command_text(command: Command | None) -> str | None:
-    return command if command is None or isinstance(command, str) else _joined(command)
-
-
-def _joined(words: Iterable[str]) -> str:
-    return shlex.join(map(str, words))
-
-
-def _text(value: str | Path | None) -> str | None:
-    return None if value is None else str(value)
-
-
-def _duration_text(value: Duration) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return "0" if not value else f"{(duration_ns(value) or 0) / 1e9:.9f}"

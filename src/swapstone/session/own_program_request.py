@@ -6,14 +6,15 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts import SourceSize, count_sources, parse_libraries
+from swapstone.artifacts import parse_libraries
 from swapstone.model import (
+    COMMAND,
+    CommandLine,
     Cpus,
     Experiment,
     FactorLevels,
@@ -22,18 +23,19 @@ from swapstone.model import (
     OwnProgram,
     PrintedNumber,
     UserError,
+    placeholders_in,
 )
+from swapstone.session.command_lines import command_lines, executable
+from swapstone.session.parameters import parse_parameters
 from swapstone.session.server_program import SERVER_EXAMPLE, load_generators, server_arguments
 from swapstone.session.values import parse_duration_ns
 from swapstone.workloads import METRIC_EXAMPLE, parse_metric, undirected
 
-LARGE_BYTES = 1 << 30
-LARGE_FILES = 50_000
-"""Sources of this size or more are announced before they are copied. A Linux kernel is about this large."""
-
 BUILD_EXAMPLE = "--build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --source DIR -- ./prog ARG"
 
 WITH_EXAMPLE = "--with zlib,openssl --build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --source DIR -- ./prog ARG"
+COMMANDS_EXAMPLE = "swapstone compare './old --fast' './new --fast'"
+SHELL = "/bin/sh"
 
 
 class OwnProgramRequest(FrozenStruct, frozen=True, kw_only=True):
@@ -42,10 +44,20 @@ class OwnProgramRequest(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         command: the program and its arguments; None if there is none.
         directory: the folder that relative paths start from; empty for the current one.
+        commands: command lines that are compared, the baseline first.
+        names: of `commands`.
+        shell: whether ``/bin/sh -c`` runs `commands`.
+        parameters: ``NAME=VALUE,VALUE``: a workload for each value.
+        vary: ``NAME=VALUE,VALUE`` or ``env:NAME=VALUE,VALUE``: a factor with these levels.
     """
 
     command: tuple[str, ...] | None = None
     directory: str = ""
+    commands: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    shell: bool = False
+    parameters: tuple[str, ...] = ()
+    vary: tuple[str, ...] = ()
     build: str | None = None
     source: str | None = None
     build_timeout: str | None = None
@@ -78,6 +90,8 @@ _OPTION_NAMES = {
     "metrics": "metric",
     "reader": "read",
     "libraries": "with",
+    "names": "name",
+    "parameters": "parameter",
 }
 _SERVER_OPTIONS = ("load_generator", "connections", "reader", "warm_up", "ready_timeout")
 
@@ -93,24 +107,28 @@ def own_program(request: OwnProgramRequest) -> OwnProgram | None:
     """
     if request.server is not None:
         request = _server_command(request)
-    if request.command is None and not request.programs:
+    if request.command is None and not request.programs and not request.commands:
         _check_no_options(request)
         return None
     folder = Path(request.directory) if request.directory else Path.cwd()
     programs = _programs(request, folder)
-    arguments = _arguments(request, folder, named=bool(programs))
+    commands = _commands(request, folder)
+    arguments = () if commands else _arguments(request, folder, named=bool(programs))
     wrong = next((text for text in _texts(request, folder) if not _is_utf8(text)), None)
     if wrong is not None:
         raise UserError(
             f"{wrong!a} is not UTF-8: a record can't store it.", "Wrap the program in a script, or rename the file."
         )
-    first = programs[0][1] if programs else arguments[0]
+    first = programs[0][1] if programs else arguments[0] if arguments else ""
     return OwnProgram(
-        name=Path(first).name or first,
+        name=_common_name(commands, request.names) if commands else Path(first).name or first,
         arguments=arguments,
         source=_absolute(request.source, folder) if request.source else "",
         build=request.build or "",
         programs=programs,
+        commands=commands,
+        shell=request.shell,
+        parameters=parse_parameters(request.parameters),
         directory="" if request.build else str(folder),
         environment=_environment(request.variables),
         setup=request.setup or "",
@@ -127,6 +145,46 @@ def own_program(request: OwnProgramRequest) -> OwnProgram | None:
         libraries=_libraries(request),
         load_generators=_load_generators(request, arguments, folder),
     )
+
+
+def _common_name(commands: Sequence[CommandLine], given: Sequence[str]) -> str:
+    """Return the name of the workload: that of the program if all command lines have the same, else ``command``."""
+    if len(commands) == 1 and given:
+        return given[0]
+    names = {Path(line.words[0].split()[0]).name for line in commands}
+    return names.pop() if len(names) == 1 else "command"
+
+
+def _commands(request: OwnProgramRequest, folder: Path) -> tuple[CommandLine, ...]:
+    """Return the command lines that are compared.
+
+    Raises:
+        UserError: there is also another program, or an option belongs to command lines and there are none.
+    """
+    if not request.commands:
+        for given, option in ((request.names, "--name"), (request.shell, "--shell")):
+            if given:
+                raise UserError(
+                    f"{option} is for command lines, and there are none.", f"For example: {COMMANDS_EXAMPLE}"
+                )
+        return ()
+    for found, option in (
+        (request.server, "--server"),
+        (request.programs, "--program"),
+        (request.command is not None, "the program after --"),
+    ):
+        if found:
+            raise UserError(
+                f"The command lines name the programs: {option} can't be given too.",
+                f"Write the arguments into the command lines, for example: {COMMANDS_EXAMPLE}",
+            )
+    if bool(request.build) != bool(request.source):
+        raise UserError("--build and --source belong together.", f"For example: {BUILD_EXAMPLE}")
+    if request.build and request.shell:
+        raise UserError(
+            "--shell runs commands that are there already; --build builds a program.", "Leave one of them out."
+        )
+    return command_lines(request.commands, request.names, folder, shell=request.shell, built=bool(request.build))
 
 
 def _server_command(request: OwnProgramRequest) -> OwnProgramRequest:
@@ -173,7 +231,9 @@ def _option(field: str) -> str:
 
 
 def program_factor(own: OwnProgram) -> tuple[FactorLevels, ...]:
-    """Return the factor ``program`` if several programs are compared, else an empty tuple."""
+    """Return the factor ``command`` or ``program`` if several command lines or programs are compared, else an empty tuple."""
+    if len(own.commands) > 1:
+        return (FactorLevels(factor=COMMAND, levels=tuple(line.name for line in own.commands)),)
     levels = tuple(level for level, _ in own.programs)
     return (FactorLevels(factor="program", levels=levels),) if levels else ()
 
@@ -185,9 +245,18 @@ def command_line(experiment: Experiment) -> str:
         return ""
     if own.load_generators:
         return f"--server {shlex.quote(shlex.join(own.arguments))}"
+    if own.commands:
+        return " ".join(
+            shlex.quote(shlex.join(line_words(line)) if not own.shell else line.words[0]) for line in own.commands
+        )
     programs = " ".join(f"--program {shlex.quote(f'{level}={path}')}" for level, path in own.programs)
     rest = f"-- {shlex.join(own.arguments)}" if own.arguments else ""
     return " ".join(filter(None, (programs, rest)))
+
+
+def line_words(line: CommandLine) -> tuple[str, ...]:
+    """Return a command line as typed: its variables, its program and its arguments."""
+    return (*(f"{name}={value}" for name, value in line.environment), *line.words)
 
 
 def report_notes(experiment: Experiment) -> tuple[str, ...]:
@@ -198,6 +267,12 @@ def report_notes(experiment: Experiment) -> tuple[str, ...]:
     built = f", built by {own.build!r}" if own.build else ""
     libraries = f", with {', '.join(own.libraries)} built for each variant" if own.libraries else ""
     notes = [f"What is measured: {command_line(experiment)}{built}{libraries}."]
+    if own.shell:
+        notes.append(f"{SHELL} -c runs each command: its start is measured too, and it is what is observed.")
+    notes += [
+        f"The level of {name} is not observed: only the build or another command uses it. The comparison relies on the request alone."
+        for name in experiment.unobserved
+    ]
     names = ", ".join(undirected(own))
     if names:
         notes.append(f'{names} has no direction: its verdict can only be "changed". For example: {METRIC_EXAMPLE}.')
@@ -206,27 +281,14 @@ def report_notes(experiment: Experiment) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def large_sources_note(own: OwnProgram) -> str:
-    """Return a note if the sources that are copied for each variant are large, else an empty string."""
-    if not own.source or not Path(own.source).is_dir():
-        return ""
-    amount: SourceSize = count_sources(Path(own.source))
-    if amount.size_bytes < LARGE_BYTES and amount.files < LARGE_FILES:
-        return ""
-    return (
-        f"The sources are large: {amount.files} files, {amount.size_bytes / 2**20:.0f} MiB. "
-        "They are copied twice for each variant. Name a smaller folder with --source if the build does not need all of them."
-    )
-
-
 def _check_no_options(request: OwnProgramRequest) -> None:
     """Raise a `UserError` for an option of an own program where there is no program."""
     given = [name for name, value in msgspec.structs.asdict(request).items() if value not in {None, False, (), ""}]
-    given = [name for name in given if name != "directory"]
+    given = [name for name in given if name not in {"directory", "vary"}]
     if given:
         raise UserError(
             f"{_option(given[0])} needs an own program, and there is none.",
-            f"Name it after --, for example: {BUILD_EXAMPLE}",
+            f"Name it after --, for example: {BUILD_EXAMPLE}\nor write command lines: {COMMANDS_EXAMPLE}",
         )
 
 
@@ -244,7 +306,7 @@ def _programs(request: OwnProgramRequest, folder: Path) -> tuple[tuple[str, str]
                 f"--program {text!r} is not NAME=PATH.",
                 "A name has letters, digits and _ . + -: --program baseline=./old",
             )
-        pairs.append((name, _executable(path, folder)))
+        pairs.append((name, executable(path, folder)))
     if not pairs:
         return ()
     if request.build or request.source:
@@ -284,14 +346,7 @@ def _arguments(request: OwnProgramRequest, folder: Path, *, named: bool) -> tupl
         raise UserError("--source needs --build: the command that builds it.", f"For example: {BUILD_EXAMPLE}")
     if request.build is not None and not request.build.strip():
         raise UserError("--build is empty.", f"For example: {BUILD_EXAMPLE}")
-    return command if request.build else (_executable(command[0], folder), *command[1:])
-
-
-def _executable(program: str, folder: Path) -> str:
-    """Return a program's absolute path, with PATH searched for a name without a slash. The file need not exist."""
-    if "/" not in program:
-        return shutil.which(program) or _absolute(program, folder)
-    return _absolute(program, folder)
+    return command if request.build else (executable(command[0], folder), *command[1:])
 
 
 def _absolute(path: str, folder: Path) -> str:
@@ -321,7 +376,7 @@ def _input(text: str | None, folder: Path) -> str:
     if text is None:
         return ""
     path = _absolute(text, folder)
-    if not Path(path).is_file():
+    if not placeholders_in(text) and not Path(path).is_file():
         what = "no file" if Path(path).exists() else "not there"
         raise UserError(f"--input {text} is {what}.", "Name a file; a pipe could be read only once.")
     return path
@@ -331,7 +386,7 @@ def _output(text: str | None, folder: Path) -> str:
     if text is None:
         return ""
     path = "/dev/null" if text == "null" else _absolute(text, folder)
-    if Path(path).is_dir() or not Path(path).parent.is_dir():
+    if not placeholders_in(text) and (Path(path).is_dir() or not Path(path).parent.is_dir()):
         raise UserError(f"--output {text} can't be written.", "Name a file in a folder that exists, or null.")
     return path
 

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.factors import parse_choice
-from swapstone.model import IDLE, FactorLevels, FrozenStruct, UserError, unknown
+from swapstone.factors import free_factor, free_levels, parse_choice
+from swapstone.model import COMMAND, IDLE, FactorLevels, FrozenStruct, UserError, unknown
 from swapstone.model.directories import share_dir
+from swapstone.session.api_values import value_texts
 from swapstone.session.defaults import CONFIDENCE, MARGIN, default_budget_ns
-from swapstone.session.own_program_request import OwnProgramRequest, own_program, program_factor
+from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.values import parse_confidence, parse_duration_ns, parse_ratio
+from swapstone.session.varied_program import varied_program
 from swapstone.targets import target_below
 
 _PART_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
@@ -39,12 +41,18 @@ class StudyProgram(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         command: the program and its arguments; with `programs` the arguments alone.
+        commands: command lines by name, the baseline first.
+        shell: whether ``/bin/sh -c`` runs `commands`.
+        parameters: values by name, or a range such as ``1..100/10``: a workload for each.
         programs: name to path, the baseline first.
         env: variable to value.
         libraries: the key ``with``: names of libraries that are built for each variant.
     """
 
     command: Text | None = None
+    commands: dict[str, str] = msgspec.field(default_factory=dict)
+    shell: bool = False
+    parameters: dict[str, str | tuple[str | int | float, ...]] = msgspec.field(default_factory=dict)
     programs: dict[str, str] = msgspec.field(default_factory=dict)
     build: str | None = None
     source: str | None = None
@@ -77,6 +85,15 @@ class StudyProgram(FrozenStruct, frozen=True, kw_only=True):
         return OwnProgramRequest(
             command=words,
             directory=directory,
+            commands=tuple(self.commands.values()),
+            names=tuple(self.commands),
+            shell=self.shell,
+            parameters=value_texts(
+                {
+                    name: each if isinstance(each, str) else tuple(map(str, each))
+                    for name, each in self.parameters.items()
+                }
+            ),
             programs=_pairs(self.programs),
             build=self.build,
             source=self.source,
@@ -146,9 +163,9 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
     @property
     def factors(self) -> tuple[FactorLevels, ...]:
         """Return what is varied, without a look-up of names."""
-        programs = tuple(self.program.programs) if self.program else ()
-        named = (FactorLevels(factor="program", levels=programs),) if programs else ()
-        return (*named, *(FactorLevels(factor=each.name, levels=each.levels) for each in self.factor))
+        named = {"program": self.program.programs, COMMAND: self.program.commands} if self.program else {}
+        given = (FactorLevels(factor=name, levels=tuple(levels)) for name, levels in named.items() if len(levels) > 1)
+        return (*given, *(FactorLevels(factor=each.name, levels=each.levels) for each in self.factor))
 
     @property
     def budget_ns(self) -> int:
@@ -165,12 +182,11 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
         Raises:
             UserError: a name is unknown or a value has the wrong form.
         """
-        own = own_program(self.program.request(directory)) if self.program else None
-        named = program_factor(own) if own else ()
-        varied = tuple(parse_choice(f"{each.name}={','.join(each.levels)}") for each in self.factor)
+        request = self.program.request(directory) if self.program else OwnProgramRequest(directory=directory)
+        own, varied = varied_program(request, tuple(map(_choice, self.factor)))
         return ExperimentRequest(
             name=name,
-            factors=(*named, *varied),
+            factors=varied,
             suites=self.suites,
             only=self.only,
             budget_ns=parse_duration_ns(self.budget) if self.budget else None,
@@ -326,6 +342,8 @@ _EXAMPLES = {
     "part": '[[part]] with name = "strings" and title = "Strings"',
     "name": 'name = "strings"',
     "levels": 'levels = ["glibc", "musl"]',
+    "commands": 'commands = { old = "./a --fast", new = "./b --fast" }',
+    "parameters": "parameters = { N = [1, 10, 100] }",
     "programs": 'programs = { old = "./a", new = "./b" }',
     "with": 'with = ["zlib", "openssl"]',
     "env": 'env = { PORT = "{port}" }',
@@ -412,6 +430,12 @@ def _inherit(part: StudyPart, top: ExperimentKeys) -> StudyPart:
     if (part.suites or part.only) and not part.program:
         inherited.pop("program", None)
     return msgspec.structs.replace(part, **inherited)
+
+
+def _choice(factor: StudyFactor) -> FactorLevels:
+    if free_factor(factor.name) is not None:
+        return free_levels(factor.name, factor.levels)
+    return parse_choice(f"{factor.name}={','.join(factor.levels)}")
 
 
 def _pairs(values: Mapping[str, str]) -> tuple[str, ...]:

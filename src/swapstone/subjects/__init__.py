@@ -63,4 +63,4 @@ def _of_origin(workload: Workload, states: dict[OwnProgram, OwnProgramState]) ->
         case Crate() as crate:
             return CrateProgram(workload, crate)
         case UserSupplied(program=own):
-            return UserProgram(workload, own, states.setdefault(own, OwnProgramState(own)))
+            return UserProgram(workload, own, states.setdefault(own, OwnProgramState()))

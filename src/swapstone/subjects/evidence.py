@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from swapstone.factors import Evidence, ProgramFacts, find_factor
+from swapstone.factors import Evidence, ProgramFacts, find_factor, is_unobserved
 from swapstone.model import Variant
 from swapstone.subjects.variant_program import Program
 from swapstone.wire import AgentAnswer
@@ -47,6 +47,8 @@ def wrong_level(observed: tuple[tuple[str, str], ...], variant: Variant) -> str:
     """Return a sentence on the first level that was requested and not in force; empty if all were."""
     for name, seen in observed:
         requested = variant.level(name)
+        if is_unobserved(name, seen):
+            continue
         if seen == "unknown":
             # A factor may have a hint on why its level can't be observed.
             hint = getattr(find_factor(name), "unseen", "")

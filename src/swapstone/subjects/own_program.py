@@ -8,12 +8,20 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from swapstone.factors import Evidence, Recipe
+from swapstone.factors import NOT_OBSERVED, Evidence, Recipe
 from swapstone.model import Experiment, OwnProgram, Sample, Status, UserError, Variant, Workload
 from swapstone.subjects.answers import raw_output, shortened, trouble_of
 from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_environments
 from swapstone.subjects.own_program_check import check_own, check_recipes
+from swapstone.subjects.own_program_levels import (
+    Expected,
+    levels_seen,
+    own_factors,
+    own_observations,
+    received_variables,
+)
 from swapstone.subjects.own_program_libraries import wrong_library
+from swapstone.subjects.own_program_variant import SHELL, as_run, other_arguments
 from swapstone.subjects.subject import BuildContext, Inspect, Judgement, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program, stamp_of
 from swapstone.targets import Target
@@ -30,8 +38,6 @@ DISK_BYTES = 16 << 30
 KEPT_BYTES = 64 << 10
 """How much of each output the record keeps: half from the beginning, half from the end."""
 
-SHELL = "/bin/sh"
-
 _NEEDS_TERMINAL = re.compile(
     rb"not a (tty|terminal)|[Ii]nappropriate ioctl for device|ENOTTY|TERM environment variable|[Ee]rror opening terminal"
     rb"|[Uu]nknown terminal|(needs?|requires?) a (tty|terminal)|must be (a|connected to a) (tty|terminal)"
@@ -42,17 +48,18 @@ _WITHOUT_TERMINAL = (
 TERMINAL_HINT = f"it seems to need a terminal and finds none: {_WITHOUT_TERMINAL}"
 SILENT_HINT = f"if it needs a terminal, it finds none: {_WITHOUT_TERMINAL}"
 
+OTHER_COMMAND_HINT = (
+    "it executed another program in its place, or changed its arguments: name the program itself, "
+    "and set variables as in 'NAME=VALUE ./prog'"
+)
+
 
 class OwnProgramState:
-    """What the workloads of one own program share: a server is one workload for each of its load generators.
+    """What the workloads of one own program share: there is one for each load generator and each value of a parameter."""
 
-    Args:
-        own: the program.
-    """
-
-    def __init__(self, own: OwnProgram) -> None:
-        self.build = OwnProgramBuild(own)
-        self.set_up: set[tuple[tuple[str, str], ...]] = set()
+    def __init__(self) -> None:
+        self.build = OwnProgramBuild()
+        self.set_up: set[tuple[tuple[tuple[str, str], ...], str]] = set()
 
 
 class UserProgram(Subject):
@@ -75,12 +82,12 @@ class UserProgram(Subject):
 
     def check(self, experiment: Experiment, target: Target) -> None:
         """Raise if the program can't be measured."""
-        check_own(self._own, experiment, target)
+        check_own(self._own, self.workload, experiment, target)
 
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
         """Return the recipe with the user's environment, and the C library of a program that is not built here."""
         del default
-        return self._state.build.base_recipe(variant)
+        return self._state.build.base_recipe(self._as_run(variant))
 
     def check_recipes(self, variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> None:
         """Raise if what distinguishes two variants does not reach the build command."""
@@ -89,7 +96,7 @@ class UserProgram(Subject):
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
         """Build the program in a copy of its sources, or take it without building."""
-        return self._state.build.program(self.workload.name, variant, recipe, context)
+        return self._state.build.program(self._as_run(variant), self.workload.name, variant, recipe, context)
 
     def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:
         """Add what is preloaded, and padding, to the environments."""
@@ -101,11 +108,11 @@ class UserProgram(Subject):
 
     def before(self, trial: TrialSpec, target: Target) -> Outcome | None:
         """Run ``--setup`` once for each variant, and ``--prepare``; refuse a program whose file was changed."""
-        own = self._own
-        if own.setup and trial.variant.levels not in self._state.set_up:
+        own = self._as_run(trial.variant)
+        if own.setup and (trial.variant.levels, own.setup) not in self._state.set_up:
             if (failed := self._helper("setup", own.setup, trial, target)) is not None:
                 return failed
-            self._state.set_up.add(trial.variant.levels)
+            self._state.set_up.add((trial.variant.levels, own.setup))
         if (failed := self._helper("prepare", own.prepare, trial, target)) is not None:
             return failed
         change = self.file_change(trial.program)
@@ -113,7 +120,7 @@ class UserProgram(Subject):
 
     def after(self, trial: TrialSpec, target: Target, outcome: Outcome) -> Outcome:
         """Run ``--conclude``. Its failure counts only if the program itself ended well."""
-        failed = self._helper("conclude", self._own.conclude, trial, target)
+        failed = self._helper("conclude", self._as_run(trial.variant).conclude, trial, target)
         if failed is None or outcome.judgement.status is not Status.OK:
             return outcome
         return Outcome(failed.judgement, outcome.answer, outcome.output + failed.output)
@@ -142,11 +149,11 @@ class UserProgram(Subject):
 
     def request(self, trial: TrialSpec) -> TrialRequest:
         """Return the request, with the arguments as typed."""
-        own = self._own
-        arguments = own.arguments if own.programs else own.arguments[1:]
+        own = self._as_run(trial.variant)
+        received = self._received(trial.variant, own)
         return TrialRequest(
             id=trial.identity,
-            arguments=(trial.program.path, *arguments),
+            arguments=(trial.program.path, *own.arguments[1:]),
             environment=(*trial.program.recipe.environment, *trial.program.added),
             cwd=trial.program.folder,
             cpus=trial.pinned(own.cpus),
@@ -156,8 +163,16 @@ class UserProgram(Subject):
             disk_bytes=DISK_BYTES,
             stdin=own.stdin,
             stdout=own.output,
-            observe=trial.program.recipe.observe,
+            observe=tuple(dict.fromkeys((*trial.program.recipe.observe, *own_observations(received)))),
         )
+
+    def _as_run(self, variant: Variant) -> OwnProgram:
+        return as_run(self._own, self.workload, variant)
+
+    def _received(self, variant: Variant, own: OwnProgram) -> tuple[tuple[str, str], ...]:
+        """Return the variables of the environment that a factor of the user determines."""
+        names = received_variables(self._own, variant)
+        return tuple(pair for pair in own.environment if pair[0] in names)
 
     def kept_output(self, answer: AgentAnswer) -> bytes:
         """Return what was printed, without the middle of long outputs: there may be thousands of trials."""
@@ -198,7 +213,19 @@ class UserProgram(Subject):
             evidence = msgspec.structs.replace(evidence, program=inspect(answer.objects[0]))
         if self._own.programs:
             evidence = msgspec.structs.replace(evidence, started=program.path, named=self._own.programs)
-        return evidence
+        if not own_factors(trial.variant):
+            return evidence
+        own = self._as_run(trial.variant)
+        expected = Expected(
+            own=self._own,
+            variant=trial.variant,
+            arguments=(program.path, *own.arguments[1:]),
+            environment=self._received(trial.variant, own),
+            others=other_arguments(self._own, self.workload, trial.variant),
+            script=program.facts is None,
+            folder=program.folder,
+        )
+        return msgspec.structs.replace(evidence, levels=levels_seen(expected, evidence))
 
     def explain_wrong_level(self, program: Program) -> str:
         """Return how the program was built, to find out why another level was in force than requested."""
@@ -215,6 +242,13 @@ class UserProgram(Subject):
     def wrong_files(self, trial: TrialSpec, evidence: Evidence) -> str:
         """Return a sentence if the process used another build of a library than ``--with`` requested."""
         return wrong_library(trial.program.recipe, evidence)
+
+    def _wrong_conditions(self, trial: TrialSpec, evidence: Evidence, observed: tuple[tuple[str, str], ...]) -> str:
+        reason = super()._wrong_conditions(trial, evidence, observed)
+        own = own_factors(trial.variant)
+        if reason and any(name in own and seen not in {own[name], "unknown", NOT_OBSERVED} for name, seen in observed):
+            return f"{reason}; {OTHER_COMMAND_HINT}"
+        return reason
 
     def printed_samples(self, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
         """Return the samples of the option ``--metric``."""

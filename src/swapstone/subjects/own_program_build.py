@@ -31,32 +31,35 @@ from swapstone.subjects.variant_program import Program, stamp_of
 PADDING = "SWAPSTONE_PADDING"
 """The variable that makes every variant's environment equally large."""
 
+LONGEST_PADDING = 120_000
+"""Number of characters of the padding: the kernel accepts no variable of 128 KiB (MAX_ARG_STRLEN, execve(2))."""
+
+_POINTER_BYTES = 8
+
 
 class OwnProgramBuild:
-    """Builds a user's own program for one variant after another, or takes a built one.
+    """Builds a user's own program for one variant after another, or takes a built one. Its methods take the program `as_run`."""
 
-    Args:
-        own: the program.
-    """
-
-    def __init__(self, own: OwnProgram) -> None:
-        self._own = own
+    def __init__(self) -> None:
         self._builder: SourceBuilder | None = None
 
-    def base_recipe(self, variant: Variant) -> Recipe:
+    def base_recipe(self, own: OwnProgram) -> Recipe:
         """Return the recipe to which a variant's levels are applied. A program that is not built here has a C library already."""
-        environment = {**dict(SOURCE_RECIPE.environment), **dict(self._own.environment)}
+        environment = {**dict(SOURCE_RECIPE.environment), **dict(own.environment)}
         recipe = msgspec.structs.replace(SOURCE_RECIPE, environment=tuple(environment.items()))
-        if not self._own.build:
-            facts = read_facts(Path(self._path(variant)))
+        if not own.build:
+            facts = read_facts(Path(own.arguments[0]))
             libc = LIBC.observe(Evidence(interp=facts.interp, objects=())) if facts else None
             recipe = msgspec.structs.replace(recipe, libc=libc or recipe.libc)
         return recipe
 
-    def program(self, workload: str, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+    def program(
+        self, own: OwnProgram, workload: str, variant: Variant, recipe: Recipe, context: BuildContext
+    ) -> Program:
         """Build a variant's program and its further links, if it is built at all, and put it on the target.
 
         Args:
+            own: the program.
             workload: its name.
             variant: whose program it is.
             recipe: compiler and flags, the levels applied and resolved.
@@ -65,18 +68,26 @@ class OwnProgramBuild:
         Raises:
             UserError: it does not build, or a level can't be applied to it.
         """
-        recipe = with_libraries(recipe, self._own.libraries, context.notify)
-        program = self._program(workload, variant, recipe, context)
+        recipe = with_libraries(recipe, own.libraries, context.notify)
+        program = self._program(own, workload, variant, recipe, context)
         links = []
         for number, seed in enumerate(context.layout_seeds, start=1):
             context.progress(f"{workload} {variant.label} layout {number} of {len(context.layout_seeds)}")
-            link = self._program(workload, variant, with_layout_compiler(recipe, seed, cache_dir()), context, number)
+            shuffled = with_layout_compiler(recipe, seed, cache_dir())
+            link = self._program(own, workload, variant, shuffled, context, layout=number)
             links.append(dataclasses.replace(link, added=(environment_padding(seed),)))
         _require_different_links(variant, links)
         return dataclasses.replace(program, links=tuple(links))
 
     def _program(
-        self, workload: str, variant: Variant, recipe: Recipe, context: BuildContext, layout: int = 0
+        self,
+        own: OwnProgram,
+        workload: str,
+        variant: Variant,
+        recipe: Recipe,
+        context: BuildContext,
+        *,
+        layout: int = 0,
     ) -> Program:
         artifact = Artifact(
             suite=OWN_SUITE,
@@ -89,29 +100,25 @@ class OwnProgramBuild:
             sizes=(),
             layout=layout,
         )
-        artifact, folder = (self._built if self._own.build else self._taken)(variant, recipe, context, artifact)
+        if own.build:
+            artifact, folder = self._built(own, variant, recipe, context, artifact)
+        else:
+            artifact, folder = _taken(own, artifact), own.directory
         facts = read_facts(Path(artifact.path).resolve())
         _check_preload(artifact.path, recipe, static=facts is not None and facts.interp is None)
         path = context.target.put(Path(artifact.path))
-        return Program(path, recipe, artifact, facts, folder, stamp_of(artifact.path))
-
-    def _taken(
-        self, variant: Variant, recipe: Recipe, context: BuildContext, artifact: Artifact
-    ) -> tuple[Artifact, str]:
-        """Return the artifact and the folder of a program that is not built here."""
-        del recipe, context
-        path = self._path(variant)
-        digest, sizes = sha256_of(Path(path)), stripped_sizes(Path(path).resolve())
-        return msgspec.structs.replace(artifact, path=path, sha256=digest, sizes=sizes), self._own.directory
+        return Program(
+            path, recipe, artifact, facts, folder, stamp_of(artifact.path), launch_bytes=_launch_bytes(own, recipe)
+        )
 
     def _built(
-        self, variant: Variant, recipe: Recipe, context: BuildContext, artifact: Artifact
+        self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext, artifact: Artifact
     ) -> tuple[Artifact, str]:
         """Build the program in its copy of the sources; return its artifact, and the copy."""
         if self._builder is None:
-            self._builder = SourceBuilder(self._own, rebuild=context.rebuild)
+            self._builder = SourceBuilder(own, rebuild=context.rebuild)
         label = f"{variant.label} layout {artifact.layout}" if artifact.layout else variant.label
-        built = self._builder.build(recipe, lambda log: context.keep_log(label, log))
+        built = self._builder.with_program(own).build(recipe, lambda log: context.keep_log(label, log))
         artifact = msgspec.structs.replace(
             artifact,
             path=str(built.path),
@@ -122,8 +129,18 @@ class OwnProgramBuild:
         )
         return artifact, str(built.folder)
 
-    def _path(self, variant: Variant) -> str:
-        return dict(self._own.programs)[variant.level("program")] if self._own.programs else self._own.arguments[0]
+
+def _taken(own: OwnProgram, artifact: Artifact) -> Artifact:
+    """Return the artifact of a program that is not built here."""
+    path = own.arguments[0]
+    digest, sizes = sha256_of(Path(path)), stripped_sizes(Path(path).resolve())
+    return msgspec.structs.replace(artifact, path=path, sha256=digest, sizes=sizes)
+
+
+def _launch_bytes(own: OwnProgram, recipe: Recipe) -> int:
+    """Count what arguments and environment put on the stack: each text with its zero byte, and a pointer to it (execve(2))."""
+    texts = (*own.arguments[1:], *(f"{name}={value}" for name, value in recipe.environment))
+    return sum(len(os.fsencode(text)) + 1 + _POINTER_BYTES for text in texts)
 
 
 def _require_different_links(variant: Variant, links: list[Program]) -> None:
@@ -161,7 +178,7 @@ def with_equal_environments(programs: Mapping[str, Program]) -> dict[str, Progra
 
     def with_added(key: str, program: Program) -> Program:
         preload = (("LD_PRELOAD", _preloaded(program.recipe)),) if preloads else ()
-        added = (*preload, *(((PADDING, "x" * (most - sizes[key])),) if uneven else ()))
+        added = (*preload, *(((PADDING, "x" * min(most - sizes[key], LONGEST_PADDING)),) if uneven else ()))
         # The padding of a layout is what the layout varies: it comes on top.
         links = tuple(dataclasses.replace(link, added=(*added, *link.added)) for link in program.links)
         return dataclasses.replace(program, added=added, links=links)
@@ -170,8 +187,8 @@ def with_equal_environments(programs: Mapping[str, Program]) -> dict[str, Progra
 
 
 def _stack_bytes(program: Program) -> int:
-    """Count what a variant puts on the stack: the path twice (argv[0] and AT_EXECFN), and the list of preloaded objects."""
-    return 2 * len(os.fsencode(program.path)) + len(os.fsencode(_preloaded(program.recipe)))
+    """Count what a variant puts on the stack: the path twice (argv[0] and AT_EXECFN), preloaded objects, arguments and environment."""
+    return 2 * len(os.fsencode(program.path)) + len(os.fsencode(_preloaded(program.recipe))) + program.launch_bytes
 
 
 def _preloaded(recipe: Recipe) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from swapstone.artifacts import SOURCE_RECIPE, placeholders
 from swapstone.factors import Recipe, Stage, find_factor
-from swapstone.model import Experiment, FactorLevels, OwnProgram, UserError, Variant
+from swapstone.model import Experiment, FactorLevels, OwnProgram, UserError, Variant, Workload, placeholders_in
+from swapstone.subjects.own_program_variant import as_run
 from swapstone.targets import Target
 
 _BUILD_EXAMPLE = "--build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --source DIR"
@@ -23,27 +24,35 @@ _PLACEHOLDERS: tuple[tuple[str, tuple[str, ...]], ...] = (
 """Each placeholder with the fields of a recipe that reach a build through it."""
 
 
-def check_own(own: OwnProgram, experiment: Experiment, target: Target) -> None:
+def check_own(own: OwnProgram, workload: Workload, experiment: Experiment, target: Target) -> None:
     """Raise if a user's own program can't be measured.
+
+    Args:
+        own: with its placeholders.
+        workload: one of its workloads.
+        experiment: its factors are used.
+        target: where it runs.
 
     Raises:
         UserError: the message states what is wrong, and the hint what to try.
     """
     _check_target(target)
-    if own.stdin and not os.access(own.stdin, os.R_OK):
-        raise UserError(f"--input {own.stdin} can't be read.", "Name a file that exists and that you may read.")
+    every = [as_run(own, workload, variant) for variant in _variants(experiment)]
+    for path in dict.fromkeys(each.stdin for each in every if each.stdin):
+        if not os.access(path, os.R_OK) or not Path(path).is_file():
+            raise UserError(f"--input {path} can't be read.", "Name a file that exists and that you may read.")
     if own.build:
-        _check_source(own)
+        for each in every:
+            _check_source(each)
         _check_placeholders(own, experiment.factors)
     else:
-        _check_built(own, experiment)
+        _check_built(own, experiment, dict.fromkeys(each.arguments[0] for each in every))
 
 
-def own_paths(own: OwnProgram) -> tuple[str, ...]:
-    """Return the paths of programs that are not built here, the baseline first; empty if the program is built."""
-    if own.build:
-        return ()
-    return tuple(path for _, path in own.programs) or own.arguments[:1]
+def _variants(experiment: Experiment) -> Iterator[Variant]:
+    names = [choice.factor for choice in experiment.factors]
+    for levels in itertools.product(*(choice.levels for choice in experiment.factors)):
+        yield Variant(levels=tuple(zip(names, levels, strict=True)))
 
 
 def check_recipes(own: OwnProgram, variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> None:
@@ -57,7 +66,7 @@ def check_recipes(own: OwnProgram, variants: Iterable[Variant], recipes: Mapping
     Raises:
         UserError: two variants would be built by the same command though their recipes differ.
     """
-    used = placeholders(own.build)
+    used = placeholders_in(own.build)
     for one, other in itertools.combinations([v for v in variants if v.label in recipes], 2):
         differing = [name for name, level in one.levels if other.level(name) != level]
         if len(differing) == 1:
@@ -92,7 +101,7 @@ def _check_source(own: OwnProgram) -> None:
         )
 
 
-def _check_built(own: OwnProgram, experiment: Experiment) -> None:
+def _check_built(own: OwnProgram, experiment: Experiment, paths: Iterable[str]) -> None:
     """Check a program that is not built here."""
     if experiment.layouts:
         raise UserError(
@@ -105,7 +114,7 @@ def _check_built(own: OwnProgram, experiment: Experiment) -> None:
                 f"Let it be built: {_BUILD_EXAMPLE}. "
                 "Factors whose stage is launch (swapstone list factors) work on built programs.",
             )
-    for path in own_paths(own):
+    for path in paths:
         _check_program(path)
     if not Path(own.directory).is_dir():
         raise UserError(f"The folder {own.directory}, in which the program runs, is not there any more.")
@@ -125,7 +134,7 @@ def _check_program(path: str) -> None:
 
 def _check_placeholders(own: OwnProgram, factors: Iterable[FactorLevels]) -> None:
     """Check with the names that factors put in a recipe; `check_recipes` repeats it with resolved recipes."""
-    used = placeholders(own.build)
+    used = placeholders(own.build, (choice.factor[1:-1] for choice in factors if choice.factor.startswith("{")))
     for choice in factors:
         factor = find_factor(choice.factor)
         first, *others = (factor.apply(level, SOURCE_RECIPE) for level in choice.levels)

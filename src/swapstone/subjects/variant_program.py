@@ -43,6 +43,7 @@ class Program:
         stamp: of the file when its digest was taken; None if the file can't change.
         added: pairs (name, value) added to the environment of the program alone, not of its helpers: preloaded objects and padding.
         load_generator: path on the target of the load generator; empty if the program is no server.
+        launch_bytes: what its arguments and environment put on the stack; 0 if that is equal for all variants.
         links: with layouts, one program for each link. They take turns; this program is then only measured for its size.
     """
 
@@ -54,6 +55,7 @@ class Program:
     stamp: FileStamp | None = None
     added: tuple[tuple[str, str], ...] = ()
     load_generator: str = ""
+    launch_bytes: int = 0
     links: tuple[Program, ...] = ()
 
     def in_block(self, block: int) -> Program:

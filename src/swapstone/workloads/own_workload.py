@@ -3,22 +3,35 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import msgspec
 
-from swapstone.model import OWN_SUITE, Experiment, OwnProgram, Sample, UserError, UserSupplied, Workload
+from swapstone.model import (
+    OWN_SUITE,
+    Experiment,
+    LoadGenerator,
+    OwnProgram,
+    Sample,
+    UserError,
+    UserSupplied,
+    Workload,
+    filled_text,
+)
 from swapstone.workloads.printed_numbers import printed_samples
 from swapstone.workloads.process_metrics import EXIT_STATUS, PROCESS_METRICS, process_samples
 from swapstone.workloads.server_metrics import server_metrics
 
+Parameters: TypeAlias = tuple[tuple[str, str], ...]
+"""Pairs (name, value)."""
+
 
 def own_names(own: OwnProgram) -> tuple[str, ...]:
-    """Return the names of an own program's workloads: a server is one workload for each of its load generators."""
-    if len(own.load_generators) < 2:
-        return (own.name,)
-    return tuple(f"{own.name}(c={generator.connections})" for generator in own.load_generators)
+    """Return the names of an own program's workloads: one for each combination of parameters and each load generator."""
+    return tuple(_combinations(own))
 
 
 def own_workload(experiment: Experiment, name: str = "") -> Workload:
@@ -29,20 +42,26 @@ def own_workload(experiment: Experiment, name: str = "") -> Workload:
         name: one of `own_names`; the first if left out.
 
     Raises:
-        UserError: the experiment has no own program.
+        UserError: the experiment has no own program, or it has no such workload.
     """
     own = experiment.own
     if own is None:
         raise UserError(f"The experiment {experiment.name} has workloads of the suite {OWN_SUITE} and no own program.")
-    if own.load_generators:
-        return _server(own, name)
+    combinations = _combinations(own)
+    name = name or next(iter(combinations))
+    if name not in combinations:
+        raise UserError(f"The own program {own.name} has no workload {name}.")
+    parameters, generator = combinations[name]
+    if generator is not None:
+        return _server(own, name, parameters, generator)
     leading = "wall" if own.waits else "cpu"
     measured = (msgspec.structs.replace(metric, leads=metric.name == leading) for metric in PROCESS_METRICS)
     return Workload(
-        name=own.name,
+        name=name,
         origin=UserSupplied(program=own),
         arguments=own.arguments,
-        description=f"the user's own program: {shlex.join(own.command)}",
+        description=f"the user's own program: {_described(own, parameters)}",
+        parameters=parameters,
         metrics=(
             *measured,
             *((EXIT_STATUS,) if own.ignore_failure else ()),
@@ -54,14 +73,33 @@ def own_workload(experiment: Experiment, name: str = "") -> Workload:
     )
 
 
-def _server(own: OwnProgram, name: str) -> Workload:
-    generator = dict(zip(own_names(own), own.load_generators, strict=True)).get(name, own.load_generators[0])
+def _combinations(own: OwnProgram) -> dict[str, tuple[Parameters, LoadGenerator | None]]:
+    """Return parameters and load generator of each workload by its name."""
+    found: dict[str, tuple[Parameters, LoadGenerator | None]] = {}
+    names = [name for name, _ in own.parameters]
+    several = len(own.load_generators) > 1
+    for values in itertools.product(*(values for _, values in own.parameters)):
+        parameters = tuple(zip(names, values, strict=True))
+        for generator in own.load_generators or (None,):
+            connections = (("c", str(generator.connections)),) if generator and several else ()
+            shown = ",".join(f"{key}={value}" for key, value in (*parameters, *connections))
+            found[f"{own.name}({shown})" if shown else own.name] = (parameters, generator)
+    return found
+
+
+def _described(own: OwnProgram, parameters: Parameters) -> str:
+    return shlex.join(filled_text(word, dict(parameters)) for word in own.command)
+
+
+def _server(own: OwnProgram, name: str, parameters: Parameters, generator: LoadGenerator) -> Workload:
+    words = tuple(filled_text(word, dict(parameters)) for word in generator.command)
+    generator = msgspec.structs.replace(generator, command=words)
     return Workload(
-        name=name or own.name,
+        name=name,
         origin=UserSupplied(program=own),
         arguments=own.arguments,
-        description=f"the user's own server: {shlex.join(own.command)}, under the load of {shlex.join(generator.command)}",
-        parameters=(("connections", str(generator.connections)),),
+        description=f"the user's own server: {_described(own, parameters)}, under the load of {shlex.join(words)}",
+        parameters=(*parameters, ("connections", str(generator.connections))),
         metrics=(*server_metrics(generator), *(number.metric for number in own.numbers)),
         cpus=own.cpus,
         waits=True,

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import Cpus, FactorLevels, OwnProgram, UserError
-from swapstone.session import own_program_request as own_program_module
+from swapstone.session import own_program_notes
+from swapstone.session.own_program_notes import large_sources_note
 from swapstone.session.own_program_request import (
     OwnProgramRequest,
     command_line,
-    large_sources_note,
     own_program,
     program_factor,
     report_notes,
@@ -107,7 +107,7 @@ def test_large_sources_are_announced_before_they_are_copied(tmp_path: Path, monk
     (tmp_path / "a").write_text("x" * 3_000_000)
     program = OwnProgram(name="p", arguments=("p",), source=str(tmp_path))
     assert large_sources_note(program) == ""
-    monkeypatch.setattr(own_program_module, "LARGE_BYTES", 2_000_000)
+    monkeypatch.setattr(own_program_notes, "LARGE_BYTES", 2_000_000)
     assert "The sources are large: 1 files, 3 MiB" in large_sources_note(program)
 
 

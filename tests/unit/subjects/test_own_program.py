@@ -168,15 +168,15 @@ def test_a_static_program_can_not_be_preloaded_into(tmp_path: Path, host: Target
     (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
     subprocess.run(["cc", "-static", "-o", tmp_path / "prog", tmp_path / "a.c"], check=True)
     program = OwnProgram(name="prog", arguments=(str(tmp_path / "prog"),), directory=str(tmp_path))
-    makes, context = OwnProgramBuild(program), BuildContext(suite="own", target=host)
+    makes, context = OwnProgramBuild(), BuildContext(suite="own", target=host)
     variant = Variant(levels=(("preload", "some"),))
     with pytest.raises(UnavailableError, match="is linked statically"):
-        makes.program("prog", variant, Recipe(preload=("/lib/some.so",)), context)
-    assert makes.program("prog", variant, Recipe(), context).artifact is not None
+        makes.program(program, "prog", variant, Recipe(preload=("/lib/some.so",)), context)
+    assert makes.program(program, "prog", variant, Recipe(), context).artifact is not None
     subprocess.run(["cc", "-o", tmp_path / "prog", tmp_path / "a.c"], check=True)
     with pytest.raises(UserError, match="--env LD_PRELOAD"):
         recipe = Recipe(preload=("/lib/some.so",), environment=(("LD_PRELOAD", "x"),))
-        makes.program("prog", variant, recipe, context)
+        makes.program(program, "prog", variant, recipe, context)
 
 
 @pytest.mark.parametrize(("compiler", "libc"), [("cc", "glibc"), ("musl-gcc", "musl")])
@@ -189,7 +189,7 @@ def test_a_program_that_is_there_already_says_which_c_library_it_has(tmp_path: P
         directory=str(tmp_path),
         environment=(("A", "b"), ("PATH", "/x")),
     )
-    recipe = OwnProgramBuild(program).base_recipe(Variant(levels=(("preload", "none"),)))
+    recipe = OwnProgramBuild().base_recipe(program)
     assert recipe.libc == libc
     assert dict(recipe.environment) == {"PATH": "/x", "LC_ALL": "C", "TMPDIR": "/tmp", "A": "b"}
 

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What an experiment with an own program varies: its command lines, free factors, and the factors of Swapstone."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+import msgspec
+
+from swapstone.factors import free_levels
+from swapstone.model import FactorLevels, OwnProgram, UserError
+from swapstone.session.own_program_request import OwnProgramRequest, own_program, program_factor
+from swapstone.session.parameters import check_placeholders, parse_free_factors
+
+
+def varied_program(
+    request: OwnProgramRequest, factors: Sequence[FactorLevels]
+) -> tuple[OwnProgram | None, tuple[FactorLevels, ...]]:
+    """Resolve the options of an own program, and add the factors that they define.
+
+    Args:
+        request: the options.
+        factors: those that Swapstone has.
+
+    Returns:
+        The program, or None; and all factors: the command lines or programs first, then the free ones, then `factors`.
+
+    Raises:
+        UserError: as `own_program`; or there is nothing to compare.
+    """
+    free = parse_free_factors(request.vary)
+    single = request.commands if len(request.commands) == 1 else ()
+    own = own_program(request)
+    named = program_factor(own) if own else ()
+    every = (*named, *free, *factors)
+    if own is not None and not every and own.parameters:
+        (name, values), *rest = own.parameters
+        own = msgspec.structs.replace(own, parameters=tuple(rest))
+        every = (free_levels(f"{{{name}}}", values),)
+    if single and not every:
+        text = single[0]
+        raise UserError(
+            f"There is only one command, {text!r}, and nothing varies: there is nothing to compare.",
+            f"Add the other command: swapstone compare {shlex.quote(text)} './other'\n"
+            f"or a factor: swapstone compare allocator=default,mimalloc {shlex.quote(text)}\n"
+            f"or values of an argument: swapstone compare {shlex.quote(f'{text} {{N}}')} --parameter N=1,10,100",
+        )
+    check_placeholders(own, every)
+    return own, every
