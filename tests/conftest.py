@@ -1,9 +1,52 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Settings of all tests."""
+"""Settings of all tests: which run by default, their order, and what they share."""
 
 from __future__ import annotations
 
 import signal
 
+import hypothesis
+import pytest
+
+from tests.shared import Shared
+
 # A shell that starts the tests in the background leaves SIGINT ignored, and the programs under test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+hypothesis.settings.register_profile("short", max_examples=40, deadline=None)
+hypothesis.settings.register_profile("exhaustive", max_examples=1000, deadline=None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--exhaustive", action="store_true", help="run long tests of equality and stress, and more examples"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("exhaustive" if config.getoption("exhaustive") else "short")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out exhaustive tests unless they are requested, and sort: style, then slow tests, then short ones.
+
+    Short tests come last, so that all workers end at the same time.
+    """
+    if not config.getoption("exhaustive"):
+        left_out = [item for item in items if item.get_closest_marker("exhaustive")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+    items.sort(key=lambda item: (item.path.parent.name != "style", not item.get_closest_marker("slow")))
+
+
+@pytest.fixture(scope="session")
+def exhaustive(request: pytest.FixtureRequest) -> bool:
+    """Return whether long tests are requested. A test repeats more often then."""
+    return bool(request.config.getoption("exhaustive"))
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Shared:
+    """Return the folders that all workers of this run share."""
+    own = tmp_path_factory.getbasetemp()
+    return Shared(own.parent if hasattr(request.config, "workerinput") else own)

@@ -6,6 +6,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from tests.shared import Shared
+
 SOURCES: dict[str, str] = {
     # prints the layout of its stack, its arguments and its environment
     "shows": r"""
@@ -166,3 +168,26 @@ def build(folder: Path, name: str, *options: str, compiler: str = "cc") -> Path:
         source.write_text(SOURCES[name])
         subprocess.run([compiler, "-w", "-O1", *options, "-o", program, source, "-lpthread"], check=True)
     return program
+
+
+ON_EACH_TARGET = ("empty", "crash")
+IN_MACHINES = ("works", "empty", "spins", "panics", "floods", "prints", "hoards")
+
+
+def contract_programs(shared: Shared) -> dict[str, Path]:
+    """Return the programs of the contract tests, each in a folder of its own.
+
+    Returns:
+        By name: dynamically linked ones for each target; by name and ``-static``: static ones for virtual machines.
+    """
+    options = dict[str, tuple[str, ...]](dict.fromkeys(ON_EACH_TARGET, ())) | {
+        f"{name}-static": ("-static",) for name in IN_MACHINES
+    }
+
+    def fill(top: Path) -> None:
+        for name, given in options.items():
+            (top / name).mkdir()
+            build(top / name, name.removesuffix("-static"), *given)
+
+    top = shared.folder("contract-programs", fill)
+    return {name: build(top / name, name.removesuffix("-static"), *given) for name, given in options.items()}

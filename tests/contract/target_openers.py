@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from swapstone.targets import Target, open_target
-from swapstone.targets.vm.vm_target import VmImage, VmOptions, VmTarget
-from tests.contract.programs import build
-from tests.contract.vm_images import initrd_for, kernel, need_emulator
+from tests.contract.vm_fixture import vm_fixture
+from tests.shared import Shared
 
 SPEC = """
 seed = 3
@@ -28,31 +27,30 @@ faults = [{ kind = "unstarted", probability = 1.0 }]
 """
 
 
-def _fake(folder: Path) -> Target:
+def _fake(folder: Path, shared: Shared) -> Target:
     spec = folder / "spec.toml"
     spec.write_text(SPEC)
     return open_target(f"fake:{spec}")
 
 
-def _vm(folder: Path) -> Target:
+def _vm(folder: Path, shared: Shared) -> Target:
     if os.uname().machine != "x86_64":
         pytest.skip("the image's library is this machine's, and the emulated one is an x86_64")
-    need_emulator()
-    image = initrd_for(build(folder, "empty"), folder / "initrd")
-    return VmTarget(VmImage(kernel(), image), VmOptions(cache=folder))
+    return vm_fixture(shared).open()
 
 
-OPENERS: dict[str, Callable[[Path], Target]] = {"fake": _fake, "vm": _vm}
+OPENERS: dict[str, Callable[[Path, Shared], Target]] = {"fake": _fake, "vm": _vm}
 """Functions that open a target, by kind. Kinds that are not listed open by their name alone."""
 
 SLOW = frozenset({"vm"})
 
 
-def open_kind(name: str, folder: Path) -> Target:
+def open_kind(name: str, folder: Path, shared: Shared) -> Target:
     """Open a target of a kind.
 
     Args:
         name: of the kind.
         folder: for files that it needs.
+        shared: folders of all workers.
     """
-    return OPENERS[name](folder) if name in OPENERS else open_target(name)
+    return OPENERS[name](folder, shared) if name in OPENERS else open_target(name)

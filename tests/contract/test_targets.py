@@ -12,26 +12,28 @@ import pytest
 from swapstone.model import WireError, environment_variable
 from swapstone.targets import TARGETS, Target
 from swapstone.wire import FACTS, ProcessOutcome, TrialRequest
-from tests.contract.programs import build
+from tests.contract.programs import contract_programs
 from tests.contract.target_openers import SLOW, open_kind
+from tests.shared import Shared
 
 KINDS = [pytest.param(kind.name, marks=[pytest.mark.slow] * (kind.name in SLOW)) for kind in TARGETS]
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    with open_kind(request.param, tmp_path_factory.mktemp(request.param)) as opened:
+def target(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shared: Shared
+) -> Iterator[Target]:
+    with open_kind(request.param, tmp_path_factory.mktemp(request.param), shared) as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def program(target: Target, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+def program(target: Target, shared: Shared) -> Callable[[str], str]:
     """Return the path on the target of a program that succeeds (`empty`), crashes (`crash`), or is missing (any other name)."""
-    folder = tmp_path_factory.mktemp("programs")
     if not target.needs_build:
         return lambda name: target.path_of("libc=glibc", name)
-    paths = {name: build(folder, name) for name in ("empty", "crash")}
-    return lambda name: target.put(paths[name]) if name in paths else str(folder / name)
+    programs = contract_programs(shared)
+    return lambda name: target.put(programs[name]) if name in programs else f"/nonexistent/{name}"
 
 
 def asked(target: Target, program: str, trial: str = "1-0", **changed: object) -> TrialRequest:
@@ -102,21 +104,23 @@ def test_standard_input_and_output_may_be_files(target: Target, program: Callabl
         target.run(asked(target, program("empty"), stdin="in"))
 
 
-def test_all_program_paths_have_the_same_length(target: Target, tmp_path: Path) -> None:
-    if not target.needs_build:
-        pytest.skip("nothing is put there")
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_program_paths_have_the_same_length(kind: str, tmp_path: Path, shared: Shared) -> None:
     paths = []
-    for name in ("one", "two"):
-        (tmp_path / name).write_bytes(b"")
-        (tmp_path / name).chmod(0o755)
-        paths.append(target.put(tmp_path / name))
+    with open_kind(kind, tmp_path, shared) as target:
+        if not target.needs_build:
+            pytest.skip("nothing is put there")
+        for name in ("one", "two"):
+            (tmp_path / name).write_bytes(b"")
+            (tmp_path / name).chmod(0o755)
+            paths.append(target.put(tmp_path / name))
     assert len(set(map(len, paths))) == 1
     assert all(os.path.isabs(path) for path in paths)  # noqa: PTH117 # a path of the target, not of this machine
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_target_can_be_closed_twice(kind: str, tmp_path: Path) -> None:
-    opened = open_kind(kind, tmp_path)
+def test_a_target_can_be_closed_twice(kind: str, tmp_path: Path, shared: Shared) -> None:
+    opened = open_kind(kind, tmp_path, shared)
     opened.close()
     opened.close()
 

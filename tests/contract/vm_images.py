@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import subprocess
 import tempfile
@@ -15,7 +16,7 @@ from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.artifacts.kernels import read_kernel
 from swapstone.factors import read_facts
 from swapstone.model import UnavailableError, UserError
-from swapstone.model.cpio import archive, file, folder
+from swapstone.model.cpio import archive, file
 from swapstone.model.directories import cache_dir
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import find_emulator
@@ -33,6 +34,7 @@ def need_emulator(architecture: str = "x86_64") -> None:
         pytest.skip(error.message)
 
 
+@functools.cache
 def kernel(architecture: str = "x86_64") -> Path:
     """Return a distribution's kernel, fetched with apt-get once and kept; skip the test where that can't be done."""
     meta = _KERNELS[architecture]
@@ -72,12 +74,6 @@ def image_parts(architecture: str, kernel: str = "generic") -> VmImage:
     except UserError as error:
         pytest.skip(f"no image: {error.message}")
     return VmImage(built.kernel, built.initrd, EmulatedMachine(architecture=known.machine), banner=built.image.banner)
-
-
-def empty_initrd(path: Path) -> Path:
-    """Write an image with one empty folder."""
-    path.write_bytes(archive({"etc": folder()}))
-    return path
 
 
 def initrd_for(program: Path, path: Path) -> Path:

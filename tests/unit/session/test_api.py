@@ -111,11 +111,28 @@ def test_a_record_is_loaded_reported_and_verified(tmp_path: Path) -> None:
     assert "complete" in repr(record) and "36 runs" in repr(record)
 
 
-def test_a_record_agrees_with_itself(tmp_path: Path) -> None:
-    record = _compare(tmp_path)
-    table = record.agreement(record)
-    assert table.rows
-    assert all(row.sameness.value != "disagree" for row in table.rows)
+def test_the_signs_of_two_records_are_compared(tmp_path: Path) -> None:
+    slower = _compare(tmp_path)
+    again = _compare(tmp_path, seed=4)
+    reversed_spec = FAKE.replace("3_000_000", "1_000_000")
+    assert reversed_spec != FAKE
+    (tmp_path / "reversed.toml").write_text(reversed_spec)
+    faster = _compare(
+        tmp_path, target=f"fake:{tmp_path / 'reversed.toml'}", only=["b_string_strlen", "b_malloc_sparse"]
+    )
+
+    def outcomes(first: swapstone.Record, second: swapstone.Record) -> dict[str, tuple[str, bool]]:
+        return {row.workload: (row.sameness.value, row.opposite) for row in first.agreement(second).rows}
+
+    assert outcomes(slower, again) == dict.fromkeys(ONLY, ("agree", False))
+    assert outcomes(slower, faster) == {
+        "b_string_strlen": ("disagree", True),
+        "b_malloc_tiny1": ("not comparable", False),
+        "b_malloc_sparse": ("not comparable", False),
+    }
+    (row,) = (row for row in slower.agreement(faster).rows if row.workload == "b_string_strlen")
+    assert row.first is not None and row.second is not None
+    assert row.first.effect == pytest.approx(1.5, rel=0.05) and row.second.effect == pytest.approx(0.5, rel=0.05)
 
 
 def test_factors_as_a_mapping_or_as_text(tmp_path: Path) -> None:
