@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone.model import ImageDifference, RecordError
@@ -230,7 +230,6 @@ def test_records_are_found_by_path_name_and_last(tmp_path: Path, monkeypatch: py
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
 def test_any_mutation_is_damage_or_the_same_runs_never_an_exception(data: st.DataObject) -> None:
     original = _lines()
     expected = read_runs(original)[0]

@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from swapstone.stats import SignedRank, differences, log_ratios, pairs_needed
@@ -90,7 +90,6 @@ def test_a_shift_moves_estimate_and_interval_by_the_same_amount(values: list[int
         assert (b.low, b.high) == (a.low + shift, a.high + shift)
 
 
-@settings(deadline=None)
 @given(st.one_of(tied, untied), st.randoms(), alphas)
 def test_the_order_of_values_does_not_change_the_result(values: list[int], random: object, alpha: float) -> None:
     shuffled = list(values)

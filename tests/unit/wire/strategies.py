@@ -21,7 +21,7 @@ from swapstone.wire import (
 )
 
 # Slow generation on a busy machine is not an error of the tested code.
-light = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+light = settings(suppress_health_check=[HealthCheck.too_slow])
 
 counts = st.integers(0, 2**63 - 1)
 texts = st.text(st.characters(codec="utf-8"), max_size=12)

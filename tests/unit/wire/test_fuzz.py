@@ -15,8 +15,9 @@ from swapstone.wire import AgentRefusedError
 FUZZ = Path(__file__).parents[3] / "tools" / "fuzz.py"
 
 
-def test_a_short_run_finds_no_error() -> None:
-    result = subprocess.run([sys.executable, FUZZ, "--seconds", "0.6"], capture_output=True, text=True, check=False)
+def test_a_run_finds_no_error(exhaustive: bool) -> None:
+    seconds = "60" if exhaustive else "0.6"
+    result = subprocess.run([sys.executable, FUZZ, "--seconds", seconds], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "answer: " in result.stdout
     assert "report: " in result.stdout
