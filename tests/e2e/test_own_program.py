@@ -275,13 +275,39 @@ def test_a_failed_build_prints_its_output(tmp_path: Path, cache: str, source: Pa
 
 @needs_musl
 def test_a_build_that_ignores_cc_is_refused_with_a_hint(tmp_path: Path, cache: str, source: Path) -> None:
-    build = "cc {cflags} -DEXTRA=1 -o prog prog.c {ldflags} # {cc}"
+    build = "echo 'char name[] = \"{cc}\";' > name.c && cc {cflags} -DEXTRA=1 -o prog prog.c name.c {ldflags}"
     arguments = ("libc=glibc,musl", "--build", build, "--source", "src", "--", "./prog", "5")
     result = compare(tmp_path, cache, *arguments, expect=2)
     assert "libc=musl was requested, but glibc was in force" in result.stderr
     assert "does the build ignore {cc}" in result.stderr and "GCC: (" in result.stderr
     assert "refused" in {run["status"] for run in runs(tmp_path / "r")} <= {"ok", "refused"}
     assert "invalid" in swapstone(tmp_path, "show", "r").stdout
+
+
+@needs_musl
+@pytest.mark.parametrize("build", ["make", "cp prog.c x.c && make x CC={cc} && cp x prog"])
+def test_a_plain_make_finds_compiler_and_flags_in_the_environment(
+    tmp_path: Path, cache: str, source: Path, build: str
+) -> None:
+    (source / "Makefile").write_text("prog x: %: %.c\n\t$(CC) $(CFLAGS) -DEXTRA=1 -o $@ $< $(LDFLAGS)\n")
+    arguments = ("libc=glibc,musl", "optimization=O1,O3", "--build", build, "--source", "src", "--", "./prog", "5")
+    compare(tmp_path, cache, *arguments, blocks=1)
+    found = runs(tmp_path / "r")
+    assert {run["status"] for run in found} == {"ok"}
+    assert {tuple(map(tuple, run["observed"])) for run in found} == {
+        (("libc", libc), ("optimization", level)) for libc in ("glibc", "musl") for level in ("O1", "O3")
+    }
+
+
+@needs_musl
+def test_a_makefile_with_a_compiler_of_its_own_is_refused_before_the_first_trial(
+    tmp_path: Path, cache: str, source: Path
+) -> None:
+    (source / "Makefile").write_text("CC = cc\nprog: prog.c\n\t$(CC) -DEXTRA=1 -o $@ $<\n")
+    arguments = ("libc=glibc,musl", "--build", "make", "--source", "src", "--", "./prog")
+    result = compare(tmp_path, cache, *arguments, expect=2)
+    assert "The build gave the same program for libc=glibc and libc=musl" in result.stderr
+    assert "make CC={cc} CFLAGS={cflags}" in result.stderr
 
 
 def test_a_program_that_fails_on_one_variant_is_reported_with_its_output(
@@ -437,10 +463,14 @@ BAD: list[tuple[list[str], str, str]] = [
     (["libc=glibc,musl", "--build", "make CC={cc}", "--", "./prog"], "--build needs --source", "--source DIR"),
     (["libc=glibc,musl", "--source", "src", "--", "./prog"], "--source needs --build", "--build 'make"),
     (["libc=glibc,musl", "--build", " ", "--source", "src", "--", "./prog"], "--build is empty", "--build 'make"),
-    (["libc=glibc,musl", "--build", "make", "--source", "src", "--", "./prog"], "libc differ in {cc}", "CC={cc}"),
     (
-        ["libc=glibc,musl", "--build", "make CC={cxx}", "--source", "src", "--", "./prog"],
-        "placeholder {cxx}",
+        ["libc=glibc,musl", "--build", "cc -o prog file", "--source", "src", "--", "./prog"],
+        "libc differ in {cc}",
+        "CC={cc}",
+    ),
+    (
+        ["libc=glibc,musl", "--build", "make CC={cxy}", "--source", "src", "--", "./prog"],
+        "placeholder {cxy}",
         "{cc} (the C compiler's command)",
     ),
     (["libc=glibc,musl", "--build", "make {cc}", "--source", "no", "--", "./prog"], "is not there", "--source"),

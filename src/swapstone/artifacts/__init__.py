@@ -2,6 +2,7 @@
 """Build programs and images. Each is stored in the cache under the digest of all its inputs."""
 
 from swapstone.artifacts.allocators import allocator_tools, cached_libcs
+from swapstone.artifacts.command_names import may_read_environment
 from swapstone.artifacts.crates import build_crate, build_package, missing_crate_requirement, require_crate
 from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.elf_compatibility import program_libc
@@ -61,6 +62,7 @@ __all__ = [
     "library_version",
     "load_generator_identity",
     "loader_version",
+    "may_read_environment",
     "missing_crate_requirement",
     "parse_libraries",
     "placeholders",

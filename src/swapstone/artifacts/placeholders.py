@@ -12,8 +12,19 @@ from swapstone.model import UserError, placeholders_in, split_placeholders
 
 KNOWN: dict[str, str] = {
     "cc": "the C compiler's command",
-    "cflags": "flags for compiling",
+    "cxx": "the C++ compiler's command",
+    "cflags": "flags for compiling C",
+    "cxxflags": "flags for compiling C++",
     "ldflags": "flags for linking",
+    "ld": "the linker",
+    "ar": "the archiver",
+    "ranlib": "the indexer of archives",
+    "nm": "the lister of symbols",
+    "strip": "the remover of symbols",
+    "pkg_config": "the command pkg-config",
+    "cmake_toolchain": "path of a toolchain file for CMake",
+    "meson_cross": "path of a cross file for Meson",
+    "rust_target": "the target triple of cargo and rustc",
     "jobs": "number of processors for the build",
 }
 """The placeholders and their meanings."""

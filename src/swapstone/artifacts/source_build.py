@@ -6,18 +6,21 @@ from __future__ import annotations
 import contextlib
 import copy
 import fcntl
+import functools
 import os
 import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
 from swapstone.artifacts.build_command import build_environment, run_build
+from swapstone.artifacts.build_tools import build_tools, placeholder_values, tool_variables
+from swapstone.artifacts.cxx_compiler import CXX_SUFFIXES, cxx_command
 from swapstone.artifacts.libraries import library_environment
 from swapstone.artifacts.missing_library import missing_hint, missing_library
 from swapstone.artifacts.placeholders import fill
@@ -26,7 +29,7 @@ from swapstone.artifacts.source_tree import copy_sources, digest_tree, sha256_of
 from swapstone.artifacts.tool_versions import compiler_identity
 from swapstone.artifacts.workload_build import BASE_RECIPE, Built
 from swapstone.factors import Recipe, read_facts
-from swapstone.model import FrozenStruct, OwnProgram, UnavailableError, UserError
+from swapstone.model import FrozenStruct, OwnProgram, UnavailableError, UserError, placeholders_in
 from swapstone.model.directories import cache_dir
 
 SOURCE_RECIPE = Recipe(
@@ -79,7 +82,7 @@ class SourceBuilder:
         other._own = own
         return other
 
-    def build(self, recipe: Recipe, keep_log: KeepLog) -> Built:
+    def build(self, recipe: Recipe, keep_log: KeepLog, notify: Callable[[str], None] = lambda _: None) -> Built:
         """Build the program for one variant, or return it from the cache.
 
         A copy that was modified after its build (e.g. by a program that writes to its folder) is restored.
@@ -87,6 +90,7 @@ class SourceBuilder:
         Args:
             recipe: resolved; gives compiler and flags.
             keep_log: called with the build's output, also when the build fails.
+            notify: called with a line for the user before a long step.
 
         Raises:
             UnavailableError: the compiler is not installed.
@@ -96,8 +100,9 @@ class SourceBuilder:
             raise UnavailableError(
                 f"The compiler {recipe.command[0]!r} is not installed.", "`swapstone doctor` reports missing tools."
             )
-        command = fill(self._own.build, _values(recipe), dict(recipe.values))
-        environment = build_environment() | library_environment(recipe)
+        tools = build_tools(recipe, self._cxx(recipe, notify))
+        command = fill(self._own.build, placeholder_values(tools), dict(recipe.values))
+        environment = build_environment() | tool_variables(tools) | library_environment(recipe)
         parts = ("own 1", self._sources, command, self._own.command[0], *sorted(map("=".join, environment.items())))
         address = "\n".join((*parts, compiler_identity(recipe.command)))
         home = cache_dir().resolve() / "own" / sha256(address.encode(errors="surrogateescape")).hexdigest()[:32]
@@ -106,20 +111,33 @@ class SourceBuilder:
             if made is None and not alone:
                 raise _in_use_error(home)
             if made is None:
-                made = self._build(home, command, recipe, keep_log)
+                made = self._build(home, command, recipe, environment, keep_log)
             else:
                 keep_log(made.log.encode())
                 if digest_tree(home / "tree", everything=True) != made.tree:
                     _restore(home, alone=alone)
         return self._built(home / "tree", command)
 
-    def _build(self, home: Path, command: str, recipe: Recipe, keep_log: KeepLog) -> FinishedBuild:
+    def _cxx(self, recipe: Recipe, notify: Callable[[str], None]) -> tuple[str, ...]:
+        """Return the C++ compiler, with a C++ library if the sources are C++.
+
+        Raises:
+            UnavailableError: the sources are C++, or the command uses ``{cxx}``, and there is no compiler or library.
+        """
+        needed = "cxx" in placeholders_in(self._own.build) or self._is_cxx
+        return cxx_command(recipe, notify, needed=needed)
+
+    @functools.cached_property
+    def _is_cxx(self) -> bool:
+        return any(path.suffix in CXX_SUFFIXES for path in self._source.rglob("*"))
+
+    def _build(
+        self, home: Path, command: str, recipe: Recipe, environment: Mapping[str, str], keep_log: KeepLog
+    ) -> FinishedBuild:
         """Build at the final path, because many builds store their path in their output."""
         shutil.rmtree(home, ignore_errors=True)
         tree = home / "tree"
         copy_sources(self._source, tree)
-        command = fill(self._own.build, _values(recipe), dict(recipe.values))
-        environment = build_environment() | library_environment(recipe)
         status, output = run_build(command, tree, self._own.build_timeout_ms / 1000, environment)
         log = f"in {tree}\n$ {command}\n".encode() + output
         kept = keep_log(log)
@@ -139,7 +157,7 @@ class SourceBuilder:
     def _check(self, tree: Path, log: str) -> None:
         """Check that the build created the program."""
         typed = self._own.command[0]
-        program = tree / typed
+        program = program_in(tree, typed)
         if not program.is_file():
             there = ", ".join(_programs_in(tree)) or "none"
             raise UserError(
@@ -160,10 +178,22 @@ class SourceBuilder:
             )
 
     def _built(self, tree: Path, command: str) -> Built:
-        program = (tree / self._own.command[0]).resolve()
+        program = program_in(tree, self._own.command[0]).resolve()
         sizes = stripped_sizes(program)
         digest = sha256_of(program)
         return Built(program, digest, command, (("sources", self._sources),), sizes, read_facts(program), tree)
+
+
+def program_in(tree: Path, typed: str) -> Path:
+    """Return the path of a program in a copy of the sources.
+
+    cargo puts the programs of a target triple into a folder of that name: ``target/TRIPLE/release`` in place of ``target/release``.
+    """
+    program = tree / typed
+    if not program.exists() and program.parent.parent.name == "target":
+        built = program.parent.parent.glob(f"*/{program.parent.name}/{program.name}")
+        return next((path for path in sorted(built) if path.is_file()), program)
+    return program
 
 
 def stripped_sizes(program: Path) -> tuple[tuple[str, int], ...]:
@@ -189,14 +219,6 @@ def _failure(own: OwnProgram, recipe: Recipe, status: int | None, output: bytes)
     return f"failed: it did not find {name} for {recipe.libc}. {missing_hint(library, own.libraries, recipe.libc)}", ""
 
 
-def _values(recipe: Recipe) -> dict[str, str]:
-    """Return the values of the placeholders. Make and other shells parse them again, so words are quoted."""
-    return {
-        "cc": shlex.join(recipe.command),
-        "cflags": shlex.join(recipe.cflags),
-        "ldflags": shlex.join(recipe.ldflags),
-        "jobs": str(os.cpu_count() or 1),
-    }
 
 
 def _programs_in(tree: Path) -> list[str]:

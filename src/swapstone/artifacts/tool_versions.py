@@ -91,6 +91,13 @@ def preprocesses(compiler: tuple[str, ...], header: str) -> bool:
 
 
 @functools.cache
+def tool_of_compiler(compiler: tuple[str, ...], name: str) -> tuple[str, ...]:
+    """Return the command of a tool that belongs to a compiler, such as ``ld`` or ``ar``, as the compiler prints it; else its plain name."""
+    path = first_line([*compiler, f"-print-prog-name={name}"])
+    return (path,) if shutil.which(path) else (name,)
+
+
+@functools.cache
 def loader_version(program: Path) -> tuple[str, str] | None:
     """Return the version of a program's C library, as printed by its loader.
 

@@ -81,9 +81,14 @@ def _cross_compiler(recipe: Recipe) -> tuple[str, ...]:
     return command
 
 
+def cross_prefix(architecture: str) -> str:
+    """Return the prefix of the tools' names for an architecture; empty for the build machine's."""
+    return _CROSS[architecture][0] if architecture in _CROSS else ""
+
+
 def strip_command(recipe: Recipe) -> str:
     """Return the command that strips a recipe's programs."""
-    return f"{_CROSS[recipe.architecture][0]}strip" if recipe.architecture else "strip"
+    return f"{cross_prefix(recipe.architecture)}strip"
 
 
 def linking_flags(recipe: Recipe) -> tuple[str, ...]:

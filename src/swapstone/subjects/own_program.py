@@ -12,7 +12,7 @@ from swapstone.factors import NOT_OBSERVED, Evidence, Recipe
 from swapstone.model import Experiment, OwnProgram, Sample, Status, UserError, Variant, Workload
 from swapstone.subjects.answers import raw_output, shortened, trouble_of
 from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_environments
-from swapstone.subjects.own_program_check import check_own, check_recipes
+from swapstone.subjects.own_program_check import check_own, check_programs, check_recipes
 from swapstone.subjects.own_program_levels import (
     Expected,
     levels_seen,
@@ -99,7 +99,12 @@ class UserProgram(Subject):
         return self._state.build.program(self._as_run(variant), self.workload.name, variant, recipe, context)
 
     def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:
-        """Add what is preloaded, and padding, to the environments."""
+        """Add what is preloaded, and padding, to the environments.
+
+        Raises:
+            UserError: the build ignores what the variants differ in.
+        """
+        check_programs(self._own, programs)
         return with_equal_environments(programs)
 
     def build_failure(self, error: UserError) -> str:

@@ -118,7 +118,8 @@ class OwnProgramBuild:
         if self._builder is None:
             self._builder = SourceBuilder(own, rebuild=context.rebuild)
         label = f"{variant.label} layout {artifact.layout}" if artifact.layout else variant.label
-        built = self._builder.with_program(own).build(recipe, lambda log: context.keep_log(label, log))
+        builder = self._builder.with_program(own)
+        built = builder.build(recipe, lambda log: context.keep_log(label, log), context.notify)
         artifact = msgspec.structs.replace(
             artifact,
             path=str(built.path),

@@ -8,20 +8,22 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from swapstone.artifacts import SOURCE_RECIPE, placeholders
+from swapstone.artifacts import SOURCE_RECIPE, may_read_environment, placeholders
 from swapstone.factors import Recipe, Stage, find_factor
 from swapstone.model import Experiment, FactorLevels, OwnProgram, UserError, Variant, Workload, placeholders_in
 from swapstone.subjects.own_program_variant import as_run
+from swapstone.subjects.variant_program import Program
 from swapstone.targets import Target
 
 _BUILD_EXAMPLE = "--build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --source DIR"
 
-_PLACEHOLDERS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("cc", ("libc", "compiler", "command")),
-    ("cflags", ("cflags",)),
-    ("ldflags", ("linking", "ldflags")),
+_FILES = ("cmake_toolchain", "meson_cross")
+_PLACEHOLDERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
+    ("cc", ("cxx", *_FILES), ("libc", "compiler", "command")),
+    ("cflags", ("cxxflags", *_FILES), ("cflags",)),
+    ("ldflags", _FILES, ("linking", "ldflags")),
 )
-"""Each placeholder with the fields of a recipe that reach a build through it."""
+"""Each placeholder, others that have the same effect, and the fields of a recipe that reach a build through it."""
 
 
 def check_own(own: OwnProgram, workload: Workload, experiment: Experiment, target: Target) -> None:
@@ -66,11 +68,37 @@ def check_recipes(own: OwnProgram, variants: Iterable[Variant], recipes: Mapping
     Raises:
         UserError: two variants would be built by the same command though their recipes differ.
     """
+    if may_read_environment(own.build):
+        return  # the programs are compared after the build
     used = placeholders_in(own.build)
     for one, other in itertools.combinations([v for v in variants if v.label in recipes], 2):
         differing = [name for name, level in one.levels if other.level(name) != level]
         if len(differing) == 1:
             _require_placeholders(used, differing[0], recipes[one.label], recipes[other.label])
+
+
+def check_programs(own: OwnProgram, programs: Mapping[str, Program]) -> None:
+    """Check that builds with different compilers or flags gave different programs.
+
+    Args:
+        own: its build command.
+        programs: what was built, by the variants' labels.
+
+    Raises:
+        UserError: two are the same file.
+    """
+    for (label, one), (other_label, other) in itertools.combinations(programs.items() if own.build else (), 2):
+        differ = any(
+            getattr(one.recipe, field) != getattr(other.recipe, field) for field in ("command", "cflags", "ldflags")
+        )
+        compiled = one.facts is not None  # a script may start different programs
+        if differ and compiled and one.artifact and other.artifact and one.artifact.sha256 == other.artifact.sha256:
+            raise UserError(
+                f"The build gave the same program for {label} and {other_label}: it ignores the compiler and the flags, in which they "
+                "differ.",
+                "It finds them in the environment (CC, CFLAGS, LDFLAGS). Where it sets its own, name them: "
+                "make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}",
+            )
 
 
 def _check_target(target: Target) -> None:
@@ -135,6 +163,8 @@ def _check_program(path: str) -> None:
 def _check_placeholders(own: OwnProgram, factors: Iterable[FactorLevels]) -> None:
     """Check with the names that factors put in a recipe; `check_recipes` repeats it with resolved recipes."""
     used = placeholders(own.build, (choice.factor[1:-1] for choice in factors if choice.factor.startswith("{")))
+    if may_read_environment(own.build):
+        return
     for choice in factors:
         factor = find_factor(choice.factor)
         first, *others = (factor.apply(level, SOURCE_RECIPE) for level in choice.levels)
@@ -143,8 +173,10 @@ def _check_placeholders(own: OwnProgram, factors: Iterable[FactorLevels]) -> Non
 
 
 def _require_placeholders(used: frozenset[str], factor: str, one: Recipe, other: Recipe) -> None:
-    for placeholder, fields in _PLACEHOLDERS:
-        if placeholder not in used and any(getattr(one, field) != getattr(other, field) for field in fields):
+    for placeholder, alike, fields in _PLACEHOLDERS:
+        if not used.intersection((placeholder, *alike)) and any(
+            getattr(one, field) != getattr(other, field) for field in fields
+        ):
             variable = placeholder.upper()
             raise UserError(
                 f"The levels of {factor} differ in {{{placeholder}}}, and --build doesn't use it: it would build the same program twice.",

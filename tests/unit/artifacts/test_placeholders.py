@@ -59,7 +59,7 @@ def test_the_shells_own_variables_stay() -> None:
 
 
 def test_the_error_for_an_unknown_placeholder_lists_the_known_ones() -> None:
-    with pytest.raises(UserError, match=r"the unknown placeholder \{cxx\}") as caught:
-        placeholders("make CXX={cxx}")
+    with pytest.raises(UserError, match=r"the unknown placeholder \{cxy\}") as caught:
+        placeholders("make CXX={cxy}")
     assert all(f"{{{name}}}" in caught.value.hint for name in ("cc", "cflags", "ldflags", "jobs"))
-    assert "{{cxx}}" in caught.value.hint
+    assert "{{cxy}}" in caught.value.hint

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from swapstone.artifacts import SOURCE_RECIPE, SourceBuilder, count_sources, resolve_recipe
+from swapstone.artifacts.build_tools import build_tools, tool_variables
 from swapstone.artifacts.source_tree import copy_sources, digest_tree
 from swapstone.model import OwnProgram, UnavailableError, UserError
 
@@ -106,7 +107,12 @@ def test_a_build_finds_only_what_is_documented(source: Path, monkeypatch: pytest
     logs: list[bytes] = []
     built(own(source, "env | cut -d= -f1 | sort | tr '\\n' ' '; cat; cc -o prog a.c"), logs)
     names = set(logs[0].decode().splitlines()[2].split())
-    assert names - {"HOME", "TMPDIR", "PWD", "OLDPWD", "_", "SHLVL"} == {"PATH", "LC_ALL", "SOURCE_DATE_EPOCH"}
+    given = set(tool_variables(build_tools(RECIPE, ("c++",))))
+    assert (
+        given >= {"CC", "CXX", "AR", "CFLAGS", "CXXFLAGS", "CMAKE_TOOLCHAIN_FILE", "CGO_ENABLED"} and "LD" not in given
+    )
+    assert names - {"HOME", "TMPDIR", "PWD", "OLDPWD", "_", "SHLVL"} == {"PATH", "LC_ALL", "SOURCE_DATE_EPOCH", *given}
+    assert b"-nonsense" not in logs[0]
 
 
 def test_no_process_of_a_build_outlives_it(source: Path, tmp_path: Path) -> None:

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The C++ compiler that belongs to a recipe's C compiler and C library."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from swapstone.artifacts.c_library_tree import compiler_script, installed_musl, tree_options
+from swapstone.artifacts.libstdcxx import libstdcxx
+from swapstone.artifacts.toolchain import cross_prefix
+from swapstone.factors import Recipe
+from swapstone.model import UnavailableError
+
+CXX_SUFFIXES = frozenset({".cc", ".cpp", ".cxx", ".c++", ".C", ".hpp", ".hh", ".hxx"})
+"""Endings of files by which sources are recognized as C++."""
+
+_PACKAGES = {"g++": "g++", "c++": "g++", "clang++": "clang", "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu"}
+
+
+def cxx_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None, *, needed: bool) -> tuple[str, ...]:
+    """Return the command that compiles and links C++ for a resolved recipe; build a C++ library for musl if necessary.
+
+    Args:
+        recipe: resolved.
+        notify: called with a line for the user before a long step.
+        needed: whether the sources are C++. If not, nothing is built.
+
+    Returns:
+        The command; empty if there is none and none is needed.
+
+    Raises:
+        UnavailableError: it is needed, and there is no compiler or no C++ library.
+    """
+    try:
+        name = _name(recipe)
+        if recipe.libc == "glibc" or recipe.architecture:
+            return (_require(name),)
+        driver, clang = ("clang++", True) if recipe.compiler == "clang" else ("g++", False)
+        _require(driver)
+        tree = installed_musl()
+        library = libstdcxx(tree, notify) if needed else None
+        cxx = library.headers if library else ()
+        folders = (library.folder,) if library else ()
+        return (
+            str(
+                compiler_script(
+                    f"{driver}-{tree.kind}",
+                    (driver, *tree_options(tree, (driver,), clang=clang, cxx=cxx, libraries=folders)),
+                )
+            ),
+        )
+    except UnavailableError:
+        if needed:
+            raise
+        return ()
+
+
+def _name(recipe: Recipe) -> str:
+    """Return the name of the C++ compiler beside the C compiler: g++ beside gcc, clang++-16 beside clang-16."""
+    if "/" in recipe.compiler:
+        return cxx_beside(recipe.compiler)
+    name = {"cc": "c++", "gcc": "g++", "clang": "clang++"}[recipe.compiler]
+    return f"{cross_prefix(recipe.architecture)}g++" if recipe.architecture else name
+
+
+def cxx_beside(compiler: str) -> str:
+    """Return the path of the C++ compiler beside a C compiler, by the usual names.
+
+    Raises:
+        UnavailableError: the C compiler's name does not end as usual.
+    """
+    path = Path(compiler)
+    name, count = re.subn(
+        r"(clang|gcc|cc)(-[0-9.]+)?$", lambda found: f"{_CXX_NAMES[found[1]]}{found[2] or ''}", path.name
+    )
+    if not count:
+        raise UnavailableError(
+            f"The name of the C++ compiler beside {compiler} is not known.", "Name its link gcc, clang or cc."
+        )
+    return str(path.with_name(name))
+
+
+_CXX_NAMES = {"clang": "clang++", "gcc": "g++", "cc": "c++"}
+
+
+def _require(command: str) -> str:
+    if shutil.which(command) is None:
+        package = _PACKAGES.get(command)
+        raise UnavailableError(
+            f"Compiling C++ needs the command {command!r}, which is not installed.",
+            f"Install it: sudo apt-get install {package}" if package else "Install it beside the C compiler.",
+        )
+    return command

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""GCC's C++ library, built once for a C library that has none: libstdc++ from the pinned source package of GCC.
+
+With glibc, C++ programs use the distribution's libstdc++. Building the same library for the other C library leaves the C library as the
+only difference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from swapstone.artifacts.c_library_tree import CLibraryTree, compiler_script, tree_options
+from swapstone.artifacts.tool_versions import compiler_identity
+from swapstone.artifacts.upstream_sources import fetch, locked, read_lock
+from swapstone.model import FrozenStruct, UnavailableError
+from swapstone.model.directories import cache_dir, share_dir
+
+LOCK = "native/cxx.toml"
+LOG = "build.log"
+
+_FOLDERS = ("libstdc++-v3", "libgcc", "libiberty", "include", "config")
+_FILES = ("gcc/BASE-VER", "gcc/DATESTAMP", "gcc/DEV-PHASE")
+_LEFT_OUT = ("libstdc++-v3/testsuite/", "libstdc++-v3/doc/xml/", "libstdc++-v3/doc/html/")
+_PARTS = ("include", "libsupc++", "src")
+_TIMEOUT_S = 3600
+
+
+class CxxLibrary(FrozenStruct, frozen=True, kw_only=True):
+    """A built C++ library.
+
+    Attributes:
+        headers: folders of its headers, in order.
+        folder: folder of its archives.
+        version: of GCC.
+    """
+
+    headers: tuple[str, ...]
+    folder: str
+    version: str
+
+
+def libstdcxx(tree: CLibraryTree, notify: Callable[[str], None] = lambda _: None) -> CxxLibrary:
+    """Build libstdc++ for a C library, or return it from the cache.
+
+    Args:
+        tree: the C library.
+        notify: called with a line before each long step.
+
+    Raises:
+        UnavailableError: the source can't be fetched, a tool is missing, or the build fails; names the log.
+    """
+    for tool, package in (("g++", "g++"), ("gcc", "gcc"), ("make", "make"), ("awk", "mawk")):
+        if shutil.which(tool) is None:
+            raise UnavailableError(
+                f"The C++ library for {tree.kind} is built once, which needs the command {tool!r}.",
+                f"Install it: sudo apt-get install {package}",
+            )
+    source = read_lock(share_dir() / LOCK)["libstdcxx"]
+    described = "\n".join(("libstdc++ 2", source.sha256, repr(tree), compiler_identity(("g++",)), *_identity(tree)))
+    home = cache_dir().resolve() / "cxx-libraries" / hashlib.sha256(described.encode()).hexdigest()[:16]
+    with locked(home.with_suffix(".lock")):
+        if not (home / LOG).is_file():
+            what = f"libstdc++ {source.version} for {tree.root or tree.kind}"
+            notify(f"building {what} (only once; it takes some minutes): fetching the source, 83 MiB")
+            archive = fetch(source, LOCK)
+            with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
+                _Build(tree, what, Path(temporary), home, notify).run(archive)
+    return _library(home, source.version)
+
+
+def _identity(tree: CLibraryTree) -> list[str]:
+    """Return a text that changes with the files of a C library."""
+    files = sorted(
+        path for folder in (tree.objects, *tree.libraries) for path in Path(folder).glob("*") if path.is_file()
+    )
+    return [
+        f"{path}:{path.stat().st_size}:{path.stat().st_mtime_ns}"
+        for path in files
+        if path.suffix in {".o", ".a", ".so"}
+    ]
+
+
+def _library(home: Path, version: str) -> CxxLibrary:
+    top = next((home / "include" / "c++").iterdir())
+    target = next(path.parent.parent for path in top.glob("*/bits/c++config.h"))
+    return CxxLibrary(headers=(str(top), str(target), str(top / "backward")), folder=str(home / "lib"), version=version)
+
+
+class _Build:
+    """One build, in a temporary folder that is renamed when it is complete."""
+
+    def __init__(self, tree: CLibraryTree, what: str, work: Path, home: Path, notify: Callable[[str], None]) -> None:
+        self._what, self._work, self._home, self._notify = what, work, home, notify
+        self._done = work / "done"
+        self._target = f"{os.uname().machine}-linux-{ {'glibc': 'gnu'}.get(tree.kind, tree.kind) }"
+        self._compilers = [
+            f"{variable}={compiler_script(f'{name}-{tree.kind}', (name, *tree_options(tree, (name,), clang=False)))}"
+            for variable, name in (("CC", "gcc"), ("CXX", "g++"))
+        ]
+
+    def run(self, archive: Path) -> None:
+        """Unpack, configure, compile, install."""
+        self._done.mkdir()
+        self._notify(f"building {self._what}: unpacking")
+        source = unpack_parts(archive, self._work / "source")
+        objects = self._work / "objects"
+        objects.mkdir()
+        with (self._done / LOG).open("ab") as log:
+            self._notify(f"building {self._what}: configuring")
+            options = [
+                "--disable-multilib",
+                "--disable-nls",
+                "--disable-libstdcxx-pch",
+                "--disable-shared",
+                "--with-pic",
+            ]
+            machines = [f"--build={os.uname().machine}-linux-gnu", f"--host={self._target}"]
+            tools = ["AR=ar", "RANLIB=ranlib", "NM=nm", "STRIP=strip", "AS=as", "LD=ld", "CFLAGS=-O2", "CXXFLAGS=-O2"]
+            configure = str(source / "libstdc++-v3" / "configure")
+            self._step(
+                log, objects, [configure, *machines, f"--prefix={self._done}", *options, *self._compilers, *tools]
+            )
+            self._notify(f"building {self._what}: compiling")
+            for goal in ("all", "install"):
+                for part in _PARTS:
+                    self._step(log, objects / part, ["make", f"-j{len(os.sched_getaffinity(0))}", goal])
+        for file in (self._done / "lib").glob("*.la"):
+            file.unlink()  # it names the temporary folder
+        self._done.rename(self._home)
+
+    def _step(self, log: IO[bytes], folder: Path, command: list[str]) -> None:
+        environment = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
+        result = subprocess.run(
+            command,
+            cwd=folder,
+            env={**environment, "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+        if result.returncode != 0:
+            kept = self._home.with_suffix(".failed.log")
+            shutil.copy(self._done / LOG, kept)
+            raise UnavailableError(f"{self._what} can't be built: {Path(command[0]).name} failed.", f"The log: {kept}")
+
+
+def unpack_parts(archive: Path, folder: Path) -> Path:
+    """Unpack the parts of GCC's source that libstdc++ needs; return their folder.
+
+    The archive of the distribution contains an archive of GCC.
+    """
+    with tarfile.open(archive) as outer:
+        inner = next(
+            member for member in outer if PurePosixPath(member.name).name.startswith("gcc-") and member.isfile()
+        )
+        opened = outer.extractfile(inner)
+        assert opened is not None, inner.name
+        with tarfile.open(fileobj=opened, mode="r|xz") as gcc:
+            gcc.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+            for member in gcc:
+                if _is_needed(member.name.partition("/")[2]):
+                    gcc.extract(member, folder)
+    top = next(path for path in folder.iterdir() if path.is_dir())
+    tests = top / "libstdc++-v3" / "testsuite" / "Makefile.in"
+    tests.parent.mkdir(parents=True, exist_ok=True)
+    tests.touch()  # the configure script converts it
+    (top / "libgcc" / "gthr-default.h").symlink_to(
+        "gthr-posix.h"
+    )  # created by the build of libgcc; without it, there is no std::thread
+    return top
+
+
+def _is_needed(name: str) -> bool:
+    if "/" not in name or name in _FILES:
+        return True
+    return name.startswith(tuple(f"{folder}/" for folder in _FOLDERS)) and not name.startswith(_LEFT_OUT)

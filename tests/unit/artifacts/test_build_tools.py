@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The tools of a build: placeholders, environment variables, and files that CMake and Meson read."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swapstone.artifacts import SOURCE_RECIPE, SourceBuilder, resolve_recipe
+from swapstone.artifacts.build_tools import build_tools, placeholder_values, tool_variables
+from swapstone.artifacts.command_names import command_names, may_read_environment
+from swapstone.artifacts.placeholders import KNOWN
+from swapstone.artifacts.source_build import program_in
+from swapstone.factors import Recipe, read_facts
+from swapstone.factors.switches import recorded
+from swapstone.model import OwnProgram
+
+needs_musl = pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is not installed (musl-tools)")
+needs_clang = pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
+needs_cmake = pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+
+
+def recipe(**levels: object) -> Recipe:
+    return resolve_recipe(msgspec.structs.replace(SOURCE_RECIPE, **levels))
+
+
+def test_every_placeholder_has_a_value() -> None:
+    assert set(placeholder_values(build_tools(recipe(), ("c++",)))) == set(KNOWN)
+
+
+def test_names_of_tools_follow_compiler_and_architecture() -> None:
+    native = placeholder_values(build_tools(recipe(compiler="gcc"), ("g++",)))
+    assert (native["cc"], native["cxx"], native["ar"], native["pkg_config"]) == ("gcc", "g++", "ar", "pkg-config")
+    cross = placeholder_values(
+        build_tools(msgspec.structs.replace(SOURCE_RECIPE, architecture="aarch64", command=("aarch64-linux-gnu-gcc",)))
+    )
+    assert (cross["ar"], cross["strip"]) == ("aarch64-linux-gnu-ar", "aarch64-linux-gnu-strip")
+    assert cross["rust_target"] == "aarch64-unknown-linux-gnu"
+
+
+def test_flags_for_c_alone_are_no_flags_for_cxx() -> None:
+    tools = build_tools(msgspec.structs.replace(SOURCE_RECIPE, command=("cc",), cflags=("-std=gnu11", "-O3", "-g")))
+    assert tools.cxxflags == ("-O3", "-g") and tools.cflags == ("-std=gnu11", "-O3", "-g")
+    assert tool_variables(tools)["CARGO_PROFILE_RELEASE_OPT_LEVEL"] == "3"
+
+
+@needs_musl
+def test_cargo_and_go_get_linker_target_and_linking() -> None:
+    variables = tool_variables(build_tools(recipe(libc="musl", linking="static")))
+    target = f"{os.uname().machine}-unknown-linux-musl"
+    key = target.upper().replace("-", "_")
+    assert variables["CARGO_BUILD_TARGET"] == target
+    linker = Path(variables[f"CARGO_TARGET_{key}_LINKER"])
+    assert "exec musl-gcc" in linker.read_text() and os.access(linker, os.X_OK)
+    assert "+crt-static" in variables[f"CARGO_TARGET_{key}_RUSTFLAGS"]
+    assert (variables["CGO_ENABLED"], variables["CGO_LDFLAGS"]) == ("1", "-static")
+    assert "PKG_CONFIG_LIBDIR" in variables  # the system's libraries are for another C library
+
+
+def test_a_meson_cross_file_has_compilers_and_flags() -> None:
+    values = placeholder_values(build_tools(recipe(cflags=("-O2", "-DNAME='a b'"))))
+    file = configparser.ConfigParser(interpolation=None)
+    file.read_string(Path(values["meson_cross"]).read_text())
+    assert file["binaries"]["c"].endswith("/cc'") and file["built-in options"]["buildtype"] == "'plain'"
+    assert file["built-in options"]["c_args"] == r"['-O2', '-DNAME=\'a b\'']"
+
+
+CMAKE = """cmake_minimum_required(VERSION 3.13)
+project(sample C)
+add_executable(sample sample.c)
+"""
+
+
+@needs_cmake
+@needs_clang
+@pytest.mark.parametrize("build", ["cmake -B build {cmake}-DCMAKE_BUILD_TYPE=Release && cmake --build build"])
+@pytest.mark.parametrize("named", ["", "-DCMAKE_TOOLCHAIN_FILE={cmake_toolchain} "])
+def test_cmake_builds_with_compiler_and_level_in_spite_of_its_build_type(
+    tmp_path: Path, build: str, named: str
+) -> None:
+    source = tmp_path / "src"
+    source.mkdir()
+    (source / "CMakeLists.txt").write_text(CMAKE)
+    (source / "sample.c").write_text("int main(void) { return 0; }\n")
+    own = OwnProgram(name="s", arguments=("build/sample",), source=str(source), build=build.replace("{cmake}", named))
+    flags = ("-O1", "-frecord-gcc-switches")
+    built = SourceBuilder(own).build(recipe(compiler="clang", cflags=flags), lambda _: "log")
+    facts = read_facts(built.path)
+    assert facts is not None
+    ((compiler, line),) = recorded(facts)
+    assert compiler == "clang" and line.split().count("-O1") == 1 and "-O3" not in line and "NDEBUG" in line
+
+
+def test_cargos_folder_of_a_target_is_searched(tmp_path: Path) -> None:
+    program = tmp_path / "target" / "x86_64-unknown-linux-musl" / "release" / "prog"
+    program.parent.mkdir(parents=True)
+    program.touch()
+    assert program_in(tmp_path, "./target/release/prog") == program
+    assert program_in(tmp_path, "out/release/prog") == tmp_path / "out/release/prog"
+
+
+@pytest.mark.parametrize(
+    ("build", "names", "reads"),
+    [
+        ("make", ("make",), True),
+        ("cd sub && A='b c' ./configure && make -j2", ("cd", "configure", "make"), True),
+        ("{cc} {cflags} -o prog src/prog.c; strip prog", ("{cc}", "strip"), False),
+        ("cc -o 'a b' x.c && (cp prog x; echo make)", ("cc", "cp", "echo"), False),
+        ("echo 'unclosed", ("echo 'unclosed",), True),
+    ],
+)
+def test_programs_of_a_command(build: str, names: tuple[str, ...], reads: bool) -> None:
+    assert command_names(build) == names and may_read_environment(build) is reads
+
+
+def test_a_c_project_needs_no_cxx_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "a.c").write_text("int main(void) { return 0; }\n")
+    real = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name, **k: None if name == "c++" else real(name, **k))
+    own = OwnProgram(name="a", arguments=("./a",), source=str(tmp_path / "src"), build="$CC -o a a.c")
+    assert subprocess.run([SourceBuilder(own).build(recipe(), lambda _: "log").path], check=False).returncode == 0
