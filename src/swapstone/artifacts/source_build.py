@@ -219,8 +219,6 @@ def _failure(own: OwnProgram, recipe: Recipe, status: int | None, output: bytes)
     return f"failed: it did not find {name} for {recipe.libc}. {missing_hint(library, own.libraries, recipe.libc)}", ""
 
 
-
-
 def _programs_in(tree: Path) -> list[str]:
     found = [path for path in sorted(tree.rglob("*")) if path.is_file() and os.access(path, os.X_OK)]
     programs = [path for path in found if read_facts(path) is not None] or found
