@@ -15,7 +15,7 @@ import pytest
 from tests.golden import crossed, latency, reports, servers, synthetic
 
 from swapstone import published
-from swapstone.report import export, published_check
+from swapstone.report import export, hyperfine_export, published_check
 from swapstone.report.context import ExplanationSummary, Selection
 from swapstone.report.render import json as json_renderer
 from swapstone.report.render import terminal
@@ -63,7 +63,7 @@ GOLDENS: dict[str, Callable[[], str]] = {
     "crossed-document.json": lambda: json_renderer.render(reports.document(CROSSED_CONTEXT, CROSSED)),
     "report.json": lambda: export.to_json(CONTEXT, ANALYSIS),
     "report.csv": lambda: export.to_csv(CONTEXT, ANALYSIS),
-    "hyperfine.json": lambda: export.to_hyperfine(CONTEXT, ANALYSIS),
+    "hyperfine.json": lambda: hyperfine_export.to_hyperfine(CONTEXT, ANALYSIS),
     "benchstat.txt": lambda: export.to_benchstat(CONTEXT, ANALYSIS),
     "crossed-100.txt": lambda: reports.as_text(CROSSED_CONTEXT, CROSSED, width=100),
     "crossed-64-ascii.txt": lambda: reports.as_text(CROSSED_CONTEXT, CROSSED, width=64, ascii_only=True),

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Exports of an analysis: JSON, CSV, hyperfine's JSON and Go's benchmark text.
+"""Exports of an analysis: JSON, CSV, hyperfine's JSON, Go's benchmark text and the formats of continuous integration.
 
 Every number was measured or is in the analysis. A field of a format that was not measured is null or left out.
 """
 
 from __future__ import annotations
 
-import json
-import shlex
-import statistics
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
-from swapstone.model import Analysis, Comparison, Copy, Direction, FrozenStruct, Metric, OwnProgram, Variant, Verdict
+from swapstone.model import Analysis, Comparison, Copy, Direction, Metric, Variant
 from swapstone.report import factorial_export, formatting, section_export
+from swapstone.report.ci_export import CI_EXPORTS
 from swapstone.report.context import ReportContext
 from swapstone.report.csv_output import comma_separated, plain
+from swapstone.report.export_sides import Side, sides
+from swapstone.report.hyperfine_export import to_hyperfine
 from swapstone.report.labelled import labelled
 from swapstone.report.record_report import sections_of
 from swapstone.report.topics.comparison_groups import medians
@@ -27,43 +27,6 @@ SCHEMA = 1
 
 _GO_ALLOWED = "_.-()+,:@#~"
 """Characters of a name in Go's benchmark format besides letters and digits. Others are percent-encoded (RFC 3986)."""
-
-
-class Side(FrozenStruct, frozen=True, kw_only=True):
-    """One variant's values of one metric of one workload, once for all of its comparisons."""
-
-    suite: str
-    workload: str
-    load: str
-    variant: Variant
-    metric: Metric
-    values: tuple[float, ...]
-    exact: bool
-
-
-def sides(analysis: Analysis) -> tuple[Side, ...]:
-    """Return every variant's values, in the analysis' order.
-
-    A baseline that was compared with several candidates has values in each comparison; the longest series is taken. Invalid comparisons
-    are left out: the formats have no verdicts.
-    """
-    found: dict[tuple[str, str, str, str, Variant], Side] = {}
-    for c in analysis.comparisons:
-        if c.verdict is Verdict.INVALID:
-            continue
-        for variant, values in ((c.baseline, c.baseline_values), (c.candidate, c.candidate_values)):
-            key = (c.suite, c.workload, c.load, c.metric.name, variant)
-            if values and (key not in found or len(found[key].values) < len(values)):
-                found[key] = Side(
-                    suite=c.suite,
-                    workload=c.workload,
-                    load=c.load,
-                    variant=variant,
-                    metric=c.metric,
-                    values=values,
-                    exact=c.exact,
-                )
-    return tuple(found.values())
 
 
 def to_json(context: ReportContext, analysis: Analysis) -> str:
@@ -164,58 +127,6 @@ def to_runs_csv(context: ReportContext, analysis: Analysis) -> str:
     )
 
 
-def to_hyperfine(context: ReportContext, analysis: Analysis) -> str:
-    """Return one result per workload and variant in the JSON of hyperfine 1.15 to 1.20 (`src/benchmark/benchmark_result.rs`).
-
-    Times are seconds of elapsed time for one operation, memory is the peak resident size in bytes. `user` and `system` are means of
-    those metrics where they were measured, else null; `stddev` is null for one run, as hyperfine has it. Workloads without elapsed
-    time are left out, and so are runs that failed: every exit code is 0, unless other ones were accepted.
-    """
-    by: dict[tuple[str, str, str, Variant], dict[str, Side]] = {}
-    for side in sides(analysis):
-        by.setdefault((side.suite, side.workload, side.load, side.variant), {})[side.metric.name] = side
-    results = [_hyperfine(context, key, metrics) for key, metrics in by.items() if "wall" in metrics]
-    return json.dumps({"results": results}, indent=2, allow_nan=False) + "\n"
-
-
-def _hyperfine(
-    context: ReportContext, key: tuple[str, str, str, Variant], metrics: dict[str, Side]
-) -> dict[str, object]:
-    suite, workload, load, variant = key
-    own = context.experiment.own
-    command = workload if own is None else formatting.safe(shlex.join(_own_command(own, variant)))
-    times = [value / 1e9 for value in metrics["wall"].values]
-
-    def mean_seconds(name: str) -> float | None:
-        return statistics.mean(v / 1e9 for v in metrics[name].values) if name in metrics else None
-
-    result: dict[str, object] = {
-        "command": f"{command} [{variant.label}]" if load == "idle" else f"{command} [{variant.label}, load {load}]",
-        "mean": statistics.mean(times),
-        "stddev": statistics.stdev(times) if len(times) > 1 else None,
-        "median": statistics.median(times),
-        "user": mean_seconds("user"),
-        "system": mean_seconds("system"),
-        "min": min(times),
-        "max": max(times),
-        "times": times,
-    }
-    peak = metrics.get("maxrss")
-    if peak is not None and len(peak.values) == len(times):
-        result["memory_usage_byte"] = [round(value) for value in peak.values]
-    status = metrics.get("exit_status")
-    known = status is not None and len(status.values) == len(times)
-    result["exit_codes"] = [round(value) for value in status.values] if status and known else [0] * len(times)
-    where = {"suite": suite, "workload": workload, "load": load, "variant": variant.label}
-    result["parameters"] = {**where, **dict(variant.levels)}
-    return result
-
-
-def _own_command(own: OwnProgram, variant: Variant) -> tuple[str, ...]:
-    """Return the command line of the own program on a variant, as typed."""
-    return own.command_of(dict(variant.levels)).words
-
-
 def _go_name(text: str) -> str:
     """Return a name that Go's benchmark format allows: without blanks, slashes and equals signs. Different names stay different."""
     return urllib.parse.quote(text, safe=_GO_ALLOWED) or "_"
@@ -293,7 +204,7 @@ def _go_title(workload: str) -> str:
     return name[0].upper() + name[1:] if name[0].isalpha() else name
 
 
-EXPORTS = {
+EXPORTS: dict[str, Callable[[ReportContext, Analysis], str]] = {
     "json": to_json,
     "csv": to_csv,
     "runs": to_runs_csv,
@@ -301,4 +212,6 @@ EXPORTS = {
     "benchstat": to_benchstat,
     "effects": factorial_export.to_csv,
     "exhibits": section_export.to_csv,
+    **CI_EXPORTS,
 }
+"""Every format of `swapstone export --format`."""

@@ -16,6 +16,7 @@ from swapstone.record import load as load_view
 from swapstone.report import export, record_report
 from swapstone.report.context import ReportContext, Selection
 from swapstone.report.document import Document
+from swapstone.report.hyperfine_export import to_hyperfine_files
 from swapstone.report.render import RENDERERS, find_renderer, terminal
 from swapstone.session.analysis import analyse_record, workloads_of
 from swapstone.session.progress import ProgressLike, as_progress
@@ -151,6 +152,14 @@ class Record:
         if format == "text":
             return terminal.render(document, terminal.Terminal(width=TEXT_WIDTH))
         return find_renderer(format).render(document)
+
+    def hyperfine_files(self) -> dict[str, str]:
+        """Return files for hyperfine's scripts: per workload, and per variant of workloads that differ in one number.
+
+        Returns:
+            Texts by the file's name. Each result has one parameter, which `plot_parametrized.py` requires.
+        """
+        return to_hyperfine_files(self.context(), self._analysis)
 
     def verify(self, recompute: int = 0, progress: ProgressLike = None) -> Verification:
         """Check that the record is whole and unaltered and gives the same verdicts.

@@ -16,14 +16,14 @@ from tests.golden import synthetic
 from tests.unit import builders
 
 from swapstone.model import Analysis, Variant, Verdict
-from swapstone.report import export
+from swapstone.report import export, hyperfine_export
 from swapstone.report.context import ReportContext
 
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
 
 
 def _hyperfine(analysis: Analysis = ANALYSIS) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(export.to_hyperfine(CONTEXT, analysis))["results"]
+    found: list[dict[str, Any]] = json.loads(hyperfine_export.to_hyperfine(CONTEXT, analysis))["results"]
     return found
 
 

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Exports for continuous integration: JUnit XML, KCIDB, LAVA signals and github-action-benchmark.
+
+Each comparison is a test case, but for those with a copy of the baseline. A verdict is its result; docs/exports.md has the table.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import re
+import statistics
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+
+from swapstone.model import Analysis, Comparison, Direction, Metric, Verdict
+from swapstone.report import formatting
+from swapstone.report.context import ReportContext
+from swapstone.report.csv_output import plain
+from swapstone.report.export_sides import Side, sides
+
+ORIGIN = "swapstone"
+"""The name of the system that submits results, in KCIDB."""
+
+
+def _rows(analysis: Analysis) -> Iterator[Comparison]:
+    """Yield the comparisons without those of copies of the baseline, which test the measurement and not a candidate."""
+    copies = {null.copy for null in analysis.nulls}
+    yield from (c for c in analysis.comparisons if c.candidate not in copies)
+
+
+def _suite(c: Comparison) -> str:
+    return c.suite if c.load == "idle" else f"{c.suite}, load {c.load}"
+
+
+def _sentence(c: Comparison) -> str:
+    """Describe a comparison in a line: its effect, its verdict and the reason for it."""
+    what = "ratio" if c.scale.value == "ratio" else "difference"
+    effect = f"{what} {formatting.estimate(c)}: " if formatting.estimate(c) else ""
+    text = f"{effect}{c.verdict.value}" + (f": {c.reason}" if c.reason else "")
+    return formatting.safe(text)
+
+
+_JUNIT = {
+    Verdict.WORSE: "failure",
+    Verdict.INVALID: "error",
+    Verdict.UNAVAILABLE: "skipped",
+    Verdict.INCONCLUSIVE: "skipped",
+}
+"""The element of each verdict; the others pass."""
+
+
+def to_junit(context: ReportContext, analysis: Analysis) -> str:
+    """Return JUnit XML: a test suite per suite, load and candidate, and a test case per workload and metric.
+
+    A worse row is a failure, an invalid one an error; inconclusive and unavailable rows are skipped. Elements and attributes are those of
+    the schema of Jenkins' xUnit plugin (junit-10.xsd). `time` is left out: no test case has a duration of its own.
+    """
+    groups: dict[tuple[str, str, str], list[Comparison]] = {}
+    for c in _rows(analysis):
+        groups.setdefault((_suite(c), c.baseline.label, c.candidate.label), []).append(c)
+    root = ET.Element("testsuites", {"name": f"swapstone {formatting.safe(context.record_id)}", **_counts(analysis)})
+    for number, ((suite, baseline, candidate), rows) in enumerate(groups.items()):
+        name = formatting.safe(f"{suite}: {candidate} against {baseline}")
+        counts = {kind: str(sum(_JUNIT.get(c.verdict) == element for c in rows)) for kind, element in _KINDS}
+        facts = {"name": name, "id": str(number), "tests": str(len(rows)), **counts, **_timestamp(context)}
+        element = ET.SubElement(root, "testsuite", facts)
+        for c in rows:
+            _junit_case(element, f"{ORIGIN}.{_word(_suite(c))}.{_word(candidate)}", c)
+    ET.indent(root)
+    return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+_KINDS = (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
+
+
+def _counts(analysis: Analysis) -> dict[str, str]:
+    rows = list(_rows(analysis))
+    found = {kind: str(sum(_JUNIT.get(c.verdict) == element for c in rows)) for kind, element in _KINDS[:2]}
+    return {"tests": str(len(rows)), **found}
+
+
+def _timestamp(context: ReportContext) -> dict[str, str]:
+    if not context.started_unix_ns:
+        return {}
+    return {"timestamp": _moment(context.started_unix_ns).strftime("%Y-%m-%dT%H:%M:%S")}
+
+
+def _moment(unix_ns: int) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(unix_ns / 1e9, tz=datetime.UTC)
+
+
+def _junit_case(parent: ET.Element, classname: str, c: Comparison) -> None:
+    name = formatting.safe(f"{c.workload}: {c.metric.name}")
+    case = ET.SubElement(parent, "testcase", {"name": name, "classname": classname})
+    kind = _JUNIT.get(c.verdict)
+    if kind == "skipped":
+        ET.SubElement(case, kind, {"message": _sentence(c)})
+    elif kind is not None:
+        ET.SubElement(case, kind, {"message": _sentence(c), "type": c.verdict.value})
+    ET.SubElement(case, "system-out").text = _sentence(c)
+
+
+_KCIDB = {
+    Verdict.BETTER: "PASS",
+    Verdict.EQUIVALENT: "PASS",
+    Verdict.CHANGED: "DONE",
+    Verdict.INCONCLUSIVE: "DONE",
+    Verdict.WORSE: "FAIL",
+    Verdict.INVALID: "ERROR",
+    Verdict.UNAVAILABLE: "MISS",
+}
+
+
+def to_kcidb(context: ReportContext, analysis: Analysis) -> str:
+    """Return KCIDB's JSON, version 5.3: a checkout, a build per variant, and a test per comparison, with the candidate's median as number.
+
+    The schema is `kcidb_io.schema.v05_03` of the package kcidb-io. Times are in seconds. Baseline, effect and interval are in ``misc``.
+    """
+    record = formatting.safe(context.record_id)
+    checkout = f"{ORIGIN}:{record}"
+    rows = list(_rows(analysis))
+    variants = list(dict.fromkeys(variant for c in rows for variant in (c.baseline, c.candidate)))
+    builds = [
+        {
+            "id": _id(record, variant.label),
+            "origin": ORIGIN,
+            "checkout_id": checkout,
+            "comment": formatting.safe(variant.label),
+            "misc": {"levels": dict(variant.levels)},
+        }
+        for variant in variants
+    ]
+    whole = {
+        "version": {"major": 5, "minor": 3},
+        "checkouts": [{"id": checkout, "origin": ORIGIN, "comment": f"Swapstone's record {record}"}],
+        "builds": builds,
+        "tests": [_kcidb_test(context, record, c) for c in rows],
+    }
+    return json.dumps(whole, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _kcidb_test(context: ReportContext, record: str, c: Comparison) -> dict[str, object]:
+    place = (c.suite, c.load, c.workload, c.metric.name, c.candidate.label, c.baseline.label)
+    path = ".".join(map(_word, (c.suite, c.workload, c.metric.name)))
+    test: dict[str, object] = {
+        "id": _id(record, *place),
+        "origin": ORIGIN,
+        "build_id": _id(record, c.candidate.label),
+        "path": path,
+        "status": _KCIDB[c.verdict],
+        "comment": _sentence(c),
+        "misc": {
+            "baseline": c.baseline.label,
+            "candidate": c.candidate.label,
+            "load": c.load,
+            "verdict": c.verdict.value,
+            "scale": c.scale.value,
+            "effect": c.effect,
+            "low": c.low,
+            "high": c.high,
+            "baseline_median": statistics.median(c.baseline_values) if c.baseline_values else None,
+        },
+    }
+    # As the schema has it, a number belongs to a test that ran.
+    if c.candidate_values and c.verdict is not Verdict.UNAVAILABLE:
+        test["number"] = _number(c.metric, statistics.median(c.candidate_values))
+    if context.started_unix_ns:
+        test["start_time"] = _moment(context.started_unix_ns).isoformat()
+    return test
+
+
+def _number(metric: Metric, value: float) -> dict[str, object]:
+    if metric.unit == "ns":
+        return {"value": value / 1e9, "unit": "s", "prefix": "metric"}
+    if metric.unit == "1":
+        return {"value": value, "prefix": "metric"}
+    return {"value": value, "unit": metric.unit, "prefix": "binary" if metric.unit.startswith("B") else "metric"}
+
+
+def _id(record: str, *parts: str) -> str:
+    """Return an identity that is the same in each export of a record."""
+    return f"{ORIGIN}:{record}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]}"
+
+
+def _word(text: str) -> str:
+    """Return a text in the characters that names of tests may have in KCIDB and LAVA: letters, digits, ``_`` and ``-``."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_") or "_"
+
+
+_LAVA = {
+    Verdict.BETTER: "pass",
+    Verdict.EQUIVALENT: "pass",
+    Verdict.CHANGED: "pass",
+    Verdict.WORSE: "fail",
+    Verdict.INVALID: "fail",
+    Verdict.INCONCLUSIVE: "unknown",
+    Verdict.UNAVAILABLE: "skip",
+}
+
+
+def to_lava(context: ReportContext, analysis: Analysis) -> str:
+    """Return the signals that LAVA reads on a device's console: a test set per suite, load and candidate, a test case per comparison.
+
+    The measurement is the candidate's median, times in seconds. These are the lines that `lava-test-case` and `lava-test-set` print.
+    """
+    del context  # every export has this signature
+    lines = []
+    current = ""
+    for c in _rows(analysis):
+        name = f"{_word(_suite(c))}.{_word(c.candidate.label)}"
+        if name != current:
+            lines += ["<LAVA_SIGNAL_TESTSET STOP>"] if current else []
+            lines.append(f"<LAVA_SIGNAL_TESTSET START {name}>")
+            current = name
+        lines.append(_lava_case(c))
+    lines += ["<LAVA_SIGNAL_TESTSET STOP>"] if current else []
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _lava_case(c: Comparison) -> str:
+    words = [f"TEST_CASE_ID={_word(c.workload)}.{_word(c.metric.name)}", f"RESULT={_LAVA[c.verdict]}"]
+    if c.candidate_values and c.verdict is not Verdict.UNAVAILABLE:
+        number = _number(c.metric, statistics.median(c.candidate_values))
+        value, unit = number["value"], str(number.get("unit", "count"))
+        assert isinstance(value, float | int)
+        words += [f"UNITS={unit.replace(' ', '_')}", f"MEASUREMENT={_decimal(value)}"]
+    return f"<LAVA_SIGNAL_TESTCASE {' '.join(words)}>"
+
+
+def _decimal(value: float) -> str:
+    """Return a number without an exponent and without loss of digits that were measured: LAVA stores ten decimals."""
+    return formatting.trimmed(f"{value:.10f}")
+
+
+def to_action_smaller(context: ReportContext, analysis: Analysis) -> str:
+    """Return github-action-benchmark's JSON for its tool ``customSmallerIsBetter``: the metrics of which less is better."""
+    return _action(context, analysis, Direction.LOWER)
+
+
+def to_action_bigger(context: ReportContext, analysis: Analysis) -> str:
+    """Return github-action-benchmark's JSON for its tool ``customBiggerIsBetter``: the metrics of which more is better."""
+    return _action(context, analysis, Direction.HIGHER)
+
+
+def _action(context: ReportContext, analysis: Analysis, better: Direction) -> str:
+    """Return a list with a median per workload, variant and metric. Metrics of which no direction is better are in neither file."""
+    copies = {null.copy for null in analysis.nulls}
+    found = [side for side in sides(analysis) if side.metric.better is better and side.variant not in copies]
+    verdicts = {(c.suite, c.load, c.workload, c.metric.name, c.candidate): c for c in _rows(analysis)}
+    entries = []
+    for side in found:
+        compared = verdicts.get((side.suite, side.load, side.workload, side.metric.name, side.variant))
+        entries.append(_entry(context, side, compared))
+    return json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def _entry(context: ReportContext, side: Side, compared: Comparison | None) -> dict[str, object]:
+    where = side.suite if side.load == "idle" else f"{side.suite} (load {side.load})"
+    extra = [f"runs: {len(side.values)}", f"record: {context.record_id}"]
+    if compared is not None:
+        extra.append(f"against {compared.baseline.label}: {_sentence(compared)}")
+    entry: dict[str, object] = {
+        "name": formatting.safe(f"{where}/{side.workload} {side.metric.name} [{side.variant.label}]"),
+        "unit": "count" if side.metric.unit == "1" else side.metric.unit,
+        "value": statistics.median(side.values),
+        "extra": formatting.safe("; ".join(extra)),
+    }
+    if len(side.values) > 1:
+        entry["range"] = f"± {plain(statistics.stdev(side.values))}"
+    return entry
+
+
+CI_EXPORTS = {
+    "junit": to_junit,
+    "kcidb": to_kcidb,
+    "lava": to_lava,
+    "action-smaller": to_action_smaller,
+    "action-bigger": to_action_bigger,
+}
