@@ -12,8 +12,13 @@ from swapstone.artifacts.link_layouts import environment_padding, with_layout_co
 from swapstone.artifacts.placeholders import KNOWN as KNOWN_PLACEHOLDERS
 from swapstone.artifacts.placeholders import fill, placeholders
 from swapstone.artifacts.program_size import SIZE_METRICS, sizes_of
-from swapstone.artifacts.recipe_resolution import resolve_recipe
-from swapstone.artifacts.servers import build_packaged, find_load_generator, load_generator_identity
+from swapstone.artifacts.recipe_resolution import check_recipe, resolve_recipe
+from swapstone.artifacts.servers import (
+    build_packaged,
+    check_load_generator,
+    find_load_generator,
+    load_generator_identity,
+)
 from swapstone.artifacts.source_build import SOURCE_RECIPE, SourceBuilder, stripped_sizes
 from swapstone.artifacts.source_tree import SourceSize, count_sources, sha256_of
 from swapstone.artifacts.tool_versions import compiler_version, loader_version, require_tools
@@ -52,6 +57,8 @@ __all__ = [
     "build_workload",
     "c_library_version",
     "cached_libcs",
+    "check_load_generator",
+    "check_recipe",
     "compiler_version",
     "count_sources",
     "environment_padding",

@@ -20,7 +20,7 @@ import msgspec
 from swapstone.artifacts.elf_compatibility import check_preloadable
 from swapstone.artifacts.kernel_headers import link_kernel_headers
 from swapstone.artifacts.tool_versions import compiler_identity
-from swapstone.artifacts.upstream_sources import Source, fetch, locked, read_lock, unpack
+from swapstone.artifacts.upstream_sources import Source, fetch, is_fetched, locked, read_lock, unpack
 from swapstone.factors import Recipe
 from swapstone.factors.allocator import DEFAULT
 from swapstone.model import UnavailableError
@@ -277,16 +277,25 @@ def build_allocator(name: str, libc: str, notify: Notify) -> BuiltAllocator:
     Raises:
         UnavailableError: it can't be built; gives the reason.
     """
-    if (name, libc) in EXCLUDED:
-        raise UnavailableError(f"{name} can't be built for {libc}: {EXCLUDED[name, libc]}.")
-    if name not in _PLANS or libc not in _COMPILERS:
-        raise UnavailableError(f"Swapstone can't build {name} for {libc}.")
+    check_allocator(name, libc)
     source, plan, home = _address(name, libc)
     if not (home / SHARED).is_file():
         with locked(cache_dir() / "allocators" / f"{name}-{libc}.lock"):
             if not (home / SHARED).is_file():
                 _build(f"{name} {source.version} for {libc}", source, plan, home, notify)
     return BuiltAllocator(home / SHARED, home / OBJECT, plan.static, source.version)
+
+
+def check_allocator(name: str, libc: str) -> None:
+    """Refuse, before anything is fetched, what can't be built.
+
+    Raises:
+        UnavailableError: the combination does not exist.
+    """
+    if (name, libc) in EXCLUDED:
+        raise UnavailableError(f"{name} can't be built for {libc}: {EXCLUDED[name, libc]}.")
+    if name not in _PLANS or libc not in _COMPILERS:
+        raise UnavailableError(f"Swapstone can't build {name} for {libc}.")
 
 
 def cached_libcs(name: str) -> tuple[str, ...]:
@@ -332,8 +341,10 @@ def _address(name: str, libc: str) -> tuple[Source, Plan, Path]:
 
 def _build(what: str, source: Source, plan: Plan, home: Path, notify: Notify) -> None:
     """Build in a temporary folder and rename it, so that the result is complete."""
-    notify(f"building {what} (only once)")
+    if not is_fetched(source):
+        notify(f"fetching the sources of {what}")
     archive = fetch(source)
+    notify(f"building {what} (only once)")
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
         work = Path(temporary)
         done = work / "done"

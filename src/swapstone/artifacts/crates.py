@@ -17,6 +17,7 @@ from pathlib import Path
 from swapstone.artifacts.distribution_packages import install_command, rust_command
 from swapstone.artifacts.lwip_source import LWIP_VARIABLE, lwip_source
 from swapstone.artifacts.tool_versions import first_line
+from swapstone.artifacts.upstream_sources import failure_cause
 from swapstone.artifacts.workload_build import PROGRAM, Built
 from swapstone.factors import read_facts
 from swapstone.model import Crate, UnavailableError, UserError
@@ -121,6 +122,7 @@ def build_package(package: str, feature: str = "", notify: Callable[[str], None]
     return Built(program, digest, shown, (("crates", sources),), (), read_facts(program))
 
 
+_NOT_FETCHED = re.compile(r"^error: failed to (get|download|fetch|query)|spurious network error", re.MULTILINE)
 _DECIDING = ("RUSTFLAGS", "CC", LWIP_VARIABLE)
 
 
@@ -172,6 +174,11 @@ def _build(home: Path, command: tuple[str, ...], package: str, flags: str, targe
             )
         except subprocess.TimeoutExpired as error:
             raise UserError(f"cargo did not build {package} within {_BUILD_TIMEOUT_S} s.") from error
+        if done.returncode != 0 and _NOT_FETCHED.search(done.stderr):
+            raise UnavailableError(
+                f"The crates that {package} needs can't be fetched: {failure_cause(done.stderr)}.",
+                "A network is needed once; downloads are cached.",
+            )
         if done.returncode != 0:
             raise UserError(
                 f"{package} does not build:\n{done.stderr.strip()[-2000:]}", "`swapstone doctor` reports missing tools."

@@ -27,7 +27,7 @@ from swapstone.artifacts.kernel_headers import link_kernel_headers
 from swapstone.artifacts.library_table import LIBRARIES, Library
 from swapstone.artifacts.placeholders import fill
 from swapstone.artifacts.tool_versions import compiler_identity, preprocesses
-from swapstone.artifacts.upstream_sources import Source, fetch, locked, read_lock, unpack
+from swapstone.artifacts.upstream_sources import Source, fetch, is_fetched, locked, read_lock, unpack
 from swapstone.factors import Recipe
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
@@ -169,7 +169,7 @@ def _source(name: str) -> Source:
 
 def _fetch(name: str, notify: Notify) -> None:
     source = _source(name)
-    if not (cache_dir() / "sources" / f"{source.sha256[:16]}-{source.file}").is_file():
+    if not is_fetched(source):
         notify(f"fetching the sources of {name}")
     fetch(source, LOCK)
 
@@ -183,7 +183,8 @@ def _library(name: str, recipe: Recipe, needs: tuple[Path, ...], notify: Notify)
     """Return the folder of a library; build it the first time."""
     library, source = LIBRARIES[name], _source(name)
     ldflags = tuple(flag for flag in recipe.ldflags if flag.startswith("-") and not flag.startswith(("-l", "-static")))
-    inputs = ("library 1", repr(library), source.sha256, compiler_identity(recipe.command), shlex.join(recipe.command))
+    built = (library.command, library.folder, *library.pkg_config, library.version)
+    inputs = ("library 1", name, *built, source.sha256, compiler_identity(recipe.command), shlex.join(recipe.command))
     flags = (shlex.join(recipe.cflags), shlex.join(ldflags), *map(str, needs))
     digest = hashlib.sha256("\n".join((*inputs, *flags)).encode(errors="surrogateescape")).hexdigest()[:32]
     home = cache_dir().resolve() / "libraries" / digest

@@ -5,11 +5,36 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone.artifacts.allocators import Notify, with_allocator
+from swapstone.artifacts.allocators import Notify, check_allocator, with_allocator
 from swapstone.artifacts.toolchain import compiler_command, linking_flags
 from swapstone.factors import Recipe
 from swapstone.factors.allocator import DEFAULT
 from swapstone.model import UnavailableError
+
+
+def check_recipe(recipe: Recipe, *, shares_files: bool) -> None:
+    """Refuse, before anything is fetched or built, a recipe that can't be resolved.
+
+    Args:
+        recipe: to which all factors have been applied.
+        shares_files: whether this machine's files have the same paths where the program will run.
+
+    Raises:
+        UnavailableError: the combination does not exist.
+    """
+    if recipe.allocator == DEFAULT:
+        return
+    if recipe.architecture:
+        raise UnavailableError(
+            f"Allocators are built for this machine's architecture only, not for {recipe.architecture}."
+        )
+    if not shares_files and recipe.linking != "static":
+        raise UnavailableError(
+            "An allocator can't be preloaded into a program of a virtual machine.",
+            "Add linking=static,dynamic: an allocator that is linked in works there.",
+        )
+    if "/" not in recipe.allocator:
+        check_allocator(recipe.allocator, recipe.libc)
 
 
 def resolve_recipe(recipe: Recipe, notify: Notify = lambda _: None) -> Recipe:
@@ -22,10 +47,7 @@ def resolve_recipe(recipe: Recipe, notify: Notify = lambda _: None) -> Recipe:
     Raises:
         UnavailableError: the combination does not exist or can't be built here.
     """
-    if recipe.architecture and recipe.allocator != DEFAULT:
-        raise UnavailableError(
-            f"Allocators are built for this machine's architecture only, not for {recipe.architecture}."
-        )
+    check_recipe(recipe, shares_files=True)
     provided = msgspec.structs.replace(
         recipe, command=compiler_command(recipe), ldflags=(*recipe.ldflags, *linking_flags(recipe))
     )

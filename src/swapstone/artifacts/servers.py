@@ -76,12 +76,23 @@ def find_load_generator(generator: LoadGenerator) -> Path:
         return _build_pace()
     if "/" in name:
         return Path(name)
+    check_load_generator(generator)
     if found := shutil.which(name):
         return Path(found).resolve()
-    if name in _DRIVERS_OF_SERVERS:
-        package, program = _DRIVERS_OF_SERVERS[name]
-        command = _MAKES[package][1].replace("redis-server", name)
-        return _builder(package, program, command).build(resolve_recipe(SOURCE_RECIPE), lambda _: "").path
+    package, program = _DRIVERS_OF_SERVERS[name]
+    command = _MAKES[package][1].replace("redis-server", name)
+    return _builder(package, program, command).build(resolve_recipe(SOURCE_RECIPE), lambda _: "").path
+
+
+def check_load_generator(generator: LoadGenerator) -> None:
+    """Refuse, before anything is built, a load generator that is neither installed nor built here.
+
+    Raises:
+        UnavailableError: it is not installed; the hint names the package.
+    """
+    name = generator.command[0]
+    if "/" in name or name == PACE or name in _DRIVERS_OF_SERVERS or shutil.which(name):
+        return
     known = LOAD_GENERATORS.get(name)
     raise UnavailableError(
         f"The load generator {name} is not installed.",

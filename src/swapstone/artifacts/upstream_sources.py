@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import itertools
 import os
 import re
 import shlex
@@ -21,11 +22,15 @@ from pathlib import Path
 
 import msgspec
 
+from swapstone.artifacts.distribution_packages import install_command
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
 
 LOCK = "native/allocators.toml"
 _FETCH_TIMEOUT_S = 600
+_NO_NETWORK = re.compile(
+    r"Could not resolve host|Temporary failure resolving|Network is unreachable|Could not connect to server"
+)
 _ONCE = "A network is needed once; downloads are cached."
 
 
@@ -70,6 +75,15 @@ def tool_for(lock: str | Path) -> str:
     return f"tools/lock-{Path(lock).stem}"
 
 
+def is_fetched(source: Source) -> bool:
+    """Return whether the cache has an archive."""
+    return _kept(source).is_file()
+
+
+def _kept(source: Source) -> Path:
+    return cache_dir() / "sources" / f"{source.sha256[:16]}-{source.file}"
+
+
 def fetch(source: Source, lock: str = LOCK) -> Path:
     """Return an archive with the digest of the lock, from the cache or fetched.
 
@@ -81,8 +95,8 @@ def fetch(source: Source, lock: str = LOCK) -> Path:
         UnavailableError: it can't be fetched; gives the reason.
         UserError: the fetched file has another digest.
     """
-    home = cache_dir() / "sources"
-    kept = home / f"{source.sha256[:16]}-{source.file}"
+    kept = _kept(source)
+    home = kept.parent
     with locked(home / "lock"), tempfile.TemporaryDirectory(dir=home, prefix=".fetching-") as work:
         if not kept.is_file():
             fetched = (
@@ -158,16 +172,24 @@ def _run(command: Sequence[str], cwd: Path, **environment: str) -> subprocess.Co
     except FileNotFoundError as error:
         raise UnavailableError(
             f"Sources are fetched with {command[0]}, which is not installed.",
-            f"On Debian: sudo apt-get install {'cargo' if command[0] == 'cargo' else 'apt'}",
+            f"Install it: {install_command('cargo' if command[0] == 'cargo' else 'apt')}",
         ) from error
     except subprocess.TimeoutExpired as error:
         raise UnavailableError(f"{command[0]} took more than {_FETCH_TIMEOUT_S} s to fetch sources.", _ONCE) from error
 
 
-def _last_words(result: subprocess.CompletedProcess[str]) -> str:
-    lines = [line.strip() for line in (result.stderr + result.stdout).splitlines() if line.strip()]
-    complaints = [line for line in lines if line.startswith(("E:", "error:", "Caused by:"))]
-    return (complaints or lines or ["it printed nothing"])[-1]
+def failure_cause(output: str) -> str:
+    """Return the cause that apt-get or cargo names in its output: the first download that failed, cargo's innermost cause, or an error.
+
+    Args:
+        output: standard error, then standard output.
+    """
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    failed = [line[3:] for line in lines if line.startswith(("E: Failed to fetch", "W: Failed to fetch"))]
+    causes = [after for line, after in itertools.pairwise(lines) if line == "Caused by:"]
+    errors = [line for line in lines if line.startswith(("E:", "error:"))]
+    cause = (failed[:1] or causes[-1:] or errors[-1:] or lines[-1:] or ["it printed nothing"])[0]
+    return f"no network: {cause}" if _NO_NETWORK.search(cause) else cause
 
 
 def _from_crates(source: Source, home: Path, work: Path) -> Path:
@@ -182,7 +204,9 @@ def _from_crates(source: Source, home: Path, work: Path) -> Path:
     found = next((home / "cargo" / "registry" / "cache").glob(f"*/{source.file}"), None)
     if found is None:
         raise UnavailableError(
-            f"cargo can't fetch the crate {source.package} {source.version}: {_last_words(result)}", _ONCE
+            f"cargo can't fetch the crate {source.package} {source.version}: "
+            f"{failure_cause(result.stderr + result.stdout)}.",
+            _ONCE,
         )
     return found
 
@@ -198,7 +222,7 @@ def _from_archive(source: Source, home: Path, work: Path, lock: str) -> Path:
             )
             if (work / source.file).is_file():
                 return work / source.file
-            error = _last_words(result)
+            error = failure_cause(result.stderr + result.stdout)
         error = apt.update() or error
         version, others = apt.version_with(source), apt.versions(source.package)
     if others and version is None and not source.suite:
@@ -206,7 +230,7 @@ def _from_archive(source: Source, home: Path, work: Path, lock: str) -> Path:
             f"This machine's package archive lacks the sources {source.file}; it has {source.package} {', '.join(others)}.",
             f"In a checkout, `{tool_for(lock)}` writes the archive's versions to {lock}; results are then of another version.",
         )
-    raise UnavailableError(f"apt-get can't fetch the sources {source.file}: {error}", _ONCE)
+    raise UnavailableError(f"apt-get can't fetch the sources {source.file}: {error}.", _ONCE)
 
 
 class SourceApt:
@@ -243,7 +267,11 @@ class SourceApt:
         """
         self._write_sources()
         result = self.get(["update"], self._home)
-        return _last_words(result) if result.returncode or "E:" in result.stderr else ""
+        return (
+            failure_cause(result.stderr + result.stdout)
+            if result.returncode or re.search(r"^[EW]: ", result.stderr, re.MULTILINE)
+            else ""
+        )
 
     def stanzas(self, package: str) -> list[dict[str, str]]:
         """Return the fields of each version of a source package in the lists."""

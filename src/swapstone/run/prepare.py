@@ -14,16 +14,17 @@ from swapstone.artifacts import (
     EMPTY_PROGRAMS,
     EMPTY_SUITE,
     build_empty,
+    check_recipe,
     require_tools,
     resolve_recipe,
 )
-from swapstone.factors import Recipe, Stage, find_factor, find_level
+from swapstone.factors import Recipe, Stage, find_factor, find_level, recipe_of
 from swapstone.model import IDLE, Copy, Experiment, UnavailableError, UserError, Variant
 from swapstone.record import Artifact
 from swapstone.run.recipes import VariantRecipes, base_recipe
 from swapstone.subjects import BuildContext, KeepLog, Program, Subject, subjects_of
 from swapstone.subjects.declared_program import artifact_of
-from swapstone.targets import Target
+from swapstone.targets import Capabilities, Target
 from swapstone.workloads import workloads_of
 
 Key = tuple[str, str, str]
@@ -54,8 +55,12 @@ class Prepared:
         return (suite, workload, next(iter(self.variants))) not in self.refused
 
 
-def check_levels(experiment: Experiment, target: Target) -> None:
-    """Check, before anything is made, that the workloads, the baseline's levels and another level of each factor are available here.
+def check_levels(experiment: Experiment, target: Capabilities) -> None:
+    """Check, before anything is fetched or made, that the workloads, the baseline and a candidate are available here.
+
+    Args:
+        experiment: what is measured.
+        target: where it will run; the class of a target before it is opened.
 
     Raises:
         UnavailableError: the target or the tools of a level are missing without which there is nothing to compare.
@@ -69,6 +74,25 @@ def check_levels(experiment: Experiment, target: Target) -> None:
         decisive = missing[:1] if None in missing[1:] else missing
         for reason in filter(None, decisive):
             raise reason
+    if target.needs_build:
+        _check_variants(experiment, target)
+
+
+def _check_variants(experiment: Experiment, target: Capabilities) -> None:
+    """Refuse an experiment whose baseline, or each of whose candidates, is impossible."""
+    base = base_recipe(experiment.architecture)
+    baseline, *others = (_impossible(variant, base, target) for variant in plan.variants(experiment))
+    decisive = baseline or (others[0] if others and all(others) else None)
+    if decisive is not None:
+        raise decisive
+
+
+def _impossible(variant: Variant, base: Recipe, target: Capabilities) -> UnavailableError | None:
+    try:
+        check_recipe(recipe_of(variant, base), shares_files=target.shares_files)
+    except UnavailableError as error:
+        return UnavailableError(f"{variant.label}: {error.message}", error.hint)
+    return None
 
 
 def _missing_tools(factor: str, level: str) -> UnavailableError | None:
@@ -79,7 +103,7 @@ def _missing_tools(factor: str, level: str) -> UnavailableError | None:
     return None
 
 
-def _check_machine(experiment: Experiment, target: Target) -> None:
+def _check_machine(experiment: Experiment, target: Capabilities) -> None:
     """Refuse factors and loads that need a machine started for each trial, on a target that starts none.
 
     Raises:

@@ -32,7 +32,7 @@ from swapstone.session.machines import open_experiment_target, parse_modules
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.request import ExperimentRequest, check_loads
-from swapstone.targets import TargetOptions, clock_of, parse_target
+from swapstone.targets import TargetOptions, clock_of, find_target_kind, parse_target
 from swapstone.workloads import find_workloads, own_names
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
@@ -150,7 +150,8 @@ def start(
     title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
     title = f"{experiment.own.name}-{title}" if experiment.own else title
     path = out or new_record_path(title if experiment.name == "compare" else experiment.name)
-    # Everything that can be wrong with the experiment is checked before the record is created.
+    # Everything that can be wrong with the experiment is checked before the record is created, and if possible before any download.
+    check_levels(experiment, find_target_kind(experiment.target).opens)
     with open_experiment_target(experiment, progress.note, no_cache=options.no_cache) as target:
         check_levels(experiment, target)
         if experiment.layouts and not target.needs_build:

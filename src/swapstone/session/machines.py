@@ -26,6 +26,7 @@ from swapstone.run.recipes import base_recipe
 from swapstone.targets import Target, spec_of
 from swapstone.targets.vm.kvm import kvm_device_trouble
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
+from swapstone.targets.vm.qemu import find_emulator
 from swapstone.targets.vm.spec import VmImages, VmSpec, require_kvm
 from swapstone.targets.vm.vm_target import VmImage
 from swapstone.workloads import find_load, workloads_of
@@ -61,6 +62,7 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
         )
     if spec.clock == WALL_CLOCK:
         require_kvm(kvm_device_trouble(architecture.machine))
+    find_emulator(EmulatedMachine(architecture=architecture.machine))
     _check_programs(experiment, architecture)
     levels = next((choice.levels for choice in experiment.factors if choice.factor == KERNEL), ())
     if spec.kernel and levels:

@@ -12,7 +12,7 @@ from swapstone.model import Copy, Crate, Experiment, UnavailableError, Variant, 
 from swapstone.subjects.bundled import figures_of
 from swapstone.subjects.declared_program import BuiltProgram
 from swapstone.subjects.subject import BuildContext, Measured
-from swapstone.targets import Target
+from swapstone.targets import Capabilities
 from swapstone.wire import AgentAnswer
 
 _require_crate_once = functools.cache(require_crate)
@@ -34,7 +34,7 @@ class CrateProgram(BuiltProgram):
         super().__init__(workload)
         self._origin = origin
 
-    def check(self, experiment: Experiment, target: Target) -> None:
+    def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise unless this machine is the target and can run the crate's trials, and no other link is requested."""
         name = self.workload.name
         if target.boots or not target.needs_build:

@@ -24,7 +24,7 @@ from swapstone.subjects.own_program_libraries import wrong_library
 from swapstone.subjects.own_program_variant import SHELL, as_run, other_arguments
 from swapstone.subjects.subject import BuildContext, Inspect, Judgement, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program, stamp_of
-from swapstone.targets import Target
+from swapstone.targets import Capabilities, Target
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.workloads import own_samples
 from swapstone.workloads.printed_numbers import printed_samples
@@ -80,7 +80,7 @@ class UserProgram(Subject):
         self._own = own
         self._state = state
 
-    def check(self, experiment: Experiment, target: Target) -> None:
+    def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise if the program can't be measured."""
         check_own(self._own, self.workload, experiment, target)
 

@@ -13,7 +13,7 @@ from swapstone.factors import Recipe, Stage, find_factor
 from swapstone.model import Experiment, FactorLevels, OwnProgram, UserError, Variant, Workload, placeholders_in
 from swapstone.subjects.own_program_variant import as_run
 from swapstone.subjects.variant_program import Program
-from swapstone.targets import Target
+from swapstone.targets import Capabilities
 
 _BUILD_EXAMPLE = "--build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --source DIR"
 
@@ -26,7 +26,7 @@ _PLACEHOLDERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
 """Each placeholder, others that have the same effect, and the fields of a recipe that reach a build through it."""
 
 
-def check_own(own: OwnProgram, workload: Workload, experiment: Experiment, target: Target) -> None:
+def check_own(own: OwnProgram, workload: Workload, experiment: Experiment, target: Capabilities) -> None:
     """Raise if a user's own program can't be measured.
 
     Args:
@@ -101,7 +101,7 @@ def check_programs(own: OwnProgram, programs: Mapping[str, Program]) -> None:
             )
 
 
-def _check_target(target: Target) -> None:
+def _check_target(target: Capabilities) -> None:
     hint = "Leave --target out: your program runs on this machine."
     if not target.needs_build:
         raise UserError(

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from swapstone.artifacts import find_load_generator
+from swapstone.artifacts import check_load_generator, find_load_generator
 from swapstone.factors import Evidence, Recipe
 from swapstone.model import Cpus, Experiment, LoadGenerator, Sample, UnavailableError, UserError, Variant
 from swapstone.model.load_generator import filled
 from swapstone.subjects.answers import last_line, trouble_of
 from swapstone.subjects.subject import BuildContext, Inspect, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program
-from swapstone.targets import Target
+from swapstone.targets import Capabilities, Target
 from swapstone.wire import AgentAnswer, LoadGeneratorRequest, ProcessOutcome, TrialRequest
 from swapstone.workloads.server_metrics import check_whole, server_samples
 
@@ -60,7 +60,7 @@ class Server(Subject):
         self.empty_programs = inner.empty_programs
         self.aborts_early = inner.aborts_early
 
-    def check(self, experiment: Experiment, target: Target) -> None:
+    def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise also if the target has no load generators."""
         self._inner.check(experiment, target)
         if not target.has_load_generators:
@@ -68,6 +68,8 @@ class Server(Subject):
                 f"{self.workload.name} is a server, and the target {target.name} has no load generators.",
                 "Leave --target out: servers are measured on this machine.",
             )
+        if target.needs_build:
+            check_load_generator(self._generator)
 
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
         """Return the server's."""

@@ -21,7 +21,7 @@ from swapstone.subjects.evidence import evidence_of, observed_levels, wrong_leve
 from swapstone.subjects.load_check import missing_load
 from swapstone.subjects.machine_config import machine_config_for
 from swapstone.subjects.variant_program import Program
-from swapstone.targets import Target
+from swapstone.targets import Capabilities, Target
 from swapstone.wire import AgentAnswer, TrialRequest
 
 KeepLog = Callable[[str, bytes], str]
@@ -158,7 +158,7 @@ class Subject(abc.ABC):
 
     # Before anything is made
 
-    def check(self, experiment: Experiment, target: Target) -> None:
+    def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise if the workload can't be measured with this experiment on this target.
 
         Raises:

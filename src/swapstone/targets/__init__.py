@@ -15,6 +15,7 @@ from swapstone.targets.registry import (
 )
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
+    Capabilities,
     MachineConfig,
     MachineConfigError,
     Target,
@@ -26,6 +27,7 @@ from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOption
 __all__ = [
     "DEFAULT_MACHINE",
     "TARGETS",
+    "Capabilities",
     "ImageBuilder",
     "MachineConfig",
     "MachineConfigError",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import abc
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import FrozenStruct, ImageDifference, UnavailableError, UserError
@@ -221,3 +221,7 @@ class Target(abc.ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+Capabilities: TypeAlias = Target | type[Target]
+"""A target, or the class of one that is not open yet: its name and capabilities can be read of both."""

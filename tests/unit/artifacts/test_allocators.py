@@ -174,7 +174,7 @@ def test_without_a_network_the_reason_is_the_package_managers(
 ) -> None:
     stand_in(tmp_path / "bin", "apt-cache", "exit 100", monkeypatch)
     stand_in(tmp_path / "bin", "apt-get", "echo 'E: Failed to fetch lists' >&2; exit 100", monkeypatch)
-    with pytest.raises(UnavailableError, match=r"can't fetch the sources .*: E: Failed to fetch lists") as caught:
+    with pytest.raises(UnavailableError, match=r"can't fetch the sources .*: Failed to fetch lists") as caught:
         fetch(archive[1])
     assert "network" in caught.value.hint
     stand_in(tmp_path / "bin", "cargo", "echo 'error: no such host' >&2; exit 101", monkeypatch)
@@ -220,7 +220,10 @@ def test_an_allocator_is_built_once_and_linked_or_preloaded(
     messages: list[str] = []
     dynamic = resolve_recipe(recipe(allocator="mimalloc"), messages.append)
     static = resolve_recipe(recipe(allocator="mimalloc", linking="static"), messages.append)
-    assert messages == ["building mimalloc 2.0.9 for glibc (only once)"]
+    assert messages == [
+        "fetching the sources of mimalloc 2.0.9 for glibc",
+        "building mimalloc 2.0.9 for glibc (only once)",
+    ]
     (shared,) = dynamic.preload
     assert dynamic.ldflags == BASE_RECIPE.ldflags and static.preload == ()
     assert static.ldflags == (*BASE_RECIPE.ldflags, "-static", shared.removesuffix(".so") + ".o")
@@ -289,3 +292,52 @@ def test_sources_name_no_archive_address() -> None:
     """Sources come through the machine's own package managers, whatever those are set up to ask."""
     for path in (share_dir() / upstream_sources.LOCK, Path(upstream_sources.__file__), Path(allocators.__file__)):
         assert "://" not in path.read_text()
+
+
+CARGO_OFFLINE = """    Updating crates.io index
+warning: spurious network error (1 try remaining): [6] Could not resolve hostname
+error: failed to get `pack` as a dependency of package `sources v0.0.0`
+
+Caused by:
+  failed to download from `https://index.crates.io/config.json`
+
+Caused by:
+  [6] Could not resolve hostname (Could not resolve host: index.crates.io)
+"""
+APT_OFFLINE = """W: Failed to fetch http://deb/InRelease  Temporary failure resolving 'deb'
+W: Some index files failed to download. They have been ignored, or old ones used instead.
+"""
+
+
+@pytest.mark.parametrize(
+    ("output", "cause"),
+    [
+        (CARGO_OFFLINE, "no network: [6] Could not resolve hostname (Could not resolve host: index.crates.io)"),
+        (APT_OFFLINE, "no network: Failed to fetch http://deb/InRelease  Temporary failure resolving 'deb'"),
+        (
+            "E: Failed to fetch http://deb/x  404  Not Found [IP: 1]\nE: Unable to fetch",
+            "Failed to fetch http://deb/x  404  Not Found [IP: 1]",
+        ),
+        ("error: no matching package named `pack` found", "error: no matching package named `pack` found"),
+        ("", "it printed nothing"),
+    ],
+)
+def test_the_cause_of_a_failed_download_is_named(output: str, cause: str) -> None:
+    assert upstream_sources.failure_cause(output) == cause
+
+
+def test_without_a_network_the_error_names_that(
+    archive: tuple[Path, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(tmp_path / "bin", "apt-cache", "exit 0", monkeypatch)
+    stand_in(tmp_path / "bin", "apt-get", f"cat >&2 <<'E'\n{APT_OFFLINE}E", monkeypatch)
+    with pytest.raises(UnavailableError) as caught:
+        fetch(archive[1])
+    assert caught.value.message == (
+        "apt-get can't fetch the sources pack_1.0.orig.tar.gz: no network: Failed to fetch http://deb/InRelease  "
+        "Temporary failure resolving 'deb'."
+    )
+    assert caught.value.hint == "A network is needed once; downloads are cached."
+    stand_in(tmp_path / "bin", "cargo", f"cat >&2 <<'E'\n{CARGO_OFFLINE}E\nexit 101", monkeypatch)
+    with pytest.raises(UnavailableError, match=r"cargo can't fetch the crate pack 1\.0: no network: \[6\] Could not"):
+        fetch(msgspec.structs.replace(archive[1], kind="crate"))

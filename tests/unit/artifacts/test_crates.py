@@ -83,3 +83,16 @@ def test_every_crate_of_the_workspace_travels_with_an_installed_package() -> Non
     text = (top / "pyproject.toml").read_text()
     for folder in (top / "crates").glob("*/Cargo.toml"):
         assert f'"crates/{folder.parent.name}" = "swapstone/share/crates/{folder.parent.name}"' in text
+
+
+def test_crates_that_can_not_be_fetched_are_not_a_failed_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cargo").write_text(
+        "#!/bin/sh\nprintf 'error: failed to get `x`\\n\\nCaused by:\\n  [6] Could not resolve host: index\\n' >&2\nexit 101\n"
+    )
+    (tmp_path / "cargo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(crates, "lwip_source", lambda: tmp_path)
+    with pytest.raises(
+        UnavailableError, match=r"that pack needs can't be fetched: no network: \[6\] Could not resolve"
+    ):
+        crates._build(tmp_path / "home", ("cargo", "build"), "pack", "", tmp_path / "target")

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What can't run here is refused before anything is downloaded or built: the fetchers fail if they are called."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from swapstone.artifacts import apt, upstream_sources
+from swapstone.model import UserError
+from swapstone.session import machines
+from swapstone.session.api import compare
+
+ONE = {"only": "b_string_strlen", "target": "vm"}
+
+
+@pytest.fixture(autouse=True)
+def _no_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for module, name in ((upstream_sources, "_run"), (apt.Apt, "_run"), (machines, "build_image")):
+        monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("something is fetched or built"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"allocator": "default,mimalloc", **ONE},
+            "An allocator can't be preloaded into a program of a virtual machine",
+        ),
+        ({"allocator": "default,mimalloc", "architecture": "arm64", **ONE}, "for this machine's architecture only"),
+        ({"libc": "glibc,musl", "target": "vm", "programs": {"a": "/bin/true", "b": "/bin/false"}}, "target vm"),
+        ({"netstack": "kernel,lwip", "target": "vm", "only": "http-churn"}, "built by cargo for this machine"),
+        ({"libc": "glibc,musl", "target": "vm", "suites": "server"}, "the target vm has no load generators"),
+        (
+            {
+                "allocator": "default,mimalloc",
+                "server": "/bin/cat {port}",
+                "load_generator": "no-such-generator {port}",
+            },
+            "The load generator no-such-generator",
+        ),
+    ],
+)
+def test_a_refusal_precedes_every_download(arguments: dict[str, str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        compare(out=tmp_path / "record", **arguments)  # type: ignore[arg-type] # the cases have different types
+    assert not (tmp_path / "record").exists()
+
+
+def test_a_missing_emulator_precedes_every_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = shutil.which
+    monkeypatch.setattr(shutil, "which", lambda name, **_: None if "qemu" in name else real(name))
+    with pytest.raises(UserError, match="There is no qemu-system"):
+        compare(libc="glibc,musl", out=tmp_path / "record", **ONE)  # type: ignore[arg-type] # as above
