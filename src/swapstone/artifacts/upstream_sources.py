@@ -22,7 +22,6 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.distribution_packages import install_command
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
 
@@ -172,7 +171,7 @@ def _run(command: Sequence[str], cwd: Path, **environment: str) -> subprocess.Co
     except FileNotFoundError as error:
         raise UnavailableError(
             f"Sources are fetched with {command[0]}, which is not installed.",
-            f"Install it: {install_command('cargo' if command[0] == 'cargo' else 'apt')}",
+            f"On Debian: sudo apt-get install {'cargo' if command[0] == 'cargo' else 'apt'}",
         ) from error
     except subprocess.TimeoutExpired as error:
         raise UnavailableError(f"{command[0]} took more than {_FETCH_TIMEOUT_S} s to fetch sources.", _ONCE) from error
