@@ -116,7 +116,7 @@ def _boot(architecture: str, built: BuiltImage) -> dict[str, str]:
     ("architecture", "kernel", "machine"),
     [
         ("x86_64", "rt", "x86_64"),
-        ("x86_64", "none", "x86_64"),
+        pytest.param("x86_64", "none", "x86_64", marks=pytest.mark.exhaustive),
         ("arm64", "generic", "aarch64"),
         ("armhf", "generic", "armv7l"),
     ],
@@ -170,7 +170,7 @@ def test_images_of_two_kernels_differ_only_in_kernel_and_modules() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["x86_64", "armhf"])
+@pytest.mark.parametrize("architecture", ["x86_64", pytest.param("armhf", marks=pytest.mark.exhaustive)])
 def test_the_console_runs_commands_and_exits(tmp_path: Path, architecture: str) -> None:
     process = subprocess.Popen(
         command("image", "boot", "--arch", architecture),

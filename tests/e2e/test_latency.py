@@ -29,7 +29,7 @@ def _check(runs: list[dict[str, Any]]) -> None:
         assert sum(count for _, count in run["histogram"]) == 10_000
 
 
-def test_preempt_rt_has_far_lower_latencies_under_io_load(tmp_path: Path) -> None:
+def test_preempt_rt_has_far_lower_latencies_under_io_load(tmp_path: Path, exhaustive: bool) -> None:
     record = tmp_path / "r"
     asked = ("kernel=generic,rt", "--suite", "latency", "--load", "idle,io", "--blocks", "1", "--seed", "5")
     swapstone(tmp_path, "compare", *asked, "--out", str(record))
@@ -43,8 +43,9 @@ def test_preempt_rt_has_far_lower_latencies_under_io_load(tmp_path: Path) -> Non
     quiet, quiet_rt = (by_place["idle", f"kernel={level}", 1] for level in ("generic", "rt"))
     assert quiet["avg"] == pytest.approx(quiet_rt["avg"], rel=0.05)
     assert generic["max"] > 20 * quiet["max"]
-    verified = swapstone(tmp_path, "verify", str(record), "--recompute", "1")
-    assert "1 of 1 trials gave the same bytes" in verified.stdout
+    if exhaustive:  # else test_vm_target.py recomputes a trial
+        verified = swapstone(tmp_path, "verify", str(record), "--recompute", "1")
+        assert "1 of 1 trials gave the same bytes" in verified.stdout
 
 
 def test_each_preemption_mode_of_the_generic_kernel_is_observed(tmp_path: Path) -> None:

@@ -70,9 +70,10 @@ def test_an_example_runs_from_an_installed_wheel(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
     subprocess.run(build, cwd=TOP, check=True, capture_output=True)
     (wheel,) = wheels.glob("*.whl")
-    venv.create(home, with_pip=True)
+    venv.create(home)
     python = home / "bin" / "python"
-    install = [str(python), "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    install = [*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
     subprocess.run(install, check=True, capture_output=True)
     # The dependencies of this environment; Swapstone itself is not in it.
     packages = subprocess.run(

@@ -40,7 +40,7 @@ def _lines(record: Path) -> int:
 @pytest.mark.slow
 def test_sigint_inside_a_part_loses_no_run(tmp_path: Path) -> None:
     (tmp_path / "two.toml").write_text(STUDY)
-    asked = ("study", str(tmp_path / "two.toml"), "--target", fake(tmp_path), "--seed", "5", "--blocks", "60")
+    asked = ("study", str(tmp_path / "two.toml"), "--target", fake(tmp_path), "--seed", "5", "--blocks", "24")
     swapstone(tmp_path, *asked, "--out", str(tmp_path / "whole"))
     folder = tmp_path / "20260101-000000-two"
     process = subprocess.Popen(

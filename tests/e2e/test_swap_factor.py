@@ -41,7 +41,7 @@ def test_swap_is_refused_on_the_host(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
-def test_only_swap_to_flash_writes_to_flash_and_a_missing_algorithm_is_named(tmp_path: Path) -> None:
+def test_only_swap_to_flash_writes_to_flash_and_a_missing_algorithm_is_named(tmp_path: Path, exhaustive: bool) -> None:
     assert shutil.which("qemu-system-x86_64"), "install it: apt-get install qemu-system-x86"
     record = tmp_path / "r"
     asked = ("swap=flash,zram:lz4,zram:842", "--only", "fill (100 % random)", "--blocks", "1", "--seed", "4")
@@ -66,10 +66,14 @@ def test_only_swap_to_flash_writes_to_flash_and_a_missing_algorithm_is_named(tmp
     assert sum(series["so"]) * 1024 == on_flash["swapped_out"]
     assert max(series["swpd"]) <= 256 << 10
     assert json.loads((record / "experiment.json").read_text())["target"] == "vm"
-    assert "2 of 2 trials gave the same bytes" in swapstone(tmp_path, "verify", str(record), "--recompute", "2").stdout
+    if exhaustive:  # else test_vm_target.py recomputes trials
+        assert (
+            "2 of 2 trials gave the same bytes" in swapstone(tmp_path, "verify", str(record), "--recompute", "2").stdout
+        )
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # test_vm.py shows that replicates differ, on a machine without a slow device
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
 def test_replicates_of_a_slow_device_differ(tmp_path: Path) -> None:
     record = tmp_path / "r"
