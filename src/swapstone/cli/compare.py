@@ -10,12 +10,13 @@ import msgspec
 from click.core import ParameterSource
 
 from swapstone.cli.display import display
-from swapstone.cli.options import measuring_options
+from swapstone.cli.options import ALL, measuring_options
 from swapstone.cli.own_program_options import building_options, command_options, running_options, server_options
 from swapstone.cli.printing import print_interruption, print_table
 from swapstone.cli.program_command import ProgramCommand, program_of
 from swapstone.cli.shell_completion import complete_factors, complete_records, complete_suites
 from swapstone.model import UserError
+from swapstone.report.context import Selection
 from swapstone.session.api import run_request
 from swapstone.session.command_lines import split_arguments
 from swapstone.session.experiment import RunOptions
@@ -45,7 +46,7 @@ _GROUPS = {
     ),
     "Measuring": ("budget", "blocks", "margin", "confidence", "seed", "null", "layouts", "target", "clock"),
     "The machine": ("loads", "architecture", "modules", "no_cache"),
-    "Record": ("out", "resume"),
+    "Record": ("out", "resume", "every"),
 }
 
 
@@ -79,9 +80,10 @@ class _CompareCommand(ProgramCommand):
 @click.option(
     "--resume",
     metavar="RECORD",
-    help="Resume an interrupted record; accepts only --budget beside it.",
+    help="Resume an interrupted record; accepts only --budget and --all beside it.",
     shell_complete=complete_records,
 )
+@ALL
 @click.pass_context
 def compare_command(
     context: click.Context,
@@ -104,6 +106,7 @@ def compare_command(
     no_cache: bool,
     out: str | None,
     resume: str | None,
+    every: bool,
     rebuild: bool,
     parameters: tuple[str, ...],
     parameter_list: tuple[str, ...],
@@ -193,16 +196,16 @@ def compare_command(
             )
     except Interrupted as interrupted:
         return print_interruption(interrupted)
-    print_table(record)
+    print_table(record, Selection(every=True) if every else None)
     return 0
 
 
 def _check_no_other_options(context: click.Context) -> None:
-    """Raise a `UserError` for anything beside --resume and --budget on the command line, which would be ignored."""
+    """Raise a `UserError` for anything beside --resume, --budget and --all on the command line, which would be ignored."""
     given = [
         parameter
         for parameter in context.command.params
-        if parameter.name not in {"resume", "budget", "help"}
+        if parameter.name not in {"resume", "budget", "every", "help"}
         and context.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT
     ]
     what = next((p.opts[0] if p.opts[0].startswith("-") else "FACTOR=LEVELS" for p in given), "")
@@ -211,5 +214,5 @@ def _check_no_other_options(context: click.Context) -> None:
     if what:
         raise UserError(
             f"--resume continues an experiment with its own options: it takes no {what}.",
-            "Only --budget may be given beside it.",
+            "Only --budget and --all may be given beside it.",
         )

@@ -14,7 +14,7 @@ from rich.progress import Progress as Bar
 from rich.table import Column
 
 from swapstone.cli.command_name import as_typed
-from swapstone.cli.printing import print_table
+from swapstone.cli.printing import print_answer
 from swapstone.cli.tables import plain
 from swapstone.model import Experiment, Trial
 from swapstone.session.progress import LineProgress, NullProgress, Progress, ProgressText, StopDecision
@@ -22,7 +22,7 @@ from swapstone.session.record_handle import Record
 
 
 def display() -> Progress:
-    """Return the display that suits standard error. It also prints the table of each part of a study."""
+    """Return the display that suits standard error. It also prints the answer of each part of a study."""
     return TerminalDisplay() if sys.stderr.isatty() else PlainDisplay()
 
 
@@ -38,9 +38,9 @@ def print_part(number: int, total: int, name: str, title: str) -> None:
 
 
 def print_part_end(state: str, reason: str, record: Path | None) -> None:
-    """Print the table of a part, and its state if a reason is given for it."""
+    """Print the answer of a part, and its state if a reason is given for it."""
     if record is not None:
-        print_table(Record(record))
+        print_answer(Record(record))
     if reason:
         click.echo(f"{state}: {as_typed(plain(reason))}")
 
@@ -60,7 +60,7 @@ class PlainDisplay(LineProgress):
         print_part(number, total, name, title)
 
     def part_ended(self, state: str, reason: str, record: Path | None) -> None:
-        """Print the part's table."""
+        """Print the part's answer."""
         print_part_end(state, reason, record)
 
 
@@ -126,7 +126,7 @@ class TerminalDisplay(NullProgress):
         print_part(number, total, name, title)
 
     def part_ended(self, state: str, reason: str, record: Path | None) -> None:
-        """Print the part's table."""
+        """Print the part's answer."""
         print_part_end(state, reason, record)
 
     def _move(self, text: str, done: float, total: float) -> None:

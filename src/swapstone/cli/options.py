@@ -55,6 +55,7 @@ class AliasedOption(click.Option):
 
 
 RECORD = click.argument("record", shell_complete=complete_records)
+ALL = click.option("--all", "every", is_flag=True, help="Every row of every metric, instead of at most 40 lines.")
 ONLY = click.option(
     "--only",
     multiple=True,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 
@@ -48,6 +49,12 @@ def print_table(record: Record, selection: Selection | None = None) -> None:
             click.echo(f"\nImages of {plain(certificate.summary())}. Those that differ, each with its part:")
             for path, part in certificate.differing:
                 click.echo(f"  {plain(path)} ({plain(part)})")
+
+
+def print_answer(record: Record) -> None:
+    """Print the answer of a record and the command that prints more. A record without runs has none."""
+    if record.view.runs:
+        print_document(Document(answer=record.answer, title=f"More: swapstone show {shlex.quote(str(record.path))}"))
 
 
 def print_interruption(interrupted: Interrupted) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from swapstone.cli.options import RECORD
+from swapstone.cli.options import ALL, RECORD
 from swapstone.cli.printing import print_table
 from swapstone.cli.shell_completion import complete_workloads
 from swapstone.model import UserError, unknown
@@ -21,16 +21,18 @@ from swapstone.session.record_handle import open_record
 @click.command()
 @RECORD
 @click.option("--json", "as_json", is_flag=True, help="Print the whole analysis as JSON.")
-@click.option("--all", "every", is_flag=True, help="One full row for every metric.")
+@ALL
 @click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Only this metric; repeatable.")
 def show_command(record: str, as_json: bool, every: bool, metrics: tuple[str, ...]) -> None:
-    r"""Analyse a record again and print its table.
+    r"""Analyse a record again and print the answer.
 
-    RECORD is a folder, its name under records/, or `last`.
+    RECORD is a folder, its name under records/, or `last`. The answer is followed by the indices, the rows that matter most, what is
+    not known and what to do next, in at most 40 lines. --all prints every row.
 
     \b
     Examples:
       swapstone show last
+      swapstone show last --all | less
       swapstone show last --metric res --metric maxrss
       swapstone show last --json | jq '.analysis.indices'
     """

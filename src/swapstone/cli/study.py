@@ -6,9 +6,10 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.display import display
-from swapstone.cli.options import NO_CACHE, ONLY
+from swapstone.cli.options import ALL, NO_CACHE, ONLY
 from swapstone.cli.printing import print_document, print_interruption, print_table
 from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders, complete_targets
+from swapstone.report.context import Selection
 from swapstone.report.study_index import document_of
 from swapstone.session import api
 from swapstone.session.interrupted import Interrupted
@@ -48,6 +49,7 @@ from swapstone.session.record_handle import Record
     help="Resume an interrupted study; accepts --budget beside it.",
     shell_complete=complete_study_folders,
 )
+@ALL
 def study_command(
     name: str | None,
     only: tuple[str, ...],
@@ -59,6 +61,7 @@ def study_command(
     no_cache: bool,
     out: str | None,
     resume: str | None,
+    every: bool,
 ) -> int:
     r"""Run a study: an experiment from a file, or several that belong together.
 
@@ -89,8 +92,8 @@ def study_command(
     except Interrupted as interrupted:
         return print_interruption(interrupted)
     if result.index is None:
-        print_table(Record(result.path))
+        print_table(Record(result.path), Selection(every=True) if every else None)
         return 0
     click.echo()
-    print_document(document_of(result.index))
+    print_document(document_of(result.index), every=every)
     return 0 if result.ok else 2

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from swapstone.model import Experiment, FrozenStruct, Metric, Workload
 
 
@@ -73,6 +75,11 @@ class ReportContext(FrozenStruct, frozen=True, kw_only=True):
     explain: str = ""
     workloads: tuple[tuple[str, Workload], ...] = ()
     selection: Selection = Selection()
+
+    @property
+    def quoted_path(self) -> str:
+        """Return the record's path for a command."""
+        return shlex.quote(self.record_path)
 
     def parameters(self, suite: str, workload: str) -> dict[str, str]:
         """Return the parameters of a workload; none where it is unknown or has none."""

@@ -19,7 +19,7 @@ from swapstone.report.csv_output import comma_separated, plain
 from swapstone.report.export_sides import Side, sides
 from swapstone.report.hyperfine_export import to_hyperfine
 from swapstone.report.labelled import labelled
-from swapstone.report.record_report import sections_of
+from swapstone.report.record_report import answer_of, sections_of
 from swapstone.report.topics.comparison_groups import medians
 
 FORMAT = "swapstone-analysis"
@@ -30,7 +30,7 @@ _GO_ALLOWED = "_.-()+,:@#~"
 
 
 def to_json(context: ReportContext, analysis: Analysis) -> str:
-    """Return everything, as JSON: ``{"format": "swapstone-analysis", "schema": 1, "context": ..., "analysis": ...}``.
+    """Return everything, as JSON: ``{"format": "swapstone-analysis", "schema": 1, "answer": ..., "context": ..., "analysis": ...}``.
 
     Where the record has exhibits, they follow as ``"exhibits": [{"name": ..., "title": ..., "data": [...], "notes": ..., "flags": ...}]``.
     """
@@ -42,6 +42,7 @@ def to_json(context: ReportContext, analysis: Analysis) -> str:
     whole: dict[str, object] = {
         "format": FORMAT,
         "schema": SCHEMA,
+        "answer": answer_of(context, analysis),
         "context": shown_context,
         "analysis": labelled(analysis),
     }

@@ -5,25 +5,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from swapstone.model import Analysis, Index
-from swapstone.report import formatting, topics
+from swapstone.model import Analysis
+from swapstone.report import topics
+from swapstone.report.answer.answer import Answer
+from swapstone.report.answer.limits import nothing_measured
+from swapstone.report.answer.overview import overview_of
 from swapstone.report.context import ReportContext
 from swapstone.report.document import (
-    Block,
     Commands,
     Document,
-    Figure,
     Fold,
     Item,
-    KeyFigures,
     Paragraph,
     Section,
     Tone,
 )
 from swapstone.report.topics import sentences
-from swapstone.report.topics.comparison_groups import comparison_groups, title
-from swapstone.report.topics.factorial_tables import crossed_metrics, headlines, is_crossed
-from swapstone.report.topics.factorial_tables import sentence as interaction_sentence
+from swapstone.report.topics.comparison_groups import title
+from swapstone.report.topics.factorial_tables import is_crossed
 
 _HOW_TO_READ = (
     "A ratio is candidate over baseline, estimated over pairs of runs of the same block (Hodges-Lehmann). Its interval is corrected for "
@@ -50,18 +49,25 @@ def document_of(context: ReportContext, analysis: Analysis) -> Document:
     selected = bool(context.selection.metrics)
     shown = tuple(section for topic, section in found if topic.selective or not selected)
     busy = analysis.noise.busy
+    answer = _answer(context, analysis)
+    warnings = [text for _, section in found for text in section.warnings]
     return Document(
         kicker=context.experiment.name,
         title=title(context),
         lead=(sentences.effort(context, analysis),),
         notices=tuple(_notices(context, analysis, (section for _, section in found))),
         warning=busy,
-        answer=_answer(context, analysis),
-        overview=tuple(_summary(context, analysis)),
+        answer=answer.sentence,
+        overview=() if selected else tuple(overview_of(context, analysis, answer, warnings)),
         sections=shown,
         closing=tuple(_closing(context, analysis)),
         version=context.version,
     )
+
+
+def answer_of(context: ReportContext, analysis: Analysis) -> str:
+    """Return the answer of a record's report: the result in one or two sentences."""
+    return _answer(context, analysis).sentence
 
 
 def sections_of(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -86,50 +92,12 @@ def _notices(context: ReportContext, analysis: Analysis, sections: Iterable[Sect
         yield Item(note)
 
 
-def _summary(context: ReportContext, analysis: Analysis) -> Iterator[Block]:
-    """Yield the results in brief: verdicts of the rows to read first, and indices or their interactions."""
-    if is_crossed(analysis):
-        figures = tuple(_crossed_figures(context, analysis))
-        name = "Interactions of the indices"
-    else:
-        groups = [group for group in comparison_groups(context, analysis) if group.rows]
-        for group in groups:
-            text = sentences.summary(group)
-            yield Paragraph(f"{group.title}: {text}" if len(groups) > 1 else text)
-        copies = {null.copy for null in analysis.nulls}
-        indices = (index for index in analysis.indices if index.candidate not in copies)
-        figures, name = tuple(_index_figure(index, context) for index in indices), "Indices"
-    if figures:
-        yield KeyFigures(title=name, figures=figures)
-
-
-def _answer(context: ReportContext, analysis: Analysis) -> str:
-    """Return the answer of the first topic that has one; else the first index and the count of verdicts."""
+def _answer(context: ReportContext, analysis: Analysis) -> Answer:
+    """Return the answer of the first topic that has one."""
     for topic in topics.TOPICS:
         if topic.answer is not None and (found := topic.answer(context, analysis)) is not None:
-            return found.sentence
-    copies = {null.copy for null in analysis.nulls}
-    indices = [sentences.index(index, context) for index in analysis.indices if index.candidate not in copies]
-    counts = [sentences.summary(group) for group in comparison_groups(context, analysis) if group.rows]
-    return f"{indices[0]}." if indices else counts[0] if counts else "There is nothing to compare in this record."
-
-
-def _index_figure(index: Index, context: ReportContext) -> Figure:
-    where = index.suite if index.load == "idle" else f"{index.suite} under {index.load}"
-    text = f"{sentences.heading(index.metric)} of {index.candidate.short_label} relative to {index.baseline.short_label}, suite {where}. "
-    if index.low is not None and index.high is not None:
-        text += f"{formatting.ratio(index.low)} to {formatting.ratio(index.high)} at {formatting.percent(index.confidence)}; "
-    unit = "layout" if index.layouts else sentences.repeats(context)
-    workloads = formatting.count(index.workloads, "workload")
-    text += f"geometric mean of {workloads} over {formatting.count(index.blocks, unit)}."
-    return Figure(f"{formatting.ratio(index.effect)} ×", text, f"Index {sentences.index(index, context)}.")  # noqa: RUF001 - a times sign
-
-
-def _crossed_figures(context: ReportContext, analysis: Analysis) -> Iterator[Figure]:
-    for metric, each in headlines(crossed_metrics(context, analysis, context.selection.metrics)):
-        text = f"{sentences.heading(metric.metric.name)}, suite {metric.title}: {interaction_sentence(each)}."
-        value = "?" if each.within is None else f"{formatting.ratio(each.within)} ×"  # noqa: RUF001 - a times sign
-        yield Figure(value, text, text)
+            return found
+    return Answer(sentence=nothing_measured(analysis))
 
 
 def _closing(context: ReportContext, analysis: Analysis) -> Iterator[Section]:

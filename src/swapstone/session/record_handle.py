@@ -133,11 +133,17 @@ class Record:
         context = msgspec.structs.replace(self.context(beside), selection=selection or Selection())
         return record_report.document_of(context, self._analysis)
 
-    def report(self, format: str = "text") -> str:
+    @property
+    def answer(self) -> str:
+        """Return the result in one or two sentences, with which every report begins."""
+        return record_report.answer_of(self.context(), self._analysis)
+
+    def report(self, format: str = "text", *, every: bool = False) -> str:
         """Return the report in a format.
 
         Args:
             format: one of `swapstone report --format` or of `swapstone export --format`.
+            every: whether text has every row, instead of the answer and an overview of at most 40 lines.
 
         Raises:
             UserError: there is no such format.
@@ -148,9 +154,9 @@ class Record:
         if format not in names:
             known = ", ".join(sorted([*names, *export.EXPORTS]))
             raise UserError(f"There is no format {format!r}.", f"The formats are {known}.")
-        document = self.document(beside=self.path if format == "html" else None)
+        document = self.document(Selection(every=every), self.path if format == "html" else None)
         if format == "text":
-            return terminal.render(document, terminal.Terminal(width=TEXT_WIDTH))
+            return terminal.render(document, terminal.Terminal(width=TEXT_WIDTH, every=every))
         return find_renderer(format).render(document)
 
     def hyperfine_files(self) -> dict[str, str]:

@@ -124,6 +124,14 @@ def listed(names: Sequence[str], last: str = "and") -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}" if names else ""
 
 
+_WORDS = ("a ", "no ", "the ", "too ", "with ", "whether ")
+
+
+def sentence_case(text: str) -> str:
+    """Return a sentence that begins with a capital letter, unless it begins with a name such as ``musl``."""
+    return text[:1].upper() + text[1:] if text.startswith(_WORDS) else text
+
+
 def _two_digits(value: float) -> str:
     """Return a number with two significant digits, without an exponent and without zeros at its end."""
     if value <= 0 or not math.isfinite(value):

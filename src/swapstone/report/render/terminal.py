@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import assert_never
 
@@ -33,11 +34,15 @@ from swapstone.report.document import (
 from swapstone.report.formatting import safe
 from swapstone.report.render import terminal_layout
 from swapstone.report.render.renderer import Renderer
+from swapstone.report.render.terminal_brief import BREVITIES, Brevity, brief_blocks
+from swapstone.report.render.terminal_commands import command_lines
 from swapstone.report.render.terminal_layout import Paint
 from swapstone.report.render.terminal_table import forest_lines, marks_of, table_lines
 
-LEAST_WIDTH = 64
-"""Width of a shortened name, both values, a ratio with its interval and a verdict."""
+LEAST_WIDTH = 20
+"""A narrower terminal gets lines of this width."""
+MOST_LINES = 40
+"""Lines of a brief rendering."""
 
 
 class Terminal(FrozenStruct, frozen=True, kw_only=True):
@@ -47,7 +52,7 @@ class Terminal(FrozenStruct, frozen=True, kw_only=True):
         width: its columns.
         colour: whether text gets terminal codes; without, the output holds none, whatever names contain.
         ascii_only: whether to keep to ASCII.
-        every: whether to print what a brief report leaves out.
+        every: whether to print the sections of a document that has an overview, and all that a brief rendering leaves out.
     """
 
     width: int = 80
@@ -64,38 +69,66 @@ def render(document: Document, terminal: Terminal | None = None) -> str:
         terminal: where to; by default 80 columns without colour.
 
     Returns:
-        The text, ending in a newline. No line is wider than the terminal (at least `LEAST_WIDTH` columns) but commands to copy, names
-        of files, and words that are wider themselves.
+        The text, ending in a newline. No line is wider than the terminal (at least `LEAST_WIDTH` columns). A document with an overview
+        has at most `MOST_LINES` lines, from 60 columns on, unless `every` is set.
     """
-    return _Printer(terminal or Terminal()).document(document)
+    shown = terminal or Terminal()
+    if shown.every or not document.overview:
+        return _Printer(shown).document(document)
+    for brevity in BREVITIES:
+        text = _Printer(shown, brevity).overview(document)
+        if text.count("\n") <= MOST_LINES:
+            break
+    return text
 
 
 class _Printer:
     """Collects the lines of a document, and the marks that they show as letters."""
 
-    def __init__(self, terminal: Terminal) -> None:
+    def __init__(self, terminal: Terminal, brevity: Brevity | None = None) -> None:
+        self.brevity = brevity
         self.width = max(LEAST_WIDTH, terminal.width)
         self.every = terminal.every
         self.paint = Paint(colour=terminal.colour, ascii_only=terminal.ascii_only)
         self.letters: dict[Mark, None] = {}
 
-    def document(self, document: Document) -> str:
+    def overview(self, document: Document) -> str:
+        """Return the answer, the subject and the overview."""
+        lines = self._head(document)
+        above: Block | None = None
+        for block in brief_blocks(document.overview, self.brevity or BREVITIES[0]):
+            made = self._block(block)
+            gap = isinstance(block, (Table, ForestPlot)) and not isinstance(above, Heading)
+            lines += [""] * gap + made
+            above = block
+        return self._final(lines + (self._legend() if self.letters else []))
+
+    def _head(self, document: Document) -> list[str]:
         lines = [*self._wrapped(document.answer, Tone.STRONG, indent=""), ""] if document.answer else []
-        lines += self._wrapped(document.title, Tone.STRONG, indent="")
-        for text in document.lead:
-            lines += self._wrapped(text)
+        lines += self._wrapped(document.title, Tone.STRONG if not document.answer else Tone.PLAIN, indent="")
+        return lines + [line for text in document.lead for line in self._wrapped(text)]
+
+    def _legend(self) -> list[str]:
+        legend = ", ".join(f"{mark.letter} {mark.name}" for mark in self.letters)
+        return self._wrapped(legend, Tone.NOTE, indent="")
+
+    def _final(self, lines: list[str]) -> str:
+        return "\n".join(map(self.paint.final, lines)) + "\n"
+
+    def document(self, document: Document) -> str:
+        """Return the answer, the subject, and every section."""
+        lines = self._head(document)
+        indices = tuple(itertools.takewhile(lambda block: not isinstance(block, Heading), document.overview))
+        lines += ["", *self._blocks(indices), ""] if indices else []
         for notice in document.notices:
             lines += self._item(notice, "! " if notice.tone is Tone.WARNING else "* ")
         for section in document.sections:
             lines += self._section(section)
         if self.letters:
-            legend = ", ".join(f"{mark.letter} {mark.name}" for mark in self.letters)
-            lines += ["", *self._wrapped(legend, Tone.NOTE, indent="")]
-        if document.overview:
-            lines += ["", *self._blocks(document.overview)]
+            lines += ["", *self._legend()]
         for section in document.closing:
             lines += self._section(section)
-        return "\n".join(map(self.paint.final, lines)) + "\n"
+        return self._final(lines)
 
     def _section(self, section: Section) -> list[str]:
         if not (section.brief or self.every):
@@ -135,9 +168,14 @@ class _Printer:
                 return [line for label, value in block.pairs for line in self._wrapped(f"{label}: {value}")]
             case Commands():
                 room = max((len(what) for what, _ in block.commands), default=0)
-                return [f"  {safe(what).ljust(room)} {safe(command)}" for what, command in block.commands]
+                pairs = [(safe(what), safe(command)) for what, command in block.commands]
+                return [line for pair in pairs for line in command_lines(*pair, room, self.width)]
             case Links():
-                return [f"  {safe(what)}: {safe(where)}" for what, where in block.links]
+                return [
+                    line
+                    for what, where in block.links
+                    for line in command_lines(f"{safe(what)}:", safe(where), 0, self.width)
+                ]
             case Fold():
                 if not (block.brief or self.every):
                     return []
@@ -155,10 +193,19 @@ class _Printer:
 
     def _item(self, item: Item, bullet: str) -> list[str]:
         label = f"{item.label}: " if item.label else ""
-        lines = self._wrapped(f"{bullet}{label}{item.text}", item.tone)
+        lines = terminal_layout.wrap(safe(f"{bullet}{label}{item.text}"), self.width, "  ")
+        if self.brevity is not None:
+            return [self.paint(line, item.tone) for line in self._cut(lines, self.brevity.lines)]
+        lines = [self.paint(line, item.tone) for line in lines]
         for text in item.items:
             lines += self._wrapped(f"  - {text}", indent="    ")
         return lines
+
+    def _cut(self, lines: list[str], most: int) -> list[str]:
+        """Return the first lines of a text, with an ellipsis if there are more."""
+        if len(lines) <= most:
+            return lines
+        return [*lines[: most - 1], f"{terminal_layout.head(lines[most - 1], self.width - 2)} …"]
 
     def _drawing(self, block: Drawing) -> list[str]:
         lines = [safe(line) for line in block.lines]
@@ -171,4 +218,9 @@ class _Printer:
         return [self.paint(line, tone) for line in terminal_layout.wrap(safe(text), self.width, indent)]
 
 
-TEXT = Renderer("text", "plain text of 80 columns", render)
+def render_whole(document: Document) -> str:
+    """Print every section of a document as text of 80 columns."""
+    return render(document, Terminal(every=True))
+
+
+TEXT = Renderer("text", "plain text of 80 columns", render_whole)

@@ -68,7 +68,17 @@ def fit(text: str, width: int) -> str:
     return set_cell_size(f"{set_cell_size(text, width - 1 - cell_len(end))}…{end}", width)
 
 
-def table(rows: Sequence[Sequence[Styled]], right: Sequence[bool], limit: Sequence[int], paint: Paint) -> list[str]:
+def head(text: str, width: int) -> str:
+    """Return the beginning of a text, cut at a blank, in at most `width` terminal columns."""
+    if cell_len(text) <= width:
+        return text
+    cut = set_cell_size(text, width).rstrip()
+    return cut.rsplit(" ", 1)[0] if " " in cut.strip() else cut
+
+
+def table(
+    rows: Sequence[Sequence[Styled]], right: Sequence[bool], limit: Sequence[int], paint: Paint, width: int = 0
+) -> list[str]:
     """Lay rows out in columns, a blank between them.
 
     Args:
@@ -76,19 +86,22 @@ def table(rows: Sequence[Sequence[Styled]], right: Sequence[bool], limit: Sequen
         right: for each column, whether it is flush right.
         limit: for each column, the widest it may be; 0 for as wide as needed.
         paint: applies tones.
+        width: of the terminal; the widest columns are cut until a line fits. 0 for any.
 
     Returns:
         One string per row.
     """
-    widths = [max(cell_len(row[i].text) for row in rows) for i in range(len(right))]
-    widths = [min(width, most) if most else width for width, most in zip(widths, limit, strict=True)]
+    needed = [max(cell_len(row[i].text) for row in rows) for i in range(len(right))]
+    widths = [min(size, most) if most else size for size, most in zip(needed, limit, strict=True)]
+    while width and sum(widths) + len(widths) - 1 > width and max(widths) > 1:
+        widths[widths.index(max(widths))] -= 1
     lines = []
     for row in rows:
         parts = []
-        for cell, width, flush in zip(row, widths, right, strict=True):
-            text = fit(cell.text, width)
-            if flush and cell_len(cell.text) < width:
-                text = " " * (width - cell_len(cell.text)) + cell.text
+        for cell, size, flush in zip(row, widths, right, strict=True):
+            text = fit(cell.text, size)
+            if flush and cell_len(cell.text) < size:
+                text = " " * (size - cell_len(cell.text)) + cell.text
             body = text.strip(" ")
             parts.append(text.replace(body, paint(body, cell.tone), 1) if body else text)
         lines.append(" ".join(parts))

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import msgspec
 from rich.cells import cell_len
 
 from swapstone.report.document import Cell, ForestPlot, ForestRow, Mark, Table, Tone
@@ -16,6 +17,7 @@ from swapstone.report.render.terminal_layout import Paint, Styled
 _LEAST_NAME = 12  # a column that names a row is cut no shorter
 _NAME = 29  # a longer name is cut before it costs a column
 _NARROW = 100  # from this width on a bar fits
+_NO_VALUES = 64  # below this width a forest plot has no values
 _WIDE = 116  # from this width on reference ratios fit beside the others
 _VALUE, _WIDE_VALUE = 9, 16  # a column of values is no wider, on a narrow terminal and on others
 
@@ -28,6 +30,7 @@ def table_lines(table: Table, width: int, paint: Paint) -> list[str]:
         width: columns of the terminal.
         paint: applies tones.
     """
+    table = _without_optional_columns(table, width)
     body = _composed(table, effects=True)
     if _total(body) > width and any(cell.text and cell.effect for row in table.rows for cell in row):
         body = _composed(table, effects=False)
@@ -39,10 +42,34 @@ def table_lines(table: Table, width: int, paint: Paint) -> list[str]:
         shown = [*keys, *chunk]
         limit = _limits([widths[i] for i in shown], len(keys), width)
         lines = terminal_layout.table(
-            [[row[i] for i in shown] for row in body], [right[i] for i in shown], limit, paint
+            [[row[i] for i in shown] for row in body], [right[i] for i in shown], limit, paint, width
         )
-        found += ["", *lines]
+        found += ["", *_with_gap(lines, table, len(body) - len(table.rows), width, paint)]
     return found[1:]
+
+
+def _without_optional_columns(table: Table, width: int) -> Table:
+    """Return a table without its last optional columns, as far as it is too wide with them."""
+    while _total(_composed(table, effects=True)) > width:
+        optional = [place for place, column in enumerate(table.columns) if column.optional]
+        if not optional:
+            break
+        last = optional[-1]
+        table = msgspec.structs.replace(
+            table,
+            columns=(*table.columns[:last], *table.columns[last + 1 :]),
+            rows=tuple((*row[:last], *row[last + 1 :]) for row in table.rows),
+        )
+    return table
+
+
+def _with_gap(lines: list[str], block: Table | ForestPlot, heads: int, width: int, paint: Paint) -> list[str]:
+    """Return the lines of a table with the number of rows that are left out, at their place."""
+    if not block.left_out:
+        return lines
+    place = heads + block.left_out_after
+    text = terminal_layout.fit(f"… and {block.left_out} more", min(width, 40)).rstrip()
+    return [*lines[:place], paint(text, Tone.NOTE), *lines[place:]]
 
 
 def _composed(table: Table, *, effects: bool) -> list[list[Styled]]:
@@ -134,6 +161,7 @@ def forest_lines(plot: ForestPlot, width: int, paint: Paint) -> list[str]:
     bars, references = width >= _NARROW, bool(plot.reference_name)
     beside = references and width >= _WIDE
     reach = _reach(plot)
+    bare = width < _NO_VALUES
     head = ["", safe(plot.before_name), safe(plot.after_name), "ratio (interval)"]
     head += [f"1/{reach:.0f}".ljust(6) + "1" + f"{reach:.0f}".rjust(6)] * bars
     head += ["verdict", *([safe(plot.reference_name), "sign"] if beside else [])]
@@ -145,11 +173,13 @@ def forest_lines(plot: ForestPlot, width: int, paint: Paint) -> list[str]:
         cells.append(Styled(row.mark.name, row.mark.tone))
         body.append([*cells, *(_reference(row) if beside else ())])
     right = [False, True, True, False, *([False] * bars), False, *([True, False] * beside)]
+    if bare:
+        body, right = [[row[0], *row[3:]] for row in body], [right[0], *right[3:]]
     value = _VALUE if width < _NARROW else _WIDE_VALUE
-    limit = [0, value, value, *([0] * (len(right) - 3))]
+    limit = [0, *([] if bare else [value, value]), *([0] * (len(right) - (1 if bare else 3)))]
     limit[0] = _name_limit(body, width, limit)
-    lines = terminal_layout.table(body, right, limit, paint)
-    return lines + (_reference_lines(plot, paint) if references and not beside else [])
+    lines = _with_gap(terminal_layout.table(body, right, limit, paint, width), plot, 1, width, paint)
+    return lines + (_reference_lines(plot, width, paint) if references and not beside else [])
 
 
 def _ratio(row: ForestRow) -> str:
@@ -162,14 +192,14 @@ def _reference(row: ForestRow) -> tuple[Styled, Styled]:
     return Styled(safe(row.reference_text)), Styled(safe(row.reference_note), row.reference_tone)
 
 
-def _reference_lines(plot: ForestPlot, paint: Paint) -> list[str]:
+def _reference_lines(plot: ForestPlot, width: int, paint: Paint) -> list[str]:
     """Return the reference ratios as a table of their own."""
     name = safe(plot.reference_name)
     body = [[Styled(text, Tone.NOTE) for text in (f"beside the {name}", "here", name, "sign")]]
     for row in plot.rows:
         if row.reference is not None:
             body.append([Styled(safe(row.name)), Styled(safe(row.effect)), *_reference(row)])
-    return ["", *terminal_layout.table(body, [False, True, True, False], [40, 0, 0, 0], paint)]
+    return ["", *terminal_layout.table(body, [False, True, True, False], [40, 0, 0, 0], paint, width)]
 
 
 def _reach(plot: ForestPlot) -> float:

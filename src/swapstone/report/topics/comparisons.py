@@ -24,6 +24,7 @@ from swapstone.report.document import (
     Tone,
 )
 from swapstone.report.topics import sentences
+from swapstone.report.topics.comparison_answer import answer
 from swapstone.report.topics.comparison_groups import (
     Agreement,
     ComparisonGroup,
@@ -283,4 +284,4 @@ def _compact(value: float, unit: str) -> str:
     return formatting.quantity(value, unit).replace("iB", "").replace(" ", "").removesuffix("B") or "0"
 
 
-COMPARISONS = Topic("comparisons", sections, selective=True)
+COMPARISONS = Topic("comparisons", sections, selective=True, answer=answer)

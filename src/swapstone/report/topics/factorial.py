@@ -12,6 +12,7 @@ from swapstone.report.document import Block, BulletList, Cell, Column, Fold, Ite
 from swapstone.report.topics import factorial_tables as tables
 from swapstone.report.topics import sentences
 from swapstone.report.topics.comparison_groups import shown
+from swapstone.report.topics.factorial_answer import answer
 from swapstone.report.topics.factorial_tables import CrossedMetric, Matrix
 from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_marks import PRESENCE_MARKS, VERDICT_MARKS
@@ -156,4 +157,4 @@ def _interaction_item(each: Interaction) -> Item:
     return Item(text, label=sentences.upper_first(tables.INDEX), tone=Tone.STRONG)
 
 
-FACTORIAL = Topic("factorial", sections, selective=True)
+FACTORIAL = Topic("factorial", sections, selective=True, answer=answer)

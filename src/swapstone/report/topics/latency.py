@@ -12,6 +12,7 @@ from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing, Section, data_section
 from swapstone.report.topics import latency_plot, latency_warnings
+from swapstone.report.topics.latency_answer import answer
 from swapstone.report.topics.latency_data import (
     IDLE,
     NS_PER_US,
@@ -179,4 +180,4 @@ def _longest(group: LatencyGroup, suffix: str) -> Iterable[Section]:
     )
 
 
-LATENCY = Topic("latency", sections)
+LATENCY = Topic("latency", sections, answer=answer)

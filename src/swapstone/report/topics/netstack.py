@@ -12,6 +12,7 @@ from swapstone.model import Analysis, Variant, Verdict
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section, data_section
+from swapstone.report.topics.netstack_answer import answer
 from swapstone.report.topics.topic import Topic
 
 SUITE = "netstack-counts"
@@ -121,4 +122,4 @@ def _shown(value: float | None) -> str:
     return formatting.fixed(value, 0) if value >= 1000 else formatting.trimmed(formatting.digits(value))
 
 
-NETSTACK = Topic("netstack", sections)
+NETSTACK = Topic("netstack", sections, answer=answer)

@@ -10,6 +10,7 @@ from swapstone.model import Analysis, TimeSeries, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing, Section, data_section
+from swapstone.report.topics.swap_answer import answer
 from swapstone.report.topics.swap_data import SUITE, Values, device_of, level_of, page_mean, page_seconds, values_of
 from swapstone.report.topics.swap_plot import Line, bars, drawing
 from swapstone.report.topics.topic import Topic
@@ -376,4 +377,4 @@ def _points(at_ns: Iterable[float], so: Iterable[float]) -> tuple[tuple[float, f
     return tuple(points)
 
 
-SWAP = Topic("swap", sections)
+SWAP = Topic("swap", sections, answer=answer)

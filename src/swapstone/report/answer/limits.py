@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What limits an answer: what was not measured, what is undecided, caveats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from swapstone.model import Analysis, CaveatKind, Comparison, Verdict
+from swapstone.report import formatting
+from swapstone.report.answer.means import NO_NUMBERS, name_of
+from swapstone.report.answer.places import IDLE, Place, have_numbers
+from swapstone.report.answer.wording import listed
+from swapstone.report.document import Item, Tone
+
+_REASON = 90
+_MOST_NAMES = 4
+
+
+def opening(analysis: Analysis, places: Sequence[Place]) -> str:
+    """Return what an answer states before its result, with a blank at the end; empty where nothing limits it that much.
+
+    These are candidates without any number, workloads without a valid result, and an interruption.
+    """
+    found = []
+    gone = [place for place in places if place.leads and not have_numbers(place.leads)]
+    for names, reason in _by_reason(gone):
+        found.append(f"{listed(names)} {'has' if len(names) == 1 else 'have'} no result: {reason}.")
+    partly = [(place, sum(row.verdict in NO_NUMBERS for row in place.leads)) for place in places if place not in gone]
+    missing = [(place, count) for place, count in partly if count]
+    if missing:
+        place, count = max(missing, key=lambda pair: pair[1])
+        who = f" of {place.names[0]}" if len({each.candidate for each in places}) > 1 else ""
+        found.append(f"{count} of {formatting.count(len(place.leads), 'row')}{who} gave no valid result.")
+    if any(caveat.kind is CaveatKind.INTERRUPTED for caveat in analysis.caveats):
+        found.append(f"Interrupted after {formatting.count(analysis.blocks, 'complete block')}; so far:")
+    return "".join(f"{text} " for text in found)
+
+
+def _by_reason(places: Sequence[Place]) -> Iterator[tuple[list[str], str]]:
+    by_reason: dict[str, list[str]] = {}
+    for place in places:
+        row = next(row for row in place.leads if row.verdict in NO_NUMBERS or not row.baseline_values)
+        what = row.verdict.value if row.verdict in NO_NUMBERS else "no complete pair of runs"
+        reason = formatting.safe(row.reason.removeprefix("candidate: "))
+        name = place.names[0]
+        names = by_reason.setdefault(shortened(f"{what}: {reason}" if reason else what), [])
+        if name not in names:
+            names.append(name)
+    for reason, names in by_reason.items():
+        yield names, reason.rstrip(".")
+
+
+def nothing_measured(analysis: Analysis) -> str:
+    """Return the answer of a record in which no comparison has a number."""
+    if not analysis.comparisons and not analysis.failures:
+        return "There is nothing to compare in this record: no workload finished on two variants."
+    found = [f"{failure.status}: {failure.reason}" for failure in analysis.failures if failure.reason]
+    found += [f"{row.verdict.value}: {row.reason}" for row in analysis.comparisons if row.reason]
+    reason = f" The first reason: {shortened(formatting.safe(found[0])).rstrip('.')}." if found else ""
+    return f"Nothing was measured: no comparison has a number.{reason}"
+
+
+def closing(analysis: Analysis) -> str:
+    """Return what an answer states after its result, with a blank before it: whether the baseline differs from its own copies."""
+    if any(caveat.kind is CaveatKind.NULL_DIFFERS for caveat in analysis.caveats):
+        return " But the baseline differs from copies of itself, so small differences are not reliable here."
+    return ""
+
+
+def undecided(rows: Sequence[Comparison]) -> Item | None:
+    """Return inconclusive rows with the smallest change of each that would be detected; None without such rows."""
+    found = [row for row in rows if row.verdict is Verdict.INCONCLUSIVE]
+    if not found:
+        return None
+    known = [row for row in found if formatting.smallest(row)]
+    known.sort(key=lambda row: -(row.smallest_visible or 0.0))
+    named = [f"{row_name(row, rows)} {formatting.smallest(row)}" for row in known[:_MOST_NAMES]]
+    more = len(known) - len(named)
+    text = f"{formatting.count(len(found), 'row')} inconclusive"
+    if named:
+        text += f"; smallest detectable change: {', '.join(named)}{f' and {more} more' if more else ''}"
+    if few := len(found) - len(known):
+        text += f"; {few} with too few runs for an interval"
+    return Item(f"{text}.")
+
+
+def row_name(row: Comparison, rows: Sequence[Comparison]) -> str:
+    """Return a row's name among others: its workload, and what else distinguishes it from them."""
+    parts = [formatting.safe(row.workload)]
+    if len({each.metric.name for each in rows if each.workload == row.workload}) > 1:
+        parts.append(name_of(row.metric))
+    if len({each.candidate for each in rows}) > 1:
+        parts.append(formatting.safe(row.candidate.short_label))
+    text = ", ".join(parts)
+    return f"{text} under {formatting.safe(row.load)}" if row.load != IDLE else text
+
+
+def rejected(rows: Sequence[Comparison]) -> Iterator[Item]:
+    """Yield an item for each reason for which rows are invalid or unavailable."""
+    found: dict[tuple[Verdict, str], list[Comparison]] = {}
+    for row in rows:
+        if row.verdict in NO_NUMBERS:
+            reason = formatting.safe(row.reason.removeprefix("candidate: ")) or "no reason given"
+            found.setdefault((row.verdict, reason), []).append(row)
+    for (verdict, reason), refused in found.items():
+        yield Item(f"{_where(refused, rows)}: {verdict.value}: {reason}", tone=Tone.WARNING)
+
+
+def _where(refused: Sequence[Comparison], rows: Sequence[Comparison]) -> str:
+    """Return the rows of a reason: the candidate if they are all of its rows, else the first and the number of the others."""
+    candidate = refused[0].candidate
+    if len(refused) > 1 and refused == [row for row in rows if row.candidate == candidate]:
+        return f"{formatting.safe(candidate.short_label)}, {formatting.count(len(refused), 'row')}"
+    first = row_name(refused[0], rows)
+    return first if len(refused) == 1 else f"{first} and {len(refused) - 1} more"
+
+
+def caveats(analysis: Analysis) -> Iterator[Item]:
+    """Yield every caveat, without its hint."""
+    for caveat in analysis.caveats:
+        yield Item(formatting.safe(caveat.message), tone=Tone.WARNING)
+
+
+def shortened(text: str, most: int = _REASON) -> str:
+    """Return a text cut at a word, with an ellipsis, if it is longer than `most` characters."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most - 1].rsplit(' ', 1)[0]}…"

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The overview of a record's report: indices, rows that matter most, what is not known, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from swapstone.model import Analysis
+from swapstone.report import formatting
+from swapstone.report.answer import limits
+from swapstone.report.answer.answer import Answer
+from swapstone.report.context import ReportContext
+from swapstone.report.document import Block, BulletList, Commands, Heading, Item, Tone
+
+UNKNOWN = "What is not known"
+NEXT = "What to do next"
+_MOST_COMMANDS = 4
+
+
+def overview_of(context: ReportContext, analysis: Analysis, answer: Answer, warnings: Iterable[str]) -> Iterator[Block]:
+    """Yield the blocks of an overview.
+
+    Args:
+        context: gives the record's path and its notes.
+        analysis: gives caveats and failed trials.
+        answer: the parts that depend on the kind of result.
+        warnings: of the report's sections.
+    """
+    yield from answer.figures
+    if answer.rows:
+        yield Heading(answer.rows_title)
+        yield from answer.rows
+    items = tuple(_items(context, analysis, answer, warnings))
+    if items:
+        yield Heading(UNKNOWN)
+        yield BulletList(items=items)
+    yield Heading(NEXT)
+    every = (
+        ("every row", f"swapstone show {context.quoted_path} --all"),
+        ("as a page", f"swapstone report {context.quoted_path} --html"),
+    )
+    yield Commands(commands=(*answer.commands[: _MOST_COMMANDS - len(every)], *every))
+
+
+def _items(context: ReportContext, analysis: Analysis, answer: Answer, warnings: Iterable[str]) -> Iterator[Item]:
+    yield from answer.unknown
+    yield from limits.caveats(analysis)
+    for text in dict.fromkeys(warnings):
+        yield Item(text, tone=Tone.WARNING)
+    named = " ".join(item.text for item in answer.unknown)
+    failures = [each for each in analysis.failures if not each.reason or formatting.safe(each.reason) not in named]
+    if failures:
+        reason = f"; the first: {formatting.safe(failures[0].reason)}" if failures[0].reason else ""
+        yield Item(f"{formatting.count(len(failures), 'trial')} gave no numbers{reason}", tone=Tone.WARNING)
+    for note in context.notes:
+        yield Item(note)

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The answer of a comparison of levels of one factor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from swapstone.model import Analysis, Comparison, Direction, Quantity, Verdict
+from swapstone.report import formatting
+from swapstone.report.answer import figures, limits, wording
+from swapstone.report.answer.answer import Answer
+from swapstone.report.answer.commands import commands_for
+from swapstone.report.answer.cost_groups import cost_groups
+from swapstone.report.answer.means import NO_NUMBERS, Mean, Standing
+from swapstone.report.answer.places import Place, have_numbers, places_of
+from swapstone.report.context import ReportContext
+from swapstone.report.topics.servers_answer import latency_clause
+
+_MOST_CANDIDATES = 3
+_MOST_PLACES = 2
+_LARGE = 1.5
+"""A size is in the sentence from this ratio on."""
+
+
+def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
+    """Return the answer of comparisons; None of a record without any."""
+    if not analysis.comparisons:
+        return None
+    places = places_of(analysis)
+    rows = [row for place in places for row in place.leads]
+    return Answer(
+        sentence=sentence(context, analysis, places),
+        figures=figures.ratio_table(places),
+        rows=figures.rows_plot(rows, margin=context.experiment.margin),
+        rows_title=figures.rows_title(rows),
+        unknown=tuple(filter(None, (*limits.rejected(rows), limits.undecided(rows)))),
+        commands=commands_for(context, rows),
+    )
+
+
+def sentence(context: ReportContext, analysis: Analysis, places: Sequence[Place]) -> str:
+    """Return the sentence of an answer."""
+    usable = [place for place in places if have_numbers(place.leads)]
+    if not usable:
+        if any(place.leads for place in places):
+            return limits.opening(analysis, places).strip() or limits.nothing_measured(analysis)
+        return _without_times(context, analysis, places)
+    margin, virtual = context.experiment.margin, context.experiment.virtual
+    first = [place for place in usable if (place.suite, place.load) == (usable[0].suite, usable[0].load)]
+    others = [place for place in usable if place not in first]
+    text = _candidates(first, margin) if len(first) > 1 else single(first[0], margin)
+    if len(first) == 1:
+        text += _elsewhere(others, margin)
+    elif others:
+        text += f"; {formatting.count(len(others), 'more result')} for other suites or loads"
+    text += " (virtual clock)" if virtual else ""
+    return f"{limits.opening(analysis, places)}{wording.sentence_case(text)}.{limits.closing(analysis)}"
+
+
+def single(place: Place, margin: float) -> str:
+    """Return the result of one candidate, without a full stop.
+
+    For example: musl takes 2.5 times as long as glibc on 27 workloads of libc, and a third of the memory; the cost is in regex, strings
+    and threads; 1 of 27 is faster.
+    """
+    lead = place.lead
+    candidate, baseline = place.names
+    if lead is None:
+        return f"{candidate} can't be compared with {baseline} as a ratio on {place.scope(place.workloads)}"
+    standing = lead.standing(margin)
+    if standing in {Standing.OPEN, Standing.UNKNOWN} and all(
+        row.verdict in {Verdict.INCONCLUSIVE, *NO_NUMBERS} for row in place.leads
+    ):
+        return _nothing_found(place, lead, standing)
+    each = standing is Standing.SAME and all(row.verdict is Verdict.EQUIVALENT for row in place.leads)
+    scope = place.scope(lead.workloads)
+    where = f" on {'each of ' if each and lead.workloads > 1 else ''}{scope}"
+    parts = [
+        f"{candidate} {lead_phrase(lead, margin, baseline)}{where}{_memory(place, margin)}{latency_clause(place, margin)}"
+    ]
+    if lead.workloads > 1:
+        parts += _tail(place, lead, standing)
+    return "; ".join(parts)
+
+
+def lead_phrase(mean: Mean, margin: float, other: str) -> str:
+    """Return a result as a phrase with its verb, e.g. ``takes 2.5 times as long as glibc``.
+
+    Args:
+        mean: of the time or rate to read first.
+        margin: ratios within it are no difference.
+        other: what it is compared with; empty if the sentence has named it.
+    """
+    standing = mean.standing(margin)
+    elapsed = mean.metric.name == "wall"
+    if standing in {Standing.MORE, Standing.LESS}:
+        return changed(mean, other)
+    if standing is Standing.SAME:
+        same = "takes as long" if elapsed else f"has the same {mean.name}"
+        return f"{same}{f' as {other}' if other else ''} (within {wording.percent(margin)})"
+    low, high = mean.low or mean.effect, mean.high or mean.effect
+    if standing is Standing.UNKNOWN:
+        return f"ran too few times for an interval; in these runs it {_past(changed(mean, other))}"
+    between = wording.between(low, high) if elapsed else f"between {_ratio(low)} and {_ratio(high)} times"
+    if standing is Standing.SLIGHT:
+        word = ("slower" if mean.effect > 1 else "faster") if elapsed else f"different in {mean.name}"
+        joint = f" {'from' if not elapsed else 'than'} {other}" if other else ""
+        return f"may be {word}{joint}, by little ({between})"
+    joint = f" from {other}" if other else ""
+    return f"shows no difference{joint} in {mean.name} ({between})"
+
+
+def changed(mean: Mean, other: str) -> str:
+    """Return a difference as a phrase with its verb."""
+    if mean.metric.name == "wall":
+        return wording.duration(mean.effect, other)
+    if mean.metric.name == "cpu":
+        return f"uses {wording.amount(mean.effect, 'CPU time', other)}"
+    counted = mean.metric.name == "requests"
+    verb = "answers" if counted else "has"
+    return f"{verb} {wording.amount(mean.effect, formatting.safe(mean.name), other, counted=counted)}"
+
+
+def _past(phrase: str) -> str:
+    verb, _, rest = phrase.partition(" ")
+    return f"{ {'takes': 'took', 'is': 'was', 'uses': 'used', 'answers': 'answered', 'has': 'had'}[verb] } {rest}"
+
+
+def _ratio(value: float) -> str:
+    return formatting.digits(value)
+
+
+def _memory(place: Place, margin: float) -> str:
+    """Return the clause about memory, else one about a large difference in size."""
+    memory, size = place.memory, place.size
+    if memory is not None and memory.standing(margin) in {Standing.MORE, Standing.LESS}:
+        verb = "" if place.lead is not None and place.lead.metric.name == "cpu" else "uses "
+        return f", and {verb}{wording.amount(memory.effect, 'memory')}"
+    if size is not None and size.standing(margin) in {Standing.MORE, Standing.LESS}:
+        large = size.effect >= _LARGE or size.effect <= 1 / _LARGE
+        return f"; its programs have {wording.amount(size.effect, 'size')}" if large else ""
+    return ""
+
+
+def _tail(place: Place, lead: Mean, standing: Standing) -> list[str]:
+    """Return where the difference is, and how many workloads differ in the other direction."""
+    rows = [row for row in place.leads if row.metric.name == lead.metric.name]
+    parts = []
+    if standing in {Standing.MORE, Standing.LESS}:
+        more = standing is Standing.MORE
+        what = _gain_or_cost(lead, more=more)
+        if found := cost_groups(rows, more=more):
+            parts.append(f"the {what} is in {wording.listed([formatting.safe(each.name) for each in found])}")
+    return parts + counts(place.leads, standing)
+
+
+def _gain_or_cost(lead: Mean, *, more: bool) -> str:
+    if lead.metric.better is Direction.NEITHER:
+        return "difference"
+    return "gain" if more == (lead.metric.better is Direction.HIGHER) else "cost"
+
+
+def counts(rows: Sequence[Comparison], standing: Standing) -> list[str]:
+    """Return how many workloads differ against the direction of the mean; of a mean without direction, in both directions."""
+    times = all(row.metric.quantity is Quantity.TIME and row.metric.better is Direction.LOWER for row in rows)
+    words = {Verdict.WORSE: "slower" if times else "worse", Verdict.BETTER: "faster" if times else "better"}
+    numbers = {verdict: sum(row.verdict is verdict for row in rows) for verdict in words}
+    decided = standing in {Standing.MORE, Standing.LESS}
+    lower = all(row.metric.better is not Direction.HIGHER for row in rows)
+    against = Verdict.BETTER if (standing is Standing.MORE) == lower else Verdict.WORSE
+    shown = [against] if decided else list(words)
+    found = [(verdict, numbers[verdict]) for verdict in shown if numbers[verdict]]
+    if not found:
+        return []
+    first, *rest = found
+    text = f"{first[1]} of {len(rows)} {'is' if first[1] == 1 else 'are'} {words[first[0]]}"
+    return [text + "".join(f" and {number} {words[verdict]}" for verdict, number in rest)]
+
+
+def _nothing_found(place: Place, lead: Mean, standing: Standing) -> str:
+    """Return that no difference was found, and which one would have been."""
+    candidate, baseline = place.names
+    scope = place.scope(lead.workloads)
+    if standing is Standing.UNKNOWN and not any(row.low is not None for row in place.leads):
+        runs = max((len(row.baseline_values) for row in place.leads), default=0)
+        return (
+            f"too few runs to compare {candidate} with {baseline} on {scope}: {formatting.count(runs, 'pair')} of runs, "
+            f"in which it {_past(changed(lead, ''))}"
+        )
+    seen = [row.smallest_visible for row in place.leads if row.smallest_visible is not None]
+    limit = max(seen, default=None)
+    text = f"no difference found between {baseline} and {candidate} on {scope}"
+    if limit is None:
+        return text
+    return f"{text}; changes under {wording.percent(limit - 1)} would not be detected"
+
+
+def _candidates(places: Sequence[Place], margin: float) -> str:
+    """Return the results of several candidates on one suite under one load."""
+    ordered = sorted(places, key=lambda place: place.lead.effect if place.lead else math.inf)
+    shown = list(places) if len(places) <= _MOST_CANDIDATES else [ordered[0], ordered[-1]]
+    _, baseline = places[0].names
+    clauses = [
+        f"{place.names[0]} {lead_phrase(place.lead, margin, '')}{_memory(place, margin)}"
+        for place in shown
+        if place.lead is not None
+    ]
+    rest = len(places) - len(shown)
+    text = f"Against {baseline} on {places[0].scope(places[0].workloads)}: {'; '.join(clauses)}"
+    return f"{text}; {rest} more are between these" if rest else text
+
+
+def _elsewhere(places: Sequence[Place], margin: float) -> str:
+    """Return the results on other suites or under other loads."""
+    clauses = [
+        f"; on {place.scope(place.lead.workloads)} it {lead_phrase(place.lead, margin, '')}"
+        for place in places
+        if place.lead is not None
+    ]
+    rest = len(clauses) - _MOST_PLACES
+    more = f"; {formatting.count(rest, 'more result')} for other suites or loads" if rest > 0 else ""
+    return "".join(clauses[:_MOST_PLACES]) + more
+
+
+def _without_times(context: ReportContext, analysis: Analysis, places: Sequence[Place]) -> str:
+    """Return the answer of a record that has memory, events or sizes and no time."""
+    margin = context.experiment.margin
+    for place in places:
+        for mean in place.means:
+            candidate, baseline = place.names
+            if mean.standing(margin) in {Standing.MORE, Standing.LESS}:
+                phrase = wording.amount(mean.effect, mean.name, baseline)
+                return f"{limits.opening(analysis, places)}{candidate} has {phrase} on {place.scope(mean.workloads)}."
+    return limits.nothing_measured(analysis) if not any(place.means for place in places) else _same(places)
+
+
+def _same(places: Sequence[Place]) -> str:
+    candidate, baseline = places[0].names
+    return f"No difference found between {baseline} and {candidate} on {places[0].scope(places[0].workloads)}."

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The answer of wake-up latencies: the worst case and p99.9 of each variant under each load."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from swapstone.model import Analysis, Latency, Variant
+from swapstone.report import formatting
+from swapstone.report.answer import figures, limits, wording
+from swapstone.report.answer.answer import Answer
+from swapstone.report.answer.commands import commands_for
+from swapstone.report.answer.places import places_of
+from swapstone.report.context import ReportContext
+from swapstone.report.document import Block, Cell, Column, Item, Table
+from swapstone.report.topics.latency_data import IDLE, LatencyGroup, groups, percentile, ratios
+
+_PERCENT = 99.9
+
+
+def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
+    """Return the answer of latencies; None of an analysis without any."""
+    found = groups(context, analysis)
+    if not found:
+        return None
+    places = places_of(analysis)
+    rows = [row for place in places for row in place.leads]
+    unknown = [*limits.rejected(rows), *_few(found)]
+    virtual = " (virtual clock)" if context.experiment.virtual else ""
+    sentences = "; ".join(_sentence(group, context.experiment.margin, several=len(found) > 1) for group in found)
+    return Answer(
+        sentence=f"{limits.opening(analysis, places)}{wording.sentence_case(sentences)}{virtual}.{limits.closing(analysis)}",
+        figures=tuple(_table(group) for group in found),
+        unknown=tuple(unknown),
+        commands=commands_for(context, ()),
+    )
+
+
+def _sentence(group: LatencyGroup, margin: float, *, several: bool) -> str:
+    """Return the result of one workload, without a full stop."""
+    where = f"{formatting.safe(group.workload)}: " if several else ""
+    first, *others = group.variants
+    if not others:
+        load = _worst_load(group, group.variants)
+        return f"{where}{_alone(group, first, load)}"
+    return where + "; ".join(_against(group, first, other, margin) for other in others)
+
+
+def _alone(group: LatencyGroup, variant: Variant, load: str) -> str:
+    each = group.found[load, variant]
+    name = formatting.safe(variant.short_label)
+    return f"the worst wake-up of {name} took {_time(max(each.maxima))}, {_under(load)}, {_replicates(each)}; nothing to compare it with"
+
+
+def _against(group: LatencyGroup, first: Variant, other: Variant, margin: float) -> str:
+    """Return a variant against the first: under the load with the longest latency, and the number of loads with the same sign."""
+    both = [load for load in group.loads if (load, first) in group.found and (load, other) in group.found]
+    names = formatting.safe(other.short_label), formatting.safe(first.short_label)
+    if not both:
+        return f"no load was measured with both {names[1]} and {names[0]}"
+    signs = {load: _sign(group.found[load, first], group.found[load, other], margin) for load in both}
+    shorter = [load for load in both if signs[load] == 1]
+    longer = [load for load in both if signs[load] == -1]
+    same = [load for load in both if signs[load] == 0]
+    if not shorter and not longer:
+        load = max(both, key=lambda each: max(group.found[each, first].maxima))
+        what = "the same worst case" if len(same) == len(both) else "no worst case that differs in every replicate"
+        return f"{names[0]} and {names[1]} have {what} ({_under(load)}: {_pair(group, load, first, other)})"
+    if len(shorter) < len(longer):
+        clauses = [_clause(group, longer, "longer", names, first, other)]
+        clauses += [_rest(shorter, "shorter")] if shorter else []
+    else:
+        clauses = [_clause(group, shorter, "shorter", names, first, other)]
+        clauses += [_rest(longer, "longer")] if longer else []
+    clauses += [f"the same {_under(*same)}"] if same else []
+    open_loads = [load for load in both if signs[load] is None]
+    clauses += [f"undecided {_under(*open_loads)}"] if open_loads else []
+    return "; ".join(clauses)
+
+
+def _sign(before: Latency, after: Latency, margin: float) -> int | None:
+    """Return 1 if the second has a shorter worst case in every replicate, -1 for a longer one, 0 for the same, else None.
+
+    A single replicate decides nothing.
+    """
+    found = ratios(before, after)
+    return None if found is None or found.replicates < 2 else found.sign(margin)
+
+
+def _clause(  # noqa: PLR0917 - what a clause names
+    group: LatencyGroup, loads: Sequence[str], word: str, names: tuple[str, str], first: Variant, other: Variant
+) -> str:
+    def size(load: str) -> float:
+        values = max(group.found[load, first].maxima), max(group.found[load, other].maxima)
+        return max(values) / max(1.0, min(values))
+
+    load = max(loads, key=size)
+    count = f" under {len(loads)} of {len(group.loads)} loads, most" if len(group.loads) > 1 else ""
+    return f"{names[0]} has a {word} worst wake-up than {names[1]}{count} {_under(load)}: {_pair(group, load, first, other)}"
+
+
+def _rest(loads: Sequence[str], word: str) -> str:
+    return f"{word} {_under(*loads)}"
+
+
+def _pair(group: LatencyGroup, load: str, first: Variant, other: Variant) -> str:
+    """Return both worst cases and percentiles: ``31 us instead of 3.74 ms, p99.9 9 us instead of 120 us, in 4 replicates``."""
+    before, after = group.found[load, first], group.found[load, other]
+    text = f"{_time(max(after.maxima))} instead of {_time(max(before.maxima))}"
+    tails = percentile(after, _PERCENT), percentile(before, _PERCENT)
+    if tails[0] is not None and tails[1] is not None:
+        text += f", p99.9 {_time(tails[0])} instead of {_time(tails[1])}"
+    return f"{text}, {_replicates(after)}"
+
+
+def _replicates(each: Latency) -> str:
+    return f"in {formatting.count(len(each.maxima), 'replicate')}"
+
+
+def _under(*loads: str) -> str:
+    names = wording.listed([formatting.safe(load) for load in loads])
+    return "on an idle machine" if loads == (IDLE,) else f"under {names}"
+
+
+def _worst_load(group: LatencyGroup, variants: Sequence[Variant]) -> str:
+    known = [load for load in group.loads if all((load, variant) in group.found for variant in variants)]
+    return max(known or list(group.loads), key=lambda load: max(group.found[load, variants[0]].maxima, default=0.0))
+
+
+def _time(nanoseconds: float) -> str:
+    return formatting.quantity(nanoseconds, "ns")
+
+
+def _few(found: Sequence[LatencyGroup]) -> list[Item]:
+    fewest = min(len(each.maxima) for group in found for each in group.found.values())
+    if fewest > 1:
+        return []
+    return [Item("With one replicate, whether the worst cases differ is undecided: more replicates (--blocks).")]
+
+
+def _table(group: LatencyGroup) -> Block:
+    """Return the worst case, the median of the replicates' maxima, p99.9 and the average of each load and variant."""
+    cells = [
+        group.found[load, variant]
+        for load in group.loads
+        for variant in group.variants
+        if (load, variant) in group.found
+    ]
+    most = figures.MOST_ROWS + 2
+    left_out = max(0, len(cells) - most)
+    names = ("load", "variant", "worst case", "median of maxima", "p99.9", "average")
+    return Table(
+        title=f"Wake-up latency of {group.workload}",
+        columns=tuple(Column((name,), right=place > 1, optional=place in {3, 5}) for place, name in enumerate(names)),
+        rows=tuple(_cells(each) for each in cells[:most]),
+        keys=2,
+        left_out=left_out,
+        left_out_after=most if left_out else 0,
+    )
+
+
+def _cells(each: Latency) -> tuple[Cell, ...]:
+    tail = percentile(each, _PERCENT)
+    return (
+        Cell(formatting.safe(each.load)),
+        Cell(formatting.safe(each.variant.short_label)),
+        Cell(_time(max(each.maxima))),
+        Cell(_time(statistics.median(each.maxima))),
+        Cell("" if tail is None else _time(tail)),
+        Cell(_time(statistics.fmean(each.averages)) if each.averages else ""),
+    )

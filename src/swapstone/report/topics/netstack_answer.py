@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The answer of network stacks: copies and allocations of a request, as counted."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from swapstone.model import Analysis, Comparison, Variant, Verdict
+from swapstone.report import formatting
+from swapstone.report.answer import limits
+from swapstone.report.answer.answer import Answer
+from swapstone.report.answer.commands import commands_for
+from swapstone.report.answer.means import NO_NUMBERS
+from swapstone.report.answer.places import differs, places_of
+from swapstone.report.context import ReportContext
+from swapstone.report.document import Block, Cell, Column, Table
+from swapstone.report.verdict_marks import VERDICT_MARKS
+
+SUITE = "netstack-counts"
+_METRICS = (
+    ("copies", "copies"),
+    ("copied", "bytes copied"),
+    ("heap_calls", "allocations from the heap"),
+    ("store_calls", "allocations from pools"),
+)
+
+
+def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
+    """Return the answer of an analysis whose only suite counts copies and allocations; None for another."""
+    copies = {null.copy for null in analysis.nulls}
+    rows = [row for row in analysis.comparisons if row.suite == SUITE and row.candidate not in copies]
+    counted = [row for row in rows if row.metric.name in dict(_METRICS)]
+    if not counted or any(row.suite != SUITE for row in analysis.comparisons):
+        return None
+    places = places_of(analysis)
+    usable = [row for row in counted if row.verdict not in NO_NUMBERS and row.baseline_values]
+    if not usable:
+        return Answer(sentence=limits.nothing_measured(analysis), unknown=tuple(limits.rejected(counted)))
+    return Answer(
+        sentence=f"{limits.opening(analysis, places)}{'; '.join(_clauses(usable))}.{limits.closing(analysis)}",
+        figures=(_table(usable),),
+        unknown=tuple(filter(None, (*limits.rejected(counted), limits.undecided(counted)))),
+        commands=commands_for(context, ()),
+    )
+
+
+def _clauses(rows: Sequence[Comparison]) -> list[str]:
+    found = []
+    for work in dict.fromkeys(row.workload for row in rows):
+        for candidate in dict.fromkeys(row.candidate for row in rows):
+            mine = [row for row in rows if (row.workload, row.candidate) == (work, candidate)]
+            if mine:
+                found.append(_clause(work, mine))
+    return found
+
+
+def _clause(work: str, rows: Sequence[Comparison]) -> str:
+    candidate, baseline = (_name(variant) for variant in (rows[0].candidate, rows[0].baseline))
+    names = dict(_METRICS)
+    parts = [
+        f"{_number(statistics.median(row.candidate_values))} {names[row.metric.name]} instead of "
+        f"{_number(statistics.median(row.baseline_values))}"
+        for row in rows
+        if differs(row) and row.metric.name != "copied"
+    ]
+    where = f"for a request ({formatting.safe(work.removeprefix('counts-'))})"
+    if parts:
+        return f"{candidate} makes {', '.join(parts)} with {baseline} {where}"
+    if all(row.verdict is Verdict.EQUIVALENT for row in rows):
+        return f"{candidate} and {baseline} copy and allocate equally often {where}"
+    return f"no difference found between {baseline} and {candidate} {where}"
+
+
+def _name(variant: Variant) -> str:
+    return formatting.safe(variant.short_label)
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 1000 or value == int(value) else formatting.digits(value)
+
+
+def _table(rows: Sequence[Comparison]) -> Block:
+    columns = (
+        Column(("of a request",)),
+        Column(("variant",)),
+        Column(("baseline",), right=True),
+        Column(("candidate",), right=True),
+        Column(("verdict",)),
+    )
+    names = dict(_METRICS)
+    cells = tuple(
+        (
+            Cell(f"{names[row.metric.name]}, {formatting.safe(row.workload.removeprefix('counts-'))}"),
+            Cell(_name(row.candidate)),
+            Cell(_number(statistics.median(row.baseline_values))),
+            Cell(_number(statistics.median(row.candidate_values))),
+            Cell(mark=VERDICT_MARKS[row.verdict]),
+        )
+        for row in rows
+    )
+    most = 12
+    left_out = max(0, len(cells) - most)
+    return Table(
+        title="Copies and allocations of a request",
+        columns=columns,
+        rows=cells[:most],
+        keys=2,
+        left_out=left_out,
+        left_out_after=most if left_out else 0,
+    )
