@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import json
+import textwrap
 
 import click
 
 from swapstone.cli.command_name import as_typed
+from swapstone.cli.tables import terminal_columns
 from swapstone.session.capabilities import Finding, State, capabilities, examine
 
+_LEAST_ROOM = 20
 _COLOURS = {State.GOOD: "green", State.NOISY: "yellow", State.MISSING: "red", State.UNKNOWN: None}
 
 
@@ -57,10 +60,17 @@ def _plain(findings: list[Finding]) -> list[dict[str, str]]:
 
 def _print(findings: list[Finding]) -> None:
     width = max(len(finding.name) for finding in findings)
+    columns = terminal_columns()
     for finding in findings:
         state = click.style(f"{finding.state.value:8}", fg=_COLOURS[finding.state])
-        click.echo(f"  {state} {finding.name:{width}}  {finding.found}")
-        if finding.meaning:
-            click.echo(f"  {'':8} {'':{width}}  {finding.meaning}")
-        if finding.remedy:
-            click.echo(f"  {'':8} {'':{width}}  remedy: {as_typed(finding.remedy)}")
+        remedy = f"remedy: {as_typed(finding.remedy)}" if finding.remedy else ""
+        texts = (finding.found, *filter(None, (finding.meaning, remedy)))
+        room = None if columns is None else max(_LEAST_ROOM, columns - width - 13)
+        first, *rest = (line for text in texts for line in _wrapped(text, room))
+        click.echo(f"  {state} {finding.name:{width}}  {first}")
+        for line in rest:
+            click.echo(f"  {'':8} {'':{width}}  {line}")
+
+
+def _wrapped(text: str, room: int | None) -> list[str]:
+    return [text] if room is None else textwrap.wrap(text, room, break_on_hyphens=False) or [""]

@@ -13,7 +13,7 @@ import click
 from swapstone.cli.command_name import as_typed
 from swapstone.cli.display import print_note
 from swapstone.cli.shell_completion import complete_architectures
-from swapstone.cli.tables import plain, table
+from swapstone.cli.tables import plain, table, terminal_columns
 from swapstone.session.image_store import (
     KERNELS,
     MODULES,
@@ -130,7 +130,7 @@ def list_images(as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
     elif rows:
-        click.echo(table(head, rows), nl=False)
+        click.echo(table(head, rows, terminal_columns()), nl=False)
     else:
         click.echo(as_typed("There are no images. Build one: swapstone image build"))
 

@@ -7,7 +7,7 @@ import json
 
 import click
 
-from swapstone.cli.tables import comma_separated, table
+from swapstone.cli.tables import comma_separated, table, terminal_columns
 from swapstone.session.query import query_records
 
 
@@ -44,4 +44,4 @@ def query_command(sql: str, as_json: bool, as_csv: bool) -> None:
     elif as_csv:
         click.echo(comma_separated(result.columns, result.fetchall()), nl=False)
     else:
-        click.echo(table(result.columns, result.fetchall()), nl=False)
+        click.echo(table(result.columns, result.fetchall(), terminal_columns()), nl=False)

@@ -8,7 +8,7 @@ import click
 from swapstone.cli.display import display
 from swapstone.cli.options import RECORD
 from swapstone.cli.printing import print_interruption, print_table
-from swapstone.cli.tables import plain, table
+from swapstone.cli.tables import plain, table, terminal_columns
 from swapstone.model import Comparison
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import open_record
@@ -59,7 +59,7 @@ def format_rows(rows: list[RerunRow]) -> str:
         return table(head, cells) + "No row can be compared.\n"
     apart, unknown = (sum(row.intervals == kind for row in rows) for kind in (APART, UNKNOWN))
     return (
-        table(head, cells)
+        table(head, cells, terminal_columns())
         + f"{len(rows)} rows: the intervals of {apart} lie apart by more than the margin; "
         + f"{sum(row.changed_sign for row in rows)} changed sign"
         + (f"; {unknown} had too few runs for an interval.\n" if unknown else ".\n")

@@ -5,8 +5,18 @@ from __future__ import annotations
 
 import csv
 import io
-import unicodedata
+import shutil
+import sys
 from collections.abc import Iterable, Sequence
+
+from rich.box import Box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_HEAD_LINE = Box("    \n    \n -  \n    \n    \n    \n    \n    \n", ascii=True)
+"""Columns without lines between them, and dashes below the head."""
+_UNLIMITED = 100_000
 
 
 def plain(text: object) -> str:
@@ -17,22 +27,33 @@ def plain(text: object) -> str:
     )
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+def terminal_columns() -> int | None:
+    """Return the width of the terminal; None if standard output is none, where a row keeps its one line."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]], width: int | None = None) -> str:
     """Format rows as columns, numbers to the right.
 
     Args:
         head: the columns' names.
         rows: each as long as `head`.
+        width: of the terminal; cells that are too wide for it are wrapped. None for one line a row.
 
     Returns:
         Lines without trailing blanks, ending with a newline.
     """
     cells = [[plain(_short(value)) for value in row] for row in rows]
-    widths = [max(map(_width, column)) for column in zip(head, *cells, strict=True)]
-    numeric = [all(_is_number(row[index]) for row in cells) and bool(cells) for index in range(len(head))]
-    lines = [_line(head, widths, numeric), _line(["-" * width for width in widths], widths, numeric)]
-    lines += [_line(row, widths, numeric) for row in cells]
-    return "\n".join(lines) + "\n"
+    made = Table(box=_HEAD_LINE, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
+    for index, name in enumerate(head):
+        numeric = all(_is_number(row[index]) for row in cells) and bool(cells)
+        made.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        made.add_row(*map(Text, row))
+    printed = io.StringIO()
+    console = Console(file=printed, width=width or _UNLIMITED, color_system=None, force_terminal=False)
+    console.print(made, soft_wrap=False)
+    return "\n".join(line.rstrip() for line in printed.getvalue().splitlines()) + "\n"
 
 
 def comma_separated(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -54,15 +75,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return text == ""
     return True
-
-
-def _width(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
-    padded = (
-        " " * (width - _width(cell)) + cell if right else cell + " " * (width - _width(cell))
-        for cell, width, right in zip(cells, widths, numeric, strict=True)
-    )
-    return "  ".join(padded).rstrip()

@@ -45,7 +45,7 @@ def document_of(report: CheckReport) -> Document:
     sources = (
         Section(title=f"{each.name}: {each.title}", blocks=tuple(_claims(report, each))) for each in published.sources()
     )
-    return Document(title="Check of the published pages", lead=lead, sections=(recomputed, *sources))
+    return Document(title="Check of the published pages", answer=lead[0], sections=(recomputed, *sources))
 
 
 def _recomputed(report: CheckReport) -> Iterator[Block]:

@@ -79,9 +79,10 @@ def document_of(found: AgreementTable) -> Document:
     columns = tuple(Column((name,), flush) for name, flush in zip(_head(found), right, strict=True))
     rows = tuple(tuple(_styled(row)) for row in found.rows)
     title = f"Signs of {found.names[0]} and {found.names[1]}"
-    lines = tuple(Item(text) for text in sentences(found))
+    answer, *rest = sentences(found)
+    lines = tuple(map(Item, rest))
     blocks = (Table(title=title, columns=columns, rows=rows, keys=2), BulletList(items=lines))
-    return Document(title=title, sections=(Section(title="Rows", blocks=blocks),))
+    return Document(title=title, answer=answer, sections=(Section(title="Rows", blocks=blocks),))
 
 
 def _styled(row: AgreementRow) -> Iterator[Cell]:

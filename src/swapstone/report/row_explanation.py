@@ -13,6 +13,7 @@ from swapstone.explanation.ledger import run_of
 from swapstone.model import Count, Explanation, Finding, InstrumentResult, Ledger, RowMeasurements
 from swapstone.model.number_text import ratio
 from swapstone.record.variant_label import short_label
+from swapstone.report.answer.explanation_answer import sentence
 from swapstone.report.context import ExplanationSummary
 from swapstone.report.document import (
     Block,
@@ -168,7 +169,12 @@ def document_of(seen: RowMeasurements, explanation: Explanation, pages: Sequence
     found = (Section(title=name, blocks=blocks) for name, blocks in _parts(seen, explanation, pages) if blocks)
     caveats = tuple(Item(text, tone=Tone.WARNING) for text in explanation.caveats)
     return Document(
-        kicker="why", title=f"Why: {title(seen)}", lead=(explanation.paragraph,), sections=tuple(found), notices=caveats
+        kicker="why",
+        title=f"Why: {title(seen)}",
+        answer=sentence(explanation),
+        lead=(explanation.paragraph,),
+        sections=tuple(found),
+        notices=caveats,
     )
 
 

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterator
+
 import msgspec
 
 from swapstone.model import Analysis, FrozenStruct
 from swapstone.report import formatting
+from swapstone.report.answer import study_answer
 from swapstone.report.context import ReportContext
 from swapstone.report.document import (
     Block,
@@ -14,13 +18,14 @@ from swapstone.report.document import (
     Commands,
     Document,
     Fold,
+    Heading,
     Item,
     Links,
     Paragraph,
     Section,
     Tone,
 )
-from swapstone.report.record_report import sections_of
+from swapstone.report.record_report import answer_of, sections_of
 from swapstone.report.section_export import laid_out
 from swapstone.report.topics import sentences
 from swapstone.report.topics.comparison_groups import comparison_groups
@@ -38,6 +43,7 @@ class PartSummary(FrozenStruct, frozen=True, kw_only=True):
         state: e.g. ``complete``, ``interrupted``, ``failed`` or ``unavailable``.
         reason: why, where it isn't complete; may be empty.
         headlines: sentences about its results; none without runs.
+        answer: its result in one or two sentences; empty without runs.
         sections: those of its report that have a table for programs.
         record: path of its record's folder, relative to the index; empty without one.
         page: path of its report, likewise.
@@ -48,6 +54,7 @@ class PartSummary(FrozenStruct, frozen=True, kw_only=True):
     state: str
     reason: str = ""
     headlines: tuple[str, ...] = ()
+    answer: str = ""
     sections: tuple[Section, ...] = ()
     record: str = ""
     page: str = ""
@@ -94,7 +101,10 @@ def summary(context: ReportContext, analysis: Analysis, part: PartSummary) -> Pa
         part: its name, title, state and paths.
     """
     return msgspec.structs.replace(
-        part, headlines=headlines(context, analysis), sections=sections_of(context, analysis)
+        part,
+        headlines=headlines(context, analysis),
+        answer=answer_of(context, analysis),
+        sections=sections_of(context, analysis),
     )
 
 
@@ -125,15 +135,13 @@ def document_of(index: StudyIndex) -> Document:
     notices = (
         (Item(f"The study is not complete. Resume it with: {index.resume}", tone=Tone.WARNING),) if index.resume else ()
     )
-    overview = BulletList(
-        items=tuple(Item(f"{part.title}: {part.state}", label=part.name, code=True) for part in index.parts)
-    )
     return Document(
         kicker=index.name,
         title=f"Study {index.name}: {index.title}",
         lead=(index.question, tally(index)),
         notices=notices,
-        overview=(overview,),
+        answer=study_answer.sentence(_answers(index)),
+        overview=tuple(_overview(index)),
         sections=tuple(
             Section(name=part.name, title=f"{number}. {part.title}", blocks=_blocks(part))
             for number, part in enumerate(index.parts, start=1)
@@ -147,11 +155,41 @@ def document_of(index: StudyIndex) -> Document:
     )
 
 
+def _answers(index: StudyIndex) -> tuple[study_answer.PartAnswer, ...]:
+    return tuple(study_answer.PartAnswer(part.name, part.state, part.reason, part.answer) for part in index.parts)
+
+
+def _overview(index: StudyIndex) -> Iterator[Block]:
+    """Yield each part's answer, what is missing, and what to do next."""
+    answers = _answers(index)
+    yield Heading("Answers of the parts")
+    yield BulletList(items=tuple(Item(part.answer or part.state, label=part.name, code=True) for part in answers))
+    warnings = [
+        Item(f"{part.name}: {text}", tone=Tone.WARNING)
+        for part in index.parts
+        for section in part.sections
+        for text in section.warnings
+    ]
+    unknown = (*(Item(text, tone=Tone.WARNING) for text in study_answer.reasons(answers)), *warnings)
+    if unknown:
+        yield Heading("What is not known")
+        yield BulletList(items=unknown)
+    yield Heading("What to do next")
+    first = next((part.record for part in index.parts if part.record), "")
+    commands = [("resume", index.resume)] if index.resume else []
+    if first:
+        commands.append(("one part", f"swapstone show {shlex.quote(f'{index.folder}/{first}')}"))
+    commands.append(("all parts as a page", shlex.quote(f"{index.folder}/index.html")))
+    yield Commands(commands=tuple(commands))
+
+
 def _blocks(part: PartSummary) -> tuple[Block, ...]:
     state = f"{part.state}: {part.reason}" if part.reason else part.state
     blocks: list[Block] = []
     if part.state != "complete":
         blocks.append(Paragraph(state, Tone.WARNING))
+    if part.answer:
+        blocks.append(Paragraph(part.answer, Tone.STRONG))
     if part.headlines:
         blocks.append(BulletList(items=tuple(map(Item, part.headlines))))
     if part.sections:

@@ -30,7 +30,9 @@ class Brevity(NamedTuple):
 
 
 BREVITIES = (
-    Brevity(8, 2, 9, 12, 4),
+    Brevity(8, 3, 20, 20, 4),
+    Brevity(8, 2, 20, 20, 4),
+    Brevity(8, 1, 20, 20, 4),
     Brevity(8, 1, 9, 12, 4),
     Brevity(6, 1, 6, 12, 4),
     Brevity(4, 1, 4, 12, 4),
