@@ -38,6 +38,20 @@ def as_text(
     return terminal.render(document(context, analysis, selection), shown)
 
 
+def as_whole_text(
+    context: ReportContext,
+    analysis: Analysis,
+    *,
+    width: int = 80,
+    colour: bool = False,
+    ascii_only: bool = False,
+    selection: Selection | None = None,
+) -> str:
+    """Return a report with every section for a terminal."""
+    shown = Terminal(width=width, colour=colour, ascii_only=ascii_only, every=True)
+    return terminal.render(document(context, analysis, selection), shown)
+
+
 def as_markdown(context: ReportContext, analysis: Analysis) -> str:
     """Return a report as Markdown."""
     return markdown.render(document(context, analysis))

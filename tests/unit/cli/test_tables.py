@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,12 +15,21 @@ from swapstone.cli.tables import comma_separated, plain, table
 
 def test_columns_line_up_and_numbers_go_to_the_right() -> None:
     lines = table(["name", "n"], [["a", 1], ["longer", 200]]).splitlines()
-    assert lines == ["name      n", "------  ---", "a         1", "longer  200"]
+    assert lines == ["name      n", "------- ---", "a         1", "longer  200"]
 
 
 def test_wide_characters_count_twice() -> None:
     lines = table(["x", "y"], [["支持", "a"], ["ab", "b"]]).splitlines()
     assert lines[2] == "支持  a" and lines[3] == "ab    b"
+
+
+@pytest.mark.parametrize("width", [24, 40, 60])
+def test_a_table_is_never_wider_than_the_terminal_and_loses_no_text(width: int) -> None:
+    words = "one two three four five six seven eight"
+    text = table(["name", "what", "n"], [["a/very/long/path/of/a/record", words, 7]], width)
+    assert max(map(len, text.splitlines())) <= width
+    assert all(word in text for word in words.split())
+    assert "a/very/long/path/of/a/record" in "".join(line.split(" ")[0] for line in text.splitlines()[2:])
 
 
 @given(st.lists(st.lists(st.text(max_size=20), min_size=2, max_size=2), max_size=5))

@@ -376,7 +376,7 @@ def test_the_planted_load_gets_a_warning_for_both_kernels_and_nothing_else_is() 
         "generic under load planted",
         "rt under load planted",
     ]
-    shown = reports.as_text(golden.context(), golden.analysis(), width=100)
+    shown = reports.as_whole_text(golden.context(), golden.analysis(), width=100)
     assert shown.count("! rt under load planted was delayed by 2006 us") == 2
 
 

@@ -177,13 +177,22 @@ def test_a_brief_text_leaves_out_what_is_folded_away_and_counts_the_rest_of_a_li
     assert "item 4" in whole and "and 3" not in whole
 
 
-def test_a_terminal_ends_with_the_summary_and_a_page_begins_with_it() -> None:
+@pytest.mark.parametrize("name", [renderer.name for renderer in RENDERERS])
+def test_the_answer_stands_before_the_indices_and_these_before_the_sections(name: str) -> None:
     section = Section(title="section-title", blocks=())
-    document = Document(title="t", overview=(blocks.Paragraph("the result"),), sections=(section,))
-    for name, first in (("text", "section-title"), ("markdown", "the result"), ("html", "the result")):
-        made = find_renderer(name).render(document)
-        second = "the result" if first == "section-title" else "section-title"
-        assert made.index(first) < made.index(second)
+    document = Document(title="t", answer="the answer", overview=(blocks.Paragraph("the index"),), sections=(section,))
+    made = find_renderer(name).render(document)
+    if name == "document-json":
+        assert json.loads(made)["document"]["answer"] == "the answer"
+    else:
+        assert 0 <= made.index("the answer") < made.index("the index") < made.index("section-title")
+
+
+def test_a_brief_text_has_the_overview_and_no_section() -> None:
+    section = Section(title="section-title", blocks=())
+    document = Document(title="t", answer="the answer", overview=(blocks.Paragraph("the index"),), sections=(section,))
+    made = terminal.render(document)
+    assert made.startswith("the answer\n") and "the index" in made and "section-title" not in made
 
 
 def test_the_legend_explains_the_letters_that_are_shown_and_no_others() -> None:

@@ -52,7 +52,7 @@ def with_toy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("with_toy")
 def test_the_terminal_prints_warnings_first_and_the_section_before_the_comparisons() -> None:
-    shown = reports.as_text(CONTEXT, ANALYSIS, width=100)
+    shown = reports.as_whole_text(CONTEXT, ANALYSIS, width=100)
     assert "\x1b" not in shown
     lines = shown.splitlines()
     flag = "! Held up by x\\x1b[31m|<b>&`y for 2004 us."
@@ -73,14 +73,14 @@ def test_the_terminal_prints_warnings_first_and_the_section_before_the_compariso
 
 @pytest.mark.usefixtures("with_toy")
 def test_warnings_stay_where_a_user_selects_metrics() -> None:
-    shown = reports.as_text(CONTEXT, ANALYSIS, width=100, selection=Selection(metrics=("res",)))
+    shown = reports.as_whole_text(CONTEXT, ANALYSIS, width=100, selection=Selection(metrics=("res",)))
     assert "Toys by load" not in shown
     assert shown.count("for 2004 us.") == 1
 
 
 @pytest.mark.usefixtures("with_toy")
 def test_a_warning_has_its_colour() -> None:
-    assert "\x1b[33m! Held up by x\\x1b[31m|" in reports.as_text(CONTEXT, ANALYSIS, width=100, colour=True)
+    assert "\x1b[33m! Held up by x\\x1b[31m|" in reports.as_whole_text(CONTEXT, ANALYSIS, width=100, colour=True)
 
 
 @pytest.mark.usefixtures("with_toy")
@@ -99,7 +99,7 @@ def test_the_page_holds_the_drawing_and_escapes_the_rest() -> None:
     shown = reports.as_html(CONTEXT, ANALYSIS)
     assert SVG in shown
     assert "<b>&`y" not in shown
-    assert shown.count("Held up by x\\x1b[31m|&lt;b&gt;&amp;`y for 2004") == 3
+    assert shown.count("Held up by x\\x1b[31m|&lt;b&gt;&amp;`y for 2004") == 4
     assert '<td role="cell" class="n">12.5</td>' in shown
     assert shown.index("Toys by load</h2>") < shown.index("<h2>libc:")
 
