@@ -350,7 +350,7 @@ class Document(FrozenStruct, frozen=True, kw_only=True):
         lead: sentences below the title.
         notices: limits of the results.
         warning: whether the first notice is a warning.
-        answer: the result in one or two sentences, as a person would say it. Every renderer begins with it.
+        answer: the result in one or two sentences of plain words. Every renderer begins with it.
         overview: what a brief rendering prints below the answer: the indices as one small table, the rows that matter most, what is not
             known, and what to do next. Headings separate these parts. A full rendering prints it before the sections.
         sections: in order.

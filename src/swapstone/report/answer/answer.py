@@ -11,7 +11,7 @@ class Answer(FrozenStruct, frozen=True, kw_only=True):
     """The answer of a topic.
 
     Attributes:
-        sentence: the result, as a person would say it, with a full stop. It claims a difference only where an interval or a verdict
+        sentence: the result in plain words, with a full stop. It claims a difference only where an interval or a verdict
             excludes the margin.
         figures: the indices, as one small table.
         rows: the rows that matter most.

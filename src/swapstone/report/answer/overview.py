@@ -10,7 +10,9 @@ from swapstone.report import formatting
 from swapstone.report.answer import limits
 from swapstone.report.answer.answer import Answer
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Block, BulletList, Commands, Heading, Item, Tone
+from swapstone.report.document import Block, BulletList, Commands, Heading, Item, Paragraph, Tone
+from swapstone.report.topics import sentences
+from swapstone.report.topics.comparison_groups import comparison_groups
 
 UNKNOWN = "What is not known"
 NEXT = "What to do next"
@@ -30,6 +32,7 @@ def overview_of(context: ReportContext, analysis: Analysis, answer: Answer, warn
     if answer.rows:
         yield Heading(answer.rows_title)
         yield from answer.rows
+    yield from (Paragraph(text) for text in _beside(context, analysis))
     items = tuple(_items(context, analysis, answer, warnings))
     if items:
         yield Heading(UNKNOWN)
@@ -40,6 +43,17 @@ def overview_of(context: ReportContext, analysis: Analysis, answer: Answer, warn
         ("as a page", f"swapstone report {context.quoted_path} --html"),
     )
     yield Commands(commands=(*answer.commands[: _MOST_COMMANDS - len(every)], *every))
+
+
+def _beside(context: ReportContext, analysis: Analysis) -> Iterator[str]:
+    """Yield how the results compare with the published page, and the differences of the baseline from its own copies."""
+    if context.published:
+        rows = tuple(row for group in comparison_groups(context, analysis) for row in group.rows)
+        if any(row.published for row in rows):
+            yield f"Published figures: {sentences.against_page(rows)}"
+    baseline = analysis.comparisons[0].baseline.label if analysis.comparisons else "the baseline"
+    for null in analysis.nulls:
+        yield f"Null comparison: {sentences.null(null, baseline)}."
 
 
 def _items(context: ReportContext, analysis: Analysis, answer: Answer, warnings: Iterable[str]) -> Iterator[Item]:

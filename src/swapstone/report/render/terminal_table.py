@@ -49,7 +49,7 @@ def table_lines(table: Table, width: int, paint: Paint) -> list[str]:
 
 
 def _without_optional_columns(table: Table, width: int) -> Table:
-    """Return a table without its last optional columns, as far as it is too wide with them."""
+    """Return a table without its last optional columns, if the table is too wide with them."""
     while _total(_composed(table, effects=True)) > width:
         optional = [place for place, column in enumerate(table.columns) if column.optional]
         if not optional:
