@@ -53,6 +53,9 @@ EXPLAINED = msgspec.structs.replace(CONTEXT, reasons=(WHY,), explain="swapstone 
 UNEXPLAINED = msgspec.structs.replace(EXPLAINED, reasons=())
 
 GOLDENS: dict[str, Callable[[], str]] = {
+    "text-64.txt": lambda: reports.as_text(CONTEXT, ANALYSIS, width=64),
+    "crossed-80.txt": lambda: reports.as_text(CROSSED_CONTEXT, CROSSED, width=80),
+    "servers-64.txt": lambda: reports.as_text(SERVERS_CONTEXT, SERVERS, width=64),
     "text-80.txt": lambda: reports.as_text(CONTEXT, ANALYSIS, width=80),
     "text-120.txt": lambda: reports.as_text(CONTEXT, ANALYSIS, width=120),
     "text-120-colour.txt": lambda: reports.as_text(CONTEXT, ANALYSIS, width=120, colour=True),

@@ -29,7 +29,8 @@ _COUNTED = (
 
 def ratio_table(places: Sequence[Place]) -> tuple[Block, ...]:
     """Return the table with one ratio for each quantity; a row per quantity, or of several candidates a row for each of them."""
-    shown = [place for place in places if place.means]
+    timed = [place for place in places if place.means and place.leads]
+    shown = timed or [place for place in places if place.means]
     if not shown:
         return ()
     if len(shown) > 1:
@@ -44,7 +45,7 @@ def _by_quantity(place: Place) -> Table:
     columns = (
         Column(("",)),
         Column((f"{place.names[0]} / {place.names[1]}",)),
-        *(Column((name,), right=True) for name, _ in counted),
+        *(Column((name,), right=True, optional=place > 1) for place, (name, _) in enumerate(counted)),
     )
     rows = tuple(
         (
@@ -171,7 +172,7 @@ def rows_plot(rows: Sequence[Comparison], margin: float) -> tuple[Block, ...]:
 def rows_title(rows: Sequence[Comparison]) -> str:
     """Return the heading of the rows that matter most."""
     if not any(map(differs, rows)):
-        return "No row differs beyond its interval"
+        return "No row has a decided difference"
     return "All rows, the worst first" if len(rows) <= MOST_ROWS else "The rows that differ most, the worst first"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from swapstone.model import Analysis, CaveatKind, Comparison, Verdict
 from swapstone.report import formatting
 from swapstone.report.answer.means import NO_NUMBERS, name_of
-from swapstone.report.answer.places import IDLE, Place, have_numbers
+from swapstone.report.answer.places import IDLE, Place, have_numbers, prose_name
 from swapstone.report.answer.wording import listed
 from swapstone.report.document import Item, Tone
 
@@ -74,7 +74,7 @@ def undecided(rows: Sequence[Comparison]) -> Item | None:
         return None
     known = [row for row in found if formatting.smallest(row)]
     known.sort(key=lambda row: -(row.smallest_visible or 0.0))
-    named = [f"{row_name(row, rows)} {formatting.smallest(row)}" for row in known[:_MOST_NAMES]]
+    named = [f"{row_name(row, rows)} ({formatting.smallest(row)})" for row in known[:_MOST_NAMES]]
     more = len(known) - len(named)
     text = f"{formatting.count(len(found), 'row')} inconclusive"
     if named:
@@ -90,7 +90,7 @@ def row_name(row: Comparison, rows: Sequence[Comparison]) -> str:
     if len({each.metric.name for each in rows if each.workload == row.workload}) > 1:
         parts.append(name_of(row.metric))
     if len({each.candidate for each in rows}) > 1:
-        parts.append(formatting.safe(row.candidate.short_label))
+        parts.append(prose_name(row.candidate))
     text = ", ".join(parts)
     return f"{text} under {formatting.safe(row.load)}" if row.load != IDLE else text
 
@@ -110,7 +110,7 @@ def _where(refused: Sequence[Comparison], rows: Sequence[Comparison]) -> str:
     """Return the rows of a reason: the candidate if they are all of its rows, else the first and the number of the others."""
     candidate = refused[0].candidate
     if len(refused) > 1 and refused == [row for row in rows if row.candidate == candidate]:
-        return f"{formatting.safe(candidate.short_label)}, {formatting.count(len(refused), 'row')}"
+        return f"{prose_name(candidate)}, {formatting.count(len(refused), 'row')}"
     first = row_name(refused[0], rows)
     return first if len(refused) == 1 else f"{first} and {len(refused) - 1} more"
 

@@ -98,7 +98,7 @@ class _Printer:
         above: Block | None = None
         for block in brief_blocks(document.overview, self.brevity or BREVITIES[0]):
             made = self._block(block)
-            gap = isinstance(block, (Table, ForestPlot)) and not isinstance(above, Heading)
+            gap = isinstance(block, (Table, ForestPlot, Paragraph)) and not isinstance(above, (Heading, Paragraph))
             lines += [""] * gap + made
             above = block
         return self._final(lines + (self._legend() if self.letters else []))
@@ -146,7 +146,8 @@ class _Printer:
         match block:
             case Paragraph():
                 bullet = {Tone.NOTE: "* ", Tone.WARNING: "! "}.get(block.tone, "")
-                return self._wrapped(bullet + block.text, Tone.PLAIN if block.tone is Tone.NOTE else block.tone)
+                tone = Tone.PLAIN if block.tone is Tone.NOTE else block.tone
+                return self._shortened(bullet + block.text, tone)
             case Heading():
                 return ["", *self._wrapped(block.text, Tone.STRONG)]
             case BulletList():
@@ -193,19 +194,20 @@ class _Printer:
 
     def _item(self, item: Item, bullet: str) -> list[str]:
         label = f"{item.label}: " if item.label else ""
-        lines = terminal_layout.wrap(safe(f"{bullet}{label}{item.text}"), self.width, "  ")
+        lines = self._shortened(f"{bullet}{label}{item.text}", item.tone)
         if self.brevity is not None:
-            return [self.paint(line, item.tone) for line in self._cut(lines, self.brevity.lines)]
-        lines = [self.paint(line, item.tone) for line in lines]
+            return lines
         for text in item.items:
             lines += self._wrapped(f"  - {text}", indent="    ")
         return lines
 
-    def _cut(self, lines: list[str], most: int) -> list[str]:
-        """Return the first lines of a text, with an ellipsis if there are more."""
-        if len(lines) <= most:
-            return lines
-        return [*lines[: most - 1], f"{terminal_layout.head(lines[most - 1], self.width - 2)} …"]
+    def _shortened(self, text: str, tone: Tone) -> list[str]:
+        """Return the first lines of a text in an overview, with an ellipsis if there are more."""
+        lines = terminal_layout.wrap(safe(text), self.width, "  ")
+        most = self.brevity.lines if self.brevity is not None else len(lines)
+        if len(lines) > most:
+            lines = [*lines[: most - 1], f"{terminal_layout.head(lines[most - 1], self.width - 2)} …"]
+        return [self.paint(line, tone) for line in lines]
 
     def _drawing(self, block: Drawing) -> list[str]:
         lines = [safe(line) for line in block.lines]

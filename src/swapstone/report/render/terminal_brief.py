@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from swapstone.report.document import Block, BulletList, Commands, ForestPlot, Item, Table, Tone
+from swapstone.report.document import Block, BulletList, Commands, ForestPlot, Heading, Item, Table, Tone
 
 
 class Brevity(NamedTuple):
@@ -29,6 +29,9 @@ class Brevity(NamedTuple):
     commands: int
 
 
+_LEAST_INDICES = 4
+"""Rows of the tables above the first heading: elapsed time, CPU time, memory and size."""
+
 BREVITIES = (
     Brevity(8, 3, 20, 20, 4),
     Brevity(8, 2, 20, 20, 4),
@@ -48,10 +51,14 @@ BREVITIES = (
 
 def brief_blocks(blocks: Sequence[Block], brevity: Brevity) -> Iterator[Block]:
     """Yield the blocks of an overview, shortened."""
+    most = max(brevity.rows, _LEAST_INDICES)
     for block in blocks:
         match block:
+            case Heading():
+                most = brevity.rows
+                yield block
             case Table() | ForestPlot():
-                yield _rows(block, brevity.rows)
+                yield _rows(block, most)
             case BulletList():
                 yield _items(block, brevity)
             case Commands():

@@ -24,9 +24,9 @@ def command_lines(label: str, command: str, room: int, width: int) -> list[str]:
         room: columns for the label.
         width: columns of the terminal, at least 20.
     """
-    whole = f"  {label.ljust(room)} {command}" if label else f"  {command}"
-    if cell_len(whole) <= width:
-        return [whole]
+    for start in (f"  {label.ljust(room)} ", f"  {label} ") if label else ("  ",):
+        if cell_len(start + command) <= width:
+            return [start + command]
     lines = [f"  {label}:"] if label else []
     line, indent = "", "    "
     for word in _WORD.findall(command):

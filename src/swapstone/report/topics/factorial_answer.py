@@ -103,7 +103,9 @@ def _p99(analysis: Analysis, each: Dependence) -> str:
 
 
 def dependences(analysis: Analysis, metric: str = "") -> list[Dependence]:
-    """Return the present interactions of whole suites in one metric, or without one in those to read first; the largest first.
+    """Return the present interactions of whole suites in one metric, or without one in those to read first.
+
+    Those of the most workloads come first, among them the largest.
 
     That is the interaction of the suite's index. A metric without an index has one here if all its workloads have a present interaction
     in the same direction.
@@ -114,7 +116,7 @@ def dependences(analysis: Analysis, metric: str = "") -> list[Dependence]:
         if chosen and each.scale is Scale.RATIO and each.presence is not Presence.UNAVAILABLE:
             groups.setdefault((each.suite, each.load, each.metric.name, each.change, each.by), []).append(each)
     found = (_dependence(members) for members in groups.values())
-    return sorted((each for each in found if each is not None), key=lambda each: -each.size)
+    return sorted((each for each in found if each is not None), key=lambda each: (-each.workloads, -each.size))
 
 
 def _dependence(members: Sequence[Interaction]) -> Dependence | None:

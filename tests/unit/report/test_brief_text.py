@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The terminal's default output has at most 40 lines, and no line is wider than the terminal, for every kind of record."""
+
+from __future__ import annotations
+
+import shlex
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from tests.golden import crossed, latency, reports, servers, synthetic
+
+from swapstone.model import Analysis, Caveat, CaveatKind, Failure
+from swapstone.report.context import ReportContext
+from swapstone.report.document import BulletList, Cell, Column, Document, Item, Table, Tone
+from swapstone.report.render import terminal
+from swapstone.report.render.terminal import Terminal
+from swapstone.report.render.terminal_commands import command_lines
+from swapstone.report.study_index import PartSummary, StudyIndex, document_of, summary
+
+CASES: dict[str, tuple[ReportContext, Analysis]] = {
+    case.__name__.rpartition(".")[2]: (case.context(), case.analysis())
+    for case in (synthetic, crossed, latency, servers)
+}
+LONG = "/a/folder with blanks/" + "very-long-name/" * 8 + "record"
+
+
+def _check(text: str, width: int) -> None:
+    lines = text.splitlines()
+    assert [line for line in lines if cell_len(line) > width] == []
+    assert width < 60 or len(lines) <= terminal.MOST_LINES, text
+
+
+@pytest.mark.parametrize("width", [30, 45, 60, 64, 72, 80, 100, 120, 200])
+@pytest.mark.parametrize("name", CASES)
+def test_forty_lines_and_no_wider_than_the_terminal(name: str, width: int) -> None:
+    _check(reports.as_text(*CASES[name], width=width), width)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(list(CASES)),
+    st.integers(60, 130),
+    st.sampled_from(["records/r", LONG, "./it's here"]),
+    st.integers(0, 14),
+    st.text(alphabet="ab支 \x1b'", min_size=1, max_size=300),
+    st.data(),
+)
+def test_any_part_of_a_record_with_any_names_fits(  # noqa: PLR0917 - what hypothesis draws
+    name: str, width: int, path: str, number: int, text: str, data: st.DataObject
+) -> None:
+    context, analysis = CASES[name]
+    kept = data.draw(st.lists(st.sampled_from(analysis.comparisons), max_size=30, unique_by=id))
+    renamed = tuple(msgspec.structs.replace(row, workload=row.workload + text[:40], reason=text) for row in kept)
+    made = msgspec.structs.replace(
+        analysis,
+        comparisons=renamed,
+        caveats=tuple(Caveat(kind=kind, message=text) for kind in list(CaveatKind)[:number]),
+        failures=tuple(Failure(key=text, status="failed", reason=text) for _ in range(number)),
+    )
+    _check(
+        reports.as_text(msgspec.structs.replace(context, record_path=path, notes=(text,) * number), made, width=width),
+        width,
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_study_of_many_parts_fits(width: int) -> None:
+    parts = []
+    for number in range(3):
+        for name, (context, analysis) in CASES.items():
+            part = PartSummary(
+                name=f"{name}-{number}", title=f"Part {name}", state="complete", record=f"{name}-{number}"
+            )
+            parts.append(summary(context, analysis, part))
+    parts.append(PartSummary(name="later", title="Later", state="unavailable", reason="needs a kernel " * 20))
+    index = StudyIndex(
+        name="s",
+        title="A study",
+        question="What does it cost?",
+        folder=LONG,
+        parts=tuple(parts),
+        resume="swapstone study --resume s",
+    )
+    text = terminal.render(document_of(index), Terminal(width=width))
+    _check(text, width)
+    flat = " ".join(text.split())
+    assert flat.startswith(
+        "1 of 13 parts is not complete: later (unavailable). synthetic-0: 1 of 12 rows gave no valid result."
+    )
+
+
+def test_the_worst_and_the_best_row_are_always_shown_and_the_rest_is_counted() -> None:
+    text = reports.as_text(*CASES["synthetic"], width=60)
+    assert "b_malloc_th" in text and "worse" in text
+    assert "b_string_memset" in text and "better" in text
+    shown = sum(line.startswith("b_") for line in text.splitlines())
+    (more,) = (line for line in text.splitlines() if line.startswith("… and "))
+    assert shown + int(more.split()[2]) == len(synthetic.WORKLOADS)
+
+
+def test_caveats_are_cut_before_they_are_left_out() -> None:
+    text = reports.as_text(*CASES["synthetic"], width=60)
+    for caveat in CASES["synthetic"][1].caveats:
+        assert caveat.message[:30] in text
+
+
+def test_rows_that_are_left_out_are_counted_where_they_would_be() -> None:
+    rows = tuple((Cell(name),) for name in ("first", "second", "last"))
+    table = Table(title="t", columns=(Column(("name",)),), rows=rows, left_out=7, left_out_after=2)
+    lines = terminal.render(Document(title="t", overview=(table,))).splitlines()
+    assert lines[-4:] == ["first", "second", "… and 7 more", "last"]
+
+
+def test_optional_columns_give_way_on_a_narrow_terminal() -> None:
+    columns = (Column(("name",)), Column(("value",), optional=True), Column(("verdict",)))
+    table = Table(title="t", columns=columns, rows=((Cell("x" * 10), Cell("v" * 20), Cell("worse")),))
+    wide, narrow = (
+        terminal.render(Document(title="t", overview=(table,)), Terminal(width=width)) for width in (60, 30)
+    )
+    assert "vvv" in wide and "vvv" not in narrow and "worse" in narrow
+
+
+def test_a_list_cuts_long_items_only_as_far_as_it_must() -> None:
+    item = Item("word " * 60, tone=Tone.WARNING)
+    made = terminal.render(Document(title="t", overview=(BulletList(items=(item,)),)), Terminal(width=60))
+    assert made.count("\n") == 4 and made.rstrip().endswith("…")
+
+
+WORDS = st.lists(st.text(alphabet="ab/-._=,'\" $*支", min_size=1, max_size=90), min_size=1, max_size=8)
+
+
+@given(WORDS, st.integers(20, 130), st.sampled_from(["", "as a page", "why it differs"]))
+def test_a_wrapped_command_is_the_same_command_to_a_shell(words: list[str], width: int, label: str) -> None:
+    command = shlex.join(words)
+    lines = command_lines(label, command, len(label), width)
+    assert all(cell_len(line) <= width for line in lines)
+    if label:
+        head = f"  {label} " if len(lines) == 1 else f"  {label}:"
+        assert lines[0].startswith(head)
+        lines = [lines[0].removeprefix(head)] if len(lines) == 1 else lines[1:]
+    assert all(line.endswith("\\") for line in lines[:-1])
+    assert shlex.split("\n".join(lines).replace("\\\n", "")) == words
