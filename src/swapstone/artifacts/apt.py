@@ -17,6 +17,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from swapstone.artifacts.control_fields import paragraphs
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir
 
@@ -159,8 +160,11 @@ class Apt:
     def offers(self, name: str) -> tuple[PackageVersion, ...]:
         """Return every version of a package in the lists."""
         result = self._run("apt-cache", "show", "--all-versions", "--", name)
-        stanzas = (_fields(stanza) for stanza in result.stdout.split("\n\n") if stanza.strip())
-        return tuple(_offer(fields) for fields in stanzas if fields.get("Package") == name and "SHA256" in fields)
+        return tuple(
+            _offer(fields)
+            for fields in paragraphs(result.stdout)
+            if fields.get("Package") == name and "SHA256" in fields
+        )
 
     def download(self, wanted: Iterable[tuple[str, str]], folder: Path) -> None:
         """Download packages into a folder.
@@ -258,15 +262,6 @@ def oldest(offers: Iterable[PackageVersion]) -> PackageVersion:
 
 def _lower(version: str, than: str) -> bool:
     return subprocess.run(["dpkg", "--compare-versions", version, "lt", than], check=False).returncode == 0
-
-
-def _fields(stanza: str) -> dict[str, str]:
-    fields: dict[str, str] = {}
-    for line in stanza.splitlines():
-        name, colon, value = line.partition(":")
-        if colon and not line.startswith((" ", "\t")):
-            fields[name] = value.strip()
-    return fields
 
 
 def _offer(fields: dict[str, str]) -> PackageVersion:

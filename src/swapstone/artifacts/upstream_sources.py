@@ -22,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from swapstone.artifacts.control_fields import paragraphs
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
 
@@ -275,7 +276,7 @@ class SourceApt:
     def stanzas(self, package: str) -> list[dict[str, str]]:
         """Return the fields of each version of a source package in the lists."""
         result = _run(["apt-cache", "-c", str(self._conf), "showsrc", "--only-source", package], self._home)
-        return [stanza for stanza in map(_fields, result.stdout.split("\n\n")) if stanza.get("Package") == package]
+        return [stanza for stanza in paragraphs(result.stdout) if stanza.get("Package") == package]
 
     def versions(self, package: str) -> tuple[str, ...]:
         """Return the versions of a source package in the archive."""
@@ -331,16 +332,3 @@ def lines_as_sources(text: str) -> str:
 def deb822_as_sources(text: str) -> str:
     """Convert the stanzas of a ``.sources`` file to source packages; only the types change."""
     return re.sub(r"(?im)^Types:.*$", "Types: deb-src", text)
-
-
-def _fields(stanza: str) -> dict[str, str]:
-    """Parse the fields of a stanza, joining continuation lines."""
-    fields: dict[str, str] = {}
-    name = ""
-    for line in stanza.strip("\n").splitlines():
-        if line[:1].isspace():
-            fields[name] = f"{fields.get(name, '')}\n{line.strip()}"
-        else:
-            name, _, value = line.partition(":")
-            fields[name] = value.strip()
-    return fields
