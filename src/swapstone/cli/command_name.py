@@ -16,8 +16,6 @@ from collections.abc import Iterable, MutableMapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 NAME = "swapstone"
 VARIABLE = "SWAPSTONE_COMMAND"
 """The path by which the launcher of a checkout was started; the launcher sets it."""
@@ -85,6 +83,8 @@ def as_typed(text: str) -> str:
 
 def document_as_typed(part: Text) -> Text:
     """Return a report's document, or a part of one, with the commands in its texts as the user has to type them."""
+    import msgspec  # noqa: PLC0415 - --help and --version print no document
+
     if isinstance(part, str):
         return as_typed(part)  # type: ignore[return-value] # a str in, a str out
     if isinstance(part, tuple):

@@ -8,13 +8,16 @@ import os
 import signal
 import sys
 import traceback
+from typing import TYPE_CHECKING
 
 import click
 
 from swapstone.cli.command_name import as_typed, set_command_name
 from swapstone.cli.interrupts import MESSAGE, ending_at_once, raise_interrupts
-from swapstone.model.errors import UserError
 from swapstone.version import __version__
+
+if TYPE_CHECKING:
+    from swapstone.model.errors import UserError
 
 EXIT_BUG, EXIT_USER, EXIT_INTERRUPT = 1, 2, 130
 COMPLETION = "_SWAPSTONE_COMPLETE"
@@ -123,21 +126,28 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo(MESSAGE, err=True)
         status = EXIT_INTERRUPT
-    except UserError as error:
-        _print_error(error)
-        status = EXIT_USER
     except BrokenPipeError:
         # The reader of the output closed it, as `| head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
-    except Exception:  # any other error is a bug in Swapstone
-        traceback.print_exc()
-        click.echo("This is a bug in Swapstone. Please report it with the lines above.", err=True)
-        status = EXIT_BUG
+    except Exception as error:
+        status = _report(error)
     # The command is complete; the interpreter's own end would print a traceback on a signal.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _report(error: Exception) -> int:
+    """Print a user's error, or else the traceback of a bug; return the exit status."""
+    from swapstone.model.errors import UserError  # noqa: PLC0415 - imports the model, which --help and --version don't need
+
+    if isinstance(error, UserError):
+        _print_error(error)
+        return EXIT_USER
+    traceback.print_exception(error)
+    click.echo("This is a bug in Swapstone. Please report it with the lines above.", err=True)
+    return EXIT_BUG
 
 
 def _print_error(error: UserError) -> None:
