@@ -64,7 +64,7 @@ building_options = Chain(
         "--build",
         metavar="COMMAND",
         help="Shell command that builds it in a copy of the sources. It finds CC, CXX, CFLAGS, LDFLAGS and others in the environment, "
-        "and as {cc}, {cxx}, {cflags}, {ldflags}, {cmake_toolchain}, {meson_cross} (docs/toolchains.md).",
+        "and as {cc}, {cxx}, {cflags}, {ldflags}, {cmake_toolchain}, {meson_cross} (swapstone docs toolchains).",
     ),
     click.option("--source", metavar="DIR", help="Folder that is copied for each variant and built there."),
     click.option("--build-timeout", metavar="TIME", help="Stop a build after this long.  [1h]"),

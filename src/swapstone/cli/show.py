@@ -93,7 +93,7 @@ def export_command(record: str, kind: str, out: str, workload: str | None, folde
     crossed factors. exhibits: CSV, one row a cell of the tables that some kinds of experiment have besides their comparisons. json: the
     whole analysis. hyperfine: its JSON, one result per workload and variant. benchstat: Go's benchmark text. junit: JUnit XML; a worse row
     is a failure. kcidb: KernelCI's JSON 5.3. lava: test-case signals for LAVA. action-smaller, action-bigger: github-action-benchmark's
-    customSmallerIsBetter and customBiggerIsBetter. docs/exports.md has an example of each.
+    customSmallerIsBetter and customBiggerIsBetter. `swapstone docs exports` has an example of each.
 
     \b
     Examples:
