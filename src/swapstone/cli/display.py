@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn
+from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Column
 
@@ -17,8 +17,12 @@ from swapstone.cli.command_name import as_typed
 from swapstone.cli.printing import print_answer
 from swapstone.cli.tables import plain
 from swapstone.model import Experiment, Trial
-from swapstone.session.progress import LineProgress, NullProgress, Progress, ProgressText, StopDecision
+from swapstone.session.progress import LineProgress, NullProgress, Part, Progress, ProgressText, StopDecision, fitted
 from swapstone.session.record_handle import Record
+
+WIDE = 90
+"""Columns from which the bar is longer."""
+_ELAPSED_WIDTH = 7
 
 
 def display() -> Progress:
@@ -67,23 +71,28 @@ class PlainDisplay(LineProgress):
 class TerminalDisplay(NullProgress):
     """One moving line on standard error while an experiment runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
         self._text: ProgressText | None = None
         self._bar: Bar | None = None
         self._task = TaskID(0)
 
     def experiment_started(self, experiment: Experiment, label: str) -> None:
-        """Start the moving line."""
+        """Start the moving line: a bar, the elapsed time, and the parts of the text that have room."""
         self._text = ProgressText(experiment, label)
         self._bar = Bar(
-            BarColumn(bar_width=20),
-            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
-            console=Console(stderr=True),
+            BarColumn(bar_width=self._bar_width()),
+            TimeElapsedColumn(),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="crop")),
+            console=self._console,
             transient=True,
             refresh_per_second=4,
         )
         self._task = self._bar.add_task("starting", total=None)
         self._bar.start()
+
+    def _bar_width(self) -> int:
+        return 16 if self._console.width >= WIDE else 6
 
     def experiment_ended(self) -> None:
         """Remove the moving line."""
@@ -100,11 +109,15 @@ class TerminalDisplay(NullProgress):
 
     def building(self, done: int, total: int, name: str) -> None:
         """Move the bar through the programs to build."""
-        self._move(f"building {name}", done, total)
+        self._step("building", done, total, name)
 
     def calibrating(self, done: int, total: int, workload: str) -> None:
         """Move the bar through the workloads to calibrate."""
-        self._move(f"calibrating {workload}", done, total)
+        self._step("calibrating", done, total, workload)
+
+    def _step(self, what: str, done: int, total: int, name: str) -> None:
+        if self._text is not None:
+            self._move(self._text.step(what, done, total, name), done, total)
 
     def trial(self, trial: Trial, done: int, total: int) -> None:
         """Move the bar through the budget."""
@@ -114,7 +127,7 @@ class TerminalDisplay(NullProgress):
         share = min(1.0, text.used_ns / text.budget_ns)
         if text.decision is not None and text.decision.remaining_ns is not None:
             share = text.used_ns / max(1, text.used_ns + text.decision.remaining_ns)
-        self._move(f"{text.remaining()} · {text.precision()} · {text.position(trial, done, total)}", share, 1.0)
+        self._move(text.trial(trial, done, total), share, 1.0)
 
     def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
         """Store the decision."""
@@ -129,6 +142,8 @@ class TerminalDisplay(NullProgress):
         """Print the part's answer."""
         print_part_end(state, reason, record)
 
-    def _move(self, text: str, done: float, total: float) -> None:
-        if self._bar is not None and self._text is not None:
-            self._bar.update(self._task, total=total, completed=done, description=self._text.prefix + text)
+    def _move(self, parts: Sequence[Part], done: float, total: float) -> None:
+        if self._bar is not None:
+            room = self._console.width - self._bar_width() - _ELAPSED_WIDTH - 3
+            safe = [Part(part.rank, tuple(map(plain, part.texts))) for part in parts]
+            self._bar.update(self._task, total=total, completed=done, description=fitted(safe, room))

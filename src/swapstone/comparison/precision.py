@@ -11,6 +11,7 @@ import numpy as np
 from swapstone.comparison.cells import Group, collect
 from swapstone.comparison.machine_noise import busy_loads
 from swapstone.comparison.rows import Family, Row, levels, run_rows
+from swapstone.comparison.verdicts import comparison
 from swapstone.model import Experiment, Run, Scale, Variant, Verdict, Workload, WorkloadPrecision
 
 
@@ -45,7 +46,9 @@ def precision(
     }
     for row in rows:
         groups[row.group].append(row)
-    return {group: _precision(group, members, alphas, group[2] in busy) for group, members in groups.items()}
+    return {
+        group: _precision(experiment, group, members, alphas, group[2] in busy) for group, members in groups.items()
+    }
 
 
 def deciding(rows: Sequence[Row], busy: bool) -> list[Row]:
@@ -57,7 +60,9 @@ def deciding(rows: Sequence[Row], busy: bool) -> list[Row]:
     return informative or leading
 
 
-def _precision(group: Group, rows: Sequence[Row], alphas: Mapping[Family, float], busy: bool) -> WorkloadPrecision:
+def _precision(
+    experiment: Experiment, group: Group, rows: Sequence[Row], alphas: Mapping[Family, float], busy: bool
+) -> WorkloadPrecision:
     suite, workload, load = group
     chosen = deciding(rows, busy)
     hopeful = [row for row in chosen if not _lost(row)]
@@ -70,12 +75,18 @@ def _precision(group: Group, rows: Sequence[Row], alphas: Mapping[Family, float]
         pairs=min((row.before.size for row in hopeful), default=0),
         half_width=max(known) if known and len(known) == len(widths) else None,
         lost="" if hopeful else next(map(_lost, chosen), "none of its metrics decides"),
+        decided=bool(chosen) and all(_decided(row, alphas, experiment.margin) for row in chosen),
     )
 
 
 def _lost(row: Row) -> str:
     """Return why more blocks can't give this row a verdict; empty if they can."""
     return row.exclusion[1] if row.exclusion and row.exclusion[0] is not Verdict.INCONCLUSIVE else ""
+
+
+def _decided(row: Row, alphas: Mapping[Family, float], margin: float) -> bool:
+    alpha = 0.05 if row.inference is None else alphas[row.family]  # a constant's verdict does not depend on it
+    return comparison(row, alpha=alpha, margin=margin, preferred=False).verdict is not Verdict.INCONCLUSIVE
 
 
 def _half_width(row: Row, alphas: Mapping[Family, float]) -> float | None:

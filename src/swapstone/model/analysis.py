@@ -353,6 +353,7 @@ class WorkloadPrecision(FrozenStruct, frozen=True, kw_only=True):
         half_width: widest half-width of the intervals that decide, as a ratio less 1 (0.012: plus or minus 1.2 %); None
             where there are too few pairs for an interval.
         lost: why more blocks give no verdict (refused, failing or unavailable trials); empty where they can.
+        decided: whether each of these intervals has a verdict other than inconclusive now. It never stops an experiment.
     """
 
     suite: str
@@ -361,6 +362,7 @@ class WorkloadPrecision(FrozenStruct, frozen=True, kw_only=True):
     pairs: int
     half_width: float | None
     lost: str = ""
+    decided: bool = False
 
 
 class Failure(FrozenStruct, frozen=True, kw_only=True):

@@ -45,12 +45,14 @@ class StopDecision:
         stop: why the session stops; empty to continue.
         remaining_ns: estimate of the time still needed, within the budget; None before the first estimate.
         widest: half-width of the widest interval of an open group, as a ratio; None if unknown.
+        decided: how many groups have a verdict now, for displays; None before the first check.
     """
 
     still_open: tuple[Group, ...]
     stop: str
     remaining_ns: int | None
     widest: float | None
+    decided: int | None = None
 
 
 class StoppingRule(Protocol):

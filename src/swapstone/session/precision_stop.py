@@ -51,4 +51,5 @@ class PrecisionStop:
         why = decision.stop.value if decision.stop else ""
         if self._experiment.virtual:
             why = why.replace("blocks", "draws")  # as records of the virtual clock store it
-        return StopDecision(decision.still_open, why, decision.remaining_ns, decision.widest)
+        decided = sum(each.decided for each in self._last.values()) if self._last else None
+        return StopDecision(decision.still_open, why, decision.remaining_ns, decision.widest, decided)

@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from rich.cells import cell_len
+
 from swapstone.model import IDLE, Experiment, Trial
+from swapstone.model.number_text import percent
 from swapstone.plan.stopping import first_look
 from swapstone.run import StopDecision
 from swapstone.session.values import format_duration
@@ -18,14 +22,18 @@ __all__ = [
     "NO_PROGRESS",
     "LineProgress",
     "NullProgress",
+    "Part",
     "Progress",
     "ProgressLike",
     "ProgressText",
     "StopDecision",
     "as_progress",
+    "fitted",
 ]
 
 MESSAGE_INTERVAL_S = 15.0
+LINE_WIDTH = 160
+"""Of a line that is not on a terminal."""
 
 
 class Progress(Protocol):
@@ -105,40 +113,128 @@ ProgressLike: TypeAlias = Progress | Callable[[str], None] | None
 """A `Progress`, a function that receives lines of text, or None."""
 
 
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A part of a line of progress.
+
+    Attributes:
+        rank: parts of a lower rank are printed first where there is little room.
+        texts: the same from long to short; a part is printed whole or not at all.
+    """
+
+    rank: int
+    texts: tuple[str, ...]
+
+
+def fitted(parts: Sequence[Part], width: int, separator: str = " · ") -> str:
+    """Return the parts that fit in a line, in their order, each in the longest form that leaves room for the more important ones.
+
+    Args:
+        parts: in the order of the line.
+        width: columns.
+        separator: between two parts.
+    """
+    chosen: dict[int, int] = {}
+
+    def text(forms: dict[int, int]) -> str:
+        return separator.join(parts[number].texts[form] for number, form in sorted(forms.items()))
+
+    ranked = sorted(range(len(parts)), key=lambda number: parts[number].rank)
+    for number in ranked:
+        shortest = {**chosen, number: len(parts[number].texts) - 1}
+        if cell_len(text(shortest)) <= width:
+            chosen = shortest
+    for number in ranked:
+        for form in range(len(parts[number].texts)):
+            if number in chosen and cell_len(text({**chosen, number: form})) <= width:
+                chosen[number] = form
+                break
+    return text(chosen)
+
+
 class ProgressText:
     """Describes the state of an experiment in a few words, for displays."""
 
     def __init__(self, experiment: Experiment, label: str = "") -> None:
         self.budget_ns = experiment.budget_ns
+        self.blocks = experiment.blocks
         self.margin = experiment.margin
+        self.rows = len(experiment.workloads) * len(experiment.loads)
+        self.label = label
         self.prefix = f"{label}: " if label else ""
         self.unit = "replicate" if experiment.virtual else "block"
         self.first = first_look(experiment)
         self.block = 0
         self.used_ns = 0
         self.decision: StopDecision | None = None
+        self._step = ""
+        self._step_began_s = 0.0
 
     def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
         """Store the last decision."""
         self.decision, self.block, self.used_ns = decision, block, used_ns
 
-    def precision(self) -> str:
-        """Return the width of the widest interval, or when intervals are first computed."""
-        if self.decision is None or self.decision.widest is None:
-            return f"intervals from {self.unit} {self.first} on, to be within ±{self.margin:.1%}"
-        return f"widest interval ±{self.decision.widest:.1%} of ±{self.margin:.1%}, {len(self.decision.still_open)} workloads open"
-
-    def remaining(self) -> str:
-        """Return the estimated remaining time."""
-        if self.decision is not None and self.decision.remaining_ns is not None:
-            return f"about {format_duration(self.decision.remaining_ns)} left"
-        return f"at most {format_duration(max(0, self.budget_ns - self.used_ns))} left"
-
-    def position(self, trial: Trial, done: int, total: int) -> str:
-        """Return the block, the number and the name of a trial."""
-        block = f"{self.unit} {trial.block}" if trial.block else "warm-up"
+    def trial(self, trial: Trial, done: int, total: int) -> tuple[Part, ...]:
+        """Return the parts that describe a trial: remaining time, state of knowledge, block, place in the block, what runs."""
         load = "" if trial.load == IDLE.name else f" under {trial.load}"
-        return f"{block}, {done + 1} of {total}: {trial.workload} {trial.variant}{load}"
+        return (
+            *self._label(),
+            Part(1, self._remaining()),
+            Part(2, self._knowledge()),
+            Part(4, self._block(trial)),
+            Part(5, (f"trial {done + 1} of {total}", f"{done + 1}/{total}")),
+            Part(6, (f"{trial.workload} {trial.variant}{load}", trial.workload)),
+            *self._width(),
+        )
+
+    def step(self, what: str, done: int, total: int, name: str) -> tuple[Part, ...]:
+        """Return the parts that describe a step before measuring: what, how many of how many, the remaining time, and the next one.
+
+        Args:
+            what: e.g. ``building``.
+            done: how many are complete.
+            total: of how many.
+            name: of the next one; may be empty.
+        """
+        now = time.monotonic()
+        if what != self._step or done == 0:
+            self._step, self._step_began_s = what, now
+        count = Part(1, (f"{what} {min(done + 1, total)} of {total}", f"{what} {min(done + 1, total)}/{total}"))
+        parts = [*self._label(), count]
+        if 0 < done < total and (took_s := now - self._step_began_s) > 1:
+            left = format_duration(round(took_s / done * (total - done) * 1e9))
+            parts.append(Part(2, (f"about {left} left", f"~{left} left")))
+        return (*parts, Part(4, (name, name.partition(" ")[0]))) if name else tuple(parts)
+
+    def _label(self) -> tuple[Part, ...]:
+        return (Part(3, (self.label, self.label.replace(" of ", "/"))),) if self.label else ()
+
+    def _remaining(self) -> tuple[str, ...]:
+        if self.decision is not None and self.decision.remaining_ns is not None:
+            left = format_duration(self.decision.remaining_ns)
+            return f"about {left} left", f"~{left} left"
+        left = format_duration(max(0, self.budget_ns - self.used_ns))
+        return f"at most {left} left", f"<={left} left"
+
+    def _knowledge(self) -> tuple[str, ...]:
+        """Return how many rows have a verdict now, or when verdicts are first computed."""
+        if self.decision is None or self.decision.decided is None:
+            first = f"{self.unit} {self.first}"
+            return f"first verdicts after {first}", f"verdicts from {first}"
+        decided = self.decision.decided
+        rows = "1 row" if self.rows == 1 else f"{self.rows} rows"
+        return f"{decided} of {rows} decided", f"{decided}/{self.rows} decided"
+
+    def _block(self, trial: Trial) -> tuple[str, ...]:
+        if not trial.block:
+            return ("warm-up",)
+        of = f" of {self.blocks}" if self.blocks else ""
+        return f"{self.unit} {trial.block}{of}", f"{self.unit} {trial.block}"
+
+    def _width(self) -> tuple[Part, ...]:
+        if self.decision is None or self.decision.widest is None or self.blocks:
+            return ()
+        return (Part(7, (f"widest interval ±{percent(self.decision.widest)} of ±{percent(self.margin)}",)),)
 
 
 class LineProgress(NullProgress):
@@ -163,23 +259,23 @@ class LineProgress(NullProgress):
 
     def building(self, done: int, total: int, name: str) -> None:
         """Write a line when building starts, and repeatedly how many programs are built."""
-        if done == 0:
-            self._line(f"building {total} programs", always=True)
-        else:
-            self._line(f"building: {done} of {total}" + (f", next {name}" if name else ""))
+        self._step("building", "programs", done, total, name)
 
     def calibrating(self, done: int, total: int, workload: str) -> None:
         """Write a line when calibration starts, and repeatedly how many workloads are calibrated."""
+        self._step("calibrating", "workloads on the baseline", done, total, workload)
+
+    def _step(self, what: str, things: str, done: int, total: int, name: str) -> None:
+        parts = self._text.step(what, done, total, name) if self._text is not None else ()
         if done == 0:
-            self._line(f"calibrating {total} workloads on the baseline", always=True)
-        else:
-            self._line(f"calibrating: {done} of {total}" + (f", next {workload}" if workload else ""))
+            self._line(f"{what} {total} {things}", always=True)
+        elif done < total:
+            self._line(fitted(parts, LINE_WIDTH, "; "))
 
     def trial(self, trial: Trial, done: int, total: int) -> None:
-        """Write repeatedly the trial, the precision and the remaining time."""
+        """Write repeatedly the remaining time, the rows that are decided, and the trial."""
         if self._text is not None:
-            text = self._text
-            self._line(f"{text.position(trial, done, total)}; {text.precision()}; {text.remaining()}")
+            self._line(fitted(self._text.trial(trial, done, total), LINE_WIDTH, "; "))
 
     def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
         """Store the decision."""
@@ -198,7 +294,8 @@ class LineProgress(NullProgress):
         now = time.monotonic()
         if always or now - self._last_s >= MESSAGE_INTERVAL_S:
             self._last_s = now
-            self._write((self._text.prefix if self._text else "") + text)
+            prefix = self._text.prefix if self._text and not text.startswith(self._text.label + ";") else ""
+            self._write(prefix + text)
 
 
 def as_progress(progress: ProgressLike) -> Progress:

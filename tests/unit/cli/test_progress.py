@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The moving line has what a reader needs to decide whether to wait, on every width, and cuts no number."""
+
+from __future__ import annotations
+
+import io
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from swapstone.cli.display import TerminalDisplay
+from swapstone.model import Experiment, Trial
+from swapstone.session.progress import LineProgress, Part, ProgressText, StopDecision, fitted
+from tests.unit.builders import experiment
+
+WORKLOADS = tuple(("libc", f"b_pthread_createjoin_minimal{number}") for number in range(27))
+DECISION = StopDecision((), "", 754_000_000_000, 0.1234, 19)
+TRIAL = Trial(
+    suite="libc",
+    workload="b_pthread_createjoin_minimal1",
+    load="idle",
+    variant="libc=glibc,allocator=mimalloc",
+    block=12,
+    position=3,
+)
+
+
+def _experiment() -> Experiment:
+    return experiment(workloads=WORKLOADS)
+
+
+def _shown(width: int, label: str = "") -> tuple[str, TerminalDisplay]:
+    """Return what the terminal shows during a trial."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=True, color_system=None, legacy_windows=False)
+    display = TerminalDisplay(console)
+    display.experiment_started(_experiment(), label)
+    display.block_done(DECISION, 11, 60_000_000_000)
+    display.trial(TRIAL, 42, 54)
+    bar = display._bar
+    assert bar is not None
+    shown = Console(file=io.StringIO(), width=width, color_system=None)
+    with shown.capture() as capture:
+        shown.print(bar.get_renderable())
+    display.experiment_ended()
+    return capture.get(), display
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_line_fits_and_has_remaining_time_and_state_of_knowledge(width: int) -> None:
+    text, _ = _shown(width)
+    (line,) = text.splitlines()
+    assert len(line) <= width
+    assert "…" not in line
+    assert re.search(r"(about |~)12 min 34 s left", line)
+    assert re.search(r"19( of 27 rows|/27) decided", line)
+    assert "0:00:0" in line  # elapsed
+    if width >= 80:
+        assert "block 12" in line
+    if width >= 120:
+        assert "trial 43 of 54" in line or "43/54" in line
+        assert "b_pthread_createjoin_minimal1" in line
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_part_of_a_study_is_named_and_nothing_is_cut(width: int) -> None:
+    text, _ = _shown(width, "part 2 of 4")
+    (line,) = text.splitlines()
+    assert len(line) <= width
+    words = line.split("0:00:0", 1)[1][2:].strip().split(" · ")
+    parts = _text("part 2 of 4").trial(TRIAL, 42, 54)
+    assert set(words) <= {form for part in parts for form in part.texts}
+    assert any("left" in word for word in words)
+    assert any("decided" in word for word in words)
+
+
+def _text(label: str = "") -> ProgressText:
+    made = ProgressText(_experiment(), label)
+    made.block_done(DECISION, 11, 60_000_000_000)
+    return made
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.lists(st.text("ab1é世", min_size=1), min_size=1, max_size=3))),
+    st.integers(0, 80),
+)
+def test_parts_are_whole_in_order_and_within_the_width(given_parts: list[tuple[int, list[str]]], width: int) -> None:
+    parts = [Part(rank, tuple(sorted(texts, key=len, reverse=True))) for rank, texts in given_parts]
+    text = fitted(parts, width)
+    assert cell_len(text) <= width
+    place = 0
+    for word in text.split(" · ") if text else []:
+        while word not in parts[place].texts:
+            place += 1
+        place += 1
+
+
+def test_builds_have_a_count_and_a_remaining_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    text = _text()
+    assert fitted(text.step("building", 0, 54, "lua libc=glibc"), 40) == "building 1 of 54 · lua libc=glibc"
+    clock[0] += 30
+    assert (
+        fitted(text.step("building", 9, 54, "lua libc=musl"), 60)
+        == "building 10 of 54 · about 2 min 30 s left · lua libc=musl"
+    )
+    assert fitted(text.step("building", 9, 54, "lua libc=musl"), 34) == "building 10/54 · ~2 min 30 s left"
+
+
+def test_before_the_first_check_the_line_names_it_and_a_fixed_number_of_blocks_is_counted() -> None:
+    text = ProgressText(experiment(workloads=WORKLOADS, blocks=20), "")
+    shown = fitted(text.trial(TRIAL, 0, 54), 200)
+    assert "first verdicts after block 15" in shown
+    assert "block 12 of 20" in shown
+
+
+def test_without_a_terminal_there_is_a_line_at_once_and_then_every_fifteen_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, lines = [100.0], list[str]()
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    shown = LineProgress(lines.append)
+    shown.experiment_started(_experiment(), "part 2 of 4")
+    for done in range(54):
+        shown.building(done, 54, f"w{done} libc=musl")
+        clock[0] += 1
+    shown.block_done(DECISION, 11, 60_000_000_000)
+    clock[0] += 15
+    shown.trial(TRIAL, 42, 54)
+    assert lines[0] == "part 2 of 4: building 54 programs"
+    assert lines[1] == "part 2 of 4; building 16 of 54; about 39 s left; w15 libc=musl"
+    assert len(lines) == 5
+    assert lines[-1].startswith(
+        "part 2 of 4; about 12 min 34 s left; 19 of 27 rows decided; block 12; trial 43 of 54; b_"
+    )
