@@ -207,6 +207,7 @@ class ForestRow(FrozenStruct, frozen=True, kw_only=True):
         reference_tone: of that word.
         beside: another measure of the same row.
         runs: of the row; None where they don't vary.
+        note: why there is no effect, or the smallest effect that would be detected; empty for none.
     """
 
     name: str
@@ -224,6 +225,7 @@ class ForestRow(FrozenStruct, frozen=True, kw_only=True):
     reference_tone: Tone = Tone.NOTE
     beside: Cell | None = None
     runs: PairedRuns | None = None
+    note: str = ""
 
 
 class ForestPlot(FrozenStruct, frozen=True, kw_only=True, tag=True):
@@ -252,6 +254,65 @@ class ForestPlot(FrozenStruct, frozen=True, kw_only=True, tag=True):
     left_out_after: int = 0
 
 
+class ResultRow(FrozenStruct, frozen=True, kw_only=True):
+    """A row of a table of results: one workload and metric.
+
+    Attributes:
+        row: workload, values, effect and verdict.
+        metric: its short name.
+        unit: of the values.
+        keys: what else identifies the row, parallel to `ResultTable.key_names`.
+        before, after: values of both sides in `unit`, to sort by; None for none.
+    """
+
+    row: ForestRow
+    metric: str
+    unit: str = ""
+    keys: tuple[str, ...] = ()
+    before: float | None = None
+    after: float | None = None
+
+
+class ResultGroup(FrozenStruct, frozen=True, kw_only=True):
+    """The rows of one metric.
+
+    Attributes:
+        title: the metric's name.
+        note: its meaning, and which direction is better.
+        rows: in order.
+    """
+
+    title: str
+    rows: tuple[ResultRow, ...]
+    note: str = ""
+
+
+class ResultTable(FrozenStruct, frozen=True, kw_only=True, tag=True):
+    """Every result as one table with a row per workload and metric, grouped by metric. A page can sort and filter it.
+
+    Attributes:
+        title: a caption.
+        key_names: headings of the rows' further keys, e.g. ``load``.
+        before_name, after_name: of the two sides; `after_name` is what is less or more on the axis.
+        margin: ratios from 1 / (1 + margin) to 1 + margin are of no interest.
+        groups: in order.
+        reference_name: of the references; empty where no row has one.
+    """
+
+    title: str
+    before_name: str
+    after_name: str
+    margin: float
+    groups: tuple[ResultGroup, ...]
+    key_names: tuple[str, ...] = ()
+    reference_name: str = ""
+
+    @property
+    def rows(self) -> tuple[ResultRow, ...]:
+        """Return the rows of all groups."""
+        return tuple(row for group in self.groups for row in group.rows)
+
+
 class Drawing(FrozenStruct, frozen=True, kw_only=True, tag=True):
     """A drawing in two forms.
 
@@ -260,12 +321,18 @@ class Drawing(FrozenStruct, frozen=True, kw_only=True, tag=True):
         svg: one ``<svg>`` element that loads nothing; empty for none. Text from outside in it is escaped already. Its colours are the
             page's, which change with the reader's scheme: ``var(--ink)``, ``var(--soft)`` and ``var(--rule)`` for text and lines,
             ``var(--s1)`` to ``var(--s6)`` for series.
+        narrow: the same as `svg`, laid out for a page of 360 pixels; empty where `svg` can be read there.
         lines: for a terminal, ASCII; at most 100 columns. A narrower terminal prints none.
+        caption: sentences below the drawing on a page.
+        compact: whether a page sets several such drawings side by side.
     """
 
     title: str
     svg: str = ""
+    narrow: str = ""
     lines: tuple[str, ...] = ()
+    caption: str = ""
+    compact: bool = False
 
 
 class Facts(FrozenStruct, frozen=True, kw_only=True, tag=True):
@@ -313,6 +380,7 @@ Block = (
     | Table
     | PairedRuns
     | ForestPlot
+    | ResultTable
     | Drawing
     | Facts
     | Commands
@@ -354,6 +422,7 @@ class Document(FrozenStruct, frozen=True, kw_only=True):
         overview: what a brief rendering prints below the answer: the indices as one small table, the rows that matter most, what is not
             known, and what to do next. Headings separate these parts. A full rendering prints it before the sections.
         sections: in order.
+        page_sections: what a page shows in the place of `sections`, e.g. one table that can be sorted; empty where they are the same.
         closing: record and commands, and how to read the report.
         kicker: above the title, e.g. the name of a study.
         version: of swapstone.
@@ -366,6 +435,7 @@ class Document(FrozenStruct, frozen=True, kw_only=True):
     answer: str = ""
     overview: tuple[Block, ...] = ()
     sections: tuple[Section, ...] = ()
+    page_sections: tuple[Section, ...] = ()
     closing: tuple[Section, ...] = ()
     kicker: str = ""
     version: str = ""

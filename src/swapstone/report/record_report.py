@@ -60,6 +60,7 @@ def document_of(context: ReportContext, analysis: Analysis) -> Document:
         answer=answer.sentence,
         overview=() if selected else tuple(overview_of(context, analysis, answer, warnings)),
         sections=shown,
+        page_sections=tuple(_page_sections(context, analysis, found)),
         closing=tuple(_closing(context, analysis)),
         version=context.version,
     )
@@ -79,6 +80,20 @@ def _sections(context: ReportContext, analysis: Analysis) -> Iterator[tuple[topi
     for topic in topics.TOPICS:
         for section in topic.sections(context, analysis):
             yield topic, section
+
+
+def _page_sections(
+    context: ReportContext, analysis: Analysis, found: Iterable[tuple[topics.Topic, Section]]
+) -> Iterator[Section]:
+    """Yield the sections of a page: those of each topic, or what the topic has for a page in their place."""
+    every = list(found)
+    for topic in topics.TOPICS:
+        if not topic.selective and context.selection.metrics:
+            continue
+        if topic.page is not None:
+            yield from topic.page(context, analysis)
+        else:
+            yield from (section for each, section in every if each is topic)
 
 
 def _notices(context: ReportContext, analysis: Analysis, sections: Iterable[Section]) -> Iterator[Item]:

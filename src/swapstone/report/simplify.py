@@ -22,6 +22,8 @@ from swapstone.report.document import (
     Links,
     PairedRuns,
     Paragraph,
+    ResultGroup,
+    ResultTable,
     Table,
     Tally,
     Tone,
@@ -43,6 +45,8 @@ def simplified(block: Block) -> tuple[SimpleBlock, ...]:
             return (Paragraph(f"{block.title}: {block.text}" if block.title else block.text),)
         case ForestPlot():
             return (_forest_table(block),)
+        case ResultTable():
+            return tuple(simple for group in block.groups for simple in _result_group(block, group))
         case Facts():
             columns = (Column(("what",)), Column(("value",)))
             rows = tuple((Cell(label), Cell(value)) for label, value in block.pairs)
@@ -66,6 +70,25 @@ def _forest_table(plot: ForestPlot) -> Table:
     right = (False, True, True, True, True, False, True, False)
     columns = tuple(Column((name,), flush) for name, flush in zip(names, right, strict=False))
     return Table(title=plot.title, columns=columns, rows=tuple(_cells(row, reference=reference) for row in plot.rows))
+
+
+def _result_group(table: ResultTable, group: ResultGroup) -> tuple[SimpleBlock, ...]:
+    """Return a heading, the metric's meaning and a table."""
+    rows = tuple(each.row for each in group.rows)
+    plot = ForestPlot(
+        title=f"{table.title}: {group.title}",
+        before_name=table.before_name,
+        after_name=table.after_name,
+        margin=table.margin,
+        rows=rows,
+        reference_name=table.reference_name,
+    )
+    simple = _forest_table(plot)
+    columns = (*(Column((name,)) for name in table.key_names), *simple.columns)
+    lines = zip(group.rows, simple.rows, strict=True)
+    keyed = tuple((*map(Cell, each.keys), *cells) for each, cells in lines)
+    note = (Paragraph(group.note, Tone.NOTE),) if group.note else ()
+    return (Heading(group.title), *note, Table(title=simple.title, columns=columns, rows=keyed, keys=1 + len(table.key_names)))
 
 
 def _cells(row: ForestRow, *, reference: bool) -> tuple[Cell, ...]:

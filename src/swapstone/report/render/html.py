@@ -1,15 +1,30 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A document as one self-contained HTML page: it loads nothing and runs no script."""
+"""A document as one self-contained HTML page: it loads nothing, and its only script sorts and filters its own table."""
 
 from __future__ import annotations
 
+import base64
 import functools
+import hashlib
+import importlib.resources
 import re
+from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from swapstone.report.document import Document, Drawing, Table, Tone
+from swapstone.report.document import (
+    Block,
+    Document,
+    ForestPlot,
+    Mark,
+    ResultGroup,
+    ResultRow,
+    ResultTable,
+    Table,
+    Tone,
+)
 from swapstone.report.formatting import percent, ratio, safe
 from swapstone.report.render import html_plots
 from swapstone.report.render.renderer import Renderer
@@ -25,9 +40,46 @@ def render(document: Document) -> str:
     """Print a document as one HTML page.
 
     Returns:
-        The page. Its own policy forbids it to load anything. Text from outside is escaped.
+        The page. Its own policy forbids it to load anything and to run another script. Text from outside is escaped. Without
+        JavaScript, the page shows the same text.
     """
-    return template("document.html.j2").render(document=document)
+    sections = document.page_sections or document.sections
+    script = _script() if any(_has_results(section.blocks) for section in sections) else ""
+    return template("document.html.j2").render(
+        document=document,
+        sections=(*sections, *document.closing),
+        script=Markup(script),  # noqa: S704 - ours
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+@functools.cache
+def _script() -> str:
+    folder = importlib.resources.files("swapstone.report.render").joinpath("templates")
+    return folder.joinpath("document.js").read_text(encoding="utf-8")
+
+
+def _has_results(blocks: Iterable[Block]) -> bool:
+    return any(isinstance(block, ResultTable) for block in blocks)
+
+
+def _as_results(plot: ForestPlot) -> ResultTable:
+    """Return a forest plot as a table of results of one metric without a name."""
+    return ResultTable(
+        title=plot.title,
+        before_name=plot.before_name,
+        after_name=plot.after_name,
+        margin=plot.margin,
+        groups=(ResultGroup(title="", rows=tuple(ResultRow(row=row, metric="") for row in plot.rows)),),
+        reference_name=plot.reference_name,
+    )
+
+
+def _verdicts(table: ResultTable) -> tuple[tuple[Mark, int], ...]:
+    """Return the marks of a table's rows with their numbers, the most frequent first."""
+    marks = {each.row.mark.name: each.row.mark for each in table.rows}
+    counted = Counter(each.row.mark.name for each in table.rows)
+    return tuple((marks[name], number) for name, number in counted.most_common())
 
 
 def _unbroken(text: str) -> str:
@@ -35,9 +87,9 @@ def _unbroken(text: str) -> str:
     return _UNIT.sub("\\1\N{NO-BREAK SPACE}\\2", text)
 
 
-def _svg(drawing: Drawing) -> Markup:
+def _svg(drawing: str) -> Markup:
     """Return a drawing's SVG unescaped. The topic that made it has escaped text from outside."""
-    return Markup(drawing.svg)  # noqa: S704 - see above
+    return Markup(drawing)  # noqa: S704 - see above
 
 
 def _has_long_names(table: Table) -> bool:
@@ -63,6 +115,8 @@ def template(name: str) -> jinja2.Template:
     environment.filters["kind"] = lambda block: type(block).__name__
     environment.filters["heading"] = lambda column: column.name
     environment.filters["has_long_names"] = _has_long_names
+    environment.filters["as_results"] = _as_results
+    environment.filters["verdicts"] = _verdicts
     environment.globals.update(
         {
             "plots": html_plots,

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from swapstone.model import FrozenStruct
-from swapstone.report.document import ForestPlot, ForestRow, PairedRuns, Tally
+from swapstone.report.document import ForestRow, PairedRuns, ResultTable, Tally
 
 _TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0, 4096.0)
 _LEAST = 1.04  # an axis reaches at least so far from 1 on both sides
+_FARTHEST = 16.0  # and for metrics after the first at most so far
+_APART = 11  # per cent of the width between two ticks
 
 
 class Axis(FrozenStruct, frozen=True, kw_only=True):
@@ -38,32 +40,52 @@ class Axis(FrozenStruct, frozen=True, kw_only=True):
         return round(100 * min(1.0, max(0.0, share)), 2)
 
 
-def axis(plot: ForestPlot) -> Axis:
-    """Return an axis that holds every ratio, interval and reference of a plot, with ticks that do not overlap."""
+def axis(table: ResultTable) -> Axis:
+    """Return an axis with ticks that do not overlap.
+
+    It holds every ratio, interval and reference of the first metric, and those of the others up to `_FARTHEST`. What lies farther out is
+    drawn as an arrow at the end of the axis.
+    """
+    first = {id(row) for group in table.groups[:1] for row in group.rows}
     values = [1 / _LEAST, _LEAST]
-    for row in plot.rows:
+    for each in table.rows:
+        row = each.row
         drawn = (row.ratio, row.low, row.high) if row.ratio is not None else ()
-        values += [value for value in (*drawn, row.reference) if value is not None and value > 0]
-    pad = (max(values) / min(values)) ** 0.03
+        found = [value for value in (*drawn, row.reference) if value is not None and value > 0]
+        values += found if id(each) in first else [min(_FARTHEST, max(1 / _FARTHEST, value)) for value in found]
+    pad = (max(values) / min(values)) ** 0.04
     bare = Axis(low=min(values) / pad, high=max(values) * pad, ticks=())
     ticks = [("1", bare.at(1.0))]
     for step in reversed(_TICKS):
-        for ratio, label in (
-            (step, f"{step:g}"),
-            (1 / step, f"{1 / step:.2g}" if step in {1.25, 2, 4} else f"1/{step:g}"),
-        ):
+        for ratio, label in ((step, f"{step:g}"), (1 / step, _inverse(step))):
             where = bare.at(ratio)
-            if bare.low <= ratio <= bare.high and 2 < where < 98 and all(abs(where - at) >= 9 for _, at in ticks):
+            apart = all(abs(where - at) >= _APART for _, at in ticks)
+            if bare.low <= ratio <= bare.high and 4 < where < 96 and apart:
                 ticks.append((label, where))
     return Axis(low=bare.low, high=bare.high, ticks=tuple(sorted(ticks, key=lambda tick: tick[1])))
 
 
-def forest(row: ForestRow, scale: Axis, margin: float) -> Markup:
-    """Draw one row of a forest plot: grid, margin, interval, effect, and the reference as a hollow diamond."""
+def _inverse(step: float) -> str:
+    return f"{1 / step:.2g}" if step in {1.25, 2, 4} else f"1/{step:g}"
+
+
+def grid(scale: Axis, margin: float) -> Markup:
+    """Return a CSS background of the axis' ticks and of the margin, which every row of a table has."""
     left, right = scale.at(1 / (1 + margin)), scale.at(1 + margin)
-    parts = [f'<rect class="margin" x="{left}%" width="{round(right - left, 2)}%" height="100%"/>']
-    parts += [f'<line class="grid" x1="{at}%" x2="{at}%" y2="100%"/>' for label, at in scale.ticks if label != "1"]
-    parts.append(f'<line class="one" x1="{scale.at(1)}%" x2="{scale.at(1)}%" y2="100%"/>')
+    lines = [
+        f"linear-gradient(var({'--none' if label == '1' else '--faint'}) 0 0) {at}% 0/1px 100% no-repeat"
+        for label, at in sorted(scale.ticks, key=lambda tick: tick[0] != "1")
+    ]
+    wide = right - left
+    # A position in per cent aligns that point of the image with that point of the box.
+    at = round(100 * left / (100 - wide), 2) if wide < 100 else 0
+    lines.append(f"linear-gradient(var(--band) 0 0) {at}% 0/{wide:.2f}% 100% no-repeat")
+    return Markup(",".join(lines))  # noqa: S704 - numbers only
+
+
+def forest(row: ForestRow, scale: Axis) -> Markup:
+    """Draw one row of a forest plot: interval, effect, and the reference as a hollow diamond."""
+    parts = []
     if row.reference is not None and row.reference > 0:
         at = scale.at(row.reference)
         parts.append(f'<svg class="over" x="{at}%" y="50%"><path class="page" d="M0-5L5 0L0 5L-5 0Z"/></svg>')
@@ -71,8 +93,27 @@ def forest(row: ForestRow, scale: Axis, margin: float) -> Markup:
         if row.low is not None and row.high is not None and row.low > 0:
             ends = f'x1="{scale.at(row.low)}%" x2="{scale.at(row.high)}%"'
             parts.append(f'<line class="interval" {ends} y1="50%" y2="50%"/>')
-        parts.append(f'<circle class="effect" cx="{scale.at(row.ratio)}%" cy="50%" r="4.5"/>')
+        parts.append(_effect(row.ratio, scale))
     return Markup('<svg class="forest" aria-hidden="true" focusable="false">{}</svg>').format(Markup("".join(parts)))  # noqa: S704 - numbers only
+
+
+def _effect(ratio: float, scale: Axis) -> str:
+    """Draw an effect as a dot, or as an arrow at the end of an axis that does not reach it."""
+    if ratio < scale.low:
+        return '<svg class="over" x="0%" y="50%"><path class="effect" d="M0 0L9-5V5Z"/></svg>'
+    if ratio > scale.high:
+        return '<svg class="over" x="100%" y="50%"><path class="effect" d="M0 0L-9-5V5Z"/></svg>'
+    return f'<circle class="effect" cx="{scale.at(ratio)}%" cy="50%" r="4.5"/>'
+
+
+def width(row: ForestRow) -> float | None:
+    """Return the width of a row's interval, as a ratio; None without an interval."""
+    return row.high / row.low if row.low and row.high else None
+
+
+def position(value: float | None) -> str:
+    """Return a number for a script to sort by; empty for none."""
+    return "" if value is None else f"{value:.9g}"
 
 
 def _dots(values: Sequence[float], low: float, high: float, y: int) -> list[tuple[int, int]]:

@@ -17,9 +17,9 @@ FORMAT, SCHEMA = "swapstone-document", 1
 def render(document: Document) -> str:
     """Print a document as JSON: ``{"format": "swapstone-document", "schema": 1, "document": ...}``.
 
-    Each block has a ``type``, its name in `swapstone.report.document`.
+    What only pages show is left out. Each block has a ``type``, its name in `swapstone.report.document`.
     """
-    whole = {"format": FORMAT, "schema": SCHEMA, "document": document}
+    whole = {"format": FORMAT, "schema": SCHEMA, "document": msgspec.structs.replace(document, page_sections=())}
     return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
 
 

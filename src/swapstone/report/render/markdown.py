@@ -24,6 +24,7 @@ from swapstone.report.document import (
     Mark,
     PairedRuns,
     Paragraph,
+    ResultTable,
     Section,
     Table,
     Tally,
@@ -80,7 +81,7 @@ def _block(block: Block) -> list[str]:
         case BulletList():
             title = ["", plain(block.title), ""] if block.title else [""]
             return [*title, *(line for item in block.items for line in _item(item)), ""]
-        case KeyFigures() | Tally() | PairedRuns() | ForestPlot() | Facts():
+        case KeyFigures() | Tally() | PairedRuns() | ForestPlot() | ResultTable() | Facts():
             return _blocks(simplified(block))
         case Table():
             head = [plain(column.name) for column in block.columns]

@@ -26,6 +26,7 @@ from swapstone.report.document import (
     Mark,
     PairedRuns,
     Paragraph,
+    ResultTable,
     Section,
     Table,
     Tally,
@@ -37,6 +38,7 @@ from swapstone.report.render.renderer import Renderer
 from swapstone.report.render.terminal_brief import BREVITIES, Brevity, brief_blocks
 from swapstone.report.render.terminal_commands import command_lines
 from swapstone.report.render.terminal_layout import Paint
+from swapstone.report.simplify import simplified
 from swapstone.report.render.terminal_table import forest_lines, marks_of, table_lines
 
 LEAST_WIDTH = 20
@@ -159,6 +161,8 @@ class _Printer:
             case Table():
                 self.letters |= dict.fromkeys(marks_of(block))
                 return table_lines(block, self.width, self.paint)
+            case ResultTable():
+                return self._blocks(simplified(block))
             case ForestPlot():
                 return forest_lines(block, self.width, self.paint)
             case PairedRuns():

@@ -13,6 +13,7 @@ from swapstone.report.topics.link_layouts import LINK_LAYOUTS
 from swapstone.report.topics.netstack import NETSTACK
 from swapstone.report.topics.null_results import NULL_RESULTS
 from swapstone.report.topics.published_figures import PUBLISHED_FIGURES
+from swapstone.report.topics.result_rows import RESULTS
 from swapstone.report.topics.servers import SERVERS
 from swapstone.report.topics.swap import SWAP
 from swapstone.report.topics.throughput import THROUGHPUT
@@ -28,6 +29,7 @@ TOPICS: tuple[Topic, ...] = (
     NETSTACK,
     FACTORIAL,
     COMPARISONS,
+    RESULTS,
     EXPLANATIONS,
     PUBLISHED_FIGURES,
     NULL_RESULTS,

@@ -106,7 +106,7 @@ def _plot(
     legend: bool = False,
 ) -> Iterator[Block]:
     """Yield a metric's forest plot and the sentences below it."""
-    meaning = f"{sentences.upper_first(metric.meaning)}; {_direction(metric)}."
+    meaning = f"{sentences.upper_first(metric.meaning)}; {direction(metric)}."
     yield Paragraph(meaning, Tone.NOTE)
     yield ForestPlot(
         title=f"{group.title}, {sentences.metric_name(metric.name)}: ratios of {group.candidate.label} to {group.baseline.label} with "
@@ -114,7 +114,7 @@ def _plot(
         before_name=group.baseline.short_label,
         after_name=group.candidate.short_label,
         margin=context.experiment.margin,
-        rows=tuple(_forest_row(row, memory) for row in rows),
+        rows=tuple(forest_row(row, memory) for row in rows),
         reference_name="page" if any(row.published for row in rows) else "",
         beside_name=_memory_name(memory) if memory else "",
         legend=legend,
@@ -284,4 +284,10 @@ def _compact(value: float, unit: str) -> str:
     return formatting.quantity(value, unit).replace("iB", "").replace(" ", "").removesuffix("B") or "0"
 
 
-COMPARISONS = Topic("comparisons", sections, selective=True, answer=answer)
+def _page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return no section: a page has one table of every result (`result_rows`)."""
+    del context, analysis
+    return ()
+
+
+COMPARISONS = Topic("comparisons", sections, selective=True, answer=answer, page=_page)

@@ -22,9 +22,11 @@ class Topic(NamedTuple):
             one.
         selective: whether its sections follow the selection of metrics in the context. Where a user selects metrics, the sections of
             other topics are left out.
+        page: returns the sections of a page where they differ, e.g. a drawing that a terminal can't print; None where they don't.
     """
 
     name: str
     sections: Callable[[ReportContext, Analysis], tuple[Section, ...]]
     selective: bool = False
     answer: Callable[[ReportContext, Analysis], Answer | None] | None = None
+    page: Callable[[ReportContext, Analysis], tuple[Section, ...]] | None = None

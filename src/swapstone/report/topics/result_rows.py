@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Every comparison as a row of one table, for a page: the rows to read first, then other times and rates, memory, events and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from swapstone.model import Analysis, Metric, Scale, Verdict
+from swapstone.report import formatting
+from swapstone.report.context import ReportContext
+from swapstone.report.document import (
+    Block,
+    ForestRow,
+    Paragraph,
+    ResultGroup,
+    ResultRow,
+    ResultTable,
+    Section,
+    Tone,
+)
+from swapstone.report.topics import sentences
+from swapstone.report.topics.comparison_groups import (
+    ComparisonGroup,
+    Row,
+    comparison_groups,
+    medians,
+    tally,
+)
+from swapstone.report.topics.comparisons import direction, forest_row
+from swapstone.report.topics.topic import Topic
+
+NAME = "results"
+
+Key = tuple[str, str, str]
+"""(suite, load, candidate)"""
+
+
+def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return one section with every comparison, as a table that a page can sort and filter.
+
+    Args:
+        context: has the margin, the published study and the selection of metrics.
+        analysis: holds the comparisons.
+    """
+    groups = comparison_groups(context, analysis)
+    metrics = _by_metric(context, groups)
+    if not metrics:
+        return (Section(title="Results", blocks=(Paragraph("There is nothing to compare in this record."),)),)
+    keys = {_key(group) for group in groups}
+    places = [place for place in range(3) if len({key[place] for key in keys}) > 1]
+    single = len({key[2] for key in keys}) == 1
+    baseline, candidate = groups[0].baseline, groups[0].candidate
+    table = ResultTable(
+        title="Every result: values of both sides, their ratio with its interval, and the verdict",
+        before_name=baseline.short_label if single else f"baseline ({baseline.short_label})",
+        after_name=candidate.short_label if single else "candidate",
+        margin=context.experiment.margin,
+        key_names=tuple(("suite", "load", "candidate")[place] for place in places),
+        groups=tuple(
+            ResultGroup(
+                title=sentences.heading(metric.name),
+                note=f"{sentences.upper_first(metric.meaning)}; {direction(metric)}.",
+                rows=tuple(_row(group, row, places) for group, row in found),
+            )
+            for metric, found in metrics
+        ),
+        reference_name="page" if any(row.published for _, found in metrics for _, row in found) else "",
+    )
+    return (Section(title="Results", name=NAME, blocks=(*_read_first(groups), table)),)
+
+
+def _read_first(groups: tuple[ComparisonGroup, ...]) -> Iterator[Block]:
+    """Yield the sentence that says which rows to read first."""
+    counted = [row for group in groups for row in group.rows]
+    workloads = formatting.count(len({(row.comparison.suite, row.comparison.workload) for row in counted}), "workload")
+    if counted and tally(counted):
+        yield Paragraph(
+            f"The rows to read first are one time or rate for each of {workloads}: {sentences.verdicts(counted)}. They stand first; "
+            "every other metric follows. A row with + has a drawing of its runs.",
+            Tone.NOTE,
+        )
+
+
+def _key(group: ComparisonGroup) -> Key:
+    return group.suite, group.load, group.candidate.short_label
+
+
+def _by_metric(
+    context: ReportContext, groups: tuple[ComparisonGroup, ...]
+) -> list[tuple[Metric, list[tuple[ComparisonGroup, Row]]]]:
+    """Return the rows by metric: each metric that is read first, then other times and rates, then memory, events and sizes."""
+    found: dict[tuple[int, str], tuple[Metric, list[tuple[ComparisonGroup, Row]]]] = {}
+
+    def add(rank: int, metric: Metric, group: ComparisonGroup, rows: tuple[Row, ...]) -> None:
+        if rows and context.selection.admits(metric):
+            found.setdefault((rank, metric.name), (metric, []))[1].extend((group, row) for row in rows)
+
+    for group in groups:
+        for metric, rows in group.times:
+            add(0, metric, group, rows)
+        for metric, rows in group.others:
+            add(1, metric, group, rows)
+        for rank, grid in enumerate(group.grids):
+            for place, metric in enumerate(grid.metrics):
+                rows = tuple(row for _, cells in grid.lines if (row := cells[place]) is not None)
+                add(2 + rank, metric, group, rows)
+    return [found[key] for key in sorted(found, key=lambda key: key[0])]
+
+
+def _row(group: ComparisonGroup, row: Row, places: list[int]) -> ResultRow:
+    c = row.comparison
+    both = medians(c)
+    key = _key(group)
+    return ResultRow(
+        row=_forest_row(row),
+        metric=c.metric.name,
+        unit=c.metric.unit,
+        keys=tuple(key[place] for place in places),
+        before=both[0] if both else None,
+        after=both[1] if both else None,
+    )
+
+
+def _forest_row(row: Row) -> ForestRow:
+    return msgspec.structs.replace(forest_row(row, {}), note=_note(row))
+
+
+def _note(row: Row) -> str:
+    """Return why a row has no effect, or which effect would be detected."""
+    c = row.comparison
+    if c.verdict in {Verdict.INVALID, Verdict.UNAVAILABLE}:
+        return c.reason or "no reason given"
+    if c.verdict is Verdict.INCONCLUSIVE:
+        smallest = formatting.smallest(c)
+        return f"smallest detectable {'change' if c.scale is Scale.RATIO else 'difference'}: {smallest}" if smallest else "too few runs"
+    return ""
+
+
+def _nothing(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return no section: other formats have a section per suite, load and candidate (`comparisons`)."""
+    del context, analysis
+    return ()
+
+
+RESULTS = Topic("results", _nothing, selective=True, page=page)
