@@ -124,12 +124,19 @@ def _plot(
             yield Paragraph(text)
 
 
-def _direction(metric: Metric) -> str:
+def direction(metric: Metric) -> str:
+    """Return which direction of a metric is better, as a clause."""
     better = metric.better.value
     return "neither direction is better" if better == "neither" else f"{better} is better"
 
 
-def _forest_row(row: Row, memory: dict[str, Row]) -> ForestRow:
+def forest_row(row: Row, memory: dict[str, Row]) -> ForestRow:
+    """Return a comparison as a row of a forest plot, with its runs where they vary.
+
+    Args:
+        row: the comparison.
+        memory: rows to print beside, by workload.
+    """
     c = row.comparison
     effect, ratio = shown(c), shown_ratio(c)
     before, after = values(c)

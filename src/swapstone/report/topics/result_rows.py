@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from swapstone.model import Analysis, Metric, Scale, Verdict
+from swapstone.model import Analysis, Metric, Verdict
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import (
@@ -22,6 +22,7 @@ from swapstone.report.document import (
 )
 from swapstone.report.topics import sentences
 from swapstone.report.topics.comparison_groups import (
+    GRIDS,
     ComparisonGroup,
     Row,
     comparison_groups,
@@ -49,7 +50,10 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     if not metrics:
         return (Section(title="Results", blocks=(Paragraph("There is nothing to compare in this record."),)),)
     keys = {_key(group) for group in groups}
-    places = [place for place in range(3) if len({key[place] for key in keys}) > 1]
+    workloads = {(group.suite, row.comparison.workload) for _, _, found in metrics for group, row in found}
+    # A suite is a column only where two suites have a workload of the same name.
+    needed = (len(workloads) > len({name for _, name in workloads}), *(len({key[at] for key in keys}) > 1 for at in (1, 2)))
+    places = [place for place in range(3) if needed[place]]
     single = len({key[2] for key in keys}) == 1
     baseline, candidate = groups[0].baseline, groups[0].candidate
     table = ResultTable(
@@ -60,13 +64,13 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         key_names=tuple(("suite", "load", "candidate")[place] for place in places),
         groups=tuple(
             ResultGroup(
-                title=sentences.heading(metric.name),
+                title=title,
                 note=f"{sentences.upper_first(metric.meaning)}; {direction(metric)}.",
                 rows=tuple(_row(group, row, places) for group, row in found),
             )
-            for metric, found in metrics
+            for title, metric, found in metrics
         ),
-        reference_name="page" if any(row.published for _, found in metrics for _, row in found) else "",
+        reference_name="page" if any(row.published for _, _, found in metrics for _, row in found) else "",
     )
     return (Section(title="Results", name=NAME, blocks=(*_read_first(groups), table)),)
 
@@ -78,7 +82,7 @@ def _read_first(groups: tuple[ComparisonGroup, ...]) -> Iterator[Block]:
     if counted and tally(counted):
         yield Paragraph(
             f"The rows to read first are one time or rate for each of {workloads}: {sentences.verdicts(counted)}. They stand first; "
-            "every other metric follows. A row with + has a drawing of its runs.",
+            "every other metric follows. A row with + has a drawing of its runs. Detectable: the smallest change that so many runs would find.",
             Tone.NOTE,
         )
 
@@ -89,24 +93,29 @@ def _key(group: ComparisonGroup) -> Key:
 
 def _by_metric(
     context: ReportContext, groups: tuple[ComparisonGroup, ...]
-) -> list[tuple[Metric, list[tuple[ComparisonGroup, Row]]]]:
-    """Return the rows by metric: each metric that is read first, then other times and rates, then memory, events and sizes."""
+) -> list[tuple[str, Metric, list[tuple[ComparisonGroup, Row]]]]:
+    """Return (title, metric, rows): each metric that is read first, then other times and rates, then memory, events and sizes."""
     found: dict[tuple[int, str], tuple[Metric, list[tuple[ComparisonGroup, Row]]]] = {}
 
     def add(rank: int, metric: Metric, group: ComparisonGroup, rows: tuple[Row, ...]) -> None:
         if rows and context.selection.admits(metric):
             found.setdefault((rank, metric.name), (metric, []))[1].extend((group, row) for row in rows)
 
+    ranks = {quantity: rank for rank, (quantity, _) in enumerate(GRIDS, start=2)}
     for group in groups:
         for metric, rows in group.times:
             add(0, metric, group, rows)
         for metric, rows in group.others:
             add(1, metric, group, rows)
-        for rank, grid in enumerate(group.grids):
+        for grid in group.grids:
             for place, metric in enumerate(grid.metrics):
                 rows = tuple(row for _, cells in grid.lines if (row := cells[place]) is not None)
-                add(2 + rank, metric, group, rows)
-    return [found[key] for key in sorted(found, key=lambda key: key[0])]
+                add(ranks[grid.quantity], metric, group, rows)
+    first = {name for rank, name in found if rank == 0}
+    return [
+        (sentences.heading(name) + (", other workloads" if rank == 1 and name in first else ""), *found[rank, name])
+        for rank, name in sorted(found, key=lambda key: key[0])
+    ]
 
 
 def _row(group: ComparisonGroup, row: Row, places: list[int]) -> ResultRow:
@@ -134,7 +143,7 @@ def _note(row: Row) -> str:
         return c.reason or "no reason given"
     if c.verdict is Verdict.INCONCLUSIVE:
         smallest = formatting.smallest(c)
-        return f"smallest detectable {'change' if c.scale is Scale.RATIO else 'difference'}: {smallest}" if smallest else "too few runs"
+        return f"detectable: {smallest}" if smallest else "too few runs"
     return ""
 
 

@@ -54,6 +54,7 @@ for (const results of document.querySelectorAll(".results")) {
     order.value = key ? `${key} ${down ? "down" : "up"}` : "";
     const wanted = key ? [...rows].sort(compare(key, down ? -1 : 1)) : bodies;
     table.append(...wanted);
+    results.classList.toggle("sorted", key !== "");  // shows each row's metric, because the groups' headings are hidden
     filter();
   }
 

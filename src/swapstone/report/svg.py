@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Parts of the drawings of a page: axes, lines and texts as SVG in the page's colours. Text from outside is escaped here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from markupsafe import escape
+
+from swapstone.report import formatting
+
+SERIES = 6
+"""Number of colours for series, ``var(--s1)`` to ``var(--s6)``."""
+WIDE, NARROW = 680.0, 360.0
+"""Widths of a drawing on a wide page and on a page of 360 pixels."""
+LETTER = 6.9
+"""Width of a letter of 12 points, on average, to keep texts apart."""
+
+_RATIOS = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0, 10000.0)
+
+
+def safe(text: str) -> str:
+    """Return text from outside, escaped and with control characters made visible."""
+    return str(escape(formatting.safe(text)))
+
+
+def text(x: float, y: float, words: str, *, anchor: str = "start", colour: str = "--soft", bold: bool = False) -> str:
+    """Return a text; `y` is its baseline. The page's background surrounds its letters, so that a line below does not cross them."""
+    weight = ' font-weight="600"' if bold else ""
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="var({colour})"{weight} stroke="var(--paper)" stroke-width="4" '
+        f'paint-order="stroke" stroke-linejoin="round">{safe(words)}</text>'
+    )
+
+
+def upright(x: float, y: float, words: str) -> str:
+    """Return a text that is read from bottom to top, centred at a point: the title of a vertical axis."""
+    return f'<text transform="translate({x:.1f} {y:.1f}) rotate(-90)" text-anchor="middle" fill="var(--soft)">{safe(words)}</text>'
+
+
+def line(x1: float, y1: float, x2: float, y2: float, colour: str = "--rule", *, width: float = 1, dash: str = "") -> str:
+    """Return a straight line."""
+    dashes = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" stroke="var({colour})" stroke-width="{width:g}" fill="none"{dashes}/>'
+
+
+def path(points: Sequence[tuple[float, float]], colour: str, *, dash: str = "") -> str:
+    """Return a line through points."""
+    dashes = f' stroke-dasharray="{dash}"' if dash else ""
+    joined = "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+    return f'<path d="M{joined}" stroke="var({colour})" stroke-width="2" fill="none" stroke-linejoin="round"{dashes}/>'
+
+
+def marker(place: int, x: float, y: float, size: float = 4.5) -> str:
+    """Return the mark of a series: its shape and its colour both tell it from others."""
+    colour = series(place)
+    shapes = (
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size:g}" fill="var({colour})"/>',
+        f'<rect x="{x - size:.1f}" y="{y - size:.1f}" width="{2 * size:g}" height="{2 * size:g}" fill="var({colour})"/>',
+        f'<path d="M{x:.1f} {y - size - 1:.1f}l{size + 1:g} {2 * size:g}h{-2 * (size + 1):g}Z" fill="var({colour})"/>',
+        f'<path d="M{x:.1f} {y - size - 1.5:.1f}l{size + 1.5:g} {size + 1.5:g}l{-size - 1.5:g} {size + 1.5:g}l{-size - 1.5:g} {-size - 1.5:g}Z" '
+        f'fill="var({colour})"/>',
+    )
+    return shapes[place % len(shapes)]
+
+
+def series(place: int) -> str:
+    """Return the name of a series' colour."""
+    return f"--s{place % SERIES + 1}"
+
+
+def drawing(width: float, height: float, parts: Iterable[str], *, title: str, description: str, name: str = "") -> str:
+    """Return one ``<svg>`` element that scales with the page.
+
+    Args:
+        width, height: of the coordinates.
+        parts: elements.
+        title: what it shows, for screen readers.
+        description: its content as sentences, for the same.
+        name: a class; empty for none.
+    """
+    css = f' class="{name}"' if name else ""
+    return (
+        f'<svg{css} viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" role="img" font-size="12">'
+        f"<title>{safe(title)}</title><desc>{safe(description)}</desc>{''.join(parts)}</svg>"
+    )
+
+
+class LogAxis:
+    """A logarithmic axis.
+
+    Args:
+        values: what it holds; those that are not above 0 are left out.
+        start, end: coordinates of its ends; `end` may be less than `start`.
+        least: it holds at least 1 / least to least, if it is an axis of ratios; 1 for no such range.
+        pad: share of its length that stays free at both ends.
+    """
+
+    def __init__(self, values: Iterable[float], start: float, end: float, *, least: float = 1.0, pad: float = 0.08) -> None:
+        known = [math.log(value) for value in values if value > 0]
+        known += [-math.log(least), math.log(least)] if least > 1 else []
+        low, high = min(known, default=0.0), max(known, default=0.0)
+        room = (high - low) * pad or 0.5
+        self.low, self.high = low - room, high + room
+        self.start, self.end = start, end
+
+    def at(self, value: float) -> float:
+        """Return the coordinate of a value above 0, kept within the axis."""
+        share = (math.log(value) - self.low) / (self.high - self.low)
+        return self.start + (self.end - self.start) * min(1.0, max(0.0, share))
+
+    def holds(self, value: float) -> bool:
+        """Return whether a value is on the axis."""
+        return self.low <= math.log(value) <= self.high
+
+    def ratios(self, apart: float) -> list[tuple[float, str]]:
+        """Return the ticks of an axis of ratios: pairs (ratio, label), at least `apart` points from each other, with 1 among them."""
+        candidates = [1.0, *(value for step in reversed(_RATIOS) for value in (step, 1 / step))]
+        return [(value, formatting.digits(value, 3 if 0.9 < value < 1.1 else 2)) for value in self._apart(candidates, apart)]
+
+    def decades(self, apart: float) -> list[float]:
+        """Return the ticks of an axis of values: powers of ten, then 2 and 5 times them, at least `apart` points from each other."""
+        first, last = math.floor(self.low / math.log(10)), math.ceil(self.high / math.log(10))
+        candidates = [step * 10.0**power for step in (1, 2, 5) for power in range(first, last + 1)]
+        return self._apart(candidates, apart)
+
+    def _apart(self, candidates: Iterable[float], apart: float) -> list[float]:
+        found: list[float] = []
+        for value in candidates:
+            if self.holds(value) and all(abs(self.at(value) - self.at(each)) >= apart for each in found):
+                found.append(value)
+        return sorted(found)
+
+
+def spread(places: Sequence[float], apart: float, low: float, high: float) -> list[float]:
+    """Move labels apart along one axis.
+
+    Args:
+        places: where each would be, in order of the labels.
+        apart: the least distance between two.
+        low, high: where they must stay; a range that is too short is exceeded.
+
+    Returns:
+        New places, parallel to `places`.
+    """
+    order = sorted(range(len(places)), key=lambda number: places[number])
+    moved = list(places)
+    last = low - apart
+    for number in order:
+        moved[number] = last = max(places[number], last + apart)
+    last = high + apart
+    for number in reversed(order):
+        moved[number] = last = min(moved[number], last - apart)
+    return moved
