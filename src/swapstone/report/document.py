@@ -312,6 +312,11 @@ class ResultTable(FrozenStruct, frozen=True, kw_only=True, tag=True):
         """Return the rows of all groups."""
         return tuple(row for group in self.groups for row in group.rows)
 
+    @property
+    def flat(self) -> bool:
+        """Return whether each metric has one row, so that headings between metrics only take room."""
+        return all(len(group.rows) == 1 for group in self.groups)
+
 
 class Drawing(FrozenStruct, frozen=True, kw_only=True, tag=True):
     """A drawing in two forms.

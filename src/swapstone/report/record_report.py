@@ -38,6 +38,10 @@ _HOW_TO_READ_CROSSED = (
 )
 
 
+_Found = tuple[topics.Topic, tuple[Section, ...]]
+"""A topic and its sections."""
+
+
 def document_of(context: ReportContext, analysis: Analysis) -> Document:
     """Return the report of an analysis.
 
@@ -47,7 +51,7 @@ def document_of(context: ReportContext, analysis: Analysis) -> Document:
     """
     found = tuple(_sections(context, analysis))
     selected = bool(context.selection.metrics)
-    shown = tuple(section for topic, section in found if topic.selective or not selected)
+    shown = tuple(section for topic, sections in found if topic.selective or not selected for section in sections)
     busy = analysis.noise.busy
     answer = _answer(context, analysis)
     warnings = [text for _, section in found for text in section.warnings]
@@ -55,7 +59,7 @@ def document_of(context: ReportContext, analysis: Analysis) -> Document:
         kicker=context.experiment.name,
         title=title(context),
         lead=(sentences.effort(context, analysis),),
-        notices=tuple(_notices(context, analysis, (section for _, section in found))),
+        notices=tuple(_notices(context, analysis, (section for _, sections in found for section in sections))),
         warning=busy,
         answer=answer.sentence,
         overview=() if selected else tuple(overview_of(context, analysis, answer, warnings)),
@@ -73,27 +77,19 @@ def answer_of(context: ReportContext, analysis: Analysis) -> str:
 
 def sections_of(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return the sections that have a table for programs, in the order in which a report prints them."""
-    return tuple(section for _, section in _sections(context, analysis) if section.name)
+    return tuple(section for _, sections in _sections(context, analysis) for section in sections if section.name)
 
 
-def _sections(context: ReportContext, analysis: Analysis) -> Iterator[tuple[topics.Topic, Section]]:
+def _sections(context: ReportContext, analysis: Analysis) -> Iterator[_Found]:
     for topic in topics.TOPICS:
-        for section in topic.sections(context, analysis):
-            yield topic, section
+        yield topic, topic.sections(context, analysis)
 
 
-def _page_sections(
-    context: ReportContext, analysis: Analysis, found: Iterable[tuple[topics.Topic, Section]]
-) -> Iterator[Section]:
+def _page_sections(context: ReportContext, analysis: Analysis, found: Iterable[_Found]) -> Iterator[Section]:
     """Yield the sections of a page: those of each topic, or what the topic has for a page in their place."""
-    every = list(found)
-    for topic in topics.TOPICS:
-        if not topic.selective and context.selection.metrics:
-            continue
-        if topic.page is not None:
-            yield from topic.page(context, analysis)
-        else:
-            yield from (section for each, section in every if each is topic)
+    for topic, sections in found:
+        if topic.selective or not context.selection.metrics:
+            yield from sections if topic.page is None else topic.page(context, analysis)
 
 
 def _notices(context: ReportContext, analysis: Analysis, sections: Iterable[Section]) -> Iterator[Item]:

@@ -88,7 +88,11 @@ def _result_group(table: ResultTable, group: ResultGroup) -> tuple[SimpleBlock, 
     lines = zip(group.rows, simple.rows, strict=True)
     keyed = tuple((*map(Cell, each.keys), *cells) for each, cells in lines)
     note = (Paragraph(group.note, Tone.NOTE),) if group.note else ()
-    return (Heading(group.title), *note, Table(title=simple.title, columns=columns, rows=keyed, keys=1 + len(table.key_names)))
+    return (
+        Heading(group.title),
+        *note,
+        Table(title=simple.title, columns=columns, rows=keyed, keys=1 + len(table.key_names)),
+    )
 
 
 def _cells(row: ForestRow, *, reference: bool) -> tuple[Cell, ...]:

@@ -39,10 +39,13 @@ def upright(x: float, y: float, words: str) -> str:
     return f'<text transform="translate({x:.1f} {y:.1f}) rotate(-90)" text-anchor="middle" fill="var(--soft)">{safe(words)}</text>'
 
 
-def line(x1: float, y1: float, x2: float, y2: float, colour: str = "--rule", *, width: float = 1, dash: str = "") -> str:
+def line(
+    x1: float, y1: float, x2: float, y2: float, colour: str = "--rule", *, width: float = 1, dash: str = ""
+) -> str:
     """Return a straight line."""
     dashes = f' stroke-dasharray="{dash}"' if dash else ""
-    return f'<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" stroke="var({colour})" stroke-width="{width:g}" fill="none"{dashes}/>'
+    ends = f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"
+    return f'<path d="{ends}" stroke="var({colour})" stroke-width="{width:g}" fill="none"{dashes}/>'
 
 
 def path(points: Sequence[tuple[float, float]], colour: str, *, dash: str = "") -> str:
@@ -53,14 +56,13 @@ def path(points: Sequence[tuple[float, float]], colour: str, *, dash: str = "") 
 
 
 def marker(place: int, x: float, y: float, size: float = 4.5) -> str:
-    """Return the mark of a series: its shape and its colour both tell it from others."""
-    colour = series(place)
+    """Return the mark of a series: its shape and its colour are its own."""
+    colour, wide = series(place), size + 1.5
     shapes = (
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size:g}" fill="var({colour})"/>',
         f'<rect x="{x - size:.1f}" y="{y - size:.1f}" width="{2 * size:g}" height="{2 * size:g}" fill="var({colour})"/>',
         f'<path d="M{x:.1f} {y - size - 1:.1f}l{size + 1:g} {2 * size:g}h{-2 * (size + 1):g}Z" fill="var({colour})"/>',
-        f'<path d="M{x:.1f} {y - size - 1.5:.1f}l{size + 1.5:g} {size + 1.5:g}l{-size - 1.5:g} {size + 1.5:g}l{-size - 1.5:g} {-size - 1.5:g}Z" '
-        f'fill="var({colour})"/>',
+        f'<path d="M{x:.1f} {y - wide:.1f}l{wide:g} {wide:g}l{-wide:g} {wide:g}l{-wide:g} {-wide:g}Z" fill="var({colour})"/>',
     )
     return shapes[place % len(shapes)]
 
@@ -74,7 +76,8 @@ def drawing(width: float, height: float, parts: Iterable[str], *, title: str, de
     """Return one ``<svg>`` element that scales with the page.
 
     Args:
-        width, height: of the coordinates.
+        width: of the coordinates.
+        height: of the coordinates.
         parts: elements.
         title: what it shows, for screen readers.
         description: its content as sentences, for the same.
@@ -97,7 +100,9 @@ class LogAxis:
         pad: share of its length that stays free at both ends.
     """
 
-    def __init__(self, values: Iterable[float], start: float, end: float, *, least: float = 1.0, pad: float = 0.08) -> None:
+    def __init__(
+        self, values: Iterable[float], start: float, end: float, *, least: float = 1.0, pad: float = 0.08
+    ) -> None:
         known = [math.log(value) for value in values if value > 0]
         known += [-math.log(least), math.log(least)] if least > 1 else []
         low, high = min(known, default=0.0), max(known, default=0.0)
@@ -117,7 +122,9 @@ class LogAxis:
     def ratios(self, apart: float) -> list[tuple[float, str]]:
         """Return the ticks of an axis of ratios: pairs (ratio, label), at least `apart` points from each other, with 1 among them."""
         candidates = [1.0, *(value for step in reversed(_RATIOS) for value in (step, 1 / step))]
-        return [(value, formatting.digits(value, 3 if 0.9 < value < 1.1 else 2)) for value in self._apart(candidates, apart)]
+        return [
+            (value, formatting.digits(value, 3 if 0.9 < value < 1.1 else 2)) for value in self._apart(candidates, apart)
+        ]
 
     def decades(self, apart: float) -> list[float]:
         """Return the ticks of an axis of values: powers of ten, then 2 and 5 times them, at least `apart` points from each other."""
@@ -139,7 +146,8 @@ def spread(places: Sequence[float], apart: float, low: float, high: float) -> li
     Args:
         places: where each would be, in order of the labels.
         apart: the least distance between two.
-        low, high: where they must stay; a range that is too short is exceeded.
+        low: where they must stay.
+        high: where they must stay; a range that is too short is exceeded.
 
     Returns:
         New places, parallel to `places`.

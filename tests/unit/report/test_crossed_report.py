@@ -183,7 +183,7 @@ def test_text_from_outside_is_shown_and_never_obeyed() -> None:
         made = reports.as_whole_text(CONTEXT, _evil(), width=100, colour=True, selection=Selection(every=every))
         assert "\\x1b" in made and not steering.search(ours.sub("", made))
     page, mark = reports.as_html(CONTEXT, _evil()), reports.as_markdown(CONTEXT, _evil())
-    assert "<script" not in page and "&lt;script&gt;" in page and not steering.search(page)
+    assert page.count("<script") == 1 and "&lt;script&gt;" in page and not steering.search(page)
     outside_code = re.sub(r"`[^`\n]*`", "", re.sub(r"(?m)^    .*$", "", mark))
     assert not re.search(r"(?<!\\)<script|(?<!\\)\]\(javascript", outside_code) and not steering.search(mark)
 

@@ -405,7 +405,7 @@ def test_the_drawing_for_a_page_is_well_formed_and_complete() -> None:
         "worst 20 us",
     ]
     assert {"idle", "io", "generic", "rt", "latency, us (logarithm of 1 us + latency)"} <= set(texts)
-    assert "wake-ups in each bin of 1 us (logarithmic), all replicates together" in texts
+    assert "wake-ups in each bin of 1 us (logarithm), all replicates" in texts
     whole = ET.tostring(root, encoding="unicode")
     assert "var(--s1)" in whole
     assert "var(--s2)" in whole

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 
 import msgspec
@@ -97,15 +99,20 @@ def test_markdown_shows_text_from_outside_and_obeys_none_of_it() -> None:
 def test_html_escapes_text_from_outside() -> None:
     context, analysis = _evil()
     made = reports.as_html(context, analysis)
-    assert "<script" not in made
+    assert made.count("<script") == made.count("</script") == 1
     assert "&lt;script&gt;alert(1)" in made
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", made)
 
 
 def test_html_is_one_file_that_loads_nothing_and_is_small() -> None:
     made = reports.as_html(CONTEXT, ANALYSIS)
-    assert "default-src 'none'" in made
-    assert not re.search(r"(?i)<(script|link rel=\"stylesheet|img|iframe|object|embed)|url\(|@import|https?://", made)
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', made)
+    scripts = re.findall(r"(?s)<script>(.*?)</script>", made)
+    assert policy and "default-src 'none'" in policy[1]
+    digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts]
+    assert re.findall(r"script-src ([^;]*);", policy[1]) == [f"'sha256-{each}'" for each in digests]
+    assert not re.search(r"(?i)fetch|XMLHttpRequest|eval|innerHTML|insertAdjacent|import", scripts[0])
+    assert not re.search(r"(?i)<(script \w|link rel=\"stylesheet|img|iframe|object|embed)|url\(|@import|https?://", made)
 
 
 def test_html_of_a_large_experiment_stays_below_a_megabyte_and_a_half() -> None:

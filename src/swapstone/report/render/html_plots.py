@@ -17,7 +17,7 @@ from swapstone.report.document import ForestRow, PairedRuns, ResultTable, Tally
 _TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0, 4096.0)
 _LEAST = 1.04  # an axis reaches at least so far from 1 on both sides
 _FARTHEST = 16.0  # and for metrics after the first at most so far
-_APART = 11  # per cent of the width between two ticks
+_APART = 14  # per cent of the width between two ticks
 
 
 class Axis(FrozenStruct, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ def axis(table: ResultTable) -> Axis:
 
 
 def _inverse(step: float) -> str:
-    return f"{1 / step:.2g}" if step in {1.25, 2, 4} else f"1/{step:g}"
+    return f"{1 / step:.2g}" if step == 1.25 else f"1/{step:g}"
 
 
 def grid(scale: Axis, margin: float) -> Markup:

@@ -38,8 +38,8 @@ from swapstone.report.render.renderer import Renderer
 from swapstone.report.render.terminal_brief import BREVITIES, Brevity, brief_blocks
 from swapstone.report.render.terminal_commands import command_lines
 from swapstone.report.render.terminal_layout import Paint
-from swapstone.report.simplify import simplified
 from swapstone.report.render.terminal_table import forest_lines, marks_of, table_lines
+from swapstone.report.simplify import simplified
 
 LEAST_WIDTH = 20
 """A narrower terminal gets lines of this width."""

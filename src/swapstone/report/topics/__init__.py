@@ -10,6 +10,7 @@ from swapstone.report.topics.factorial import FACTORIAL
 from swapstone.report.topics.failed_trials import FAILED_TRIALS
 from swapstone.report.topics.latency import LATENCY
 from swapstone.report.topics.link_layouts import LINK_LAYOUTS
+from swapstone.report.topics.load_latency import LOAD_LATENCY
 from swapstone.report.topics.netstack import NETSTACK
 from swapstone.report.topics.null_results import NULL_RESULTS
 from swapstone.report.topics.published_figures import PUBLISHED_FIGURES
@@ -18,14 +19,17 @@ from swapstone.report.topics.servers import SERVERS
 from swapstone.report.topics.swap import SWAP
 from swapstone.report.topics.throughput import THROUGHPUT
 from swapstone.report.topics.topic import Topic
+from swapstone.report.topics.trade_off import TRADE_OFF
 
 __all__ = ["TOPICS", "Topic"]
 
 TOPICS: tuple[Topic, ...] = (
+    TRADE_OFF,
     LATENCY,
     THROUGHPUT,
     SWAP,
     SERVERS,
+    LOAD_LATENCY,
     NETSTACK,
     FACTORIAL,
     COMPARISONS,

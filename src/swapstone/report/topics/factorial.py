@@ -8,9 +8,21 @@ from collections.abc import Iterator
 from swapstone.model import Analysis, Comparison, FactorEffect, Index, Interaction, LevelChange
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Block, BulletList, Cell, Column, Fold, Item, Paragraph, Section, Table, Tone
+from swapstone.report.document import (
+    Block,
+    BulletList,
+    Cell,
+    Column,
+    Fold,
+    Heading,
+    Item,
+    Paragraph,
+    Section,
+    Table,
+    Tone,
+)
 from swapstone.report.topics import factorial_tables as tables
-from swapstone.report.topics import sentences
+from swapstone.report.topics import interaction_plot, sentences
 from swapstone.report.topics.comparison_groups import shown
 from swapstone.report.topics.factorial_answer import answer
 from swapstone.report.topics.factorial_tables import CrossedMetric, Matrix
@@ -157,4 +169,27 @@ def _interaction_item(each: Interaction) -> Item:
     return Item(text, label=sentences.upper_first(tables.INDEX), tone=Tone.STRONG)
 
 
-FACTORIAL = Topic("factorial", sections, selective=True, answer=answer)
+def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return the sections of a page: those of `sections`, each with its interaction plots below the matrix."""
+    metrics = tables.crossed_metrics(context, analysis, context.selection.metrics)
+    return tuple(
+        Section(
+            title=section.title, blocks=(*section.blocks[:2], *_plots(context, analysis, each), *section.blocks[2:])
+        )
+        for each, section in zip(metrics, sections(context, analysis), strict=True)
+    )
+
+
+def _plots(context: ReportContext, analysis: Analysis, each: CrossedMetric) -> Iterator[Block]:
+    drawings = interaction_plot.drawings(context, analysis, each)
+    if drawings:
+        yield Heading("Interaction plots")
+        yield Paragraph(
+            "Each point is a variant's ratio to the first, with its interval, on a logarithmic axis. Parallel lines: the factors multiply, "
+            "there is no interaction. After the index, the workloads with the largest interactions.",
+            Tone.NOTE,
+        )
+        yield from drawings
+
+
+FACTORIAL = Topic("factorial", sections, selective=True, answer=answer, page=page)

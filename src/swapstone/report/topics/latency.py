@@ -151,7 +151,12 @@ def _histogram(group: LatencyGroup, suffix: str) -> Section:
             for edge, count in each.histogram
         ),
         notes=("Marked: the worst case of all replicates.",),
-        drawing=Drawing(title=title, svg=latency_plot.svg(group, title), lines=latency_plot.drawn(group)),
+        drawing=Drawing(
+            title=title,
+            svg=latency_plot.svg(group, title),
+            narrow=latency_plot.svg(group, title, latency_plot.NARROW),
+            lines=latency_plot.drawn(group),
+        ),
     )
 
 

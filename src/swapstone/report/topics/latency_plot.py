@@ -16,7 +16,9 @@ from swapstone.report import formatting
 from swapstone.report.topics.latency_data import NS_PER_US, LatencyGroup, us
 from swapstone.report.topics.latency_warnings import worst
 
-_WIDTH, _LEFT, _RIGHT = 760.0, 52.0, 24.0
+WIDE, NARROW = 760.0, 360.0
+"""Widths of the drawing on a wide page and on a page of 360 pixels."""
+_LEFT, _RIGHT = 52.0, 24.0
 _PLOT, _TITLE, _LABEL, _TICKS, _GAP = 112.0, 22.0, 15.0, 24.0, 12.0
 _COLOURS = 6
 _TOGETHER = 4  # variants in a panel
@@ -61,29 +63,31 @@ def _ticks(end: int) -> list[int]:
 class _Scale:
     """The axes of a panel."""
 
-    def __init__(self, group: LatencyGroup) -> None:
+    def __init__(self, group: LatencyGroup, width: float) -> None:
+        self.width = width
         self.end = top(group)
         most = max((count for each in group.found.values() for _, count in each.histogram), default=1)
         self.decades = max(1, math.ceil(math.log10(max(most, 1)) - 1e-9))
 
     def x(self, value: float) -> float:
-        return _LEFT + share(value, self.end) * (_WIDTH - _LEFT - _RIGHT)
+        return _LEFT + share(value, self.end) * (self.width - _LEFT - _RIGHT)
 
     def height(self, count: float) -> float:
         least = math.log10(_LEAST_COUNT)
         return _PLOT * max(0.0, math.log10(count) - least) / (self.decades - least)
 
 
-def svg(group: LatencyGroup, title: str) -> str:
-    """Draw one panel per load, its variants over each other, on common axes.
+def svg(group: LatencyGroup, title: str, width: float = WIDE) -> str:
+    """Draw one panel per load, its variants over each other, on common axes which reach beyond the worst case.
 
     Args:
         group: what to draw.
         title: for screen readers.
+        width: of the coordinates; letters have 12 points.
     """
-    scale = _Scale(group)
+    scale = _Scale(group, width)
     places = {variant: place for place, variant in enumerate(group.variants)}
-    parts, y = _legend(group.variants)
+    parts, y = _legend(group.variants, width)
     for load in group.loads:
         here = [each for variant in group.variants if (each := group.found.get((load, variant))) is not None]
         # About equally many in each panel.
@@ -92,11 +96,11 @@ def svg(group: LatencyGroup, title: str) -> str:
             drawn, y = _panel(load, here[start : start + together], places, scale, y)
             parts += drawn
     parts.append(
-        _text((_LEFT + _WIDTH - _RIGHT) / 2, y + 4, "latency, us (logarithm of 1 us + latency)", anchor="middle")
+        _text((_LEFT + width - _RIGHT) / 2, y + 4, "latency, us (logarithm of 1 us + latency)", anchor="middle")
     )
     description = "; ".join(_described(each) for each in _ordered(group))
     return (
-        f'<svg class="latency" viewBox="0 0 {_WIDTH:g} {y + 12:g}" width="{_WIDTH:g}" height="{y + 12:g}" role="img" '
+        f'<svg class="latency" viewBox="0 0 {width:g} {y + 12:g}" width="{width:g}" height="{y + 12:g}" role="img" '
         f'font-size="12"><title>{_safe(title)}</title><desc>{_safe(description)}</desc>{"".join(parts)}</svg>'
     )
 
@@ -128,7 +132,7 @@ def _style(place: int) -> tuple[str, str]:
     return f"--s{place % _COLOURS + 1}", "" if place < _COLOURS else ' stroke-dasharray="4 2"'
 
 
-def _legend(variants: Sequence[Variant]) -> tuple[list[str], float]:
+def _legend(variants: Sequence[Variant], width: float) -> tuple[list[str], float]:
     parts = []
     x, y = _LEFT, 14.0
     for place, variant in enumerate(variants):
@@ -138,7 +142,7 @@ def _legend(variants: Sequence[Variant]) -> tuple[list[str], float]:
             else variant.short_label
         )
         room = 34 + 7.2 * len(name)
-        if x > _LEFT and x + room > _WIDTH - _RIGHT:
+        if x > _LEFT and x + room > width - _RIGHT:
             x, y = _LEFT, y + 18
         colour, dashes = _style(place)
         parts.append(
@@ -148,7 +152,7 @@ def _legend(variants: Sequence[Variant]) -> tuple[list[str], float]:
         parts.append(_text(x + 21, y, name, colour="--ink"))
         x += room
     y += 22
-    parts.append(_text(0, y, "wake-ups in each bin of 1 us (logarithmic), all replicates together"))
+    parts.append(_text(0, y, "wake-ups in each bin of 1 us (logarithm), all replicates"))
     return parts, y + 10
 
 
@@ -162,13 +166,15 @@ def _panel(
     floor = roof + _PLOT
     for decade in range(scale.decades + 1):
         at = floor - scale.height(10**decade)
-        parts.append(_line(_LEFT, at, _WIDTH - _RIGHT, at, "--rule"))
+        parts.append(_line(_LEFT, at, scale.width - _RIGHT, at, "--rule"))
         parts.append(_text(_LEFT - 6, at + 4, _count(10**decade), anchor="end"))
+    labelled = _labelled(scale)
     for tick in _ticks(scale.end):
         at = scale.x(tick)
         parts.append(_line(at, roof if str(tick)[0] in "01" else floor - 3, at, floor + 4, "--rule"))
-        parts.append(_text(at, floor + 21, str(tick), anchor="middle"))
-    parts.append(_line(_LEFT, floor, _WIDTH - _RIGHT, floor, "--soft"))
+        if tick in labelled:
+            parts.append(_text(at, floor + 21, str(tick), anchor="middle"))
+    parts.append(_line(_LEFT, floor, scale.width - _RIGHT, floor, "--soft"))
     for each in here:
         parts.append(_bars(each, places[each.variant], scale, floor))
     for row, each in enumerate(here):
@@ -176,6 +182,16 @@ def _panel(
     for row, each in enumerate(here):
         parts.append(_worst_label(each, places[each.variant], scale, y + _LABEL * row))
     return parts, floor + _TICKS + _GAP
+
+
+def _labelled(scale: _Scale) -> list[int]:
+    """Return the ticks whose labels have room: the end and powers of ten before others."""
+    ticks = _ticks(scale.end)
+    found: list[int] = []
+    for tick in sorted(ticks, key=lambda tick: (tick != scale.end, str(tick)[0] not in "01", tick)):
+        if all(abs(scale.x(tick) - scale.x(each)) >= 7 * (len(str(tick)) + len(str(each))) / 2 + 6 for each in found):
+            found.append(tick)
+    return found
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, colour: str) -> str:
@@ -234,7 +250,7 @@ def _worst_line(each: Latency, place: int, scale: _Scale, roof: float, floor: fl
 def _worst_label(each: Latency, place: int, scale: _Scale, roof: float) -> str:
     """Write the worst case's value beside its line, over the lines of others."""
     at = scale.x(worst(each) / NS_PER_US)
-    to_left = at > _WIDTH / 2
+    to_left = at > scale.width / 2
     text = _text(
         at + (-5 if to_left else 5),
         roof + 12,

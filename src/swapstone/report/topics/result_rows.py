@@ -9,6 +9,7 @@ import msgspec
 
 from swapstone.model import Analysis, Metric, Verdict
 from swapstone.report import formatting
+from swapstone.report.answer.means import name_of
 from swapstone.report.context import ReportContext
 from swapstone.report.document import (
     Block,
@@ -33,6 +34,8 @@ from swapstone.report.topics.comparisons import direction, forest_row
 from swapstone.report.topics.topic import Topic
 
 NAME = "results"
+_PLAIN = ("wall", "cpu")
+"""Metrics whose heading needs no short name."""
 
 Key = tuple[str, str, str]
 """(suite, load, candidate)"""
@@ -52,7 +55,10 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     keys = {_key(group) for group in groups}
     workloads = {(group.suite, row.comparison.workload) for _, _, found in metrics for group, row in found}
     # A suite is a column only where two suites have a workload of the same name.
-    needed = (len(workloads) > len({name for _, name in workloads}), *(len({key[at] for key in keys}) > 1 for at in (1, 2)))
+    needed = (
+        len(workloads) > len({name for _, name in workloads}),
+        *(len({key[at] for key in keys}) > 1 for at in (1, 2)),
+    )
     places = [place for place in range(3) if needed[place]]
     single = len({key[2] for key in keys}) == 1
     baseline, candidate = groups[0].baseline, groups[0].candidate
@@ -76,13 +82,14 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
 
 def _read_first(groups: tuple[ComparisonGroup, ...]) -> Iterator[Block]:
-    """Yield the sentence that says which rows to read first."""
+    """Yield the sentence about the rows to read first."""
     counted = [row for group in groups for row in group.rows]
     workloads = formatting.count(len({(row.comparison.suite, row.comparison.workload) for row in counted}), "workload")
     if counted and tally(counted):
         yield Paragraph(
             f"The rows to read first are one time or rate for each of {workloads}: {sentences.verdicts(counted)}. They stand first; "
-            "every other metric follows. A row with + has a drawing of its runs. Detectable: the smallest change that so many runs would find.",
+            "every other metric follows. A row with + has a drawing of its runs. Detectable: the smallest change that so many runs "
+            "would find.",
             Tone.NOTE,
         )
 
@@ -113,9 +120,20 @@ def _by_metric(
                 add(ranks[grid.quantity], metric, group, rows)
     first = {name for rank, name in found if rank == 0}
     return [
-        (sentences.heading(name) + (", other workloads" if rank == 1 and name in first else ""), *found[rank, name])
+        (
+            _title(found[rank, name][0]) + (", other workloads" if rank == 1 and name in first else ""),
+            *found[rank, name],
+        )
         for rank, name in sorted(found, key=lambda key: key[0])
     ]
+
+
+def _title(metric: Metric) -> str:
+    """Return a metric's name as a heading, with the short one where they differ."""
+    name = name_of(metric)
+    if name == metric.name:
+        return formatting.safe(name)
+    return sentences.upper_first(name) if metric.name in _PLAIN else f"{sentences.upper_first(name)} ({metric.name})"
 
 
 def _row(group: ComparisonGroup, row: Row, places: list[int]) -> ResultRow:

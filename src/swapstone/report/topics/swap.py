@@ -12,7 +12,7 @@ from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing, Section, data_section
 from swapstone.report.topics.swap_answer import answer
 from swapstone.report.topics.swap_data import SUITE, Values, device_of, level_of, page_mean, page_seconds, values_of
-from swapstone.report.topics.swap_plot import Line, bars, drawing
+from swapstone.report.topics.swap_plot import NARROW, Line, bars, drawing
 from swapstone.report.topics.topic import Topic
 
 Datum = dict[str, str | float | None]
@@ -330,7 +330,12 @@ def _seconds(values: Values, sampled: Sequence[TimeSeries], name: str, title: st
             "is left out. The last row ends with the OOM kill, before a whole second has passed. The first replicate.",
             "page so: the published swap-out, aligned at the first second above 0. " + _PAGE_UNIT,
         ),
-        drawing=Drawing(title=title, svg=drawing([*lines, *pages]), lines=bars([*lines, *pages])),
+        drawing=Drawing(
+            title=title,
+            svg=drawing([*lines, *pages]),
+            narrow=drawing([*lines, *pages], NARROW),
+            lines=bars([*lines, *pages]),
+        ),
     )
 
 

@@ -10,8 +10,12 @@ from markupsafe import Markup
 
 from swapstone.report import formatting
 
-_WIDTH, _HEIGHT = 720, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 150, 14, 40
+WIDE, NARROW = 720, 360
+"""Widths of the drawing on a wide page and on a page of 360 pixels."""
+_HEIGHT = 300
+_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 14, 46
+_ROW = 18
+_NAME = 44
 _BAR = 60
 _COLOURS = 6
 
@@ -39,20 +43,26 @@ def step_of(most: float, steps: int = 5) -> float:
     return step
 
 
-def drawing(lines: Sequence[Line]) -> str:
-    """Draw lines over one axis of time; the page's are dashed. Empty without points."""
+def drawing(lines: Sequence[Line], width: int = WIDE) -> str:
+    """Draw lines over one axis of time, with their names above; the page's are dashed. Empty without points.
+
+    Args:
+        lines: in order.
+        width: of the coordinates; letters have 12 points.
+    """
     drawn = [line for line in lines if line.points]
     if not drawn:
         return ""
     most_s = max(line.points[-1][0] for line in drawn)
     most = max(max(rate for _, rate in line.points) for line in drawn) or 1.0
-    right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+    top = _TOP + _ROW * len(drawn)
+    right, bottom = width - _RIGHT, top + _HEIGHT - _TOP - _BOTTOM
 
     def x(second: float) -> float:
         return round(_LEFT + (right - _LEFT) * second / most_s, 1)
 
     def y(rate: float) -> float:
-        return round(bottom - (bottom - _TOP) * rate / most, 1)
+        return round(bottom - (bottom - top) * rate / most, 1)
 
     parts = []
     step = step_of(most)
@@ -62,33 +72,47 @@ def drawing(lines: Sequence[Line]) -> str:
         parts.append(
             f'<text x="{_LEFT - 6}" y="{at + 4}" text-anchor="end" fill="var(--soft)">{tick * step:.0f}</text>'
         )
-    step = step_of(most_s, 12)
+    step = step_of(most_s, 12 if width == WIDE else 6)
     for tick in range(int(most_s // step) + 1):
         parts.append(
             f'<text x="{x(tick * step)}" y="{bottom + 16}" text-anchor="middle" fill="var(--soft)">{tick * step:.0f}</text>'
         )
-    parts.append(f'<text x="{_LEFT}" y="{_HEIGHT - 6}" fill="var(--soft)">seconds; KiB swapped out a second</text>')
+    middle = (top + bottom) / 2
+    parts.append(
+        f'<text x="{(_LEFT + right) / 2}" y="{bottom + 36}" text-anchor="middle" fill="var(--soft)">time, seconds</text>'
+    )
+    parts.append(
+        f'<text transform="translate(11 {middle}) rotate(-90)" text-anchor="middle" fill="var(--soft)">swapped out, KiB a second</text>'
+    )
     for number, line in enumerate(drawn):
         colour = f"var(--s{number % _COLOURS + 1})"
         path = "L".join(f"{x(second)} {y(rate)}" for second, rate in line.points)
         dash = ' stroke-dasharray="5 4"' if line.page else ""
         parts.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
         parts += [f'<circle cx="{x(second)}" cy="{y(rate)}" r="2.5" fill="{colour}"/>' for second, rate in line.points]
-        at = _TOP + 12 + 18 * number
+        at = _TOP + _ROW * number
         parts.append(
-            f'<line x1="{right + 12}" x2="{right + 34}" y1="{at - 4}" y2="{at - 4}" stroke="{colour}" stroke-width="2"{dash}/>'
+            f'<line x1="{_LEFT}" x2="{_LEFT + 22}" y1="{at - 4}" y2="{at - 4}" stroke="{colour}" stroke-width="2"{dash}/>'
         )
         parts.append(
             str(
                 Markup('<text x="{}" y="{}" fill="var(--ink)">{}</text>').format(
-                    right + 40, at, formatting.safe(line.name)
+                    _LEFT + 28, at, _cut(formatting.safe(line.name))
                 )
             )
         )
-    return (
-        f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" font-size="12" '
-        f'aria-label="Swap-out over time">{"".join(parts)}</svg>'
+    described = "; ".join(
+        f"{line.name}: at most {max(rate for _, rate in line.points):.0f} KiB a second" for line in drawn
     )
+    title = Markup("<title>Swap-out over time</title><desc>{}</desc>").format(formatting.safe(described))
+    height = bottom + _BOTTOM
+    return (
+        f'<svg class="swap-out" viewBox="0 0 {width} {height}" role="img" font-size="12">{title}{"".join(parts)}</svg>'
+    )
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[: _NAME - 1]}…"
 
 
 def bars(lines: Sequence[Line]) -> tuple[str, ...]:

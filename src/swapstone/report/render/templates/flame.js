@@ -9,6 +9,7 @@ const search = document.getElementById("search");
 const colours = document.getElementById("colours");
 const width = document.getElementById("width");
 const ROW = 19;
+const darkness = window.matchMedia("screen and (prefers-color-scheme: dark)");
 let zoomed = [data.tree];
 let focused = null;
 
@@ -30,17 +31,20 @@ function size(node) {
 function colour(node) {
   if (data.difference && colours.value === "difference") {
     const most = Math.max(node[BEFORE], node[AFTER]);
-    if (!most) return "hsl(0 0% 92%)";
+    const dark = darkness.matches;
+    if (!most) return dark ? "hsl(0 0% 22%)" : "hsl(0 0% 92%)";
     const change = (node[AFTER] - node[BEFORE]) / most;
     const whole = Math.max(data.tree[BEFORE], data.tree[AFTER]);
     const weight = Math.min(1, Math.abs(node[AFTER] - node[BEFORE]) / whole * 8);
     const strength = Math.abs(change) * (0.25 + 0.75 * weight);
-    return `hsl(${change > 0 ? 8 : 212} 85% ${94 - 38 * strength}%)`;
+    const hue = change > 0 ? 8 : 212;
+    // Letters of each scheme keep a contrast of 4.5 on every colour.
+    return dark ? `hsl(${hue} ${20 + 50 * strength}% ${20 + 14 * strength}%)` : `hsl(${hue} 85% ${94 - 34 * strength}%)`;
   }
   const kind = data.kinds[node[KIND]];
   let hash = 0;
   for (const letter of kind.split(" ")[0]) hash = (hash * 31 + letter.charCodeAt(0)) % 360;
-  return `hsl(${(hash * 47) % 360} 60% 78%)`;
+  return darkness.matches ? `hsl(${(hash * 47) % 360} 45% 26%)` : `hsl(${(hash * 47) % 360} 60% 78%)`;
 }
 
 function words(node) {
@@ -152,4 +156,5 @@ search.addEventListener("input", draw);
 for (const control of [colours, width]) if (control) control.addEventListener("change", draw);
 document.getElementById("reset").addEventListener("click", () => zoom([data.tree]));
 window.addEventListener("resize", draw);
+darkness.addEventListener("change", draw);
 draw();
