@@ -54,12 +54,13 @@ def document_of(context: ReportContext, analysis: Analysis) -> Document:
     shown = tuple(section for topic, sections in found if topic.selective or not selected for section in sections)
     busy = analysis.noise.busy
     answer = _answer(context, analysis)
-    warnings = [text for _, section in found for text in section.warnings]
+    every = [section for _, sections in found for section in sections]
+    warnings = [text for section in every for text in section.warnings]
     return Document(
         kicker=context.experiment.name,
         title=title(context),
         lead=(sentences.effort(context, analysis),),
-        notices=tuple(_notices(context, analysis, (section for _, sections in found for section in sections))),
+        notices=tuple(_notices(context, analysis, every)),
         warning=busy,
         answer=answer.sentence,
         overview=() if selected else tuple(overview_of(context, analysis, answer, warnings)),

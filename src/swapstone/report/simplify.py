@@ -84,9 +84,9 @@ def _result_group(table: ResultTable, group: ResultGroup) -> tuple[SimpleBlock, 
         reference_name=table.reference_name,
     )
     simple = _forest_table(plot)
-    columns = (*(Column((name,)) for name in table.key_names), *simple.columns)
+    columns = (simple.columns[0], *(Column((name,)) for name in table.key_names), *simple.columns[1:])
     lines = zip(group.rows, simple.rows, strict=True)
-    keyed = tuple((*map(Cell, each.keys), *cells) for each, cells in lines)
+    keyed = tuple((cells[0], *map(Cell, each.keys), *cells[1:]) for each, cells in lines)
     note = (Paragraph(group.note, Tone.NOTE),) if group.note else ()
     return (
         Heading(group.title),

@@ -112,7 +112,9 @@ def test_html_is_one_file_that_loads_nothing_and_is_small() -> None:
     digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in scripts]
     assert re.findall(r"script-src ([^;]*);", policy[1]) == [f"'sha256-{each}'" for each in digests]
     assert not re.search(r"(?i)fetch|XMLHttpRequest|eval|innerHTML|insertAdjacent|import", scripts[0])
-    assert not re.search(r"(?i)<(script \w|link rel=\"stylesheet|img|iframe|object|embed)|url\(|@import|https?://", made)
+    assert not re.search(
+        r"(?i)<(script \w|link rel=\"stylesheet|img|iframe|object|embed)|url\(|@import|https?://", made
+    )
 
 
 def test_html_of_a_large_experiment_stays_below_a_megabyte_and_a_half() -> None:

@@ -16,8 +16,10 @@ from markupsafe import Markup
 
 from swapstone.report.document import (
     Block,
+    BulletList,
     Document,
     ForestPlot,
+    Item,
     Mark,
     ResultGroup,
     ResultRow,
@@ -48,9 +50,17 @@ def render(document: Document) -> str:
     return template("document.html.j2").render(
         document=document,
         sections=(*sections, *document.closing),
+        notices=_notices(document),
         script=Markup(script),  # noqa: S704 - ours
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+
+
+def _notices(document: Document) -> tuple[Item, ...]:
+    """Return the notices that the overview does not have."""
+    lists = (block for block in document.overview if isinstance(block, BulletList))
+    known = {item.text for block in lists for item in block.items}
+    return tuple(notice for notice in document.notices if notice.text not in known)
 
 
 @functools.cache

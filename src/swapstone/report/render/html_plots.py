@@ -106,6 +106,12 @@ def _effect(ratio: float, scale: Axis) -> str:
     return f'<circle class="effect" cx="{scale.at(ratio)}%" cy="50%" r="4.5"/>'
 
 
+def is_clipped(table: ResultTable, scale: Axis) -> bool:
+    """Return whether an effect lies beyond the axis."""
+    ratios = (each.row.ratio for each in table.rows)
+    return any(ratio is not None and not scale.low <= ratio <= scale.high for ratio in ratios)
+
+
 def width(row: ForestRow) -> float | None:
     """Return the width of a row's interval, as a ratio; None without an interval."""
     return row.high / row.low if row.low and row.high else None
