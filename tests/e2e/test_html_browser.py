@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The HTML report in a real browser: text, width, colours, and no network access."""
+"""The HTML report in a real browser: text, width, sorting and filtering, drawings, colours, and no network access.
+
+Two browsers measure every kind of report, one in the light colour scheme and one in the dark (`html_probe.js`). The tests read what they
+measured.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,16 @@ import struct
 import subprocess
 import threading
 from collections.abc import Iterator
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.golden import crossed, latency, reports, synthetic
+from swapstone.explanation import load_classes
+from swapstone.report import flame_graph
+from tests.golden import crossed, latency, reports, servers, synthetic
+from tests.unit.explanation.test_formats import AFTER, BEFORE
 
 pytestmark = pytest.mark.slow
 
@@ -34,35 +42,10 @@ FLAGS = (
     "--hide-scrollbars",
 )
 DARK, LIGHT = "--blink-settings=preferredColorScheme=0", "--blink-settings=preferredColorScheme=1"
-
-# Holds the page in a frame of a phone's width and writes down what the browser made of it. The page itself runs no script.
-PROBE = """<!doctype html><meta charset="utf-8"><body style="margin:0">
-<iframe id="page" style="width:WIDTHpx;height:800px;border:0" srcdoc="PAGE"></iframe><script>
-document.getElementById("page").onload = (event) => {
-  const page = event.target.contentDocument, root = page.documentElement, style = page.defaultView.getComputedStyle(page.body);
-  const hidden = [...page.querySelectorAll(".runs")].map((row) => page.defaultView.getComputedStyle(row).display);
-  page.querySelectorAll(".forest-table details").forEach((each) => { each.open = true; });
-  const shown = [...page.querySelectorAll(".runs")].map((row) => page.defaultView.getComputedStyle(row).display);
-  page.querySelectorAll("details").forEach((each) => { each.open = true; });
-  const seen = { client: root.clientWidth, scroll: root.scrollWidth, paper: style.backgroundColor, ink: style.color,
-    loaded: page.defaultView.performance.getEntriesByType("resource").length, hidden, shown,
-    dots: page.querySelectorAll("circle.effect").length };
-  const drawing = page.querySelector("svg.latency");
-  if (drawing) {
-    const box = (each) => { const r = each.getBoundingClientRect(); return [r.left, r.top, r.right, r.bottom]; };
-    const scroll = drawing.closest(".scroll");
-    seen.drawing = { box: box(drawing), height: drawing.clientHeight, client: scroll.clientWidth, scroll: scroll.scrollWidth };
-    seen.labels = [...drawing.querySelectorAll("text")].map((each) => [each.textContent, ...box(each)]);
-    seen.series = [...drawing.querySelectorAll("path[fill-opacity]")].map((each) => page.defaultView.getComputedStyle(each).stroke);
-  }
-  document.body.insertAdjacentHTML("beforeend", "<pre id=seen>" + JSON.stringify(seen) + "</pre>");
-};
-</script>"""
-
-
-@pytest.fixture(scope="module")
-def page() -> str:
-    return reports.as_html(synthetic.context(), synthetic.analysis())
+REPORTS = {"plain": synthetic, "crossed": crossed, "latency": latency, "servers": servers}
+PROBE = Path(__file__).with_name("html_probe.js")
+WIDTHS = (390, 1280, 1440)
+SMALLEST_LETTER = 9.5  # pixels: what a drawing of 12 points may shrink to
 
 
 def _run(tmp_path: Path, document: str, *flags: str) -> str:
@@ -76,118 +59,145 @@ def _run(tmp_path: Path, document: str, *flags: str) -> str:
     return done.stdout
 
 
-def _probe(tmp_path: Path, document: str, width: int, *flags: str) -> dict[str, Any]:
-    probe = PROBE.replace("WIDTH", str(width)).replace("PAGE", escape.escape(document))
-    out = _run(
-        tmp_path, probe, "--dump-dom", f"--window-size={max(width, 500)},900", "--virtual-time-budget=3000", *flags
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    made = {name: reports.as_html(case.context(), case.analysis()) for name, case in REPORTS.items()}
+    made["flame"] = flame_graph.page("t", BEFORE, AFTER, load_classes())
+    made["wide"] = "<!doctype html><body><section><div style='width:2000px'>too wide</div></section>"
+    made["faint"] = "<!doctype html><body style='background:#fff'><p style='color:#999'>too faint</p>"
+    return made
+
+
+def _case(page: str, width: int, *, scripts: bool = True, use: bool = False) -> dict[str, Any]:
+    key = f"{page} {width}" + ("" if scripts else " without scripts") + (" used" if use else "")
+    return {"key": key, "page": page, "width": width, "scripts": scripts, "use": use}
+
+
+def _measure(folder: Path, pages: dict[str, str], cases: list[dict[str, Any]], flag: str) -> dict[str, Any]:
+    text = json.dumps(pages).replace("<", "\\u003c")
+    probe = PROBE.read_text(encoding="utf-8")
+    document = (
+        f'<!doctype html><meta charset="utf-8"><body style="margin:0"><script>const PAGES = {text};\n{probe}\n'
+        f"run({json.dumps(cases)});</script>"
     )
-    found = re.search(r"<pre id=\"seen\">(.*?)</pre>", out)
-    assert found, out[-2000:]
+    out = _run(folder, document, "--dump-dom", "--window-size=1500,1000", "--virtual-time-budget=20000", flag)
+    found = re.search(r"<pre id=\"seen\">(.*?)</pre>", out, re.DOTALL)
+    assert found, "the probe did not finish"
     seen: dict[str, Any] = json.loads(escape.unescape(found[1]))
+    assert not [each["error"] for each in seen.values() if "error" in each]
     return seen
 
 
-def test_the_page_shows_all_text(tmp_path: Path, page: str) -> None:
-    out = _run(tmp_path, page, "--dump-dom")
-    text = escape.unescape(re.sub(r"<[^>]+>", " ", re.sub(r"(?s)<style>.*?</style>", "", out)))
-    text = re.sub(r"\s+", " ", text)
-    for row in synthetic.WORKLOADS:
-        assert row[0] in text
-    for words in (
-        "libc: musl against glibc",
-        "1.344",
-        "Busy machine",
-        "another level was in force",
-        "1 of 54 differ",
-        "signs agree".lower(),
-        "swapstone rerun records/",
-        "Example CPU",
-        "asked for musl, but glibc was in force",
-    ):
-        assert words in text
-
-
-@pytest.mark.parametrize("width", [360, 768, 1280])
-def test_a_page_of_crossed_factors_fits_the_width(tmp_path: Path, width: int) -> None:
-    seen = _probe(tmp_path, reports.as_html(crossed.context(), crossed.analysis()), width)
-    assert (seen["client"], seen["scroll"]) == (width, width)
-    assert seen["loaded"] == 0
+@pytest.fixture(scope="module")
+def light(tmp_path_factory: pytest.TempPathFactory, pages: dict[str, str]) -> dict[str, Any]:
+    cases = [_case(page, width) for page in REPORTS for width in WIDTHS]
+    cases += [_case("flame", 1280), _case("wide", 390), _case("faint", 390)]
+    cases += [_case("plain", 1280, scripts=False), _case("plain", 1280, use=True)]
+    return _measure(tmp_path_factory.mktemp("light"), pages, cases, LIGHT)
 
 
 @pytest.fixture(scope="module")
-def latency_page() -> str:
-    return reports.as_html(latency.context(), latency.analysis())
+def dark(tmp_path_factory: pytest.TempPathFactory, pages: dict[str, str]) -> dict[str, Any]:
+    cases = [_case(page, 1280) for page in (*REPORTS, "flame")]
+    return _measure(tmp_path_factory.mktemp("dark"), pages, cases, DARK)
 
 
-@pytest.mark.parametrize("width", [360, 768, 1280])
-def test_a_page_of_latencies_scrolls_only_inside_its_drawings(tmp_path: Path, latency_page: str, width: int) -> None:
-    seen = _probe(tmp_path, latency_page, width)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("page", REPORTS)
+def test_nothing_reaches_beyond_the_page_or_its_section(light: dict[str, Any], page: str, width: int) -> None:
+    seen = light[f"{page} {width}"]
     assert (seen["client"], seen["scroll"]) == (width, width)
+    assert seen["outside"] == []
+    assert all(each["stays"] and each["within"] for each in seen["scrolled"])
+    assert seen["dots"] > 0
     assert seen["loaded"] == 0
-    assert (seen["drawing"]["scroll"] > seen["drawing"]["client"]) == (width < 700)
-    assert seen["drawing"]["height"] > 500
 
 
-def test_drawing_labels_stay_inside_and_do_not_overlap(tmp_path: Path, latency_page: str) -> None:
-    seen = _probe(tmp_path, latency_page, 1280)
-    assert len(seen["labels"]) > 50
-    left, top, right, bottom = seen["drawing"]["box"]
-    for name, x1, y1, x2, y2 in seen["labels"]:
-        assert left <= x1 < x2 <= right, name
-        assert top <= y1 < y2 <= bottom, name
-    boxes = seen["labels"]
-    for place, (name, x1, y1, x2, y2) in enumerate(boxes):
-        for other, a1, b1, a2, b2 in boxes[place + 1 :]:
+def test_the_probe_detects_what_it_measures(light: dict[str, Any]) -> None:
+    assert light["wide 390"]["scroll"] > 390
+    assert light["wide 390"]["outside"] == ["div. too wide"]
+    assert light["faint 390"]["faintest"]["ratio"] < 3
+
+
+def test_no_table_of_a_plain_comparison_scrolls_on_a_wide_page(light: dict[str, Any]) -> None:
+    for width in (1280, 1440):
+        assert light[f"plain {width}"]["scrolled"] == []
+        assert light[f"plain {width}"]["side"] == "sticky"
+
+
+def test_every_row_is_visible_without_scripts_and_nothing_that_needs_one(light: dict[str, Any]) -> None:
+    bare, whole = light["plain 1280 without scripts"], light["plain 1280"]
+    assert bare["rows"] == whole["rows"] > 100
+    assert (bare["controls"], whole["controls"]) == (0, 1)
+    assert bare["outside"] == []
+
+
+def test_the_table_sorts_and_filters(light: dict[str, Any]) -> None:
+    used = light["plain 1280 used"]["used"]
+    assert used["groups"] == used["groupsAgain"] == 12
+    assert used["focused"]
+    assert (used["up"], used["down"], used["none"]) == ("ascending", "descending", "none")
+    assert used["ascending"] == sorted(used["ascending"])
+    assert used["descending"] == sorted(used["descending"], reverse=True)
+    assert len(set(used["ascending"])) > 20
+    assert used["sortedGroups"] == 0
+    assert used["metrics"] == used["all"]
+    assert used["filtered"] == ["b_string_strstr(abcd) res", "b_string_memset res", "b_string_strlen res"]
+    assert used["status"] == f"3 of {used['all']} rows"
+    assert used["verdicts"] == ["better"]
+    assert used["reset"] == used["all"]
+
+
+def test_runs_are_shown_when_their_row_is_opened(light: dict[str, Any]) -> None:
+    assert light["plain 1280 used"]["used"]["hidden"] == 0
+    assert light["plain 1280"]["runs"] == 24
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("page", REPORTS)
+def test_drawings_are_inside_legible_and_described(light: dict[str, Any], page: str, width: int) -> None:
+    drawings = light[f"{page} {width}"]["drawings"]
+    expected = {
+        "plain": {"trade-off"},
+        "crossed": {"trade-off", "interaction"},
+        "latency": {"latency"},
+        "servers": {"trade-off", "interaction", "load-latency"},
+    }
+    assert {each["name"] for each in drawings} == expected[page]
+    for drawing in drawings:
+        assert drawing["title"]
+        assert drawing["described"]
+        assert drawing["scale"] * 12 >= SMALLEST_LETTER
+        frame = drawing["box"]
+        assert 0 <= frame["left"] < frame["right"] <= width
+        for text in drawing["texts"]:
+            assert frame["left"] - 1 <= text["left"] < text["right"] <= frame["right"] + 1, text
+            assert frame["top"] - 1 <= text["top"] < text["bottom"] <= frame["bottom"] + 1, text
+        for one, other in combinations(drawing["texts"], 2):
             # Boxes of text are higher than their letters: lines that follow each other may touch by some points.
-            assert x2 <= a1 or a2 <= x1 or y2 - 4 <= b1 or b2 - 4 <= y1, f"{name} lies on {other}"
+            apart = one["right"] <= other["left"] + 1 or other["right"] <= one["left"] + 1
+            assert apart or one["bottom"] - 4 <= other["top"] or other["bottom"] - 4 <= one["top"], (one, other)
 
 
-def test_series_colours_differ_and_contrast_with_the_background(tmp_path: Path, latency_page: str) -> None:
-    for flag in (LIGHT, DARK):
-        seen = _probe(tmp_path, latency_page, 1280, flag)
-        paper = _luminance(seen["paper"])
-        assert len(set(seen["series"])) == 2
-        for colour in seen["series"]:
-            light, dark = max(paper, _luminance(colour)), min(paper, _luminance(colour))
-            assert (light + 0.05) / (dark + 0.05) >= 4.5  # WCAG 2.2, 1.4.3: text of this size; marks need 3
+def test_the_worst_latency_is_in_view_on_a_phone(light: dict[str, Any]) -> None:
+    (drawing,) = light["latency 390"]["drawings"]
+    worst = [text for text in drawing["texts"] if text["text"].startswith("worst ")]
+    assert {"worst 70 us", "worst 3738 us", "worst 2077 us"} <= {text["text"] for text in worst}
+    assert all(0 <= text["left"] < text["right"] <= 390 for text in worst)
 
 
-def _luminance(colour: str) -> float:
-    """Return the relative luminance of ``rgb(r, g, b)``, as WCAG 2.2 defines it."""
-    shares = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
-    red, green, blue = (each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in shares)
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-@pytest.mark.parametrize("width", [360, 768, 1280])
-def test_the_page_fits_the_width(tmp_path: Path, page: str, width: int) -> None:
-    seen = _probe(tmp_path, page, width)
-    assert seen["client"] == width
-    assert seen["scroll"] == width
-    assert seen["dots"] >= 12
-
-
-def test_the_probe_detects_a_page_that_is_too_wide(tmp_path: Path) -> None:
-    seen = _probe(tmp_path, "<!doctype html><body><div style='width:900px'>x</div>", 360)
-    assert seen["scroll"] > 360
-
-
-def test_runs_are_shown_when_their_row_is_opened(tmp_path: Path, page: str) -> None:
-    seen = _probe(tmp_path, page, 1280)
-    assert len(seen["hidden"]) == 24
-    assert set(seen["hidden"]) == {"none"}
-    assert "none" not in seen["shown"]
-
-
-def test_colours_follow_the_preferred_colour_scheme(tmp_path: Path, page: str) -> None:
+@pytest.mark.parametrize("page", [*REPORTS, "flame"])
+def test_colours_follow_the_scheme_and_have_contrast(light: dict[str, Any], dark: dict[str, Any], page: str) -> None:
     def lightness(colour: str) -> float:
         return sum(map(int, re.findall(r"\d+", colour)[:3])) / 765
 
-    light, dark = _probe(tmp_path, page, 1280, LIGHT), _probe(tmp_path, page, 1280, DARK)
-    assert lightness(light["paper"]) > 0.9
-    assert lightness(light["ink"]) < 0.3
-    assert lightness(dark["paper"]) < 0.2
-    assert lightness(dark["ink"]) > 0.7
+    day, night = light[f"{page} 1280"], dark[f"{page} 1280"]
+    assert lightness(day["paper"]) > 0.9
+    assert lightness(day["ink"]) < 0.3
+    assert lightness(night["paper"]) < 0.2
+    assert lightness(night["ink"]) > 0.7
+    for seen in (day, night):
+        assert seen["faintest"]["ratio"] >= 4.5, seen["faintest"]  # WCAG 2.2, 1.4.3
 
 
 class _Counter(http.server.BaseHTTPRequestHandler):
@@ -211,27 +221,30 @@ def server() -> Iterator[http.server.HTTPServer]:
 
 
 def test_the_content_security_policy_blocks_injected_requests(
-    tmp_path: Path, page: str, server: http.server.HTTPServer
+    tmp_path: Path, pages: dict[str, str], server: http.server.HTTPServer
 ) -> None:
     asked: list[str] = server.asked  # type: ignore[attr-defined]
     root = f"http://127.0.0.1:{server.server_address[1]}"
     slipped = (
         f"<img src='{root}/image'><link rel=stylesheet href='{root}/style'><iframe src='{root}/frame'></iframe>"
         f"<script>fetch('{root}/fetch')</script><style>body{{background:url({root}/background)}}</style><video src='{root}/video'></video>"
+        f"<b onclick=\"fetch('{root}/handler')\" id=slipped></b>"
     )
     _run(tmp_path, f"<!doctype html><body>{slipped}", "--dump-dom", "--virtual-time-budget=3000")
-    assert asked, "without the page's policy the same markup sends requests"
+    assert "/fetch" in asked, "without the page's policy the same markup sends requests"
     asked.clear()
-    _run(tmp_path, page.replace("</main>", f"{slipped}</main>"), "--dump-dom", "--virtual-time-budget=3000")
+    page = pages["plain"].replace("</main>", f"{slipped}</main>")
+    out = _run(tmp_path, page, "--dump-dom", "--virtual-time-budget=3000")
     assert asked == []
+    text = re.sub(r"\s+", " ", escape.unescape(re.sub(r"<[^>]+>", " ", re.sub(r"(?s)<style>.*?</style>", "", out))))
+    for words in (*(row[0] for row in synthetic.WORKLOADS), "libc: musl against glibc", "asked for musl, but glibc was in force"):
+        assert words in text
+    assert re.search(r"\d+ of \d+ rows", text), "the page's own script runs"
 
 
-@pytest.mark.parametrize(
-    ("name", "width", "flag"), [("desk", 1280, LIGHT), ("desk-dark", 1280, DARK), ("small", 500, LIGHT)]
-)
-def test_a_screenshot_is_not_blank(tmp_path: Path, page: str, name: str, width: int, flag: str) -> None:
-    shot = tmp_path / f"{name}.png"
-    _run(tmp_path, page, f"--screenshot={shot}", f"--window-size={width},2000", flag)
+def test_a_screenshot_is_not_blank(tmp_path: Path, pages: dict[str, str]) -> None:
+    shot = tmp_path / "page.png"
+    _run(tmp_path, pages["plain"], f"--screenshot={shot}", "--window-size=1280,2000", DARK)
     data = shot.read_bytes()
-    assert struct.unpack(">II", data[16:24]) == (width, 2000)
+    assert struct.unpack(">II", data[16:24]) == (1280, 2000)
     assert len(data) > 50_000  # a blank page of that size compresses to a tenth of it

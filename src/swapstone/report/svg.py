@@ -122,9 +122,7 @@ class LogAxis:
     def ratios(self, apart: float) -> list[tuple[float, str]]:
         """Return the ticks of an axis of ratios: pairs (ratio, label), at least `apart` points from each other, with 1 among them."""
         candidates = [1.0, *(value for step in reversed(_RATIOS) for value in (step, 1 / step))]
-        return [
-            (value, formatting.digits(value, 3 if 0.9 < value < 1.1 else 2)) for value in self._apart(candidates, apart)
-        ]
+        return [(value, f"{value:.{3 if 0.9 < value < 1.1 else 2}g}") for value in self._apart(candidates, apart)]
 
     def decades(self, apart: float) -> list[float]:
         """Return the ticks of an axis of values: powers of ten, then 2 and 5 times them, at least `apart` points from each other."""

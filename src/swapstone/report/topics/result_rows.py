@@ -64,7 +64,7 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     baseline, candidate = groups[0].baseline, groups[0].candidate
     table = ResultTable(
         title="Every result: values of both sides, their ratio with its interval, and the verdict",
-        before_name=baseline.short_label if single else f"baseline ({baseline.short_label})",
+        before_name=baseline.short_label if single else "baseline",
         after_name=candidate.short_label if single else "candidate",
         margin=context.experiment.margin,
         key_names=tuple(("suite", "load", "candidate")[place] for place in places),
@@ -89,7 +89,7 @@ def _read_first(groups: tuple[ComparisonGroup, ...]) -> Iterator[Block]:
         yield Paragraph(
             f"The rows to read first are one time or rate for each of {workloads}: {sentences.verdicts(counted)}. They stand first; "
             "every other metric follows. A row with + has a drawing of its runs. Detectable: the smallest change that so many runs "
-            "would find.",
+            f"would find. The baseline is {formatting.safe(groups[0].baseline.short_label)}.",
             Tone.NOTE,
         )
 

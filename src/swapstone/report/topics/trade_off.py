@@ -147,7 +147,7 @@ def _drawing(plot: _Plot, margin: float) -> Drawing:
 def _svg(plot: _Plot, margin: float, width: float) -> str:
     narrow = width < svg.WIDE
     height = 320.0 if narrow else 360.0
-    left, right, top, bottom = 54.0, width - 14, 12.0, height - 46
+    left, right, top, bottom = 58.0, width - 14, 12.0, height - 46
     held = [min(_FARTHEST, max(1 / _FARTHEST, value)) for dot in plot.dots for value in (dot.time,)]
     x = svg.LogAxis([*held, *(value for each in plot.points for value in each.time), 1.0], left, right, least=1.1)
     held = [min(_FARTHEST, max(1 / _FARTHEST, dot.memory)) for dot in plot.dots]
