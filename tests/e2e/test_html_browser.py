@@ -237,7 +237,11 @@ def test_the_content_security_policy_blocks_injected_requests(
     out = _run(tmp_path, page, "--dump-dom", "--virtual-time-budget=3000")
     assert asked == []
     text = re.sub(r"\s+", " ", escape.unescape(re.sub(r"<[^>]+>", " ", re.sub(r"(?s)<style>.*?</style>", "", out))))
-    for words in (*(row[0] for row in synthetic.WORKLOADS), "libc: musl against glibc", "asked for musl, but glibc was in force"):
+    for words in (
+        *(row[0] for row in synthetic.WORKLOADS),
+        "libc: musl against glibc",
+        "asked for musl, but glibc was in force",
+    ):
         assert words in text
     assert re.search(r"\d+ of \d+ rows", text), "the page's own script runs"
 

@@ -99,7 +99,7 @@ def test_the_page_holds_the_drawing_and_escapes_the_rest() -> None:
     shown = reports.as_html(CONTEXT, ANALYSIS)
     assert SVG in shown
     assert "<b>&`y" not in shown
-    assert shown.count("Held up by x\\x1b[31m|&lt;b&gt;&amp;`y for 2004") == 4
+    assert shown.count("Held up by x\\x1b[31m|&lt;b&gt;&amp;`y for 2004") == 3
     assert '<td role="cell" class="n">12.5</td>' in shown
     assert shown.index("Toys by load</h2>") < shown.index("<h2>Results")
 
