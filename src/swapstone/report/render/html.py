@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from swapstone.report.document import (
     Block,
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     import jinja2
 
 _LONG_NAME = 9
-_UNIT = re.compile(r"([0-9]) (%|[num]?s|[KMG]?i?B|min|h)(?![A-Za-z])")
+_UNIT = re.compile(r"([0-9]) (%|[num]?s|[KMG]?i?B(?:/s)?|[kMG]?/s|[kMG]|min|h)(?![A-Za-z])")
+_RANGE = re.compile(r"(\([^()\s]{1,24}–[^()\s]{1,24}\))")
+_MANY_COLUMNS = 8
 
 
 def render(document: Document) -> str:
@@ -97,9 +99,20 @@ def _unbroken(text: str) -> str:
     return _UNIT.sub("\\1\N{NO-BREAK SPACE}\\2", text)
 
 
+def _ranged(text: str) -> Markup:
+    """Return the text of a cell, escaped, with each interval in brackets kept on one line."""
+    escaped = str(escape(safe(_unbroken(text))))
+    return Markup(_RANGE.sub(r'<span class="range">\1</span>', escaped))  # noqa: S704 - escaped above
+
+
 def _svg(drawing: str) -> Markup:
     """Return a drawing's SVG unescaped. The topic that made it has escaped text from outside."""
     return Markup(drawing)  # noqa: S704 - see above
+
+
+def _has_many_columns(table: Table) -> bool:
+    """Return whether a table needs smaller letters and cells of several lines."""
+    return len(table.columns) >= _MANY_COLUMNS
 
 
 def _has_long_names(table: Table) -> bool:
@@ -122,8 +135,10 @@ def template(name: str) -> jinja2.Template:
         finalize=lambda value: safe(value) if type(value) is str else value,
     )
     environment.filters["unbroken"] = _unbroken
+    environment.filters["ranged"] = _ranged
     environment.filters["kind"] = lambda block: type(block).__name__
     environment.filters["heading"] = lambda column: column.name
+    environment.filters["has_many_columns"] = _has_many_columns
     environment.filters["has_long_names"] = _has_long_names
     environment.filters["as_results"] = _as_results
     environment.filters["verdicts"] = _verdicts

@@ -120,7 +120,7 @@ def _drawing(each: LoadSeries, values: Values, variants: Sequence[Variant]) -> D
 
 
 def _svg(each: LoadSeries, values: Values, variants: Sequence[Variant], title: str, width: float) -> str:
-    left, right = 62.0, width - 26
+    left, right = 70.0, width - 26
     parts, top = _legend(variants, width)
     bottom = top + 230
     x = svg.LogAxis((number for number, _ in each.workloads), left, right)
