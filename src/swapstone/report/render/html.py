@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _LONG_NAME = 9
 _UNIT = re.compile(r"([0-9]) (%|[num]?s|[KMG]?i?B(?:/s)?|[kMG]?/s|[kMG]|min|h)(?![A-Za-z])")
-_RANGE = re.compile(r"(\([^()\s]{1,24}–[^()\s]{1,24}\))")
+_RANGE = re.compile(r"(\([^()\s]{1,24}\u2013[^()\s]{1,24}\))")
 _MANY_COLUMNS = 8
 
 
