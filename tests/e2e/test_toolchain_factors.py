@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cli import TOP, environment, fake, runs_of, swapstone
+from tests.e2e.cli import environment, fake, runs_of, swapstone
+from tests.unit.recipes.contributing import copy_source
 
 CHOICES = ("libc=glibc,musl", "linking=dynamic,static", "compiler=gcc,clang", "optimization=O0,O2,O3,Os")
 
@@ -67,9 +68,7 @@ def test_the_c_library_of_a_static_program_is_observed_and_its_version_recorded(
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the source that tests can break."""
     top = tmp_path_factory.mktemp("broken")
-    shutil.copytree(TOP / "src", top / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("native", "studies"):
-        shutil.copytree(TOP / name, top / name)
+    copy_source(top)
     return top
 
 

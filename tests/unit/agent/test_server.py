@@ -123,7 +123,7 @@ def test_the_warm_up_is_not_in_the_window(agent: Path, tmp_path: Path) -> None:
     endless += (
         "while first: urllib.request.urlopen(f'http://127.0.0.1:{sys.argv[1]}/burn/20').read()\nprint('measured')\n"
     )
-    answer = one(agent, served(tmp_path, script=endless, warm_ms=2500, drain_ms=100))
+    answer = one(agent, served(tmp_path, script=endless, warm_ms=1000, drain_ms=100))
     assert answer.outcome is ProcessOutcome.DRIVEN, answer
     assert answer.driver_stdout == b"measured\n"
     assert facts(answer)["server_cpu_ns"] < 60e6

@@ -99,25 +99,25 @@ def program(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PATH": f"{path.parent}:{os.environ['PATH']}", "PYTHONPATH": str(TOP / "src")}
 
 
-@pytest.mark.parametrize(
-    ("line", "replies"),
-    [
-        ("swapstone comp", ["compare", "completion"]),
-        ("swapstone compare libc=", ["glibc", "musl"]),
-        ("swapstone compare libc=glibc,m", ["glibc,musl"]),
-        ("swapstone compare swap=zram:lz", ["lzo-rle", "lz4"]),
-        ("swapstone study preempt-rt --only-part c", ["control"]),
-        ("swapstone show last --me", ["--metric"]),
-    ],
-)
-def test_bash_completes(program: dict[str, str], line: str, replies: list[str]) -> None:
-    script = (
-        'eval "$(swapstone completion bash)"\n'
-        f"COMP_LINE={line!r} COMP_POINT=${{#COMP_LINE}}\n"
-        'COMP_POINT=${#COMP_LINE}\n_swapstone_completion swapstone\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
+REPLIES = {
+    "swapstone comp": ["compare", "completion"],
+    "swapstone compare libc=glibc,m": ["glibc,musl"],
+    "swapstone compare swap=zram:lz": ["lzo-rle", "lz4"],
+    "swapstone show last --me": ["--metric"],
+}
+"""What bash completes for a line. Each line starts a process; what is completed for other words is tested above without one."""
+
+
+def test_bash_completes(program: dict[str, str]) -> None:
+    asked = "".join(
+        f"COMP_LINE={line!r} COMP_POINT={len(line)}\n"
+        '_swapstone_completion swapstone\nprintf "%s " "${COMPREPLY[@]}"; echo\n'
+        for line in REPLIES
     )
+    script = f'eval "$(swapstone completion bash)"\n{asked}'
     result = subprocess.run(["bash", "-c", script], env=program, capture_output=True, text=True, check=True)
-    assert result.stdout.splitlines() == replies, result.stderr
+    found = [line.split() for line in result.stdout.splitlines()]
+    assert dict(zip(REPLIES, found, strict=True)) == REPLIES, result.stderr
 
 
 @pytest.mark.parametrize(("shell", "expected"), [("zsh", "part\nlibc=\n"), ("fish", "part,libc=\t")])

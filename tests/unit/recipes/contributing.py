@@ -22,8 +22,12 @@ def code_blocks(heading: str) -> list[str]:
 
 
 def copy_source(folder: Path) -> Path:
-    """Copy the Python source; return the folder for PYTHONPATH."""
-    ignore = shutil.ignore_patterns("__pycache__")
+    """Copy the source; return the folder for PYTHONPATH.
+
+    Compiled modules are copied too, because compiling them takes most of the time of a new process. A module that a test changes
+    has another time, and is compiled again.
+    """
+    ignore = shutil.ignore_patterns("*.pyc.*")  # files that another process is writing
     shutil.copytree(TOP / "src", folder / "src", ignore=ignore)
     for name in ("native", "studies"):
         shutil.copytree(TOP / name, folder / name, ignore=ignore)
