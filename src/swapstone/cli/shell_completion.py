@@ -125,8 +125,10 @@ def _matching(names: Iterable[tuple[str, str]], incomplete: str, prefix: str = "
 
 
 def complete_factors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete ``FACTOR=LEVEL,LEVEL``: factors that are not named yet, then levels of the factor that are not in the list yet."""
+    """Complete ``FACTOR=LEVEL,LEVEL``: factors that are not named yet, then levels that are not in the list yet; or a program's path."""
     name, equals, typed = incomplete.partition("=")
+    if "/" in name:
+        return [CompletionItem(incomplete, type="file")]  # the program of a command line
     if not equals:
         used = {text.partition("=")[0] for text in ctx.params.get(param.name or "") or ()}
         return [

@@ -41,6 +41,7 @@ def caveats_of(
         # Neither the load of the host nor the time of day can change a figure on the virtual clock.
         *(() if experiment.virtual else _noisy(noise)),
         *_without_numbers(runs),
+        *_not_observed(experiment),
         # With layouts the values of a row are in the order of layouts, not of time.
         *(() if experiment.layouts or experiment.virtual else _dependent(rows)),
         *_nulls(rows, comparisons, 1 - experiment.confidence),
@@ -95,6 +96,16 @@ def _without_numbers(runs: Sequence[Run]) -> Iterator[Caveat]:
                 message=f"{len(found)} of {len(runs)} trials {what} ({_shortened(workloads)}). {consequence}",
                 hint="The report lists each of them with its reason.",
             )
+
+
+def _not_observed(experiment: Experiment) -> Iterator[Caveat]:
+    for name in experiment.unobserved:
+        yield Caveat(
+            kind=CaveatKind.NOT_OBSERVED,
+            message=f"The level of {name} is not observed: no process receives it as an argument or a variable. Comparisons of its "
+            "levels rely on the request alone.",
+            hint=f"Let the program receive {name} too, for example with --env LEVEL={name}, or read the logs of the builds.",
+        )
 
 
 def _dependent(rows: Sequence[Row]) -> Iterator[Caveat]:

@@ -53,6 +53,7 @@ class CaveatKind(enum.Enum):
     DEPENDENT_RUNS = "dependent-runs"
     NULL_DIFFERS = "null-differs"
     DAMAGED_RECORD = "damaged-record"
+    NOT_OBSERVED = "not-observed"
 
 
 class Caveat(FrozenStruct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ Every number was measured or is in the analysis. A field of a format that was no
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
@@ -75,10 +75,12 @@ _COMPARISON_COLUMNS = (
     "preferred",
     "verdict",
     "reason",
+    "not_observed",
 )
 
 
-def _comparison_cells(c: Comparison) -> list[str]:
+def _comparison_cells(c: Comparison, unobserved: Collection[str]) -> list[str]:
+    differing = (name for name, level in c.baseline.levels if dict(c.candidate.levels).get(name) != level)
     middle = medians(c)
     where = [c.suite, c.workload, c.load, c.metric.name, c.metric.unit, c.metric.quantity.value, c.metric.better.value]
     numbers = [c.effect, c.low, c.high, c.confidence, c.p_value, c.smallest_visible]
@@ -94,13 +96,17 @@ def _comparison_cells(c: Comparison) -> list[str]:
         str(c.preferred).lower(),
         c.verdict.value,
         c.reason,
+        " ".join(name for name in differing if name in unobserved),
     ]
 
 
 def to_csv(context: ReportContext, analysis: Analysis) -> str:
-    """Return one row per comparison. Times are in the metric's unit; an empty cell stands for no number."""
-    del context  # every export has this signature
-    return comma_separated(_COMPARISON_COLUMNS, map(_comparison_cells, analysis.comparisons))
+    """Return one row per comparison. Times are in the metric's unit; an empty cell stands for no number.
+
+    ``not_observed`` names the factors that differ and whose level rests on the request alone.
+    """
+    unobserved = context.experiment.unobserved
+    return comma_separated(_COMPARISON_COLUMNS, (_comparison_cells(c, unobserved) for c in analysis.comparisons))
 
 
 def to_runs_csv(context: ReportContext, analysis: Analysis) -> str:

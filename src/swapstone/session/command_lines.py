@@ -26,6 +26,7 @@ LONGEST_LABEL = 32
 LONGEST_NAME = 60
 
 _ASSIGNMENT = re.compile(rf"({NAME})=(.*)", re.ASCII | re.DOTALL)
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./{}-]+", re.ASCII)
 _SPECIAL = {
     "|": "a pipe",
     "&": "&",
@@ -131,8 +132,27 @@ def _line(label: str, words: Sequence[str], folder: Path, *, built: bool) -> Com
             if pairs
             else FORMS,
         )
+    if not built:
+        _require_found(words[count], folder)
     program = words[count] if built else executable(words[count], folder)
     return CommandLine(name=label, words=(program, *words[count + 1 :]), environment=tuple(dict(pairs).items()))
+
+
+def _require_found(program: str, folder: Path) -> None:
+    """Raise a `UserError` for a name without a slash that is not on PATH, as execvp(3) fails then."""
+    if "/" in program or placeholders_in(program) or shutil.which(program):
+        return
+    here = (folder / program).is_file()
+    hint = (
+        f"There is one in this folder: write ./{program}" if here else f"Name it by its path, or install it.\n{FORMS}"
+    )
+    raise UserError(f"There is no program {program!r} on your PATH.", hint)
+
+
+def shown_command(words: Sequence[str]) -> str:
+    """Return a command line as one argument of the shell: with the quotes that it needs, and no more."""
+    text = " ".join(word if _PLAIN.fullmatch(word) else shlex.quote(word) for word in words)
+    return f'"{text}"' if "'" in text and not re.search(r'["$`\\!]', text) else shlex.quote(text)
 
 
 def _assignments(words: Sequence[str]) -> int:

@@ -25,7 +25,7 @@ from swapstone.model import (
     UserError,
     placeholders_in,
 )
-from swapstone.session.command_lines import command_lines, executable
+from swapstone.session.command_lines import command_lines, executable, shown_command
 from swapstone.session.parameters import parse_parameters
 from swapstone.session.server_program import SERVER_EXAMPLE, load_generators, server_arguments
 from swapstone.session.values import parse_duration_ns
@@ -246,9 +246,8 @@ def command_line(experiment: Experiment) -> str:
     if own.load_generators:
         return f"--server {shlex.quote(shlex.join(own.arguments))}"
     if own.commands:
-        return " ".join(
-            shlex.quote(shlex.join(line_words(line)) if not own.shell else line.words[0]) for line in own.commands
-        )
+        shown = (line.words[0] if own.shell else shown_command(line_words(line)) for line in own.commands)
+        return " ".join(map(shlex.quote, shown) if own.shell else shown)
     programs = " ".join(f"--program {shlex.quote(f'{level}={path}')}" for level, path in own.programs)
     rest = f"-- {shlex.join(own.arguments)}" if own.arguments else ""
     return " ".join(filter(None, (programs, rest)))

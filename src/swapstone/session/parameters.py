@@ -107,7 +107,7 @@ def _range(name: str, values: Sequence[str]) -> tuple[str, ...]:
     if count > MOST_WORKLOADS:
         raise UserError(
             f"The range {name}={values[0]} has {count} values; {MOST_WORKLOADS} are possible.",
-            f"Give a larger step: {name}={match['first']}..{match['last']}/{(last - first) // 10 or 1}",
+            f"Give a larger step: {name}={match['first']}..{match['last']}/{(last - first) // 10 + 1}",
         )
     return tuple(str(first + number * step) for number in range(count))
 
@@ -128,11 +128,13 @@ def check_placeholders(own: OwnProgram | None, factors: Iterable[FactorLevels]) 
     if not free and not parameters:
         return
     texts = texts_of(own) if own else {}
+    for where, text in texts.items():
+        _check_known(where, text, [*parameters, *free], server=bool(own and own.load_generators))
     used = {name for text in texts.values() for name in placeholders_in(text)}
     for name in parameters:
         if name not in used:
             raise UserError(
-                f"The parameter {name} is not used: {{{name}}} is in none of {', '.join(texts)}.",
+                f"The parameter {name} is not used: nothing contains {{{name}}}.",
                 f"Write {{{name}}} where the value belongs, for example: './prog --size {{{name}}}'",
             )
     for name in free:
@@ -142,8 +144,6 @@ def check_placeholders(own: OwnProgram | None, factors: Iterable[FactorLevels]) 
                 f"Write {{{name}}} in the command line, in --build, in --env or in --server. "
                 f"If it is an environment variable: --vary env:{name}=...",
             )
-    for where, text in texts.items():
-        _check_known(where, text, [*parameters, *free], server=bool(own and own.load_generators))
     generator = [word for each in own.load_generators for word in each.command] if own else []
     wrong = next((name for word in generator for name in placeholders_in(word) if name in free), None)
     if wrong is not None:
@@ -177,7 +177,7 @@ def _check_known(where: str, text: str, known: Sequence[str], *, server: bool) -
     wrong = sorted(placeholders_in(text) - frozenset(others))
     if wrong:
         raise UserError(
-            f"{where} contains the unknown placeholder {{{wrong[0]}}}.",
+            f"{where[0].upper()}{where[1:]} contains the unknown placeholder {{{wrong[0]}}}.",
             f"Known: {', '.join(f'{{{name}}}' for name in others)}. Write {{{{{wrong[0]}}}}} for a literal {{{wrong[0]}}}.",
         )
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
+from collections.abc import Mapping
 
 import msgspec
 
@@ -12,7 +14,7 @@ from swapstone.factors import Recipe
 from swapstone.model import Variant, Workload
 from swapstone.record import Artifact
 from swapstone.subjects.subject import BuildContext, Subject, TrialSpec
-from swapstone.subjects.variant_program import Program
+from swapstone.subjects.variant_program import LONGEST_PADDING, PADDING, Program, environment_bytes
 from swapstone.wire import TrialRequest
 
 
@@ -43,8 +45,23 @@ def whole_environment(recipe: Recipe) -> tuple[tuple[str, str], ...]:
     return (*recipe.environment, (name, preload.ljust(recipe.preload_bytes, ":")))
 
 
+def _padded(program: Program, count: int) -> Program:
+    environment = (*program.recipe.environment, (PADDING, "x" * min(count, LONGEST_PADDING)))
+    recipe = msgspec.structs.replace(program.recipe, environment=environment)
+    links = tuple(_padded(link, count) for link in program.links)
+    return dataclasses.replace(program, recipe=recipe, links=links)
+
+
 class DeclaredProgram(Subject):
     """The program of a workload that this project declares: bundled, a package, a crate or a tool of an image."""
+
+    def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:
+        """Add padding to the environments if a factor sets variables of different length."""
+        sizes = {key: environment_bytes(program.recipe) for key, program in programs.items()}
+        most = max(sizes.values(), default=0)
+        if all(size == most for size in sizes.values()):
+            return dict(programs)
+        return {key: _padded(program, most - sizes[key]) for key, program in programs.items()}
 
     def request(self, trial: TrialSpec) -> TrialRequest:
         """Return the request: the number of passes, if it has passes, comes before the workload's arguments."""

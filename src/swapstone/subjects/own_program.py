@@ -49,8 +49,8 @@ TERMINAL_HINT = f"it seems to need a terminal and finds none: {_WITHOUT_TERMINAL
 SILENT_HINT = f"if it needs a terminal, it finds none: {_WITHOUT_TERMINAL}"
 
 OTHER_COMMAND_HINT = (
-    "it executed another program in its place, or changed its arguments: name the program itself, "
-    "and set variables as in 'NAME=VALUE ./prog'"
+    "it executed another program in its place, or changed its arguments, which does not show what was started: name the program itself, "
+    "set variables as in 'NAME=VALUE ./prog', or add --shell, so that the shell stays and is observed"
 )
 
 

@@ -26,15 +26,14 @@ from swapstone.model import OWN_SUITE, OwnProgram, UnavailableError, UserError, 
 from swapstone.model.directories import cache_dir
 from swapstone.record import Artifact
 from swapstone.subjects.subject import BuildContext
-from swapstone.subjects.variant_program import Program, stamp_of
-
-PADDING = "SWAPSTONE_PADDING"
-"""The variable that makes every variant's environment equally large."""
-
-LONGEST_PADDING = 120_000
-"""Number of characters of the padding: the kernel accepts no variable of 128 KiB (MAX_ARG_STRLEN, execve(2))."""
-
-_POINTER_BYTES = 8
+from swapstone.subjects.variant_program import (
+    LONGEST_PADDING,
+    PADDING,
+    POINTER_BYTES,
+    Program,
+    environment_bytes,
+    stamp_of,
+)
 
 
 class OwnProgramBuild:
@@ -140,8 +139,8 @@ def _taken(own: OwnProgram, artifact: Artifact) -> Artifact:
 
 def _launch_bytes(own: OwnProgram, recipe: Recipe) -> int:
     """Count what arguments and environment put on the stack: each text with its zero byte, and a pointer to it (execve(2))."""
-    texts = (*own.arguments[1:], *(f"{name}={value}" for name, value in recipe.environment))
-    return sum(len(os.fsencode(text)) + 1 + _POINTER_BYTES for text in texts)
+    arguments = sum(len(os.fsencode(text)) + 1 + POINTER_BYTES for text in own.arguments[1:])
+    return arguments + environment_bytes(recipe)
 
 
 def _require_different_links(variant: Variant, links: list[Program]) -> None:

@@ -4,11 +4,20 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 
 from swapstone.factors import ProgramFacts, Recipe
 from swapstone.model import layout_of
 from swapstone.record import Artifact
+
+PADDING = "SWAPSTONE_PADDING"
+"""The variable that makes every variant's environment equally large."""
+
+LONGEST_PADDING = 120_000
+"""Number of characters of the padding: the kernel accepts no variable of 128 KiB (MAX_ARG_STRLEN, execve(2))."""
+
+POINTER_BYTES = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +28,11 @@ class FileStamp:
     inode: int
     size_bytes: int
     modified_ns: int
+
+
+def environment_bytes(recipe: Recipe) -> int:
+    """Count what the environment puts on the stack: each text with its zero byte, and a pointer to it (execve(2))."""
+    return sum(len(os.fsencode(f"{name}={value}")) + 1 + POINTER_BYTES for name, value in recipe.environment)
 
 
 def stamp_of(path: str) -> FileStamp | None:
