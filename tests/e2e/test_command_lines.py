@@ -105,15 +105,17 @@ def test_arguments_and_variables_of_different_length_take_equal_room(tmp_path: P
 def test_parameters_are_rows_and_reach_every_text(tmp_path: Path) -> None:
     compare(
         tmp_path,
-        "cat -u",
-        "cat -v",
+        "cat -u {file}.txt",
+        "cat -v {file}.txt",
         *("--input", "{file}.txt", "--prepare", "echo {file} {N} >> log", "--env", "N={N}"),
         *("--parameter", "N=1..2", "-L", "file", "words"),
     )
     assert {run["trial"]["workload"] for run in runs(tmp_path)} == {"cat(N=1,file=words)", "cat(N=2,file=words)"}
     assert set((tmp_path / "log").read_text().splitlines()) == {"words 1", "words 2"}
     exported = json.loads(swapstone(tmp_path, "export", "r", "--format", "hyperfine").stdout)
-    assert {(each["parameters"]["command"]) for each in exported["results"]} == {"cat-u", "cat-v"}
+    found = {(each["parameters"]["command"], each["parameters"]["N"]) for each in exported["results"]}
+    assert found == {(command, number) for command in ("cat-u", "cat-v") for number in "12"}
+    assert all("words.txt" in each["command"] for each in exported["results"])
 
 
 def test_a_parameter_of_a_single_command_is_what_varies(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ command_options = Chain(
         "--vary",
         multiple=True,
         metavar="NAME=VALUES",
-        help="A factor of your own: values of {NAME}, or of a variable with env:NAME; the first is the baseline; repeatable.",
+        help="A free factor: values of {NAME}, or of a variable with env:NAME; the first is the baseline; repeatable.",
     ),
     click.option("--shell", is_flag=True, help="Run each COMMAND by /bin/sh -c; the shell is measured too."),
 )

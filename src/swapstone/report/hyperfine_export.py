@@ -8,9 +8,9 @@ import json
 import re
 import shlex
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from swapstone.model import Analysis, Copy, OwnProgram, Variant
+from swapstone.model import Analysis, Copy, OwnProgram, Variant, filled_text
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.export_sides import Side, sides
@@ -99,8 +99,8 @@ def _text(results: Sequence[dict[str, object]]) -> str:
 
 def _result(context: ReportContext, key: tuple[str, str, str, Variant], metrics: dict[str, Side]) -> dict[str, object]:
     suite, workload, load, variant = key
-    own = context.experiment.own
-    command = workload if own is None else formatting.safe(shlex.join(_own_command(own, variant)))
+    own, parameters = context.experiment.own, context.parameters(suite, workload)
+    command = workload if own is None else formatting.safe(shlex.join(_own_command(own, variant, parameters)))
     times = [value / 1e9 for value in metrics["wall"].values]
 
     def mean_seconds(name: str) -> float | None:
@@ -124,10 +124,12 @@ def _result(context: ReportContext, key: tuple[str, str, str, Variant], metrics:
     known = status is not None and len(status.values) == len(times)
     result["exit_codes"] = [round(value) for value in status.values] if status and known else [0] * len(times)
     where = {"suite": suite, "workload": workload, "load": load, "variant": variant.label}
-    result["parameters"] = {**where, **dict(variant.levels)}
+    result["parameters"] = {**where, **parameters, **{name.strip("{}"): level for name, level in variant.levels}}
     return result
 
 
-def _own_command(own: OwnProgram, variant: Variant) -> tuple[str, ...]:
-    """Return the command line of the own program on a variant, as typed."""
-    return own.command_of(dict(variant.levels)).words
+def _own_command(own: OwnProgram, variant: Variant, parameters: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the command line of the own program on a variant, with the values of its placeholders."""
+    free = {name[1:-1]: level for name, level in variant.levels if name.startswith("{")}
+    values = {**free, **{name: parameters.get(name, "") for name, _ in own.parameters}}
+    return tuple(filled_text(word, values) for word in own.command_of(dict(variant.levels)).words)

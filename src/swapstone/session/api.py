@@ -17,6 +17,7 @@ from swapstone.session import study as studies
 from swapstone.session.api_values import (
     Command,
     Levels,
+    Values,
     command_list,
     command_text,
     command_words,
@@ -88,8 +89,8 @@ def compare(
     command: Command | None = None,
     commands: Mapping[str, Command] | Sequence[Command] = (),
     shell: bool = False,
-    parameters: Mapping[str, Levels] | None = None,
-    vary: Mapping[str, Levels] | None = None,
+    parameters: Mapping[str, Values] | None = None,
+    vary: Mapping[str, Values] | None = None,
     programs: Mapping[str, str] | None = None,
     source: str | Path | None = None,
     build: str | None = None,

@@ -18,6 +18,10 @@ Command: TypeAlias = str | Sequence[str]
 """A command: a text that is split as a shell would, or its words."""
 
 
+Values: TypeAlias = str | Sequence[str | int | float]
+"""Values of a parameter, or levels of a free factor: a sequence, or a text with commas."""
+
+
 def name_list(value: Levels) -> tuple[str, ...]:
     """Return names: a text has them with commas."""
     return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else tuple(value)
@@ -58,7 +62,7 @@ def command_list(commands: Mapping[str, Command] | Sequence[Command]) -> tuple[C
     return tuple(commands.values() if isinstance(commands, Mapping) else commands)
 
 
-def value_texts(values: Mapping[str, Levels] | None) -> tuple[str, ...]:
+def value_texts(values: Mapping[str, Values] | None) -> tuple[str, ...]:
     """Return the texts of --parameter or --vary. A value in a sequence may contain commas: then each has a text of its own."""
     texts: list[str] = []
     for name, each in (values or {}).items():
