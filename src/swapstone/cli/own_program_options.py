@@ -9,16 +9,9 @@ from swapstone.cli.options import AliasedOption, Chain
 from swapstone.cli.shell_completion import complete_libraries
 
 
-def _hyperfine_list(ctx: click.Context, param: click.Parameter, pairs: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+def _as_parameter(ctx: click.Context, param: click.Parameter, given: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
     del ctx, param
-    return tuple(f"{name}={values}" for name, values in pairs)
-
-
-def _hyperfine_scan(
-    ctx: click.Context, param: click.Parameter, ranges: tuple[tuple[str, str, str], ...]
-) -> tuple[str, ...]:
-    del ctx, param
-    return tuple(f"{name}={first}..{last}" for name, first, last in ranges)
+    return tuple(f"{name}={'..'.join(values)}" for name, *values in given)
 
 
 command_options = Chain(
@@ -38,7 +31,7 @@ command_options = Chain(
         type=(str, str),
         multiple=True,
         metavar="NAME VALUES",
-        callback=_hyperfine_list,
+        callback=_as_parameter,
         help="As --parameter NAME=VALUES.",
     ),
     click.option(
@@ -47,7 +40,7 @@ command_options = Chain(
         type=(str, str, str),
         multiple=True,
         metavar="NAME FIRST LAST",
-        callback=_hyperfine_scan,
+        callback=_as_parameter,
         help="As --parameter NAME=FIRST..LAST.",
     ),
     click.option(
