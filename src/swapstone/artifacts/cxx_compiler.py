@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from swapstone.artifacts.c_library_tree import compiler_script, installed_musl, tree_options
-from swapstone.artifacts.libstdcxx import libstdcxx
+from swapstone.artifacts.libstdcxx import libstdcxx, unwinder_folder
 from swapstone.artifacts.toolchain import cross_prefix
 from swapstone.factors import Recipe
 from swapstone.model import UnavailableError
@@ -43,7 +43,7 @@ def cxx_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None, 
         tree = installed_musl()
         library = libstdcxx(tree, notify) if needed else None
         cxx = library.headers if library else ()
-        folders = (library.folder,) if library else ()
+        folders = (library.folder, str(unwinder_folder(tree))) if library else ()
         return (
             str(
                 compiler_script(

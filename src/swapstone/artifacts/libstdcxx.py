@@ -18,8 +18,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from swapstone.artifacts.c_library_tree import CLibraryTree, compiler_script, tree_options
-from swapstone.artifacts.tool_versions import compiler_identity
+from swapstone.artifacts.tool_versions import compiler_identity, first_line
 from swapstone.artifacts.upstream_sources import fetch, locked, read_lock
+from swapstone.artifacts.workload_build import run_compiler
 from swapstone.model import FrozenStruct, UnavailableError
 from swapstone.model.directories import cache_dir, share_dir
 
@@ -74,6 +75,30 @@ def libstdcxx(tree: CLibraryTree, notify: Callable[[str], None] = lambda _: None
             with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
                 _Build(tree, what, Path(temporary), home, notify).run(archive)
     return _library(home, source.version)
+
+
+def unwinder_folder(tree: CLibraryTree) -> Path:
+    """Return a folder with gcc's unwinder and the function of glibc that it calls, for a C library without that function.
+
+    Raises:
+        UnavailableError: the function can't be compiled.
+    """
+    source = share_dir() / "native" / "cxx" / "find_object.c"
+    real = first_line(["gcc", "-print-file-name=libgcc_eh.a"])
+    described = "\n".join(("unwinder 1", source.read_text(), real, repr(tree), compiler_identity(("gcc",))))
+    home = cache_dir().resolve() / "cxx-libraries" / hashlib.sha256(described.encode()).hexdigest()[:16]
+    if not (home / "libgcc_eh.a").is_file():
+        home.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
+            made = Path(temporary) / "made"
+            made.mkdir()
+            options = [*tree_options(tree, ("gcc",), clang=False), "-O2", "-fPIC", "-c", str(source)]
+            run_compiler(["gcc", *options, "-o", str(made / "find_object.o")])
+            run_compiler(["ar", "rcsD", str(made / "libfind_object.a"), str(made / "find_object.o")])
+            (made / "libgcc_eh.a").write_text(f"GROUP ( {real} {home}/libfind_object.a )\n")
+            if not home.exists():
+                made.rename(home)
+    return home
 
 
 def _identity(tree: CLibraryTree) -> list[str]:
