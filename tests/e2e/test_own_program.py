@@ -299,6 +299,16 @@ def test_a_plain_make_finds_compiler_and_flags_in_the_environment(
     }
 
 
+def test_flags_that_the_command_replaces_are_reported_before_the_build(
+    tmp_path: Path, cache: str, source: Path
+) -> None:
+    (source / "Makefile").write_text("CFLAGS = -DEXTRA=1\nprog: prog.c\n\t$(CC) $(CFLAGS) -o $@ $<\n")
+    arguments = ("optimization=O1,O3", "--build", "make CC={cc} CFLAGS={cflags}", "--source", "src", "--", "./prog")
+    error = compare(tmp_path, cache, *arguments, expect=2).stderr
+    assert error.index("replaces the CFLAGS of Makefile, which has -DEXTRA=1") < error.index("building")
+    assert 'CFLAGS="{cflags} -DEXTRA=1"' in error
+
+
 @needs_musl
 def test_a_makefile_with_a_compiler_of_its_own_is_refused_before_the_first_trial(
     tmp_path: Path, cache: str, source: Path

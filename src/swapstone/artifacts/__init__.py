@@ -9,10 +9,12 @@ from swapstone.artifacts.elf_compatibility import program_libc
 from swapstone.artifacts.libraries import library_digests, library_version, parse_libraries, with_libraries
 from swapstone.artifacts.library_table import LIBRARIES
 from swapstone.artifacts.link_layouts import environment_padding, with_layout_compiler
+from swapstone.artifacts.own_toolchain import own_tools
 from swapstone.artifacts.placeholders import KNOWN as KNOWN_PLACEHOLDERS
 from swapstone.artifacts.placeholders import fill, placeholders
 from swapstone.artifacts.program_size import SIZE_METRICS, sizes_of
 from swapstone.artifacts.recipe_resolution import check_recipe, resolve_recipe
+from swapstone.artifacts.replaced_flags import replaced_flags_warning
 from swapstone.artifacts.servers import (
     build_packaged,
     check_load_generator,
@@ -71,9 +73,11 @@ __all__ = [
     "loader_version",
     "may_read_environment",
     "missing_crate_requirement",
+    "own_tools",
     "parse_libraries",
     "placeholders",
     "program_libc",
+    "replaced_flags_warning",
     "require_crate",
     "require_tools",
     "resolve_recipe",

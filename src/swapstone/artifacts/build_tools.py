@@ -15,9 +15,11 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from swapstone.artifacts.own_toolchain import libc_kind
 from swapstone.artifacts.tool_versions import header_folders, tool_of_compiler
 from swapstone.artifacts.toolchain import cross_prefix
 from swapstone.factors import Recipe
+from swapstone.factors.sdk import sdk_of_level
 from swapstone.model import FrozenStruct
 from swapstone.model.directories import cache_dir
 
@@ -79,7 +81,11 @@ def build_tools(recipe: Recipe, cxx: tuple[str, ...] = ()) -> BuildTools:
     prefix = cross_prefix(recipe.architecture)
     own_compiler = "/" in recipe.compiler
 
+    sdk = sdk_of_level(recipe.compiler)
+
     def tool(name: str) -> tuple[str, ...]:
+        if sdk is not None and name.upper() in dict(sdk.tools):
+            return dict(sdk.tools)[name.upper()]
         return tool_of_compiler(recipe.command, name) if own_compiler else (f"{prefix}{name}",)
 
     foreign = recipe.libc != "glibc" or bool(recipe.architecture)
@@ -97,12 +103,12 @@ def build_tools(recipe: Recipe, cxx: tuple[str, ...] = ()) -> BuildTools:
         cxxflags=tuple(flag for flag in cflags if not _C_ONLY.fullmatch(flag)),
         ldflags=recipe.ldflags,
         machine=recipe.architecture or os.uname().machine,
-        libc=recipe.libc,
+        libc=libc_kind(recipe),
         linking=recipe.linking,
         roots=tuple(str(folder) for folder in headers),
         optimization=next((flag for flag in reversed(cflags) if _OPTIMIZATION.fullmatch(flag)), ""),
         # pkg-config would print the folders of the system's libraries, which are built for another C library or machine.
-        variables=(("PKG_CONFIG_LIBDIR", "/nonexistent"),) if foreign else (),
+        variables=sdk.variables if sdk else (("PKG_CONFIG_LIBDIR", "/nonexistent"),) if foreign else (),
     )
 
 

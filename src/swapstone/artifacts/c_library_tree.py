@@ -10,30 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.artifacts.tool_versions import first_line, header_folders, link_inputs
-from swapstone.model import FrozenStruct, UnavailableError
+from swapstone.factors.c_library_files import CLibraryTree
+from swapstone.model import UnavailableError
 from swapstone.model.directories import cache_dir
-
-
-class CLibraryTree(FrozenStruct, frozen=True, kw_only=True):
-    """A C library's files.
-
-    Attributes:
-        kind: ``glibc``, ``musl`` or ``uclibc``.
-        headers: folders of its headers, in order.
-        objects: folder of its start-up objects.
-        libraries: folders of its libraries, in order.
-        loader: absolute path of its dynamic loader; empty if it has none.
-        rpath: whether programs must search its libraries in `libraries`: the loader does not search them by itself.
-        root: the folder of the user; empty for an installed library.
-    """
-
-    kind: str
-    headers: tuple[str, ...]
-    objects: str
-    libraries: tuple[str, ...]
-    loader: str = ""
-    rpath: bool = False
-    root: str = ""
 
 
 def installed_musl() -> CLibraryTree:

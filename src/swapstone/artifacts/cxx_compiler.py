@@ -10,8 +10,10 @@ from pathlib import Path
 
 from swapstone.artifacts.c_library_tree import compiler_script, installed_musl, tree_options
 from swapstone.artifacts.libstdcxx import libstdcxx, unwinder_folder
+from swapstone.artifacts.own_toolchain import is_own, own_command, tree_of
 from swapstone.artifacts.toolchain import cross_prefix
 from swapstone.factors import Recipe
+from swapstone.factors.sdk import command_of_level, sdk_of_level
 from swapstone.model import UnavailableError
 
 CXX_SUFFIXES = frozenset({".cc", ".cpp", ".cxx", ".c++", ".C", ".hpp", ".hh", ".hxx"})
@@ -35,6 +37,8 @@ def cxx_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None, 
         UnavailableError: it is needed, and there is no compiler or no C++ library.
     """
     try:
+        if is_own(recipe):
+            return _own(recipe, notify, needed=needed)
         name = _name(recipe)
         if recipe.libc == "glibc" or recipe.architecture:
             return (_require(name),)
@@ -58,10 +62,28 @@ def cxx_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None, 
         return ()
 
 
+def _own(recipe: Recipe, notify: Callable[[str], None], *, needed: bool) -> tuple[str, ...]:
+    """Return the C++ compiler beside the user's compiler, for the user's C library."""
+    sdk = sdk_of_level(recipe.compiler)
+    if sdk is not None:
+        cxx = dict(sdk.tools).get("CXX")
+        if cxx is None:
+            raise UnavailableError(f"{sdk.script} sets no CXX.", "Compare C programs with it.")
+        return own_command(recipe, cxx)
+    options = command_of_level(recipe.compiler)[1:] if "/" in recipe.compiler else ()
+    base = (_require(_name(recipe)), *options)
+    tree = tree_of(recipe)
+    if tree is None or not needed:
+        return own_command(recipe, base)
+    library = libstdcxx(tree, notify)
+    folders = (library.folder, *(() if tree.kind == "glibc" else (str(unwinder_folder(tree)),)))
+    return own_command(recipe, base, library.headers, folders)
+
+
 def _name(recipe: Recipe) -> str:
     """Return the name of the C++ compiler beside the C compiler: g++ beside gcc, clang++-16 beside clang-16."""
     if "/" in recipe.compiler:
-        return cxx_beside(recipe.compiler)
+        return cxx_beside(command_of_level(recipe.compiler)[0])
     name = {"cc": "c++", "gcc": "g++", "clang": "clang++"}[recipe.compiler]
     return f"{cross_prefix(recipe.architecture)}g++" if recipe.architecture else name
 

@@ -17,10 +17,11 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from swapstone.artifacts.c_library_tree import CLibraryTree, compiler_script, tree_options
+from swapstone.artifacts.c_library_tree import compiler_script, tree_options
 from swapstone.artifacts.tool_versions import compiler_identity, first_line
 from swapstone.artifacts.upstream_sources import fetch, locked, read_lock
 from swapstone.artifacts.workload_build import run_compiler
+from swapstone.factors.c_library_files import CLibraryTree
 from swapstone.model import FrozenStruct, UnavailableError
 from swapstone.model.directories import cache_dir, share_dir
 

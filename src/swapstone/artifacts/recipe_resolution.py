@@ -22,6 +22,10 @@ def check_recipe(recipe: Recipe, *, shares_files: bool) -> None:
     Raises:
         UnavailableError: the combination does not exist.
     """
+    if "/" in recipe.libc and recipe.linking == "dynamic" and not shares_files:
+        raise UnavailableError(
+            f"The loader of {recipe.libc} is not in a virtual machine.", "Compare with linking=static there."
+        )
     if recipe.allocator == DEFAULT:
         return
     if recipe.architecture:
@@ -32,6 +36,11 @@ def check_recipe(recipe: Recipe, *, shares_files: bool) -> None:
         raise UnavailableError(
             "An allocator can't be preloaded into a program of a virtual machine.",
             "Add linking=static,dynamic: an allocator that is linked in works there.",
+        )
+    if "/" in recipe.libc and "/" not in recipe.allocator:
+        raise UnavailableError(
+            f"The allocator {recipe.allocator} is built for the installed C libraries only, not for {recipe.libc}.",
+            "Name a shared object that you built for it: allocator=default,/path/to/libNAME.so",
         )
     if "/" not in recipe.allocator:
         check_allocator(recipe.allocator, recipe.libc)

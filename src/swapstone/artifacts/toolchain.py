@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from swapstone.artifacts.own_toolchain import is_own, own_compiler_command
 from swapstone.artifacts.tool_versions import first_line, header_folders, link_inputs, preprocesses
 from swapstone.factors import Recipe
 from swapstone.model import UnavailableError
@@ -52,6 +53,8 @@ def compiler_command(recipe: Recipe) -> tuple[str, ...]:
     Raises:
         UnavailableError: the combination does not exist, or a tool is missing.
     """
+    if is_own(recipe):
+        return own_compiler_command(recipe, () if "/" in recipe.compiler else _own_base(recipe))
     if recipe.architecture:
         return _cross_compiler(recipe)
     if (recipe.compiler, recipe.libc) == ("clang", "musl"):
@@ -60,6 +63,13 @@ def compiler_command(recipe: Recipe) -> tuple[str, ...]:
     if command is None:
         raise UnavailableError(f"Swapstone can't compile for {recipe.libc} with {recipe.compiler}.")
     return command
+
+
+def _own_base(recipe: Recipe) -> tuple[str, ...]:
+    """Return the command of the compiler that builds for a C library of the user."""
+    if recipe.architecture:
+        return _cross_compiler(msgspec.structs.replace(recipe, libc="glibc"))
+    return _COMMANDS[recipe.compiler, "glibc"]
 
 
 def _cross_compiler(recipe: Recipe) -> tuple[str, ...]:

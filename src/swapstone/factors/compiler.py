@@ -4,14 +4,24 @@
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
-from swapstone.factors.factor import Evidence, Level, Recipe, Stage
+from swapstone.factors.compiler_probe import probe_compiler
+from swapstone.factors.factor import Evidence, Level, ProgramFacts, Recipe, Stage
+from swapstone.factors.sdk import SDK, command_of_level
 from swapstone.factors.switches import recorded, with_recording
+from swapstone.model import UserError
 
 # The name of each compiler in .comment.
 _COMMENTS = {"gcc": re.compile(r"^GCC: "), "clang": re.compile(r"\bclang version ")}
+
+
+_LINK = "Make a symbolic link to it with letters, digits and ._/+- only."
 
 
 class Compiler:
@@ -19,7 +29,7 @@ class Compiler:
 
     name = "compiler"
     stage = Stage.COMPILE
-    description = "the C compiler"
+    description = "the C compiler; the path of a compiler is a level too, and sdk:FILE an SDK's environment script"
     unseen = "Its file names no compiler: don't remove the section .comment, and pass CFLAGS to the compiler."
     levels: tuple[Level, ...] = (
         Level(name="gcc", description="the GNU C compiler", needs=("gcc",), package="gcc"),
@@ -30,6 +40,43 @@ class Compiler:
             package="clang",
         ),
     )
+
+    def level_of_path(self, text: str) -> Level:
+        """Return the level of a compiler by its path, with options if the text has any; see `TakesPaths`.
+
+        Raises:
+            UserError: it is no compiler, or the SDK can't be used.
+        """
+        command = command_of_level(text)
+        facts = probe_compiler(command)
+        name = (
+            f"{SDK}{Path(text.removeprefix(SDK)).expanduser().resolve()}"
+            if text.startswith(SDK)
+            else shlex.join(command)
+        )
+        if re.search(r"[,()\[\]{}*?\n]", name):
+            raise UserError(f"{name!r} can't be a level: it has characters with a meaning in names of variants.", _LINK)
+        return Level(name=name, description=f"{facts.kind} {facts.version} for {facts.target}")
+
+    def check_levels(self, levels: Sequence[str]) -> None:
+        """Check that programs show which of several compilers built them.
+
+        Raises:
+            UserError: two write the same name and the same options into programs.
+        """
+        seen: dict[tuple[str, tuple[str, ...]], str] = {}
+        for level in levels if any("/" in level for level in levels) else ():
+            found = level if "/" in level else shutil.which(level)
+            if found is None:
+                continue
+            facts = probe_compiler(command_of_level(found))
+            other = seen.setdefault((facts.name, facts.switches), level)
+            if other != level:
+                raise UserError(
+                    f"The compilers {other} and {level} write the same name into programs, {facts.name!r}: a program does not show which "
+                    "of them built it.",
+                    "Compare compilers of different versions, or with options that differ: '/path/to/gcc -march=native'",
+                )
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Set the compiler, and make it record its command line."""
@@ -44,13 +91,27 @@ class Compiler:
         Returns:
             A level's name; several joined by ``+`` if command lines of several compilers are recorded; None if there is no name.
         """
-        if evidence.program is None:
+        program = evidence.program
+        if program is None:
             return None
-        compilers = sorted({name for name, _ in recorded(evidence.program)})
-        if compilers:
-            return "+".join(compilers)
-        named = {level for level, pattern in _COMMENTS.items() if any(map(pattern.search, evidence.program.comments))}
-        return "clang" if "clang" in named else "gcc" if named else None
+        compilers = sorted({name for name, _ in recorded(program)})
+        named = {level for level, pattern in _COMMENTS.items() if any(map(pattern.search, program.comments))}
+        kind = "+".join(compilers) or ("clang" if "clang" in named else "gcc" if named else None)
+        path = evidence.path_of(self.name)
+        return self._of_path(path, kind, program) if path and kind else kind
+
+    def _of_path(self, level: str, kind: str, program: ProgramFacts) -> str | None:
+        """Return the level of a compiler's path if the program contains its name, version and options; else what it contains."""
+        try:
+            facts = probe_compiler(command_of_level(level))
+        except UserError:
+            return None  # the compiler is gone: there is nothing to compare the program with
+        lines = [line for _, line in recorded(program)]
+        same = all(facts.version in line.split() for line in lines) or facts.kind == "clang"
+        options = all(set(facts.switches) <= set(line.split()) for line in lines)
+        if kind == facts.kind and facts.name in program.comments and same and options:
+            return level
+        return f"{kind} ({'; '.join(program.comments)})"
 
 
 COMPILER = Compiler()

@@ -103,6 +103,7 @@ class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
         aliases: those of them with the address of its ``malloc``.
         build_id: of the note NT_GNU_BUILD_ID, hexadecimal; empty where it has none.
         properties: those of ``.note.gnu.property``, each ``TYPE=VALUE``.
+        marks: the texts in the section of marked start-up objects (`swapstone.factors.c_library_files.MARK`).
     """
 
     path: str
@@ -122,6 +123,7 @@ class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     build_id: str = ""
     properties: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
 
 
 class Evidence(FrozenStruct, frozen=True, kw_only=True):
@@ -139,6 +141,7 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
         malloc: the file that contains the ``malloc`` of a workload's measuring child, as it reports; empty for other programs.
         preload: objects in LD_PRELOAD, whether or not the loader mapped them.
         paths: requested levels that are paths of files.
+        path_levels: pairs (factor, level) of them.
         machine: pairs (name, text) that a virtual machine reports, as docs/virtual-machines.md lists them; empty on other targets.
         observed: pairs (observation, value) of what the agent read at the end of the process because a factor's ``observes`` names it.
             The values come from the process or the system, and may hold anything.
@@ -159,11 +162,16 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
     malloc: str = ""
     preload: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
+    path_levels: tuple[tuple[str, str], ...] = ()
     machine: tuple[tuple[str, str], ...] = ()
     observed: tuple[tuple[Observation, str], ...] = ()
     absent: tuple[Observation, ...] = ()
     seen: tuple[tuple[str, str], ...] = ()
     levels: tuple[tuple[str, str], ...] = ()
+
+    def path_of(self, factor: str) -> str:
+        """Return the requested level of a factor if it is a path, else an empty text."""
+        return dict(self.path_levels).get(factor, "")
 
     def machine_text(self, name: str) -> str:
         """Return a text that the virtual machine reports, or an empty text."""

@@ -80,6 +80,7 @@ def _read(path: Path, _mtime_ns: int, _size: int) -> ProgramFacts | None:
             aliases=_aliases(elf),
             build_id=next((str(build_id) for build_id in _notes(elf, "NT_GNU_BUILD_ID")), ""),
             properties=tuple(_properties(elf)),
+            marks=_strings(elf, ".swapstone.libc"),
         )
     return None
 

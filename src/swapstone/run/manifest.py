@@ -12,6 +12,7 @@ from swapstone.artifacts import (
     compiler_version,
     load_generator_identity,
     loader_version,
+    own_tools,
 )
 from swapstone.record import Manifest
 from swapstone.run.prepare import Prepared
@@ -47,6 +48,7 @@ def _tools(programs: list[Program]) -> list[tuple[str, str]]:
     loaders = {*map(c_library_version, recipes)}
     loaders |= {loader_version(Path(program.artifact.path)) for program in programs if program.artifact}
     tools += sorted(found for found in loaders if found is not None)
+    tools += own_tools(recipes)
     tools += allocator_tools(program.recipe for program in programs)
     tools += sorted({load_generator_identity(program.load_generator) for program in programs if program.load_generator})
     return tools

@@ -19,6 +19,7 @@ from swapstone.artifacts import (
     resolve_recipe,
 )
 from swapstone.factors import Recipe, Stage, find_factor, find_level, recipe_of
+from swapstone.factors.compiler import COMPILER
 from swapstone.model import IDLE, Copy, Experiment, UnavailableError, UserError, Variant
 from swapstone.record import Artifact
 from swapstone.run.recipes import VariantRecipes, base_recipe
@@ -70,6 +71,8 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
     for subject in subjects_of(workloads_of(experiment)).values():
         subject.check(experiment, target)
     for choice in experiment.factors if target.needs_build else ():
+        if choice.factor == COMPILER.name:
+            COMPILER.check_levels(choice.levels)
         missing = [_missing_tools(choice.factor, level) for level in choice.levels]
         decisive = missing[:1] if None in missing[1:] else missing
         for reason in filter(None, decisive):

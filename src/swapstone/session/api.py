@@ -30,7 +30,7 @@ from swapstone.session.api_values import (
 )
 from swapstone.session.defaults import CONFIDENCE, MARGIN
 from swapstone.session.experiment import RunOptions, resolve
-from swapstone.session.own_program_notes import large_sources_note, script_notes
+from swapstone.session.own_program_notes import build_note, large_sources_note, script_notes
 from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress, ProgressLike, as_progress
 from swapstone.session.query import Relation, query_records
@@ -263,7 +263,7 @@ def run_request(
     own, varied = varied_program(own_request, parse_factors(factors) if factors else ())
     request = dataclasses.replace(request, factors=varied or parse_factors(()), own=own)
     experiment = resolve(request)
-    if own is not None and (note := large_sources_note(own)):
+    for note in filter(None, (large_sources_note(own), build_note(own)) if own is not None else ()):
         progress.note(note)
     for note in script_notes(own) if own is not None else ():
         progress.note(note)

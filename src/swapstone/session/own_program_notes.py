@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from swapstone.artifacts import SourceSize, count_sources
+from swapstone.artifacts import SourceSize, count_sources, replaced_flags_warning
 from swapstone.model import OwnProgram
 
 LARGE_BYTES = 1 << 30
@@ -30,6 +30,11 @@ def _first_line(path: str) -> str:
     except OSError:
         return ""
     return head[2:].strip().decode(errors="replace") if head.startswith(b"#!") else ""
+
+
+def build_note(own: OwnProgram) -> str:
+    """Return a warning if the build command replaces flags that the project sets, else an empty string."""
+    return replaced_flags_warning(own.build, Path(own.source)) if own.build and own.source else ""
 
 
 def large_sources_note(own: OwnProgram) -> str:

@@ -32,6 +32,7 @@ def evidence_of(
         libraries=tuple(facts for facts in others if facts is not None),
         preload=program.recipe.preload,
         paths=tuple(level for _, level in variant.levels if "/" in level),
+        path_levels=tuple((factor, level) for factor, level in variant.levels if "/" in level),
         machine=answer.machine,
         observed=answer.observed,
         absent=answer.absent,
