@@ -174,4 +174,4 @@ def test_an_invalid_path_level_is_an_error_with_a_hint(name: str, message: str, 
 
 def test_other_factors_refuse_paths() -> None:
     with pytest.raises(UserError, match="no level named"):
-        parse_choice("libc=glibc,./libc.so")
+        parse_choice("linking=static,./libc.so")

@@ -27,7 +27,7 @@ MUSL = ("/usr/lib/x86_64-linux-musl/libc.so",)
         ("/lib64/ld-linux-x86-64.so.2", ("/opt/ld-musl-x86_64.so.1",), "glibc+musl"),
         (None, (), None),
         (None, ("/usr/bin/prog", "/usr/lib/libm.so.6", "/usr/lib/libcxx.so.1"), None),
-        ("/lib/ld-uClibc.so.0", ("/lib/libuClibc-1.0.so",), None),
+        ("/lib/ld-uClibc.so.0", ("/lib/libuClibc-1.0.so",), "uclibc"),
         ("/lib64/ld-linux-x86-64.so.2", ("/tmp/libc.so.6 (deleted)",), "glibc"),
     ],
 )
