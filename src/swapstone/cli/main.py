@@ -87,6 +87,9 @@ class LazyGroup(click.Group):
 def _prepare_help(command: click.Command) -> None:
     """Replace backslash and b in raw docstrings by a backspace, click's mark for lines that it must not join; name the command as typed."""
     command.help = as_typed((command.help or "").replace("\\b\n", "\b\n"))
+    for param in command.params:
+        if isinstance(param, click.Option) and param.help:
+            param.help = as_typed(param.help)
     for child in command.commands.values() if isinstance(command, click.Group) else ():
         _prepare_help(child)
 

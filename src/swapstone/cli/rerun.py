@@ -10,6 +10,7 @@ from swapstone.cli.options import RECORD
 from swapstone.cli.printing import print_interruption, print_table
 from swapstone.cli.tables import plain, table, terminal_columns
 from swapstone.model import Comparison
+from swapstone.report.formatting import estimate
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import open_record
 from swapstone.session.rerun import APART, UNKNOWN, RerunRow, rerun_differences, rerun_rows
@@ -67,8 +68,4 @@ def format_rows(rows: list[RerunRow]) -> str:
 
 
 def _cell(comparison: Comparison) -> str:
-    if comparison.effect is None:
-        return "none"
-    if comparison.low is None or comparison.high is None:
-        return f"{comparison.effect:.3f}"
-    return f"{comparison.effect:.3f} [{comparison.low:.3f}, {comparison.high:.3f}]"
+    return estimate(comparison) or "none"

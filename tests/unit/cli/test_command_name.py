@@ -98,5 +98,6 @@ def test_hints_help_and_usage_of_a_checkout_name_the_launcher(tmp_path: Path) ->
     page = run("compare", "--help")
     assert "Usage: ./swapstone compare " in page
     assert "    ./swapstone compare libc=glibc,musl\n" in page
-    assert " swapstone " not in page
+    assert " swapstone " not in page and "`swapstone " not in page
+    assert "`./swapstone list loads`" in " ".join(page.split())
     assert "./swapstone" not in run("man", "compare")

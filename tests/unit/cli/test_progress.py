@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import queue
 import re
 import time
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from swapstone.cli.display import TerminalDisplay
+from swapstone.cli.display import PlainDisplay, TerminalDisplay
 from swapstone.model import Experiment, Trial
 from swapstone.session.progress import LineProgress, Part, ProgressText, StopDecision, fitted
 from tests.unit.builders import experiment
@@ -139,3 +140,18 @@ def test_without_a_terminal_there_is_a_line_at_once_and_then_every_fifteen_secon
     assert lines[-1].startswith(
         "part 2 of 4; about 12 min 34 s left; 19 of 27 rows decided; block 12; trial 43 of 54; b_"
     )
+
+
+def test_without_a_terminal_a_long_step_repeats_its_line_until_the_experiment_ends() -> None:
+    """A download, a build or a boot has no events in between."""
+    lines: queue.Queue[str] = queue.Queue()
+    shown = PlainDisplay(lines.put, silence_s=0.05)
+    shown.note("downloading 12 packages, 45 MB")
+    assert lines.get(timeout=5) == "downloading 12 packages, 45 MB"
+    assert lines.get(timeout=5) == "still running, 0 s after: downloading 12 packages, 45 MB"
+    shown.experiment_ended()
+    time.sleep(0.15)
+    while not lines.empty():
+        lines.get()
+    time.sleep(0.15)
+    assert lines.empty()
