@@ -54,7 +54,7 @@ def test_show_verify_and_report_agree_with_the_record(tmp_path: Path, record: Pa
     assert "| b_malloc_tiny1" in swapstone(tmp_path, "report", "last", "--markdown").stdout.replace("`", "")
     assert "virt" in swapstone(tmp_path, "show", "last", "--metric", "virt").stdout
     wrong = swapstone(tmp_path, "show", "last", "--metric", "vrit", expect=2)
-    assert "no metric named 'vrit'" in wrong.stderr and "virt" in wrong.stderr
+    assert "no metric of this record named 'vrit'" in wrong.stderr and "virt" in wrong.stderr
 
 
 @pytest.mark.slow

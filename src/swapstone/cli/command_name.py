@@ -14,13 +14,10 @@ import shutil
 import sys
 from collections.abc import Iterable, MutableMapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 NAME = "swapstone"
 VARIABLE = "SWAPSTONE_COMMAND"
 """The path by which the launcher of a checkout was started; the launcher sets it."""
-
-Text = TypeVar("Text")
 
 
 class _Typed:
@@ -79,17 +76,3 @@ def set_command_name(commands: Iterable[str], name: str = "") -> str:
 def as_typed(text: str) -> str:
     """Return a text in which ``swapstone COMMAND`` has the name by which this process was started."""
     return _Typed.pattern.sub(lambda _: f"{_Typed.name} ", text)
-
-
-def document_as_typed(part: Text) -> Text:
-    """Return a report's document, or a part of one, with the commands in its texts as the user has to type them."""
-    import msgspec  # noqa: PLC0415 - --help and --version print no document
-
-    if isinstance(part, str):
-        return as_typed(part)  # type: ignore[return-value] # a str in, a str out
-    if isinstance(part, tuple):
-        return tuple(map(document_as_typed, part))  # type: ignore[return-value] # as above
-    if isinstance(part, msgspec.Struct):
-        fields = {name: getattr(part, name) for name in part.__struct_fields__}
-        return msgspec.structs.replace(part, **{name: document_as_typed(value) for name, value in fields.items()})
-    return part

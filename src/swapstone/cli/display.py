@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import sys
-import threading
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,11 +17,18 @@ from swapstone.cli.command_name import as_typed
 from swapstone.cli.printing import print_answer
 from swapstone.cli.tables import plain
 from swapstone.model import Experiment, Trial
-from swapstone.session.progress import LineProgress, NullProgress, Part, Progress, ProgressText, StopDecision, fitted
+from swapstone.session.progress import (
+    LONGEST_SILENCE_S,
+    LineProgress,
+    NullProgress,
+    Part,
+    Progress,
+    ProgressText,
+    StopDecision,
+    fitted,
+)
 from swapstone.session.record_handle import Record
-from swapstone.session.values import format_duration
 
-LONGEST_SILENCE_S = 60.0
 WIDE = 90
 """Columns from which the bar is longer."""
 _ELAPSED_WIDTH = 7
@@ -62,36 +67,7 @@ class PlainDisplay(LineProgress):
     """
 
     def __init__(self, write: Callable[[str], None] = print_note, silence_s: float = LONGEST_SILENCE_S) -> None:
-        super().__init__(self._write_and_store)
-        self._print = write
-        self._silence_s = silence_s
-        self._last = ""
-        self._written = threading.Event()
-        self._watch: threading.Thread | None = None
-
-    def _write_and_store(self, line: str) -> None:
-        self._print(line)
-        self._last = line
-        self._written.set()
-        if self._watch is None:
-            self._watch = threading.Thread(target=self._repeat, daemon=True)
-            self._watch.start()
-
-    def _repeat(self) -> None:
-        """Print the last line again during a step without events: a download, a build, the boot of a machine."""
-        began_s = time.monotonic()
-        while True:
-            if self._written.wait(self._silence_s):
-                self._written.clear()
-                began_s = time.monotonic()
-            elif self._last:
-                took = format_duration(round((time.monotonic() - began_s) * 1e9))
-                self._print(f"still running, {took} after: {self._last}")
-
-    def experiment_ended(self) -> None:
-        """Stop repeating lines: what follows is short."""
-        super().experiment_ended()
-        self._last = ""
+        super().__init__(write, silence_s)
 
     def part_started(self, number: int, total: int, name: str, title: str) -> None:
         """Print it on standard output."""

@@ -10,10 +10,11 @@ import sys
 
 import click
 
-from swapstone.cli.command_name import as_typed, document_as_typed
+from swapstone.cli.command_name import as_typed
 from swapstone.cli.tables import plain
 from swapstone.report.context import Selection
 from swapstone.report.document import Document
+from swapstone.report.document_texts import with_texts
 from swapstone.report.render.terminal import Terminal, render
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import Record
@@ -36,7 +37,7 @@ def print_document(document: Document, *, every: bool = False) -> None:
         ascii_only="utf" not in (sys.stdout.encoding or "").lower(),
         every=every,
     )
-    click.echo(render(document_as_typed(document), shown), nl=False, color=True if terminal else None)
+    click.echo(render(with_texts(document, as_typed), shown), nl=False, color=True if terminal else None)
 
 
 def print_table(record: Record, selection: Selection | None = None) -> None:

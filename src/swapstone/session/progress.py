@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from swapstone.run import StopDecision
 from swapstone.session.values import format_duration
 
 __all__ = [
+    "LONGEST_SILENCE_S",
     "MESSAGE_INTERVAL_S",
     "NO_PROGRESS",
     "LineProgress",
@@ -32,6 +34,7 @@ __all__ = [
 ]
 
 MESSAGE_INTERVAL_S = 15.0
+LONGEST_SILENCE_S = 60.0
 LINE_WIDTH = 160
 """Of a line that is not on a terminal."""
 
@@ -242,10 +245,16 @@ class LineProgress(NullProgress):
 
     Args:
         write: receives each line, without a newline.
+        silence_s: after this long without a line the last one is written again, from another thread: a download, a build or the boot of a
+            machine has no events; 0 for never.
     """
 
-    def __init__(self, write: Callable[[str], None]) -> None:
+    def __init__(self, write: Callable[[str], None], silence_s: float = 0.0) -> None:
         self._write = write
+        self._silence_s = silence_s
+        self._last = ""
+        self._written = threading.Event()
+        self._watch: threading.Thread | None = None
         self._text: ProgressText | None = None
         self._last_s = 0.0
 
@@ -283,8 +292,9 @@ class LineProgress(NullProgress):
             self._text.block_done(decision, block, used_ns)
 
     def experiment_ended(self) -> None:
-        """Forget the experiment."""
+        """Forget the experiment, and repeat no line: what follows is short."""
         self._text = None
+        self._last = ""
 
     def part_started(self, number: int, total: int, name: str, title: str) -> None:
         """Write which part starts."""
@@ -295,7 +305,22 @@ class LineProgress(NullProgress):
         if always or now - self._last_s >= MESSAGE_INTERVAL_S:
             self._last_s = now
             prefix = self._text.prefix if self._text and not text.startswith(self._text.label + ";") else ""
-            self._write(prefix + text)
+            self._last = prefix + text
+            self._write(self._last)
+            self._written.set()
+            if self._watch is None and self._silence_s:
+                self._watch = threading.Thread(target=self._repeat, daemon=True)
+                self._watch.start()
+
+    def _repeat(self) -> None:
+        began_s = time.monotonic()
+        while True:
+            if self._written.wait(self._silence_s):
+                self._written.clear()
+                began_s = time.monotonic()
+            elif self._last:
+                took = format_duration(round((time.monotonic() - began_s) * 1e9))
+                self._write(f"still running, {took} after: {self._last}")
 
 
 def as_progress(progress: ProgressLike) -> Progress:

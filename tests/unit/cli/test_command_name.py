@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.cli.command_name import NAME, VARIABLE, as_typed, document_as_typed, set_command_name, started_as
+from swapstone.cli.command_name import NAME, VARIABLE, as_typed, set_command_name, started_as
 from swapstone.report.document import Commands, Document, Paragraph, Section
+from swapstone.report.document_texts import with_texts
 from tests.e2e.cli import TOP, environment
 
 COMMANDS = ("show", "compare")
@@ -76,12 +77,13 @@ def test_only_commands_are_replaced_and_programs_do_not_inherit_the_name(monkeyp
 
 def test_a_document_names_the_command_in_every_block() -> None:
     set_command_name(COMMANDS, "./swapstone")
-    shown = document_as_typed(
+    shown = with_texts(
         Document(
             title="x",
             overview=(Paragraph("Next: swapstone compare a=b,c"),),
             closing=(Section(title="Record", blocks=(Commands(commands=(("page", "swapstone show r"),)),)),),
-        )
+        ),
+        as_typed,
     )
     assert shown.overview == (Paragraph("Next: ./swapstone compare a=b,c"),)
     assert shown.closing[0].blocks == (Commands(commands=(("page", "./swapstone show r"),)),)
