@@ -268,10 +268,6 @@ def report_notes(experiment: Experiment) -> tuple[str, ...]:
     notes = [f"What is measured: {command_line(experiment)}{built}{libraries}."]
     if own.shell:
         notes.append(f"{SHELL} -c runs each command: its start is measured too, and it is what is observed.")
-    notes += [
-        f"The level of {name} is not observed: only the build or another command uses it. The comparison relies on the request alone."
-        for name in experiment.unobserved
-    ]
     names = ", ".join(undirected(own))
     if names:
         notes.append(f'{names} has no direction: its verdict can only be "changed". For example: {METRIC_EXAMPLE}.')

@@ -63,3 +63,30 @@ def test_the_error_for_an_unknown_placeholder_lists_the_known_ones() -> None:
         placeholders("make CXX={cxy}")
     assert all(f"{{{name}}}" in caught.value.hint for name in ("cc", "cflags", "ldflags", "jobs"))
     assert "{{cxy}}" in caught.value.hint
+
+
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12))
+def test_a_users_text_survives_all_quotes(value: str) -> None:
+    command = """printf '[%s]\\n' x={n} "x={n}" 'x={n}' "$(printf %s "x={n}")\""""
+    assert shell(fill(command, {}, {"n": value})) == [f"[x={value}]"] * 4
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("-O2 -flto", ["-O2", "-flto"]),
+        ("'a b' c", ["a b", "c"]),
+        ("$(echo x); echo y", ["$(echo", "x);", "echo", "y"]),
+        ("it's", ["it's"]),
+        ("* ~", ["*", "~"]),
+    ],
+)
+def test_a_users_text_alone_gives_its_words_without_meaning_for_the_shell(text: str, words: list[str]) -> None:
+    assert shell(fill("printf '%s\\n' {n}", {}, {"n": text})) == words
+
+
+def test_a_users_placeholder_is_known_where_it_is_named() -> None:
+    assert placeholders("make N={n}", ["n"]) == {"n"}
+    with pytest.raises(UserError, match=r"unknown placeholder \{n\}"):
+        placeholders("make N={n}", ["m"])
+    assert fill("x {cc} {other}", {}, {"cc": "tcc"}) == "x tcc {other}"
