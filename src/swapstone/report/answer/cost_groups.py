@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from swapstone.model import Comparison, Direction, FrozenStruct, Scale, Verdict
+from swapstone.model import Comparison, FrozenStruct, Scale, Verdict
 
 _WORDS = {"string": "strings", "pthread": "threads"}
 _ENOUGH = 0.8
@@ -21,7 +21,7 @@ class CostGroup(FrozenStruct, frozen=True, kw_only=True):
     """Workloads of one kind.
 
     Attributes:
-        name: in a sentence, e.g. ``strings``.
+        name: in a sentence, e.g. ``strings``; of a single workload, its whole name.
         share: of the sum of the logarithms of all ratios in the same direction, 0 to 1.
     """
 
@@ -74,11 +74,13 @@ def cost_groups(rows: Sequence[Comparison], *, more: bool) -> tuple[CostGroup, .
     if len(sums) < 2 or not total:
         return ()
     ordered = sorted(sums.items(), key=lambda pair: -pair[1])
+    members = {group: [name for name in names if group_name(name, names) == group] for group in sums}
     named: list[CostGroup] = []
     for name, size in ordered[:_MOST]:
         if size / total < _LEAST or sum(each.share for each in named) >= _ENOUGH:
             break
-        named.append(CostGroup(name=name, share=size / total))
+        label = members[name][0] if len(members[name]) == 1 else name
+        named.append(CostGroup(name=label, share=size / total))
     enough = sum(each.share for each in named) >= 0.5 and len(named) < len(sums)
     return tuple(named) if enough else ()
 
@@ -89,9 +91,3 @@ def _log(row: Comparison) -> float | None:
     if not different or row.scale is not Scale.RATIO or row.effect is None or row.effect <= 0:
         return None
     return math.log(row.effect)
-
-
-def slower_first(row: Comparison) -> float:
-    """Return a key that sorts rows from the worst for the candidate to the best."""
-    size = math.log(row.effect) if row.scale is Scale.RATIO and row.effect is not None and row.effect > 0 else 0.0
-    return size if row.metric.better is Direction.HIGHER else -size

@@ -17,6 +17,8 @@ from swapstone.report.topics.comparison_groups import comparison_groups
 UNKNOWN = "What is not known"
 NEXT = "What to do next"
 _MOST_COMMANDS = 4
+_SUBJECT = "What is measured: "
+"""How the note on an own program's command line begins. It limits nothing."""
 
 
 def overview_of(context: ReportContext, analysis: Analysis, answer: Answer, warnings: Iterable[str]) -> Iterator[Block]:
@@ -46,11 +48,14 @@ def overview_of(context: ReportContext, analysis: Analysis, answer: Answer, warn
 
 
 def _beside(context: ReportContext, analysis: Analysis) -> Iterator[str]:
-    """Yield how the results compare with the published page, and the differences of the baseline from its own copies."""
+    """Yield what is measured, how it compares with the published page, and whether the baseline differs from its own copies."""
+    yield from (note for note in context.notes if note.startswith(_SUBJECT))
     if context.published:
         rows = tuple(row for group in comparison_groups(context, analysis) for row in group.rows)
         if any(row.published for row in rows):
             yield f"Published figures: {sentences.against_page(rows)}"
+    if context.experiment.layouts:
+        yield sentences.layouts_note(context)
     baseline = analysis.comparisons[0].baseline.label if analysis.comparisons else "the baseline"
     for null in analysis.nulls:
         yield f"Null comparison: {sentences.null(null, baseline)}."
@@ -67,4 +72,5 @@ def _items(context: ReportContext, analysis: Analysis, answer: Answer, warnings:
         reason = f"; the first: {formatting.safe(failures[0].reason)}" if failures[0].reason else ""
         yield Item(f"{formatting.count(len(failures), 'trial')} gave no numbers{reason}", tone=Tone.WARNING)
     for note in context.notes:
-        yield Item(note)
+        if not note.startswith(_SUBJECT):
+            yield Item(note)

@@ -49,7 +49,7 @@ def sentence(context: ReportContext, analysis: Analysis, places: Sequence[Place]
     margin, virtual = context.experiment.margin, context.experiment.virtual
     first = [place for place in usable if (place.suite, place.load) == (usable[0].suite, usable[0].load)]
     others = [place for place in usable if place not in first]
-    text = _candidates(first, margin) if len(first) > 1 else single(first[0], margin)
+    text = candidates_clause(first, margin) if len(first) > 1 else single(first[0], margin)
     if len(first) == 1:
         text += _elsewhere(others, margin)
     elif others:
@@ -196,11 +196,16 @@ def _nothing_found(place: Place, lead: Mean, standing: Standing) -> str:
     return f"{text}; changes under {wording.percent(limit - 1)} would not be detected"
 
 
-def _candidates(places: Sequence[Place], margin: float) -> str:
+def candidates_clause(places: Sequence[Place], margin: float) -> str:
     """Return the results of several candidates on one suite under one load."""
     ordered = sorted(places, key=lambda place: place.lead.effect if place.lead else math.inf)
     shown = list(places) if len(places) <= _MOST_CANDIDATES else [ordered[0], ordered[-1]]
     _, baseline = places[0].names
+    leads = [place.lead for place in places if place.lead is not None]
+    if all(lead.standing(margin) is Standing.UNKNOWN for lead in leads):
+        names = wording.listed([place.names[0] for place in shown])
+        who = names if len(shown) == len(places) else formatting.count(len(places), "variant")
+        return f"too few runs to compare {who} with {baseline} on {places[0].scope(places[0].workloads)}"
     clauses = [
         f"{place.names[0]} {lead_phrase(place.lead, margin, '')}{_memory(place, margin)}"
         for place in shown

@@ -25,6 +25,7 @@ from swapstone.report.answer.means import Standing, name_of, standing
 from swapstone.report.answer.places import IDLE, Place, have_numbers, places_of
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Block, Cell, Column, Item, Table
+from swapstone.report.topics.comparison_answer import candidates_clause
 from swapstone.report.topics.factorial_tables import is_crossed, pair
 from swapstone.report.topics.servers_answer import P99, crossed_latency_clause
 
@@ -87,6 +88,8 @@ def sentence(context: ReportContext, analysis: Analysis, places: Sequence[Place]
         else [*_single_rows(analysis), *main_effects(analysis, margin)]
     )
     if not found:
+        first = [place for place in usable if (place.suite, place.load) == (usable[0].suite, usable[0].load)]
+        parts = parts or [candidates_clause(first, margin)]
         parts.append(_no_interaction(analysis))
     if best := fastest(usable, margin):
         parts.append(best)
@@ -220,7 +223,7 @@ def _no_interaction(analysis: Analysis) -> str:
     if all(each.presence is Presence.ABSENT for each in used):
         return "the factors do not depend on each other"
     if any(each.presence is Presence.UNDECIDED for each in used):
-        return "whether they depend on each other is undecided"
+        return "whether the factors depend on each other is undecided"
     return ""
 
 
