@@ -47,7 +47,8 @@ def test_every_package_of_a_run_line_exists_in_the_distribution() -> None:
 def test_paths_and_programs_of_the_image_are_those_of_the_repository() -> None:
     found = dict(_instructions())
     assert found["COPY"] == ". /swapstone" and found["WORKDIR"] == "/swapstone"
-    assert found["ENTRYPOINT"] == '["./swapstone"]' and (TOP / "swapstone").is_file()
+    assert found["ENTRYPOINT"] == '["/swapstone/swapstone"]' and (TOP / "swapstone").is_file()
+    assert found["VOLUME"] == '["/records"]', "programs can't be started from a volume with noexec"
     ignored = (TOP / ".containerignore").read_text().split()
     assert {".venv", "records", "crates/target"} <= set(ignored)
     assert not {"packages", "tools", "requirements-dev.lock", ".git"} & set(ignored), "the image is built from these"
