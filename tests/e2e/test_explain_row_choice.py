@@ -110,7 +110,8 @@ def test_a_refused_perf_event_names_the_sysctl_that_allows_it(monkeypatch: pytes
     assert "sudo sysctl kernel.perf_event_paranoid=1" in found.remedy
 
 
-def test_a_missing_tool_is_named_with_its_package() -> None:
+def test_a_missing_tool_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requirements, "install_command", lambda package: f"sudo apt-get install {package}")
     found = requirements.missing_tool("no-such-tool", "its-package")
     assert found is not None
     assert found == requirements.MissingRequirement(

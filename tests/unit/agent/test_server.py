@@ -112,7 +112,8 @@ def test_page_faults_of_the_server_are_counted(agent: Path, tmp_path: Path) -> N
 
 def test_context_switches_of_the_server_are_counted(agent: Path, tmp_path: Path) -> None:
     few, many = (facts(one(agent, served(tmp_path, *["/"] * count))) for count in (1, 41))
-    assert 40 <= many["server_nvcsw"] - few["server_nvcsw"] <= 400
+    # On a busy machine, a request may be there before the server waits for it.
+    assert 20 <= many["server_nvcsw"] - few["server_nvcsw"] <= 400
     assert many["server_unseen_switches"] < 20
 
 
