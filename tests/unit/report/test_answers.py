@@ -192,6 +192,12 @@ def test_too_few_runs() -> None:
     )
 
 
+def test_memory_is_stated_also_where_no_difference_in_time_was_found() -> None:
+    rows = [_row("a", 1.01, half=0.04), _row("b", 0.99, half=0.06)]
+    memory = [_row(row.workload, 1.5, metric=synthetic.MAXRSS) for row in rows]
+    assert _said([*rows, *memory], _index(rows, half=0.05)).endswith("; musl uses 1.5 times the memory.")
+
+
 def test_one_row_has_no_index() -> None:
     row = _row("prog", 1.5, suite="own")
     memory = _row("prog", 0.5, suite="own", metric=synthetic.MAXRSS)

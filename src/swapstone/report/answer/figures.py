@@ -172,7 +172,7 @@ def rows_plot(rows: Sequence[Comparison], margin: float) -> tuple[Block, ...]:
 def rows_title(rows: Sequence[Comparison]) -> str:
     """Return the heading of the rows that matter most."""
     if not any(map(differs, rows)):
-        return "No row has a decided difference"
+        return "No time or rate has a decided difference"
     return "All rows, the worst first" if len(rows) <= MOST_ROWS else "The rows that differ most, the worst first"
 
 

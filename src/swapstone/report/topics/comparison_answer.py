@@ -72,7 +72,7 @@ def single(place: Place, margin: float) -> str:
     if standing in {Standing.OPEN, Standing.UNKNOWN} and all(
         row.verdict in {Verdict.INCONCLUSIVE, *NO_NUMBERS} for row in place.leads
     ):
-        return _nothing_found(place, lead, standing)
+        return _nothing_found(place, lead, standing) + _memory_alone(place, margin)
     each = standing is Standing.SAME and all(row.verdict is Verdict.EQUIVALENT for row in place.leads)
     scope = place.scope(lead.workloads)
     where = f" on {'each of ' if each and lead.workloads > 1 else ''}{scope}"
@@ -141,6 +141,14 @@ def _memory(place: Place, margin: float) -> str:
         large = size.effect >= _LARGE or size.effect <= 1 / _LARGE
         return f"; its programs have {wording.amount(size.effect, 'size')}" if large else ""
     return ""
+
+
+def _memory_alone(place: Place, margin: float) -> str:
+    """Return the clause about memory where no difference in time was found; empty without a difference in memory."""
+    memory = place.memory
+    if memory is None or memory.standing(margin) not in {Standing.MORE, Standing.LESS}:
+        return ""
+    return f"; {place.names[0]} uses {wording.amount(memory.effect, 'memory')}"
 
 
 def _tail(place: Place, lead: Mean, standing: Standing) -> list[str]:

@@ -96,7 +96,8 @@ def _clause(  # noqa: PLR0917 - what a clause names
         return max(values) / max(1.0, min(values))
 
     load = max(loads, key=size)
-    count = f" under {len(loads)} of {len(group.loads)} loads, most" if len(group.loads) > 1 else ""
+    most = ", most" if len(loads) > 1 else ","
+    count = f" under {len(loads)} of {len(group.loads)} loads{most}" if len(group.loads) > 1 else ""
     return f"{names[0]} has a {word} worst wake-up than {names[1]}{count} {_under(load)}: {_pair(group, load, first, other)}"
 
 
