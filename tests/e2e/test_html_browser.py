@@ -25,6 +25,7 @@ import pytest
 from swapstone.explanation import load_classes
 from swapstone.report import flame_graph
 from tests.golden import crossed, latency, reports, servers, synthetic
+from tests.shared import Shared
 from tests.unit.explanation.test_formats import AFTER, BEFORE
 
 pytestmark = pytest.mark.slow
@@ -88,18 +89,28 @@ def _measure(folder: Path, pages: dict[str, str], cases: list[dict[str, Any]], f
     return seen
 
 
+def _measured(shared: Shared, pages: dict[str, str], cases: list[dict[str, Any]], flag: str) -> dict[str, Any]:
+    """Return what one browser measured, for all workers."""
+
+    def fill(folder: Path) -> None:
+        (folder / "seen.json").write_text(json.dumps(_measure(folder, pages, cases, flag)))
+
+    seen: dict[str, Any] = json.loads((shared.folder(f"browser{flag[-1]}", fill) / "seen.json").read_text())
+    return seen
+
+
 @pytest.fixture(scope="module")
-def light(tmp_path_factory: pytest.TempPathFactory, pages: dict[str, str]) -> dict[str, Any]:
+def light(shared: Shared, pages: dict[str, str]) -> dict[str, Any]:
     cases = [_case(page, width) for page in REPORTS for width in WIDTHS]
     cases += [_case("flame", 1280), _case("wide", 390), _case("faint", 390)]
     cases += [_case("plain", 1280, scripts=False), _case("plain", 1280, use=True)]
-    return _measure(tmp_path_factory.mktemp("light"), pages, cases, LIGHT)
+    return _measured(shared, pages, cases, LIGHT)
 
 
 @pytest.fixture(scope="module")
-def dark(tmp_path_factory: pytest.TempPathFactory, pages: dict[str, str]) -> dict[str, Any]:
+def dark(shared: Shared, pages: dict[str, str]) -> dict[str, Any]:
     cases = [_case(page, 1280) for page in (*REPORTS, "flame")]
-    return _measure(tmp_path_factory.mktemp("dark"), pages, cases, DARK)
+    return _measured(shared, pages, cases, DARK)
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -35,13 +35,16 @@ def _copies(folder: Path) -> list[Path]:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
-def test_kernels_by_path_are_compared_and_observed(tmp_path: Path) -> None:
+def test_kernels_by_path_are_compared_and_observed_with_one_and_eight_tasks(tmp_path: Path) -> None:
+    """One workload makes system calls only, the other one needs a shell in the image. Both tables of throughput are printed."""
     one, other = _copies(tmp_path)
     record = tmp_path / "r"
-    asked = (f"kernel={one},{other}", "--only", "b_string_strlen", "--blocks", "1")
+    works = ("--only", "syscall (8 tasks)", "--only", "shell_scripts(1)")
+    asked = (f"kernel={one},{other}", "--suite", "throughput", *works, "--blocks", "1")
     swapstone(tmp_path, "compare", *asked, "--out", str(record))
     runs = runs_of(record)
-    assert {run["status"] for run in runs} == {"ok"}
+    assert {run["status"] for run in runs} == {"ok"} and len(runs) == 4
+    assert len({(run["trial"]["workload"], run["check"]) for run in runs}) == 2
     for run in runs:
         assert dict(run["observed"])["kernel"] == run["trial"]["variant"].removeprefix("kernel=")
     (found,) = json.loads((record / "manifest.json").read_text())["certificates"]
@@ -49,6 +52,8 @@ def test_kernels_by_path_are_compared_and_observed(tmp_path: Path) -> None:
     shown = swapstone(tmp_path, "show", str(record), "--all").stdout
     assert f"Images of {one} and {other}: 1 file differs, and is of the kernel" in shown
     assert "\n  kernel (kernel)\n" in shown
+    text = " ".join(shown.split())
+    assert "one task (table 12" in text and "eight tasks at once (table 13" in text
 
 
 @pytest.mark.slow

@@ -142,22 +142,3 @@ def test_a_preloaded_allocator_is_unavailable_on_the_vm_target(tmp_path: Path) -
     asked = ("allocator=default,mimalloc", "--only", "b_malloc_tiny1", "--blocks", "1", "--target", "vm")
     result = swapstone(tmp_path, "compare", *asked, expect=2)
     assert "can't be preloaded on the target vm" in result.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
-def test_the_throughput_suite_compares_kernels_with_one_and_eight_tasks(tmp_path: Path) -> None:
-    """One workload makes system calls only, the other one needs a shell in the image. All runs are ok, and both tables are printed."""
-    record = tmp_path / "r"
-    works = ("--only", "syscall (8 tasks)", "--only", "shell_scripts(1)")
-    asked = ("kernel=generic,rt", "--suite", "throughput", *works, "--blocks", "1")
-    shown = swapstone(tmp_path, "compare", *asked, "--out", str(record))
-    runs = runs_of(record)
-    assert {run["status"] for run in runs} == {"ok"} and len(runs) == 4
-    assert {(run["trial"]["variant"], dict(run["observed"])["kernel"]) for run in runs} == {
-        ("kernel=generic", "generic"),
-        ("kernel=rt", "rt"),
-    }
-    assert len({(run["trial"]["workload"], run["check"]) for run in runs}) == 2
-    stdout = " ".join(shown.stdout.split())
-    assert "one task (table 12" in stdout and "eight tasks at once (table 13" in stdout
