@@ -36,7 +36,7 @@ def _copies(folder: Path) -> list[Path]:
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
 def test_kernels_by_path_are_compared_and_observed_with_one_and_eight_tasks(tmp_path: Path) -> None:
-    """One workload makes system calls only, the other one needs a shell in the image. Both tables of throughput are printed."""
+    """One workload makes system calls only, the other one needs a shell in the image."""
     one, other = _copies(tmp_path)
     record = tmp_path / "r"
     works = ("--only", "syscall (8 tasks)", "--only", "shell_scripts(1)")
@@ -52,8 +52,6 @@ def test_kernels_by_path_are_compared_and_observed_with_one_and_eight_tasks(tmp_
     shown = swapstone(tmp_path, "show", str(record), "--all").stdout
     assert f"Images of {one} and {other}: 1 file differs, and is of the kernel" in shown
     assert "\n  kernel (kernel)\n" in shown
-    text = " ".join(shown.split())
-    assert "one task (table 12" in text and "eight tasks at once (table 13" in text
 
 
 @pytest.mark.slow

@@ -210,3 +210,7 @@ def test_records_of_another_kind_have_no_such_table() -> None:
 
 def test_reports_have_it() -> None:
     assert [found.name for found in sections_of(context(), analysis(*PIPE))] == ["throughput-single"]
+    eight = comparison("pipe (8 tasks)", (1000.0,), (1500.0,))
+    titles = [found.title for found in sections_of(context(), analysis(*PIPE, eight))]
+    assert len(titles) == 2
+    assert "one task (table 12" in titles[0] and "eight tasks at once (table 13" in titles[1]
