@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Drawings of pages: trade-off, interaction, latency against load, and the axes that they share."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from itertools import pairwise
+
+import msgspec
+import pytest
+from tests.golden import crossed, latency, servers, synthetic
+from tests.unit.report.test_renderers import EVIL
+
+from swapstone.model import Analysis, Variant
+from swapstone.report import svg
+from swapstone.report.context import ReportContext
+from swapstone.report.document import Drawing, ResultTable, Section
+from swapstone.report.topics import factorial, load_latency, result_rows, trade_off
+
+
+def _drawings(sections: tuple[Section, ...]) -> list[Drawing]:
+    return [block for section in sections for block in section.blocks if isinstance(block, Drawing)]
+
+
+def _texts(drawn: str) -> list[str]:
+    return ["".join(each.itertext()) for each in ET.fromstring(drawn).iter("text")]
+
+
+def test_a_logarithmic_axis_has_equal_steps_for_equal_ratios() -> None:
+    axis = svg.LogAxis([0.25, 4.0], 0.0, 100.0)
+    assert axis.at(1) == pytest.approx(50)
+    assert axis.at(2) - axis.at(1) == pytest.approx(axis.at(4) - axis.at(2))
+    assert 0 < axis.at(0.25) < axis.at(4) < 100
+    assert (axis.at(1e-9), axis.at(1e9)) == (0, 100)
+
+
+def test_ticks_keep_their_distance_and_1_is_among_those_of_ratios() -> None:
+    axis = svg.LogAxis([0.3, 700.0], 0.0, 300.0)
+    values = [value for value, _ in axis.ratios(40)]
+    assert 1.0 in values and len(values) > 3
+    places = list(map(axis.at, values))
+    assert all(b - a >= 40 for a, b in pairwise(places))
+    assert svg.LogAxis([2e5, 9e6], 0, 300).decades(30)[0] == 2e5
+
+
+def test_labels_are_moved_apart_and_stay_in_their_range() -> None:
+    moved = svg.spread([50.0, 51.0, 99.0, 98.0], 10, 0, 100)
+    ordered = sorted(moved)
+    assert all(b - a >= 10 - 1e-9 for a, b in pairwise(ordered))
+    assert ordered[0] >= 0
+    assert ordered[-1] <= 100
+    assert moved[3] < moved[2]
+
+
+def test_the_trade_off_has_the_variant_its_intervals_and_every_workload() -> None:
+    (drawing,) = _drawings(trade_off.page(synthetic.context(), synthetic.analysis()))
+    for drawn in (drawing.svg, drawing.narrow):
+        root = ET.fromstring(drawn)
+        titles = [each.text or "" for each in root.iter("title")]
+        assert len(titles) == 1 + 11  # the invalid workload has no dot
+        assert {"glibc"} <= set(_texts(drawn))
+        assert "CPU time, ratio to glibc" in _texts(drawn) and "peak memory, ratio to glibc" in _texts(drawn)
+        assert "musl: time 1.344, memory 0.268" in (root.findtext("desc") or "")
+    assert "Small dots are the 11 workloads" in drawing.caption
+
+
+def test_a_rate_is_drawn_as_the_time_that_it_costs() -> None:
+    (drawing, *_) = _drawings(trade_off.page(servers.context(), servers.analysis()))
+    assert "1 / requests a second, ratio to glibc, default" in _texts(drawing.svg)
+    described = ET.fromstring(drawing.svg).findtext("desc") or ""
+    found = re.search(r"musl, default: time ([0-9.]+)", described)
+    assert found and float(found[1]) == pytest.approx(12, rel=0.03)
+
+
+def test_latencies_without_memory_have_no_trade_off() -> None:
+    assert trade_off.page(latency.context(), latency.analysis()) == ()
+
+
+def test_an_interaction_plot_has_a_line_for_each_level_and_the_index_first() -> None:
+    drawings = _drawings(factorial.page(crossed.context(), crossed.analysis()))
+    first = drawings[0]
+    assert "index of 8 workloads" in first.title
+    assert first.compact
+    assert {"glibc", "musl", "default", "mimalloc", "tcmalloc", "allocator"} <= set(_texts(first.svg))
+    lines = [each for each in ET.fromstring(first.svg).iter("path") if each.get("stroke-linejoin") == "round"]
+    assert [len(re.findall("[ML]", each.get("d") or "")) for each in lines] == [
+        3,
+        2,
+    ]  # tcmalloc is unavailable with musl
+    described = ET.fromstring(first.svg).findtext("desc") or ""
+    assert "allocator=default, libc=glibc: 1;" in described and "allocator=default, libc=musl: 1.9" in described
+    assert "b_malloc_thread_stress" in drawings[1].title
+
+
+def test_one_factor_has_no_interaction_plot() -> None:
+    assert _drawings(factorial.page(synthetic.context(), synthetic.analysis())) == []
+
+
+def test_latency_against_load_joins_servers_that_differ_in_connections_only() -> None:
+    (drawing,) = _drawings(load_latency.page(servers.context(), servers.analysis()))
+    assert {"1", "10", "connections", "latency of a request"} <= set(_texts(drawing.svg))
+    assert "250" not in _texts(drawing.svg)  # has other threads
+    described = ET.fromstring(drawing.svg).findtext("desc") or ""
+    assert "musl, default p99 at 10: 7.2" in described
+    assert drawing.svg.count("stroke-dasharray") == 5  # p99 of each variant
+    assert load_latency.page(synthetic.context(), synthetic.analysis()) == ()
+
+
+def test_the_table_of_results_has_each_comparison_once() -> None:
+    for case in (synthetic, crossed, latency, servers):
+        analysis = case.analysis()
+        table = next(
+            b for s in result_rows.page(case.context(), analysis) for b in s.blocks if isinstance(b, ResultTable)
+        )
+        copies = {null.copy for null in analysis.nulls}
+        wanted = sorted((c.workload, c.metric.name, c.load) for c in analysis.comparisons if c.candidate not in copies)
+        single = "load" not in table.key_names
+        place = 0 if single else table.key_names.index("load")
+        shown = sorted((each.row.name, each.metric, "idle" if single else each.keys[place]) for each in table.rows)
+        assert shown == wanted
+
+
+def _hostile(context: ReportContext, analysis: Analysis) -> Analysis:
+    del context
+    names: dict[Variant, Variant] = {}
+
+    def renamed(variant: Variant) -> Variant:
+        levels = tuple((factor, f"{level}{EVIL}") for factor, level in variant.levels)
+        return names.setdefault(variant, msgspec.structs.replace(variant, levels=levels))
+
+    def replaced(each: object) -> object:
+        assert isinstance(each, msgspec.Struct)
+        return msgspec.structs.replace(each, baseline=renamed(each.baseline), candidate=renamed(each.candidate))  # type: ignore[attr-defined] # comparisons and indices have both
+
+    return msgspec.structs.replace(
+        analysis,
+        comparisons=tuple(map(replaced, analysis.comparisons)),
+        indices=tuple(map(replaced, analysis.indices)),
+        nulls=(),
+    )
+
+
+@pytest.mark.parametrize("case", [synthetic, servers])
+def test_names_from_outside_are_escaped_in_drawings(case: object) -> None:
+    context, analysis = case.context(), case.analysis()  # type: ignore[attr-defined] # modules of synthetic records
+    hostile = _hostile(context, analysis)
+    drawn = [*_drawings(trade_off.page(context, hostile)), *_drawings(load_latency.page(context, hostile))]
+    assert drawn
+    for each in (text for drawing in drawn for text in (drawing.svg, drawing.narrow)):
+        assert "<b>" not in each and "\u202e" not in each and "\x1b" not in each
+        assert "&lt;b&gt;" in each
+        ET.fromstring(each)
