@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from swapstone.artifacts.c_library_tree import installed_musl
 from swapstone.cli.main import cli
 from swapstone.model import UserError
 from swapstone.record import load
@@ -43,6 +44,22 @@ prog: prog.c
 \t$(CC) $(CFLAGS) -DEXTRA=$(EXTRA) -o $@ prog.c $(LDFLAGS)
 clean:
 \trm -f prog
+"""
+CXX_PROGRAM = r"""
+#include <iostream>
+#include <map>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+int main() {
+    std::map<std::string, int> names;
+    for (int i = 0; i < 100; i++) names[std::to_string(i)] = i;
+    try { std::vector<int>().at(3); } catch (const std::out_of_range &) { names["caught"] = 1; }
+    std::size_t count = 0;
+    std::thread([&] { count = names.size(); }).join();
+    std::cout << count << std::endl;
+    return count != 101;
+}
 """
 BUILD = "make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}"
 RATE = "Requests/sec: +([0-9.]+)"
@@ -307,6 +324,42 @@ def test_flags_that_the_command_replaces_are_reported_before_the_build(
     error = compare(tmp_path, cache, *arguments, expect=2).stderr
     assert error.index("replaces the CFLAGS of Makefile, which has -DEXTRA=1") < error.index("building")
     assert 'CFLAGS="{cflags} -DEXTRA=1"' in error
+
+
+@needs_musl
+def test_compilers_and_c_libraries_by_path_are_crossed_and_observed(tmp_path: Path, cache: str, source: Path) -> None:
+    musl = installed_musl()
+    shutil.copytree(musl.headers[0], tmp_path / "tree" / "include")
+    shutil.copytree(musl.objects, tmp_path / "tree" / "lib", symlinks=True)
+    gcc, tree = str(shutil.which("gcc")), str((tmp_path / "tree").resolve())
+    (source / "Makefile").write_text("prog: prog.c\n\t$(CC) $(CFLAGS) -DEXTRA=1 -o $@ $< $(LDFLAGS)\n")
+    levels = (f"libc=glibc,{tree}", "linking=dynamic,static", f"compiler={gcc},{gcc} -fno-plt")
+    compare(tmp_path, cache, *levels, "--build", "make", "--source", "src", "--", "./prog", "5", blocks=1)
+    found = runs(tmp_path / "r")
+    assert {run["status"] for run in found} == {"ok"}
+    assert {tuple(level for _, level in run["observed"]) for run in found} == {
+        (libc, linking, compiler)
+        for libc in ("glibc", tree)
+        for linking in ("dynamic", "static")
+        for compiler in (gcc, f"{gcc} -fno-plt")
+    }
+    tools = dict(json.loads((tmp_path / "r" / "manifest.json").read_text())["tools"])
+    assert tools[f"C library {tree}"].startswith("musl, libc.so with SHA-256 ")
+    assert "SHA-256" in tools[f"compiler {gcc} -fno-plt"]
+
+
+@pytest.mark.slow
+@needs_musl
+@pytest.mark.skipif(shutil.which("clang++") is None, reason="clang++ is not installed")
+def test_cxx_with_exceptions_and_threads_on_both_c_libraries_and_compilers(tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "prog.cc").write_text(CXX_PROGRAM)
+    build = "{cxx} {cxxflags} -pthread -o prog prog.cc {ldflags}"
+    levels = ("libc=glibc,musl", "linking=dynamic,static", "compiler=gcc,clang", "optimization=O2,O3")
+    # The user's cache: building the C++ library takes minutes.
+    arguments = ("compare", *levels, "--blocks", "1", "--out", "r", "--source", "src", "--build", build, "--", "./prog")
+    swapstone(tmp_path, *arguments)
+    assert [run["status"] for run in runs(tmp_path / "r")] == ["ok"] * 32
 
 
 @needs_musl

@@ -66,7 +66,7 @@ def libstdcxx(tree: CLibraryTree, notify: Callable[[str], None] = lambda _: None
                 f"Install it: sudo apt-get install {package}",
             )
     source = read_lock(share_dir() / LOCK)["libstdcxx"]
-    described = "\n".join(("libstdc++ 2", source.sha256, repr(tree), compiler_identity(("g++",)), *_identity(tree)))
+    described = "\n".join(("libstdc++ 3", source.sha256, *_identity(tree), compiler_identity(("g++",))))
     home = cache_dir().resolve() / "cxx-libraries" / hashlib.sha256(described.encode()).hexdigest()[:16]
     with locked(home.with_suffix(".lock")):
         if not (home / LOG).is_file():
@@ -86,7 +86,7 @@ def unwinder_folder(tree: CLibraryTree) -> Path:
     """
     source = share_dir() / "native" / "cxx" / "find_object.c"
     real = first_line(["gcc", "-print-file-name=libgcc_eh.a"])
-    described = "\n".join(("unwinder 1", source.read_text(), real, repr(tree), compiler_identity(("gcc",))))
+    described = "\n".join(("unwinder 2", source.read_text(), real, *_identity(tree), compiler_identity(("gcc",))))
     home = cache_dir().resolve() / "cxx-libraries" / hashlib.sha256(described.encode()).hexdigest()[:16]
     if not (home / "libgcc_eh.a").is_file():
         home.parent.mkdir(parents=True, exist_ok=True)
@@ -103,11 +103,12 @@ def unwinder_folder(tree: CLibraryTree) -> Path:
 
 
 def _identity(tree: CLibraryTree) -> list[str]:
-    """Return a text that changes with the files of a C library."""
+    """Return texts that change with the place and the files of a C library."""
     files = sorted(
         path for folder in (tree.objects, *tree.libraries) for path in Path(folder).glob("*") if path.is_file()
     )
-    return [
+    places = [tree.kind, tree.loader, tree.objects, *tree.headers, *tree.libraries]
+    return places + [
         f"{path}:{path.stat().st_size}:{path.stat().st_mtime_ns}"
         for path in files
         if path.suffix in {".o", ".a", ".so"}

@@ -41,6 +41,11 @@ class Compiler:
         ),
     )
 
+    forms: tuple[Level, ...] = (
+        Level(name="PATH", description="any gcc or clang by its path, with options if quoted"),
+        Level(name="sdk:FILE", description="the environment script of an SDK of Yocto or Buildroot"),
+    )
+
     def level_of_path(self, text: str) -> Level:
         """Return the level of a compiler by its path, with options if the text has any; see `TakesPaths`.
 

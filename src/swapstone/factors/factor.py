@@ -199,9 +199,10 @@ class Factor(Protocol):
         description: one line for ``list factors``.
         levels: in the order of ``list levels``.
 
-    Two more attributes are optional:
+    Three more attributes are optional:
 
     - ``observes``: a tuple of `Observation`: values that the agent reads for it. `observe` finds them by `Evidence.value`.
+    - ``forms``: further rows of ``list levels``: what a text that is no level's name may be.
     - ``unseen``: a hint for the user if the evidence does not show the level.
     """
 

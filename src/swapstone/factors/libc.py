@@ -48,6 +48,13 @@ class Libc:
         ),
     )
 
+    forms: tuple[Level, ...] = (
+        Level(
+            name="FOLDER",
+            description="a musl, glibc or uClibc-ng with headers, objects and loader, with a slash in its path",
+        ),
+    )
+
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Name the level in the recipe."""
         return msgspec.structs.replace(recipe, libc=level)

@@ -46,7 +46,7 @@ def _levels() -> Rows:
     return head, [
         [factor.name, level.name, " ".join(level.needs), level.package, level.description]
         for factor in FACTORS
-        for level in factor.levels
+        for level in (*factor.levels, *getattr(factor, "forms", ()))
     ]
 
 
