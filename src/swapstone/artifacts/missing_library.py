@@ -17,6 +17,15 @@ _PACKAGE = re.compile(
 )
 
 
+_RUST = re.compile(r"can't find crate for `(?:core|std)`[\s\S]*?rustup target add ([\w-]+)")
+
+
+def missing_rust_target(output: str) -> str:
+    """Return the target whose Rust standard library a build did not find; empty if its output does not report that."""
+    found = _RUST.search(output)
+    return found[1] if found else ""
+
+
 def missing_library(output: str) -> tuple[str, str] | None:
     """Return what a build did not find.
 

@@ -22,7 +22,7 @@ from swapstone.artifacts.build_command import build_environment, run_build
 from swapstone.artifacts.build_tools import build_tools, placeholder_values, tool_variables
 from swapstone.artifacts.cxx_compiler import CXX_SUFFIXES, cxx_command
 from swapstone.artifacts.libraries import library_environment
-from swapstone.artifacts.missing_library import missing_hint, missing_library
+from swapstone.artifacts.missing_library import missing_hint, missing_library, missing_rust_target
 from swapstone.artifacts.placeholders import fill
 from swapstone.artifacts.program_size import sizes_of
 from swapstone.artifacts.source_tree import copy_sources, digest_tree, sha256_of
@@ -212,7 +212,13 @@ def _failure(own: OwnProgram, recipe: Recipe, status: int | None, output: bytes)
     """Return what happened to a build that failed, starting with what was missing if the output reports that, and a hint."""
     if status is None:
         return f"did not end within {own.build_timeout_ms / 1000:g} s", "Raise its time-out with --build-timeout."
-    missing = missing_library(output.decode(errors="replace"))
+    text = output.decode(errors="replace")
+    if target := missing_rust_target(text):
+        return (
+            f"failed: Rust's standard library for {target} is not installed. Install it: rustup target add {target}",
+            "",
+        )
+    missing = missing_library(text)
     if missing is None:
         return "failed", "Try the command in a copy of the sources."
     name, library = missing

@@ -17,7 +17,7 @@ from swapstone.artifacts import SOURCE_RECIPE, SourceBuilder, libraries, resolve
 from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.libraries import LOCK, library_digests, library_environment, parse_libraries
 from swapstone.artifacts.library_table import LIBRARIES, Library, _compiled
-from swapstone.artifacts.missing_library import missing_hint, missing_library
+from swapstone.artifacts.missing_library import missing_hint, missing_library, missing_rust_target
 from swapstone.artifacts.upstream_sources import Source, read_lock
 from swapstone.factors import Evidence, Recipe, find_factor, read_facts
 from swapstone.model import OwnProgram, UnavailableError, UserError
@@ -221,3 +221,9 @@ def test_a_failed_build_starts_with_what_is_missing(tmp_path: Path) -> None:
     assert str(caught.value).startswith(
         "The build failed: it did not find the header tiny.h for glibc. Build it for each variant: --with tiny\n$ cc -O2"
     )
+
+
+def test_a_missing_rust_target_is_named() -> None:
+    output = "error[E0463]: can't find crate for `core`\n  = help: consider downloading the target with `rustup target add a-b-musl`\n"
+    assert missing_rust_target(output) == "a-b-musl"
+    assert missing_rust_target("error[E0463]: can't find crate for `serde`\n") == ""
