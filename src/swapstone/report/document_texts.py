@@ -15,7 +15,7 @@ def with_texts(part: Part, change: Callable[[str], str]) -> Part:
     """Return a document, or a part of one, whose texts are changed.
 
     Args:
-        part: a document, a block, a tuple of these, or a text; other values are returned as they are.
+        part: a document, a block, a tuple of these, or a text; other values are returned unchanged.
         change: returns the new text.
     """
     if isinstance(part, str):

@@ -9,8 +9,10 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from swapstone.cli.tables import comma_separated, plain, table
+from swapstone.session.catalog import LISTS
 
 
 def test_columns_line_up_and_numbers_go_to_the_right() -> None:
@@ -37,6 +39,14 @@ def test_what_comes_from_outside_cannot_steer_the_terminal(rows: list[list[str]]
     text = table(["a", "b"], rows)
     assert text.count("\n") == len(rows) + 2
     assert all(character.isprintable() for character in text.replace("\n", ""))
+
+
+@pytest.mark.parametrize("what", ["factors", "workloads", "suites", "loads", "targets", "studies"])
+def test_no_list_is_wider_than_the_terminal(what: str) -> None:
+    head, rows = LISTS[what]()
+    lines = table(head, rows, 60).splitlines()
+    assert max(map(cell_len, lines)) <= 60
+    assert len(lines) >= len(rows) + 2
 
 
 def test_control_characters_become_visible() -> None:
