@@ -15,7 +15,7 @@ from tests.e2e.cli import fake, swapstone
 
 CASES = [
     (["compare"], "There is nothing to compare", "swapstone compare libc=glibc,musl"),
-    (["compare", "lbc=glibc,musl"], "no factor named 'lbc'", "'libc'"),
+    (["compare", "lbc=glibc,musl"], "there is no factor 'lbc'", "'libc'"),
     (["compare", "libc=glibc,musk"], "no level named 'musk'", "'musl'"),
     (["compare", "libc=glibc"], "has only one level", "libc=glibc,musl"),
     (["compare", "libc=musl,musl"], "'musl' twice", "--null"),

@@ -661,7 +661,7 @@ def test_help_groups_the_options_and_has_an_example(tmp_path: Path) -> None:
     for heading in ("Your own program:", "How it runs and what it prints:", "Measuring:", "Record:"):
         assert heading in text
     assert "\\b" not in text
-    assert "\n    swapstone compare --program baseline=./old --program candidate=./new -- ARG\n" in text
+    assert "swapstone compare --program baseline=./old --program candidate=./new -- ARG\n" in text
     assert "[-- PROGRAM ARG...]" in " ".join(text.split())
     for option in ("--build ", "--source ", "--metric ", "--prepare ", "--suite ", "--resume "):
         assert option in text

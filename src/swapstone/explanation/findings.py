@@ -29,7 +29,7 @@ from swapstone.model import (
     Reference,
     RowMeasurements,
 )
-from swapstone.model.number_text import RESOLUTION, digits, fixed, quantity
+from swapstone.model.number_text import RESOLUTION, fixed, quantity
 from swapstone.record.variant_label import short_label
 
 LEAST_SHARE = 0.1
@@ -337,7 +337,7 @@ def _unusual(runs: tuple[InstrumentResult, ...]) -> list[InstrumentResult]:
 
 def amount(value: float) -> str:
     """Format a count: three significant digits, with the suffix k, M or G from 10000 on."""
-    return digits(value) if abs(value) < 1000 else fixed(value, 0) if abs(value) < 1e4 else quantity(value, "1")
+    return quantity(value, "1") if abs(value) < 1000 or abs(value) >= 1e4 else fixed(value, 0)
 
 
 SMALLEST_NS = RESOLUTION["ns"]

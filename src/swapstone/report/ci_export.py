@@ -203,7 +203,8 @@ _LAVA = {
 def to_lava(context: ReportContext, analysis: Analysis) -> str:
     """Return the signals that LAVA reads on a device's console: a test set per suite, load and candidate, a test case per comparison.
 
-    The measurement is the candidate's median, times in seconds. Without a comparison, one test case is `unknown`. These are the lines that `lava-test-case` and `lava-test-set` print.
+    The measurement is the candidate's median, times in seconds. Without a comparison, one test case is `unknown`.
+    These are the lines that `lava-test-case` and `lava-test-set` print.
     """
     del context  # every export has this signature
     lines = []

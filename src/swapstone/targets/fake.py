@@ -94,6 +94,7 @@ class FakeTarget(Target):
         path: the TOML file.
     """
 
+    name = "fake"
     needs_build = False
 
     def __init__(self, path: Path) -> None:
