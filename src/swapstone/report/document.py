@@ -346,6 +346,10 @@ class Facts(FrozenStruct, frozen=True, kw_only=True, tag=True):
     pairs: tuple[tuple[str, str], ...]
 
 
+AS_PAGE = "as a page"
+"""Purpose of the command that makes the page of a report. The page itself leaves it out."""
+
+
 class Commands(FrozenStruct, frozen=True, kw_only=True, tag=True):
     """Commands to copy: pairs (purpose, command)."""
 

@@ -12,6 +12,7 @@ from swapstone.report.answer.limits import nothing_measured
 from swapstone.report.answer.overview import overview_of
 from swapstone.report.context import ReportContext
 from swapstone.report.document import (
+    AS_PAGE,
     Commands,
     Document,
     Fold,
@@ -115,7 +116,7 @@ def _answer(context: ReportContext, analysis: Analysis) -> Answer:
 def _closing(context: ReportContext, analysis: Analysis) -> Iterator[Section]:
     path = context.record_path
     commands = [] if context.selection.every else [("every metric", f"swapstone show {path} --all")]
-    commands.append(("as a page", f"swapstone report {path} --html"))
+    commands.append((AS_PAGE, f"swapstone report {path} --html"))
     commands += [("why it differs", context.explain)] if context.explain else []
     commands += [("once more", context.rerun)] if context.rerun else []
     crossed = _HOW_TO_READ_CROSSED if is_crossed(analysis) else ()

@@ -16,24 +16,26 @@ _REASON = 90
 _MOST_NAMES = 4
 
 
-def opening(analysis: Analysis, places: Sequence[Place]) -> str:
-    """Return what an answer states before its result, with a blank at the end; empty where nothing limits it that much.
+def opening(analysis: Analysis) -> str:
+    """Return what an answer states before its result, with a blank at the end: an interruption; else empty."""
+    if any(caveat.kind is CaveatKind.INTERRUPTED for caveat in analysis.caveats):
+        return f"Interrupted after {formatting.count(analysis.blocks, 'complete block')}; so far: "
+    return ""
 
-    These are candidates without any number, workloads without a valid result, and an interruption.
-    """
+
+def missing(places: Sequence[Place]) -> str:
+    """Return the sentences about candidates without any number and about rows without a valid result; empty without such."""
     found = []
     gone = [place for place in places if place.leads and not have_numbers(place.leads)]
     for names, reason in _by_reason(gone):
         found.append(f"{listed(names)} {'has' if len(names) == 1 else 'have'} no result: {reason}.")
     partly = [(place, sum(row.verdict in NO_NUMBERS for row in place.leads)) for place in places if place not in gone]
-    missing = [(place, count) for place, count in partly if count]
-    if missing:
-        place, count = max(missing, key=lambda pair: pair[1])
+    lacking = [(place, count) for place, count in partly if count]
+    if lacking:
+        place, count = max(lacking, key=lambda pair: pair[1])
         who = f" of {place.names[0]}" if len({each.candidate for each in places}) > 1 else ""
         found.append(f"{count} of {formatting.count(len(place.leads), 'row')}{who} gave no valid result.")
-    if any(caveat.kind is CaveatKind.INTERRUPTED for caveat in analysis.caveats):
-        found.append(f"Interrupted after {formatting.count(analysis.blocks, 'complete block')}; so far:")
-    return "".join(f"{text} " for text in found)
+    return " ".join(found)
 
 
 def _by_reason(places: Sequence[Place]) -> Iterator[tuple[list[str], str]]:
@@ -60,11 +62,15 @@ def nothing_measured(analysis: Analysis) -> str:
     return f"Nothing was measured: no comparison has a number.{reason}"
 
 
-def closing(analysis: Analysis) -> str:
-    """Return what an answer states after its result, with a blank before it: whether the baseline differs from its own copies."""
+def closing(analysis: Analysis, places: Sequence[Place]) -> str:
+    """Return what an answer states after its result, with a blank before it; empty where nothing limits it that much.
+
+    These are candidates and rows without a result, and a baseline that differs from its own copies.
+    """
+    found = [missing(places)]
     if any(caveat.kind is CaveatKind.NULL_DIFFERS for caveat in analysis.caveats):
-        return " But the baseline differs from copies of itself, so small differences are not reliable here."
-    return ""
+        found.append("But the baseline differs from copies of itself, so small differences are not reliable here.")
+    return "".join(f" {text}" for text in found if text)
 
 
 def undecided(rows: Sequence[Comparison]) -> Item | None:

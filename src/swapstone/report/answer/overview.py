@@ -10,7 +10,7 @@ from swapstone.report import formatting
 from swapstone.report.answer import limits
 from swapstone.report.answer.answer import Answer
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Block, BulletList, Commands, Heading, Item, Paragraph, Tone
+from swapstone.report.document import AS_PAGE, Block, BulletList, Commands, Heading, Item, Paragraph, Tone
 from swapstone.report.topics import sentences
 from swapstone.report.topics.comparison_groups import comparison_groups
 
@@ -42,7 +42,7 @@ def overview_of(context: ReportContext, analysis: Analysis, answer: Answer, warn
     yield Heading(NEXT)
     every = (
         ("every row", f"swapstone show {context.quoted_path} --all"),
-        ("as a page", f"swapstone report {context.quoted_path} --html"),
+        (AS_PAGE, f"swapstone report {context.quoted_path} --html"),
     )
     yield Commands(commands=(*answer.commands[: _MOST_COMMANDS - len(every)], *every))
 

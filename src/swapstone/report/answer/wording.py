@@ -7,7 +7,8 @@ The rules:
 - A larger ratio is a multiple with two significant digits: ``1.5 times the memory``, ``12 times``. From 1.95 to 2.05 it is ``twice``.
 - A smaller ratio is a fraction where one is within 5 % of it: ``half``, ``a third``, ``a quarter``, ``a fifth``, ``a tenth``, ``two
   thirds``, ``three quarters``. Otherwise it is a percentage with two significant digits: ``41 % of the memory``.
-- ``faster`` and ``slower`` are about the time: ``3 % faster`` is 3 % less time.
+- ``faster`` and ``slower`` are about the time: ``3 % faster`` is 3 % less time. A time of two thirds of another or less is a speed:
+  ``2.2 times as fast`` is 1 / 2.2 of the time.
 - A ratio inside the margin is no difference. The caller decides that from the interval.
 """
 
@@ -19,6 +20,8 @@ from collections.abc import Sequence
 NEAR = 1.1
 """Ratios from 1 / `NEAR` to `NEAR` are percentages."""
 
+_SPEED = 2 / 3
+"""Up to this ratio, a shorter time is a speed in words."""
 _TWICE = (1.95, 2.05)
 _FRACTIONS = (
     (3 / 4, "three quarters"),
@@ -71,16 +74,17 @@ def duration(ratio: float, other: str = "") -> str:
         other: what it is compared with; empty if the sentence has named it.
 
     Returns:
-        For example ``is 3 % slower than glibc``, ``takes 2.5 times as long as glibc``, ``takes half as long as glibc``,
-        ``takes a third of the time of glibc``.
+        For example ``is 3 % slower than glibc``, ``takes 2.5 times as long as glibc``, ``takes 15 % less time than glibc``, ``is twice as
+        fast as glibc``.
     """
     if is_near(ratio):
         word = "slower" if ratio > 1 else "faster"
         return f"is {percent(abs(ratio - 1))} {word}{_than(other)}"
     if ratio > 1:
         return f"takes {multiple(ratio)} as long{_as(other)}"
-    words = fraction(ratio)
-    return f"takes half as long{_as(other)}" if words == "half" else f"takes {words} of the time{_of(other)}"
+    if ratio > _SPEED:
+        return f"takes {percent(1 - ratio)} less time{_than(other)}"
+    return f"is {multiple(1 / ratio)} as fast{_as(other)}"
 
 
 def amount(ratio: float, noun: str, other: str = "", *, counted: bool = False) -> str:

@@ -12,11 +12,14 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+import msgspec
 from markupsafe import Markup, escape
 
 from swapstone.report.document import (
+    AS_PAGE,
     Block,
     BulletList,
+    Commands,
     Document,
     ForestPlot,
     Item,
@@ -50,12 +53,19 @@ def render(document: Document) -> str:
     sections = document.page_sections or document.sections
     script = _script() if any(_has_results(section.blocks) for section in sections) else ""
     return template("document.html.j2").render(
-        document=document,
+        document=msgspec.structs.replace(document, overview=tuple(map(_without_itself, document.overview))),
         sections=(*sections, *document.closing),
         notices=_notices(document),
         script=Markup(script),  # noqa: S704 - ours
         digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     )
+
+
+def _without_itself(block: Block) -> Block:
+    """Return commands without the one that makes this page."""
+    if not isinstance(block, Commands):
+        return block
+    return Commands(commands=tuple(each for each in block.commands if each[0] != AS_PAGE))
 
 
 def _notices(document: Document) -> tuple[Item, ...]:

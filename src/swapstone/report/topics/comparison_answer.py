@@ -44,7 +44,7 @@ def sentence(context: ReportContext, analysis: Analysis, places: Sequence[Place]
     usable = [place for place in places if have_numbers(place.leads)]
     if not usable:
         if any(place.leads for place in places):
-            return limits.opening(analysis, places).strip() or limits.nothing_measured(analysis)
+            return limits.missing(places) or limits.nothing_measured(analysis)
         return _without_times(context, analysis, places)
     margin, virtual = context.experiment.margin, context.experiment.virtual
     first = [place for place in usable if (place.suite, place.load) == (usable[0].suite, usable[0].load)]
@@ -55,7 +55,7 @@ def sentence(context: ReportContext, analysis: Analysis, places: Sequence[Place]
     elif others:
         text += f"; {formatting.count(len(others), 'more result')} for other suites or loads"
     text += " (virtual clock)" if virtual else ""
-    return f"{limits.opening(analysis, places)}{wording.sentence_case(text)}.{limits.closing(analysis)}"
+    return f"{limits.opening(analysis)}{wording.sentence_case(text)}.{limits.closing(analysis, places)}"
 
 
 def single(place: Place, margin: float) -> str:
@@ -244,7 +244,8 @@ def _without_times(context: ReportContext, analysis: Analysis, places: Sequence[
             candidate, baseline = place.names
             if mean.standing(margin) in {Standing.MORE, Standing.LESS}:
                 phrase = wording.amount(mean.effect, mean.name, baseline)
-                return f"{limits.opening(analysis, places)}{candidate} has {phrase} on {place.scope(mean.workloads)}."
+                text = f"{candidate} has {phrase} on {place.scope(mean.workloads)}"
+                return f"{limits.opening(analysis)}{text}.{limits.closing(analysis, places)}"
     return limits.nothing_measured(analysis) if not any(place.means for place in places) else _same(places)
 
 

@@ -79,7 +79,7 @@ def sentence(context: ReportContext, analysis: Analysis, places: Sequence[Place]
     """
     usable = [place for place in places if have_numbers(place.leads)]
     if not usable:
-        return limits.opening(analysis, places).strip() or limits.nothing_measured(analysis)
+        return limits.missing(places) or limits.nothing_measured(analysis)
     margin = context.experiment.margin
     found = dependences(analysis)
     parts = (
@@ -95,7 +95,7 @@ def sentence(context: ReportContext, analysis: Analysis, places: Sequence[Place]
         parts.append(best)
     text = "; ".join(filter(None, parts)) or "No effect could be computed"
     virtual = " (virtual clock)" if context.experiment.virtual else ""
-    return f"{limits.opening(analysis, places)}{wording.sentence_case(text)}{virtual}.{limits.closing(analysis)}"
+    return f"{limits.opening(analysis)}{wording.sentence_case(text)}{virtual}.{limits.closing(analysis, places)}"
 
 
 def _p99(analysis: Analysis, each: Dependence) -> str:
@@ -239,8 +239,11 @@ def fastest(places: Sequence[Place], margin: float) -> str:
     if lead.standing(margin) is not better or lead.metric.better.value == "neither":
         return ""
     word = "fastest" if lead.metric.quantity.value == "time" else "best"
-    times = f"{formatting.digits(lead.effect)} times the {formatting.safe(lead.name)}"
-    return f"the {word} is {place.names[0]}, with {times} of {place.names[1]}"
+    if lead.metric.name == "wall":
+        phrase = wording.duration(lead.effect, place.names[1])
+    else:
+        phrase = f"has {wording.amount(lead.effect, formatting.safe(lead.name), place.names[1])}"
+    return f"the {word}, {place.names[0]}, {phrase}"
 
 
 def interaction_rows(analysis: Analysis) -> tuple[Block, ...]:

@@ -30,7 +30,7 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     virtual = " (virtual clock)" if context.experiment.virtual else ""
     sentences = "; ".join(_sentence(group, context.experiment.margin, several=len(found) > 1) for group in found)
     return Answer(
-        sentence=f"{limits.opening(analysis, places)}{wording.sentence_case(sentences)}{virtual}.{limits.closing(analysis)}",
+        sentence=f"{limits.opening(analysis)}{wording.sentence_case(sentences)}{virtual}.{limits.closing(analysis, places)}",
         figures=tuple(_table(group) for group in found),
         unknown=tuple(unknown),
         commands=commands_for(context, ()),

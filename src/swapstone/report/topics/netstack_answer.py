@@ -38,7 +38,7 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     if not usable:
         return Answer(sentence=limits.nothing_measured(analysis), unknown=tuple(limits.rejected(counted)))
     return Answer(
-        sentence=f"{limits.opening(analysis, places)}{'; '.join(_clauses(usable))}.{limits.closing(analysis)}",
+        sentence=f"{limits.opening(analysis)}{'; '.join(_clauses(usable))}.{limits.closing(analysis, places)}",
         figures=(_table(usable),),
         unknown=tuple(filter(None, (*limits.rejected(counted), limits.undecided(counted)))),
         commands=commands_for(context, ()),

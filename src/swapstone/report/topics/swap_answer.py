@@ -39,7 +39,7 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
 def _sentence(context: ReportContext, analysis: Analysis, places: Sequence[Place]) -> str:
     usable = [place for place in places if have_numbers(place.leads)]
     if not usable:
-        return limits.opening(analysis, places).strip() or limits.nothing_measured(analysis)
+        return limits.missing(places) or limits.nothing_measured(analysis)
     margin = context.experiment.margin
     first = [place for place in usable if place.load == usable[0].load]
     clauses = [clause for place in first if (clause := _clause(place, margin))]
@@ -48,7 +48,7 @@ def _sentence(context: ReportContext, analysis: Analysis, places: Sequence[Place
     text += f"; {formatting.count(rest, 'more level')} in the table" if rest > 0 else ""
     virtual = " (virtual clock)" if context.experiment.virtual else ""
     intro = f"Against {usable[0].names[1]}: " if len(clauses) > 1 else ""
-    return f"{limits.opening(analysis, places)}{intro}{text}{virtual}.{limits.closing(analysis)}"
+    return f"{limits.opening(analysis)}{intro}{text}{virtual}.{limits.closing(analysis, places)}"
 
 
 def _clause(place: Place, margin: float) -> str:
