@@ -35,9 +35,10 @@ virt_bytes = 16384
 
 
 def environment(records: Path, **changes: str) -> dict[str, str]:
-    """Return an environment for the command line, with its records in the test's folder."""
+    """Return an environment for the command line: records in the test's folder, and hints with the name of the installed command."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SWAPSTONE_")}
-    return {**kept, "PYTHONPATH": str(TOP / "src"), "SWAPSTONE_RECORDS": str(records), **changes}
+    ours = {"PYTHONPATH": str(TOP / "src"), "SWAPSTONE_RECORDS": str(records), "SWAPSTONE_COMMAND": "swapstone"}
+    return {**kept, **ours, **changes}
 
 
 def command(*arguments: str) -> list[str]:

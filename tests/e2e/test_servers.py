@@ -106,7 +106,7 @@ def test_an_own_server_is_measured_with_each_load_generator(
     build = ("--build", "make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}", "--source", str(project))
     server = ("--server", "./server {port} 1 20 262144", "--load-generator", drive, "--connections", "1,4")
     asked = ("libc=glibc,musl", *build, *server, "--pin", "--blocks", "1", "--seed", "4")
-    stdout = swapstone(tmp_path, "compare", *asked, "--out", str(record)).stdout
+    stdout = swapstone(tmp_path, "compare", *asked, "--out", str(record), "--all").stdout
     assert "requests/s" in stdout
     assert ("(coordinated omission)" in stdout) == (tool != "cc")
     runs = runs_of(record)

@@ -58,7 +58,7 @@ def test_sigint_inside_a_part_loses_no_run(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "Part 2 of 2: two: Second" in out and "b_malloc_tiny1" in out  # the table so far
+    assert "Part 2 of 2: two: Second" in out and "Interrupted after" in out  # the answer so far
     assert err.count(f"Resume with: swapstone study --resume {folder}") == 1 and "compare --resume" not in err
     states = [part["state"] for part in json.loads((folder / "index.json").read_text())["index"]["parts"]]
     assert states == ["complete", "interrupted"]

@@ -141,4 +141,4 @@ def test_a_comparison_in_a_virtual_machine_is_exact_and_can_be_recomputed(tmp_pa
 def test_a_preloaded_allocator_is_unavailable_on_the_vm_target(tmp_path: Path) -> None:
     asked = ("allocator=default,mimalloc", "--only", "b_malloc_tiny1", "--blocks", "1", "--target", "vm")
     result = swapstone(tmp_path, "compare", *asked, expect=2)
-    assert "can't be preloaded on the target vm" in result.stderr
+    assert "An allocator can't be preloaded into a program of a virtual machine" in result.stderr

@@ -293,7 +293,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"), [("fake", "needs a file"), ("host:1", "takes nothing"), ("hose", "no target")]
+    ("text", "message"), [("fake", "needs the file"), ("host:1", "takes nothing"), ("hose", "no target")]
 )
 def test_an_invalid_target_name_is_an_error(text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):

@@ -55,7 +55,7 @@ def longer_command(context: ReportContext, rows: Sequence[Comparison]) -> str:
     if len(names) <= _MOST_WORKLOADS:
         for name in names:
             words += ["--only", _pattern(name)]
-    if experiment.target != "host":
+    if not context.explain:  # a target that can't run instruments is not the default of every experiment
         words += ["--target", experiment.target]
     if experiment.loads != (IDLE,):
         words += ["--load", ",".join(experiment.loads)]
