@@ -104,6 +104,8 @@ def build_tools(recipe: Recipe, cxx: tuple[str, ...] = ()) -> BuildTools:
         ldflags=recipe.ldflags,
         machine=recipe.architecture or os.uname().machine,
         libc=libc_kind(recipe),
+        # Archives do not name what they need; pkg-config prints it with --static only.
+        pkg_config=("pkg-config", "--static") if recipe.linking == "static" else ("pkg-config",),
         linking=recipe.linking,
         roots=tuple(str(folder) for folder in headers),
         optimization=next((flag for flag in reversed(cflags) if _OPTIMIZATION.fullmatch(flag)), ""),
@@ -136,7 +138,9 @@ def tool_variables(tools: BuildTools) -> dict[str, str]:
         "RANLIB": shlex.join(tools.ranlib),
         "NM": shlex.join(tools.nm),
         "STRIP": shlex.join(tools.strip),
-        "PKG_CONFIG": shlex.join(tools.pkg_config),
+        "PKG_CONFIG": str(folder / "pkg-config")
+        if tools.pkg_config[1:]
+        else tools.pkg_config[0],  # CMake accepts one word
         "CFLAGS": shlex.join(tools.cflags),
         "CXXFLAGS": shlex.join(tools.cxxflags),
         "LDFLAGS": shlex.join(tools.ldflags),
@@ -187,7 +191,8 @@ def _go_variables(tools: BuildTools) -> dict[str, str]:
 
 def _files(tools: BuildTools) -> Path:
     """Write the files for CMake and Meson, and scripts for commands of several words, and return their folder."""
-    texts = {"cc": _script(tools.cc), "cxx": _script(tools.cxx or ("false",))}
+    commands = {"cc": tools.cc, "cxx": tools.cxx or ("false",), "pkg-config": tools.pkg_config}
+    texts = {name: _script(command) for name, command in commands.items()}
     address = sha256(
         "\n".join((repr(tools), *texts.values(), _cmake(tools, Path("/")), _meson(tools, Path("/")))).encode()
     )
@@ -199,8 +204,8 @@ def _files(tools: BuildTools) -> Path:
             work.mkdir()
             for name, text in {**texts, CMAKE_FILE: _cmake(tools, home), MESON_FILE: _meson(tools, home)}.items():
                 (work / name).write_text(text)
-            (work / "cc").chmod(0o755)
-            (work / "cxx").chmod(0o755)
+            for name in commands:
+                (work / name).chmod(0o755)
             try:
                 work.rename(home)
             except OSError:

@@ -20,6 +20,19 @@ _PACKAGE = re.compile(
 _RUST = re.compile(r"can't find crate for `(?:core|std)`[\s\S]*?rustup target add ([\w-]+)")
 
 
+_CXX = re.compile(
+    r"fatal error: '?[a-z_]+'?(?:: No such file or directory| file not found)"
+    r"|(?:cannot find|unable to find library|library not found for) -lstdc\+\+"
+    r"|C\+\+ compiler cannot create executables"
+)
+"""The headers of the C++ library, such as ``iostream``, have no ending."""
+
+
+def needs_cxx_library(output: str) -> bool:
+    """Return whether a build did not find the headers or the files of the C++ library."""
+    return _CXX.search(output) is not None
+
+
 def missing_rust_target(output: str) -> str:
     """Return the target whose Rust standard library a build did not find; empty if its output does not report that."""
     found = _RUST.search(output)

@@ -21,7 +21,7 @@ KNOWN: dict[str, str] = {
     "ranlib": "the indexer of archives",
     "nm": "the lister of symbols",
     "strip": "the remover of symbols",
-    "pkg_config": "the command pkg-config",
+    "pkg_config": "the command pkg-config, with --static for static linking",
     "cmake_toolchain": "path of a toolchain file for CMake",
     "meson_cross": "path of a cross file for Meson",
     "rust_target": "the target triple of cargo and rustc",

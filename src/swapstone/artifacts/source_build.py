@@ -22,7 +22,12 @@ from swapstone.artifacts.build_command import build_environment, run_build
 from swapstone.artifacts.build_tools import build_tools, placeholder_values, tool_variables
 from swapstone.artifacts.cxx_compiler import CXX_SUFFIXES, cxx_command
 from swapstone.artifacts.libraries import library_environment
-from swapstone.artifacts.missing_library import missing_hint, missing_library, missing_rust_target
+from swapstone.artifacts.missing_library import (
+    missing_hint,
+    missing_library,
+    missing_rust_target,
+    needs_cxx_library,
+)
 from swapstone.artifacts.placeholders import fill
 from swapstone.artifacts.program_size import sizes_of
 from swapstone.artifacts.source_tree import copy_sources, digest_tree, sha256_of
@@ -119,17 +124,20 @@ class SourceBuilder:
         return self._built(home / "tree", command)
 
     def _cxx(self, recipe: Recipe, notify: Callable[[str], None]) -> tuple[str, ...]:
-        """Return the C++ compiler, with a C++ library if the sources are C++.
+        """Return the C++ compiler, with a C++ library if the sources are mainly C++, or the command uses ``{cxx}``.
 
         Raises:
-            UnavailableError: the sources are C++, or the command uses ``{cxx}``, and there is no compiler or library.
+            UnavailableError: one is needed, and there is no compiler or library.
         """
         needed = "cxx" in placeholders_in(self._own.build) or self._is_cxx
         return cxx_command(recipe, notify, needed=needed)
 
     @functools.cached_property
     def _is_cxx(self) -> bool:
-        return any(path.suffix in CXX_SUFFIXES for path in self._source.rglob("*"))
+        """Whether at least as many sources are C++ as C. A few C++ files in a C project are mostly tests or for another system."""
+        suffixes = [path.suffix for path in self._source.rglob("*")]
+        cxx = sum(suffix in CXX_SUFFIXES for suffix in suffixes)
+        return cxx > 0 and cxx >= suffixes.count(".c")
 
     def _build(
         self, home: Path, command: str, recipe: Recipe, environment: Mapping[str, str], keep_log: KeepLog
@@ -216,6 +224,12 @@ def _failure(own: OwnProgram, recipe: Recipe, status: int | None, output: bytes)
     if target := missing_rust_target(text):
         return (
             f"failed: Rust's standard library for {target} is not installed. Install it: rustup target add {target}",
+            "",
+        )
+    if recipe.libc != "glibc" and "cxx" not in placeholders_in(own.build) and needs_cxx_library(text):
+        again = shlex.quote(f"export CXX={{cxx}}; {own.build}")
+        return (
+            f"failed: it needs a C++ library for {recipe.libc}, which is built if the command names {{cxx}}: --build {again}",
             "",
         )
     missing = missing_library(text)

@@ -12,17 +12,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import SOURCE_RECIPE, SourceBuilder, resolve_recipe
+from swapstone.artifacts import SOURCE_RECIPE, SourceBuilder, cxx_compiler, resolve_recipe
 from swapstone.artifacts.build_tools import build_tools, placeholder_values, tool_variables
 from swapstone.artifacts.command_names import command_names, may_read_environment
 from swapstone.artifacts.placeholders import KNOWN
 from swapstone.artifacts.source_build import program_in
 from swapstone.factors import Recipe, read_facts
 from swapstone.factors.switches import recorded
-from swapstone.model import OwnProgram
+from swapstone.model import OwnProgram, UnavailableError, UserError
 
 needs_musl = pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is not installed (musl-tools)")
 needs_clang = pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
+needs_pkg_config = pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is not installed")
 needs_cmake = pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
 
 
@@ -42,6 +43,17 @@ def test_names_of_tools_follow_compiler_and_architecture() -> None:
     )
     assert (cross["ar"], cross["strip"]) == ("aarch64-linux-gnu-ar", "aarch64-linux-gnu-strip")
     assert cross["rust_target"] == "aarch64-unknown-linux-gnu"
+
+
+@needs_pkg_config
+@pytest.mark.parametrize(("linking", "printed"), [("dynamic", "-la"), ("static", "-la -lprivate")])
+def test_static_linking_asks_pkg_config_for_private_libraries(tmp_path: Path, linking: str, printed: str) -> None:
+    (tmp_path / "a.pc").write_text("Name: a\nDescription: a\nVersion: 1\nLibs: -la\nLibs.private: -lprivate\n")
+    tools = build_tools(recipe(linking=linking))
+    for command in (placeholder_values(tools)["pkg_config"], f'"{tool_variables(tools)["PKG_CONFIG"]}"'):
+        environment = {**os.environ, "PKG_CONFIG_PATH": str(tmp_path)}
+        ran = subprocess.run(["sh", "-c", f"{command} --libs a"], env=environment, capture_output=True, check=True)
+        assert ran.stdout.decode().strip() == printed
 
 
 def test_flags_for_c_alone_are_no_flags_for_cxx() -> None:
@@ -126,3 +138,43 @@ def test_a_c_project_needs_no_cxx_compiler(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(shutil, "which", lambda name, **k: None if name == "c++" else real(name, **k))
     own = OwnProgram(name="a", arguments=("./a",), source=str(tmp_path / "src"), build="$CC -o a a.c")
     assert subprocess.run([SourceBuilder(own).build(recipe(), lambda _: "log").path], check=False).returncode == 0
+
+
+@needs_musl
+@pytest.mark.parametrize(
+    ("files", "build", "built"),
+    [
+        (("a.c", "b.c", "test/c.cc"), "make", False),
+        (("a.c", "b.cc"), "make", True),
+        (("a.c", "b.c", "c.cc"), "make CXX={cxx}", True),
+        (("a.c",), "make", False),
+    ],
+)
+def test_a_cxx_library_is_built_if_the_sources_are_mainly_cxx(
+    files: tuple[str, ...], build: str, built: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+
+    def refuse(*_: object) -> None:
+        raise UnavailableError("the C++ library is built")
+
+    monkeypatch.setattr(cxx_compiler, "libstdcxx", refuse)
+    builder = SourceBuilder(OwnProgram(name="a", arguments=("./a",), source=str(tmp_path), build=build))
+    with pytest.raises((UnavailableError, UserError)) as caught:
+        builder.build(recipe(libc="musl"), lambda _: "log")
+    assert ("the C++ library is built" in str(caught.value)) is built
+
+
+@needs_musl
+def test_a_build_that_lacks_the_cxx_library_is_told_how_to_get_it(tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    source.mkdir()
+    for name in ("a.c", "b.c"):
+        (source / name).touch()
+    (source / "c.cc").write_text("#include <iostream>\n")
+    own = OwnProgram(name="a", arguments=("./a",), source=str(source), build="$CXX -c c.cc")
+    with pytest.raises(UserError, match="it needs a C\\+\\+ library for musl") as caught:
+        SourceBuilder(own).build(recipe(libc="musl"), lambda _: "log")
+    assert "--build 'export CXX={cxx}; $CXX -c c.cc'" in str(caught.value)

@@ -17,7 +17,12 @@ from swapstone.artifacts import SOURCE_RECIPE, SourceBuilder, libraries, resolve
 from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.libraries import LOCK, library_digests, library_environment, parse_libraries
 from swapstone.artifacts.library_table import LIBRARIES, Library, _compiled
-from swapstone.artifacts.missing_library import missing_hint, missing_library, missing_rust_target
+from swapstone.artifacts.missing_library import (
+    missing_hint,
+    missing_library,
+    missing_rust_target,
+    needs_cxx_library,
+)
 from swapstone.artifacts.upstream_sources import Source, read_lock
 from swapstone.factors import Evidence, Recipe, find_factor, read_facts
 from swapstone.model import OwnProgram, UnavailableError, UserError
@@ -221,6 +226,21 @@ def test_a_failed_build_starts_with_what_is_missing(tmp_path: Path) -> None:
     assert str(caught.value).startswith(
         "The build failed: it did not find the header tiny.h for glibc. Build it for each variant: --with tiny\n$ cc -O2"
     )
+
+
+@pytest.mark.parametrize(
+    ("output", "needs"),
+    [
+        ("a.cc:1:10: fatal error: iostream: No such file or directory", True),
+        ("a.cc:1:10: fatal error: 'string_view' file not found", True),
+        ("/usr/bin/ld: cannot find -lstdc++: No such file or directory", True),
+        ("configure: error: C++ compiler cannot create executables", True),
+        ("a.c:1:10: fatal error: zlib.h: No such file or directory", False),
+        ("/usr/bin/ld: cannot find -lz", False),
+    ],
+)
+def test_output_of_a_build_without_a_cxx_library(output: str, needs: bool) -> None:
+    assert needs_cxx_library(output) is needs
 
 
 def test_a_missing_rust_target_is_named() -> None:
