@@ -55,6 +55,8 @@ def noise(measured: Noise) -> str:
     def known(value: float | None, unit: str) -> str:
         return "unknown" if value is None else formatting.digits(value, 2) + unit
 
+    if measured.cpu_pressure_percent is None and measured.steal_percent is None and measured.load1 is None:
+        return "What else the machine did is unknown: pressure, stolen time and load were not recorded."
     most = (
         ""
         if measured.cpu_pressure_max_percent is None
