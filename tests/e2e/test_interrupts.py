@@ -69,6 +69,7 @@ def _killed_and_resumed(tmp_path: Path, target: str, moments: Iterator[int], kil
     return record
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=[pytest.mark.slow, pytest.mark.exhaustive])])
 def test_an_experiment_killed_at_random_moments_resumes_to_the_same_runs(tmp_path: Path, kills: int) -> None:
     target = fake(tmp_path)

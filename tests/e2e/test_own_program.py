@@ -326,6 +326,7 @@ def test_flags_that_the_command_replaces_are_reported_before_the_build(
     assert 'CFLAGS="{cflags} -DEXTRA=1"' in error
 
 
+@pytest.mark.slow
 @needs_musl
 def test_compilers_and_c_libraries_by_path_are_crossed_and_observed(tmp_path: Path, cache: str, source: Path) -> None:
     musl = installed_musl()

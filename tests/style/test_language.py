@@ -124,6 +124,7 @@ def test_other_words_are_not_found() -> None:
     assert list(findings(text)) == []
 
 
+@pytest.mark.slow
 def test_a_revision_is_counted_by_folder_and_word() -> None:
     by_folder, by_word = count("HEAD")
     assert by_folder.total() == by_word.total()

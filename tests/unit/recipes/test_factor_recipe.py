@@ -76,6 +76,7 @@ def test_the_level_that_the_process_shows_is_observed(copy: Path, tmp_path: Path
     assert "env MALLOC_ARENA_MAX = '1'" in result.stderr
 
 
+@pytest.mark.slow
 def test_crossed_with_the_c_library_every_combination_runs(copy: Path, tmp_path: Path) -> None:
     out = tmp_path / "r"
     only = ("--only", "b_string_strlen", "--blocks", "2", "--out", str(out))

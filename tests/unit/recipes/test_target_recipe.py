@@ -47,6 +47,7 @@ def _contract(top: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_target_passes_the_contract_tests(copy: Path) -> None:
     result = _contract(copy)
     assert result.returncode == 0, result.stdout

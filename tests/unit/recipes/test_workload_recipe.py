@@ -54,6 +54,7 @@ def test_the_added_workload_is_listed(copy: Path, tmp_path: Path) -> None:
     assert len(listed) == 1 and "compare two equal strings" in listed[0]
 
 
+@pytest.mark.slow
 def test_the_added_workload_is_compared(copy: Path, tmp_path: Path) -> None:
     out = tmp_path / "r"
     only = ("--suite", "libc-extra", "--only", "strcmp", "--blocks", "3", "--out", str(out))
@@ -64,6 +65,7 @@ def test_the_added_workload_is_compared(copy: Path, tmp_path: Path) -> None:
     assert {sample["metric"] for run in runs for sample in run["samples"]} >= {"wall", "cpu", "res", "minflt"}
 
 
+@pytest.mark.slow
 def test_a_workload_that_does_other_work_is_refused(copy: Path, tmp_path: Path) -> None:
     """The checksum is compared: here it is an address, which is another in each variant."""
     source = copy / "native" / "workloads" / "strcmp.c"
