@@ -15,12 +15,17 @@ _ALTERNATIVES = {"cargo-web": "cargo", "rustc-web": "rustc", "linux-perf": "linu
 newer rustc-web, with which browsers are built; Ubuntu names perf's package differently."""
 
 
-@functools.cache
 def package_versions(package: str) -> tuple[str, ...]:
     """Return the versions of a package in this machine's package lists, the newest first; none without lists or apt-cache."""
+    program = shutil.which("apt-cache")
+    return _listed_versions(program, package) if program else ()
+
+
+@functools.cache
+def _listed_versions(program: str, package: str) -> tuple[str, ...]:
     try:
         listed = subprocess.run(
-            ["apt-cache", "madison", "--", package],
+            [program, "madison", "--", package],
             capture_output=True,
             text=True,
             errors="replace",

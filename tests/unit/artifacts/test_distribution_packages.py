@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts import crates, missing_crate_requirement
-from swapstone.artifacts.distribution_packages import install_command, package_versions, rust_command
+from swapstone.artifacts.distribution_packages import install_command, rust_command
 from swapstone.instruments import requirements
 from swapstone.session.capabilities import capabilities
 
@@ -29,7 +29,7 @@ def distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytes
     (tmp_path / "apt-cache").write_text(script)
     (tmp_path / "apt-cache").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    cached = [package_versions, *(one for one in vars(requirements).values() if hasattr(one, "cache_clear"))]
+    cached = [one for one in vars(requirements).values() if hasattr(one, "cache_clear")]
     for function in cached:
         function.cache_clear()
     yield
