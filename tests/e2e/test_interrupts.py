@@ -119,6 +119,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
         process.communicate(timeout=30)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_agent_ends_when_the_experiment_is_killed(tmp_path: Path) -> None:
     record = tmp_path / "r"

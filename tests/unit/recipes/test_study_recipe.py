@@ -33,6 +33,7 @@ def _swapstone(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_the_study_of_the_recipe_is_listed_and_runs(copy: Path, tmp_path: Path) -> None:
     (block,) = code_blocks("Add a study")
     (copy / "studies" / "string-functions.toml").write_text(block)

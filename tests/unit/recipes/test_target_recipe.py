@@ -54,6 +54,7 @@ def test_the_target_passes_the_contract_tests(copy: Path) -> None:
     assert " passed" in result.stdout and " failed" not in result.stdout and " skipped" not in result.stdout
 
 
+@pytest.mark.slow
 def test_the_contract_tests_catch_a_target_that_breaks_it(copy: Path) -> None:
     """Paths of different lengths would move the stack of a process with the name of its variant."""
     file = copy / "src" / "swapstone" / "targets" / "copied.py"
