@@ -10,7 +10,7 @@ import pytest
 from swapstone.model import CommandLine, UserError
 from swapstone.session.command_lines import command_lines, shell_character, shown_command, split_arguments
 
-HERE = Path("/work")
+HERE = Path("/project")
 
 
 def lines(
@@ -92,7 +92,7 @@ def test_shell_syntax_is_an_error_with_the_remedy() -> None:
 
 def test_programs_are_found_like_execvp_and_relative_to_the_folder() -> None:
     first, second = lines("./a 'x y' -n", "../b/c")
-    assert first.words == ("/work/a", "x y", "-n")
+    assert first.words == ("/project/a", "x y", "-n")
     assert second.words == ("/b/c",)
     assert lines("true", "false")[0].words[0].endswith("/bin/true")
     assert lines("./a", "b/c", built=True)[1].words == ("b/c",)
@@ -110,7 +110,7 @@ def test_a_program_that_is_not_on_path_is_an_error(tmp_path: Path) -> None:
 def test_assignments_before_the_program_are_its_environment() -> None:
     (line, _) = lines("A=1 B='x y' ./prog C=3", "./prog")
     assert line.environment == (("A", "1"), ("B", "x y"))
-    assert line.words == ("/work/prog", "C=3")
+    assert line.words == ("/project/prog", "C=3")
     with pytest.raises(UserError, match="sets variables and has no program"):
         lines("A=1 B=2", "./prog")
 

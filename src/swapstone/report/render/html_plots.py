@@ -107,7 +107,7 @@ def _effect(ratio: float, scale: Axis) -> str:
 
 
 def is_clipped(table: ResultTable, scale: Axis) -> bool:
-    """Return whether an effect lies beyond the axis."""
+    """Return whether an effect is outside the axis."""
     ratios = (each.row.ratio for each in table.rows)
     return any(ratio is not None and not scale.low <= ratio <= scale.high for ratio in ratios)
 
