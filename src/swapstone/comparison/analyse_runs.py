@@ -10,6 +10,7 @@ import msgspec
 
 from swapstone.comparison.caveats import DIFFERENT, caveats_of
 from swapstone.comparison.cells import collect
+from swapstone.comparison.checks import check, checked
 from swapstone.comparison.factorial import crossed
 from swapstone.comparison.latencies import latencies, time_series
 from swapstone.comparison.layout_spread import spreads
@@ -64,12 +65,16 @@ def analyse(
         The analysis. Every number in it is finite.
     """
     cells = collect(runs)
-    rows = _ordered(
-        experiment,
-        [
-            *run_rows(experiment, variants, workloads, cells),
-            *size_rows(experiment, variants, workloads, sizes or {}),
-        ],
+    findings = check(experiment, variants, workloads, runs)
+    rows = checked(
+        _ordered(
+            experiment,
+            [
+                *run_rows(experiment, variants, workloads, cells),
+                *size_rows(experiment, variants, workloads, sizes or {}),
+            ],
+        ),
+        findings,
     )
     busy = busy_loads(experiment, runs, workloads)
     comparisons = _with_replicate_wording(experiment, _judged(experiment, rows, busy))
@@ -82,7 +87,7 @@ def analyse(
         indices=tuple(index for index in every_index if index.candidate not in copies),
         nulls=tuple(_null_result(copy, comparisons, every_index, busy) for copy in copies),
         noise=noise,
-        caveats=(*caveats, *caveats_of(experiment, runs, rows, comparisons, noise)),
+        caveats=(*caveats, *findings.caveats, *caveats_of(experiment, runs, rows, comparisons, noise)),
         failures=tuple(
             Failure(key=run.trial.key, status=run.status.value, reason=run.reason)
             for run in runs

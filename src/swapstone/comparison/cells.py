@@ -66,7 +66,7 @@ def collect(runs: Iterable[Run], wanted: Container[str] | None = None) -> Cells:
         cell.counts[run.status] += 1
         if run.status is not Status.OK:
             cell.reasons.setdefault(run.status, run.reason or "no reason given")
-        elif trial.block > 0:
+        elif trial.block > 0 and not trial.prime:
             cell.values[trial.block] = {
                 sample.metric: run_value(sample.values)
                 for sample in run.samples

@@ -3,6 +3,7 @@
 
 from swapstone.model.analysis import (
     Analysis,
+    CarryOver,
     Caveat,
     CaveatKind,
     Comparison,
@@ -16,6 +17,7 @@ from swapstone.model.analysis import (
     Noise,
     NullResult,
     Presence,
+    RunSummary,
     Scale,
     TimeSeries,
     Verdict,
@@ -23,6 +25,11 @@ from swapstone.model.analysis import (
 )
 from swapstone.model.errors import RecordError, UnavailableError, UserError, WireError, unknown
 from swapstone.model.experiment import (
+    BALANCED_ORDER,
+    CURRENT_RULES,
+    FAMILY_CORRECTION,
+    RANDOM_ORDER,
+    REPORT_CORRECTION,
     VIRTUAL_CLOCK,
     WALL_CLOCK,
     Copy,
@@ -86,17 +93,23 @@ from swapstone.model.workload import (
 )
 
 __all__ = [
+    "BALANCED_ORDER",
     "COMMAND",
+    "CURRENT_RULES",
+    "FAMILY_CORRECTION",
     "IDLE",
     "KERNEL",
     "KERNEL_LOCKS",
     "OWN_OBJECT",
     "OWN_SUITE",
+    "RANDOM_ORDER",
+    "REPORT_CORRECTION",
     "USUAL_MEMORY_BYTES",
     "VIRTUAL_CLOCK",
     "WALL_CLOCK",
     "Amount",
     "Analysis",
+    "CarryOver",
     "Caveat",
     "CaveatKind",
     "CommandLine",
@@ -146,6 +159,7 @@ __all__ = [
     "RowKey",
     "RowMeasurements",
     "Run",
+    "RunSummary",
     "Sample",
     "Scale",
     "Source",

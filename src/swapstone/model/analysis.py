@@ -17,7 +17,12 @@ class Verdict(enum.Enum):
     WORSE = "worse"
     CHANGED = "changed"  # differs, on a metric for which neither direction is better
     EQUIVALENT = "equivalent"
+    SAME_MEDIAN = "same median"  # the median within the margin; the mean, or rare slow runs, not shown to be
+    WORSE_TAIL = "worse tail"  # the same median, or an undecided one, and a worse mean
+    BETTER_TAIL = "better tail"
+    MIXED = "mixed"  # median and mean differ in opposite directions
     INCONCLUSIVE = "inconclusive"
+    DISTURBED = "disturbed"  # the machine did not give the work the processors that it needs
     INVALID = "invalid"
     UNAVAILABLE = "unavailable"
 
@@ -54,6 +59,11 @@ class CaveatKind(enum.Enum):
     NULL_DIFFERS = "null-differs"
     DAMAGED_RECORD = "damaged-record"
     NOT_OBSERVED = "not-observed"
+    CARRY_OVER = "carry-over"
+    DISTURBED_RUNS = "disturbed-runs"
+    OUTPUT_NOT_COMPARED = "output-not-compared"
+    SAME_FILE = "same-file"
+    WRITES_FILES = "writes-files"
 
 
 class Caveat(FrozenStruct, frozen=True, kw_only=True):
@@ -62,6 +72,44 @@ class Caveat(FrozenStruct, frozen=True, kw_only=True):
     kind: CaveatKind
     message: str
     hint: str = ""
+
+
+class RunSummary(FrozenStruct, frozen=True, kw_only=True):
+    """Mean and tail of one side's runs, in the metric's unit.
+
+    Attributes:
+        runs: how many.
+        mean: arithmetic.
+        p90: 90th percentile: the smallest value that at least 90 % of the runs do not exceed.
+        maximum: the largest value.
+    """
+
+    runs: int
+    mean: float
+    p90: float
+    maximum: float
+
+
+class CarryOver(FrozenStruct, frozen=True, kw_only=True):
+    """How a run's value depends on which variant ran before it.
+
+    Attributes:
+        baseline_after_itself, baseline_after_other: geometric means of the baseline's runs, in the metric's unit, by what ran before.
+        candidate_after_itself, candidate_after_other: the same of the candidate.
+        effect: (candidate after the other / candidate after itself) / (baseline after the other / baseline after itself); 1.0 for none.
+        p_value: of no such difference.
+        discarded: how many runs of the same variant were made and discarded directly before each run that counts.
+        matters: whether it could change the verdict: then the row is invalid.
+    """
+
+    baseline_after_itself: float
+    baseline_after_other: float
+    candidate_after_itself: float
+    candidate_after_other: float
+    effect: float
+    p_value: float
+    discarded: int
+    matters: bool
 
 
 class Comparison(FrozenStruct, frozen=True, kw_only=True):
@@ -85,6 +133,16 @@ class Comparison(FrozenStruct, frozen=True, kw_only=True):
         verdict: the decision.
         reason: of an invalid, unavailable or inconclusive verdict.
         preferred: whether this is the time metric to read first (CPU time on a busy machine, else wall).
+        mean_effect, mean_low, mean_high: ratio of the arithmetic means (a difference on the difference scale) and its interval; None where
+            it can't be computed.
+        tail_p_value: of equal distributions, by a statistic that rare large values dominate; two-sided, uncorrected.
+        baseline_runs, candidate_runs: mean, 90th percentile and maximum of each side; None without runs.
+        rarest_mode: the smallest share of runs that a separate slow mode can have and still show up in these runs with 99 %
+            probability; None for exact facts such as sizes.
+        observed_s: time from the first to the last of the runs, in seconds; None where unknown.
+        bounded: whether `low` and `high` are the range of the pairs, whose confidence needs no rank statistic: there are too few pairs for
+            an interval, but every pair has the same sign.
+        carry_over: how runs depend on what ran before them; None where it can't be tested.
     """
 
     suite: str
@@ -106,6 +164,16 @@ class Comparison(FrozenStruct, frozen=True, kw_only=True):
     verdict: Verdict
     reason: str = ""
     preferred: bool = False
+    mean_effect: float | None = None
+    mean_low: float | None = None
+    mean_high: float | None = None
+    tail_p_value: float | None = None
+    baseline_runs: RunSummary | None = None
+    candidate_runs: RunSummary | None = None
+    rarest_mode: float | None = None
+    observed_s: float | None = None
+    bounded: bool = False
+    carry_over: CarryOver | None = None
 
 
 class Index(FrozenStruct, frozen=True, kw_only=True):

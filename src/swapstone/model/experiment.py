@@ -64,6 +64,22 @@ VIRTUAL_CLOCK = "virtual"
 """The emulator counts instructions as time: equal input gives equal bytes."""
 
 
+REPORT_CORRECTION = "report"
+"""All rows of a report are one family."""
+
+FAMILY_CORRECTION = "family"
+"""Rows of one suite, load and quantity are a family: several in a report."""
+
+RANDOM_ORDER = "random"
+"""The order of a block's variants is drawn independently in each block."""
+
+BALANCED_ORDER = "balanced"
+"""Orders come in cycles in which each variant follows each other one equally often (Williams 1949), at random otherwise."""
+
+CURRENT_RULES = 2
+"""The rules of new experiments."""
+
+
 class Experiment(FrozenStruct, frozen=True, kw_only=True):
     """A resolved experiment: without patterns, defaults or names to look up.
 
@@ -86,6 +102,13 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         architecture: of the virtual machine, a name of `swapstone.artifacts.image_catalog.ARCHITECTURES`; empty for this machine's
             architecture, and on other targets.
         modules: pairs (path of a kernel file, folder of its modules), for folders other than the one beside it.
+        rules: version of the rules by which rows are judged. 1: records before 0.2, on medians alone. 2: means, tails, carry-over, outputs
+            and processors are checked too.
+        correction: `REPORT_CORRECTION` or `FAMILY_CORRECTION`: which rows share one rate of false differences.
+        prime: how many runs of the same variant are made and discarded directly before each measured run.
+        prime_more: whether `prime` grows for workloads with carry-over while measuring.
+        order: `RANDOM_ORDER` or `BALANCED_ORDER`: how the variants of a block are ordered.
+        held: pairs (factor, level): levels that all variants share, of factors that are not varied.
     """
 
     name: str
@@ -105,6 +128,12 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     layouts: int = 0
     architecture: str = ""
     modules: tuple[tuple[str, str], ...] = ()
+    rules: int = 1
+    correction: str = FAMILY_CORRECTION
+    prime: int = 0
+    prime_more: bool = False
+    order: str = RANDOM_ORDER
+    held: tuple[tuple[str, str], ...] = ()
 
     @property
     def unobserved(self) -> tuple[str, ...]:
@@ -144,6 +173,8 @@ class Trial(FrozenStruct, frozen=True, kw_only=True):
         variant: the variant's label.
         block: 0 is warm-up; analysis starts at 1.
         position: order inside the block, from 0, over all its trials.
+        prime: 0 for a measured run. Of a discarded one, how many runs before the measured run of its variant and block it is: 1 directly
+            before.
     """
 
     suite: str
@@ -152,8 +183,10 @@ class Trial(FrozenStruct, frozen=True, kw_only=True):
     variant: str
     block: int
     position: int
+    prime: int = 0
 
     @property
     def key(self) -> str:
         """Return the trial's identity inside its record: one run per key."""
-        return f"{self.block:04d}/{self.suite}/{self.workload}/{self.load}/{self.variant}"
+        place = f"{self.block:04d}/{self.suite}/{self.workload}/{self.load}/{self.variant}"
+        return f"{place}/prime-{self.prime}" if self.prime else place

@@ -49,6 +49,8 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         histogram: of latencies: pairs (lower edge in us, count) of bins 1 us wide, ascending; empty without latencies.
         name: on the virtual clock, digest of all inputs of the run: equal names are equal runs. Empty on other clocks.
         series: values sampled during the run, which are shown but not compared. All series of a run have the same length.
+        digests: of an own program, pairs (``stdout`` or the name of a file that it writes, SHA-256 of the content); with ``shape:`` before
+            the name, of the content with its numbers masked.
     """
 
     trial: Trial
@@ -65,3 +67,4 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     histogram: tuple[tuple[int, int], ...] = ()
     series: tuple[Sample, ...] = ()
     name: str = ""
+    digests: tuple[tuple[str, str], ...] = ()

@@ -138,6 +138,8 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
         timeout_ms: time limit of a trial.
         build_timeout_ms: time limit of a build.
         libraries: names of the libraries that are built for each variant and found by the build command.
+        output_may_differ: whether variants may print different outputs.
+        artifacts: absolute paths of files that a run writes; their contents are compared between variants as the output is.
         load_generators: of a server; each makes a workload of its own. ``{port}`` in `arguments` and `environment` then stands for the
             port of the trial. With `Cpus.ONE` server and load generator are pinned to different processors.
     """
@@ -164,6 +166,8 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
     timeout_ms: int = 600_000
     build_timeout_ms: int = 3_600_000
     libraries: tuple[str, ...] = ()
+    output_may_differ: bool = False
+    artifacts: tuple[str, ...] = ()
     load_generators: tuple[LoadGenerator, ...] = msgspec.field(default=(), name="drives")  # as records store it
 
     @property

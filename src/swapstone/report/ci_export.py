@@ -44,6 +44,8 @@ def _sentence(c: Comparison) -> str:
 
 _JUNIT = {
     Verdict.WORSE: "failure",
+    Verdict.WORSE_TAIL: "failure",
+    Verdict.DISTURBED: "skipped",
     Verdict.INVALID: "error",
     Verdict.UNAVAILABLE: "skipped",
     Verdict.INCONCLUSIVE: "skipped",
@@ -105,6 +107,11 @@ def _junit_case(parent: ET.Element, classname: str, c: Comparison) -> None:
 _KCIDB = {
     Verdict.BETTER: "PASS",
     Verdict.EQUIVALENT: "PASS",
+    Verdict.SAME_MEDIAN: "PASS",
+    Verdict.BETTER_TAIL: "PASS",
+    Verdict.WORSE_TAIL: "FAIL",
+    Verdict.MIXED: "DONE",
+    Verdict.DISTURBED: "DONE",
     Verdict.CHANGED: "DONE",
     Verdict.INCONCLUSIVE: "DONE",
     Verdict.WORSE: "FAIL",
@@ -192,6 +199,11 @@ def _word(text: str) -> str:
 _LAVA = {
     Verdict.BETTER: "pass",
     Verdict.EQUIVALENT: "pass",
+    Verdict.SAME_MEDIAN: "pass",
+    Verdict.BETTER_TAIL: "pass",
+    Verdict.WORSE_TAIL: "fail",
+    Verdict.MIXED: "unknown",
+    Verdict.DISTURBED: "unknown",
     Verdict.CHANGED: "pass",
     Verdict.WORSE: "fail",
     Verdict.INVALID: "fail",

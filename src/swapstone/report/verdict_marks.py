@@ -11,7 +11,12 @@ VERDICT_MARKS = {
     Verdict.WORSE: Mark("worse", "w", Tone.BAD),
     Verdict.CHANGED: Mark("changed", "c", Tone.NEUTRAL),
     Verdict.EQUIVALENT: Mark("equivalent", "="),
+    Verdict.SAME_MEDIAN: Mark("same median", "m"),
+    Verdict.WORSE_TAIL: Mark("worse tail", "W", Tone.BAD),
+    Verdict.BETTER_TAIL: Mark("better tail", "B", Tone.GOOD),
+    Verdict.MIXED: Mark("mixed", "x", Tone.NEUTRAL),
     Verdict.INCONCLUSIVE: Mark("inconclusive", "?", Tone.NOTE),
+    Verdict.DISTURBED: Mark("disturbed", "d", Tone.WARNING),
     Verdict.INVALID: Mark("invalid", "!", Tone.WARNING),
     Verdict.UNAVAILABLE: Mark("unavailable", "-", Tone.NOTE),
 }

@@ -15,6 +15,7 @@ import msgspec
 
 from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.model import (
+    CURRENT_RULES,
     OWN_SUITE,
     VIRTUAL_CLOCK,
     Experiment,
@@ -94,6 +95,10 @@ def resolve(request: ExperimentRequest) -> Experiment:
         layouts=request.layouts,
         published=request.published,
         own=request.own,
+        rules=CURRENT_RULES,
+        correction=request.correction,
+        prime=request.prime or 0,
+        order=request.order,
     )
 
 

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from swapstone.factors import parse_choice
-from swapstone.model import IDLE, FactorLevels, OwnProgram, UserError
+from swapstone.model import IDLE, RANDOM_ORDER, REPORT_CORRECTION, FactorLevels, OwnProgram, UserError
 from swapstone.session.defaults import CONFIDENCE, MARGIN
 from swapstone.workloads import find_load
 
@@ -35,6 +35,10 @@ class ExperimentRequest:
         clock: ``wall`` or ``virtual``; None for the target's.
         published: name of the published study beside the results, or empty.
         own: the user's own program, instead of the bundled workloads.
+        correction: ``report`` or ``family``.
+        prime: discarded runs before each measured one; None for those that the work needs.
+        order: ``random`` or ``balanced``.
+        hold: texts ``FACTOR=LEVEL``: levels that all variants share.
     """
 
     name: str
@@ -55,6 +59,10 @@ class ExperimentRequest:
     clock: str | None = None
     published: str = ""
     own: OwnProgram | None = None
+    correction: str = REPORT_CORRECTION
+    prime: int | None = None
+    order: str = RANDOM_ORDER
+    hold: Sequence[str] = ()
 
 
 def parse_factors(texts: Iterable[str]) -> tuple[FactorLevels, ...]:

@@ -17,7 +17,12 @@ _VERDICT_ORDER = (
     Verdict.WORSE,
     Verdict.CHANGED,
     Verdict.EQUIVALENT,
+    Verdict.SAME_MEDIAN,
+    Verdict.WORSE_TAIL,
+    Verdict.BETTER_TAIL,
+    Verdict.MIXED,
     Verdict.INCONCLUSIVE,
+    Verdict.DISTURBED,
     Verdict.INVALID,
     Verdict.UNAVAILABLE,
 )
