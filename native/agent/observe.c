@@ -44,9 +44,9 @@ static void observe_pressure(struct facts *facts, enum fact fact, const char *pa
 /* The first line of /proc/stat: user nice system idle iowait irq softirq steal. The fields after those are
  * included in user. */
 static void observe_ticks(struct facts *facts) {
-    enum { TIMES = 8, STEAL = 7 };
+    enum { TIMES = 8, IDLE = 3, IOWAIT = 4, STEAL = 7 };
     char bytes[256];
-    int64_t sum = 0, time = 0;
+    int64_t sum = 0, idle = 0, time = 0;
     const char *at;
 
     if (!read_text(port_open_read("/proc/stat"), bytes, sizeof bytes))
@@ -58,8 +58,11 @@ static void observe_ticks(struct facts *facts) {
         if (!text_number(&at, &time))
             return;
         sum += time;
+        if (i == IDLE || i == IOWAIT)
+            idle += time;
         if (i == STEAL) {
             fact_set(facts, FACT_STEAL_TICKS, time);
+            fact_set(facts, FACT_IDLE_TICKS, idle);
             fact_set(facts, FACT_CPU_TICKS, sum);
         }
     }
@@ -84,8 +87,8 @@ void observe_machine(struct facts *facts) {
 }
 
 void facts_grow(struct facts *after, const struct facts *before) {
-    static const enum fact growing[] = {FACT_PSI_CPU_US, FACT_PSI_MEMORY_US, FACT_PSI_IO_US, FACT_STEAL_TICKS,
-                                        FACT_CPU_TICKS};
+    static const enum fact growing[] = {FACT_PSI_CPU_US,  FACT_PSI_MEMORY_US, FACT_PSI_IO_US,
+                                        FACT_STEAL_TICKS, FACT_IDLE_TICKS,    FACT_CPU_TICKS};
     for (size_t i = 0; i < sizeof growing / sizeof *growing; i++) {
         enum fact fact = growing[i];
         int64_t growth = after->values[fact] - before->values[fact];

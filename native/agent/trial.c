@@ -127,6 +127,8 @@ static void handle_end(const struct port_event *event) {
     fact_set(facts, FACT_MAJFLT, event->usage.majflt);
     fact_set(facts, FACT_NVCSW, event->usage.nvcsw);
     fact_set(facts, FACT_NIVCSW, event->usage.nivcsw);
+    fact_set(facts, FACT_READ_BYTES, event->usage.read_bytes);
+    fact_set(facts, FACT_WRITE_BYTES, event->usage.write_bytes);
     int64_t counted = trial.server.after.nvcsw + trial.server.after.nivcsw;
     if (facts->known[FACT_SERVER_NVCSW] && event->usage.nvcsw + event->usage.nivcsw >= counted)
         fact_set(facts, FACT_SERVER_UNSEEN_SWITCHES, event->usage.nvcsw + event->usage.nivcsw - counted);

@@ -325,6 +325,7 @@ struct usage_words {
 };
 
 static struct port_usage convert_usage(const struct usage_words *words) {
+    enum { BLOCK_BYTES = 512 }; /* include/linux/task_io_accounting_ops.h */
     return (struct port_usage){
         .user_us = (int64_t)words->user_s * 1000000 + words->user_us,
         .system_us = (int64_t)words->system_s * 1000000 + words->system_us,
@@ -333,6 +334,8 @@ static struct port_usage convert_usage(const struct usage_words *words) {
         .majflt = words->majflt,
         .nvcsw = words->nvcsw,
         .nivcsw = words->nivcsw,
+        .read_bytes = (int64_t)words->blocks_in * BLOCK_BYTES,
+        .write_bytes = (int64_t)words->blocks_out * BLOCK_BYTES,
     };
 }
 

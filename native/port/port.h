@@ -45,6 +45,7 @@ struct port_cpu_set {
 /* The fields of struct rusage that the agent reports. */
 struct port_usage {
     int64_t user_us, system_us, maxrss_bytes, minflt, majflt, nvcsw, nivcsw;
+    int64_t read_bytes, write_bytes; /* of storage: ru_inblock and ru_oublock */
 };
 
 /* A change of state of a child, from `port_wait`. */

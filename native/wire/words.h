@@ -4,7 +4,7 @@
 #define WIRE_WORDS_H
 
 #define PLAN_HEADER "swapstone-plan 3"
-#define AGENT_HEADER "swapstone-agent 3"
+#define AGENT_HEADER "swapstone-agent 4"
 #define WORKLOAD_HEADER "swapstone-workload 2"
 #define FIGURES_HEADER "swapstone-figures 1"
 #define ORDER_HEADER "swapstone-order 2"
@@ -81,6 +81,8 @@ enum fact {
     FACT_MAJFLT,
     FACT_NVCSW,
     FACT_NIVCSW,
+    FACT_READ_BYTES,
+    FACT_WRITE_BYTES,
     FACT_RUN_DELAY_NS,
     FACT_NICE,
     FACT_CPUS_ALLOWED,
@@ -88,6 +90,7 @@ enum fact {
     FACT_PSI_MEMORY_US,
     FACT_PSI_IO_US,
     FACT_STEAL_TICKS,
+    FACT_IDLE_TICKS,
     FACT_CPU_TICKS,
     FACT_LOAD1_MILLI,
     FACT_PID,

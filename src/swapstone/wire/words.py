@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 PLAN_HEADER = b"swapstone-plan 3"
-AGENT_HEADER = b"swapstone-agent 3"
+AGENT_HEADER = b"swapstone-agent 4"
 WORKLOAD_HEADER = b"swapstone-workload 2"
 FIGURES_HEADER = b"swapstone-figures 1"
 ORDER_HEADER = b"swapstone-order 2"
@@ -126,6 +126,8 @@ FACTS: dict[str, int] = {
     "majflt": 0,
     "nvcsw": 0,
     "nivcsw": 0,
+    "read_bytes": 0,
+    "write_bytes": 0,
     "run_delay_ns": 0,
     "nice": -20,
     "cpus_allowed": 1,
@@ -133,6 +135,7 @@ FACTS: dict[str, int] = {
     "psi_memory_us": 0,
     "psi_io_us": 0,
     "steal_ticks": 0,
+    "idle_ticks": 0,
     "cpu_ticks": 0,
     "load1_milli": 0,
     "pid": 1,

@@ -73,7 +73,7 @@ def test_facts_are_those_of_the_process(agent: Path, tmp_path: Path) -> None:
     assert python is not None
     facts = dict(one(agent, request(tmp_path, python, "-c", work)).facts)
     of_servers = {name for name in FACTS if name.startswith(("ready", "driven", "server_", "driver_"))}
-    may_lack = {"psi_cpu_us", "psi_memory_us", "psi_io_us", "steal_ticks", "run_delay_ns"}
+    may_lack = {"psi_cpu_us", "psi_memory_us", "psi_io_us", "steal_ticks", "idle_ticks", "run_delay_ns"}
     assert facts.keys() >= FACTS.keys() - of_servers - may_lack
     assert not facts.keys() & of_servers
     cpu_us = facts["user_us"] + facts["system_us"]
@@ -88,6 +88,24 @@ def test_sleeping_counts_as_wall_time_and_not_as_cpu_time(agent: Path, tmp_path:
     facts = dict(one(agent, request(tmp_path, "/bin/sleep", "0.2")).facts)
     assert 200_000_000 <= facts["wall_ns"] < 5_000_000_000
     assert facts["user_us"] + facts["system_us"] < 100_000
+
+
+def test_bytes_written_to_storage_are_counted_with_those_of_children(agent: Path, tmp_path: Path) -> None:
+    write = (
+        "dd if=/dev/zero of=own bs=64k count=16 2>/dev/null; (dd if=/dev/zero of=child bs=64k count=16 2>/dev/null; :)"
+    )
+    silent = dict(one(agent, request(tmp_path, "/bin/sh", "-c", ":")).facts)
+    facts = dict(one(agent, request(tmp_path, "/bin/sh", "-c", write)).facts)
+    if facts["write_bytes"] == 0:
+        pytest.skip(f"{tmp_path} is on a file system without storage")
+    assert (tmp_path / "child").stat().st_size == 1 << 20
+    assert 2 << 20 <= facts["write_bytes"] < 3 << 20
+    assert silent["write_bytes"] < 1 << 20
+
+
+def test_idle_time_is_a_part_of_all_time(agent: Path, tmp_path: Path) -> None:
+    facts = dict(one(agent, request(tmp_path, "/bin/sleep", "0.2")).facts)
+    assert 0 <= facts.get("idle_ticks", 0) <= facts["cpu_ticks"]
 
 
 def test_the_memory_of_the_agent_is_not_counted(agent: Path, tmp_path: Path, programs: Path) -> None:
