@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
-import msgspec
 from click.core import ParameterSource
 
 from swapstone.cli.display import display
@@ -17,14 +14,9 @@ from swapstone.cli.program_command import ProgramCommand, program_of
 from swapstone.cli.shell_completion import complete_factors, complete_records, complete_suites
 from swapstone.model import UserError
 from swapstone.report.context import Selection
-from swapstone.session.api import run_request
-from swapstone.session.command_lines import split_arguments
-from swapstone.session.experiment import RunOptions
+from swapstone.session.compare_options import run_options
 from swapstone.session.interrupted import Interrupted
-from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.record_handle import open_record
-from swapstone.session.request import ExperimentRequest
-from swapstone.session.values import parse_confidence, parse_duration_ns, parse_ratio
 
 _GROUPS = {
     "Workloads": ("suites", "only"),
@@ -86,32 +78,7 @@ class _CompareCommand(ProgramCommand):
 @ALL
 @click.pass_context
 def compare_command(
-    context: click.Context,
-    /,
-    factors: tuple[str, ...],
-    suites: tuple[str, ...],
-    only: tuple[str, ...],
-    budget: str | None,
-    margin: str,
-    confidence: str,
-    seed: int | None,
-    blocks: int | None,
-    null: bool,
-    layouts: int | None,
-    target: str | None,
-    clock: str | None,
-    loads: str,
-    architecture: str | None,
-    modules: tuple[str, ...],
-    no_cache: bool,
-    out: str | None,
-    resume: str | None,
-    every: bool,
-    rebuild: bool,
-    parameters: tuple[str, ...],
-    parameter_list: tuple[str, ...],
-    parameter_scan: tuple[str, ...],
-    **about_program: object,
+    context: click.Context, /, resume: str | None, budget: str | None, every: bool, **options: object
 ) -> int:
     r"""Compare levels of a factor, or command lines: ratios with confidence intervals, and a verdict for each.
 
@@ -156,44 +123,12 @@ def compare_command(
       swapstone compare allocator=default,mimalloc --server './my-server {port}' --load-generator './my-client {port}' \
           --read 'regex:(?P<requests>\d+) requests in (?P<seconds>[0-9.]+) s'
     """
-    shown = display()
-    duration_ns = parse_duration_ns(budget) if budget else None
     try:
         if resume:
             _check_no_other_options(context)
-            record = open_record(resume).resume(budget, progress=shown)
+            record = open_record(resume).resume(budget, progress=display())
         else:
-            factors, commands = split_arguments(factors)
-            own = {
-                **about_program,
-                "rebuild": rebuild,
-                "command": program_of(context),
-                "commands": commands,
-                "parameters": (*parameters, *parameter_list, *parameter_scan),
-            }
-            request = ExperimentRequest(
-                name="compare",
-                factors=(),
-                suites=suites,
-                only=only,
-                budget_ns=duration_ns,
-                margin=parse_ratio(margin, "--margin", 0.0, 1.0),
-                confidence=parse_confidence(confidence),
-                seed=seed,
-                blocks=blocks or 0,
-                null=null,
-                layouts=layouts or 0,
-                target=target,
-                clock=clock,
-                loads=loads.split(","),
-                architecture=architecture or "",
-                modules=modules,
-            )
-            options = RunOptions(rebuild=rebuild, no_cache=no_cache)
-            own_request = msgspec.convert(own, OwnProgramRequest)
-            record = run_request(
-                request, factors, own_request, out=Path(out) if out else None, options=options, progress=shown
-            )
+            record = run_options({**options, "budget": budget}, program_of(context), display())
     except Interrupted as interrupted:
         return print_interruption(interrupted)
     print_table(record, Selection(every=True) if every else None)
