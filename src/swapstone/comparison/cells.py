@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping, Sequence
 
-from swapstone.model import Run, Status, Verdict
+from swapstone.model import Run, Status, Verdict, counted_blocks
 from swapstone.stats import run_value
 
 Group = tuple[str, str, str]
@@ -25,8 +25,8 @@ class Cell:
     """The runs of one variant of one workload under one load.
 
     Attributes:
-        values: the run's value by block and metric name, of successful runs without the warm-up.
-        counts: number of runs by status, with the warm-up.
+        values: the run's value by block and metric name, of successful runs that count.
+        counts: number of runs by status, with the warm-up and the discarded runs.
         reasons: the first reason of each status.
     """
 
@@ -51,22 +51,24 @@ class Cell:
         return None
 
 
-def collect(runs: Iterable[Run], wanted: Container[str] | None = None) -> Cells:
+def collect(runs: Sequence[Run], wanted: Container[str] | None = None) -> Cells:
     """Group runs into cells.
 
     Args:
-        runs: in any order; at most one per trial.
+        runs: in any order; at most one per trial. Those that are discarded are counted and give no values (`counted_blocks`).
         wanted: names of the metrics to reduce to one value per run; None for all.
     """
     cells: dict[Group, dict[str, Cell]] = {}
+    counted = counted_blocks(run.trial for run in runs)
     for run in runs:
         trial = run.trial
-        group = cells.setdefault((trial.suite, trial.workload, trial.load), {})
+        place = (trial.suite, trial.workload, trial.load)
+        group = cells.setdefault(place, {})
         cell = group.setdefault(trial.variant, Cell())
         cell.counts[run.status] += 1
         if run.status is not Status.OK:
             cell.reasons.setdefault(run.status, run.reason or "no reason given")
-        elif trial.block > 0 and not trial.prime:
+        elif not trial.prime and trial.block in counted.get(place, ()):
             cell.values[trial.block] = {
                 sample.metric: run_value(sample.values)
                 for sample in run.samples

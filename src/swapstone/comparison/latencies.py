@@ -4,28 +4,28 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from swapstone.model import Experiment, Latency, Run, Sample, Status, TimeSeries, Variant, percentile
+from swapstone.model import Experiment, Latency, Run, Sample, Status, TimeSeries, Variant, counted_blocks, percentile
 
 PERCENTS = (50.0, 99.0, 99.9, 99.99, 99.999)
 _NS_PER_US = 1000.0
 
 
-def latencies(experiment: Experiment, variants: Sequence[Variant], runs: Iterable[Run]) -> tuple[Latency, ...]:
+def latencies(experiment: Experiment, variants: Sequence[Variant], runs: Sequence[Run]) -> tuple[Latency, ...]:
     """Add up the histograms of all replicates of each variant.
 
     experiment: gives the order of workloads and loads.
     variants: in their order.
-    runs: in any order; the warm-up (block 0) and runs without success are ignored.
+    runs: in any order; those that do not count (`counted_blocks`) and those without success are ignored.
     """
-    found = _grouped(run for run in runs if run.histogram)
+    found = _grouped(runs, lambda run: bool(run.histogram))
     return tuple(_latency(place, found[_key(place)]) for place in _places(experiment, variants) if _key(place) in found)
 
 
-def time_series(experiment: Experiment, variants: Sequence[Variant], runs: Iterable[Run]) -> tuple[TimeSeries, ...]:
+def time_series(experiment: Experiment, variants: Sequence[Variant], runs: Sequence[Run]) -> tuple[TimeSeries, ...]:
     """Return the series of the first run of each variant that has any; arguments as `latencies`."""
-    found = _grouped(run for run in runs if run.series)
+    found = _grouped(runs, lambda run: bool(run.series))
     return tuple(
         TimeSeries(
             suite=place[0],
@@ -60,11 +60,13 @@ def _key(place: Place) -> Key:
     return (*place[:3], place[3].label)
 
 
-def _grouped(runs: Iterable[Run]) -> Mapping[Key, list[Run]]:
+def _grouped(runs: Sequence[Run], wanted: Callable[[Run], bool]) -> Mapping[Key, list[Run]]:
     found: dict[Key, list[Run]] = collections.defaultdict(list)
-    for run in sorted(runs, key=lambda run: run.trial.block):
-        if run.status is Status.OK and run.trial.block > 0:
-            trial = run.trial
+    counted = counted_blocks(run.trial for run in runs)
+    for run in sorted(filter(wanted, runs), key=lambda run: run.trial.block):
+        trial = run.trial
+        counts = not trial.prime and trial.block in counted.get((trial.suite, trial.workload, trial.load), ())
+        if run.status is Status.OK and counts:
             found[trial.suite, trial.workload, trial.load, trial.variant].append(run)
     return found
 

@@ -23,6 +23,7 @@ from swapstone.model.analysis import (
     Verdict,
     WorkloadPrecision,
 )
+from swapstone.model.discarded_runs import counted_blocks, discarded_by_block
 from swapstone.model.errors import RecordError, UnavailableError, UserError, WireError, unknown
 from swapstone.model.experiment import (
     BALANCED_ORDER,
@@ -37,6 +38,7 @@ from swapstone.model.experiment import (
     FactorLevels,
     Trial,
     Variant,
+    cycle_of,
     layout_of,
 )
 from swapstone.model.explanation import (
@@ -177,6 +179,9 @@ __all__ = [
     "Workload",
     "WorkloadPrecision",
     "cgroup_file",
+    "counted_blocks",
+    "cycle_of",
+    "discarded_by_block",
     "environment_variable",
     "filled_text",
     "layout_of",

@@ -163,6 +163,16 @@ def layout_of(block: int, layouts: int) -> int:
     return max(0, block - 1) % layouts
 
 
+def cycle_of(block: int, variants: int) -> tuple[int, int]:
+    """Return the cycle of orders that a block belongs to, and its place in it, both from 0: see `BALANCED_ORDER`.
+
+    Args:
+        block: its number, from 1.
+        variants: how many there are. A cycle has as many blocks, twice as many for an odd number.
+    """
+    return divmod(block - 1, variants * (1 + variants % 2))
+
+
 class Trial(FrozenStruct, frozen=True, kw_only=True):
     """One run to make: the unit of the experiment.
 

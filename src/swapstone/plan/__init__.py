@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from swapstone.model import Copy, Experiment, Trial, Variant
+from swapstone.model import BALANCED_ORDER, Copy, Experiment, Run, Status, Trial, Variant, cycle_of, discarded_by_block
 
 Group = tuple[str, str, str]
 """(suite, workload, load): measured on every variant within one block."""
+
+GIVE_UP_AFTER = 3
+"""After so many failures on one variant a workload is not run on it again."""
 
 
 def variants(experiment: Experiment) -> tuple[Variant, ...]:
@@ -39,7 +43,9 @@ def groups(experiment: Experiment) -> tuple[Group, ...]:
     return tuple((suite, workload, load) for suite, workload in experiment.workloads for load in experiment.loads)
 
 
-def block(experiment: Experiment, index: int, still_open: Iterable[Group]) -> tuple[Trial, ...]:
+def block(
+    experiment: Experiment, index: int, still_open: Iterable[Group], discarded: Mapping[Group, int] | None = None
+) -> tuple[Trial, ...]:
     """Return one block: each open group holds each variant once, in random order.
 
     The variants of one group follow each other directly, so that a pair runs in the same state of the machine. Every order is a function
@@ -47,24 +53,109 @@ def block(experiment: Experiment, index: int, still_open: Iterable[Group]) -> tu
     continues with the same plan.
 
     Args:
-        experiment: gives the seed and the variants.
+        experiment: gives the seed, the variants and the kind of order.
         index: number of the block; 0 is the warm-up.
         still_open: the open groups.
+        discarded: how many runs of the same variant precede each measured run directly, by group; 0 for groups that it does not have.
 
     Returns:
         The trials in the order in which they run.
     """
     labels = [variant.label for variant in variants(experiment)]
     ordered = sorted(still_open, key=lambda group: _rank(experiment.seed, index, *group))
-    pairs = (
-        (group, label)
+    runs = (
+        (group, label, before)
         for group in ordered
-        for label in sorted(labels, key=lambda label: _rank(experiment.seed, index, *group, label))
+        for label in _order(experiment, index, group, labels)
+        for before in range((discarded or {}).get(group, 0), -1, -1)
     )
     return tuple(
-        Trial(suite=suite, workload=workload, load=load, variant=label, block=index, position=position)
-        for position, ((suite, workload, load), label) in enumerate(pairs)
+        Trial(suite=suite, workload=workload, load=load, variant=label, block=index, position=position, prime=before)
+        for position, ((suite, workload, load), label, before) in enumerate(runs)
     )
+
+
+def _order(experiment: Experiment, index: int, group: Group, labels: Sequence[str]) -> list[str]:
+    """Return the order of a group's variants in a block."""
+    if experiment.order != BALANCED_ORDER or index == 0:
+        return sorted(labels, key=lambda label: _rank(experiment.seed, index, *group, label))
+    cycle, turn = cycle_of(index, len(labels))
+    named = sorted(labels, key=lambda label: _rank(experiment.seed, "cycle", cycle, *group, label))
+    rows = williams_square(len(labels))
+    row = sorted(range(len(rows)), key=lambda number: _rank(experiment.seed, "row", cycle, *group, number))[turn]
+    return [named[number] for number in rows[row]]
+
+
+def williams_square(count: int) -> tuple[tuple[int, ...], ...]:
+    """Return orders of `count` treatments in which each is directly preceded by each other one equally often.
+
+    Williams (1949), Experimental designs balanced for the estimation of residual effects of treatments. The first row of an even number
+    is 0, 1, n - 1, 2, n - 2, ...; each further row adds 1 modulo n. Of an odd number there are the mirrored rows too.
+
+    Args:
+        count: of treatments, at least 2.
+
+    Returns:
+        `count` rows, or twice as many for an odd number. Each treatment is equally often in each position.
+    """
+    first = [0]
+    for step in range(1, count):
+        first.append((step + 1) // 2 if step % 2 else count - step // 2)
+    rows = [tuple((each + shift) % count for each in first) for shift in range(count)]
+    return tuple(rows if count % 2 == 0 else [*rows, *(row[::-1] for row in rows)])
+
+
+def given_up(runs: Iterable[Run], block: int) -> frozenset[tuple[str, str, str, str]]:
+    """Return the (suite, workload, load, variant) that failed or were refused too often up to a block: they are not run again.
+
+    Args:
+        runs: of any blocks.
+        block: runs of later ones are ignored.
+    """
+    bad = collections.Counter(
+        (run.trial.suite, run.trial.workload, run.trial.load, run.trial.variant)
+        for run in runs
+        if run.status is not Status.OK and run.trial.block <= block
+    )
+    return frozenset(place for place, times in bad.items() if times >= GIVE_UP_AFTER)
+
+
+def expected(experiment: Experiment, runs: Sequence[Run]) -> Iterator[tuple[Trial, ...]]:
+    """Yield the trials that each block of a record must have, if the record has any run of it.
+
+    Which groups were open, and how many runs were discarded before each measured one, is taken from the runs: it depends on durations.
+    Everything else is recomputed: the variants, the order and the positions. A variant that could not be built has one run, which is
+    unavailable and belongs to no block; its trials are left out, and so are those of variants that were given up.
+
+    Args:
+        experiment: that they are of.
+        runs: of one record, in any order.
+
+    Yields:
+        The trials of a block in the order in which they run, blocks ascending from the first that has a run. A block that was
+        interrupted has all its groups' trials, but only groups of which a run exists.
+    """
+    unbuilt = {
+        (run.trial.suite, run.trial.workload, run.trial.load, run.trial.variant)
+        for run in runs
+        if run.status is Status.UNAVAILABLE and run.trial.block == 1
+    }
+    built = {(t.suite, t.workload, t.load, t.variant) for t in (run.trial for run in runs) if t.block != 1 or t.prime}
+    unbuilt -= built
+    made = [run for run in runs if (*_group(run.trial), run.trial.variant) not in unbuilt]
+    discarded = discarded_by_block(run.trial for run in made)
+    for index in sorted({number for number, _ in discarded}):
+        numbers = {group: number for (at, group), number in discarded.items() if at == index}
+        left_out = unbuilt | given_up(made, index - 1)
+        yield tuple(
+            trial
+            for trial in block(experiment, index, numbers, numbers)
+            if (*_group(trial), trial.variant) not in left_out
+        )
+
+
+def _group(trial: Trial) -> Group:
+    return trial.suite, trial.workload, trial.load
 
 
 def layout_seeds(experiment: Experiment, copy: Copy) -> tuple[str, ...]:

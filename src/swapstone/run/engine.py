@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from swapstone import plan
-from swapstone.model import IDLE, Copy, Experiment, Run, Status, Trial, UserError
+from swapstone.model import IDLE, Copy, Experiment, Run, Status, Trial, UserError, discarded_by_block
 from swapstone.plan import Group
 from swapstone.plan.stopping import first_block
 from swapstone.record import RecordWriter
@@ -24,8 +24,8 @@ from swapstone.workloads import find_load
 WORK_NS = 80_000_000
 """How long a trial's work should take on the baseline: within the 50 to 150 ms for which noise was measured (docs/statistics.md)."""
 
-GIVE_UP_AFTER = 3
-"""After so many failures on one variant a workload is not run on it again. After so many in a row of a target, the session ends."""
+BREAKS = 3
+"""After so many failures in a row of a target, the session ends."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +46,8 @@ class StopDecision:
         remaining_ns: estimate of the time still needed, within the budget; None before the first estimate.
         widest: half-width of the widest interval of an open group, as a ratio; None if unknown.
         decided: how many groups have a verdict now, for displays; None before the first check.
+        discarded: how many runs of the same variant directly precede each measured run from the next block on, and are discarded; by
+            group, 0 for groups that it does not have.
     """
 
     still_open: tuple[Group, ...]
@@ -53,6 +55,7 @@ class StopDecision:
     remaining_ns: int | None
     widest: float | None
     decided: int | None = None
+    discarded: Mapping[Group, int] = dataclasses.field(default_factory=dict)
 
 
 class StoppingRule(Protocol):
@@ -154,12 +157,13 @@ class Engine:
         still_open = tuple(group for group in everything if self._prepared.runs(*group[:2]))
         self._refuse(everything)
         block = first_block(self._experiment)
+        discarded: Mapping[Group, int] = {}
         while True:
-            self._run_block(block, still_open)
+            self._run_block(block, still_open, discarded)
             still_open = self._comparable(block, still_open)
             decision = self._decide(block, still_open)
             self._progress.block_done(decision, block, self._used_ns(block))
-            still_open = decision.still_open
+            still_open, discarded = decision.still_open, decision.discarded
             if decision.stop or not still_open:
                 return SessionEnd("complete", decision.stop or "every workload failed")
             block += 1
@@ -224,11 +228,19 @@ class Engine:
             load=find_load(trial.load),
         )
 
-    def _run_block(self, block: int, still_open: tuple[Group, ...]) -> None:
-        lost = self._given_up(block - 1)
+    def _run_block(self, block: int, still_open: tuple[Group, ...], discarded: Mapping[Group, int]) -> None:
+        lost = plan.given_up(self._runs.values(), block - 1)
+        # A block that was begun ends as it was begun, although the budget that decided may be another one now.
+        begun = discarded_by_block(
+            run.trial
+            for run in self._runs.values()
+            if run.trial.block == block
+            and (run.trial.suite, run.trial.workload, run.trial.variant) not in self._prepared.refused
+        )
+        numbers = {group: begun.get((block, group), discarded.get(group, 0)) for group in still_open}
         trials = [
             trial
-            for trial in plan.block(self._experiment, block, still_open)
+            for trial in plan.block(self._experiment, block, still_open, numbers)
             if (trial.suite, trial.workload, trial.variant) not in self._prepared.refused
             and (trial.suite, trial.workload, trial.load, trial.variant) not in lost
         ]
@@ -284,7 +296,7 @@ class Engine:
             UserError: the target broke too often in a row.
         """
         self._breaks += 1
-        if self._breaks >= GIVE_UP_AFTER:
+        if self._breaks >= BREAKS:
             raise UserError(f"The target broke {self._breaks} times in a row: {error.message}", error.hint) from error
         return Judgement(Status.FAILED, f"the target broke: {error.message}")
 
@@ -328,18 +340,9 @@ class Engine:
                     now = time.time_ns()
                     self._append(Run(trial=trial, status=Status.UNAVAILABLE, reason=one_line, started_unix_ns=now))
 
-    def _given_up(self, block: int) -> set[tuple[str, str, str, str]]:
-        """Return the (suite, workload, load, variant) that failed or were refused too often up to a block; they are not run again."""
-        bad = collections.Counter(
-            (run.trial.suite, run.trial.workload, run.trial.load, run.trial.variant)
-            for run in self._runs.values()
-            if run.status is not Status.OK and run.trial.block <= block
-        )
-        return {place for place, times in bad.items() if times >= GIVE_UP_AFTER}
-
     def _comparable(self, block: int, still_open: tuple[Group, ...]) -> tuple[Group, ...]:
         """Return the groups that still have a baseline and a candidate."""
-        lost = self._given_up(block)
+        lost = plan.given_up(self._runs.values(), block)
         baseline, *others = self._prepared.variants.values()
         candidates = [variant.label for variant in others if variant.copy is Copy.FIRST]
 

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _RUN_COLUMNS = """{
     number: 'BIGINT',
     run: 'STRUCT(
-        trial STRUCT(suite VARCHAR, workload VARCHAR, load VARCHAR, variant VARCHAR, block BIGINT, "position" BIGINT),
+        trial STRUCT(suite VARCHAR, workload VARCHAR, load VARCHAR, variant VARCHAR, block BIGINT, "position" BIGINT,
+            prime BIGINT),
         status VARCHAR, reason VARCHAR, samples STRUCT(metric VARCHAR, "values" DOUBLE[])[], observed VARCHAR[][],
         facts JSON, passes BIGINT, started_unix_ns BIGINT, elapsed_ns BIGINT, name VARCHAR)'
 }"""
@@ -32,15 +33,20 @@ _RUN_COLUMNS = """{
 _VIEWS = """
 CREATE VIEW runs AS SELECT
     record, run.trial.block AS block, run.trial.position AS position, run.trial.suite AS suite,
-    run.trial.workload AS workload, run.trial.load AS load, run.trial.variant AS variant, run.status AS status,
-    run.reason AS reason, run.passes AS passes, make_timestamp_ns(run.started_unix_ns) AS started,
+    run.trial.workload AS workload, run.trial.load AS load, run.trial.variant AS variant,
+    coalesce(run.trial.prime, 0) AS prime, run.status AS status, run.reason AS reason, run.passes AS passes,
+    make_timestamp_ns(run.started_unix_ns) AS started,
     run.elapsed_ns AS elapsed_ns, run.facts AS facts, run.name AS name
 FROM lines;
+CREATE VIEW blocks AS SELECT record, block, suite, workload, load, max(prime) AS prime FROM runs GROUP BY ALL;
+CREATE VIEW counted AS SELECT record, block, suite, workload, load FROM blocks
+    QUALIFY block = 0 OR prime = max(prime) FILTER (block > 0) OVER (PARTITION BY record, suite, workload, load);
 CREATE VIEW samples AS SELECT
     record, block, suite, workload, load, variant, sample.metric AS metric, list_median(sample."values") AS value,
     sample."values" AS "values"
 FROM (SELECT record, run.trial.block AS block, run.trial.suite AS suite, run.trial.workload AS workload,
-             run.trial.load AS load, run.trial.variant AS variant, unnest(run.samples) AS sample FROM lines);
+             run.trial.load AS load, run.trial.variant AS variant, unnest(run.samples) AS sample FROM lines
+      WHERE coalesce(run.trial.prime, 0) = 0) SEMI JOIN counted USING (record, block, suite, workload, load);
 """
 
 _COMPARISON_FIELDS = {

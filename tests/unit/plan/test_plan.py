@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import collections
+import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone import plan
-from swapstone.model import FactorLevels
+from swapstone.model import FactorLevels, Status, Trial
 from tests.unit import builders
 
 
@@ -66,3 +68,66 @@ def test_closing_a_group_does_not_change_the_order_in_the_others() -> None:
         whole = [trial.variant for trial in plan.block(subject, index, both) if trial.workload == both[1][1]]
         alone = [trial.variant for trial in plan.block(subject, index, both[1:])]
         assert whole == alone
+
+
+def test_discarded_runs_come_directly_before_the_measured_run_of_their_variant() -> None:
+    subject = builders.experiment(null=True)
+    first, second = plan.groups(subject)
+    for index in range(5):
+        plain = plan.block(subject, index, (first, second))
+        primed = plan.block(subject, index, (first, second), {second: 2})
+        assert [trial.position for trial in primed] == list(range(4 + 3 * 4))
+        assert [trial.key.split("/prime-")[0] for trial in primed if not trial.prime] == [trial.key for trial in plain]
+        others = [trial for trial in primed if trial.workload == second[1]]
+        for start in range(0, 12, 3):
+            assert [trial.prime for trial in others[start : start + 3]] == [2, 1, 0]
+            assert len({trial.variant for trial in others[start : start + 3]}) == 1
+        assert len({trial.key for trial in primed}) == len(primed)
+
+
+@pytest.mark.parametrize("count", range(2, 9))
+def test_each_treatment_of_a_williams_square_follows_each_other_equally_often(count: int) -> None:
+    rows = plan.williams_square(count)
+    pairs = collections.Counter(pair for row in rows for pair in itertools.pairwise(row))
+    assert set(pairs) == set(itertools.permutations(range(count), 2)) and len(set(pairs.values())) == 1
+    places = collections.Counter(place for row in rows for place in enumerate(row))
+    assert len(places) == count * count and len(set(places.values())) == 1
+
+
+def test_balanced_orders_are_whole_squares_with_names_and_rows_drawn_for_each_cycle() -> None:
+    subject = builders.experiment(order="balanced", factors=(FactorLevels(factor="x", levels=("1", "2", "3")),))
+    group = plan.groups(subject)[0]
+    orders = [tuple(trial.variant for trial in plan.block(subject, index, (group,))) for index in range(1, 61)]
+    cycles = [orders[start : start + 6] for start in range(0, 60, 6)]
+    for cycle in cycles:
+        pairs = collections.Counter(pair for row in cycle for pair in itertools.pairwise(row))
+        assert set(pairs.values()) == {2} and len(pairs) == 6
+    assert len(set(map(tuple, cycles))) > 5
+
+
+def test_a_record_has_the_trials_of_its_plan() -> None:
+    subject = builders.experiment(null=True)
+    first, second = plan.groups(subject)
+    made = [
+        *plan.block(subject, 0, (first, second)),
+        *plan.block(subject, 1, (first, second), {second: 1}),
+        *plan.block(subject, 2, (first, second), {second: 2}),
+        *plan.block(subject, 3, (second,), {second: 2}),
+    ]
+    runs = [builders.run(trial) for trial in made]
+    assert [trial for trials in plan.expected(subject, runs) for trial in trials] == made
+    missing = [run for run in runs if run.trial.block != 3 or run.trial.prime or "musl" not in run.trial.variant]
+    assert len(missing) == len(runs) - 1
+    assert [trial for trials in plan.expected(subject, missing) for trial in trials] == made
+
+
+def test_variants_that_fail_or_were_not_built_are_not_expected() -> None:
+    subject = builders.experiment(workloads=(("libc", "b_malloc_tiny1"),), null=True)
+    group = plan.groups(subject)[0]
+    unbuilt, failing = "libc=glibc (relinked)", "libc=musl"
+    none = Trial(suite=group[0], workload=group[1], load=group[2], variant=unbuilt, block=1, position=2)
+    runs = [builders.run(none, status=Status.UNAVAILABLE, samples=())]
+    whole = [trial for index in range(6) for trial in plan.block(subject, index, (group,), {group: min(index, 1)})]
+    wanted = [trial for trial in whole if trial.variant != unbuilt and (trial.variant != failing or trial.block < 2)]
+    runs += [builders.run(trial, status=Status.FAILED if trial.variant == failing else Status.OK) for trial in wanted]
+    assert [trial for trials in plan.expected(subject, runs) for trial in trials] == wanted
