@@ -220,6 +220,7 @@ def context(*, published: str = "musl-vs-glibc") -> ReportContext:
         ),
         record_id="20261121-104000-abcd",
         record_path="records/20261121-104000-abcd",
+        seal_digest="0123456789abcdef" * 4,
         started_unix_ns=1_795_257_600_000_000_000,
         finished_unix_ns=1_795_257_723_000_000_000,
         facts=(

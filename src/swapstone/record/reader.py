@@ -27,6 +27,7 @@ class RecordView:
         damages: damaged places.
         seal: how the last session ended; None if it was killed.
         last_chain: chain value of the last line.
+        digest: of the whole record: the SHA-256 of `seal.json`, which names the digests of all else; empty without a seal.
     """
 
     path: Path
@@ -37,6 +38,7 @@ class RecordView:
     damages: tuple[record_format.Damage, ...]
     seal: record_format.Seal | None
     last_chain: str
+    digest: str = ""
 
 
 class _Version(msgspec.Struct):
@@ -66,9 +68,15 @@ def load(path: Path) -> RecordView:
     data = _bytes_of(path / record_format.RUNS)
     runs, last_chain, bad_lines = read_runs(data)
     damages += bad_lines
+    digest = ""
     if seal is not None:
         damages += _against_seal(path, seal, data.count(b"\n"), last_chain)
-    return RecordView(path, meta, experiment, manifest, runs, tuple(damages), seal, last_chain)
+        digest = record_format.file_sha256(_bytes_of(path / record_format.SEAL))
+        if experiment.rules > 1 and not seal.record:
+            damages.append(
+                record_format.Damage(file=record_format.SEAL, line=0, problem="it lacks the digest of record.json")
+            )
+    return RecordView(path, meta, experiment, manifest, runs, tuple(damages), seal, last_chain, digest)
 
 
 def read_runs(data: bytes) -> tuple[tuple[Run, ...], str, list[record_format.Damage]]:
@@ -129,13 +137,13 @@ def _out_of_chain(line: record_format.Line, expected: int, previous: str) -> str
 
 
 def check_raw(view: RecordView) -> list[record_format.Damage]:
-    """Compare each run's raw output with its digest.
+    """Compare each run's raw output, and the agent's answer beside it, with their digests.
 
     Returns:
         A damage for each file that is missing or altered.
     """
     damages = []
-    for digest in sorted({run.output for run in view.runs if run.output}):
+    for digest in sorted({digest for run in view.runs for digest in (run.output, run.answer) if digest}):
         name = f"{record_format.RAW}/{digest}.txt"
         data = _bytes_of(view.path / name)
         if not data:
@@ -208,7 +216,9 @@ def _against_seal(path: Path, seal: record_format.Seal, lines: int, last_chain: 
                 file=record_format.RUNS, line=lines, problem="it is not the last line of the sealed record"
             )
         )
-    for name, digest in ((record_format.MANIFEST, seal.manifest), (record_format.EXPERIMENT, seal.experiment)):
+    sealed = [(record_format.MANIFEST, seal.manifest), (record_format.EXPERIMENT, seal.experiment)]
+    sealed += [(record_format.META, seal.record)] if seal.record else []
+    for name, digest in sealed:
         data = _bytes_of(path / name)
         if (record_format.file_sha256(data) if data else "") != digest:
             damages.append(record_format.Damage(file=name, line=0, problem="it was edited after the record was sealed"))

@@ -5,7 +5,7 @@
     experiment.json   the resolved experiment
     manifest.json     digests of every source and program, versions of tools, the machine
     runs.jsonl        one line per run, appended and synced after each trial
-    raw/SHA256.txt    raw output of a trial, by digest
+    raw/SHA256.txt    raw output of a trial, or the agent's answer to it, by digest
     builds/NAME.log   build log of an own program, one per variant
     seal.json         written at the end of a session: number of runs, last chain value, digest of the verdicts
     lock              locked by the writing process
@@ -108,6 +108,8 @@ class Seal(FrozenStruct, frozen=True, kw_only=True):
         manifest: SHA-256 of `manifest.json`.
         experiment: SHA-256 of `experiment.json`.
         sessions: number of writing sessions; above 1 if the record was resumed.
+        record: SHA-256 of `record.json`; empty in records before 0.2.
+        sealed_unix_ns: wall-clock time of the sealing; 0 in records before 0.2.
     """
 
     runs: int
@@ -118,6 +120,8 @@ class Seal(FrozenStruct, frozen=True, kw_only=True):
     manifest: str
     experiment: str
     sessions: int
+    record: str = ""
+    sealed_unix_ns: int = 0
 
 
 class Damage(FrozenStruct, frozen=True, kw_only=True):

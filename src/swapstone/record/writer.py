@@ -10,6 +10,7 @@ import fcntl
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -126,7 +127,7 @@ class RecordWriter:
             _write(self.path / record_format.EXPERIMENT, experiment)
 
     def keep_raw(self, output: bytes) -> str:
-        """Store the raw output of a trial.
+        """Store the raw output of a trial, or the agent's answer to it.
 
         Returns:
             Its SHA-256; empty for no output.
@@ -199,6 +200,8 @@ class RecordWriter:
                 manifest=_digest_of(self.path / record_format.MANIFEST),
                 experiment=_digest_of(self.path / record_format.EXPERIMENT),
                 sessions=self._sessions,
+                record=_digest_of(self.path / record_format.META),
+                sealed_unix_ns=time.time_ns(),
             )
             _write(self.path / record_format.SEAL, seal)
 

@@ -58,6 +58,8 @@ class ReportContext(FrozenStruct, frozen=True, kw_only=True):
         reasons: of the explained rows.
         explain: the command that explains a row; empty where the target can't.
         workloads: pairs (suite, workload): what was run. Reports group by the workloads' parameters.
+        seal_digest: of the whole record, 64 hexadecimal digits: `swapstone verify --against` compares it. Empty for a record without a
+            seal.
         selection: which rows to print. The JSON report leaves out this and `workloads`.
     """
 
@@ -74,6 +76,7 @@ class ReportContext(FrozenStruct, frozen=True, kw_only=True):
     reasons: tuple[ExplanationSummary, ...] = ()
     explain: str = ""
     workloads: tuple[tuple[str, Workload], ...] = ()
+    seal_digest: str = ""
     selection: Selection = Selection()
 
     @property

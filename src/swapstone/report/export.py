@@ -76,10 +76,11 @@ _COMPARISON_COLUMNS = (
     "verdict",
     "reason",
     "not_observed",
+    "seal",
 )
 
 
-def _comparison_cells(c: Comparison, unobserved: Collection[str]) -> list[str]:
+def _comparison_cells(c: Comparison, unobserved: Collection[str], seal: str) -> list[str]:
     differing = (name for name, level in c.baseline.levels if dict(c.candidate.levels).get(name) != level)
     middle = medians(c)
     where = [c.suite, c.workload, c.load, c.metric.name, c.metric.unit, c.metric.quantity.value, c.metric.better.value]
@@ -97,16 +98,17 @@ def _comparison_cells(c: Comparison, unobserved: Collection[str]) -> list[str]:
         c.verdict.value,
         c.reason,
         " ".join(name for name in differing if name in unobserved),
+        seal,
     ]
 
 
 def to_csv(context: ReportContext, analysis: Analysis) -> str:
     """Return one row per comparison. Times are in the metric's unit; an empty cell stands for no number.
 
-    ``not_observed`` names the factors that differ and whose level rests on the request alone.
+    ``not_observed`` names the factors that differ and whose level rests on the request alone; ``seal`` is the digest of the record.
     """
-    unobserved = context.experiment.unobserved
-    return comma_separated(_COMPARISON_COLUMNS, (_comparison_cells(c, unobserved) for c in analysis.comparisons))
+    unobserved, seal = context.experiment.unobserved, context.seal_digest
+    return comma_separated(_COMPARISON_COLUMNS, (_comparison_cells(c, unobserved, seal) for c in analysis.comparisons))
 
 
 def to_runs_csv(context: ReportContext, analysis: Analysis) -> str:

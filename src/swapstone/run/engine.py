@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+import msgspec
+
 from swapstone import plan
 from swapstone.model import IDLE, Copy, Experiment, Run, Status, Trial, UserError, discarded_by_block
 from swapstone.plan import Group
@@ -281,7 +283,8 @@ class Engine:
             self._breaks = 0
         output = self._writer.keep_raw(outcome.output)
         passes = self._passes[trial.suite, trial.workload]
-        return run_of(trial, outcome, passes=passes, times=attempt.times, output=output), outcome.output
+        run = run_of(trial, outcome, passes=passes, times=attempt.times, output=output)
+        return msgspec.structs.replace(run, answer=self._writer.keep_raw(outcome.kept_answer)), outcome.output
 
     def _without_answer(self, error: TargetError | MachineConfigError | None) -> Judgement:
         assert error is not None

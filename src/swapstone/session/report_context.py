@@ -48,6 +48,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
             *((_CLOCK_NOTE,) if view.experiment.virtual else ()),
         ),
         version=__version__,
+        seal_digest=view.digest,
         reasons=explanation_files.reasons_of(view, beside),
         explain=f"swapstone explain {shlex.quote(str(view.path))}"
         if find_target_kind(view.experiment.target).opens.runs_instruments

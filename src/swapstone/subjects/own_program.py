@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 
@@ -128,7 +129,7 @@ class UserProgram(Subject):
         failed = self._helper("conclude", self._as_run(trial.variant).conclude, trial, target)
         if failed is None or outcome.judgement.status is not Status.OK:
             return outcome
-        return Outcome(failed.judgement, outcome.answer, outcome.output + failed.output)
+        return dataclasses.replace(outcome, judgement=failed.judgement, output=outcome.output + failed.output)
 
     def _helper(self, name: str, command: str, trial: TrialSpec, target: Target) -> Outcome | None:
         """Run one of the commands around the program; return an outcome only if it failed."""
@@ -150,7 +151,7 @@ class UserProgram(Subject):
         if not trouble:
             return None
         reason = f"its --{name} command failed: {trouble}"
-        return Outcome(Judgement(Status.FAILED, reason), None, self.kept_output(answer))
+        return Outcome(Judgement(Status.FAILED, reason), None, raw_output(self.kept(answer)))
 
     def request(self, trial: TrialSpec) -> TrialRequest:
         """Return the request, with the arguments as typed."""
@@ -179,9 +180,9 @@ class UserProgram(Subject):
         names = received_variables(self._own, variant)
         return tuple(pair for pair in own.environment if pair[0] in names)
 
-    def kept_output(self, answer: AgentAnswer) -> bytes:
-        """Return what was printed, without the middle of long outputs: there may be thousands of trials."""
-        return raw_output(shortened(answer, KEPT_BYTES))
+    def kept(self, answer: AgentAnswer) -> AgentAnswer:
+        """Return the answer without the middle of long outputs: there may be thousands of trials."""
+        return shortened(answer, KEPT_BYTES)
 
     def failure(self, answer: AgentAnswer) -> str:
         """Return why a run does not count; ``--ignore-failure`` accepts any exit status."""

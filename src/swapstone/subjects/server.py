@@ -130,9 +130,9 @@ class Server(Subject):
             ),
         )
 
-    def kept_output(self, answer: AgentAnswer) -> bytes:
+    def kept(self, answer: AgentAnswer) -> AgentAnswer:
         """Return what is kept of the server's output, and of the load generator's."""
-        return self._inner.kept_output(answer)
+        return self._inner.kept(answer)
 
     def failure(self, answer: AgentAnswer) -> str:
         """Return why the server or its load generator failed."""

@@ -18,6 +18,7 @@ from swapstone.factors import Evidence, ProgramFacts, Recipe
 from swapstone.model import IDLE, Cpus, Experiment, Load, Sample, Status, UnavailableError, UserError, Variant, Workload
 from swapstone.subjects.answers import DISK_BYTES, OUTPUT_BYTES, raw_output, trouble_of
 from swapstone.subjects.evidence import evidence_of, observed_levels, wrong_level
+from swapstone.subjects.kept_answer import encode_kept
 from swapstone.subjects.load_check import missing_load
 from swapstone.subjects.machine_config import machine_config_for
 from swapstone.subjects.variant_program import Program
@@ -125,11 +126,13 @@ class Outcome:
         judgement: what it amounts to.
         answer: the agent's answer; None if the program was not started.
         output: what is kept of all that was printed.
+        kept_answer: what is kept of the answer beside the output (`swapstone.subjects.kept_answer`); empty if there is none.
     """
 
     judgement: Judgement
     answer: AgentAnswer | None
     output: bytes
+    kept_answer: bytes = b""
 
 
 class Subject(abc.ABC):
@@ -242,12 +245,13 @@ class Subject(abc.ABC):
             return refused
         config = machine_config_for(self.workload, trial.program.recipe, trial.load)
         answer = target.run(self.request(trial), config)
-        outcome = Outcome(self.judge(trial, answer, target.inspect), answer, self.kept_output(answer))
-        return self.after(trial, target, outcome)
+        kept = self.kept(answer)
+        judgement = self.judge(trial, answer, target.inspect)
+        return self.after(trial, target, Outcome(judgement, answer, raw_output(kept), encode_kept(answer, kept)))
 
-    def kept_output(self, answer: AgentAnswer) -> bytes:
-        """Return what the record keeps of all that a trial printed."""
-        return raw_output(answer)
+    def kept(self, answer: AgentAnswer) -> AgentAnswer:
+        """Return an answer with as much of its outputs as the record keeps."""
+        return answer
 
     # Judging
 

@@ -12,9 +12,12 @@ from swapstone.report.topics.topic import Topic
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return a section of facts; none without facts. A brief report leaves it out."""
     del analysis
-    if not context.facts:
+    facts = context.facts
+    if context.seal_digest:
+        facts = (*facts, ("digest of the record", context.seal_digest))
+    if not facts:
         return ()
-    return (Section(title="Environment", blocks=(Facts(pairs=context.facts),), brief=False),)
+    return (Section(title="Environment", blocks=(Facts(pairs=facts),), brief=False),)
 
 
 ENVIRONMENT = Topic("environment", sections)

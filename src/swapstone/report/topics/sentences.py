@@ -43,15 +43,20 @@ def heading(metric: str) -> str:
     return upper_first(_METRIC_NAMES[metric]) if metric in _METRIC_NAMES else metric_name(metric)
 
 
+SHORT_DIGEST = 16
+"""Digits of the record's digest in a sentence: 64 bits, the fewest that `swapstone verify --against` accepts."""
+
+
 def effort(context: ReportContext, analysis: Analysis) -> str:
-    """Return the sentence with the number of runs, the target, the time, the margin and the confidence."""
+    """Return the sentence with the number of runs, the target, the time, the margin, the confidence and the record's digest."""
     repeated = formatting.count(analysis.blocks, repeats(context))
     text = f"{formatting.count(analysis.runs, 'run')} in {repeated} on {formatting.safe(context.experiment.target)}"
     if context.started_unix_ns and context.finished_unix_ns:
         took = formatting.span(context.finished_unix_ns - context.started_unix_ns)
         text += f", {formatting.moment(context.started_unix_ns)}, {took}"
     margin, confidence = map(formatting.percent, (context.experiment.margin, context.experiment.confidence))
-    return f"{text}. Margin {margin}, confidence {confidence}."
+    seal = f" Seal {context.seal_digest[:SHORT_DIGEST]}." if context.seal_digest else ""
+    return f"{text}. Margin {margin}, confidence {confidence}.{seal}"
 
 
 def noise(measured: Noise) -> str:
