@@ -19,7 +19,7 @@ from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import open_record
 
 _GROUPS = {
-    "Workloads": ("suites", "only"),
+    "Workloads": ("suites", "only", "hold"),
     "Your own commands": ("names", "parameters", "parameter_list", "parameter_scan", "vary", "shell"),
     "Your own program": ("build", "source", "build_timeout", "libraries", "rebuild", "programs"),
     "Your own server": ("server", "load_generator", "connections", "reader", "warm_up", "ready_timeout"),
@@ -68,6 +68,13 @@ class _CompareCommand(ProgramCommand):
     multiple=True,
     metavar="KERNEL=DIR",
     help="The modules of your own kernel; repeatable.  [KERNEL.modules, beside it]",
+)
+@click.option(
+    "--hold",
+    multiple=True,
+    metavar="FACTOR=LEVEL",
+    help="A level that all variants share, of a factor that is not compared, e.g. optimization=Os; repeatable.",
+    shell_complete=complete_factors,
 )
 @click.option(
     "--resume",

@@ -178,7 +178,7 @@ def check_values(name: str, values: Sequence[str]) -> None:
 def recipe_of(variant: Variant, base: Recipe) -> Recipe:
     """Apply every level of a variant to a recipe, factor by factor, and add what the factors observe."""
     recipe = base
-    for name, level in variant.levels:
+    for name, level in variant.applied:
         factor = find_factor(name)
         needed = (*recipe.observe, *getattr(factor, "observes", ()))
         recipe = msgspec.structs.replace(factor.apply(level, recipe), observe=tuple(dict.fromkeys(needed)))

@@ -41,13 +41,39 @@ class Variant(FrozenStruct, frozen=True, kw_only=True):
         text = ", ".join(level for _, level in self.levels)
         return text if self.copy is Copy.FIRST else f"{text} ({self.copy.value})"
 
+    @property
+    def applied(self) -> tuple[tuple[str, str], ...]:
+        """Return pairs (factor, level) of all levels that its program has: those of `levels`, and those that all variants share."""
+        return self.levels
+
+    @property
+    def applied_label(self) -> str:
+        """Return the label with all levels of `applied`, e.g. ``libc=musl,optimization=Os``."""
+        text = ",".join(f"{factor}={level}" for factor, level in self.applied)
+        return text if self.copy is Copy.FIRST else f"{text} ({self.copy.value})"
+
     def level(self, factor: str) -> str:
         """Return the level of a factor.
 
         Raises:
             KeyError: this variant has no such factor.
         """
-        return dict(self.levels)[factor]
+        return dict(self.applied)[factor]
+
+
+class HeldVariant(Variant, frozen=True, kw_only=True):
+    """A variant as it is built and run. Reports and analyses have a plain `Variant` with the same label.
+
+    Attributes:
+        held: pairs (factor, level) that all variants of the experiment share.
+    """
+
+    held: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def applied(self) -> tuple[tuple[str, str], ...]:
+        """Return its own levels, then those that all variants share."""
+        return (*self.levels, *self.held)
 
 
 class FactorLevels(FrozenStruct, frozen=True, kw_only=True):
@@ -134,6 +160,11 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     prime_more: bool = False
     order: str = RANDOM_ORDER
     held: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def applied_factors(self) -> tuple[FactorLevels, ...]:
+        """Return the factors that are varied, then those that are held, which have one level."""
+        return (*self.factors, *(FactorLevels(factor=name, levels=(level,)) for name, level in self.held))
 
     @property
     def unobserved(self) -> tuple[str, ...]:

@@ -8,7 +8,18 @@ import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from swapstone.model import BALANCED_ORDER, Copy, Experiment, Run, Status, Trial, Variant, cycle_of, discarded_by_block
+from swapstone.model import (
+    BALANCED_ORDER,
+    Copy,
+    Experiment,
+    HeldVariant,
+    Run,
+    Status,
+    Trial,
+    Variant,
+    cycle_of,
+    discarded_by_block,
+)
 
 Group = tuple[str, str, str]
 """(suite, workload, load): measured on every variant within one block."""
@@ -36,6 +47,12 @@ def variants(experiment: Experiment) -> tuple[Variant, ...]:
     copies = [copy for copy, possible in available.items() if possible]
     nulls = [Variant(levels=first.levels, copy=copy) for copy in copies] if experiment.null else []
     return (first, *nulls, *others)
+
+
+def run_variants(experiment: Experiment) -> tuple[Variant, ...]:
+    """Return the variants with the levels that are held, for building and running."""
+    held = experiment.held
+    return tuple(HeldVariant(levels=each.levels, copy=each.copy, held=held) for each in variants(experiment))
 
 
 def groups(experiment: Experiment) -> tuple[Group, ...]:

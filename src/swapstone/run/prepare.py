@@ -70,7 +70,7 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
     _check_machine(experiment, target)
     for subject in subjects_of(workloads_of(experiment)).values():
         subject.check(experiment, target)
-    for choice in experiment.factors if target.needs_build else ():
+    for choice in experiment.applied_factors if target.needs_build else ():
         if choice.factor == COMPILER.name:
             COMPILER.check_levels(choice.levels)
         missing = [_missing_tools(choice.factor, level) for level in choice.levels]
@@ -84,7 +84,7 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
 def _check_variants(experiment: Experiment, target: Capabilities) -> None:
     """Refuse an experiment whose baseline, or each of whose candidates, is impossible."""
     base = base_recipe(experiment.architecture)
-    baseline, *others = (_impossible(variant, base, target) for variant in plan.variants(experiment))
+    baseline, *others = (_impossible(variant, base, target) for variant in plan.run_variants(experiment))
     decisive = baseline or (others[0] if others and all(others) else None)
     if decisive is not None:
         raise decisive
@@ -115,7 +115,9 @@ def _check_machine(experiment: Experiment, target: Capabilities) -> None:
     if target.boots:
         return
     needs = [
-        f"the factor {choice.factor}" for choice in experiment.factors if find_factor(choice.factor).stage is Stage.BOOT
+        f"the factor {choice.factor}"
+        for choice in experiment.applied_factors
+        if find_factor(choice.factor).stage is Stage.BOOT
     ]
     needs += [f"the load {load}" for load in experiment.loads if load != IDLE.name]
     if needs:
@@ -150,7 +152,7 @@ def prepare(
     Raises:
         UserError: nothing at all could be built.
     """
-    variants = {variant.label: variant for variant in plan.variants(experiment)}
+    variants = {variant.label: variant for variant in plan.run_variants(experiment)}
     subjects = subjects_of(workloads_of(experiment))
     compiles = target.needs_build and any(subject.needs_compiler for subject in subjects.values())
     with_empty = compiles and any(subject.empty_programs for subject in subjects.values())
@@ -259,7 +261,7 @@ def _empty(variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> Iterat
     for variant in variants:
         if variant.copy is not Copy.FIRST or variant.label not in recipes:
             continue
-        varied = "linking" in dict(variant.levels)
+        varied = "linking" in dict(variant.applied)
         for program in (program for program in EMPTY_PROGRAMS if (program is EMPTY_AS_VARIED) == varied):
             with contextlib.suppress(UserError):
                 yield artifact_of(EMPTY_SUITE, program, variant, build_empty(program, recipes[variant.label]))

@@ -84,6 +84,7 @@ def compare(
     loads: Levels = (IDLE.name,),
     architecture: str = "",
     modules: Mapping[str, str] | None = None,
+    hold: Mapping[str, str] | None = None,
     clock: str | None = None,
     published: str = "",
     command: Command | None = None,
@@ -139,6 +140,7 @@ def compare(
         loads: names of loads.
         architecture: of the virtual machine; this machine's if empty.
         modules: path of a kernel to the folder of its modules.
+        hold: levels by name of the factor that all variants share, of factors that are not compared: ``{"optimization": "Os"}``.
         clock: ``wall`` or ``virtual``; the target's if None.
         published: name of a published study, to print its figures beside the results.
         command: an own program and its arguments; with `programs` the arguments alone.
@@ -231,6 +233,7 @@ def compare(
         modules=tuple(f"{kernel}={folder}" for kernel, folder in (modules or {}).items()),
         clock=clock,
         published=published,
+        hold=tuple(f"{name}={level}" for name, level in (hold or {}).items()),
     )
     texts = [f"{name}={','.join(name_list(each))}" for name, each in _factors(factors, levels).items()]
     options = RunOptions(rebuild=rebuild, no_cache=no_cache)

@@ -47,6 +47,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
     loads: str
     architecture: str | None
     modules: tuple[str, ...]
+    hold: tuple[str, ...]
     no_cache: bool
     out: str | None
     parameters: tuple[str, ...]
@@ -76,6 +77,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
             loads=self.loads.split(","),
             architecture=self.architecture or "",
             modules=self.modules,
+            hold=self.hold,
         )
 
 

@@ -19,6 +19,7 @@ from swapstone.model import (
     OWN_SUITE,
     VIRTUAL_CLOCK,
     Experiment,
+    FactorLevels,
     ImageTool,
     UserError,
     Workload,
@@ -32,7 +33,7 @@ from swapstone.session.interrupted import Interrupted
 from swapstone.session.machines import open_experiment_target, parse_modules
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
-from swapstone.session.request import ExperimentRequest, check_loads
+from swapstone.session.request import ExperimentRequest, check_loads, parse_held
 from swapstone.targets import TargetOptions, clock_of, find_target_kind, parse_target
 from swapstone.workloads import find_workloads, own_names
 
@@ -64,15 +65,17 @@ def resolve(request: ExperimentRequest) -> Experiment:
         UserError: a name is unknown, or a value is out of range.
     """
     works: list[Workload] = []
+    held = parse_held(request.hold, request.factors)
+    factors = (*request.factors, *(FactorLevels(factor=name, levels=(level,)) for name, level in held))
     if request.own:
         _check_no_workloads(request)
         chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
     else:
-        found = find_workloads(request.suites or default_suites(request.factors, request.only), request.only)
+        found = find_workloads(request.suites or default_suites(factors, request.only), request.only)
         chosen = tuple((suite, workload.name) for suite, workload in found)
         works = [workload for _, workload in found]
     loads = check_loads(request.loads)
-    target = request.target or default_target_of(request.factors, loads, works)
+    target = request.target or default_target_of(factors, loads, works)
     clock = clock_of(target, request.clock or "")
     copies = _copies(request, clock, works) if request.null else 0
     parse_target(target, TargetOptions(clock=clock, architecture=request.architecture))
@@ -84,7 +87,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         loads=loads,
         target=target,
         architecture=find_architecture(request.architecture).name if request.architecture else "",
-        modules=parse_modules(request.modules, request.factors, request.target),
+        modules=parse_modules(request.modules, factors, request.target),
         clock=clock,
         budget_ns=request.budget_ns or BUDGET_PER_VARIANT_NS * (combinations + copies),
         margin=request.margin,
@@ -99,6 +102,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         correction=request.correction,
         prime=request.prime or 0,
         order=request.order,
+        held=held,
     )
 
 

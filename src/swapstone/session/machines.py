@@ -64,7 +64,7 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
         require_kvm(kvm_device_trouble(architecture.machine))
     find_emulator(EmulatedMachine(architecture=architecture.machine))
     _check_programs(experiment, architecture)
-    levels = next((choice.levels for choice in experiment.factors if choice.factor == KERNEL), ())
+    levels = next((choice.levels for choice in experiment.applied_factors if choice.factor == KERNEL), ())
     if spec.kernel and levels:
         raise UserError("The kernel is what is compared: the target can't name one too.", "Write: --target vm")
     needs = _needs(experiment)
@@ -177,7 +177,7 @@ def _needs(experiment: Experiment) -> MachineNeeds:
     found = [work.machine for work in works if work.machine]
     found += [MachineNeeds(parts=work.parts) for work in works if work.parts]
     found += [find_load(name).machine for name in experiment.loads]
-    found += [SWAP.machine for choice in experiment.factors if choice.factor == SWAP.name]
+    found += [SWAP.machine for choice in experiment.applied_factors if choice.factor == SWAP.name]
     shell = ("busybox",) if found else ()
     return MachineNeeds(
         parts=tuple(dict.fromkeys((*LIBRARIES, *shell, *(part for needs in found for part in needs.parts)))),

@@ -32,7 +32,8 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
     times = [run.started_unix_ns for run in view.runs if run.started_unix_ns]
     ends = [run.started_unix_ns + run.elapsed_ns for run in view.runs if run.started_unix_ns]
     manifest = view.manifest
-    facts = (*manifest.machine, *manifest.tools) if manifest else ()
+    held = (("held in all variants", held_text(view.experiment)),) if view.experiment.held else ()
+    facts = (*held, *manifest.machine, *manifest.tools) if manifest else held
     return ReportContext(
         experiment=view.experiment,
         record_id=view.meta.id,
@@ -57,9 +58,15 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
     )
 
 
+def held_text(experiment: Experiment) -> str:
+    """Return the levels that all variants share, e.g. ``optimization=Os``."""
+    return " ".join(f"{factor}={level}" for factor, level in experiment.held)
+
+
 def describe_experiment(experiment: Experiment) -> str:
     """Return an experiment in one line, e.g. ``libc=glibc,musl on host, 27 workloads``."""
     factors = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
+    factors += f", all with {held_text(experiment)}," if experiment.held else ""
     if experiment.own is not None:
         return f"{factors} on {experiment.target}, {command_line(experiment)}"
     count = len(experiment.workloads)

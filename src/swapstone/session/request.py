@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from swapstone.factors import parse_choice
+from swapstone.factors import FACTORS, find_factor, find_level, parse_choice
 from swapstone.model import IDLE, RANDOM_ORDER, REPORT_CORRECTION, FactorLevels, OwnProgram, UserError
 from swapstone.session.defaults import CONFIDENCE, MARGIN
 from swapstone.workloads import find_load
@@ -84,6 +84,46 @@ def parse_factors(texts: Iterable[str]) -> tuple[FactorLevels, ...]:
             f"The factor {twice} is named twice.", f"List all its levels in one: {twice}=BASELINE,CANDIDATE"
         )
     return choices
+
+
+def parse_held(texts: Iterable[str], varied: Sequence[FactorLevels]) -> tuple[tuple[str, str], ...]:
+    """Parse texts such as ``optimization=Os``: levels that all variants share.
+
+    Args:
+        texts: to parse.
+        varied: the factors that are compared.
+
+    Returns:
+        Pairs (factor, level), the level under its canonical name.
+
+    Raises:
+        UserError: one has another form, its factor is compared, held twice, or none of Swapstone's.
+    """
+    held: dict[str, str] = {}
+    for text in texts:
+        name, equals, level = (part.strip() for part in text.partition("="))
+        if not equals or not level:
+            raise UserError(f"{text!r} is not FACTOR=LEVEL.", "For example: --hold optimization=Os")
+        if name not in {factor.name for factor in FACTORS}:
+            find_factor(name)  # raises for a name that is unknown
+            raise UserError(
+                f"{name} can't be held: its levels are yours.",
+                "Write the value into the command, or set a variable of the environment with --env NAME=VALUE.",
+            )
+        if name in {choice.factor for choice in varied}:
+            raise UserError(
+                f"The factor {name} is compared and can't be held at {level} too.",
+                f"Leave --hold {name}={level} out, or leave {name} out of what is compared.",
+            )
+        if name in held:
+            raise UserError(f"The factor {name} is held twice.", f"Hold one level: --hold {name}={level}")
+        if "," in level:
+            raise UserError(
+                f"{text!r} holds several levels; all variants share one.",
+                f"To compare them: swapstone compare {name}={level}",
+            )
+        held[name] = find_level(find_factor(name), level).name
+    return tuple(held.items())
 
 
 def check_loads(names: Iterable[str]) -> tuple[str, ...]:

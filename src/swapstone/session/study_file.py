@@ -150,6 +150,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
     architecture: str = ""
     clock: str = ""
     modules: dict[str, str] = msgspec.field(default_factory=dict)
+    hold: dict[str, str] = msgspec.field(default_factory=dict)
     margin: str = ""
     confidence: str = ""
     null: bool | None = None
@@ -203,6 +204,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
             clock=self.clock or None,
             published=self.published,
             own=own,
+            hold=_pairs(self.hold),
         )
 
 
@@ -330,6 +332,7 @@ _EXAMPLES = {
     "architecture": 'architecture = "arm64"',
     "clock": 'clock = "virtual"',
     "modules": 'modules = { "./bzImage-a" = "./modules-a" }',
+    "hold": 'hold = { optimization = "Os" }',
     "margin": 'margin = "2%"',
     "confidence": 'confidence = "95"',
     "null": "null = true",

@@ -31,8 +31,8 @@ def evidence_of(
         program=program.facts,
         libraries=tuple(facts for facts in others if facts is not None),
         preload=program.recipe.preload,
-        paths=tuple(level for _, level in variant.levels if "/" in level),
-        path_levels=tuple((factor, level) for factor, level in variant.levels if "/" in level),
+        paths=tuple(level for _, level in variant.applied if "/" in level),
+        path_levels=tuple((factor, level) for factor, level in variant.applied if "/" in level),
         machine=answer.machine,
         observed=answer.observed,
         absent=answer.absent,
@@ -41,7 +41,7 @@ def evidence_of(
 
 def observed_levels(evidence: Evidence, variant: Variant) -> tuple[tuple[str, str], ...]:
     """Return the level of each factor that was in force; ``unknown`` if the evidence does not show it."""
-    return tuple((name, find_factor(name).observe(evidence) or "unknown") for name, _ in variant.levels)
+    return tuple((name, find_factor(name).observe(evidence) or "unknown") for name, _ in variant.applied)
 
 
 def wrong_level(observed: tuple[tuple[str, str], ...], variant: Variant) -> str:

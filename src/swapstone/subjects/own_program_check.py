@@ -135,7 +135,7 @@ def _check_built(own: OwnProgram, experiment: Experiment, paths: Iterable[str]) 
         raise UserError(
             "--layouts links a program anew, and yours is not built here.", f"Let it be built: {_BUILD_EXAMPLE}"
         )
-    for choice in experiment.factors:
+    for choice in experiment.applied_factors:
         if find_factor(choice.factor).stage in {Stage.COMPILE, Stage.LINK}:
             raise UserError(
                 f"The factor {choice.factor} acts when a program is built, and yours is not built here.",

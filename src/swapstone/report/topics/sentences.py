@@ -48,15 +48,17 @@ SHORT_DIGEST = 16
 
 
 def effort(context: ReportContext, analysis: Analysis) -> str:
-    """Return the sentence with the number of runs, the target, the time, the margin, the confidence and the record's digest."""
+    """Return the sentence with runs, target, time, margin and confidence, the levels that are held, and the record's digest."""
     repeated = formatting.count(analysis.blocks, repeats(context))
     text = f"{formatting.count(analysis.runs, 'run')} in {repeated} on {formatting.safe(context.experiment.target)}"
     if context.started_unix_ns and context.finished_unix_ns:
         took = formatting.span(context.finished_unix_ns - context.started_unix_ns)
         text += f", {formatting.moment(context.started_unix_ns)}, {took}"
     margin, confidence = map(formatting.percent, (context.experiment.margin, context.experiment.confidence))
+    held = ", ".join(f"{factor}={level}" for factor, level in context.experiment.held)
+    shared = f" All variants have {formatting.safe(held)}." if held else ""
     seal = f" Seal {context.seal_digest[:SHORT_DIGEST]}." if context.seal_digest else ""
-    return f"{text}. Margin {margin}, confidence {confidence}.{seal}"
+    return f"{text}. Margin {margin}, confidence {confidence}.{shared}{seal}"
 
 
 def noise(measured: Noise) -> str:
