@@ -62,7 +62,7 @@ class Variant(FrozenStruct, frozen=True, kw_only=True):
 
 
 class HeldVariant(Variant, frozen=True, kw_only=True):
-    """A variant with the levels that all variants share, for building and running. Reports and analyses have a plain `Variant` with the same label.
+    """A variant with the levels that all share, for building and running. Reports and analyses have a plain `Variant` of the same label.
 
     Attributes:
         held: pairs (factor, level) that all variants of the experiment share.
