@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Writes 5000000 bytes to a temporary file with putc_unlocked() and reads them back with getc_unlocked().
- * libc-bench: b_stdio_putcgetc_unlocked. */
+ * Each byte is one call: see __NO_INLINE__ in harness.h. libc-bench: b_stdio_putcgetc_unlocked. */
 #include "harness.h"
 
 #include <stdio.h>

@@ -6,7 +6,6 @@
 #include "harness.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { FLOATS = 500, REPEATS = 10, FLOAT_TEXT_BYTES = 32 };
 
@@ -28,9 +27,11 @@ static inline void make_texts(char texts[][FLOAT_TEXT_BYTES]) {
 
 /* Adds the bits of a number to a checksum: an error of one unit in the last place changes it. */
 static inline uint64_t add_bits(uint64_t check, double number) {
-    uint64_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    return check * 31 + bits;
+    union {
+        double number;
+        uint64_t bits;
+    } value = {.number = number};
+    return check * 31 + value.bits;
 }
 
 #endif

@@ -56,6 +56,7 @@
  * - It checks every call that can fail, and calls fail().
  * - The compiler can't drop or merge the measured calls. A compiler that treats a function as pure (strlen,
  *   memchr) may do that even with -fno-builtin: put compiler_barrier() into the loop.
+ *   tests/unit/workloads/test_calls.py counts the calls of a pass.
  * - It uses ISO C, POSIX and Linux's /proc only, so that it compiles with every C library.
  *
  * The comment at the top of the file states what one pass does, which row of a published benchmark it
@@ -63,6 +64,13 @@
  */
 #ifndef SWAPSTONE_HARNESS_H
 #define SWAPSTONE_HARNESS_H
+
+/* glibc's headers define some functions inline when the compiler optimizes for speed: putc_unlocked(),
+ * getc_unlocked(), atoi() and others. This macro, which GCC defines itself with -O0, turns them into calls
+ * (__USE_EXTERN_INLINES in glibc's features.h). Include harness.h before any header of the C library. */
+#ifndef __NO_INLINE__
+#define __NO_INLINE__ 1
+#endif
 
 #include <stddef.h>
 #include <stdint.h>

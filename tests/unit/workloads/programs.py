@@ -50,8 +50,9 @@ class Programs:
         return target
 
 
-def recipe_for(level: str) -> Recipe:
-    return resolve_recipe(recipe_of(Variant(levels=(("libc", level),)), BASE_RECIPE))
+def recipe_for(level: str, **levels: str) -> Recipe:
+    """Return the recipe of a C library, and of levels of other factors."""
+    return resolve_recipe(recipe_of(Variant(levels=(("libc", level), *levels.items())), BASE_RECIPE))
 
 
 def run(program: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:

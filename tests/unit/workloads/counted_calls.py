@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Count a workload's calls of the C library: each goes through a stub that counts it and jumps to the function."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+from swapstone.factors import Recipe
+from swapstone.model import Source, Workload
+from tests.unit.builders import source_of
+from tests.unit.workloads.programs import ENVIRONMENT, SOURCES, recipe_for
+
+HARNESS_SYMBOLS = frozenset({"fail", "parameter", "path_beside_program"})
+NO_CALLS = frozenset({"__errno_location", "_GLOBAL_OFFSET_TABLE_", "stderr"})  # not called in the source
+_VERSIONED = ("__isoc99_", "__isoc23_")  # glibc's names of scanf's family, by the version of ISO C
+
+# The file is shared with children and with programs that replace this one.
+_STUBS = """
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+__attribute__((visibility("hidden"))) unsigned long *swapstone_calls;
+__attribute__((constructor)) static void map_calls(void) {
+    int file = open(getenv("CALLS"), O_RDWR | O_CLOEXEC);
+    swapstone_calls = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+}
+"""
+_STUB = """
+__asm__(".text\\n.globl counted_{name}\\n.type counted_{name}, @function\\ncounted_{name}:\\n"
+        "movq swapstone_calls(%rip), %r11\\nlock incq {offset}(%r11)\\njmp {name}@PLT\\n");
+"""
+"""x86-64; r11 is free at a call (System V ABI, section 3.2.1)."""
+
+
+def compile_object(recipe: Recipe, file: str, target: Path) -> Path:
+    """Compile a workload's source."""
+    command = [*recipe.command, *recipe.cflags, "-I", str(SOURCES), "-c", str(SOURCES / file)]
+    subprocess.run([*command, "-o", str(target)], check=True, timeout=60)
+    return target
+
+
+def undefined_symbols(compiled: Path) -> tuple[str, ...]:
+    """Return the names of the symbols that an object or program needs."""
+    result = subprocess.run(["nm", "-u", str(compiled)], check=True, capture_output=True, text=True, timeout=60)
+    return tuple(line.split()[-1].split("@")[0] for line in result.stdout.splitlines())
+
+
+def plain_name(symbol: str) -> str:
+    """Return the name in the source of a symbol."""
+    return next((symbol.removeprefix(each) for each in _VERSIONED if symbol.startswith(each)), symbol)
+
+
+def calls_of_a_pass(workload: Workload, level: str, folder: Path) -> dict[str, int]:
+    """Return how often one pass calls each function of the C library, in all its processes and threads."""
+    source = source_of(workload)
+    program, names = _with_stubs(source, level, folder)
+    one, two = (_calls(program, names, passes, workload, folder) for passes in (1, 2))
+    return {name: count for name, count in sorted((two - one).items()) if count}
+
+
+def _with_stubs(source: Source, level: str, folder: Path) -> tuple[Path, tuple[str, ...]]:
+    recipe = recipe_for(level)
+    compiled = compile_object(recipe, source.file, folder / "workload.o")
+    names = tuple(name for name in undefined_symbols(compiled) if name not in HARNESS_SYMBOLS | NO_CALLS)
+    renamed = [f"--redefine-sym={name}=counted_{name}" for name in names]
+    subprocess.run(["objcopy", *renamed, str(compiled)], check=True, timeout=60)
+    stubs = folder / "stubs.c"
+    stubs.write_text(_STUBS + "".join(_STUB.format(name=name, offset=8 * i) for i, name in enumerate(names)))
+    program = folder / "prog"
+    inputs = [str(compiled), str(stubs), str(SOURCES / "harness.c")]
+    libraries = (*recipe.ldflags, *source.libraries)
+    subprocess.run([*recipe.command, *recipe.cflags, *inputs, "-o", str(program), *libraries], check=True, timeout=60)
+    for companion in source.companions:
+        compile_shared(recipe, companion, folder / f"{Path(companion).stem}.so")
+    return program, names
+
+
+def compile_shared(recipe: Recipe, file: str, target: Path) -> Path:
+    """Build a companion of a workload."""
+    flags = (*recipe.cflags, "-shared", "-fPIC", str(SOURCES / file), "-o", str(target))
+    subprocess.run([*recipe.command, *flags, *recipe.ldflags], check=True, timeout=60)
+    return target
+
+
+def _calls(program: Path, names: tuple[str, ...], passes: int, workload: Workload, folder: Path) -> Counter[str]:
+    counts = folder / "calls"
+    counts.write_bytes(bytes(4096))
+    result = subprocess.run(
+        [str(program), str(passes), *workload.arguments],
+        cwd=folder,
+        env={**ENVIRONMENT, "CALLS": str(counts)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.stdout.endswith("end\n"), result.stdout + result.stderr
+    numbers = struct.unpack_from(f"={len(names)}Q", counts.read_bytes())
+    return Counter({plain_name(name): number for name, number in zip(names, numbers, strict=True)})
