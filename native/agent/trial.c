@@ -23,6 +23,8 @@ static struct {
     int64_t exit_stop_ns, paused_ns, ended_ns;
     int64_t free_bytes;   /* in its folder, before the start; negative if unknown */
     int killed;           /* processes that were killed after its end */
+    int64_t cpu_us;       /* of the processes that were reaped */
+    int64_t agent_cpu_ns; /* of the agent, before the trial; negative if unknown */
     struct server server; /* if the program is a server */
     struct answer answer;
 } trial;
@@ -139,6 +141,8 @@ static void handle_event(const struct port_event *event) {
 
     bool good = true;
 
+    if (gone)
+        trial.cpu_us += event->usage.user_us + event->usage.system_us;
     if (server_handle_event(&trial.server, event, &good)) {
         if (!good)
             stop(trial.answer.outcome);
@@ -374,6 +378,9 @@ static void measure(const struct facts *before) {
     }
     if (trial.ended)
         fact_set(facts, FACT_WALL_NS, trial.ended_ns - released_ns - trial.paused_ns);
+    if (trial.agent_cpu_ns >= 0)
+        fact_set(facts, FACT_TRIAL_CPU_US,
+                 trial.cpu_us + (port_process_cpu_ns(port_getpid()) - trial.agent_cpu_ns) / 1000);
     fact_set(facts, FACT_LAUNCH_NS, released_ns - trial.request->read_ns);
     fact_set(facts, FACT_PID, trial.started.pid);
 }
@@ -421,6 +428,8 @@ static void begin(const struct request *request, int signal_fd) {
     trial.ended = trial.stopped = trial.observed = trial.replaced = trial.zombie_handled = false;
     trial.exit_stop_ns = trial.paused_ns = trial.ended_ns = 0;
     trial.killed = 0;
+    trial.cpu_us = 0;
+    trial.agent_cpu_ns = port_process_cpu_ns(port_getpid());
     trial.server.phase = PHASE_NONE;
     trial.server.running = false;
     trial.server.generator.launch = NULL;

@@ -15,6 +15,7 @@ const char *const fact_names[FACT_COUNT] = {
     "nivcsw",
     "read_bytes",
     "write_bytes",
+    "trial_cpu_us",
     "run_delay_ns",
     "nice",
     "cpus_allowed",

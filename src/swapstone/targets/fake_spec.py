@@ -75,6 +75,7 @@ class Behaviour(FrozenStruct, frozen=True, kw_only=True):
         minflt: minor page faults in a pass.
         nvcsw: voluntary context switches in a pass.
         pressure: share of the time in which some task waited for a processor.
+        others: how many of the two processors other processes use, on average.
         faults: what fails; the first fault that occurs counts.
     """
 
@@ -96,6 +97,7 @@ class Behaviour(FrozenStruct, frozen=True, kw_only=True):
     minflt: _Count | None = None
     nvcsw: _Count | None = None
     pressure: Annotated[float, Meta(ge=0.0, le=1.0)] | None = None
+    others: Annotated[float, Meta(ge=0.0, le=2.0)] | None = None
     faults: tuple[Fault, ...] | None = None
 
 
@@ -118,6 +120,7 @@ class ResolvedBehaviour(FrozenStruct, frozen=True, kw_only=True):
     minflt: int = 0
     nvcsw: int = 0
     pressure: float = 0.0
+    others: float = 0.0
     faults: tuple[Fault, ...] = ()
 
 

@@ -128,6 +128,7 @@ FACTS: dict[str, int] = {
     "nivcsw": 0,
     "read_bytes": 0,
     "write_bytes": 0,
+    "trial_cpu_us": 0,
     "run_delay_ns": 0,
     "nice": -20,
     "cpus_allowed": 1,

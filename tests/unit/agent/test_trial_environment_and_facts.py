@@ -103,6 +103,21 @@ def test_bytes_written_to_storage_are_counted_with_those_of_children(agent: Path
     assert silent["write_bytes"] < 1 << 20
 
 
+def test_the_trial_s_processor_time_includes_children_that_the_program_did_not_wait_for(
+    agent: Path, tmp_path: Path
+) -> None:
+    burn = "\nwhile time.process_time() < 0.2: pass\n"
+    left = f"import os, time\npid = os.fork()\nif not pid:{burn.replace(chr(10), chr(10) + ' ')}os._exit(0)\n"
+    left += "os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)\n"
+    python = shutil.which("python3", path="/usr/bin") or shutil.which("python3")
+    assert python is not None
+    facts = dict(one(agent, request(tmp_path, python, "-c", left)).facts)
+    cpu_us = facts["user_us"] + facts["system_us"]
+    assert facts["trial_cpu_us"] >= cpu_us + 200_000
+    alone = dict(one(agent, request(tmp_path, python, "-c", f"import time{burn}")).facts)
+    assert 0 <= alone["trial_cpu_us"] - alone["user_us"] - alone["system_us"] < 150_000
+
+
 def test_idle_time_is_a_part_of_all_time(agent: Path, tmp_path: Path) -> None:
     facts = dict(one(agent, request(tmp_path, "/bin/sleep", "0.2")).facts)
     assert 0 <= facts.get("idle_ticks", 0) <= facts["cpu_ticks"]
