@@ -11,14 +11,19 @@ import msgspec
 from swapstone.comparison.caveats import DIFFERENT, caveats_of
 from swapstone.comparison.cells import collect
 from swapstone.comparison.checks import check, checked
-from swapstone.comparison.factorial import crossed
+from swapstone.comparison.error_rate import ErrorRates
+from swapstone.comparison.factor_effects import judged
+from swapstone.comparison.factorial import estimates
+from swapstone.comparison.hypotheses import error_rates, fewest_rows
 from swapstone.comparison.latencies import latencies, time_series
 from swapstone.comparison.layout_spread import spreads
 from swapstone.comparison.machine_noise import busy_loads, noise_of, preferred_time
-from swapstone.comparison.rows import Row, SizeValues, levels, run_rows, size_rows
-from swapstone.comparison.suite_index import indices
+from swapstone.comparison.rows import Row, SizeValues, run_rows, size_rows
+from swapstone.comparison.suite_index import index_estimates, indices
 from swapstone.comparison.verdicts import comparison
 from swapstone.model import (
+    FAMILY_CORRECTION,
+    REPORT_CORRECTION,
     Analysis,
     Caveat,
     Comparison,
@@ -39,7 +44,12 @@ from swapstone.model import (
 
 Judged = TypeVar("Judged", Comparison, FactorEffect, Interaction)
 
-CORRECTION = "Benjamini-Hochberg, with false-coverage-rate intervals (Benjamini and Yekutieli 2005)"
+CORRECTIONS = {
+    FAMILY_CORRECTION: "Benjamini-Hochberg, with false-coverage-rate intervals (Benjamini and Yekutieli 2005)",
+    REPORT_CORRECTION: "Benjamini-Hochberg over all medians, means, indices and effects of the report, "
+    "with false-coverage-rate intervals (Benjamini and Yekutieli 2005)",
+}
+"""How the levels of intervals are corrected, by `Experiment.correction`."""
 
 
 def analyse(
@@ -77,10 +87,13 @@ def analyse(
         findings,
     )
     busy = busy_loads(experiment, runs, workloads)
-    comparisons = _with_replicate_wording(experiment, _judged(experiment, rows, busy))
+    of_indices = index_estimates(rows, fewest=fewest_rows(experiment))
+    of_effects = estimates(experiment, variants, workloads, cells, sizes=sizes or {}, busy=busy)
+    rates = error_rates(experiment, rows, of_indices, of_effects)
+    comparisons = _with_replicate_wording(experiment, _judged(experiment, rows, busy, rates))
     noise = noise_of(runs, workloads, virtual=experiment.virtual)
-    crossing = crossed(experiment, variants, workloads, cells, sizes=sizes or {}, busy=busy)
-    every_index = indices(rows, experiment.confidence, layouts=bool(experiment.layouts))
+    crossing = judged(of_effects, rates=rates, margin=experiment.margin)
+    every_index = indices(of_indices, rates, layouts=bool(experiment.layouts))
     copies = [variant for variant in variants if variant.copy is not Copy.FIRST]
     return Analysis(
         comparisons=comparisons,
@@ -95,7 +108,7 @@ def analyse(
         ),
         blocks=_blocks(runs) if experiment.layouts else max((len(row.blocks) for row in rows), default=0),
         runs=len(runs),
-        correction=CORRECTION,
+        correction=CORRECTIONS.get(experiment.correction, CORRECTIONS[FAMILY_CORRECTION]),
         layouts=tuple(spreads(experiment, variants, workloads, cells, busy)) if experiment.layouts else (),
         effects=_with_replicate_wording(experiment, crossing.effects),
         interactions=_with_replicate_wording(experiment, crossing.interactions),
@@ -125,13 +138,13 @@ def _ordered(experiment: Experiment, rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (order[row.group[:2]], loads[row.group[2]]))
 
 
-def _judged(experiment: Experiment, rows: Sequence[Row], busy: frozenset[str]) -> tuple[Comparison, ...]:
-    alphas = levels(rows, experiment.confidence)
-    plain = 1 - experiment.confidence
+def _judged(
+    experiment: Experiment, rows: Sequence[Row], busy: frozenset[str], rates: ErrorRates
+) -> tuple[Comparison, ...]:
     return tuple(
         comparison(
             row,
-            alpha=plain if row.inference is None else alphas[row.family],
+            alpha=rates.plain if row.inference is None else rates.level(row.family),
             margin=experiment.margin,
             preferred=row.metric.name == preferred_time(row.workload, row.group[2] in busy),
         )

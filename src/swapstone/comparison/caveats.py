@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from swapstone.comparison.rows import Family, Row
+from swapstone.comparison.error_rate import ErrorRates, Family
+from swapstone.comparison.rows import Row
 from swapstone.model import Caveat, CaveatKind, Comparison, Experiment, Noise, Run, Scale, Status, Verdict
 from swapstone.stats import binomial_tail, common_level, dependence_p_value
 
@@ -44,7 +45,7 @@ def caveats_of(
         *_not_observed(experiment),
         # With layouts the values of a row are in the order of layouts, not of time.
         *(() if experiment.layouts or experiment.virtual else _dependent(rows)),
-        *_nulls(rows, comparisons, 1 - experiment.confidence),
+        *_nulls(rows, comparisons, ErrorRates(experiment)),
     )
 
 
@@ -126,18 +127,18 @@ def _dependent(rows: Sequence[Row]) -> Iterator[Caveat]:
         )
 
 
-def _nulls(rows: Sequence[Row], comparisons: Sequence[Comparison], rate: float) -> Iterator[Caveat]:
+def _nulls(rows: Sequence[Row], comparisons: Sequence[Comparison], rates: ErrorRates) -> Iterator[Caveat]:
     """Count families that differ, not rows: the rows of a family share their runs, and the correction is for a family."""
     differing: collections.Counter[Family] = collections.Counter()
     for row, found in zip(rows, comparisons, strict=True):
         if row.null and (row.inference is not None or found.verdict in DIFFERENT):
-            differing[row.family] += found.verdict in DIFFERENT
+            differing[rates.corrected(row.family)] += found.verdict in DIFFERENT
     hits, families = sum(1 for count in differing.values() if count), len(differing)
-    if hits and binomial_tail(hits, families, rate) <= SURPRISE:
+    if hits and binomial_tail(hits, families, rates.plain) <= SURPRISE:
         yield Caveat(
             kind=CaveatKind.NULL_DIFFERS,
             message=f"The baseline differs from its own copies in {hits} of {families} families of comparisons "
-            f"({differing.total()} rows); about {100 * rate:.3g} % of families would by chance. "
+            f"({differing.total()} rows); about {100 * rates.plain:.3g} % of families would by chance. "
             "Effects as small as those are not reliable here.",
             hint="Read the null results of a workload before relying on its verdict. If only the relinked copy differs, the "
             "effect comes from where the linker places the code, and not from the level.",

@@ -10,16 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from swapstone.comparison.factorial_contrasts import Contrast, Kind, Term
+from swapstone.comparison.error_rate import Family
+from swapstone.comparison.factorial_contrasts import Contrast, Term
 from swapstone.comparison.layout_spread import by_layout
 from swapstone.comparison.rows import scale_of
-from swapstone.model import Metric, Quantity, Scale, Verdict
-from swapstone.stats import LOG_QUANTUM, Interval, SignedRank, common_level, difference_quantum
+from swapstone.model import Metric, Scale, Verdict
+from swapstone.stats import LOG_QUANTUM, Interval, SignedRank, difference_quantum
 
 Floats = NDArray[np.float64]
-
-Family = tuple[str, str, str, Quantity, Kind, int]
-"""(suite, load, metric of the index or empty, quantity, kind of contrast, number of held levels): contrasts corrected together."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,9 +119,9 @@ class Estimate:
 
     @property
     def family(self) -> Family:
-        """Return the family with which it is corrected."""
+        """Return its family: suite, load, metric of an index, quantity, kind of contrast and number of held levels."""
         index = "" if self.workload else self.metric.name
-        return self.suite, self.load, index, self.metric.quantity, self.contrast.kind, len(self.contrast.held)
+        return Family((self.suite, self.load, index, self.metric.quantity, self.contrast.kind, len(self.contrast.held)))
 
     @property
     def inference(self) -> SignedRank | None:
@@ -267,12 +265,3 @@ def _exclusion_of(measured: Measured, contrast: Contrast) -> tuple[Verdict, str]
     """Return the verdict and reason of the first variant without values."""
     label = next(label for label in _labels(contrast.terms) if label in measured.lost)
     return measured.lost[label]
-
-
-def levels(estimates: Sequence[Estimate], confidence: float) -> dict[Family, float]:
-    """Return the alpha of every family's intervals, as `swapstone.comparison.rows.levels` does for comparisons."""
-    p_values: dict[Family, list[float]] = {}
-    for each in estimates:
-        if each.inference is not None:
-            p_values.setdefault(each.family, []).append(each.inference.p_value)
-    return {family: common_level(values, 1 - confidence) for family, values in p_values.items()}

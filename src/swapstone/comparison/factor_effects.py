@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from swapstone.comparison.caveats import DIFFERENT
-from swapstone.comparison.contrast_estimates import Estimate, Numbers, levels
+from swapstone.comparison.contrast_estimates import Estimate, Numbers
+from swapstone.comparison.error_rate import ErrorRates
 from swapstone.comparison.factorial_contrasts import Kind
 from swapstone.comparison.verdicts import too_few_pairs_reason, undecided_reason, verdict_of
 from swapstone.model import Direction, FactorEffect, Interaction, LevelChange, Presence, Scale, Verdict
@@ -31,17 +32,15 @@ class FactorialEffects:
     interactions: tuple[Interaction, ...]
 
 
-def judged(estimates: Sequence[Estimate], *, confidence: float, margin: float) -> FactorialEffects:
-    """Judge every estimate at the corrected level of its family, and relate main effects to interactions.
+def judged(estimates: Sequence[Estimate], *, rates: ErrorRates, margin: float) -> FactorialEffects:
+    """Judge every estimate at its corrected level, and relate main effects to interactions.
 
     Args:
         estimates: all of the experiment.
-        confidence: of the intervals, before correction.
+        rates: with the hypotheses of all estimates.
         margin: relative size of an effect that is of no interest.
     """
-    alphas = levels(estimates, confidence)
-    plain = 1 - confidence
-    level = {id(each): alphas[each.family] if each.inference is not None else plain for each in estimates}
+    level = {id(each): rates.level(each.family) if each.inference is not None else rates.plain for each in estimates}
     effects = {
         kind: [_effect(each, level[id(each)], margin) for each in estimates if each.contrast.kind is kind]
         for kind in (Kind.MAIN, Kind.SIMPLE)

@@ -12,16 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from swapstone.comparison.cells import Cell, Cells
 from swapstone.comparison.contrast_estimates import Estimate, Measured, estimate, index_estimate
-from swapstone.comparison.factor_effects import FactorialEffects, judged
 from swapstone.comparison.factorial_contrasts import Contrast, contrasts
-from swapstone.comparison.machine_noise import preferred_time
+from swapstone.comparison.machine_noise import TIMES, preferred_time
+from swapstone.comparison.pairs import pairs_for
 from swapstone.comparison.rows import SizeValues
-from swapstone.comparison.suite_index import TIMES
 from swapstone.model import Copy, Experiment, Metric, Variant, Verdict, Workload
-from swapstone.stats import pairs_needed
 
 
-def crossed(
+def estimates(
     experiment: Experiment,
     variants: Sequence[Variant],
     workloads: Mapping[str, Workload],
@@ -29,8 +27,8 @@ def crossed(
     *,
     sizes: SizeValues,
     busy: frozenset[str],
-) -> FactorialEffects:
-    """Compute the effects and interactions of an experiment's factors.
+) -> list[Estimate]:
+    """Estimate the effects and interactions of an experiment's factors.
 
     The main effect of level a is, in each block, the mean of log(value with a / value with the factor's baseline level) over
     the combinations of the other factors' levels. The interaction of a and b is the mean, over the combinations of the
@@ -42,7 +40,7 @@ def crossed(
     it has a run of each variant.
 
     Args:
-        experiment: gives factors, workloads, loads, margin and confidence.
+        experiment: gives factors, workloads, loads and confidence.
         variants: of the experiment; copies of the baseline are ignored.
         workloads: by name.
         cells: the runs, grouped.
@@ -50,17 +48,16 @@ def crossed(
         busy: the loads under which CPU time is read first.
 
     Returns:
-        Effects and interactions; none if fewer than two factors are varied.
+        The estimates, for `swapstone.comparison.factor_effects.judged`; none if fewer than two factors are varied.
     """
     questions = contrasts(experiment)
     if not questions:
-        return FactorialEffects((), ())
+        return []
     labels = [variant.label for variant in variants if variant.copy is Copy.FIRST]
-    needed = pairs_needed(1 - experiment.confidence)
+    needed = pairs_for(experiment)
     measured = [*_of_runs(experiment, labels, workloads, cells, busy), *_of_sizes(experiment, labels, sizes)]
     found = [estimate(each, question, needed) for each in measured for question in questions]
-    found += _of_indices(measured, questions, busy)
-    return judged(found, confidence=experiment.confidence, margin=experiment.margin)
+    return [*found, *_of_indices(measured, questions, busy)]
 
 
 def _of_runs(

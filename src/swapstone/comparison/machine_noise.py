@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from swapstone.model import IDLE, Cpus, Experiment, Noise, Run, Workload
 
+TIMES = ("wall", "cpu")
+"""Metrics that have an index."""
+
 BUSY_PERCENT = 20.0
 """A machine is called busy above this median CPU pressure: wall time then needs several times as many pairs as CPU time."""
 

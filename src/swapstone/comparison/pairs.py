@@ -7,7 +7,7 @@ import collections
 from collections.abc import Mapping, Sequence
 
 from swapstone.comparison.factorial_contrasts import contrasts
-from swapstone.comparison.suite_index import TIMES
+from swapstone.comparison.machine_noise import TIMES
 from swapstone.model import (
     CURRENT_RULES,
     REPORT_CORRECTION,

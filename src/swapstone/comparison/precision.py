@@ -9,10 +9,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from swapstone.comparison.cells import Group, collect
+from swapstone.comparison.error_rate import ErrorRates
+from swapstone.comparison.factorial import estimates
+from swapstone.comparison.hypotheses import error_rates, fewest_rows
 from swapstone.comparison.machine_noise import busy_loads
-from swapstone.comparison.rows import Family, Row, levels, run_rows
+from swapstone.comparison.rows import Row, run_rows
+from swapstone.comparison.suite_index import index_estimates
 from swapstone.comparison.verdicts import comparison
-from swapstone.model import Experiment, Run, Scale, Variant, Verdict, Workload, WorkloadPrecision
+from swapstone.model import REPORT_CORRECTION, Experiment, Run, Scale, Variant, Verdict, Workload, WorkloadPrecision
 
 
 def precision(
@@ -34,21 +38,27 @@ def precision(
     """
     quantities = {metric.quantity for workload in workloads.values() for metric in workload.metrics if metric.leads}
     wanted = {m.name for workload in workloads.values() for m in workload.metrics if m.quantity in quantities}
-    rows = [
-        row
-        for row in run_rows(experiment, variants, workloads, collect(runs, wanted))
-        if not row.null and row.metric.quantity in quantities
-    ]
-    alphas = levels(rows, experiment.confidence)
     busy = busy_loads(experiment, runs, workloads)
+    if experiment.correction == REPORT_CORRECTION:
+        cells = collect(runs)
+        rows = [row for row in run_rows(experiment, variants, workloads, cells) if not row.null]
+        of_indices = index_estimates(rows, fewest=fewest_rows(experiment))
+        of_effects = estimates(experiment, variants, workloads, cells, sizes={}, busy=busy)
+        rates = error_rates(experiment, rows, of_indices, of_effects)
+    else:
+        rows = [
+            row
+            for row in run_rows(experiment, variants, workloads, collect(runs, wanted))
+            if not row.null and row.metric.quantity in quantities
+        ]
+        rates = error_rates(experiment, rows, (), ())
+    rows = [row for row in rows if row.metric.quantity in quantities]
     groups: dict[Group, list[Row]] = {
         (suite, workload, load): [] for suite, workload in experiment.workloads for load in experiment.loads
     }
     for row in rows:
         groups[row.group].append(row)
-    return {
-        group: _precision(experiment, group, members, alphas, group[2] in busy) for group, members in groups.items()
-    }
+    return {group: _precision(experiment, group, members, rates, group[2] in busy) for group, members in groups.items()}
 
 
 def deciding(rows: Sequence[Row], busy: bool) -> list[Row]:
@@ -61,12 +71,12 @@ def deciding(rows: Sequence[Row], busy: bool) -> list[Row]:
 
 
 def _precision(
-    experiment: Experiment, group: Group, rows: Sequence[Row], alphas: Mapping[Family, float], busy: bool
+    experiment: Experiment, group: Group, rows: Sequence[Row], rates: ErrorRates, busy: bool
 ) -> WorkloadPrecision:
     suite, workload, load = group
     chosen = deciding(rows, busy)
     hopeful = [row for row in chosen if not _lost(row)]
-    widths = [_half_width(row, alphas) for row in hopeful]
+    widths = [_half_width(row, rates) for row in hopeful]
     known = [width for width in widths if width is not None]
     return WorkloadPrecision(
         suite=suite,
@@ -75,7 +85,7 @@ def _precision(
         pairs=min((row.before.size for row in hopeful), default=0),
         half_width=max(known) if known and len(known) == len(widths) else None,
         lost="" if hopeful else next(map(_lost, chosen), "none of its metrics decides"),
-        decided=bool(chosen) and all(_decided(row, alphas, experiment.margin) for row in chosen),
+        decided=bool(chosen) and all(_decided(row, rates, experiment.margin) for row in chosen),
     )
 
 
@@ -84,16 +94,16 @@ def _lost(row: Row) -> str:
     return row.exclusion[1] if row.exclusion and row.exclusion[0] is not Verdict.INCONCLUSIVE else ""
 
 
-def _decided(row: Row, alphas: Mapping[Family, float], margin: float) -> bool:
-    alpha = 0.05 if row.inference is None else alphas[row.family]  # a constant's verdict does not depend on it
+def _decided(row: Row, rates: ErrorRates, margin: float) -> bool:
+    alpha = rates.plain if row.inference is None else rates.level(row.family)
     return comparison(row, alpha=alpha, margin=margin, preferred=False).verdict is not Verdict.INCONCLUSIVE
 
 
-def _half_width(row: Row, alphas: Mapping[Family, float]) -> float | None:
+def _half_width(row: Row, rates: ErrorRates) -> float | None:
     """Return half the width of a row's interval as a ratio less 1; None without an interval or a ratio."""
     if row.constant:
         return 0.0
-    interval = None if row.inference is None else row.inference.interval(alphas[row.family])
+    interval = None if row.inference is None else row.inference.interval(rates.level(row.family))
     if interval is None:
         return None
     if row.scale is Scale.RATIO:

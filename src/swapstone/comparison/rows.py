@@ -5,25 +5,23 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from swapstone.comparison.cells import Cell, Cells, Group
+from swapstone.comparison.error_rate import Family
 from swapstone.comparison.layout_spread import by_layout
-from swapstone.model import Copy, Experiment, Metric, Quantity, Scale, Variant, Verdict, Workload
-from swapstone.stats import SignedRank, common_level, differences, log_ratios, pairs_needed
+from swapstone.comparison.pairs import pairs_for
+from swapstone.model import Copy, Experiment, Metric, Scale, Variant, Verdict, Workload
+from swapstone.stats import SignedRank, differences, log_ratios
 
 SizeValues = Mapping[tuple[str, str, str], Sequence[tuple[Metric, float]]]
 """Sizes of a program, by (suite, workload, variant label)."""
 
 LARGEST_LOG_RATIO = 300.0
 """A pair whose log ratio exceeds this is compared by its difference, so that no ratio overflows."""
-
-Family = tuple[str, str, Quantity, Variant | None]
-"""(suite, load, quantity, copy of the baseline): rows that are corrected together. All candidates are one family, whose last
-part is None, because every level is another chance of a false alarm. Each copy of the baseline is a family of its own."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,8 +53,8 @@ class Row:
 
     @property
     def family(self) -> Family:
-        """Return the family with which this row is corrected."""
-        return self.group[0], self.group[2], self.metric.quantity, self.candidate if self.null else None
+        """Return its family: the rows of one suite, load and quantity."""
+        return Family((self.group[0], self.group[2], self.metric.quantity), self.candidate if self.null else None)
 
     @functools.cached_property
     def scale(self) -> Scale:
@@ -97,7 +95,7 @@ def run_rows(
         workloads: by name.
         cells: the runs, grouped; a combination without runs gets a row without pairs.
     """
-    needed = pairs_needed(1 - experiment.confidence)
+    needed = pairs_for(experiment)
     baseline, *candidates = variants
     for suite, name in experiment.workloads:
         for load in experiment.loads:
@@ -158,22 +156,6 @@ def size_rows(
                         constant=True,
                         exclusion=None,
                     )
-
-
-def levels(rows: Iterable[Row], confidence: float) -> dict[Family, float]:
-    """Return the alpha of every family's intervals: see `swapstone.stats.common_level`.
-
-    Rows without inference are no hypotheses and don't count.
-
-    Args:
-        rows: all rows of each family.
-        confidence: before correction.
-    """
-    p_values: dict[Family, list[float]] = {}
-    for row in rows:
-        if row.inference is not None:
-            p_values.setdefault(row.family, []).append(row.inference.p_value)
-    return {family: common_level(values, 1 - confidence) for family, values in p_values.items()}
 
 
 def _common(baseline: Cell, candidate: Cell, metric: str) -> tuple[int, ...]:

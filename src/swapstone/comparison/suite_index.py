@@ -3,55 +3,69 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from swapstone.comparison.error_rate import ErrorRates, Family
+from swapstone.comparison.machine_noise import TIMES
 from swapstone.comparison.rows import Row
 from swapstone.model import Index, Scale, Variant
-from swapstone.stats import LOG_QUANTUM, SignedRank, common_level
-
-Family = tuple[str, str, str, Variant | None]
-"""(suite, load, metric, copy of the baseline): indices that are corrected together."""
-
-TIMES = ("wall", "cpu")
-"""Metrics that have an index."""
+from swapstone.stats import LOG_QUANTUM, SignedRank
 
 
-def indices(rows: Iterable[Row], confidence: float, *, layouts: bool = False) -> tuple[Index, ...]:
-    """Compute one index for each (suite, load, time metric, candidate) of the rows, in their order.
+@dataclasses.dataclass(frozen=True)
+class IndexEstimate:
+    """The mean log ratio of several rows, block by block.
+
+    Attributes:
+        rows: of one suite, load, time metric and candidate.
+        inference: on the means.
+    """
+
+    rows: Sequence[Row]
+    inference: SignedRank
+
+    @property
+    def family(self) -> Family:
+        """Return its family: the candidates on one metric. A copy of the baseline is a family of its own."""
+        first = self.rows[0]
+        return Family(
+            ("index", first.group[0], first.group[2], first.metric.name), first.candidate if first.null else None
+        )
+
+
+def index_estimates(rows: Iterable[Row], *, fewest: int = 1) -> list[IndexEstimate]:
+    """Estimate one index for each (suite, load, time metric, candidate) of the rows, in their order.
 
     Args:
         rows: any; a row without ratios is left out of its index.
-        confidence: of the intervals. All candidates of one suite, load and metric are corrected together. The index of a single
-            candidate, or of a copy of the baseline, needs no correction.
-        layouts: whether the rows' blocks are layouts.
+        fewest: an index over fewer rows is left out; 2 because over one row it repeats that row.
 
     Returns:
-        An index for each group that has a block in which all its workloads have a pair.
+        An estimate for each group that has a block in which all its workloads have a pair.
     """
     together: dict[tuple[str, str, str, Variant], list[Row]] = {}
     for row in rows:
         usable = row.inference is not None or (row.constant and not row.exclusion)
         if row.metric.name in TIMES and usable and row.scale is Scale.RATIO:
             together.setdefault((row.group[0], row.group[2], row.metric.name, row.candidate), []).append(row)
-    means = {key: _means(members) for key, members in together.items()}
-    found = {key: SignedRank(values, LOG_QUANTUM) for key, values in means.items() if values.size}
-    p_values: dict[Family, list[float]] = {}
-    for key, inference in found.items():
-        p_values.setdefault(_family(key, together[key][0]), []).append(inference.p_value)
-    alphas = {family: common_level(values, 1 - confidence) for family, values in p_values.items()}
-    made = (
-        _index(together[key], inference, alphas[_family(key, together[key][0])]) for key, inference in found.items()
-    )
-    return tuple(msgspec.structs.replace(index, layouts=layouts) for index in made)
+    means = [(members, _means(members)) for members in together.values() if len(members) >= fewest]
+    return [IndexEstimate(members, SignedRank(values, LOG_QUANTUM)) for members, values in means if values.size]
 
 
-def _family(key: tuple[str, str, str, Variant], row: Row) -> Family:
-    return (*key[:3], row.candidate if row.null else None)
+def indices(estimates: Iterable[IndexEstimate], rates: ErrorRates, *, layouts: bool = False) -> tuple[Index, ...]:
+    """Give each estimate the interval at its corrected level.
+
+    Args:
+        estimates: of `index_estimates`.
+        rates: with the hypotheses of all estimates.
+        layouts: whether the rows' blocks are layouts.
+    """
+    return tuple(_index(each.rows, each.inference, rates.level(each.family), layouts) for each in estimates)
 
 
 def _means(rows: Sequence[Row]) -> NDArray[np.float64]:
@@ -62,7 +76,7 @@ def _means(rows: Sequence[Row]) -> NDArray[np.float64]:
     return means
 
 
-def _index(rows: Sequence[Row], inference: SignedRank, alpha: float) -> Index:
+def _index(rows: Sequence[Row], inference: SignedRank, alpha: float, layouts: bool) -> Index:
     interval = inference.interval(alpha)
     first = rows[0]
     return Index(
@@ -77,4 +91,5 @@ def _index(rows: Sequence[Row], inference: SignedRank, alpha: float) -> Index:
         low=None if interval is None else math.exp(interval.low),
         high=None if interval is None else math.exp(interval.high),
         confidence=1 - alpha,
+        layouts=layouts,
     )
