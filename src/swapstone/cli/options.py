@@ -74,7 +74,17 @@ measuring_options = Chain(
         "--margin", default="2%", show_default=True, metavar="SHARE", help="Differences below this are of no interest."
     ),
     click.option(
-        "--confidence", default="95", show_default=True, metavar="PERCENT", help="Of the intervals, before correction."
+        "--confidence",
+        metavar="PERCENT",
+        help="Of the intervals, before correction.  [99; 95 with --correction family]",
+    ),
+    click.option(
+        "--correction",
+        type=click.Choice(["report", "family"]),
+        default="report",
+        show_default=True,
+        help="What the confidence holds for. With 99, 1 of 100 reports in which nothing differs states any difference; "
+        "family: the rows of one suite, load and quantity, of which a report has several.",
     ),
     click.option("--seed", type=int, metavar="N", help="Of every random order.  [random, stored in the record]"),
     click.option(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swapstone.factors import FACTORS
-from swapstone.model import IDLE, UserError, unknown
+from swapstone.model import IDLE, REPORT_CORRECTION, UserError, unknown
 from swapstone.record import default_root, find_record, new_record_path
 from swapstone.report.study_index import StudyIndex
 from swapstone.session import experiment as experiments
@@ -28,7 +28,7 @@ from swapstone.session.api_values import (
     share_text,
     value_texts,
 )
-from swapstone.session.defaults import CONFIDENCE, MARGIN
+from swapstone.session.defaults import MARGIN
 from swapstone.session.experiment import RunOptions, resolve
 from swapstone.session.own_program_notes import build_note, large_sources_note, script_notes
 from swapstone.session.own_program_request import OwnProgramRequest
@@ -75,7 +75,8 @@ def compare(
     only: Levels = (),
     budget: Duration = None,
     margin: str | float = MARGIN,
-    confidence: str | float = CONFIDENCE,
+    confidence: str | float | None = None,
+    correction: str = REPORT_CORRECTION,
     seed: int | None = None,
     blocks: int = 0,
     null: bool = False,
@@ -131,7 +132,10 @@ def compare(
         only: patterns of workloads.
         budget: time for measuring; one minute a variant if None.
         margin: differences below this are of no interest: a ratio, or a text such as ``2%``.
-        confidence: of the intervals, before correction: a ratio, or a text such as ``95%``.
+        confidence: of the intervals, before correction: a ratio, or a text such as ``95%``; if None 99 % with the
+            correction ``report`` and 95 % with ``family``.
+        correction: ``report`` or ``family``: what the confidence holds for. If nothing differs, a report, or each of its families (a
+            suite's times under one load, for example), contains a false difference with at most the probability 1 - confidence.
         seed: of every random order; random if None.
         blocks: an exact number of blocks; 0 to stop on precision or budget.
         null: whether the baseline takes part again, and relinked.
@@ -222,7 +226,8 @@ def compare(
         only=pattern_list(only),
         budget_ns=duration_ns(budget),
         margin=parse_ratio(share_text(margin), "margin", 0.0, 1.0),
-        confidence=parse_confidence(share_text(confidence), "confidence"),
+        confidence=None if confidence is None else parse_confidence(share_text(confidence), "confidence"),
+        correction=correction,
         seed=seed,
         blocks=blocks,
         null=null,

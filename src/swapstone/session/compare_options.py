@@ -37,7 +37,8 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
     only: tuple[str, ...]
     budget: str | None
     margin: str
-    confidence: str
+    confidence: str | None
+    correction: str
     seed: int | None
     blocks: int | None
     null: bool
@@ -67,7 +68,8 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
             only=self.only,
             budget_ns=parse_duration_ns(self.budget) if self.budget else None,
             margin=parse_ratio(self.margin, "--margin", 0.0, 1.0),
-            confidence=parse_confidence(self.confidence),
+            confidence=parse_confidence(self.confidence) if self.confidence else None,
+            correction=self.correction,
             seed=self.seed,
             blocks=self.blocks or 0,
             null=self.null,

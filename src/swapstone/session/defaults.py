@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 from swapstone.factors import Stage, find_factor
-from swapstone.model import IDLE, FactorLevels, Workload
+from swapstone.model import FAMILY_CORRECTION, IDLE, REPORT_CORRECTION, FactorLevels, Workload, unknown
 from swapstone.targets import default_target
 from swapstone.workloads import SUITES
 
@@ -18,7 +18,20 @@ BUDGET_PER_VARIANT_NS = 60_000_000_000
 MARGIN = 0.02
 """Ratio of no interest."""
 
-CONFIDENCE = 0.95
+CONFIDENCES = {REPORT_CORRECTION: 0.99, FAMILY_CORRECTION: 0.95}
+"""Before correction, by what it holds for: a whole report, or each of its families."""
+
+
+def default_confidence(correction: str) -> float:
+    """Return the confidence of a request that names none.
+
+    Raises:
+        UserError: there is no such correction.
+    """
+    if correction not in CONFIDENCES:
+        raise unknown("correction", correction, CONFIDENCES)
+    return CONFIDENCES[correction]
+
 
 DEFAULT_SUITE = "libc"
 SUITES_OF_FACTORS = {"kernel": "latency", "swap": "swap", "netstack": "netstack"}

@@ -28,7 +28,7 @@ from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_
 from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
 from swapstone.session.analysis import analyse_record, verdicts_digest
 from swapstone.session.budget import check_budget
-from swapstone.session.defaults import BUDGET_PER_VARIANT_NS, default_suites, default_target_of
+from swapstone.session.defaults import BUDGET_PER_VARIANT_NS, default_confidence, default_suites, default_target_of
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.machines import open_experiment_target, parse_modules
 from swapstone.session.precision_stop import PrecisionStop
@@ -75,6 +75,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         chosen = tuple((suite, workload.name) for suite, workload in found)
         works = [workload for _, workload in found]
     loads = check_loads(request.loads)
+    confidence = default_confidence(request.correction)
     target = request.target or default_target_of(factors, loads, works)
     clock = clock_of(target, request.clock or "")
     copies = _copies(request, clock, works) if request.null else 0
@@ -91,7 +92,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         clock=clock,
         budget_ns=request.budget_ns or BUDGET_PER_VARIANT_NS * (combinations + copies),
         margin=request.margin,
-        confidence=request.confidence,
+        confidence=request.confidence or confidence,
         seed=request.seed if request.seed is not None else secrets.randbelow(2**31),
         null=request.null,
         blocks=request.blocks,

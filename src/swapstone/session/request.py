@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from swapstone.factors import FACTORS, find_factor, find_level, parse_choice
 from swapstone.model import IDLE, RANDOM_ORDER, REPORT_CORRECTION, FactorLevels, OwnProgram, UserError
-from swapstone.session.defaults import CONFIDENCE, MARGIN
+from swapstone.session.defaults import MARGIN
 from swapstone.workloads import find_load
 
 
@@ -23,7 +23,7 @@ class ExperimentRequest:
         only: patterns of workloads; empty for all.
         budget_ns: time for measuring; None for one minute a variant.
         margin: ratio of no interest, e.g. 0.02.
-        confidence: of the intervals, e.g. 0.95.
+        confidence: of the intervals, e.g. 0.95; None for that of the correction.
         seed: of every random order; None for a random one.
         blocks: an exact number of blocks; 0 to stop on precision or budget.
         null: whether the baseline takes part again.
@@ -47,7 +47,7 @@ class ExperimentRequest:
     only: Sequence[str] = ()
     budget_ns: int | None = None
     margin: float = MARGIN
-    confidence: float = CONFIDENCE
+    confidence: float | None = None
     seed: int | None = None
     blocks: int = 0
     null: bool = False

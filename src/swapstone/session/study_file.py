@@ -13,10 +13,10 @@ from pathlib import Path
 import msgspec
 
 from swapstone.factors import free_factor, free_levels, parse_choice
-from swapstone.model import COMMAND, IDLE, FactorLevels, FrozenStruct, UserError, unknown
+from swapstone.model import COMMAND, IDLE, REPORT_CORRECTION, FactorLevels, FrozenStruct, UserError, unknown
 from swapstone.model.directories import share_dir
 from swapstone.session.api_values import value_texts
-from swapstone.session.defaults import CONFIDENCE, MARGIN, default_budget_ns
+from swapstone.session.defaults import MARGIN, default_budget_ns, default_confidence
 from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.values import parse_confidence, parse_duration_ns, parse_ratio
@@ -132,7 +132,8 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
         clock: ``wall`` or ``virtual``; the target's if left out.
         modules: path of a kernel to the folder of its modules.
         margin: a share such as ``2%``.
-        confidence: a percentage such as ``95``.
+        confidence: a percentage such as ``95``; if left out, 99 with the correction ``report`` and 95 with ``family``.
+        correction: ``report`` or ``family``; ``report`` if left out.
         null: whether the baseline takes part again.
         layouts: how many links of each variant take turns.
         blocks: an exact number of blocks.
@@ -153,6 +154,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
     hold: dict[str, str] = msgspec.field(default_factory=dict)
     margin: str = ""
     confidence: str = ""
+    correction: str = ""
     null: bool | None = None
     layouts: int = 0
     blocks: int = 0
@@ -192,7 +194,8 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
             only=self.only,
             budget_ns=parse_duration_ns(self.budget) if self.budget else None,
             margin=parse_ratio(self.margin, "margin", 0.0, 1.0) if self.margin else MARGIN,
-            confidence=parse_confidence(self.confidence, "confidence") if self.confidence else CONFIDENCE,
+            confidence=parse_confidence(self.confidence, "confidence") if self.confidence else None,
+            correction=self.correction or REPORT_CORRECTION,
             seed=self.seed,
             blocks=self.blocks,
             null=bool(self.null),
@@ -335,6 +338,7 @@ _EXAMPLES = {
     "hold": 'hold = { optimization = "Os" }',
     "margin": 'margin = "2%"',
     "confidence": 'confidence = "95"',
+    "correction": 'correction = "family"',
     "null": "null = true",
     "layouts": "layouts = 20",
     "blocks": "blocks = 20",
@@ -398,11 +402,12 @@ def _value_problems(keys: ExperimentKeys, where: str) -> Iterator[tuple[str, str
         "budget": (keys.budget, parse_duration_ns),
         "margin": (keys.margin, lambda text: parse_ratio(text, "margin", 0.0, 1.0)),
         "confidence": (keys.confidence, lambda text: parse_confidence(text, "confidence")),
+        "correction": (keys.correction, default_confidence),
     }
     for key, (text, parse) in checks.items():
         if text:
             try:
-                parse(text)  # type: ignore[operator] # one of the three above
+                parse(text)  # type: ignore[operator] # one of those above
             except UserError as error:
                 yield f"{where}{key}", error.message
     for index, factor in enumerate(keys.factor):

@@ -3,9 +3,9 @@
 
 A ratio theta is not rejected if the mean of y - theta x is within t standard errors of 0 (Fieller 1954). The theta that are not
 rejected are the roots of a quadratic and what lies between them, if the mean of x differs from 0 by more than t standard errors.
-Nothing is trimmed or winsorised: among 90 runs a single run in a slow mode can't be told from one that the machine delayed, so each
-rule that leaves out the one leaves out the other. What the machine adds to both sides cancels on average by randomisation, and
-widens the interval.
+Nothing is trimmed or winsorised: among 90 runs a single run in a slow mode can't be distinguished from one that the machine delayed,
+so each rule that leaves out the one leaves out the other. What the machine adds to both sides cancels on average by randomisation,
+and widens the interval.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ import pytest
 from swapstone import plan
 from swapstone.comparison import SizeValues, analyse, precision
 from swapstone.model import (
+    FAMILY_CORRECTION,
+    WALL_CLOCK,
     Analysis,
     Comparison,
     Cpus,
@@ -60,6 +62,10 @@ class Bench:
     layouts: int = 0
     margin: float = 0.02
     confidence: float = 0.95
+    rules: int = 1
+    correction: str = FAMILY_CORRECTION
+    own: bool = False
+    clock: str = WALL_CLOCK
     facts: tuple[tuple[str, int], ...] = ()
 
     def workload(self, name: str, *names: str, waits: bool = False, cpus: Cpus = Cpus.ONE) -> None:
@@ -117,6 +123,9 @@ class Bench:
             seed=1,
             null=self.null,
             layouts=self.layouts,
+            rules=self.rules,
+            correction=self.correction,
+            clock=self.clock,
         )
 
     def analysis(self, sizes: SizeValues | None = None) -> Analysis:

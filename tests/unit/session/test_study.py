@@ -84,7 +84,7 @@ def test_each_part_is_a_record_of_its_own_and_the_others_go_on(
 ) -> None:
     folder = tmp_path / "records" / "s"
     lines: list[str] = []
-    outcome = study.start_study(run(), folder, progress=LineProgress(lines.append))
+    outcome = study.start_study(run(blocks=16), folder, progress=LineProgress(lines.append))
     assert outcome.ok
     assert [outcome.parts[name].state for name in ("strings", "gone", "malloc")] == [
         "complete",
