@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What is true of two programs, and whether a verdict about them is right, wrong, or states nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Collection, Sequence
+
+NOT_STATED = frozenset({"inconclusive", "disturbed", "invalid", "unavailable"})
+"""Verdicts that make no statement about the two programs."""
+
+DIRECTED = frozenset({"better", "worse", "changed", "worse tail", "better tail", "mixed"})
+"""Verdicts that state a difference."""
+
+VERDICTS = NOT_STATED | DIRECTED | {"equivalent", "same median"}
+
+PERSISTING = frozenset({"carry-over", "writes-files"})
+"""Kinds of caveats that limit a statement to what the runs of this experiment left behind."""
+
+
+class Judgement(enum.Enum):
+    """What a verdict is worth, by the truth."""
+
+    RIGHT = "right"
+    WRONG = "wrong"
+    NOT_STATED = "not stated"
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounds:
+    """The range that contains a true ratio candidate / baseline, both ends included. The default states nothing."""
+
+    low: float = 0.0
+    high: float = math.inf
+
+    def meets(self, other: Bounds) -> bool:
+        """Return whether the two ranges have a number in common."""
+        return self.low <= other.high and other.low <= self.high
+
+    def inverse(self) -> Bounds:
+        """Return the range of the inverse ratio."""
+        return Bounds(1 / self.high if self.high else math.inf, 1 / self.low if self.low else math.inf)
+
+    def __str__(self) -> str:
+        if self.low == self.high:
+            return f"{self.low:g}"
+        if self.low == 0 and self.high == math.inf:
+            return "any"
+        if self.high == math.inf:
+            return f"≥ {self.low:g}"
+        return f"≤ {self.high:g}" if self.low == 0 else f"{self.low:g} to {self.high:g}"
+
+
+SAME = Bounds(1.0, 1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Truth:
+    """What is true of one metric.
+
+    Attributes:
+        median, mean: ranges of the ratios candidate / baseline of medians and of arithmetic means.
+        size: whether a stated interval must also meet the range of the median: on every condition of the machine.
+    """
+
+    median: Bounds = Bounds()
+    mean: Bounds = Bounds()
+    size: bool = False
+
+    def inverse(self) -> Truth:
+        """Return the truth with the two sides exchanged."""
+        return Truth(self.median.inverse(), self.mean.inverse(), self.size)
+
+    def differs(self, margin: float) -> bool:
+        """Return whether median or mean differ by more than the margin."""
+        inside = within(margin)
+        return not (self.median.meets(inside) and self.mean.meets(inside))
+
+    def __str__(self) -> str:
+        if self.median == self.mean:
+            return str(self.median)
+        return f"median {self.median}, mean {self.mean}"
+
+
+IDENTICAL = Truth(SAME, SAME)
+UNKNOWN = Truth()
+
+
+@dataclasses.dataclass(frozen=True)
+class Statement:
+    """A row of a report.
+
+    Attributes:
+        metric: its name.
+        verdict: as in the report.
+        effect, low, high: ratio candidate / baseline and its interval; None where there is none, or where it is a difference.
+        reason: of a verdict that states nothing.
+        better: ``lower``, ``higher`` or ``neither``.
+    """
+
+    metric: str
+    verdict: str
+    effect: float | None = None
+    low: float | None = None
+    high: float | None = None
+    reason: str = ""
+    better: str = "lower"
+
+
+def within(margin: float) -> Bounds:
+    """Return the ratios inside the margin, e.g. 1 / 1.02 to 1.02."""
+    return Bounds(1 / (1 + margin), 1 + margin)
+
+
+def judge(
+    row: Statement,
+    truth: Truth,
+    margin: float,
+    *,
+    same_work: bool = True,
+    never: Collection[str] = (),
+    caveats: Collection[str] = (),
+    excusing: Collection[str] = (),
+) -> tuple[Judgement, str]:
+    """Return whether a row is right, and why it is wrong.
+
+    A directed verdict is wrong if neither median nor mean differ that way, or if one of them differs the other way beyond the margin.
+    A tail verdict is wrong if the mean does not differ that way. `equivalent` is wrong if median or mean is outside the margin, and
+    `same median` if the median is. Every number is wrong if the two programs do different work.
+
+    Args:
+        row: the row.
+        truth: of its metric.
+        margin: below which differences are of no interest, e.g. 0.02.
+        same_work: whether the two programs give the same answer.
+        never: verdicts that are wrong for this case besides.
+        caveats: kinds of caveats in the report.
+        excusing: kinds of caveats with which the report limits the statement, so that it counts as not stated.
+
+    Raises:
+        ValueError: for a verdict that this benchmark has no rule for.
+    """
+    if row.verdict not in VERDICTS:
+        raise ValueError(f"no rule for the verdict {row.verdict!r}")
+    if row.verdict in never:
+        return Judgement.WRONG, f"{row.verdict} is excluded here"
+    if row.verdict in NOT_STATED:
+        return Judgement.NOT_STATED, ""
+    if not same_work:
+        return Judgement.WRONG, "a number for different work"
+    contradiction = _contradiction(row, truth, margin)
+    if contradiction and not set(excusing).isdisjoint(caveats):
+        return Judgement.NOT_STATED, ""
+    return (Judgement.WRONG, contradiction) if contradiction else (Judgement.RIGHT, "")
+
+
+def _contradiction(row: Statement, truth: Truth, margin: float) -> str:
+    """Return what contradicts the truth; empty for nothing."""
+    stated = _interval(row)
+    if truth.size and stated is not None and row.verdict in DIRECTED and not stated.meets(truth.median):
+        return f"the interval {stated} does not meet {truth.median}"
+    cost = truth.inverse() if row.better == "higher" else truth
+    same = within(margin)
+    match row.verdict:
+        case "equivalent":
+            parts = {"median": cost.median, "mean": cost.mean}
+            return "; ".join(f"the {name} is {part}" for name, part in parts.items() if not part.meets(same))
+        case "same median":
+            return "" if cost.median.meets(same) else f"the median is {cost.median}"
+        case "changed":
+            return "nothing differs" if truth.median == truth.mean == SAME else ""
+        case "worse" | "better":
+            seen = cost if row.verdict == "worse" else cost.inverse()
+            return _not_worse(seen, margin)
+        case "worse tail" | "better tail":
+            mean = cost.mean if row.verdict == "worse tail" else cost.inverse().mean
+            return "" if mean.high > 1 else f"the mean is not {row.verdict.split()[0]}: {cost.mean}"
+        case "mixed":
+            opposite = (cost.median.high > 1 and cost.mean.low < 1) or (cost.median.low < 1 and cost.mean.high > 1)
+            return "" if opposite else f"median and mean agree: {cost}"
+    raise AssertionError(row.verdict)
+
+
+def _not_worse(cost: Truth, margin: float) -> str:
+    """Return why "worse" is wrong; empty if it is right."""
+    lowest = within(margin).low
+    if cost.median.high <= 1 and cost.mean.high <= 1:
+        return "no difference that way"
+    for name, bounds in (("median", cost.median), ("mean", cost.mean)):
+        if bounds.high < lowest:
+            return f"the {name} differs the other way"
+    return ""
+
+
+def _interval(row: Statement) -> Bounds | None:
+    return None if row.low is None or row.high is None else Bounds(row.low, row.high)
+
+
+def judge_refusal(status: int, message: str, rows: Sequence[Statement]) -> tuple[Judgement, str]:
+    """Return whether a budget that holds no interval was answered rightly: refused, or extended until rows state something.
+
+    Args:
+        status: exit status of the comparison.
+        message: what it printed to standard error.
+        rows: of the report; none without a record.
+    """
+    if status != 0:
+        named = "budget" in message
+        return (Judgement.RIGHT, "") if named else (Judgement.WRONG, "the message does not name the budget")
+    wall = [row for row in rows if row.metric == "wall"]
+    if any(row.verdict not in NOT_STATED for row in wall):
+        return Judgement.RIGHT, ""
+    return Judgement.WRONG, "the budget was spent for a row without a statement"

@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The benchmark of verdicts: which verdict is right by which truth, its cases, its programs and its processes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks import verdict_hogs, verdicts
+from benchmarks.verdict_cases import CASES, NOTHING_DIFFERS, Case, exchanged, renamed, times, wall
+from benchmarks.verdict_truth import (
+    DIRECTED,
+    IDENTICAL,
+    NOT_STATED,
+    SAME,
+    VERDICTS,
+    Bounds,
+    Judgement,
+    Statement,
+    Truth,
+    judge,
+    judge_refusal,
+    within,
+)
+
+from swapstone.model import CaveatKind, Verdict
+
+RIGHT, WRONG, NOTHING = Judgement.RIGHT, Judgement.WRONG, Judgement.NOT_STATED
+
+SLOWER = Truth(Bounds(1.2, 1.4), Bounds(1.2, 1.4))
+TAIL = Truth(SAME, Bounds(1.2, 1.6))
+SHORTER_TAIL = Truth(SAME, Bounds(0.6, 0.9))
+MIXED = Truth(Bounds(1.1, 1.3), Bounds(0.6, 0.9))
+MEDIAN_ALONE = Truth(Bounds(1.1, 1.3), Bounds(0.99, 1.01))
+TINY = Truth(Bounds(1.005, 1.01), Bounds(1.005, 1.01))
+
+RIGHT_VERDICTS = {
+    "identical": (IDENTICAL, {"equivalent", "same median"}),
+    "slower": (SLOWER, {"worse", "worse tail", "changed"}),
+    "faster": (SLOWER.inverse(), {"better", "better tail", "changed"}),
+    "tail": (TAIL, {"worse", "worse tail", "same median", "changed"}),
+    "shorter tail": (SHORTER_TAIL, {"better", "better tail", "same median", "changed"}),
+    "mixed": (MIXED, {"mixed", "better tail", "changed"}),
+    "mixed, exchanged": (MIXED.inverse(), {"mixed", "worse tail", "changed"}),
+    "median alone": (MEDIAN_ALONE, {"worse", "worse tail", "better tail", "mixed", "changed"}),
+    "inside the margin": (TINY, {"worse", "worse tail", "equivalent", "same median", "changed"}),
+}
+
+
+def judgement(verdict: str, truth: Truth, **more: object) -> Judgement:
+    found, why = judge(Statement("wall", verdict), truth, 0.02, **more)  # type: ignore[arg-type]
+    assert bool(why) == (found is WRONG)
+    return found
+
+
+def test_the_verdicts_are_those_of_reports() -> None:
+    assert {each.value for each in Verdict} == VERDICTS
+    kinds = {each.value for each in CaveatKind}
+    assert {kind for case in CASES for kind in case.excusing} <= kinds
+
+
+@pytest.mark.parametrize("name", RIGHT_VERDICTS)
+@pytest.mark.parametrize("verdict", sorted(VERDICTS))
+def test_each_verdict_by_each_truth(name: str, verdict: str) -> None:
+    truth, right = RIGHT_VERDICTS[name]
+    expected = NOTHING if verdict in NOT_STATED else RIGHT if verdict in right else WRONG
+    assert judgement(verdict, truth) is expected
+
+
+@pytest.mark.parametrize("verdict", sorted(VERDICTS - NOT_STATED))
+def test_every_statement_about_different_work_is_wrong(verdict: str) -> None:
+    for truth, _ in RIGHT_VERDICTS.values():
+        assert judgement(verdict, truth, same_work=False) is WRONG
+
+
+def test_an_unknown_truth_contradicts_nothing() -> None:
+    assert {judgement(verdict, Truth()) for verdict in VERDICTS - NOT_STATED} == {RIGHT}
+
+
+def test_where_more_is_better_the_direction_is_the_other_one() -> None:
+    more = Truth(Bounds(1.1, 1.1), Bounds(1.1, 1.1))
+    for better, right, wrong in (("higher", "better", "worse"), ("lower", "worse", "better")):
+        assert judge(Statement("score", right, better=better), more, 0.02)[0] is RIGHT
+        assert judge(Statement("score", wrong, better=better), more, 0.02)[0] is WRONG
+        assert judge(Statement("score", f"{right} tail", better=better), more, 0.02)[0] is RIGHT
+        assert judge(Statement("score", f"{wrong} tail", better=better), more, 0.02)[0] is WRONG
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"), [(2.0, 2.2, WRONG), (1.35, 2.2, RIGHT), (1.25, 1.3, RIGHT), (1.01, 1.1, WRONG)]
+)
+def test_a_stated_size_must_meet_the_true_one_where_it_is_known(low: float, high: float, expected: Judgement) -> None:
+    truth, row = dataclasses.replace(SLOWER, size=True), Statement("wall", "worse", 1.5, low, high)
+    assert judge(row, truth, 0.02)[0] is expected
+    assert judge(row, SLOWER, 0.02)[0] is RIGHT
+
+
+def test_a_size_is_compared_as_it_is_printed_where_more_is_better() -> None:
+    truth = Truth(Bounds(1.1, 1.2), Bounds(1.1, 1.2), size=True)
+    assert judge(Statement("score", "better", 1.15, 1.1, 1.2, better="higher"), truth, 0.02)[0] is RIGHT
+
+
+def test_a_verdict_that_a_case_excludes_is_wrong_even_if_it_states_nothing() -> None:
+    assert judgement("invalid", SLOWER, never={"invalid"}) is WRONG
+    assert judgement("inconclusive", SLOWER, never={"invalid"}) is NOTHING
+
+
+def test_a_caveat_excuses_a_contradiction_but_not_a_number_for_different_work() -> None:
+    excuse = {"caveats": ("carry-over", "few-blocks"), "excusing": {"carry-over"}}
+    assert judgement("worse", IDENTICAL, **excuse) is NOTHING
+    assert judgement("worse", IDENTICAL, caveats=("few-blocks",), excusing={"carry-over"}) is WRONG
+    assert judgement("worse", SLOWER, **excuse) is RIGHT
+    assert judgement("worse", SLOWER, same_work=False, **excuse) is WRONG
+
+
+def test_an_unknown_verdict_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no rule for the verdict 'faster'"):
+        judge(Statement("wall", "faster"), IDENTICAL, 0.02)
+
+
+def test_the_margin_decides_what_is_equivalent() -> None:
+    three = Truth(Bounds(1.03, 1.03), Bounds(1.03, 1.03))
+    assert judge(Statement("wall", "equivalent"), three, 0.02)[0] is WRONG
+    assert judge(Statement("wall", "equivalent"), three, 0.05)[0] is RIGHT
+    assert three.differs(0.02)
+    assert not three.differs(0.05)
+    assert TAIL.differs(0.02)
+    assert not IDENTICAL.differs(0.0)
+
+
+def test_bounds() -> None:
+    assert Bounds(2, math.inf).inverse() == Bounds(0, 0.5)
+    assert Bounds(0, 0.5).inverse() == Bounds(2, math.inf)
+    assert Bounds(1, 2).meets(Bounds(2, 3))
+    assert not Bounds(1, 2).meets(Bounds(2.1, 3))
+    assert within(0.25) == Bounds(0.8, 1.25)
+    assert [str(b) for b in (SAME, Bounds(), Bounds(1.1), Bounds(0, 0.9), Bounds(1, 2))] == [
+        "1",
+        "any",
+        "≥ 1.1",
+        "≤ 0.9",
+        "1 to 2",
+    ]
+
+
+def test_a_budget_without_room_is_refused_or_extended() -> None:
+    blank, stated = Statement("wall", "inconclusive"), Statement("wall", "equivalent")
+    assert judge_refusal(2, "the budget of 3 s holds 1 pair", [])[0] is RIGHT
+    assert judge_refusal(1, "Traceback", [])[0] is WRONG
+    assert judge_refusal(0, "", [blank])[0] is WRONG
+    assert judge_refusal(0, "", [dataclasses.replace(stated, metric="maxrss")])[0] is WRONG
+    assert judge_refusal(0, "", [stated])[0] is RIGHT
+
+
+# the cases
+
+
+def test_cases_have_unique_names_and_reasons_and_files() -> None:
+    assert len({case.name for case in CASES}) == len(CASES) >= 50
+    for case in CASES:
+        assert case.why.endswith("."), case.name
+        assert case.truth, case.name
+        for word in f"{case.baseline} {case.candidate}".split():
+            field, _, file = word.partition(":")
+            if field in ("read", "evict") and file != "log":
+                assert file in case.data, case.name
+        if "iflag" in case.candidate + case.baseline or "evict:" in case.candidate + case.baseline:
+            assert case.needs_disk, case.name
+
+
+def test_all_cases_of_a_condition_fit_into_eight_minutes() -> None:
+    assert sum(case.seconds for case in CASES) <= 8 * 60
+
+
+def test_an_exchanged_case_has_the_inverse_truth() -> None:
+    case = Case(name="a", baseline="x", candidate="y", truth=wall(Bounds(1.25, 2), Bounds(4)), why="Why.")
+    other = exchanged(case, "b", "Exchanged.")
+    assert (other.name, other.baseline, other.candidate, other.names) == ("b", "y", "x", ("base", "cand"))
+    assert other.truth["wall"] == Truth(Bounds(0.5, 0.8), Bounds(0, 0.25))
+    assert renamed(case, "c", ("z", "a"), "Renamed.").truth == case.truth
+
+
+def test_a_truth_of_all_metrics_gives_way_to_that_of_one() -> None:
+    case = Case(name="a", baseline="x", candidate="y", truth={**NOTHING_DIFFERS, "cpu": SLOWER}, why="Why.")
+    assert (case.truth_of("minflt"), case.truth_of("cpu")) == (IDENTICAL, SLOWER)
+    assert dataclasses.replace(case, truth=times(SAME)).truth_of("minflt") is None
+
+
+# what is made of the answers
+
+
+def case_of(**fields: object) -> Case:
+    given = {"name": "x", "baseline": "a", "candidate": "b", "truth": times(Bounds(1.2, 1.4)), "why": "Why."} | fields
+    return Case(**given)  # type: ignore[arg-type]
+
+
+def report_of(*rows: tuple[str, str], caveats: tuple[str, ...] = ()) -> verdicts.Report:
+    return verdicts.Report(0, "", tuple(Statement(metric, verdict, 1.3, 1.2, 1.4) for metric, verdict in rows), caveats)
+
+
+def test_rows_without_a_truth_are_left_out() -> None:
+    found = verdicts.judged(case_of(), "idle", report_of(("wall", "worse"), ("cpu", "better"), ("majflt", "worse")))
+    assert [(r.row.metric, r.judgement) for r in found.results] == [("wall", RIGHT), ("cpu", WRONG)]
+
+
+def test_a_comparison_without_rows_is_a_failure_and_shown() -> None:
+    found = verdicts.judged(case_of(), "idle", verdicts.Report(2, "No such option: --x\n", ()))
+    assert found.failures == [verdicts.Failure("idle", "x", "No such option: --x")]
+    assert "FAILED idle x: No such option: --x" in verdicts.summary(found)
+
+
+def test_the_verdicts_that_a_case_excludes_are_about_elapsed_time() -> None:
+    found = verdicts.judged(
+        case_of(never=frozenset({"invalid"})), "idle", report_of(("wall", "invalid"), ("cpu", "invalid"))
+    )
+    assert [r.judgement for r in found.results] == [WRONG, NOTHING]
+
+
+def test_the_summary_counts_statements_differences_and_refusals() -> None:
+    outcome = verdicts.Outcome()
+    for name, fields, report in (
+        ("found", {}, report_of(("wall", "worse"), ("cpu", "worse tail"))),
+        ("missed", {}, report_of(("wall", "inconclusive"))),
+        ("reversed", {}, report_of(("wall", "better"))),
+        ("equal", {"truth": times(SAME)}, report_of(("wall", "equivalent"), ("cpu", "inconclusive"))),
+        ("other", {"same_work": False}, report_of(("wall", "invalid"))),
+        ("other2", {"same_work": False}, report_of(("wall", "equivalent"))),
+    ):
+        found = verdicts.judged(case_of(name=name, **fields), "idle", report)
+        outcome.results += found.results
+    first, *rest = verdicts.summary(outcome).splitlines()
+    assert first == (
+        "2 of 5 statements wrong; 2 of 4 true differences stated; 1 of 2 equal rows stated as equal; "
+        "1 of 2 pairs of different work not judged"
+    )
+    assert rest == [
+        "WRONG idle reversed, wall: better 1.300 (1.200-1.400); truth: 1.2 to 1.4; no difference that way",
+        "WRONG idle other2, wall: equivalent 1.300 (1.200-1.400); truth: different work; a number for different work",
+    ]
+    json.dumps(verdicts.as_json(outcome))
+
+
+def test_a_wrong_direction_is_no_true_difference_stated() -> None:
+    found = verdicts.judged(case_of(), "idle", report_of(("wall", "better")))
+    assert "0 of 1 true differences stated" in verdicts.totals(found.results)
+    assert found.results[0].row.verdict in DIRECTED
+
+
+def test_the_table_has_a_row_for_each_case_and_a_column_for_each_condition() -> None:
+    cases = [case_of(), case_of(name="y", same_work=False)]
+    outcome = verdicts.judged(cases[0], "idle", report_of(("wall", "worse"), ("cpu", "better")))
+    outcome.results += verdicts.judged(cases[0], "io", report_of(("wall", "disturbed"))).results
+    outcome.results += verdicts.judged(cases[1], "idle", report_of(("wall", "invalid"))).results
+    outcome.failures.append(verdicts.Failure("io", "y", "no"))
+    assert verdicts.table(outcome, cases).splitlines() == [
+        "| case | truth | idle | io |",
+        "|---|---|---|---|",
+        "| x | 1.2 to 1.4 | worse 1.3, **cpu better 1.3: wrong** | disturbed |",
+        "| y | different work | invalid | failed |",
+    ]
+
+
+def test_a_row_of_the_export_becomes_a_statement() -> None:
+    row = {
+        "metric": {"name": "wall", "better": "lower"},
+        "scale": "ratio",
+        "verdict": "worse",
+        "effect": 2.0,
+        "low": 1.5,
+        "high": 2.5,
+        "reason": "",
+    }
+    assert verdicts.statement_of(row) == Statement("wall", "worse", 2.0, 1.5, 2.5)
+    assert verdicts.statement_of(row | {"scale": "difference"}) == Statement("wall", "worse")
+
+
+def test_a_measured_ratio_is_near_a_range() -> None:
+    assert verdicts.near(SAME, 1.09)
+    assert not verdicts.near(SAME, 1.11)
+    assert not verdicts.near(SAME, 0.9)
+    assert verdicts.near(Bounds(1.2, math.inf), 500)
+
+
+# the command line
+
+
+def test_an_unknown_condition_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        verdicts.main(["--condition", "idle,storm"])
+    assert stopped.value.code == 2
+    assert "unknown condition storm: choose from idle, bursts, memory, io, ramp" in capsys.readouterr().err
+
+
+def test_a_pattern_without_a_case_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert verdicts.main(["--only", "nothing*"]) == 2
+    assert "No case matches nothing*." in capsys.readouterr().err
+
+
+def test_the_list_has_commands_truth_and_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    assert verdicts.main(["--list", "--only", "slow-mode-10x-5%"]) == 0
+    assert capsys.readouterr().out == (
+        "slow-mode-10x-5%\n    ./adversary loop:4000\n    ./adversary loop:4000 mode:50:36000\n"
+        "    wall: median 1, mean 1.1 to 1.7; cpu: median 1, mean 1.1 to 1.7. "
+        "5 % of the candidate's runs take ten times as long.\n"
+    )
+
+
+# the program
+
+
+@pytest.fixture(scope="module")
+def adversary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return verdicts.build(tmp_path_factory.mktemp("adversary"))
+
+
+def run(program: Path, folder: Path, *words: str, status: int = 0) -> str:
+    done = subprocess.run([program, *words], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    return done.stdout
+
+
+def cpu_us(program: Path, folder: Path, *words: str) -> float:
+    """Return the processor time of a run in user mode."""
+    process = subprocess.Popen([program, *words], cwd=folder)
+    _, _, usage = os.wait4(process.pid, 0)
+    process.returncode = 0
+    return 1e6 * usage.ru_utime
+
+
+def test_the_states_of_the_program(adversary: Path, tmp_path: Path) -> None:
+    """Work is 100 ms where it is done: far above what the rest of a run takes on any machine."""
+
+    def worked(*words: str) -> bool:
+        return cpu_us(adversary, tmp_path, *words) > 30_000
+
+    parity = [worked("parity:p:100000") for _ in range(4)]
+    assert parity == [False, True, False, True]
+    assert [worked("warm:w:2:100000") for _ in range(4)] == [True, True, False, False]
+    streak = [worked(f"streak:s:{tag}:2:{us}") for tag, us in [*([("b", 100000)] * 4), ("a", 0), ("b", 100000)]]
+    assert streak == [True, True, False, False, False, True]
+    assert not worked("pay:d:100000", "leave:d:1")
+    assert worked("pay:d:100000", "leave:d:0")
+    assert not worked("pay:d:100000")
+    assert worked("unless:c:100000", "text:c:x")
+    assert not worked("unless:c:100000")
+    assert not worked("mode:0:100000")
+    assert worked("mode:1000:100000")
+    assert worked("periodic:10:10:100000")
+    assert not worked("periodic:10:0:100000")
+    assert worked("slots:100:1000:100000")
+    assert worked("child:100000")
+
+
+def test_the_outputs_of_the_program(adversary: Path, tmp_path: Path) -> None:
+    assert run(adversary, tmp_path, "print:sum=42", "lines:2", "exit:3", status=3).splitlines() == [
+        "sum=42",
+        "line 0 of a long output",
+        "line 1 of a long output",
+    ]
+    assert run(adversary, tmp_path, "time:") != run(adversary, tmp_path, "time:")
+    run(adversary, tmp_path, "text:answer:42", "write:big:64", "append:big:100")
+    assert (tmp_path / "answer").read_text() == "42\n"
+    assert (tmp_path / "big").stat().st_size == 64 * 1024 + 100
+    run(adversary, tmp_path, "crash:1000:0", status=-signal.SIGABRT)
+    run(adversary, tmp_path, "unknown:1", status=2)
+
+
+@pytest.mark.slow
+def test_every_command_of_a_case_runs(adversary: Path, tmp_path: Path) -> None:
+    for number, case in enumerate(CASES):
+        if "484" in case.name or case.refused:
+            continue
+        folder = tmp_path / str(number)
+        verdicts.lay_out(case, adversary, folder)
+        statuses = []
+        for command in (case.baseline, case.candidate):
+            words = f"env {command}".split()
+            statuses.append(subprocess.run(words, cwd=folder, capture_output=True, check=False).returncode)
+        assert statuses[0] == 0, case.name
+        assert statuses[1] == 0 or not case.same_work, case.name
+
+
+# the load
+
+
+@pytest.mark.parametrize("condition", verdict_hogs.HOGS)
+def test_load_ends_with_its_context_and_leaves_no_files(condition: str, tmp_path: Path) -> None:
+    with verdict_hogs.load(condition, tmp_path):
+        (group,) = children_in_groups_of_their_own()
+    assert not group_alive(group)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_load_ends_when_the_benchmark_is_killed(tmp_path: Path) -> None:
+    """The parent prints the group's id once the load has started, and is then killed."""
+    text = (
+        "import sys, time\nfrom pathlib import Path\nfrom benchmarks import verdict_hogs\n"
+        "from tests.unit.benchmarks.test_verdicts import children_in_groups_of_their_own\n"
+        f"with verdict_hogs.load('ramp', Path({str(tmp_path)!r})):\n"
+        "    print(children_in_groups_of_their_own()[0], flush=True)\n    time.sleep(600)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True, env=python_environment())
+    assert parent.stdout is not None
+    group = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    while group_alive(group):
+        pass  # no limit: a load that stays is a hang of this test
+    assert not group_alive(group)
+
+
+def python_environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def children_in_groups_of_their_own() -> list[int]:
+    """Return the ids of this process's children that lead a process group."""
+    listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [pid for pid in map(int, listed) if os.getpgid(pid) == pid]
+
+
+def group_alive(group: int) -> bool:
+    """Return whether a process of a group runs; a zombie that the init process has not reaped yet does not."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group and fields[0] != "Z":
+            return True
+    return False
