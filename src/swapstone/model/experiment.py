@@ -227,6 +227,11 @@ class Trial(FrozenStruct, frozen=True, kw_only=True):
     prime: int = 0
 
     @property
+    def identity(self) -> str:
+        """Return the name of its request to the agent, unique within the experiment but for calibration."""
+        return f"{self.block}-{self.position}"
+
+    @property
     def key(self) -> str:
         """Return the trial's identity inside its record: one run per key."""
         place = f"{self.block:04d}/{self.suite}/{self.workload}/{self.load}/{self.variant}"

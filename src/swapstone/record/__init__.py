@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Records: the files of an experiment on disk. Every report is computed from them."""
 
-from swapstone.record.reader import RecordView, check_raw, load
+from swapstone.record.reader import RecordView, check_raw, load, raw_bytes
 from swapstone.record.record_format import SCHEMA, Artifact, Damage, Manifest, Meta, Seal, manifest_differences
 from swapstone.record.record_paths import default_root, find_record, list_records, new_record_path, record_name
 from swapstone.record.writer import RecordWriter
@@ -22,5 +22,6 @@ __all__ = [
     "load",
     "manifest_differences",
     "new_record_path",
+    "raw_bytes",
     "record_name",
 ]

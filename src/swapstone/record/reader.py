@@ -136,6 +136,19 @@ def _out_of_chain(line: record_format.Line, expected: int, previous: str) -> str
     return ""
 
 
+def raw_bytes(path: Path, digest: str) -> bytes | None:
+    """Return the content of a file in a record's folder of raw outputs; None if it is missing, or does not match its name.
+
+    Args:
+        path: the record's folder.
+        digest: of the content; the name of the file.
+    """
+    if not record_format.DIGEST.fullmatch(digest):
+        return None
+    data = _bytes_of(path / record_format.RAW / f"{digest}.txt")
+    return data if record_format.file_sha256(data) == digest else None
+
+
 def check_raw(view: RecordView) -> list[record_format.Damage]:
     """Compare each run's raw output, and the agent's answer beside it, with their digests.
 
@@ -144,6 +157,10 @@ def check_raw(view: RecordView) -> list[record_format.Damage]:
     """
     damages = []
     for digest in sorted({digest for run in view.runs for digest in (run.output, run.answer) if digest}):
+        if not record_format.DIGEST.fullmatch(digest):
+            problem = "a run names a raw output that is no SHA-256"
+            damages.append(record_format.Damage(file=record_format.RUNS, line=0, problem=problem))
+            continue
         name = f"{record_format.RAW}/{digest}.txt"
         data = _bytes_of(view.path / name)
         if not data:

@@ -17,6 +17,7 @@ the encoded run. So an edited, missing, duplicate or reordered line is detected,
 from __future__ import annotations
 
 import hashlib
+import re
 
 import msgspec
 
@@ -33,6 +34,9 @@ RAW = "raw"
 BUILDS = "builds"
 SEAL = "seal.json"
 LOCK = "lock"
+
+DIGEST = re.compile(r"[0-9a-f]{64}")
+"""A SHA-256, the name of a file in `RAW`."""
 
 
 class Meta(FrozenStruct, frozen=True, kw_only=True):

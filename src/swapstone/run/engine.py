@@ -265,7 +265,7 @@ class Engine:
         outcome: Outcome | None = None
         error: TargetError | MachineConfigError | None = None
         try:
-            spec = self._spec(trial, f"{trial.block}-{trial.position}", self._passes[key])
+            spec = self._spec(trial, trial.identity, self._passes[key])
             spec = dataclasses.replace(spec, check=self._checks.get(key, ""))
             outcome = self._subject(trial).run(spec, self._target)
         except (TargetError, MachineConfigError) as broken:

@@ -69,7 +69,7 @@ def recompute(
         subject = prepared.subjects[run.trial.suite, run.trial.workload]
         load = find_load(run.trial.load)
         spec = TrialSpec(
-            identity=f"{run.trial.block}-{run.trial.position}",
+            identity=run.trial.identity,
             variant=prepared.variants[run.trial.variant],
             program=prepared.programs[run.trial.suite, run.trial.workload, run.trial.variant].in_block(run.trial.block),
             scratch=target.scratch(),

@@ -167,19 +167,25 @@ class Record:
         """
         return to_hyperfine_files(self.context(), self._analysis)
 
-    def verify(self, recompute: int = 0, progress: ProgressLike = None) -> Verification:
-        """Check that the record is whole and unaltered and gives the same verdicts.
+    @property
+    def digest(self) -> str:
+        """Return the digest of the whole record: the SHA-256 of ``seal.json``; empty if it is not sealed."""
+        return self.view.digest
+
+    def verify(self, recompute: int = 0, progress: ProgressLike = None, *, against: str = "") -> Verification:
+        """Check that the record is whole and unaltered and gives the same verdicts. No program runs unless `recompute` is given.
 
         Args:
             recompute: how many random trials run again; on the virtual clock their output must be equal to the byte.
             progress: receives events.
+            against: the digest that was published of the record, or at least its first 16 digits; empty to compare none.
 
         Raises:
-            UserError: trials should run again, but the record was measured on a wall clock.
+            UserError: trials should run again, but the record was measured on a wall clock; or `against` is no digest.
         """
         from swapstone.session.verification import verify_record  # noqa: PLC0415 - imports what runs trials
 
-        return verify_record(load_view(self.path), recompute, as_progress(progress))
+        return verify_record(load_view(self.path), recompute, as_progress(progress), against=against)
 
     def explain(
         self,

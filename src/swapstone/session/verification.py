@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import secrets
+from collections.abc import Iterator, Sequence
 
 from swapstone.model import UserError
 from swapstone.record import RecordView, check_raw, manifest_differences
@@ -12,7 +14,14 @@ from swapstone.run import manifest_of, prepare
 from swapstone.run.recompute import Recomputed, choose, recompute
 from swapstone.session.analysis import analyse_record, verdicts_digest
 from swapstone.session.machines import open_experiment_target
+from swapstone.session.plan_check import plan_problems
 from swapstone.session.progress import NO_PROGRESS, Progress
+from swapstone.session.sample_check import Derivation, derive
+
+FEWEST_DIGITS = 16
+"""The shortest beginning of a digest that `--against` accepts: 64 bits."""
+
+_DIGEST = re.compile(rf"[0-9a-f]{{{FEWEST_DIGITS},64}}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,11 +29,19 @@ class Verification:
     """The result of a verification.
 
     Attributes:
+        answer: the result in a sentence.
         problems: what is wrong, one sentence each; empty if the record is whole and unaltered.
+        notes: what was derived again, what could not be, and what no verification shows: sentences.
+        digest: of the whole record, 64 hexadecimal digits; empty without a seal.
+        derivation: what the raw output shows; None if this version of Swapstone does not have a workload of the record.
         recomputed: the trials that ran again, with the digests of their output before and now.
     """
 
+    answer: str
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    digest: str = ""
+    derivation: Derivation | None = None
     recomputed: tuple[Recomputed, ...] = ()
 
     @property
@@ -33,36 +50,116 @@ class Verification:
         return not self.problems
 
 
-def verify_record(view: RecordView, recompute_trials: int = 0, progress: Progress = NO_PROGRESS) -> Verification:
-    """Check every checksum of a record, analyse it again, and optionally run some of its trials again.
+def verify_record(
+    view: RecordView, recompute_trials: int = 0, progress: Progress = NO_PROGRESS, *, against: str = ""
+) -> Verification:
+    """Check every checksum of a record, derive its samples again, compare its runs with the plan, and analyse it again.
+
+    No program of the record is run, unless trials are recomputed.
 
     Args:
         view: the record.
         recompute_trials: how many random trials run again. On the virtual clock their output must be equal to the byte.
         progress: receives events.
+        against: the digest that was published of the record, or at least its first 16 digits; empty to compare none.
 
     Raises:
-        UserError: trials should run again, but the record was measured on a wall clock.
+        UserError: trials should run again, but the record was measured on a wall clock; or `against` is no digest.
     """
     if recompute_trials and not view.experiment.virtual:
         raise UserError(
             f"{view.path} was measured on a wall clock: no trial of it can be repeated to the byte.",
             f"Repeat the whole experiment and compare the two: swapstone rerun {view.path}",
         )
-    problems = [str(damage) for damage in (*view.damages, *check_raw(view))]
-    problems += _verdict_problems(view)
-    if not recompute_trials:
-        return Verification(tuple(problems))
-    recomputed, differences = _recompute(view, recompute_trials, progress)
+    problems = [*_digest_problems(view, against)]
+    problems += [str(damage) for damage in (*view.damages, *check_raw(view))]
+    derivation: Derivation | None = None
+    try:
+        derivation = derive(view)
+        problems += [*derivation.problems, *plan_problems(view), *_verdict_problems(view)]
+    except UserError as error:
+        problems.append(f"it can't be analysed: {error.message}")
+    recomputed: tuple[Recomputed, ...] = ()
+    if recompute_trials:
+        recomputed, differences = _recompute(view, recompute_trials, progress)
+        problems += _recompute_problems(recomputed, differences)
+    return Verification(
+        answer=_answer(view, problems, against),
+        problems=tuple(problems),
+        notes=tuple(_notes(view, derivation, recomputed, against)),
+        digest=view.digest,
+        derivation=derivation,
+        recomputed=recomputed,
+    )
+
+
+def _answer(view: RecordView, problems: Sequence[str], against: str) -> str:
+    if problems or view.seal is None:
+        return f"Damaged or altered: {len(problems)} problem{'s' if len(problems) != 1 else ''}."
+    equal = "the same digest and the same verdicts" if against else "the same verdicts"
+    return (
+        f"Whole and unaltered, as far as a record can show: {view.seal.runs} runs, sealed as {view.seal.state} "
+        f"({view.seal.why}); {equal}."
+    )
+
+
+def _notes(
+    view: RecordView, derivation: Derivation | None, recomputed: Sequence[Recomputed], against: str
+) -> Iterator[str]:
+    if recomputed:
+        equal = sum(each.equal for each in recomputed)
+        yield f"{equal} of {len(recomputed)} trials gave the same bytes when they ran again."
+    if derivation is not None:
+        yield from _derivation_notes(derivation)
+    if view.digest and not against:
+        yield (
+            "These checks find a record that was edited, not one that was made up as a whole and then sealed. Compare the digest with a "
+            "published one (--against), or repeat the experiment (`swapstone rerun`)."
+        )
+
+
+def _derivation_notes(found: Derivation) -> Iterator[str]:
+    derived = f"{found.whole + found.partly} of {found.runs} runs with samples were derived again from their raw output"
+    partly = f"; for {found.partly} of them, what the agent measured was taken from the run: this record does not keep its answers"
+    yield f"{derived}{partly if found.partly else ''}."
+    for reason, count in found.underived:
+        yield f"Not derived: {count} runs: {reason}."
+    if found.levels:
+        names = ", ".join(f"{name} ({count})" for name, count in found.levels)
+        yield f"Levels that only the files of the programs show were not observed again: {names}."
+    if found.failures:
+        yield f"Of {found.failures} failed or refused runs, the raw output shows the failure of {found.failures_shown}."
+
+
+def _digest_problems(view: RecordView, against: str) -> Iterator[str]:
+    """Yield a sentence if the record's digest does not begin with a published one.
+
+    Raises:
+        UserError: what was published is no digest.
+    """
+    published = against.strip().lower()
+    if not published:
+        return
+    if not _DIGEST.fullmatch(published):
+        raise UserError(
+            f"{against!r} is no digest of a record: that has {FEWEST_DIGITS} to 64 hexadecimal digits.",
+            f"Reports print it after the word seal, and so does: sha256sum {view.path}/seal.json",
+        )
+    if not view.digest:
+        yield "it has no seal, and so no digest"
+    elif not view.digest.startswith(published):
+        yield f"its digest is {view.digest}, not {published}: it is not the record whose digest was published"
+
+
+def _recompute_problems(recomputed: Sequence[Recomputed], differences: Sequence[str]) -> list[str]:
     if not recomputed:
-        problems.append("it has no trial that could be run again")
+        return ["it has no trial that could be run again"]
     changed = [
         f"{each.key} printed other bytes than in the record: {each.now[:12]}, not {each.before[:12]}"
         for each in recomputed
         if not each.equal
     ]
-    problems += [*changed, *(f"what it is made of differs: {difference}" for difference in differences if changed)]
-    return Verification(tuple(problems), recomputed)
+    return [*changed, *(f"what it is made of differs: {difference}" for difference in differences if changed)]
 
 
 def _recompute(view: RecordView, count: int, progress: Progress) -> tuple[tuple[Recomputed, ...], tuple[str, ...]]:

@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Forged records: each forgery renews the chain of lines and the seal, so that only what the runs contain can show it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import swapstone
+from swapstone.model import Run
+from swapstone.record import load, record_format
+from swapstone.session.analysis import analyse_record, verdicts_digest
+from swapstone.session.verification import Verification
+from tests.e2e.cli import fake
+
+RunData = dict[str, Any]
+Change = Callable[[list[RunData]], list[RunData]]
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A record of three workloads: two have more noise, and take more blocks until their intervals are within the margin."""
+    folder = tmp_path_factory.mktemp("original")
+    noisy = '[[behaviour]]\nworkload = "b_malloc_tiny*"\nnoise = 0.04\n[[behaviour.faults]]\nkind = "crash"\ntrials = ["3-0"]\n'
+    record = swapstone.compare(
+        libc=["glibc", "musl"],
+        only=["b_string_strlen", "b_malloc_tiny1", "b_malloc_tiny2"],
+        seed=3,
+        budget="2m",
+        target=fake(folder, noisy),
+        out=folder / "record",
+    )
+    return Path(record.path)
+
+
+@pytest.fixture
+def record(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "record"))
+
+
+def _verify(path: Path, against: str = "") -> Verification:
+    return swapstone.load(path).verify(against=against)
+
+
+def _runs(path: Path) -> list[RunData]:
+    return [json.loads(line)["run"] for line in (path / "runs.jsonl").read_text().splitlines()]
+
+
+def _forge(path: Path, change: Change) -> None:
+    """Change the runs of a record, and renew numbers, chain, seal and verdicts."""
+    lines, chain = [], ""
+    for number, data in enumerate(change(_runs(path)), start=1):
+        run = msgspec.convert(data, Run).encoded()
+        before, chain = chain, record_format.chain_value(number, chain, run)
+        lines.append(
+            msgspec.json.encode(record_format.Line(number=number, previous=before, chain=chain, run=msgspec.Raw(run)))
+        )
+    (path / "runs.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+    _seal(path, runs=len(lines), chain=chain)
+
+
+def _seal(path: Path, **changed: object) -> None:
+    """Renew the seal, its digests and the digest of the verdicts."""
+    digests = {
+        name: hashlib.sha256((path / f"{name}.json").read_bytes()).hexdigest()
+        for name in ("manifest", "experiment", "record")
+    }
+    for verdicts in ("", None):
+        seal = json.loads((path / "seal.json").read_text()) | digests | changed
+        seal["verdicts"] = verdicts_digest(analyse_record(load(path))) if verdicts is None else verdicts
+        (path / "seal.json").write_text(json.dumps(seal))
+
+
+def _keep(path: Path, data: bytes) -> str:
+    digest = hashlib.sha256(data).hexdigest()
+    (path / "raw" / f"{digest}.txt").write_bytes(data)
+    return digest
+
+
+def _raw(path: Path, digest: str) -> bytes:
+    return (path / "raw" / f"{digest}.txt").read_bytes()
+
+
+def _is(run: RunData, variant: str, block: int | None = None) -> bool:
+    trial = run["trial"]
+    return trial["variant"] == variant and run["status"] == "ok" and block in {None, trial["block"]}
+
+
+def _times(run: RunData, factor: float) -> None:
+    for sample in run["samples"]:
+        if sample["metric"] in {"wall", "cpu"}:
+            sample["values"] = [value * factor for value in sample["values"]]
+
+
+def _found(path: Path) -> str:
+    result = _verify(path)
+    assert not result.ok
+    assert result.answer.startswith("Damaged or altered")
+    assert not load(path).damages  # the chain and the seal hold
+    return "\n".join(result.problems)
+
+
+def test_an_honest_record_is_whole_and_every_run_is_derived(record: Path) -> None:
+    result = _verify(record)
+    assert result.problems == ()
+    assert result.answer.startswith("Whole and unaltered, as far as a record can show: ")
+    assert result.derivation is not None
+    found = result.derivation
+    assert found.whole == found.runs > 60 and not found.partly and not found.underived
+    assert found.failures == found.failures_shown > 0
+    assert result.digest == hashlib.sha256((record / "seal.json").read_bytes()).hexdigest()
+    # One workload ended at a look, before the other: the plan of the remaining blocks is that of one workload.
+    blocks = {name: max(run["trial"]["block"] for run in _runs(record) if run["trial"]["workload"] == name) for name in
+              ("b_string_strlen", "b_malloc_tiny1")}  # fmt: skip
+    assert blocks["b_string_strlen"] < blocks["b_malloc_tiny1"]
+
+
+def test_a_record_forged_by_nothing_stays_whole(record: Path) -> None:
+    """The forger itself leaves no trace, or the tests below would show nothing."""
+    _forge(record, lambda runs: runs)
+    assert _verify(record).problems == ()
+
+
+def test_multiplied_times_are_found_where_the_raw_output_is_left(record: Path) -> None:
+    def change(runs: list[RunData]) -> list[RunData]:
+        for run in runs:
+            if _is(run, "libc=musl"):
+                _times(run, 0.1)
+        return runs
+
+    _forge(record, change)
+    assert "has other samples of wall than its raw output" in _found(record)
+
+
+def test_a_changed_fact_of_the_agent_is_found(record: Path) -> None:
+    def change(runs: list[RunData]) -> list[RunData]:
+        for run in runs:
+            if _is(run, "libc=musl"):
+                for sample in run["samples"]:
+                    if sample["metric"] == "maxrss":
+                        sample["values"] = [value / 2 for value in sample["values"]]
+                run["facts"] = [[name, value // 2 if name == "maxrss_bytes" else value] for name, value in run["facts"]]
+        return runs
+
+    _forge(record, change)
+    assert "has other facts than the agent's answer" in _found(record)
+
+
+def test_a_removed_slow_run_is_found_by_the_plan(record: Path) -> None:
+    _forge(record, lambda runs: [run for run in runs if not _is(run, "libc=musl", 4)])
+    assert "0004/libc/" in _found(record) and "is missing: block 4 of the plan has it" in _found(record)
+
+
+def test_a_removed_block_is_found(record: Path) -> None:
+    _forge(record, lambda runs: [run for run in runs if run["trial"]["block"] != 5])
+    assert "block 5 has no run of" in _found(record)
+
+
+def test_a_workload_that_was_ended_early_is_found(record: Path) -> None:
+    """After the first look only the other workload ended."""
+    _forge(
+        record,
+        lambda runs: [
+            run for run in runs if run["trial"]["workload"] != "b_malloc_tiny1" or run["trial"]["block"] <= 15
+        ],
+    )
+    assert "b_malloc_tiny1, whose interval was not narrow enough to end" in _found(record)
+
+
+def test_swapped_variants_are_found(record: Path) -> None:
+    """The order by the seed shows it, and so does the C library that the agent observed."""
+
+    def change(runs: list[RunData]) -> list[RunData]:
+        other = {"libc=glibc": "libc=musl", "libc=musl": "libc=glibc"}
+        for run in runs:
+            run["trial"]["variant"] = other[run["trial"]["variant"]]
+            run["observed"] = [["libc", run["trial"]["variant"].partition("=")[2]]] if run["observed"] else []
+        return runs
+
+    _forge(record, change)
+    found = _found(record)
+    assert "its raw output shows" in found and "where the seed puts" in found
+
+
+def test_raw_output_of_another_run_is_found(record: Path) -> None:
+    """A slow run takes the samples, the output and the answer of a fast one."""
+
+    def change(runs: list[RunData]) -> list[RunData]:
+        fast = next(run for run in runs if _is(run, "libc=musl", 1))
+        slow = next(
+            run for run in runs if _is(run, "libc=musl", 7) and run["trial"]["workload"] == fast["trial"]["workload"]
+        )
+        for name in ("samples", "output", "answer", "facts"):
+            slow[name] = fast[name]
+        return runs
+
+    _forge(record, change)
+    assert "has the agent's answer to another trial, 1-" in _found(record)
+
+
+def test_a_slow_run_marked_as_failed_is_found(record: Path) -> None:
+    def change(runs: list[RunData]) -> list[RunData]:
+        run = next(run for run in runs if _is(run, "libc=musl", 6))
+        run.update(status="failed", reason="it ended with status 1", samples=[], observed=[], check="")
+        return runs
+
+    _forge(record, change)
+    assert "is marked failed, and its raw output shows no failure" in _found(record)
+
+
+def test_a_run_without_the_answer_of_the_agent_is_found(record: Path) -> None:
+    def change(runs: list[RunData]) -> list[RunData]:
+        for run in runs:
+            if _is(run, "libc=musl"):
+                _times(run, 0.5)
+                run["answer"] = ""
+        return runs
+
+    _forge(record, change)
+    assert "has samples, and no answer of the agent is kept" in _found(record)
+
+
+def test_another_number_of_passes_is_found(record: Path) -> None:
+    def change(runs: list[RunData]) -> list[RunData]:
+        for run in runs:
+            if _is(run, "libc=musl"):
+                run["passes"] += 1
+        return runs
+
+    _forge(record, change)
+    assert "were calibrated" in _found(record)
+
+
+def test_times_of_day_that_run_backwards_are_found(record: Path) -> None:
+    def change(runs: list[RunData]) -> list[RunData]:
+        runs[20]["started_unix_ns"] = runs[10]["started_unix_ns"]
+        return runs
+
+    _forge(record, change)
+    assert "started before the end of the run before it" in _found(record)
+
+
+def test_a_cut_off_end_is_found(record: Path) -> None:
+    """The record says that every interval is narrow enough, and it ends before a look."""
+    _forge(record, lambda runs: [run for run in runs if run["trial"]["block"] <= 12])
+    _seal(record, why="every interval that can decide is as narrow as the margin")
+    assert "it is sealed as precise enough, and its runs are not" in _found(record)
+
+
+def test_a_changed_identity_is_found(record: Path) -> None:
+    meta = json.loads((record / "record.json").read_text())
+    (record / "record.json").write_text(json.dumps(meta | {"id": "20200101-000000-000000"}))
+    assert "record.json: it was edited after the record was sealed" in "\n".join(_verify(record).problems)
+    seal = json.loads((record / "seal.json").read_text())
+    (record / "seal.json").write_text(json.dumps(seal | {"record": ""}))
+    assert "seal.json: it lacks the digest of record.json" in "\n".join(_verify(record).problems)
+
+
+def test_only_a_published_digest_finds_a_record_that_is_forged_throughout(record: Path) -> None:
+    """Samples, the program's output and the agent's answer are forged alike: no check of the record alone can show it."""
+    published = _verify(record).digest
+
+    def change(runs: list[RunData]) -> list[RunData]:
+        for run in runs:
+            if not _is(run, "libc=musl"):
+                continue
+            output = _raw(record, run["output"])
+            lines = [
+                b" ".join([b"pass", b"%d" % (int(words[1]) * 2), b"%d" % (int(words[2]) * 2), *words[3:]])
+                if (words := line.split(b" "))[0] == b"pass"
+                else line
+                for line in output.split(b"\n")
+            ]
+            answer = json.loads(_raw(record, run["answer"]))
+            forged = b"\n".join(lines)
+            grown = len(forged) - len(output)
+            for name in ("printed_bytes", "kept_bytes"):
+                answer[name][0] += grown
+            run["output"], run["answer"] = _keep(record, forged), _keep(record, json.dumps(answer).encode())
+            _times(run, 2.0)
+        return runs
+
+    _forge(record, change)
+    assert _verify(record).problems == ()
+    found = _verify(record, published[:16])
+    assert "it is not the record whose digest was published" in found.problems[0]
+
+
+def test_against_accepts_the_digest_and_its_beginning(record: Path) -> None:
+    digest = _verify(record).digest
+    assert "the same digest" in _verify(record, digest).answer
+    assert _verify(record, digest[:16].upper()).ok
+    assert not _verify(record, "0" * 16).ok
+    for wrong in (digest[:15], "x" * 16, digest + "0"):
+        with pytest.raises(swapstone.UserError, match="is no digest of a record"):
+            _verify(record, wrong)
+
+
+def test_a_hostile_name_of_raw_output_is_never_opened(record: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.txt"
+    outside.write_text("secret")
+
+    def change(runs: list[RunData]) -> list[RunData]:
+        runs[3]["output"] = f"../../{outside.stem}"
+        return runs
+
+    _forge(record, change)
+    problems = "\n".join(_verify(record).problems)
+    assert "a run names a raw output that is no SHA-256" in problems and "secret" not in problems
+
+
+def test_the_report_prints_the_digest(record: Path) -> None:
+    digest = _verify(record).digest
+    report = swapstone.load(record)
+    assert f"Seal {digest[:16]}." in " ".join(report.report().split())
+    for kind in ("markdown", "html", "json", "csv"):
+        assert digest in report.report(kind)
