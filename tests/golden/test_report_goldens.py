@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.golden import crossed, latency, reports, servers, synthetic
+from tests.golden import crossed, latency, reports, servers, synthetic, verdicts
 
 from swapstone import published
 from swapstone.report import export, hyperfine_export, published_check
@@ -25,6 +25,7 @@ CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
 CROSSED_CONTEXT, CROSSED = crossed.context(), crossed.analysis()
 LATENCY_CONTEXT, LATENCY = latency.context(), latency.analysis()
 SERVERS_CONTEXT, SERVERS = servers.context(), servers.analysis()
+VERDICTS_CONTEXT, VERDICTS = verdicts.context(), verdicts.analysis()
 
 WHY = ExplanationSummary(
     title="b_malloc_big1, wall: libc=musl against libc=glibc",
@@ -92,6 +93,14 @@ GOLDENS: dict[str, Callable[[], str]] = {
     "why.html": lambda: reports.as_html(EXPLAINED, ANALYSIS),
     "why-not-yet-80.txt": lambda: reports.as_text(UNEXPLAINED, ANALYSIS, width=80),
     "why-not-yet.md": lambda: reports.as_markdown(UNEXPLAINED, ANALYSIS),
+    "verdicts-80.txt": lambda: reports.as_text(VERDICTS_CONTEXT, VERDICTS, width=80),
+    "verdicts-120-all.txt": lambda: reports.as_text(
+        VERDICTS_CONTEXT, VERDICTS, width=120, selection=Selection(every=True)
+    ),
+    "verdicts.md": lambda: reports.as_markdown(VERDICTS_CONTEXT, VERDICTS),
+    "verdicts.html": lambda: reports.as_html(VERDICTS_CONTEXT, VERDICTS),
+    "verdicts.csv": lambda: export.to_csv(VERDICTS_CONTEXT, VERDICTS),
+    "verdicts-junit.xml": lambda: export.EXPORTS["junit"](VERDICTS_CONTEXT, VERDICTS),
     "published-check-100.txt": lambda: terminal.render(
         published_check.document_of(published.check()), terminal.Terminal(width=100)
     ),

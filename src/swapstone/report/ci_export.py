@@ -16,6 +16,7 @@ from collections.abc import Iterator
 
 from swapstone.model import Analysis, Comparison, Direction, Metric, Verdict
 from swapstone.report import formatting
+from swapstone.report.answer import tails
 from swapstone.report.context import ReportContext
 from swapstone.report.csv_output import plain
 from swapstone.report.export_sides import Side, sides
@@ -38,13 +39,17 @@ def _sentence(c: Comparison) -> str:
     """Describe a comparison in a line: its effect, its verdict and the reason for it."""
     what = "ratio" if c.scale.value == "ratio" else "difference"
     effect = f"{what} {formatting.estimate(c)}: " if formatting.estimate(c) else ""
-    text = f"{effect}{c.verdict.value}" + (f": {c.reason}" if c.reason else "")
+    bound = f" ({formatting.BOUNDED} {tails.bound(c)})" if tails.bound(c) else ""
+    text = f"{effect}{c.verdict.value}{bound}" + (f": {c.reason}" if c.reason else "")
+    if detail := tails.detail(c):
+        text += f"; {detail.removeprefix('same median; ')}"
     return formatting.safe(text)
 
 
 _JUNIT = {
     Verdict.WORSE: "failure",
     Verdict.WORSE_TAIL: "failure",
+    Verdict.MIXED: "skipped",
     Verdict.DISTURBED: "skipped",
     Verdict.INVALID: "error",
     Verdict.UNAVAILABLE: "skipped",
@@ -56,7 +61,8 @@ _JUNIT = {
 def to_junit(context: ReportContext, analysis: Analysis) -> str:
     """Return JUnit XML: a test suite per suite, load and candidate, and a test case per workload and metric.
 
-    A worse row is a failure, an invalid one an error; inconclusive and unavailable rows are skipped. Elements and attributes are those of
+    A worse row is a failure, an invalid one an error; rows without a direction of their own are skipped: inconclusive, mixed, disturbed
+    and unavailable ones. Elements and attributes are those of
     the schema of Jenkins' xUnit plugin (junit-10.xsd). `time` is left out: no test case has a duration of its own.
     """
     groups: dict[tuple[str, str, str], list[Comparison]] = {}

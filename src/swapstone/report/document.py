@@ -208,6 +208,7 @@ class ForestRow(FrozenStruct, frozen=True, kw_only=True):
         beside: another measure of the same row.
         runs: of the row; None where they don't vary.
         note: why there is no effect, or the smallest effect that would be detected; empty for none.
+        detail: what else there is to state about the row, on a line of its own; empty for none.
     """
 
     name: str
@@ -226,6 +227,7 @@ class ForestRow(FrozenStruct, frozen=True, kw_only=True):
     beside: Cell | None = None
     runs: PairedRuns | None = None
     note: str = ""
+    detail: str = ""
 
 
 class ForestPlot(FrozenStruct, frozen=True, kw_only=True, tag=True):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 import msgspec
 
 from swapstone.model import Analysis, Comparison, Copy, Direction, Metric, Variant
-from swapstone.report import factorial_export, formatting, section_export
+from swapstone.report import factorial_export, formatting, mean_columns, section_export
 from swapstone.report.ci_export import CI_EXPORTS
 from swapstone.report.context import ReportContext
 from swapstone.report.csv_output import comma_separated, plain
@@ -77,6 +77,7 @@ _COMPARISON_COLUMNS = (
     "reason",
     "not_observed",
     "seal",
+    *mean_columns.COLUMNS,
 )
 
 
@@ -99,6 +100,7 @@ def _comparison_cells(c: Comparison, unobserved: Collection[str], seal: str) -> 
         c.reason,
         " ".join(name for name in differing if name in unobserved),
         seal,
+        *(str(value).lower() if isinstance(value, bool) else plain(value) for value in mean_columns.values(c).values()),
     ]
 
 

@@ -69,12 +69,17 @@ def _width(comparison: Judged) -> float:
     return min(sides, default=0.0)
 
 
+BOUNDED = "*"
+"""Stands behind an interval that is the range of few pairs (`Comparison.bounded`); a footnote explains it."""
+
+
 def interval(comparison: Judged) -> str:
-    """Return a comparison's interval as two bounds with a dash, or an empty text without one."""
+    """Return a comparison's interval as two bounds with a dash, or an empty text without one. `BOUNDED` marks a range of few pairs."""
     if comparison.low is None or comparison.high is None or comparison.exact:
         return ""
     dash = " to " if comparison.scale is Scale.DIFFERENCE else "–"  # noqa: RUF001 - a dash between numbers
-    return f"{effect(comparison.low, comparison)}{dash}{effect(comparison.high, comparison)}"
+    mark = BOUNDED if isinstance(comparison, Comparison) and comparison.bounded else ""
+    return f"{effect(comparison.low, comparison)}{dash}{effect(comparison.high, comparison)}{mark}"
 
 
 def estimate(comparison: Judged) -> str:

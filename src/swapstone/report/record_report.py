@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from swapstone.model import Analysis
-from swapstone.report import topics
+from swapstone.model import CURRENT_RULES, FAMILY_CORRECTION, REPORT_CORRECTION, Analysis
+from swapstone.report import formatting, topics
 from swapstone.report.answer.answer import Answer
 from swapstone.report.answer.limits import nothing_measured
 from swapstone.report.answer.overview import overview_of
@@ -32,6 +32,22 @@ _HOW_TO_READ = (
     "depends on the metric. Inconclusive: neither; the note below the table gives the smallest change that would be detected. Invalid: "
     "the program that ran was not the one that the experiment requires. Exact: every run gave the same number.",
 )
+_HOW_TO_READ_WORDS = (
+    "A ratio is candidate over baseline, estimated over pairs of runs of the same block (Hodges-Lehmann); it describes the median run. A "
+    "ratio of means counts every run, also rare slow ones. {correction}",
+    "Better and worse: the median differs; which of the two depends on the metric. Equivalent: the intervals of the median's and of the "
+    "means' ratio are within the margin, and a separate slow mode of 5 % of the runs would have shown. Same median: only the median's "
+    "is. Worse tail and better tail: the median is the same or undecided, and rare runs differ. Mixed: median and mean differ in opposite "
+    "directions. Inconclusive: none of these is shown; the note below the table gives the smallest change that would be detected.",
+    "Disturbed: the machine did not give the work the processors that it needs. Invalid: the runs don't compare the two levels; the "
+    "reason says why. Exact: every run gave the same number. An interval with {mark} is the range of all pairs, of which each has the "
+    "same sign: they are too few for another.",
+)
+_CORRECTIONS = {
+    REPORT_CORRECTION: "All rows and indices of this report are one family ({correction}): at most {share} of reports without any "
+    "difference contain a mark. Where more rows differ, each needs less evidence, and its interval is narrower.",
+    FAMILY_CORRECTION: "Its interval is corrected for the number of comparisons in its family, the rows of one quantity ({correction}).",
+}
 _HOW_TO_READ_CROSSED = (
     "A main effect is the mean over the other factors' levels. An interaction is the first level's ratio with the second, over its ratio "
     "without it: 1 means that the two multiply. Present: its interval excludes 1 and reaches beyond the margin. Absent: the whole "
@@ -113,6 +129,17 @@ def _answer(context: ReportContext, analysis: Analysis) -> Answer:
     return Answer(sentence=nothing_measured(analysis))
 
 
+def _legend(context: ReportContext, analysis: Analysis) -> Iterator[str]:
+    """Yield what the words of verdicts and the intervals mean, by the rules of the experiment."""
+    experiment = context.experiment
+    if experiment.rules < CURRENT_RULES:
+        yield from (text.format(correction=analysis.correction) for text in _HOW_TO_READ)
+        return
+    share = formatting.percent(1 - experiment.confidence)
+    about = _CORRECTIONS.get(experiment.correction, "").format(correction=analysis.correction, share=share)
+    yield from (text.format(correction=about, mark=formatting.BOUNDED) for text in _HOW_TO_READ_WORDS)
+
+
 def _closing(context: ReportContext, analysis: Analysis) -> Iterator[Section]:
     path = context.record_path
     commands = [] if context.selection.every else [("every metric", f"swapstone show {path} --all")]
@@ -120,6 +147,6 @@ def _closing(context: ReportContext, analysis: Analysis) -> Iterator[Section]:
     commands += [("why it differs", context.explain)] if context.explain else []
     commands += [("once more", context.rerun)] if context.rerun else []
     crossed = _HOW_TO_READ_CROSSED if is_crossed(analysis) else ()
-    texts = (*(text.format(correction=analysis.correction) for text in _HOW_TO_READ), *crossed)
+    texts = (*_legend(context, analysis), *crossed)
     how = Fold(summary="How to read this report", blocks=tuple(map(Paragraph, texts)), brief=False)
     yield Section(title=f"Record {context.record_id}: {path}", blocks=(Commands(commands=tuple(commands)), how))

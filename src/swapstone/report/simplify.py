@@ -98,4 +98,4 @@ def _result_group(table: ResultTable, group: ResultGroup) -> tuple[SimpleBlock, 
 def _cells(row: ForestRow, *, reference: bool) -> tuple[Cell, ...]:
     values = (Cell(row.name, code=True), *map(Cell, (row.before, row.after, row.effect, row.interval)))
     beside = (Cell(row.reference_text), Cell(row.reference_note)) if reference else ()
-    return (*values, Cell(mark=row.mark), *beside)
+    return (*values, Cell(mark=row.mark, note=row.detail), *beside)

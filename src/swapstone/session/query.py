@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from swapstone.model import Analysis, RecordError, UnavailableError, UserError
 from swapstone.record import default_root, list_records, load, record_name
-from swapstone.report import factorial_export
+from swapstone.report import factorial_export, mean_columns
 
 if TYPE_CHECKING:
     import duckdb
@@ -65,6 +65,8 @@ _COMPARISON_FIELDS = {
     "high": "DOUBLE",
     "p_value": "DOUBLE",
     "verdict": "VARCHAR",
+    "reason": "VARCHAR",
+    **{name: "BOOLEAN" if name == "bounded" else "DOUBLE" for name in mean_columns.COLUMNS},
 }
 
 
@@ -356,6 +358,8 @@ def _comparison_rows(analyses: Sequence[tuple[str, Analysis]]) -> list[dict[str,
             "high": comparison.high,
             "p_value": comparison.p_value,
             "verdict": comparison.verdict.value,
+            "reason": comparison.reason,
+            **mean_columns.values(comparison),
         }
         for record, analysis in analyses
         for comparison in analysis.comparisons

@@ -103,7 +103,7 @@ def test_junit_has_the_elements_of_its_schema_and_counts_that_are_right(
     verdicts = Counter(c.verdict for c in rows)
     assert len(root.findall(".//failure")) == verdicts[Verdict.WORSE] + verdicts[Verdict.WORSE_TAIL]
     assert len(root.findall(".//error")) == verdicts[Verdict.INVALID]
-    skipped = (Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE, Verdict.DISTURBED)
+    skipped = (Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE, Verdict.DISTURBED, Verdict.MIXED)
     assert len(root.findall(".//skipped")) == sum(verdicts[verdict] for verdict in skipped)
 
 

@@ -7,7 +7,8 @@ import math
 import re
 from collections.abc import Sequence
 
-from swapstone.model import Comparison, FrozenStruct, Scale, Verdict
+from swapstone.model import Comparison, FrozenStruct, Scale
+from swapstone.report.verdict_groups import MEDIAN_DIFFERS
 
 _WORDS = {"string": "strings", "pthread": "threads"}
 _ENOUGH = 0.8
@@ -87,7 +88,7 @@ def cost_groups(rows: Sequence[Comparison], *, more: bool) -> tuple[CostGroup, .
 
 def _log(row: Comparison) -> float | None:
     """Return the logarithm of a ratio whose verdict is a difference."""
-    different = row.verdict in {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}
+    different = row.verdict in MEDIAN_DIFFERS
     if not different or row.scale is not Scale.RATIO or row.effect is None or row.effect <= 0:
         return None
     return math.log(row.effect)

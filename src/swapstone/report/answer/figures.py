@@ -8,27 +8,25 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from swapstone.model import Comparison, Scale, Verdict
+from swapstone.model import Comparison, Scale
 from swapstone.report import formatting
+from swapstone.report.answer import tails
 from swapstone.report.answer.limits import row_name
-from swapstone.report.answer.means import NO_NUMBERS, Mean
-from swapstone.report.answer.places import IDLE, Place, differs
-from swapstone.report.document import Block, Cell, Column, ForestPlot, ForestRow, Table
+from swapstone.report.answer.means import Mean, name_of
+from swapstone.report.answer.places import IDLE, Place
+from swapstone.report.document import Block, Cell, Column, ForestPlot, ForestRow, Paragraph, Table
+from swapstone.report.verdict_groups import COUNTED, DECIDED, NO_NUMBERS, TAIL_DIFFERS
 from swapstone.report.verdict_marks import VERDICT_MARKS
 
 MOST_ROWS = 8
 _SHORT = {"requests a second": "requests/s", "CPU time of a request": "CPU/request"}
-_COUNTED = (
-    ("worse", (Verdict.WORSE,)),
-    ("better", (Verdict.BETTER,)),
-    ("changed", (Verdict.CHANGED,)),
-    ("same", (Verdict.EQUIVALENT,)),
-    ("open", (Verdict.INCONCLUSIVE, *NO_NUMBERS)),
-)
 
 
-def ratio_table(places: Sequence[Place]) -> tuple[Block, ...]:
-    """Return the table with one ratio for each quantity; a row per quantity, or of several candidates a row for each of them."""
+def ratio_table(places: Sequence[Place], margin: float) -> tuple[Block, ...]:
+    """Return the table with one ratio for each quantity; a row per quantity, or of several candidates a row for each of them.
+
+    Below the table of a single row follows what its mean and tail say beside the median, where they differ.
+    """
     timed = [place for place in places if place.means and place.leads]
     shown = timed or [place for place in places if place.means]
     if not shown:
@@ -36,12 +34,16 @@ def ratio_table(places: Sequence[Place]) -> tuple[Block, ...]:
     if len(shown) > 1:
         return (_by_place(shown),)
     (place,) = shown
-    return (_one_row_table(place) if place.workloads == 1 else _by_quantity(place),)
+    if place.workloads > 1:
+        return (_by_quantity(place),)
+    first = [mean.rows[0] for mean in place.means]
+    notes = (f"{name_of(row.metric)}: {tails.detail(row)}." for row in first if tails.matters(row, margin))
+    return (_one_row_table(place), *(Paragraph(text[:1].upper() + text[1:]) for text in notes))
 
 
 def _by_quantity(place: Place) -> Table:
     """Return a row per quantity, with the number of workloads for each verdict."""
-    counted = [(name, verdicts) for name, verdicts in _COUNTED if any(mean.count(*verdicts) for mean in place.means)]
+    counted = [(name, verdicts) for name, verdicts in COUNTED if any(mean.count(*verdicts) for mean in place.means)]
     columns = (
         Column(("",)),
         Column((f"{place.names[0]} / {place.names[1]}",)),
@@ -84,7 +86,8 @@ def _one_row_table(place: Place) -> Table:
     for mean in place.means:
         row = mean.rows[0]
         cell = mean_cell(mean)
-        marked = Cell(effect=cell.effect, interval=cell.interval, mark=VERDICT_MARKS[row.verdict])
+        interval = cell.interval + (formatting.BOUNDED if cell.interval and row.bounded else "")
+        marked = Cell(effect=cell.effect, interval=interval, mark=VERDICT_MARKS[row.verdict])
         rows.append((Cell(mean.name), *map(Cell, values(row)), marked))
     return Table(title=f"Ratios of {place.names[0]} to {place.names[1]}", columns=columns, rows=tuple(rows))
 
@@ -123,10 +126,14 @@ def _by_place(places: Sequence[Place]) -> Table:
 
 
 def _distance(row: Comparison) -> float:
-    """Return the logarithm of a row's ratio, above 0 where the candidate is worse or only larger; 0 without a ratio."""
-    if row.scale is not Scale.RATIO or row.effect is None or row.effect <= 0:
+    """Return the logarithm of a row's ratio, above 0 where the candidate is worse or only larger; 0 without a ratio.
+
+    Of a row with another tail it is the ratio of means.
+    """
+    effect = row.mean_effect if row.verdict in TAIL_DIFFERS else row.effect
+    if row.scale is not Scale.RATIO or effect is None or effect <= 0:
         return 0.0
-    size = math.log(row.effect)
+    size = math.log(effect)
     return -size if row.metric.better.value == "higher" else size
 
 
@@ -143,7 +150,9 @@ def chosen(rows: Sequence[Comparison], most: int = MOST_ROWS) -> tuple[list[Comp
     if len(usable) <= most:
         return usable, len(usable)
     ends = [0, len(usable) - 1]
-    inner = sorted(range(1, len(usable) - 1), key=lambda i: (not differs(usable[i]), -abs(_distance(usable[i]))))
+    inner = sorted(
+        range(1, len(usable) - 1), key=lambda i: (usable[i].verdict not in DECIDED, -abs(_distance(usable[i])))
+    )
     kept = sorted([*ends, *inner[: most - 2]])
     gap = next((place for place, (index, after) in enumerate(itertools.pairwise(kept)) if after != index + 1), 0)
     return [usable[index] for index in kept], gap + 1
@@ -162,7 +171,7 @@ def rows_plot(rows: Sequence[Comparison], margin: float) -> tuple[Block, ...]:
         before_name=formatting.safe(shown[0].baseline.short_label),
         after_name=name,
         margin=margin,
-        rows=tuple(_forest_row(row, rows) for row in shown),
+        rows=tuple(_forest_row(row, rows, margin) for row in shown),
         left_out=left_out,
         left_out_after=after if left_out else 0,
     )
@@ -171,12 +180,12 @@ def rows_plot(rows: Sequence[Comparison], margin: float) -> tuple[Block, ...]:
 
 def rows_title(rows: Sequence[Comparison]) -> str:
     """Return the heading of the rows that matter most."""
-    if not any(map(differs, rows)):
+    if not any(row.verdict in DECIDED for row in rows):
         return "No time or rate has a decided difference"
     return "All rows, the worst first" if len(rows) <= MOST_ROWS else "The rows that differ most, the worst first"
 
 
-def _forest_row(row: Comparison, rows: Sequence[Comparison]) -> ForestRow:
+def _forest_row(row: Comparison, rows: Sequence[Comparison], margin: float) -> ForestRow:
     before, after = values(row)
     ratio = row.effect if row.scale is Scale.RATIO and row.effect is not None and row.effect > 0 else None
     return ForestRow(
@@ -189,6 +198,7 @@ def _forest_row(row: Comparison, rows: Sequence[Comparison]) -> ForestRow:
         ratio=ratio,
         low=None if ratio is None else row.low,
         high=None if ratio is None else row.high,
+        detail=tails.detail(row) if tails.matters(row, margin) else "",
     )
 
 

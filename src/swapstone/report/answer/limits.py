@@ -7,13 +7,19 @@ from collections.abc import Iterator, Sequence
 
 from swapstone.model import Analysis, CaveatKind, Comparison, Verdict
 from swapstone.report import formatting
-from swapstone.report.answer.means import NO_NUMBERS, name_of
+from swapstone.report.answer import tails
+from swapstone.report.answer.means import name_of
 from swapstone.report.answer.places import IDLE, Place, have_numbers, prose_name
 from swapstone.report.answer.wording import listed
 from swapstone.report.document import Item, Tone
+from swapstone.report.verdict_groups import NO_NUMBERS
 
 _REASON = 90
 _MOST_NAMES = 4
+_KINDS = ("carry-over", "prints other output", "writes another file")
+"""How reasons begin whose figures differ from row to row."""
+_WITH_HINT = {CaveatKind.CARRY_OVER, CaveatKind.DISTURBED_RUNS, CaveatKind.OUTPUT_NOT_COMPARED, CaveatKind.SAME_FILE}
+"""Caveats whose hint is the remedy of rows without a result."""
 
 
 def opening(analysis: Analysis) -> str:
@@ -101,15 +107,53 @@ def row_name(row: Comparison, rows: Sequence[Comparison]) -> str:
     return f"{text} under {formatting.safe(row.load)}" if row.load != IDLE else text
 
 
+def open_rows(rows: Sequence[Comparison]) -> tuple[Item, ...]:
+    """Return what rows with numbers leave open: inconclusive ones, those with the same median only, and bounds from few pairs."""
+    found = (undecided(rows), _same_median(rows), _bounded(rows))
+    return tuple(item for item in found if item is not None)
+
+
+def _same_median(rows: Sequence[Comparison]) -> Item | None:
+    """Return the number of rows with the same median, and what the first of them lacks to be equivalent."""
+    found = [row for row in rows if row.verdict is Verdict.SAME_MEDIAN]
+    if not found:
+        return None
+    first = max(found, key=lambda row: row.rarest_mode or 0.0)
+    reason = formatting.safe(first.reason) or tails.limit_of([first])
+    return Item(f"{formatting.count(len(found), 'row')} with the same median, not shown to be equivalent: {reason}.")
+
+
+def _bounded(rows: Sequence[Comparison]) -> Item | None:
+    """Return the footnote of intervals that are the range of few pairs."""
+    found = [row for row in rows if tails.bound(row)]
+    if not found:
+        return None
+    named = [f"{row_name(row, rows)} {tails.bound(row)}" for row in found[:_MOST_NAMES]]
+    more = f" and {len(found) - len(named)} more" if len(found) > len(named) else ""
+    return Item(f"{formatting.BOUNDED} the range of all pairs, too few for an interval: {', '.join(named)}{more}.")
+
+
 def rejected(rows: Sequence[Comparison]) -> Iterator[Item]:
-    """Yield an item for each reason for which rows are invalid or unavailable."""
+    """Yield an item for each kind of reason for which rows have no result, or a mixed one: the rows, and the first reason."""
     found: dict[tuple[Verdict, str], list[Comparison]] = {}
     for row in rows:
-        if row.verdict in NO_NUMBERS:
-            reason = formatting.safe(row.reason.removeprefix("candidate: ")) or "no reason given"
-            found.setdefault((row.verdict, reason), []).append(row)
-    for (verdict, reason), refused in found.items():
+        if row.verdict in {*NO_NUMBERS, Verdict.MIXED}:
+            found.setdefault((row.verdict, _kind(row)), []).append(row)
+    for (verdict, _), refused in found.items():
+        reason = formatting.safe(refused[0].reason.removeprefix("candidate: ")) or "no reason given"
         yield Item(f"{_where(refused, rows)}: {verdict.value}: {reason}", tone=Tone.WARNING)
+
+
+def _kind(row: Comparison) -> str:
+    """Return what rows of one item have in common.
+
+    The figures of disturbed and mixed rows differ from row to row, and so do those behind the colon of a reason such as ``carry-over:
+    ...`` or ``outputs differ: ...``.
+    """
+    if row.verdict in {Verdict.DISTURBED, Verdict.MIXED}:
+        return ""
+    reason = row.reason.removeprefix("candidate: ")
+    return next((kind for kind in _KINDS if reason.startswith(kind)), reason)
 
 
 def _where(refused: Sequence[Comparison], rows: Sequence[Comparison]) -> str:
@@ -122,9 +166,10 @@ def _where(refused: Sequence[Comparison], rows: Sequence[Comparison]) -> str:
 
 
 def caveats(analysis: Analysis) -> Iterator[Item]:
-    """Yield every caveat, without its hint."""
+    """Yield every caveat, without its hint unless it is the remedy of rows without a result."""
     for caveat in analysis.caveats:
-        yield Item(formatting.safe(caveat.message), tone=Tone.WARNING)
+        hint = f" {caveat.hint}" if caveat.hint and caveat.kind in _WITH_HINT else ""
+        yield Item(formatting.safe(caveat.message + hint), tone=Tone.WARNING)
 
 
 def shortened(text: str, most: int = _REASON) -> str:

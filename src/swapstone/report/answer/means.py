@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from swapstone.model import Comparison, Direction, FrozenStruct, Index, Metric, Quantity, Scale, Verdict
+from swapstone.report.verdict_groups import NO_NUMBERS
 
-NO_NUMBERS = (Verdict.INVALID, Verdict.UNAVAILABLE)
 _TIMES = ("wall", "cpu")
 _SERVER = ("requests", "latency_p99", "cpu_per_request")
 _MEMORY = ("maxrss", "peak", "res", "resident")

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from swapstone.model import OWN_SUITE, Analysis, Comparison, FrozenStruct, Index, Quantity, Variant, Verdict
+from swapstone.model import OWN_SUITE, Analysis, Comparison, FrozenStruct, Index, Quantity, Variant
 from swapstone.report import formatting
-from swapstone.report.answer.means import NO_NUMBERS, Mean, leading_metric, means_of
+from swapstone.report.answer.means import Mean, leading_metric, means_of
+from swapstone.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS
 
 IDLE = "idle"
 
@@ -126,5 +127,5 @@ def have_numbers(rows: Sequence[Comparison]) -> bool:
 
 
 def differs(row: Comparison) -> bool:
-    """Return whether a row's verdict is a difference."""
-    return row.verdict in {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}
+    """Return whether a row's verdict is a difference of the median."""
+    return row.verdict in MEDIAN_DIFFERS

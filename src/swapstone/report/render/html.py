@@ -152,6 +152,7 @@ def template(name: str) -> jinja2.Template:
     environment.filters["has_long_names"] = _has_long_names
     environment.filters["as_results"] = _as_results
     environment.filters["verdicts"] = _verdicts
+    environment.filters["class"] = html_plots.css_class
     environment.globals.update(
         {
             "plots": html_plots,

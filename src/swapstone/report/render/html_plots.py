@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from swapstone.model import FrozenStruct
-from swapstone.report.document import ForestRow, PairedRuns, ResultTable, Tally
+from swapstone.report.document import ForestRow, Mark, PairedRuns, ResultTable, Tally
 
 _TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0, 4096.0)
 _LEAST = 1.04  # an axis reaches at least so far from 1 on both sides
@@ -154,6 +154,11 @@ def strip(runs: PairedRuns) -> Markup:
     ).format(Markup(body))  # noqa: S704 - numbers only
 
 
+def css_class(mark: Mark) -> str:
+    """Return a mark's CSS class, e.g. ``v-worse-tail``."""
+    return f"v-{mark.name.replace(' ', '-')}"
+
+
 def stacked(tally: Tally) -> Markup:
     """Draw counts as one bar of segments, each of the class ``v-NAME`` of its mark."""
     total = sum(number for _, number in tally.counts)
@@ -162,7 +167,7 @@ def stacked(tally: Tally) -> Markup:
     for mark, number in tally.counts:
         width = 100 * number / total
         parts.append(
-            f'<rect class="v-{mark.name}" x="{at:.2f}%" width="{max(0.4, width - 0.4):.2f}%" height="100%" rx="2"/>'
+            f'<rect class="{css_class(mark)}" x="{at:.2f}%" width="{max(0.4, width - 0.4):.2f}%" height="100%" rx="2"/>'
         )
         at += width
     return Markup('<svg class="stacked" aria-hidden="true" focusable="false">{}</svg>').format(Markup("".join(parts)))  # noqa: S704 - numbers only

@@ -164,7 +164,7 @@ class _Printer:
             case ResultTable():
                 return self._blocks(simplified(block))
             case ForestPlot():
-                return forest_lines(block, self.width, self.paint)
+                return forest_lines(block, self.width, self.paint, self.brevity.detail if self.brevity else 0)
             case PairedRuns():
                 return self._wrapped(f"{block.title}: {block.text}" if block.title else block.text)
             case Drawing():

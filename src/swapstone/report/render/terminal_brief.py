@@ -28,9 +28,17 @@ class Brevity(NamedTuple):
     warnings: int
     commands: int
 
+    @property
+    def detail(self) -> int:
+        """Return the lines of a row's detail; 0 for none."""
+        return 0 if self.rows < _LEAST_DETAILED else 1 if self.rows == _LEAST_DETAILED else max(2, self.lines)
+
 
 _LEAST_INDICES = 4
 """Rows of the tables above the first heading: elapsed time, CPU time, memory and size."""
+
+_LEAST_DETAILED = 3
+"""Of so many rows of a table, each detail has one line; of fewer, none has a detail."""
 
 BREVITIES = (
     Brevity(8, 3, 20, 20, 4),
@@ -57,7 +65,9 @@ def brief_blocks(blocks: Sequence[Block], brevity: Brevity) -> Iterator[Block]:
             case Heading():
                 most = brevity.rows
                 yield block
-            case Table() | ForestPlot():
+            case ForestPlot():
+                yield _rows(block if brevity.detail else _without_details(block), most)
+            case Table():
                 yield _rows(block, most)
             case BulletList():
                 yield _items(block, brevity)
@@ -88,6 +98,10 @@ def _rows(block: Table | ForestPlot, most: int) -> Table | ForestPlot:
     return msgspec.structs.replace(
         block, rows=tuple(row for part in kept for row in block.rows[part]), left_out=left_out, left_out_after=first
     )
+
+
+def _without_details(plot: ForestPlot) -> ForestPlot:
+    return msgspec.structs.replace(plot, rows=tuple(msgspec.structs.replace(row, detail="") for row in plot.rows))
 
 
 def _items(block: BulletList, brevity: Brevity) -> BulletList:

@@ -156,8 +156,15 @@ def marks_of(table: Table) -> tuple[Mark, ...]:
     return tuple(dict.fromkeys(mark for mark in marks if mark.letter and mark.letter != mark.name))
 
 
-def forest_lines(plot: ForestPlot, width: int, paint: Paint) -> list[str]:
-    """Lay out one row a ratio: name, both values, ratio, and as the width allows a bar and the reference ratio."""
+def forest_lines(plot: ForestPlot, width: int, paint: Paint, most: int = 0) -> list[str]:
+    """Lay out one row a ratio: name, both values, ratio, and as the width allows a bar and the reference ratio.
+
+    Args:
+        plot: what to print.
+        width: columns of the terminal.
+        paint: applies tones.
+        most: lines of a row's detail, which stands below the row; 0 for all.
+    """
     bars, references = width >= _NARROW, bool(plot.reference_name)
     beside = references and width >= _WIDE
     reach = _reach(plot)
@@ -178,8 +185,23 @@ def forest_lines(plot: ForestPlot, width: int, paint: Paint) -> list[str]:
     value = _VALUE if width < _NARROW else _WIDE_VALUE
     limit = [0, *([] if bare else [value, value]), *([0] * (len(right) - (1 if bare else 3)))]
     limit[0] = _name_limit(body, width, limit)
-    lines = _with_gap(terminal_layout.table(body, right, limit, paint, width), plot, 1, width, paint)
-    return lines + (_reference_lines(plot, width, paint) if references and not beside else [])
+    lines = terminal_layout.table(body, right, limit, paint, width)
+    detailed = _with_details(lines, plot, width, paint, most)
+    return detailed + (_reference_lines(plot, width, paint) if references and not beside else [])
+
+
+def _with_details(lines: list[str], plot: ForestPlot, width: int, paint: Paint, most: int) -> list[str]:
+    """Return the lines of a plot with each row's detail below it, and the number of rows that are left out at their place."""
+    groups = [lines[:1]]
+    for line, row in zip(lines[1:], plot.rows, strict=True):
+        wrapped = terminal_layout.wrap(f"  {safe(row.detail)}", width, "  ") if row.detail else []
+        if most and len(wrapped) > most:
+            wrapped = [*wrapped[: most - 1], f"{terminal_layout.head(wrapped[most - 1], width - 2)} …"]
+        groups.append([line, *(paint(text, Tone.NOTE) for text in wrapped)])
+    place = 1 + plot.left_out_after
+    above = [line for group in groups[:place] for line in group]
+    below = [line for group in groups[place:] for line in group]
+    return [*_with_gap(above, plot, len(above) - plot.left_out_after, width, paint), *below]
 
 
 def _ratio(row: ForestRow) -> str:

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 
 from swapstone.model import Analysis, Comparison, Direction, Quantity, Verdict
 from swapstone.report import formatting
-from swapstone.report.answer import figures, limits, wording
+from swapstone.report.answer import limits, tails, wording
 from swapstone.report.answer.answer import Answer
-from swapstone.report.answer.commands import commands_for
 from swapstone.report.answer.cost_groups import cost_groups
-from swapstone.report.answer.means import NO_NUMBERS, Mean, Standing
+from swapstone.report.answer.means import Mean, Standing
 from swapstone.report.answer.places import Place, have_numbers, places_of
+from swapstone.report.answer.ratio_answer import ratio_answer
 from swapstone.report.context import ReportContext
 from swapstone.report.topics.servers_answer import latency_clause
+from swapstone.report.verdict_groups import DECIDED, NO_NUMBERS, SAME_CENTRE
 
 _MOST_CANDIDATES = 3
 _MOST_PLACES = 2
@@ -28,15 +29,7 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     if not analysis.comparisons:
         return None
     places = places_of(analysis)
-    rows = [row for place in places for row in place.leads]
-    return Answer(
-        sentence=sentence(context, analysis, places),
-        figures=figures.ratio_table(places),
-        rows=figures.rows_plot(rows, margin=context.experiment.margin),
-        rows_title=figures.rows_title(rows),
-        unknown=tuple(filter(None, (*limits.rejected(rows), limits.undecided(rows)))),
-        commands=commands_for(context, rows),
-    )
+    return ratio_answer(context, places, sentence(context, analysis, places))
 
 
 def sentence(context: ReportContext, analysis: Analysis, places: Sequence[Place]) -> str:
@@ -54,6 +47,11 @@ def sentence(context: ReportContext, analysis: Analysis, places: Sequence[Place]
         text += _elsewhere(others, margin)
     elif others:
         text += f"; {formatting.count(len(others), 'more result')} for other suites or loads"
+    same = [
+        row for place in first if place.lead and place.lead.standing(margin) is Standing.SAME for row in place.leads
+    ]
+    if limit := tails.limit_of(same):
+        text += f"; {limit}"
     text += " (virtual clock)" if virtual else ""
     return f"{limits.opening(analysis)}{wording.sentence_case(text)}.{limits.closing(analysis, places)}"
 
@@ -73,15 +71,37 @@ def single(place: Place, margin: float) -> str:
         row.verdict in {Verdict.INCONCLUSIVE, *NO_NUMBERS} for row in place.leads
     ):
         return _nothing_found(place, lead, standing) + _memory_alone(place, margin)
-    each = standing is Standing.SAME and all(row.verdict is Verdict.EQUIVALENT for row in place.leads)
+    if lead.workloads == 1 and (mixed := _mixed(place, lead)):
+        return mixed + _memory(place, margin)
+    each = standing is Standing.SAME and all(row.verdict in SAME_CENTRE for row in place.leads)
     scope = place.scope(lead.workloads)
     where = f" on {'each of ' if each and lead.workloads > 1 else ''}{scope}"
     parts = [
         f"{candidate} {lead_phrase(lead, margin, baseline)}{where}{_memory(place, margin)}{latency_clause(place, margin)}"
     ]
+    usable = [row for row in lead.rows if row.verdict not in NO_NUMBERS]
     if lead.workloads > 1:
-        parts += _tail(place, lead, standing)
+        parts += _where(place, lead, standing)
+        parts += tails.clauses(place.leads)
+    else:
+        parts += filter(None, map(tails.bound, usable))
+        parts += [clause for row in usable for clause in tails.clauses([row])]
     return "; ".join(parts)
+
+
+def _mixed(place: Place, lead: Mean) -> str:
+    """Return the result of a single row whose median and mean differ in opposite directions; empty for another row."""
+    row = next((row for row in lead.rows if row.verdict not in NO_NUMBERS), None)
+    if row is None or row.verdict is not Verdict.MIXED:
+        return ""
+    candidate, baseline = place.names
+    name = formatting.safe(lead.name)
+    text = f"no verdict on {name} of {candidate} against {baseline} on {place.scope(1)}: its median is {_ratio(lead.effect)} times"
+    return (
+        f"{text}, {tails.detail(row)}"
+        if tails.detail(row)
+        else f"{text}, and its mean differs in the opposite direction"
+    )
 
 
 def lead_phrase(mean: Mean, margin: float, other: str) -> str:
@@ -97,7 +117,8 @@ def lead_phrase(mean: Mean, margin: float, other: str) -> str:
     if standing in {Standing.MORE, Standing.LESS}:
         return changed(mean, other)
     if standing is Standing.SAME:
-        same = "takes as long" if elapsed else f"has the same {mean.name}"
+        median = tails.median_only(mean.rows)
+        same = f"has the same {'median ' * median}{mean.name}" if median or not elapsed else "takes as long"
         return f"{same}{f' as {other}' if other else ''} (within {wording.percent(margin)})"
     low, high = mean.low or mean.effect, mean.high or mean.effect
     if standing is Standing.UNKNOWN:
@@ -108,7 +129,8 @@ def lead_phrase(mean: Mean, margin: float, other: str) -> str:
         joint = f" {'from' if not elapsed else 'than'} {other}" if other else ""
         return f"may be {word}{joint}, by little ({between})"
     joint = f" from {other}" if other else ""
-    return f"shows no difference{joint} in {mean.name} ({between})"
+    what = f"median {mean.name}" if tails.median_only(mean.rows) else mean.name
+    return f"shows no difference{joint} in {what} ({between})"
 
 
 def changed(mean: Mean, other: str) -> str:
@@ -151,7 +173,7 @@ def _memory_alone(place: Place, margin: float) -> str:
     return f"; {place.names[0]} uses {wording.amount(memory.effect, 'memory')}"
 
 
-def _tail(place: Place, lead: Mean, standing: Standing) -> list[str]:
+def _where(place: Place, lead: Mean, standing: Standing) -> list[str]:
     """Return where the difference is, and how many workloads differ in the other direction."""
     rows = [row for row in place.leads if row.metric.name == lead.metric.name]
     parts = []
@@ -215,7 +237,7 @@ def candidates_clause(places: Sequence[Place], margin: float) -> str:
         who = names if len(shown) == len(places) else formatting.count(len(places), "variant")
         return f"too few runs to compare {who} with {baseline} on {places[0].scope(places[0].workloads)}"
     clauses = [
-        f"{place.names[0]} {lead_phrase(place.lead, margin, '')}{_memory(place, margin)}"
+        f"{place.names[0]} {lead_phrase(place.lead, margin, '')}{_memory(place, margin)}{_beside(place)}"
         for place in shown
         if place.lead is not None
     ]
@@ -224,10 +246,16 @@ def candidates_clause(places: Sequence[Place], margin: float) -> str:
     return f"{text}; {rest} more are between these" if rest else text
 
 
+def _beside(place: Place) -> str:
+    """Return how many rows of a candidate differ in the tail, in brackets; empty without such rows."""
+    found = tails.clauses([row for row in place.leads if row.verdict not in NO_NUMBERS])
+    return f" ({', '.join(found)})" if found else ""
+
+
 def _elsewhere(places: Sequence[Place], margin: float) -> str:
     """Return the results on other suites or under other loads."""
     clauses = [
-        f"; on {place.scope(place.lead.workloads)} it {lead_phrase(place.lead, margin, '')}"
+        f"; on {place.scope(place.lead.workloads)} it {lead_phrase(place.lead, margin, '')}{_beside(place)}"
         for place in places
         if place.lead is not None
     ]
@@ -251,4 +279,8 @@ def _without_times(context: ReportContext, analysis: Analysis, places: Sequence[
 
 def _same(places: Sequence[Place]) -> str:
     candidate, baseline = places[0].names
-    return f"No difference found between {baseline} and {candidate} on {places[0].scope(places[0].workloads)}."
+    rows = [row for place in places for row in place.rows]
+    where = f"between {baseline} and {candidate} on {places[0].scope(places[0].workloads)}"
+    if any(row.verdict in DECIDED for row in rows):
+        return f"No mean over the rows differs {where}; single rows do."
+    return f"No difference found {where}."

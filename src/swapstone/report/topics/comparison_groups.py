@@ -16,6 +16,7 @@ from swapstone import published
 from swapstone.model import OWN_SUITE, Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant, Verdict
 from swapstone.published import PublishedPair
 from swapstone.report.context import ReportContext
+from swapstone.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
 
 GRIDS = (
     (Quantity.MEMORY, "Memory"),
@@ -30,7 +31,7 @@ class Agreement(enum.Enum):
     AGREES = "agrees"
     DISAGREES = "disagrees"
     SAME_PUBLISHED = "page: same"  # the published ratio is within the margin
-    SAME_HERE = "here: same"  # the verdict here is equivalent
+    SAME_HERE = "here: same"  # the median here is the same
     UNDECIDED = "undecided"
 
 
@@ -88,7 +89,7 @@ def medians(comparison: Comparison) -> tuple[float, float] | None:
 
 def shown(comparison: Comparison) -> float | None:
     """Return the effect to show; None for an invalid or unavailable comparison, or one without pairs."""
-    valid = comparison.verdict not in {Verdict.INVALID, Verdict.UNAVAILABLE} and bool(comparison.baseline_values)
+    valid = comparison.verdict not in NO_NUMBERS and bool(comparison.baseline_values)
     return comparison.effect if valid else None
 
 
@@ -99,12 +100,12 @@ def shown_ratio(comparison: Comparison) -> float | None:
 
 
 def sign(comparison: Comparison) -> int | None:
-    """Return the sign of an effect (+1: the candidate's value is larger), 0 for none, None without a decision."""
+    """Return the sign of an effect (+1: the candidate's value is larger), 0 for the same median, None without a decision."""
     effect = shown(comparison)
-    if effect is not None and comparison.verdict in {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}:
+    if effect is not None and comparison.verdict in MEDIAN_DIFFERS:
         neutral = 1.0 if comparison.scale is Scale.RATIO else 0.0
         return 1 if effect > neutral else -1
-    return 0 if comparison.verdict is Verdict.EQUIVALENT else None
+    return 0 if comparison.verdict in SAME_CENTRE else None
 
 
 def agreement(comparison: Comparison, pair: PublishedPair, margin: float) -> Agreement:

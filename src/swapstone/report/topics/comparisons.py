@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from swapstone.model import Analysis, Comparison, Metric, Quantity, Scale
 from swapstone.report import formatting
+from swapstone.report.answer import tails
 from swapstone.report.context import ReportContext
 from swapstone.report.document import (
     Block,
@@ -119,9 +120,48 @@ def _plot(
         beside_name=_memory_name(memory) if memory else "",
         legend=legend,
     )
-    for text in (sentences.undecided(rows), *sentences.rejected(rows)):
+    for text in (sentences.undecided(rows), *sentences.rejected(rows), *_bounds(rows)):
         if text:
             yield Paragraph(text)
+    yield from _tails(metric, rows)
+
+
+def _bounds(rows: Iterable[Row]) -> Iterator[str]:
+    """Yield the footnote of intervals that are the range of few pairs."""
+    found = [(row.comparison.workload, text) for row in rows if (text := tails.bound(row.comparison))]
+    if found:
+        named = ", ".join(f"{formatting.safe(name)} {text}" for name, text in found)
+        yield f"{formatting.BOUNDED} The range of all pairs, which are too few for an interval: {named}."
+
+
+def _tails(metric: Metric, rows: Iterable[Row]) -> Iterator[Block]:
+    """Yield a table of means, 90th percentiles and maxima; nothing without any."""
+    found = [c for c in (row.comparison for row in rows) if tails.detail(c) and not c.exact]
+    if not found:
+        return
+    sides = (found[0].baseline.short_label, found[0].candidate.short_label)
+    heads = [f"{name}, {side}" for name in ("mean", "p90", "maximum") for side in sides]
+    yield Table(
+        title=f"Means, 90th percentiles and maxima of {sentences.metric_name(metric.name)}",
+        columns=(
+            Column(("workload",)),
+            Column(("means (interval)",), help="ratio of the arithmetic means"),
+            *(Column(tuple(head.split(", ", 1)), right=True) for head in heads),
+            Column(
+                ("seen from",), right=True, help="the rarest slow mode that so many runs show with 99 % probability"
+            ),
+        ),
+        rows=tuple((Cell(c.workload, code=True), *_tail_cells(c)) for c in found),
+    )
+
+
+def _tail_cells(c: Comparison) -> Iterator[Cell]:
+    yield Cell(tails.mean_text(c).replace(" times", ""))
+    before, after = c.baseline_runs, c.candidate_runs
+    for name in ("mean", "p90", "maximum"):
+        for side in (before, after):
+            yield Cell("" if side is None else formatting.quantity(getattr(side, name), c.metric.unit))
+    yield Cell("" if c.rarest_mode is None else formatting.percent(c.rarest_mode))
 
 
 def direction(metric: Metric) -> str:
@@ -228,11 +268,27 @@ def _runs_text(c: Comparison) -> str:
         )
     text = "; ".join(parts) + "."
     if c.low is not None:
-        text += f" The interval holds at {formatting.digits(c.confidence * 100, 4)} %."
+        bound = tails.bound(c)
+        level = formatting.digits(c.confidence * 100, 4)
+        text += f" Too few pairs for an interval: {bound}." if bound else f" The interval holds at {level} %."
     if c.p_value is not None:
         text += f" p of no difference {formatting.digits(c.p_value, 2)}, uncorrected."
     if smallest := formatting.smallest(c):
         text += f" The smallest detectable effect: {smallest}."
+    return text + _tail_text(c)
+
+
+def _tail_text(c: Comparison) -> str:
+    """Describe mean and tail of a comparison, and how its runs depend on what ran before them, with a blank before it."""
+    text = ""
+    if detail := tails.detail(c):
+        text += f" {detail[:1].upper()}{detail[1:]}."
+    if c.tail_p_value is not None:
+        text += f" p of equal distributions, by their tails, {formatting.digits(c.tail_p_value, 2)}, uncorrected."
+    if c.rarest_mode is not None:
+        text += f" A separate mode of {formatting.percent(c.rarest_mode)} of the runs would show."
+    if c.carry_over is not None:
+        text += f" {tails.carry_over_text(c)}"
     return text
 
 

@@ -16,13 +16,14 @@ from swapstone.model import (
     Metric,
     Presence,
     Scale,
+    Verdict,
 )
 from swapstone.report import formatting
 from swapstone.report.answer import figures, limits, wording
 from swapstone.report.answer.answer import Answer
-from swapstone.report.answer.commands import commands_for
 from swapstone.report.answer.means import Standing, name_of, standing
 from swapstone.report.answer.places import IDLE, Place, have_numbers, places_of
+from swapstone.report.answer.ratio_answer import ratio_answer
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Block, Cell, Column, Item, Table
 from swapstone.report.topics.comparison_answer import candidates_clause
@@ -59,16 +60,13 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     if not is_crossed(analysis):
         return None
     places = places_of(analysis)
-    rows = [row for place in places for row in place.leads]
-    table = interaction_rows(analysis)
-    open_pairs = undecided(analysis)
-    return Answer(
-        sentence=sentence(context, analysis, places),
-        figures=figures.ratio_table(places),
-        rows=table or figures.rows_plot(rows, margin=context.experiment.margin),
-        rows_title="The largest interactions" if table else figures.rows_title(rows),
-        unknown=tuple(filter(None, (*limits.rejected(rows), open_pairs, limits.undecided(rows)))),
-        commands=commands_for(context, rows),
+    return ratio_answer(
+        context,
+        places,
+        sentence(context, analysis, places),
+        table=interaction_rows(analysis),
+        table_title="The largest interactions",
+        undecided=undecided(analysis),
     )
 
 
@@ -210,7 +208,8 @@ def _effect_clause(each: FactorEffect, margin: float) -> str:
         )
         return f"{level} {phrase} on average"
     if where is Standing.SAME:
-        return f"{level} has the same {name} as {baseline} on average (within {wording.percent(margin)})"
+        median = "median " if each.verdict is not Verdict.EQUIVALENT else ""
+        return f"{level} has the same {median}{name} as {baseline} on average (within {wording.percent(margin)})"
     return f"no difference in {name} between {baseline} and {level} is shown on average"
 
 
@@ -237,6 +236,8 @@ def fastest(places: Sequence[Place], margin: float) -> str:
     place, lead = sorted(leads, key=lambda each: -each[1].effect if higher else each[1].effect)[0]
     better = Standing.MORE if higher else Standing.LESS
     if lead.standing(margin) is not better or lead.metric.better.value == "neither":
+        return ""
+    if any(row.verdict is Verdict.MIXED for row in place.leads):
         return ""
     word = "fastest" if lead.metric.quantity.value == "time" else "best"
     if lead.metric.name == "wall":

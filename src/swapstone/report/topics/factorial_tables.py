@@ -35,8 +35,7 @@ from swapstone.model import (
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.topics.comparison_groups import leading_metrics
-
-_NOTHING = (Verdict.INVALID, Verdict.UNAVAILABLE)
+from swapstone.report.verdict_groups import NO_NUMBERS
 
 Found = TypeVar("Found", Comparison, FactorEffect, Interaction)
 
@@ -222,7 +221,7 @@ def _matrix(
     variants = [
         variant
         for variant in dict.fromkeys(c.candidate for c in rows)
-        if any(c.candidate == variant and c.verdict not in _NOTHING for c in rows)
+        if any(c.candidate == variant and c.verdict not in NO_NUMBERS for c in rows)
     ]
     cells = {(c.workload, variants.index(c.candidate)): c for c in rows if c.candidate in variants}
     place = first.suite, first.load, first.metric.name
@@ -245,7 +244,7 @@ def _rejected(rows: Iterable[Comparison]) -> Iterator[str]:
     """Yield a sentence for each variant without numbers: the reason and the number of workloads."""
     found: dict[tuple[Variant, Verdict, str], list[str]] = {}
     for c in rows:
-        if c.verdict in _NOTHING:
+        if c.verdict in NO_NUMBERS:
             found.setdefault((c.candidate, c.verdict, c.reason.removeprefix("candidate: ")), []).append(c.workload)
     for (candidate, verdict, reason), workloads in found.items():
         where = formatting.safe(workloads[0]) if len(workloads) == 1 else formatting.count(len(workloads), "workload")

@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from swapstone.model import Analysis, Comparison, FactorLevels, FrozenStruct, Scale, Variant, Verdict
+from swapstone.model import Analysis, Comparison, FactorLevels, FrozenStruct, Scale, Variant
 from swapstone.report import svg
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing
 from swapstone.report.topics import sentences
 from swapstone.report.topics.factorial_tables import CrossedMetric, present_interactions
+from swapstone.report.verdict_groups import NO_NUMBERS
 
 _WORKLOADS = 5
 """Number of workloads with a drawing of their own: those with the largest interactions."""
@@ -89,7 +90,7 @@ def _estimates(analysis: Analysis, each: CrossedMetric) -> Iterator[tuple[str, d
 
 def _has_ratio(c: Comparison) -> bool:
     known = c.effect is not None and c.effect > 0 and c.scale is Scale.RATIO
-    return known and c.verdict not in {Verdict.INVALID, Verdict.UNAVAILABLE}
+    return known and c.verdict not in NO_NUMBERS
 
 
 def _cells(

@@ -6,11 +6,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
-from swapstone.model import Analysis, FrozenStruct, Variant, Verdict
+from swapstone.model import Analysis, FrozenStruct, Variant
 from swapstone.report import formatting, svg
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing, Section
 from swapstone.report.topics.topic import Topic
+from swapstone.report.verdict_groups import NO_NUMBERS
 
 NAME = "load-latency"
 _SHOWN = ("latency_p50", "latency_p99")
@@ -61,7 +62,7 @@ def _values(analysis: Analysis) -> tuple[Values, tuple[Variant, ...]]:
     lists: dict[tuple[str, str, str, Variant], Sequence[float]] = {}
     variants: dict[Variant, None] = {}
     for c in analysis.comparisons:
-        rejected = c.candidate in copies or c.verdict in {Verdict.INVALID, Verdict.UNAVAILABLE}
+        rejected = c.candidate in copies or c.verdict in NO_NUMBERS
         if c.metric.name not in _SHOWN or rejected:
             continue
         for variant, numbers in ((c.baseline, c.baseline_values), (c.candidate, c.candidate_values)):

@@ -8,12 +8,13 @@ import statistics
 from collections.abc import Iterator
 
 from swapstone import published
-from swapstone.model import Analysis, Variant, Verdict
+from swapstone.model import Analysis, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section, data_section
 from swapstone.report.topics.netstack_answer import answer
 from swapstone.report.topics.topic import Topic
+from swapstone.report.verdict_groups import NO_NUMBERS
 
 SUITE = "netstack-counts"
 STUDY = "lwip-vs-smoltcp"
@@ -82,7 +83,7 @@ def _measured(analysis: Analysis) -> Iterator[Row]:
     copies = {null.copy for null in analysis.nulls}
     values: dict[tuple[str, Variant], dict[str, tuple[float, ...]]] = {}
     for each in analysis.comparisons:
-        if each.suite != SUITE or each.verdict in {Verdict.INVALID, Verdict.UNAVAILABLE}:
+        if each.suite != SUITE or each.verdict in NO_NUMBERS:
             continue
         for variant, side in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values)):
             known = values.setdefault((each.workload, variant), {})

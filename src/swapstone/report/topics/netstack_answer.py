@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from swapstone.model import Analysis, Comparison, Variant, Verdict
 from swapstone.report import formatting
-from swapstone.report.answer import limits
+from swapstone.report.answer import limits, tails
 from swapstone.report.answer.answer import Answer
 from swapstone.report.answer.commands import commands_for
-from swapstone.report.answer.means import NO_NUMBERS
-from swapstone.report.answer.places import differs, places_of
+from swapstone.report.answer.places import places_of
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Block, Cell, Column, Table
+from swapstone.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
 from swapstone.report.verdict_marks import VERDICT_MARKS
 
 SUITE = "netstack-counts"
@@ -40,7 +40,7 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     return Answer(
         sentence=f"{limits.opening(analysis)}{'; '.join(_clauses(usable))}.{limits.closing(analysis, places)}",
         figures=(_table(usable),),
-        unknown=tuple(filter(None, (*limits.rejected(counted), limits.undecided(counted)))),
+        unknown=(*limits.rejected(counted), *limits.open_rows(counted)),
         commands=commands_for(context, ()),
     )
 
@@ -62,13 +62,18 @@ def _clause(work: str, rows: Sequence[Comparison]) -> str:
         f"{_number(statistics.median(row.candidate_values))} {names[row.metric.name]} instead of "
         f"{_number(statistics.median(row.baseline_values))}"
         for row in rows
-        if differs(row) and row.metric.name != "copied"
+        if row.verdict in MEDIAN_DIFFERS and row.metric.name != "copied"
     ]
     where = f"for a request ({formatting.safe(work.removeprefix('counts-'))})"
+    beside = "".join(f"; {text}" for text in tails.clauses(rows))
     if parts:
-        return f"{candidate} makes {', '.join(parts)} with {baseline} {where}"
+        return f"{candidate} makes {', '.join(parts)} with {baseline} {where}{beside}"
+    if beside:
+        return f"no difference in the median found between {baseline} and {candidate} {where}{beside}"
     if all(row.verdict is Verdict.EQUIVALENT for row in rows):
         return f"{candidate} and {baseline} copy and allocate equally often {where}"
+    if all(row.verdict in SAME_CENTRE for row in rows):
+        return f"{candidate} and {baseline} copy and allocate equally often in the median {where}"
     return f"no difference found between {baseline} and {candidate} {where}"
 
 

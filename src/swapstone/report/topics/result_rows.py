@@ -9,6 +9,7 @@ import msgspec
 
 from swapstone.model import Analysis, Metric, Verdict
 from swapstone.report import formatting
+from swapstone.report.answer import tails
 from swapstone.report.answer.means import name_of
 from swapstone.report.context import ReportContext
 from swapstone.report.document import (
@@ -32,6 +33,7 @@ from swapstone.report.topics.comparison_groups import (
 )
 from swapstone.report.topics.comparisons import direction, forest_row
 from swapstone.report.topics.topic import Topic
+from swapstone.report.verdict_groups import NO_NUMBERS, TAIL_DIFFERS
 
 NAME = "results"
 _PLAIN = ("wall", "cpu")
@@ -151,18 +153,26 @@ def _row(group: ComparisonGroup, row: Row, places: list[int]) -> ResultRow:
 
 
 def _forest_row(row: Row) -> ForestRow:
-    return msgspec.structs.replace(forest_row(row, {}), note=_note(row))
+    return msgspec.structs.replace(forest_row(row, {}), note=_note(row), detail=_detail(row))
 
 
 def _note(row: Row) -> str:
     """Return why a row has no effect, or which effect would be detected."""
     c = row.comparison
-    if c.verdict in {Verdict.INVALID, Verdict.UNAVAILABLE}:
-        return c.reason or "no reason given"
+    if c.verdict in {*NO_NUMBERS, Verdict.MIXED, Verdict.SAME_MEDIAN}:
+        return c.reason or ("no reason given" if c.verdict in NO_NUMBERS else "")
+    if c.bounded:
+        return tails.bound(c)
     if c.verdict is Verdict.INCONCLUSIVE:
         smallest = formatting.smallest(c)
         return f"detectable: {smallest}" if smallest else "too few runs"
     return ""
+
+
+def _detail(row: Row) -> str:
+    """Return mean and tail of a row whose verdict rests on them; those of every row are beside its runs."""
+    c = row.comparison
+    return tails.detail(c) if c.verdict in {*TAIL_DIFFERS, Verdict.MIXED} else ""
 
 
 def _nothing(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:

@@ -6,26 +6,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from swapstone import published
-from swapstone.model import Analysis, Copy, Index, LayoutSpread, Noise, NullResult, Verdict
+from swapstone.model import (
+    REPORT_CORRECTION,
+    Analysis,
+    Comparison,
+    Copy,
+    Index,
+    LayoutSpread,
+    Noise,
+    NullResult,
+    Verdict,
+)
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.topics.comparison_groups import Agreement, ComparisonGroup, Row, signs, tally
+from swapstone.report.verdict_groups import NO_NUMBERS
 
 _METRIC_NAMES = {"cpu": "CPU time", "wall": "elapsed time"}
-_VERDICT_ORDER = (
-    Verdict.BETTER,
-    Verdict.WORSE,
-    Verdict.CHANGED,
-    Verdict.EQUIVALENT,
-    Verdict.SAME_MEDIAN,
-    Verdict.WORSE_TAIL,
-    Verdict.BETTER_TAIL,
-    Verdict.MIXED,
-    Verdict.INCONCLUSIVE,
-    Verdict.DISTURBED,
-    Verdict.INVALID,
-    Verdict.UNAVAILABLE,
-)
 
 
 def metric_name(name: str) -> str:
@@ -58,11 +55,15 @@ def effort(context: ReportContext, analysis: Analysis) -> str:
     held = ", ".join(f"{factor}={level}" for factor, level in context.experiment.held)
     shared = f" All variants have {formatting.safe(held)}." if held else ""
     seal = f" Seal {context.seal_digest[:SHORT_DIGEST]}." if context.seal_digest else ""
-    return f"{text}. Margin {margin}, confidence {confidence}.{shared}{seal}"
+    rate = ""
+    if context.experiment.correction == REPORT_CORRECTION:
+        share = formatting.percent(1 - context.experiment.confidence)
+        rate = f": at most {share} of reports without any difference contain a mark"
+    return f"{text}. Margin {margin}, confidence {confidence}{rate}.{shared}{seal}"
 
 
-def noise(measured: Noise) -> str:
-    """Return the sentence about pressure, stolen time and load."""
+def noise(measured: Noise, rows: Iterable[Comparison] = ()) -> str:
+    """Return the sentence about pressure, stolen time and load, and on a busy machine which time of these rows to read first."""
 
     def known(value: float | None, unit: str) -> str:
         return "unknown" if value is None else formatting.digits(value, 2) + unit
@@ -78,7 +79,19 @@ def noise(measured: Noise) -> str:
         f"CPU pressure {known(measured.cpu_pressure_percent, ' %')}{most}, stolen time {known(measured.steal_percent, ' %')}, "
         f"load {known(measured.load1, '')}"
     )
-    return f"Busy machine: {text}. Read CPU time first." if measured.busy else f"Quiet machine: {text}."
+    if not measured.busy:
+        return f"Quiet machine: {text}."
+    return f"Busy machine: {text}. {_read_first(rows)}".rstrip()
+
+
+def _read_first(rows: Iterable[Comparison]) -> str:
+    """Return which time the rows say to read first, as `Comparison.preferred` has it; empty without a preferred time."""
+    preferred = {row.metric.name for row in rows if row.preferred}
+    if preferred == {"cpu"}:
+        return "Read CPU time first."
+    if preferred == {"wall"}:
+        return "Read elapsed time first: the work waits, so CPU time is not all of it."
+    return "Read CPU time first, and elapsed time of work that waits." if preferred >= {"cpu", "wall"} else ""
 
 
 def repeats(context: ReportContext) -> str:
@@ -89,7 +102,7 @@ def repeats(context: ReportContext) -> str:
 def machine(context: ReportContext, analysis: Analysis) -> str:
     """Return the sentence about the machine's noise, or about the virtual clock, which has none."""
     if not context.experiment.virtual:
-        return noise(analysis.noise)
+        return noise(analysis.noise, analysis.comparisons)
     return (
         "Virtual clock: each figure is exact for its replicate. A replicate starts at another phase of the guest's ticks and timers. The "
         f"spread over {formatting.count(analysis.blocks, 'replicate')} comes from the guest; load on the host has no effect on it."
@@ -155,7 +168,7 @@ def verdicts(rows: Iterable[Row]) -> str:
     """Return how many rows have each verdict, e.g. ``3 better, 1 worse``."""
     counted = dict(tally(rows))
     return (
-        ", ".join(f"{counted[verdict]} {verdict.value}" for verdict in _VERDICT_ORDER if verdict in counted)
+        ", ".join(f"{counted[verdict]} {verdict.value}" for verdict in Verdict if verdict in counted)
         or "nothing compared"
     )
 
@@ -173,7 +186,7 @@ def against_page(rows: tuple[Row, ...]) -> str:
     text = f"signs agree with the page in {counted.get(Agreement.AGREES, 0)} of {signed} rows where both have one"
     rest = [
         (Agreement.SAME_PUBLISHED, "the published difference is inside the margin"),
-        (Agreement.SAME_HERE, "there is no difference here"),
+        (Agreement.SAME_HERE, "the median here is the same within the margin"),
         (Agreement.UNDECIDED, "the result here is undecided"),
     ]
     more = [f"in {counted[kind]} {why}" for kind, why in rest if kind in counted]
@@ -203,10 +216,10 @@ def undecided(rows: Iterable[Row]) -> str:
 
 
 def rejected(rows: Iterable[Row]) -> tuple[str, ...]:
-    """Return a sentence with the reason for each invalid or unavailable row."""
+    """Return a sentence with the reason for each row without a result, or with a mixed one."""
     return tuple(
         f"{formatting.safe(row.comparison.workload)}, {metric_name(row.comparison.metric.name)}: {row.comparison.verdict.value}: "
         f"{formatting.safe(row.comparison.reason) or 'no reason given'}"
         for row in rows
-        if row.comparison.verdict in {Verdict.INVALID, Verdict.UNAVAILABLE}
+        if row.comparison.verdict in {*NO_NUMBERS, Verdict.MIXED}
     )

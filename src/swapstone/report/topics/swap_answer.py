@@ -7,14 +7,15 @@ from collections.abc import Sequence
 
 from swapstone.model import Analysis
 from swapstone.report import formatting
-from swapstone.report.answer import figures, limits, wording
+from swapstone.report.answer import limits, tails, wording
 from swapstone.report.answer.answer import Answer
-from swapstone.report.answer.commands import commands_for
 from swapstone.report.answer.means import Mean, Standing
 from swapstone.report.answer.places import Place, have_numbers, places_of
+from swapstone.report.answer.ratio_answer import ratio_answer
 from swapstone.report.context import ReportContext
 from swapstone.report.topics.factorial_tables import is_crossed
 from swapstone.report.topics.swap_data import SUITE
+from swapstone.report.verdict_groups import NO_NUMBERS
 
 OUT, TOUCH = "out_steady", "touch_time"
 _MOST = 4
@@ -25,15 +26,7 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     if is_crossed(analysis) or not analysis.comparisons or any(row.suite != SUITE for row in analysis.comparisons):
         return None
     places = places_of(analysis)
-    rows = [row for place in places for row in place.leads]
-    return Answer(
-        sentence=_sentence(context, analysis, places),
-        figures=figures.ratio_table(places),
-        rows=figures.rows_plot(rows, margin=context.experiment.margin),
-        rows_title=figures.rows_title(rows),
-        unknown=tuple(filter(None, (*limits.rejected(rows), limits.undecided(rows)))),
-        commands=commands_for(context, rows),
-    )
+    return ratio_answer(context, places, _sentence(context, analysis, places))
 
 
 def _sentence(context: ReportContext, analysis: Analysis, places: Sequence[Place]) -> str:
@@ -59,7 +52,8 @@ def _clause(place: Place, margin: float) -> str:
         for name, words in ((OUT, _rate), (TOUCH, _touch))
         if name in found and (text := words(found[name], margin, place))
     ]
-    return ", and ".join(parts)
+    beside = tails.clauses([row for row in place.leads if row.verdict not in NO_NUMBERS])
+    return ", and ".join(parts) + (f" ({', '.join(beside)})" if parts and beside else "")
 
 
 def _rate(mean: Mean, margin: float, place: Place) -> str:
@@ -85,7 +79,8 @@ def _decided(mean: Mean, margin: float, different: str, same: str) -> str:
     if standing in {Standing.MORE, Standing.LESS}:
         return different
     if standing is Standing.SAME:
-        return f"{same} (within {wording.percent(margin)})"
+        median = " in the median" if tails.median_only(mean.rows) else ""
+        return f"{same}{median} (within {wording.percent(margin)})"
     if standing is Standing.UNKNOWN:
         runs = max((len(row.baseline_values) for row in mean.rows), default=0)
         return f"{different} in {formatting.count(runs, 'pair')} of runs, too few for an interval"

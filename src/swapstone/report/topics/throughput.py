@@ -9,11 +9,12 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from swapstone import published
-from swapstone.model import IDLE, Analysis, FrozenStruct, Variant, Verdict
+from swapstone.model import IDLE, Analysis, FrozenStruct, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section, data_section
 from swapstone.report.topics.topic import Topic
+from swapstone.report.verdict_groups import NO_NUMBERS
 
 SUITE = "throughput"
 KERNEL = "kernel"
@@ -147,7 +148,7 @@ def _medians(analysis: Analysis) -> dict[Place, float]:
     """Return the median over blocks of the elapsed time of one operation, in ns, by (load, workload, variant)."""
     values: dict[Place, Sequence[float]] = {}
     for each in analysis.comparisons:
-        if each.suite != SUITE or each.metric.name != "wall" or each.verdict in {Verdict.INVALID, Verdict.UNAVAILABLE}:
+        if each.suite != SUITE or each.metric.name != "wall" or each.verdict in NO_NUMBERS:
             continue
         for variant, side in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values)):
             key = (each.load, each.workload, variant)

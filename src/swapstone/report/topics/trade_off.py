@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from swapstone.model import Analysis, Comparison, FrozenStruct, Quantity, Scale
 from swapstone.report import formatting, svg
-from swapstone.report.answer.means import NO_NUMBERS, Mean
+from swapstone.report.answer.means import Mean
 from swapstone.report.answer.places import IDLE, Place, places_of
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing, Section
 from swapstone.report.topics.topic import Topic
+from swapstone.report.verdict_groups import NO_NUMBERS
 
 NAME = "trade-off"
 _MOST = 12
