@@ -40,7 +40,7 @@ _HOW_TO_READ_WORDS = (
     "is. Worse tail and better tail: the median is the same or undecided, and rare runs differ. Mixed: median and mean differ in opposite "
     "directions. Inconclusive: none of these is shown; the note below the table gives the smallest change that would be detected.",
     "Disturbed: the machine did not give the work the processors that it needs. Invalid: the runs don't compare the two levels; the "
-    "reason says why. Exact: every run gave the same number. An interval with {mark} is the range of all pairs, of which each has the "
+    "reason is printed. Exact: every run gave the same number. An interval with {mark} is the range of all pairs, of which each has the "
     "same sign: they are too few for another.",
 )
 _CORRECTIONS = {

@@ -25,7 +25,7 @@ _SHORT = {"requests a second": "requests/s", "CPU time of a request": "CPU/reque
 def ratio_table(places: Sequence[Place], margin: float) -> tuple[Block, ...]:
     """Return the table with one ratio for each quantity; a row per quantity, or of several candidates a row for each of them.
 
-    Below the table of a single row follows what its mean and tail say beside the median, where they differ.
+    Mean and tail follow below the table of a single row, where they differ from the median.
     """
     timed = [place for place in places if place.means and place.leads]
     shown = timed or [place for place in places if place.means]

@@ -111,7 +111,7 @@ def _number(row: Comparison, value: float) -> str:
 
 
 def matters(row: Comparison, margin: float) -> bool:
-    """Return whether a short report prints mean and tail of a row: where they say something else than the median.
+    """Return whether a short report prints mean and tail of a row: where they differ from the median.
 
     That is a verdict about the tail, a mean outside the margin beside a median inside it, or a 90th percentile whose ratio is far from
     the median's.

@@ -85,7 +85,7 @@ def noise(measured: Noise, rows: Iterable[Comparison] = ()) -> str:
 
 
 def _read_first(rows: Iterable[Comparison]) -> str:
-    """Return which time the rows say to read first, as `Comparison.preferred` has it; empty without a preferred time."""
+    """Return which time to read first, as `Comparison.preferred` has it; empty without a preferred time."""
     preferred = {row.metric.name for row in rows if row.preferred}
     if preferred == {"cpu"}:
         return "Read CPU time first."
