@@ -4,10 +4,12 @@
     benchmarks/false-alarms record --out traces.jsonl RECORD...     extract traces from records with many runs of a program
     benchmarks/false-alarms resample traces.jsonl --nulls 200       nulls and injected effects, by resampling windows
     benchmarks/false-alarms live RECORD...                          the nulls of `swapstone compare --null`
+    benchmarks/false-alarms live --identical RECORD...              reports of variants that are the same program
 
 To make a trace, run `swapstone compare libc=glibc,musl --only WORKLOAD --blocks 400`: the runs of each variant, in order of time, are
 a trace. `resample` takes windows of consecutive runs from a trace, which preserves drift, bursts and autocorrelation, and assigns
-the runs of each window to two arms by the design of each tool. All results are functions of --seed.
+the runs of each window to two arms by the design of each tool. All results are functions of --seed. Records for `live --identical` come
+from variants that do the same work, such as `swapstone compare --vary env:UNUSED=1,2 --only 'b_string*'`.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from benchmarks.null_reports import CORRECTIONS, any_mark, detected, draws, marked_rows
 from benchmarks.rules import ALPHA, OTHERS, OURS, Answer, Floats, Rule, Window
 
 from swapstone.model import Analysis, Comparison, Copy, NullResult, Quantity, Scale, Status, UserError, Verdict
@@ -70,9 +73,11 @@ def _parser() -> argparse.ArgumentParser:
     resample.add_argument("--pairs", type=int, default=40, help="runs of each arm; the maximum for stopping rules")
     resample.add_argument("--margin", type=float, default=0.02)
     resample.add_argument("--seed", type=int, default=1)
+    resample.add_argument("--reports", type=int, default=0, help="whole reports to draw besides (default 0)")
     resample.set_defaults(act=_resample)
     live = commands.add_parser("live", help="count the nulls of records")
     live.add_argument("records", nargs="+", type=Path)
+    live.add_argument("--identical", action="store_true", help="all variants of the records do the same work")
     live.set_defaults(act=_live)
     return parser
 
@@ -146,6 +151,8 @@ def _resample(options: argparse.Namespace) -> int:
         _print_fixed(drawn, options.pairs, options.margin)
         _print_stopping(drawn, options.pairs, options.margin)
         _print_tables(traces, options, random)
+    if options.reports:
+        _print_reports(everything, options)
     return 0
 
 
@@ -196,6 +203,42 @@ def _print_tables(traces: Sequence[Trace], options: argparse.Namespace, random: 
     print(f"an alarm in {_share(tables, options.nulls)} of tables, {_share(rows, options.nulls * len(traces))} of rows")
 
 
+def sources_of(traces: Sequence[Trace], pairs: int) -> list[list[Floats]]:
+    """Return the sources of each workload that has both times, each of shape (2, runs): wall and CPU time of the same runs."""
+    found: dict[str, list[Floats]] = collections.defaultdict(list)
+    by_place = {(trace.workload, trace.source, trace.metric): trace.values for trace in traces}
+    for (workload, source, metric), wall in by_place.items():
+        cpu = by_place.get((workload, source, "cpu"))
+        if (
+            metric == "wall"
+            and cpu is not None
+            and wall.size == cpu.size >= 2 * pairs
+            and min(wall.min(), cpu.min()) > 0
+        ):
+            found[workload].append(np.array([wall, cpu]))
+    return list(found.values())
+
+
+def _print_reports(traces: Sequence[Trace], options: argparse.Namespace) -> None:
+    """Print how many reports of nulls hold any mark, and how many changed rows are worse, by each correction."""
+    sources = sources_of(traces, options.pairs)
+    if not sources:
+        raise UserError(
+            f"No workload has {2 * options.pairs} runs of wall and CPU time.", "Ask for fewer --pairs, or record more."
+        )
+    drawn = list(draws(sources, options.reports, options.pairs, np.random.default_rng([options.seed, 2])))
+    print(f"\n{options.reports} reports of {len(sources)} workloads, wall and CPU time, {options.pairs} pairs")
+    columns = "".join(f"{f'+{100 * e:g} % {part}':>22}" for part in ("in one", "in all") for e in INJECTED[1:])
+    print(f"  {'rule':42}{'null, any mark':>22}{columns}")
+    for rule in CORRECTIONS:
+        marks = sum(any_mark(draw, rule, options.margin) for draw in drawn)
+        cells = [_share(marks, len(drawn))]
+        for only_one, effect in itertools.product((True, False), INJECTED[1:]):
+            counts = [detected(draw, rule, options.margin, effect, only_one=only_one) for draw in drawn]
+            cells.append(_share(sum(hits for hits, _ in counts), sum(rows for _, rows in counts)))
+        print(f"  {rule.name:42}{''.join(f'{cell:>22}' for cell in cells)}")
+
+
 def _print_head(title: str) -> None:
     columns = "".join(f"{'null' if e == 0 else f'+{100 * e:g} %':>22}" for e in INJECTED)
     print(f"\n  {title}\n  {'rule':38}{columns}   worst workload's nulls")
@@ -235,25 +278,47 @@ class Alarms:
     """Counts for one kind of copy: by verdict, by uncorrected row, and by table."""
 
     def __init__(self) -> None:
-        self.reported, self.raw, self.tables = Tally(), Tally(), Tally()
+        self.reported, self.raw, self.tables, self.reports = Tally(), Tally(), Tally(), Tally()
 
     def add(self, analysis: Analysis, copy: NullResult) -> None:
         """Add one copy of one experiment."""
         rows = [c for c in analysis.comparisons if c.candidate == copy.copy and c.p_value is not None]
         self.reported.add(copy.different, copy.compared)
+        self.reports.add(copy.different > 0, 1)
         self.raw.add(sum(c.p_value is not None and c.p_value <= ALPHA for c in rows), len(rows))
         self.tables.add(len({family(c) for c in rows if excludes_none(c)}), len({family(c) for c in rows}))
 
     def print(self, kind: str) -> None:
-        """Print the three rates."""
+        """Print the four rates."""
         print(f"\n{kind}")
+        print(f"  reports with any mark                    {self.reports}")
         print(f"  rows with a verdict of different         {self.reported}")
         print(f"  rows with p <= {ALPHA} before correction    {self.raw}")
         print(f"  tables with an interval without 1        {self.tables}")
 
 
+def _identical(records: Sequence[Path]) -> int:
+    """Count reports with a mark: the variants are the same, so that every mark is false."""
+    reports, rows = Tally(), Tally()
+    for path in records:
+        analysis = analyse_record(load(path))
+        marks = marked_rows(analysis)
+        judged = [c for c in analysis.comparisons if c.p_value is not None or c.tail_p_value is not None]
+        if not judged:
+            raise UserError(f"{path} has no row with a test.", "Name records of finished comparisons.")
+        reports.add(bool(marks), 1)
+        rows.add(len(marks), len(judged) + len(analysis.effects))
+        print(f"{path.name}: {len(marks)} of {len(judged)} rows marked", *marks, sep="\n        ")
+    print("\nthe same program under two names of a level: every mark is false")
+    print(f"  reports with any mark                    {reports}")
+    print(f"  rows with a mark                         {rows}")
+    return 0
+
+
 def _live(options: argparse.Namespace) -> int:
     """Count the two copies separately: the same file differs by chance only, a relinked copy may have another speed."""
+    if options.identical:
+        return _identical(options.records)
     again, relinked = Alarms(), Alarms()
     for path in options.records:
         analysis = analyse_record(load(path))

@@ -421,7 +421,7 @@ def summary(outcome: Outcome) -> str:
     lines += [
         f"WRONG {r.condition} {r.case}, {r.row.metric}: {described(r.row)}; truth: {r.truth}; {r.why}" for r in wrong
     ]
-    lines += [f"FAILED {each.condition} {each.case}: {each.message}" for each in outcome.failures]
+    lines += [f"FAILED {each.condition} {each.case}: {each.message.splitlines()[-1]}" for each in outcome.failures]
     return "\n".join(lines)
 
 
@@ -467,13 +467,12 @@ def table(outcome: Outcome, cases: Sequence[Case]) -> str:
 
 
 def _cell(results: Sequence[Result]) -> str:
-    parts = []
-    for result in results:
-        wrong = result.judgement is Judgement.WRONG
-        if result.row.metric == "wall" or wrong:
-            prefix = "" if result.row.metric == "wall" else f"{result.row.metric} "
-            parts.append(f"**{prefix}{result.text}: wrong**" if wrong else result.text)
-    return ", ".join(parts)
+    wrong = [result for result in results if result.judgement is Judgement.WRONG]
+    parts = [result.text for result in results if result.row.metric == "wall" and result not in wrong]
+    for result in wrong[:2]:
+        prefix = "" if result.row.metric == "wall" else f"{result.row.metric} "
+        parts.append(f"**{prefix}{result.text}: wrong**")
+    return ", ".join([*parts, *([f"**{len(wrong) - 2} more**"] if len(wrong) > 2 else [])])
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pytest
-from benchmarks import false_alarms
+from benchmarks import false_alarms, null_reports
 from benchmarks.rules import OTHERS, OURS, Window
 
 from swapstone.model import Verdict
@@ -130,6 +130,65 @@ def test_live_counts_only_the_null_copies_of_a_record(null_record: Path, capsys:
     # Two workloads by two times, for each kind of copy; the candidate's rows are not among them.
     assert printed.count("rows with p <= 0.05 before correction    0 of 4") == 2
     assert printed.count("tables with an interval without 1        0 of 1") == 2
+
+
+def test_live_counts_reports_with_a_mark(null_record: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The record's candidate takes 1.5 times as long, its copies do not."""
+    assert false_alarms.main(["live", str(null_record), str(null_record)]) == 0
+    assert capsys.readouterr().out.count("reports with any mark                    0 of 2") == 2
+    assert false_alarms.main(["live", "--identical", str(null_record)]) == 0
+    printed = capsys.readouterr().out
+    assert "reports with any mark                    1 of 1: 100.0 %" in printed
+    assert "b_malloc_tiny1 wall (libc=musl): worse" in printed
+    assert "(again)" not in printed
+
+
+def sources(effect_in_noise: float = 0.004) -> list[list[np.ndarray]]:
+    random = np.random.default_rng(11)
+    return [[1000 * np.exp(random.normal(0, effect_in_noise, (2, 200)))] for _ in range(4)]
+
+
+def test_reports_of_nulls_hold_few_marks_and_the_report_correction_fewer() -> None:
+    drawn = list(null_reports.draws(sources(), 20, 30, np.random.default_rng(1)))
+    report, family, _ = null_reports.CORRECTIONS
+    marks = {rule: sum(null_reports.any_mark(draw, rule, 0.0) for draw in drawn) for rule in (report, family)}
+    assert marks[report] <= 2
+    assert marks[report] <= marks[family] <= 8
+
+
+def test_a_changed_workload_is_detected_and_the_others_are_not() -> None:
+    (draw,) = null_reports.draws(sources(), 1, 30, np.random.default_rng(2))
+    for rule in null_reports.CORRECTIONS:
+        assert null_reports.detected(draw, rule, 0.02, 0.1, only_one=True) == (2, 2)
+        assert null_reports.detected(draw, rule, 0.02, 0.1, only_one=False) == (8, 8)
+        assert null_reports.detected(draw, rule, 0.02, 0.0, only_one=False) == (0, 8)
+        found = null_reports.report_of(draw, rule, 0.02, 0.1, only_one=True)
+        changed = f"w{draw.changed} "
+        assert [row.startswith(changed) for row in null_reports.marked_rows(found)] == [True, True]
+
+
+def test_the_runs_of_a_report_are_those_of_the_window_in_order() -> None:
+    (draw,) = null_reports.draws(sources(), 1, 5, np.random.default_rng(3))
+    runs = null_reports.runs_of(draw, ("b", "c"), 0.0, only_one=False)
+    mine = [run for run in runs if run.trial.workload == "w2"]
+    assert [run.samples[0].values[0] for run in mine] == list(draw.values[2, 0])
+    assert [run.trial.variant == "c" for run in mine[::2]] == list(draw.first[2])
+    assert all(first.trial.variant != second.trial.variant for first, second in zip(mine[::2], mine[1::2], strict=True))
+
+
+def test_whole_reports_are_printed(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = traces.read_text()
+    traces.write_text(text + text.replace('"wall"', '"cpu"'))
+    arguments = ["resample", str(traces), "--nulls", "3", "--pairs", "20", "--reports", "3"]
+    assert false_alarms.main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "3 reports of 3 workloads, wall and CPU time, 20 pairs" in printed
+    assert [rule.name in printed for rule in null_reports.CORRECTIONS] == [True] * 3
+
+
+def test_whole_reports_need_both_times(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert false_alarms.main(["resample", str(traces), "--nulls", "3", "--pairs", "20", "--reports", "3"]) == 2
+    assert "No workload has 40 runs of wall and CPU time." in capsys.readouterr().err
 
 
 def test_traces_of_a_record_are_its_runs_in_order_of_time_without_warm_up(
