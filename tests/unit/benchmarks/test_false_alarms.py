@@ -112,11 +112,16 @@ def test_traces_that_are_too_short_are_an_error(traces: Path, capsys: pytest.Cap
 
 @pytest.fixture
 def null_record(tmp_path: Path) -> Path:
-    subject, path = builders.experiment(null=True), tmp_path / "record"
+    return record_with_slow(tmp_path, "musl")
+
+
+def record_with_slow(folder: Path, slow: str) -> Path:
+    """Return a record with null copies, in which the variants with this text in their label take 1.5 times as long."""
+    subject, path = builders.experiment(null=True), folder / "record"
     random = np.random.default_rng(6)
     with RecordWriter.create(path, subject) as writer:
         for run in builders.runs(subject, 20):
-            value = float(1000 * np.exp(random.normal(0, 0.01)) * (1.5 if "musl" in run.trial.variant else 1.0))
+            value = float(1000 * np.exp(random.normal(0, 0.01)) * (1.5 if slow in run.trial.variant else 1.0))
             samples = tuple(msgspec.structs.replace(sample, values=(value,)) for sample in run.samples)
             writer.append(msgspec.structs.replace(run, samples=samples, started_unix_ns=run.trial.block))
     return path
@@ -141,6 +146,14 @@ def test_live_counts_reports_with_a_mark(null_record: Path, capsys: pytest.Captu
     assert "reports with any mark                    1 of 1: 100.0 %" in printed
     assert "b_malloc_tiny1 wall (libc=musl): worse" in printed
     assert "(again)" not in printed
+
+
+def test_marks_of_copies_are_no_marks_of_identical_variants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = str(record_with_slow(tmp_path, "(again)"))
+    assert false_alarms.main(["live", record]) == 0
+    assert "reports with any mark                    1 of 1" in capsys.readouterr().out
+    assert false_alarms.main(["live", "--identical", record]) == 0
+    assert "(again)" not in capsys.readouterr().out
 
 
 def sources(effect_in_noise: float = 0.004) -> list[list[np.ndarray]]:
