@@ -312,6 +312,20 @@ CASES: tuple[Case, ...] = (
         why="Half of the runs take twice as long, on either side.",
     ),
     Case(
+        name="identical-slow-periods",
+        baseline="./adversary loop:3000 periodic:1000:300:6000",
+        candidate="./adversary loop:3000 periodic:1000:300:6000 ignored:x",
+        truth={"wall": IDENTICAL, "cpu": IDENTICAL},
+        why="Both are three times as slow in 0.3 s of each second.",
+    ),
+    Case(
+        name="identical-sleep",
+        baseline="./adversary sleep:5000",
+        candidate="./adversary sleep:5000 ignored:x",
+        truth={"wall": IDENTICAL, "cpu": IDENTICAL},
+        why="Hardly any processor time, which is measured with a large relative error.",
+    ),
+    Case(
         name="identical-python",
         baseline="python3 -I -S script.py",
         candidate="python3 -I -S script.py ignored",
@@ -417,6 +431,22 @@ CASES: tuple[Case, ...] = (
         baseline="./adversary loop:4000 print:42",
         candidate="./adversary loop:2000 print:42 exit:3",
         why="The output is the same, and the candidate fails.",
+    ),
+    dataclasses.replace(
+        _DIFFERENT,
+        name="other-exit-status-accepted",
+        baseline="./adversary loop:4000 print:42",
+        candidate="./adversary loop:2000 print:42 exit:3",
+        options=("--ignore-failure",),
+        why="Failures are accepted, but only one side fails: its answer is another one.",
+        excusing=frozenset({"output-not-compared"}),
+    ),
+    dataclasses.replace(
+        _DIFFERENT,
+        name="output-discarded",
+        options=("--output", "null"),
+        why="The answers differ, and go to /dev/null: the report has to state that it compared none.",
+        excusing=frozenset({"output-not-compared"}),
     ),
     dataclasses.replace(
         _DIFFERENT,

@@ -148,9 +148,7 @@ def judge(
         return Judgement.WRONG, f"{row.verdict} is excluded here"
     if row.verdict in NOT_STATED:
         return Judgement.NOT_STATED, ""
-    if not same_work:
-        return Judgement.WRONG, "a number for different work"
-    contradiction = _contradiction(row, truth, margin)
+    contradiction = _contradiction(row, truth, margin) if same_work else "a number for different work"
     if contradiction and not set(excusing).isdisjoint(caveats):
         return Judgement.NOT_STATED, ""
     return (Judgement.WRONG, contradiction) if contradiction else (Judgement.RIGHT, "")

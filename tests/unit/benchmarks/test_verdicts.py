@@ -112,12 +112,13 @@ def test_a_verdict_that_a_case_excludes_is_wrong_even_if_it_states_nothing() -> 
     assert judgement("inconclusive", SLOWER, never={"invalid"}) is NOTHING
 
 
-def test_a_caveat_excuses_a_contradiction_but_not_a_number_for_different_work() -> None:
+def test_a_caveat_excuses_a_contradiction_where_the_case_names_its_kind() -> None:
     excuse = {"caveats": ("carry-over", "few-blocks"), "excusing": {"carry-over"}}
     assert judgement("worse", IDENTICAL, **excuse) is NOTHING
     assert judgement("worse", IDENTICAL, caveats=("few-blocks",), excusing={"carry-over"}) is WRONG
     assert judgement("worse", SLOWER, **excuse) is RIGHT
-    assert judgement("worse", SLOWER, same_work=False, **excuse) is WRONG
+    assert judgement("worse", SLOWER, same_work=False, **excuse) is NOTHING
+    assert judgement("worse", SLOWER, same_work=False, caveats=("carry-over",)) is WRONG
 
 
 def test_an_unknown_verdict_is_an_error() -> None:
