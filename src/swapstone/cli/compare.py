@@ -7,9 +7,9 @@ import click
 from click.core import ParameterSource
 
 from swapstone.cli.display import display
-from swapstone.cli.options import ALL, measuring_options
+from swapstone.cli.options import ALL, FAIL_IF, measuring_options
 from swapstone.cli.own_program_options import building_options, command_options, running_options, server_options
-from swapstone.cli.printing import print_interruption, print_table
+from swapstone.cli.printing import print_interruption, print_outcomes, print_table
 from swapstone.cli.program_command import ProgramCommand, program_of
 from swapstone.cli.shell_completion import complete_factors, complete_records, complete_suites
 from swapstone.model import UserError
@@ -49,7 +49,7 @@ _GROUPS = {
         "clock",
     ),
     "The machine": ("loads", "architecture", "modules", "no_cache"),
-    "Record": ("out", "resume", "every"),
+    "Record": ("out", "resume", "every", "fail_if"),
 }
 
 
@@ -90,13 +90,20 @@ class _CompareCommand(ProgramCommand):
 @click.option(
     "--resume",
     metavar="RECORD",
-    help="Resume an interrupted record; accepts only --budget and --all beside it.",
+    help="Resume an interrupted record; accepts only --budget, --fail-if and --all beside it.",
     shell_complete=complete_records,
 )
 @ALL
+@FAIL_IF
 @click.pass_context
 def compare_command(
-    context: click.Context, /, resume: str | None, budget: str | None, every: bool, **options: object
+    context: click.Context,
+    /,
+    resume: str | None,
+    budget: str | None,
+    every: bool,
+    fail_if: tuple[str, ...],
+    **options: object,
 ) -> int:
     r"""Compare levels of a factor, or command lines: ratios with confidence intervals, and a verdict for each.
 
@@ -144,13 +151,13 @@ def compare_command(
     try:
         if resume:
             _check_no_other_options(context)
-            record = open_record(resume).resume(budget, progress=display())
+            record = open_record(resume).resume(budget, fail_if=fail_if, progress=display())
         else:
-            record = run_options({**options, "budget": budget}, program_of(context), display())
+            record = run_options({**options, "budget": budget, "fail_if": fail_if}, program_of(context), display())
     except Interrupted as interrupted:
         return print_interruption(interrupted)
     print_table(record, Selection(every=True) if every else None)
-    return 0
+    return print_outcomes([record], fail_if)
 
 
 def _check_no_other_options(context: click.Context) -> None:
@@ -158,7 +165,7 @@ def _check_no_other_options(context: click.Context) -> None:
     given = [
         parameter
         for parameter in context.command.params
-        if parameter.name not in {"resume", "budget", "every", "help"}
+        if parameter.name not in {"resume", "budget", "every", "fail_if", "help"}
         and context.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT
     ]
     what = next((p.opts[0] if p.opts[0].startswith("-") else "FACTOR=LEVELS" for p in given), "")
@@ -167,5 +174,5 @@ def _check_no_other_options(context: click.Context) -> None:
     if what:
         raise UserError(
             f"--resume continues an experiment with its own options: it takes no {what}.",
-            "Only --budget and --all may be given beside it.",
+            "Only --budget, --fail-if and --all may be given beside it.",
         )

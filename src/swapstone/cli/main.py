@@ -19,7 +19,7 @@ from swapstone.version import __version__
 if TYPE_CHECKING:
     from swapstone.model.errors import UserError
 
-EXIT_BUG, EXIT_USER, EXIT_INTERRUPT = 1, 2, 130
+EXIT_BUG, EXIT_USER, EXIT_NO_RESULT, EXIT_INTERRUPT = 1, 2, 4, 130
 COMPLETION = "_SWAPSTONE_COMPLETE"
 """The variable by which a shell requests completions."""
 
@@ -109,7 +109,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line and exit with 0, 1 for a bug, 2 for a user error, or 130 if a signal interrupted it."""
+    """Run the command line and exit with the statuses that docs/stability.md lists: 0, 1, 2, 3, 4 or 130."""
     name = set_command_name(COMMANDS)
     # Man pages and completions are for every user: they have the name of the installed program.
     if COMPLETION in os.environ or sys.argv[1:2] in (["man"], ["completion"]):
@@ -143,11 +143,11 @@ def main() -> None:
 
 def _report(error: Exception) -> int:
     """Print a user's error, or else the traceback of a bug; return the exit status."""
-    from swapstone.model.errors import UserError  # noqa: PLC0415 - imports the model, which --help and --version don't need
+    from swapstone.model.errors import NothingComparableError, UserError  # noqa: PLC0415 - imports the model, which --help and --version don't need
 
     if isinstance(error, UserError):
         _print_error(error)
-        return EXIT_USER
+        return EXIT_NO_RESULT if isinstance(error, NothingComparableError) else EXIT_USER
     traceback.print_exception(error)
     click.echo("This is a bug in Swapstone. Please report it with the lines above.", err=True)
     return EXIT_BUG

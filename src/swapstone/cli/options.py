@@ -63,6 +63,12 @@ ONLY = click.option(
     help="Only workloads whose name matches; repeatable.",
     shell_complete=complete_workloads,
 )
+FAIL_IF = click.option(
+    "--fail-if",
+    multiple=True,
+    metavar="[METRIC=]worse[:MARGIN]",
+    help="End with status 3 if a candidate is worse by more than MARGIN, and with 4 if a row gave no result; repeatable.",
+)
 NO_CACHE = click.option(
     "--no-cache", is_flag=True, help="Repeat runs of virtual machines although equal runs are in the cache."
 )

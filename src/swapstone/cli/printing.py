@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Iterable, Sequence
 
 import click
 
@@ -17,6 +18,7 @@ from swapstone.report.document import Document
 from swapstone.report.document_texts import with_texts
 from swapstone.report.render.terminal import Terminal, render
 from swapstone.session.interrupted import Interrupted
+from swapstone.session.outcome import outcome_of_all, parse_fail_if
 from swapstone.session.record_handle import Record
 
 PIPED_WIDTH = 120
@@ -56,6 +58,16 @@ def print_answer(record: Record) -> None:
     """Print the answer of a record and the command that prints more. A record without runs has none."""
     if record.view.runs:
         print_document(Document(answer=record.answer, title=f"More: swapstone show {shlex.quote(str(record.path))}"))
+
+
+def print_outcomes(records: Iterable[Record], fail_if: Sequence[str]) -> int:
+    """Print on standard error why a command does not end with 0; return the exit status: 3 before 4 before 0."""
+    results = ((record.analysis(), record.experiment) for record in records if record.view.runs)
+    worst = outcome_of_all(results, parse_fail_if(fail_if))
+    if worst.status:
+        sys.stdout.flush()
+        click.echo(f"Exit status {worst.status}: {plain(worst.reason)}", err=True)
+    return worst.status
 
 
 def print_interruption(interrupted: Interrupted) -> int:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.display import display
-from swapstone.cli.options import ALL, NO_CACHE, ONLY
-from swapstone.cli.printing import print_document, print_interruption, print_table
+from swapstone.cli.options import ALL, FAIL_IF, NO_CACHE, ONLY
+from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
 from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders, complete_targets
 from swapstone.report.context import Selection
 from swapstone.report.study_index import document_of
@@ -50,6 +50,7 @@ from swapstone.session.record_handle import Record
     shell_complete=complete_study_folders,
 )
 @ALL
+@FAIL_IF
 def study_command(
     name: str | None,
     only: tuple[str, ...],
@@ -62,6 +63,7 @@ def study_command(
     out: str | None,
     resume: str | None,
     every: bool,
+    fail_if: tuple[str, ...],
 ) -> int:
     r"""Run a study: an experiment from a file, or several that belong together.
 
@@ -87,13 +89,14 @@ def study_command(
             no_cache=no_cache,
             out=out,
             resume=resume,
+            fail_if=fail_if,
             progress=display(),
         )
     except Interrupted as interrupted:
         return print_interruption(interrupted)
     if result.index is None:
         print_table(Record(result.path), Selection(every=True) if every else None)
-        return 0
+        return print_outcomes([Record(result.path)], fail_if)
     click.echo()
     print_document(document_of(result.index), every=every)
-    return 0 if result.ok else 2
+    return print_outcomes(result.records.values(), fail_if) if result.ok else 2

@@ -24,7 +24,7 @@ from swapstone.model.analysis import (
     WorkloadPrecision,
 )
 from swapstone.model.discarded_runs import counted_blocks, discarded_by_block
-from swapstone.model.errors import RecordError, UnavailableError, UserError, WireError, unknown
+from swapstone.model.errors import NothingComparableError, RecordError, UnavailableError, UserError, WireError, unknown
 from swapstone.model.experiment import (
     BALANCED_ORDER,
     CURRENT_RULES,
@@ -149,6 +149,7 @@ __all__ = [
     "Metric",
     "MissingInstrument",
     "Noise",
+    "NothingComparableError",
     "NullResult",
     "Observation",
     "ObservationKind",

@@ -28,6 +28,10 @@ class UnavailableError(UserError):
     """This machine or target can't do what was requested, though another could."""
 
 
+class NothingComparableError(UserError):
+    """What should be compared failed when it was built or first run, so that there is no result: the exit status is 4."""
+
+
 class RecordError(UserError):
     """A record is missing, damaged, locked, or of another schema version."""
 

@@ -12,7 +12,17 @@ from typing import Protocol
 import msgspec
 
 from swapstone import plan
-from swapstone.model import IDLE, Copy, Experiment, Run, Status, Trial, UserError, discarded_by_block
+from swapstone.model import (
+    IDLE,
+    Copy,
+    Experiment,
+    NothingComparableError,
+    Run,
+    Status,
+    Trial,
+    UserError,
+    discarded_by_block,
+)
 from swapstone.plan import Group
 from swapstone.plan.stopping import first_block
 from swapstone.record import RecordWriter
@@ -150,6 +160,7 @@ class Engine:
             How it ended. Every run is in the record by then.
 
         Raises:
+            NothingComparableError: own programs failed or were refused in the first block.
             UserError: the target broke several times in a row, or the record can't be written.
             KeyboardInterrupt: the user stopped it; the record is complete up to there.
         """
@@ -307,7 +318,7 @@ class Engine:
         """End the session if the first runs show that there is nothing to compare.
 
         Raises:
-            UserError: the workload failed or was refused on the baseline or on every candidate.
+            NothingComparableError: the workload failed or was refused on the baseline or on every candidate.
         """
         if run.status is Status.OK:
             return
@@ -317,7 +328,7 @@ class Engine:
         candidates = [label for label in first if (*key, label) not in self._prepared.refused]
         bad = {other.trial.variant for other in self._runs.values() if other.status is not Status.OK}
         if run.trial.variant == baseline.label or all(label in bad for label in candidates):
-            raise UserError(
+            raise NothingComparableError(
                 f"{run.trial.workload} can't be measured with {run.trial.variant}: {run.reason}\n{first_lines(output)}",
                 f"The record has its whole output: {self._writer.path}"
                 + (". --ignore-failure lets such runs count." if "it ended with status" in run.reason else ""),

@@ -20,7 +20,7 @@ from swapstone.artifacts import (
 )
 from swapstone.factors import Recipe, Stage, find_factor, find_level, recipe_of
 from swapstone.factors.compiler import COMPILER
-from swapstone.model import IDLE, Copy, Experiment, UnavailableError, UserError, Variant
+from swapstone.model import IDLE, Copy, Experiment, NothingComparableError, UnavailableError, UserError, Variant
 from swapstone.record import Artifact
 from swapstone.run.recipes import VariantRecipes, base_recipe
 from swapstone.subjects import BuildContext, KeepLog, Program, Subject, subjects_of
@@ -150,7 +150,7 @@ def prepare(
         What the engine needs. What doesn't build is refused with the compiler's message; the others go on.
 
     Raises:
-        UserError: nothing at all could be built.
+        NothingComparableError: nothing at all could be built.
     """
     variants = {variant.label: variant for variant in plan.run_variants(experiment)}
     subjects = subjects_of(workloads_of(experiment))
@@ -171,7 +171,7 @@ def prepare(
     _refuse_incomparable(subjects, variants, programs, refused)
     if not programs:
         (_, name, label), why = next(iter(refused.items()))
-        raise UserError(f"Nothing can be compared. The first reason, for {name} with {label}: {why}")
+        raise NothingComparableError(f"Nothing can be compared. The first reason, for {name} with {label}: {why}")
     empty = tuple(_empty(variants.values(), recipes.default())) if with_empty else ()
     return Prepared(subjects, variants, _equalized(subjects, programs), refused, empty)
 

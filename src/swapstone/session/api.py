@@ -30,6 +30,7 @@ from swapstone.session.api_values import (
 )
 from swapstone.session.defaults import MARGIN
 from swapstone.session.experiment import RunOptions, resolve
+from swapstone.session.outcome import parse_fail_if
 from swapstone.session.own_program_notes import build_note, large_sources_note, script_notes
 from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress, ProgressLike, as_progress
@@ -288,6 +289,7 @@ def study(
     blocks: int = 0,
     target: str | None = None,
     no_cache: bool = False,
+    fail_if: Levels = (),
     out: str | Path | None = None,
     resume: str | Path | None = None,
     progress: ProgressLike = None,
@@ -303,6 +305,7 @@ def study(
         blocks: an exact number of blocks; 0 for the study's.
         target: for every part; the study's if None.
         no_cache: repeat runs of virtual machines that are in the cache.
+        fail_if: texts of ``--fail-if``, whose form is checked before anything is measured.
         out: the folder of the records; a new one under the root of records if None.
         resume: the folder of an interrupted study, instead of a name. Only `budget`, `no_cache` and `progress` may be given with it.
         progress: a `Progress`, or a function that receives lines of text.
@@ -311,7 +314,9 @@ def study(
         UserError: there is no such study, or an argument is wrong.
         Interrupted: a signal ended it; the records are sealed.
     """
-    receiver, options = as_progress(progress), RunOptions(no_cache=no_cache)
+    receiver = as_progress(progress)
+    conditions = parse_fail_if(name_list(fail_if))
+    options = RunOptions(no_cache=no_cache)
     if resume is not None:
         if name or only or only_parts or seed is not None or blocks or target or out:
             raise UserError("A study resumes with its own options.", "Leave out all but --budget and --no-cache.")
@@ -333,6 +338,7 @@ def study(
             blocks=blocks or request.blocks,
             target=target or request.target,
         )
+        options = RunOptions(no_cache=no_cache, fail_if=conditions)
         path = experiments.start(resolve(request), Path(out) if out else None, options=options, progress=receiver)
         return StudyResult(path, {file.stem: Record(path)}, {}, None)
     run = studies.plan_study(

@@ -12,6 +12,7 @@ from swapstone.model import FrozenStruct
 from swapstone.session.api import run_request
 from swapstone.session.command_lines import split_arguments
 from swapstone.session.experiment import RunOptions
+from swapstone.session.outcome import parse_fail_if
 from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress
 from swapstone.session.record_handle import Record
@@ -51,6 +52,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
     hold: tuple[str, ...]
     no_cache: bool
     out: str | None
+    fail_if: tuple[str, ...]
     parameters: tuple[str, ...]
     parameter_list: tuple[str, ...]
     parameter_scan: tuple[str, ...]
@@ -108,6 +110,6 @@ def run_options(options: Mapping[str, object], program: tuple[str, ...] | None, 
         factors,
         own_request,
         out=Path(given.out) if given.out else None,
-        options=RunOptions(rebuild=own_request.rebuild, no_cache=given.no_cache),
+        options=RunOptions(rebuild=own_request.rebuild, no_cache=given.no_cache, fail_if=parse_fail_if(given.fail_if)),
         progress=progress,
     )

@@ -31,6 +31,7 @@ from swapstone.session.budget import check_budget
 from swapstone.session.defaults import BUDGET_PER_VARIANT_NS, default_confidence, default_suites, default_target_of
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.machines import open_experiment_target, parse_modules
+from swapstone.session.outcome import FailIf, check_fail_if
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.request import ExperimentRequest, check_loads, parse_held
@@ -47,11 +48,13 @@ class RunOptions:
     Attributes:
         rebuild: whether to build an own program again although an equal build is in the cache.
         no_cache: whether a virtual machine repeats runs that are in the cache.
+        fail_if: conditions for the exit status, checked before anything is measured.
         label: which part of a study this is, for displays, e.g. ``part 2 of 4``; else empty.
     """
 
     rebuild: bool = False
     no_cache: bool = False
+    fail_if: tuple[FailIf, ...] = ()
     label: str = ""
 
 
@@ -157,6 +160,7 @@ def start(
         UserError: the experiment can't run here. An error before the first trial leaves no record.
         Interrupted: a signal ended it; the record is sealed.
     """
+    check_fail_if(options.fail_if, experiment)
     title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
     title = f"{experiment.own.name}-{title}" if experiment.own else title
     path = out or new_record_path(title if experiment.name == "compare" else experiment.name)

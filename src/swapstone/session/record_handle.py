@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from swapstone.comparison.agreement import AgreementTable, signs
-from swapstone.model import Analysis, Experiment, RecordError, UserError
+from swapstone.model import Analysis, Comparison, Experiment, RecordError, UserError
 from swapstone.record import RecordView, find_record, record_name
 from swapstone.record import load as load_view
 from swapstone.report import export, record_report
@@ -19,10 +20,20 @@ from swapstone.report.document import Document
 from swapstone.report.hyperfine_export import to_hyperfine_files
 from swapstone.report.render import RENDERERS, find_renderer, terminal
 from swapstone.session.analysis import analyse_record, workloads_of
+from swapstone.session.api_values import share_text
+from swapstone.session.outcome import (
+    FailIf,
+    Outcome,
+    check_fail_if,
+    outcome_of,
+    parse_fail_if,
+    without_result,
+    worse_rows,
+)
 from swapstone.session.progress import ProgressLike, as_progress
 from swapstone.session.query import NamedRecord, Relation, table_of
 from swapstone.session.report_context import context_of
-from swapstone.session.values import Duration, duration_ns
+from swapstone.session.values import Duration, duration_ns, parse_ratio
 
 if TYPE_CHECKING:
     from swapstone.session.explain_row import RowExplanation
@@ -86,6 +97,29 @@ class Record:
             UserError: the record has a workload that this version of Swapstone does not have.
         """
         return self._analysis
+
+    def worse(self, margin: str | float | None = None, metric: str = "") -> tuple[Comparison, ...]:
+        """Return the rows that show a candidate to be worse by more than a margin, as `swapstone compare --fail-if` judges them.
+
+        Args:
+            margin: a ratio, or a text such as ``5%``; None for the experiment's margin.
+            metric: whose rows are judged; empty for the time or rate that reports read first.
+
+        Raises:
+            UserError: nothing measures the metric, or the margin is below the experiment's.
+        """
+        ratio = None if margin is None else parse_ratio(share_text(margin), "margin", 0.0, 1.0)
+        condition = FailIf(metric=metric, margin=ratio)
+        check_fail_if((condition,), self.experiment)
+        return worse_rows(self.analysis(), self.experiment, (condition,))
+
+    def without_result(self) -> tuple[Comparison, ...]:
+        """Return a row of each candidate that gave no result at all; its `reason` states why."""
+        return without_result(self.analysis())
+
+    def outcome(self, fail_if: Sequence[FailIf] = ()) -> Outcome:
+        """Return the exit status of `swapstone compare` for this record, with the reason."""
+        return outcome_of(self.analysis(), self.experiment, fail_if)
 
     def agreement(self, other: Record) -> AgreementTable:
         """Compare the signs of this record's effects with those of another record of the same factors.
@@ -224,12 +258,20 @@ class Record:
         )
         return explain_record(self.view, self._analysis, options, as_progress(progress))
 
-    def resume(self, budget: Duration = None, *, no_cache: bool = False, progress: ProgressLike = None) -> Record:
+    def resume(
+        self,
+        budget: Duration = None,
+        *,
+        no_cache: bool = False,
+        fail_if: Sequence[str] = (),
+        progress: ProgressLike = None,
+    ) -> Record:
         """Resume the experiment if it was interrupted.
 
         Args:
             budget: a new budget for the whole experiment; None for the old one.
             no_cache: repeat runs of virtual machines that are in the cache.
+            fail_if: texts of ``--fail-if``, which are checked before anything is measured.
             progress: receives events.
 
         Raises:
@@ -239,6 +281,7 @@ class Record:
         from swapstone.session.experiment import RunOptions, resume  # noqa: PLC0415 - as above
 
         options = RunOptions(no_cache=no_cache)
+        check_fail_if(parse_fail_if(fail_if), self.experiment)
         resume(self.path, duration_ns(budget), options=options, progress=as_progress(progress))
         return Record(self.path)
 
