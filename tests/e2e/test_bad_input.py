@@ -120,7 +120,16 @@ def test_a_faulty_workload_fails_its_trial_with_a_reason_and_no_samples(tmp_path
     target = fake(tmp_path, spec)
     out = tmp_path / "r"
     result = swapstone(
-        tmp_path, "compare", "libc=glibc,musl", "--only", "b_string_strlen", "--target", target, "--out", str(out)
+        tmp_path,
+        "compare",
+        "libc=glibc,musl",
+        "--only",
+        "b_string_strlen",
+        "--target",
+        target,
+        "--out",
+        str(out),
+        expect=4,
     )
     lines = [json.loads(line)["run"] for line in (out / "runs.jsonl").read_text().splitlines()]
     bad = [run for run in lines if run["trial"]["variant"] == "libc=musl"]
@@ -161,7 +170,7 @@ def test_a_level_that_is_not_in_force_is_refused(tmp_path: Path, broken: str, re
     out = tmp_path / "r"
     result = swapstone(
         tmp_path, "compare", "libc=glibc,musl", "--only", "b_string_strlen", "--out", str(out),
-        PATH=f"{tools}:{os.environ['PATH']}", XDG_CACHE_HOME=str(tmp_path / "cache"),
+        PATH=f"{tools}:{os.environ['PATH']}", XDG_CACHE_HOME=str(tmp_path / "cache"), expect=4,
     )  # fmt: skip
     asked = "musl" if broken == "musl-gcc" else "glibc"
     lines = [json.loads(line)["run"] for line in (out / "runs.jsonl").read_text().splitlines()]

@@ -269,7 +269,7 @@ def test_a_script_is_observed_through_the_program_it_executes(tmp_path: Path, ca
     compare(tmp_path, cache, *arguments, "runs", "5", blocks=1)
     assert {run["status"] for run in runs(tmp_path / "r")} == {"ok"}
     shutil.rmtree(tmp_path / "r")
-    result = compare(tmp_path, cache, *arguments, "./keeps", "5", expect=2)
+    result = compare(tmp_path, cache, *arguments, "./keeps", "5", expect=4)
     assert "libc=musl was requested, but glibc was in force" in result.stderr  # that of the shell
 
 
@@ -280,7 +280,7 @@ def test_a_failed_build_prints_its_output(tmp_path: Path, cache: str, source: Pa
     )
     (source / "Makefile").write_text(makefile)
     arguments = ("libc=glibc,musl", "--build", "make CC={cc}", "--source", "src", "--", "./prog")
-    result = compare(tmp_path, cache, *arguments, expect=2)
+    result = compare(tmp_path, cache, *arguments, expect=4)
     log = tmp_path / "r" / "builds" / "libc=musl.log"
     assert (
         "The first reason, for prog with libc=musl: The build failed: make CC=musl-gcc\nmade by musl-gcc\n"
@@ -294,7 +294,7 @@ def test_a_failed_build_prints_its_output(tmp_path: Path, cache: str, source: Pa
 def test_a_build_that_ignores_cc_is_refused_with_a_hint(tmp_path: Path, cache: str, source: Path) -> None:
     build = "echo 'char name[] = \"{cc}\";' > name.c && cc {cflags} -DEXTRA=1 -o prog prog.c name.c {ldflags}"
     arguments = ("libc=glibc,musl", "--build", build, "--source", "src", "--", "./prog", "5")
-    result = compare(tmp_path, cache, *arguments, expect=2)
+    result = compare(tmp_path, cache, *arguments, expect=4)
     assert "libc=musl was requested, but glibc was in force" in result.stderr
     assert "does the build ignore {cc}" in result.stderr and "GCC: (" in result.stderr
     assert "refused" in {run["status"] for run in runs(tmp_path / "r")} <= {"ok", "refused"}
@@ -321,7 +321,7 @@ def test_flags_that_the_command_replaces_are_reported_before_the_build(
 ) -> None:
     (source / "Makefile").write_text("CFLAGS = -DEXTRA=1\nprog: prog.c\n\t$(CC) $(CFLAGS) -o $@ $<\n")
     arguments = ("optimization=O1,O3", "--build", "make CC={cc} CFLAGS={cflags}", "--source", "src", "--", "./prog")
-    error = compare(tmp_path, cache, *arguments, expect=2).stderr
+    error = compare(tmp_path, cache, *arguments, expect=4).stderr
     assert error.index("replaces the CFLAGS of Makefile, which has -DEXTRA=1") < error.index("building")
     assert 'CFLAGS="{cflags} -DEXTRA=1"' in error
 
@@ -380,7 +380,7 @@ def test_a_program_that_fails_on_one_variant_is_reported_with_its_output(
     (tmp_path / "bad").write_text("#!/bin/sh\necho some output\necho cannot find my hat >&2\nexit 9\n")
     (tmp_path / "bad").chmod(0o755)
     programs = ("--program", f"a={built}/old", "--program", f"b={built}/new", "--program", "c=./bad")
-    result = compare(tmp_path, cache, *programs, "--", "5", blocks=4)
+    result = compare(tmp_path, cache, *programs, "--", "5", blocks=4, expect=4)
     found = runs(tmp_path / "r")
     bad = [run for run in found if run["trial"]["variant"] == "program=c"]
     assert len(bad) == 3 and {run["status"] for run in bad} == {"failed"}  # no further trials after three failures
@@ -391,7 +391,7 @@ def test_a_program_that_fails_on_one_variant_is_reported_with_its_output(
 
 def test_a_failing_baseline_stops_the_comparison_and_prints_the_output(tmp_path: Path, cache: str, built: Path) -> None:
     programs = ("--program", f"a={built}/old", "--program", f"b={built}/new", "--env", "STATUS=4", "--budget", "10m")
-    result = compare(tmp_path, cache, *programs, "--", "5", expect=2, blocks=50)
+    result = compare(tmp_path, cache, *programs, "--", "5", expect=4, blocks=50)
     assert "old can't be measured with program=" in result.stderr and "it ended with status 4" in result.stderr
     assert "Requests/sec: " in result.stderr and "--ignore-failure" in result.stderr
     assert len(runs(tmp_path / "r")) <= 2
@@ -411,7 +411,7 @@ def test_a_metric_pattern_that_does_not_fit_the_output_is_an_error(
 ) -> None:
     programs = ("--program", f"a={built}/old", "--program", f"b={built}/old2", "--metric", f"n=regex:{pattern}")
     shutil.copy(built / "old", built / "old2")
-    result = compare(tmp_path, cache, *programs, "--", "5", expect=2, blocks=30)
+    result = compare(tmp_path, cache, *programs, "--", "5", expect=4, blocks=30)
     assert words in result.stderr
     assert "home: none" in result.stderr  # its first lines
     assert all(not run["samples"] for run in runs(tmp_path / "r"))
@@ -421,7 +421,7 @@ def test_a_program_that_needs_a_terminal_fails_with_a_hint(tmp_path: Path, cache
     (tmp_path / "a").write_text("#!/bin/sh\ntty || exit 1\n")
     (tmp_path / "a").chmod(0o755)
     shutil.copy(tmp_path / "a", tmp_path / "b")
-    result = compare(tmp_path, cache, "--program", "a=a", "--program", "b=b", expect=2)
+    result = compare(tmp_path, cache, "--program", "a=a", "--program", "b=b", expect=4)
     assert "it seems to need a terminal and finds none" in result.stderr and "script -qec" in result.stderr
     assert "not a tty" in result.stderr
 
@@ -429,7 +429,7 @@ def test_a_program_that_needs_a_terminal_fails_with_a_hint(tmp_path: Path, cache
 @pytest.mark.parametrize("name", ["setup", "prepare", "conclude"])
 def test_a_failing_hook_command_fails_the_trial(tmp_path: Path, cache: str, built: Path, name: str) -> None:
     programs = ("--program", f"a={built}/old", "--program", f"b={built}/new")
-    result = compare(tmp_path, cache, *programs, f"--{name}", "echo no room; exit 5", "--", "5", expect=2)
+    result = compare(tmp_path, cache, *programs, f"--{name}", "echo no room; exit 5", "--", "5", expect=4)
     assert f"its --{name} command failed: it ended with status 5" in result.stderr and "no room" in result.stderr
     assert {run["status"] for run in runs(tmp_path / "r")} == {"failed"}
 
@@ -437,7 +437,7 @@ def test_a_failing_hook_command_fails_the_trial(tmp_path: Path, cache: str, buil
 def test_a_time_out_fails_the_trial_with_a_hint(tmp_path: Path, cache: str) -> None:
     arguments = ("--program", "a=/bin/sleep", "--program", "b=sleep2", "--timeout", "200ms", "--", "5")
     (tmp_path / "sleep2").symlink_to("/bin/sleep")
-    result = compare(tmp_path, cache, *arguments, expect=2)
+    result = compare(tmp_path, cache, *arguments, expect=4)
     assert "it did not end within its time and was stopped" in result.stderr and "--timeout" in result.stderr
 
 
@@ -446,7 +446,7 @@ def test_a_program_changed_during_the_comparison_is_refused(tmp_path: Path, cach
         shutil.copy(built / name, tmp_path / name)
     programs = ("--program", "a=./old", "--program", "b=./new", "--program", f"c={built}/new")
     # --conclude touches the program `new`, as an installation would.
-    result = compare(tmp_path, cache, *programs, "--conclude", "touch new", "--", "5", blocks=4)
+    result = compare(tmp_path, cache, *programs, "--conclude", "touch new", "--", "5", blocks=4, expect=4)
     found = runs(tmp_path / "r")
     changed = [run for run in found if run["status"] == "refused"]
     assert {run["trial"]["variant"] for run in changed} == {"program=b"}
@@ -457,7 +457,7 @@ def test_a_program_changed_during_the_comparison_is_refused(tmp_path: Path, cach
 def test_a_program_that_executes_another_is_refused(tmp_path: Path, cache: str, built: Path) -> None:
     (tmp_path / "env").symlink_to("/usr/bin/env")
     programs = ("--program", f"a={built}/old", "--program", "b=./env", "--", str(built / "new"), "5")
-    result = compare(tmp_path, cache, *programs, expect=2)
+    result = compare(tmp_path, cache, *programs, expect=4)
     assert "program=b was requested, but another program," in result.stderr
 
 
@@ -641,7 +641,7 @@ def test_a_build_without_an_executable_is_an_error(
         "--build-timeout",
         "1s",
     )
-    result = compare(tmp_path, cache, *arguments, "--", "./prog", expect=2)
+    result = compare(tmp_path, cache, *arguments, "--", "./prog", expect=4)
     assert words in result.stderr
     assert f"The log: {tmp_path}/r/builds/libc=glibc.log" in result.stderr
 
@@ -650,7 +650,7 @@ def test_a_build_without_an_executable_is_an_error(
 def test_a_program_that_the_build_left_unchanged_is_refused(tmp_path: Path, cache: str, source: Path) -> None:
     subprocess.run(["make", "-C", source], check=True, capture_output=True)
     arguments = ("libc=glibc,musl", "--source", "src", "--build")
-    result = compare(tmp_path, cache, *arguments, BUILD, "--", "./prog", "5", expect=2)
+    result = compare(tmp_path, cache, *arguments, BUILD, "--", "./prog", "5", expect=4)
     assert "The build did not change ./prog" in result.stderr
     shutil.rmtree(tmp_path / "r")
     compare(tmp_path, cache, *arguments, f"make clean && {BUILD}", "--", "./prog", "5", blocks=1)

@@ -70,7 +70,7 @@ def test_truncated_load_generator_output_fails_the_trial(tmp_path: Path) -> None
     (tmp_path / "fake.toml").write_text(SPEC + "[[behaviour.faults]]\nkind = 'truncate'\nprobability = 1.0\n")
     asked = ("libc=glibc,musl", "allocator=default,mimalloc", "--suite", "server", "--only", "http(c=10,t=1)")
     target = ("--target", f"fake:{tmp_path / 'fake.toml'}", "--blocks", "1", "--seed", "1")
-    swapstone(tmp_path, "compare", *asked, *target, "--out", str(tmp_path / "r"))
+    swapstone(tmp_path, "compare", *asked, *target, "--out", str(tmp_path / "r"), expect=4)
     runs = {run["trial"]["variant"]: run for run in runs_of(tmp_path / "r")}
     truncated = runs.pop("libc=musl,allocator=default")
     assert (truncated["status"], truncated["reason"][:13]) == ("failed", "wrk's output ")

@@ -115,7 +115,7 @@ def test_a_factor_that_ignores_its_level_is_refused(
         )
     finally:
         path.write_text(text)
-    assert result.returncode == 0, result.stderr
+    assert result.returncode == 4, result.stderr
     runs = runs_of(tmp_path / "r")
     assert "refused" in {run["status"] for run in runs}
     assert "invalid" in result.stdout
