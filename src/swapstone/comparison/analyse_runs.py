@@ -18,6 +18,7 @@ from swapstone.comparison.hypotheses import error_rates, fewest_rows
 from swapstone.comparison.latencies import latencies, time_series
 from swapstone.comparison.layout_spread import spreads
 from swapstone.comparison.machine_noise import busy_loads, noise_of, preferred_time
+from swapstone.comparison.processors import undisturbed
 from swapstone.comparison.rows import Row, SizeValues, run_rows, size_rows
 from swapstone.comparison.suite_index import index_estimates, indices
 from swapstone.comparison.verdicts import comparison
@@ -74,7 +75,7 @@ def analyse(
     Returns:
         The analysis. Every number in it is finite.
     """
-    cells = collect(runs)
+    cells = collect(undisturbed(experiment, workloads, runs))
     findings = check(experiment, variants, workloads, runs)
     rows = checked(
         _ordered(

@@ -42,14 +42,16 @@ def check(
 
 
 def checked(rows: Sequence[Row], findings: Findings) -> list[Row]:
-    """Return the rows, with the exclusions that the checks found; a row that is excluded already keeps its reason."""
+    """Return the rows, with the exclusions that the checks found.
 
-    def place(row: Row) -> Place:
-        return row.group, row.candidate.label, row.metric.name
+    A row that is excluded already keeps its reason, unless it has no pairs because its runs were disturbed.
+    """
 
-    return [
-        dataclasses.replace(row, exclusion=findings.excluded[place(row)])
-        if row.exclusion is None and place(row) in findings.excluded
-        else row
-        for row in rows
-    ]
+    def exclusion(row: Row) -> tuple[Verdict, str] | None:
+        found = findings.excluded.get((row.group, row.candidate.label, row.metric.name))
+        if row.exclusion is None:
+            return found
+        without_pairs = row.exclusion[0] in (Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE)
+        return found if found and found[0] is Verdict.DISTURBED and without_pairs else row.exclusion
+
+    return [dataclasses.replace(row, exclusion=exclusion(row)) for row in rows]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from swapstone.model import IDLE, Cpus, Experiment, Noise, Run, Workload
+from swapstone.model import IDLE, UNKNOWN_THREADS, Cpus, Experiment, Noise, Run, Workload
 
 TIMES = ("wall", "cpu")
 """Metrics that have an index."""
@@ -55,14 +55,15 @@ def busy_loads(experiment: Experiment, runs: Sequence[Run], workloads: Mapping[s
 
 
 def preferred_time(workload: Workload, busy: bool) -> str:
-    """Return the metric to read first: on a busy machine CPU time of work that doesn't wait; else wall time.
+    """Return the metric to read first: on a busy machine CPU time of work that needs one processor and doesn't wait; else wall time.
 
     For a workload that measures neither, it is the leading metric.
     """
     names = [metric.name for metric in workload.metrics]
     if names and "wall" not in names:
         return next((metric.name for metric in workload.metrics if metric.leads), names[0])
-    return "cpu" if busy and not workload.waits else "wall"
+    alone = workload.threads in (1, UNKNOWN_THREADS)  # an own program for which the user chose CPU time
+    return "cpu" if busy and alone and not workload.waits else "wall"
 
 
 def _pressures(facts: Sequence[Mapping[str, int]]) -> list[float]:

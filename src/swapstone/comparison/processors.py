@@ -1,17 +1,364 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Did work that needs several processors have them?"""
+"""Did work that needs several processors have them?
+
+Two threads that share a processor do not meet: locks are uncontended, allocators do not compete. So such work is slower, or faster, by
+a factor that depends on the variant. Pairs of neighbouring runs do not cancel that, and processor time does not show it.
+
+What other processes used during a run is what all processors were busy for (/proc/stat), without the processor time of the trial's own
+processes and of the agent (rusage). What the work lacked is that and stolen time, less the processors that it does not need. All of it
+is a rate, in processors, so that it does not depend on how long a variant takes.
+
+/proc/stat counts in ticks of 10 ms, and each processor's current tick is credited to what runs when the tick ends. The growth of the busy
+time over one run is therefore wrong by about one tick (standard deviation, on few processors), and that of m runs by the square root of m
+ticks. A single run of 100 ms would be wrong by a tenth of a processor. So neighbouring blocks are judged together: as many as make three
+standard deviations smaller than the limit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 
-from swapstone.comparison.findings import Findings
-from swapstone.model import Experiment, Run, Variant, Workload
+import msgspec
+
+from swapstone.comparison.cells import Group
+from swapstone.comparison.findings import Findings, Place
+from swapstone.model import (
+    ALL_PROCESSORS,
+    CURRENT_RULES,
+    IDLE,
+    UNKNOWN_THREADS,
+    Caveat,
+    CaveatKind,
+    Cpus,
+    Experiment,
+    Metric,
+    Quantity,
+    Run,
+    Status,
+    Variant,
+    Verdict,
+    Workload,
+    counted_blocks,
+)
+from swapstone.stats import pairs_needed
+
+LIMIT = 0.05
+"""A block is disturbed if the work lacked more than this share of the processors that it needs: a tenth of one processor of two. If
+it lacks them in both variants alike, their times change by about as much; that half of it does not cancel is a small effect."""
+
+TICK_S = 0.01
+"""A tick of /proc/stat: USER_HZ is 100 on all architectures that the agent runs on."""
+
+DEVIATIONS = 3.0
+"""A share is known if the limit is this many standard deviations of the error by ticks."""
+
+AT_ONCE = 1.1
+"""A program ran on several processors at once if its processor time was this multiple of elapsed time in some run."""
+
+START_NS = 5_000_000
+"""The processor time of a process includes its start and its end, which elapsed time does not: at most this long."""
+
+_LARGEST = 2**53
+"""Larger numbers of a record are no measurements."""
+
+_OF_ONE_PROCESSOR = ("cpu", "user_cpu", "system_cpu", "requests_per_cpu_s")
+"""Metrics of processor time. In work that is pinned to one processor they don't depend on other processes as elapsed time does."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Use:
+    """What the processors did during some runs, in seconds of processor time.
+
+    Attributes:
+        runs: how many.
+        all_s: of all processors together.
+        others_s: used by other processes; below 0 by an error of ticks.
+        steal_s: taken by the hypervisor.
+    """
+
+    runs: int
+    all_s: float
+    others_s: float
+    steal_s: float
+
+    def plus(self, other: _Use) -> _Use:
+        return _Use(
+            self.runs + other.runs,
+            self.all_s + other.all_s,
+            self.others_s + other.others_s,
+            self.steal_s + other.steal_s,
+        )
+
+
+_NOTHING = _Use(0, 0.0, 0.0, 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Disturbance:
+    """How often a workload lacked processors under a load.
+
+    Attributes:
+        blocks: number of blocks of which that is known.
+        disturbed: numbers of the blocks in which it lacked more than `LIMIT`.
+        needed: number of processors that it needs.
+        processors: number of processors of the machine.
+        used: how many processors other processes and the hypervisor used in a disturbed block: the median. 0 if there is none.
+        stolen: whether the hypervisor took a tenth or more of that.
+    """
+
+    blocks: int
+    disturbed: frozenset[int]
+    needed: int
+    processors: int
+    used: float
+    stolen: bool
+
+    @property
+    def mostly(self) -> bool:
+        """Return whether more than half of the blocks are disturbed."""
+        return 2 * len(self.disturbed) > self.blocks
+
+    @property
+    def reason(self) -> str:
+        """Return what happened, e.g. ``in 38 of 40 blocks other processes used 0.6 of the 2 processors``."""
+        who = "other processes and the hypervisor" if self.stolen else "other processes"
+        spare = f", of which the work needs {self.needed}" if self.needed < self.processors else ""
+        return (
+            f"in {len(self.disturbed)} of {self.blocks} blocks {who} used {self.used:.1f} of the {self.processors} "
+            f"processors{spare}"
+        )
+
+
+def disturbances(
+    experiment: Experiment, workloads: Mapping[str, Workload], runs: Sequence[Run]
+) -> dict[Group, Disturbance]:
+    """Return the disturbance of each workload that needs several processors, under the load ``idle``.
+
+    The runs that are discarded before each measured one are part of its block. A load that Swapstone generates belongs to what is
+    measured. On the virtual clock other processes don't matter. Workloads without
+    the facts, as in records before 0.2, are left out.
+    """
+    if experiment.virtual or experiment.rules < CURRENT_RULES:
+        return {}
+    counted = counted_blocks(run.trial for run in runs)
+    groups: dict[Group, list[Run]] = {}
+    for run in runs:
+        trial = run.trial
+        group = (trial.suite, trial.workload, trial.load)
+        if trial.load == IDLE.name and workloads[trial.workload].threads != 1 and trial.block in counted.get(group, ()):
+            groups.setdefault(group, []).append(run)
+    found = {group: _disturbance(workloads[group[1]], members) for group, members in groups.items()}
+    return {group: each for group, each in found.items() if each is not None}
+
+
+def undisturbed(experiment: Experiment, workloads: Mapping[str, Workload], runs: Sequence[Run]) -> list[Run]:
+    """Return the runs without the samples of disturbed blocks that depend on processors.
+
+    Both sides of a pair leave with their block. All blocks of a workload leave if most are disturbed.
+    """
+    found = disturbances(experiment, workloads, runs)
+
+    def kept(run: Run) -> Run:
+        trial = run.trial
+        group = (trial.suite, trial.workload, trial.load)
+        if group not in found or not (found[group].mostly or trial.block in found[group].disturbed):
+            return run
+        affected = {metric.name for metric in _affected(workloads[trial.workload])}
+        return msgspec.structs.replace(
+            run, samples=tuple(sample for sample in run.samples if sample.metric not in affected)
+        )
+
+    return [kept(run) for run in runs]
 
 
 def check(
     experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Sequence[Run]
 ) -> Findings:
-    """Check it for every row; arguments as `swapstone.comparison.checks.check`."""
-    del experiment, variants, workloads, runs
-    return Findings()
+    """Check it for every row; arguments as `swapstone.comparison.checks.check`.
+
+    A row is `Verdict.DISTURBED` if most of its blocks are, or if too few others are left for an interval.
+    """
+    found = {group: each for group, each in disturbances(experiment, workloads, runs).items() if each.disturbed}
+    excluded: dict[Place, tuple[Verdict, str]] = {}
+    for group, each in found.items():
+        left = each.blocks - len(each.disturbed)
+        if each.mostly:
+            reason = each.reason
+        elif left < pairs_needed(1 - experiment.confidence):
+            reason = f"{each.reason}, and {left} undisturbed blocks are too few"
+        else:
+            continue
+        for metric in _affected(workloads[group[1]]):
+            for candidate in variants[1:]:
+                excluded[group, candidate.label, metric.name] = Verdict.DISTURBED, reason
+    lost = sorted({group for group, _, _ in excluded})
+    return Findings(excluded=excluded, caveats=tuple(_caveats(found, lost)))
+
+
+def _caveats(found: Mapping[Group, Disturbance], lost: Sequence[Group]) -> Iterator[Caveat]:
+    if not found:
+        return
+    partly = [group for group in found if group not in lost]
+    texts = []
+    if lost:
+        texts.append(f"{_named(lost)}: no verdict, because {found[lost[0]].reason}.")
+    if partly:
+        blocks = sum(len(found[group].disturbed) for group in partly)
+        texts.append(f"{_named(partly)}: {blocks} disturbed block{'s' * (blocks != 1)} left out.")
+    yield Caveat(
+        kind=CaveatKind.DISTURBED_RUNS,
+        message="Work that needs several processors did not always have them. " + " ".join(texts),
+        hint="Stop other programs on this machine and repeat the experiment with `swapstone rerun`. CPU time depends on the "
+        "other processes too.",
+    )
+
+
+def _named(groups: Sequence[Group], most: int = 4) -> str:
+    names = [workload for _, workload, _ in groups]
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _affected(workload: Workload) -> list[Metric]:
+    """Return the metrics that depend on how many processors the work has."""
+    pinned = workload.cpus is Cpus.ONE
+    return [
+        metric
+        for metric in workload.metrics
+        if metric.quantity in (Quantity.TIME, Quantity.RATE, Quantity.EVENTS)
+        and not (pinned and (metric.name in _OF_ONE_PROCESSOR or metric.name.endswith("_per_request")))
+    ]
+
+
+def _disturbance(workload: Workload, runs: Sequence[Run]) -> Disturbance | None:
+    measured = [(run.trial.block, facts) for run in runs if run.status is Status.OK and (facts := _facts(run))]
+    if not measured:
+        return None
+    processors = _processors([facts for _, facts in measured], [run.elapsed_ns for run in runs])
+    needed = _needed(workload, processors, [facts for _, facts in measured])
+    if needed == 1:
+        return None
+    used: dict[int, _Use] = {}
+    for block, facts in measured:
+        use = _use(facts)
+        used[block] = used[block].plus(use) if block in used else use
+    lacking = [
+        block
+        for members in _together(used, processors, needed)
+        for block in members
+        if _lacks(_sum(used, members), processors, needed, certain=True)
+        or _lacks(used[block], processors, needed, certain=False)
+    ]
+    rates = [_rate(used[block], processors) for block in lacking]
+    total = _sum(used, lacking)
+    return Disturbance(
+        blocks=len(used),
+        disturbed=frozenset(lacking),
+        needed=needed,
+        processors=processors,
+        used=max(0.0, statistics.median(rates)) if rates else 0.0,
+        stolen=total.steal_s > 0 and total.steal_s >= 0.1 * (total.others_s + total.steal_s),
+    )
+
+
+def _facts(run: Run) -> dict[str, int] | None:
+    """Return the facts of a run if they suffice."""
+    facts = {name: value for name, value in run.facts if 0 <= value < _LARGEST}
+    needed = ("cpu_ticks", "idle_ticks", "trial_cpu_us", "wall_ns")
+    return facts if all(name in facts for name in needed) and facts["cpu_ticks"] and facts["wall_ns"] else None
+
+
+def _use(facts: Mapping[str, int]) -> _Use:
+    steal = facts.get("steal_ticks", 0)
+    busy = facts["cpu_ticks"] - facts["idle_ticks"] - steal
+    return _Use(
+        runs=1,
+        all_s=facts["cpu_ticks"] * TICK_S,
+        others_s=busy * TICK_S - facts["trial_cpu_us"] / 1e6,
+        steal_s=steal * TICK_S,
+    )
+
+
+def _processors(facts: Sequence[Mapping[str, int]], elapsed_ns: Sequence[int]) -> int:
+    """Return the number of processors of the machine: all that a process may use, or more if /proc/stat counts more.
+
+    It does where a process may use a part of the processors only. Then other processes are assumed to use the rest first.
+    """
+    allowed = max(each.get("cpus_allowed", 1) for each in facts)
+    counted = sum(each["cpu_ticks"] for each in facts) * TICK_S / max(1e-9, sum(elapsed_ns) / 1e9)
+    return max(1, allowed, round(counted) if counted < _LARGEST else 1)
+
+
+def _needed(workload: Workload, processors: int, facts: Sequence[Mapping[str, int]]) -> int:
+    """Return how many of the processors the work needs.
+
+    Of a program whose threads are not declared: as many as it used at once in any run of either side. A program with several threads
+    does not do that if other processes always compete with it. Then it uses a whole processor although tasks are waiting for one; a
+    program with one thread would get less.
+    """
+    if workload.threads == ALL_PROCESSORS:
+        return processors
+    if workload.threads != UNKNOWN_THREADS:
+        return min(workload.threads, processors)
+    rates = [
+        max(0, 1000 * (each.get("user_us", 0) + each.get("system_us", 0)) - START_NS) / each["wall_ns"]
+        for each in facts
+    ]
+    most = max(rates)
+    if most > AT_ONCE:
+        return min(processors, math.ceil(most - (AT_ONCE - 1)))
+    waiting = [1000 * each.get("psi_cpu_us", 0) / each["wall_ns"] for each in facts]
+    competes = statistics.median(rates) > 0.9 and statistics.median(waiting) > 0.5
+    return min(processors, 2) if competes else 1
+
+
+def _together(used: Mapping[int, _Use], processors: int, needed: int) -> list[list[int]]:
+    """Divide the blocks into groups of neighbours whose share is known to a third of the limit; the last may be longer."""
+    groups: list[list[int]] = []
+    members: list[int] = []
+    total = _NOTHING
+    for block in sorted(used):
+        members.append(block)
+        total = total.plus(used[block])
+        if _error(total, processors) <= LIMIT * needed / DEVIATIONS:
+            groups.append(members)
+            members, total = [], _NOTHING
+    if members and groups:
+        groups[-1] += members
+    elif members:
+        groups.append(members)
+    return groups
+
+
+def _sum(used: Mapping[int, _Use], blocks: Sequence[int]) -> _Use:
+    total = _NOTHING
+    for block in blocks:
+        total = total.plus(used[block])
+    return total
+
+
+def _rate(use: _Use, processors: int) -> float:
+    """Return how many processors other processes and the hypervisor used."""
+    return (use.others_s + use.steal_s) / (use.all_s / processors)
+
+
+def _error(use: _Use, processors: int) -> float:
+    """Return the standard deviation of `_rate` by ticks."""
+    return math.sqrt(use.runs) * TICK_S / (use.all_s / processors)
+
+
+def _lacks(use: _Use, processors: int, needed: int, *, certain: bool) -> bool:
+    """Return whether the work lacked processors.
+
+    Args:
+        use: of the runs.
+        processors: of the machine.
+        needed: by the work.
+        certain: whether the runs are enough to know the share. Otherwise the share must exceed the limit by the error of ticks.
+    """
+    lacked = _rate(use, processors) - (processors - needed)
+    limit, error = LIMIT * needed, DEVIATIONS * _error(use, processors)
+    return lacked > (max(limit, error) if certain else limit + error)

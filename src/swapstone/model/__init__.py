@@ -80,8 +80,10 @@ from swapstone.model.observation import (
 from swapstone.model.run_result import Run, Sample, Status
 from swapstone.model.substitution import filled_text, placeholders_in, split_placeholders
 from swapstone.model.workload import (
+    ALL_PROCESSORS,
     COMMAND,
     OWN_SUITE,
+    UNKNOWN_THREADS,
     CommandLine,
     Cpus,
     Crate,
@@ -96,6 +98,7 @@ from swapstone.model.workload import (
 )
 
 __all__ = [
+    "ALL_PROCESSORS",
     "BALANCED_ORDER",
     "COMMAND",
     "CURRENT_RULES",
@@ -107,6 +110,7 @@ __all__ = [
     "OWN_SUITE",
     "RANDOM_ORDER",
     "REPORT_CORRECTION",
+    "UNKNOWN_THREADS",
     "USUAL_MEMORY_BYTES",
     "VIRTUAL_CLOCK",
     "WALL_CLOCK",

@@ -21,6 +21,13 @@ class Cpus(enum.Enum):
     ALL = "all"
 
 
+ALL_PROCESSORS = 0
+"""As many threads as there are processors."""
+
+UNKNOWN_THREADS = -1
+"""The number of threads is not declared: it follows from the runs."""
+
+
 class Source(FrozenStruct, frozen=True, kw_only=True, tag="source"):
     """A C program of this project, built for each variant.
 
@@ -220,6 +227,8 @@ class Workload(FrozenStruct, frozen=True, kw_only=True):
         parameters: pairs (parameter, value) that distinguish it from similar workloads, e.g. ``("block_bytes", "1024")``.
         metrics: what each run of it measures.
         cpus: whether it is pinned to one processor.
+        threads: the processors that it needs: how many of its threads and processes, with its load generator's, run at once; or
+            `ALL_PROCESSORS` or `UNKNOWN_THREADS`. Fewer processors change what is measured.
         waits: true if the work sleeps, blocks or crosses processes, so that elapsed time is the verdict and CPU time is not.
         timeout_ms: time limit of a trial.
         machine: what a virtual machine must have for it; None if it also runs elsewhere.
@@ -235,6 +244,7 @@ class Workload(FrozenStruct, frozen=True, kw_only=True):
     parameters: tuple[tuple[str, str], ...] = ()
     metrics: tuple[Metric, ...]
     cpus: Cpus = Cpus.ONE
+    threads: int = 1
     waits: bool = False
     timeout_ms: int = 60_000
     machine: MachineNeeds | None = None

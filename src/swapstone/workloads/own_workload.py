@@ -12,6 +12,8 @@ import msgspec
 
 from swapstone.model import (
     OWN_SUITE,
+    UNKNOWN_THREADS,
+    Cpus,
     Experiment,
     LoadGenerator,
     OwnProgram,
@@ -68,6 +70,7 @@ def own_workload(experiment: Experiment, name: str = "") -> Workload:
             *(number.metric for number in own.numbers),
         ),
         cpus=own.cpus,
+        threads=1 if own.cpus is Cpus.ONE else UNKNOWN_THREADS,
         waits=own.waits,
         timeout_ms=own.timeout_ms,
     )
@@ -102,6 +105,7 @@ def _server(own: OwnProgram, name: str, parameters: Parameters, generator: LoadG
         parameters=(*parameters, ("connections", str(generator.connections))),
         metrics=(*server_metrics(generator), *(number.metric for number in own.numbers)),
         cpus=own.cpus,
+        threads=2 if own.cpus is Cpus.ONE else UNKNOWN_THREADS,  # with the load generator
         waits=True,
         timeout_ms=own.timeout_ms,
         load_generator=generator,

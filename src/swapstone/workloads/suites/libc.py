@@ -21,13 +21,14 @@ def _work(name: str, description: str, *, source: str = "", argument: str = "", 
     )
 
 
-def _threads(name: str, description: str, *, waits: bool = True) -> Workload:
+def _threads(name: str, description: str, *, threads: int = 2, waits: bool = True) -> Workload:
     return Workload(
         name=name,
         origin=Source(file=f"{name}.c", libraries=("-pthread",)),
         description=description,
         metrics=WAITING if waits else COMPUTING,
         cpus=Cpus.ALL,
+        threads=threads,
         waits=waits,
     )
 
@@ -67,7 +68,7 @@ SUITE = Suite(
         _threads("b_pthread_createjoin_serial1", "create a thread and join it, 2500 times"),
         _threads("b_pthread_createjoin_serial2", "create 50 threads, then join them, 50 times"),
         _threads("b_pthread_create_serial1", "create 2500 threads without joining them"),
-        _threads("b_pthread_uselesslock", "lock and unlock an uncontended mutex 1000000 times", waits=False),
+        _threads("b_pthread_uselesslock", "lock and unlock an uncontended mutex 1000000 times", threads=1, waits=False),
         _threads("b_pthread_createjoin_minimal1", "as serial1, with the smallest stack and no guard"),
         _threads("b_pthread_createjoin_minimal2", "as serial2, with the smallest stack and no guard"),
         _work("b_stdio_putcgetc", "write 5000000 bytes to a temporary file with putc, read them back with getc"),

@@ -53,6 +53,7 @@ def _threads(name: str, description: str) -> Workload:
         description=description,
         metrics=WAITING,
         cpus=Cpus.ALL,
+        threads=2,
         waits=True,
     )
 

@@ -104,6 +104,7 @@ def _work(
         description=description,
         metrics=metrics,
         cpus=Cpus.ALL,  # it pins server and client to one processor each
+        threads=1 if metrics is _COUNTS else 2,  # counts are the same on any number of processors
         waits=True,
         timeout_ms=_TIMEOUT_MS,
     )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from swapstone.model import Cpus, LoadGenerator, Package, Source, Suite, Workload
+from swapstone.model import ALL_PROCESSORS, Cpus, LoadGenerator, Package, Source, Suite, Workload
 from swapstone.workloads.load_generators import PACE
 from swapstone.workloads.server_metrics import server_metrics
 
@@ -43,6 +43,7 @@ def _server(name: str, generator: LoadGenerator, *, cores: bool) -> Workload:
         ),
         metrics=server_metrics(generator),
         cpus=Cpus.ALL if cores else Cpus.ONE,
+        threads=ALL_PROCESSORS if cores else 2,  # with the load generator
         waits=True,
         timeout_ms=TIMEOUT_MS,
         load_generator=generator,
@@ -74,6 +75,7 @@ REDIS = Workload(
     parameters=(("connections", str(_REDIS_BENCHMARK.connections)), ("value_bytes", "200000")),
     metrics=server_metrics(_REDIS_BENCHMARK),
     cpus=Cpus.ONE,
+    threads=2,
     waits=True,
     timeout_ms=TIMEOUT_MS,
     load_generator=_REDIS_BENCHMARK,

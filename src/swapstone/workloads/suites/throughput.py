@@ -51,6 +51,7 @@ def _both(
             description=f"{description}: {TASKS} processes, each of which does that",
             metrics=WAITING,
             cpus=Cpus.ALL,
+            threads=TASKS,
             waits=True,
             parts=parts,
         ),
