@@ -46,7 +46,7 @@ static void observe_pressure(struct facts *facts, enum fact fact, const char *pa
 static void observe_ticks(struct facts *facts) {
     enum { TIMES = 8, IDLE = 3, IOWAIT = 4, STEAL = 7 };
     char bytes[256];
-    int64_t sum = 0, idle = 0, time = 0;
+    int64_t sum = 0, idle = 0, time = 0, now_ns = port_now_ns();
     const char *at;
 
     if (!read_text(port_open_read("/proc/stat"), bytes, sizeof bytes))
@@ -64,6 +64,7 @@ static void observe_ticks(struct facts *facts) {
             fact_set(facts, FACT_STEAL_TICKS, time);
             fact_set(facts, FACT_IDLE_TICKS, idle);
             fact_set(facts, FACT_CPU_TICKS, sum);
+            fact_set(facts, FACT_TICKS_NS, now_ns);
         }
     }
 }
@@ -87,8 +88,8 @@ void observe_machine(struct facts *facts) {
 }
 
 void facts_grow(struct facts *after, const struct facts *before) {
-    static const enum fact growing[] = {FACT_PSI_CPU_US,  FACT_PSI_MEMORY_US, FACT_PSI_IO_US,
-                                        FACT_STEAL_TICKS, FACT_IDLE_TICKS,    FACT_CPU_TICKS};
+    static const enum fact growing[] = {FACT_PSI_CPU_US, FACT_PSI_MEMORY_US, FACT_PSI_IO_US, FACT_STEAL_TICKS,
+                                        FACT_IDLE_TICKS, FACT_CPU_TICKS,     FACT_TICKS_NS};
     for (size_t i = 0; i < sizeof growing / sizeof *growing; i++) {
         enum fact fact = growing[i];
         int64_t growth = after->values[fact] - before->values[fact];

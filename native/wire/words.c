@@ -25,6 +25,7 @@ const char *const fact_names[FACT_COUNT] = {
     "steal_ticks",
     "idle_ticks",
     "cpu_ticks",
+    "ticks_ns",
     "load1_milli",
     "pid",
     "ready_ns",

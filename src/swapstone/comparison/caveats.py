@@ -10,7 +10,19 @@ import numpy as np
 
 from swapstone.comparison.error_rate import ErrorRates, Family
 from swapstone.comparison.rows import Row
-from swapstone.model import Caveat, CaveatKind, Comparison, Experiment, Noise, Run, Scale, Status, Verdict
+from swapstone.model import (
+    CURRENT_RULES,
+    UNKNOWN_THREADS,
+    Caveat,
+    CaveatKind,
+    Comparison,
+    Experiment,
+    Noise,
+    Run,
+    Scale,
+    Status,
+    Verdict,
+)
 from swapstone.stats import binomial_tail, common_level, dependence_p_value
 
 STEAL_PERCENT = 1.0
@@ -40,7 +52,7 @@ def caveats_of(
     return (
         *_few_blocks(experiment, comparisons),
         # Neither the load of the host nor the time of day can change a figure on the virtual clock.
-        *(() if experiment.virtual else _noisy(noise)),
+        *(() if experiment.virtual else _noisy(experiment, noise, rows, comparisons)),
         *_without_numbers(runs),
         *_not_observed(experiment),
         # With layouts the values of a row are in the order of layouts, not of time.
@@ -67,13 +79,21 @@ def _what_pairs(experiment: Experiment) -> str:
     return "layouts" if experiment.layouts else "replicates" if experiment.virtual else "runs"
 
 
-def _noisy(noise: Noise) -> Iterator[Caveat]:
-    if noise.busy:
+def _noisy(
+    experiment: Experiment, noise: Noise, rows: Sequence[Row], comparisons: Sequence[Comparison]
+) -> Iterator[Caveat]:
+    # Work with several threads causes pressure itself. Whether it was disturbed is checked otherwise: see `processors`.
+    told = experiment.rules < CURRENT_RULES or any(row.workload.threads in (1, UNKNOWN_THREADS) for row in rows)
+    if noise.busy and told:
+        advice, remedy = "", "Stop other programs on this machine."
+        if any(found.preferred and found.metric.name == "cpu" for found in comparisons):
+            advice = " Read CPU time first, except for workloads that wait or need several processors."
+            remedy = "Stop other programs on this machine, or compare CPU time of work that needs one processor."
         yield Caveat(
             kind=CaveatKind.BUSY_MACHINE,
-            message=f"The machine was busy: at the median, a task waited for a processor in "
-            f"{noise.cpu_pressure_percent:.0f} % of a trial's time. Read CPU time first, except for workloads that wait.",
-            hint="Stop other programs on this machine, or compare CPU time.",
+            message="The machine was busy: at the median, a task waited for a processor in "
+            f"{noise.cpu_pressure_percent:.0f} % of a trial's time.{advice}",
+            hint=remedy,
         )
     if noise.steal_percent is not None and noise.steal_percent >= STEAL_PERCENT:
         yield Caveat(

@@ -13,6 +13,7 @@ from swapstone.comparison.error_rate import ErrorRates
 from swapstone.comparison.factorial import estimates
 from swapstone.comparison.hypotheses import error_rates, fewest_rows
 from swapstone.comparison.machine_noise import busy_loads
+from swapstone.comparison.processors import without_disturbed_blocks
 from swapstone.comparison.rows import Row, run_rows
 from swapstone.comparison.suite_index import index_estimates
 from swapstone.comparison.verdicts import comparison
@@ -25,7 +26,7 @@ def precision(
     """Return the width of each workload's intervals, at the level that its verdicts would have now.
 
     Only metrics that decide count (`Metric.leads`): CPU time never does for work that waits, and on a busy machine wall time
-    does only for such work. Null comparisons don't count.
+    does only for such work. Null comparisons don't count, nor do blocks in which work lacked processors that it needs.
 
     Args:
         experiment: gives workloads, loads and confidence.
@@ -39,6 +40,7 @@ def precision(
     quantities = {metric.quantity for workload in workloads.values() for metric in workload.metrics if metric.leads}
     wanted = {m.name for workload in workloads.values() for m in workload.metrics if m.quantity in quantities}
     busy = busy_loads(experiment, runs, workloads)
+    runs = without_disturbed_blocks(experiment, workloads, runs)
     if experiment.correction == REPORT_CORRECTION:
         cells = collect(runs)
         rows = [row for row in run_rows(experiment, variants, workloads, cells) if not row.null]

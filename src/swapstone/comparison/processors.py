@@ -4,13 +4,13 @@
 Two threads that share a processor do not meet: locks are uncontended, allocators do not compete. So such work is slower, or faster, by
 a factor that depends on the variant. Pairs of neighbouring runs do not cancel that, and processor time does not show it.
 
-What other processes used during a run is what all processors were busy for (/proc/stat), without the processor time of the trial's own
-processes and of the agent (rusage). What the work lacked is that and stolen time, less the processors that it does not need. All of it
-is a rate, in processors, so that it does not depend on how long a variant takes.
+What the work could use in a run is its own processor time and the agent's (rusage), and the time in which processors were idle
+(/proc/stat). What it lacked of the processors that it needs is the rest: other processes or the hypervisor used them. It is a rate, in
+processors, so it does not depend on how long a variant takes. What the work's own threads wait for each other is not in it.
 
-/proc/stat counts in ticks of 10 ms, and each processor's current tick is credited to what runs when the tick ends. The growth of the busy
-time over one run is therefore wrong by about one tick (standard deviation, on few processors), and that of m runs by the square root of m
-ticks. A single run of 100 ms would be wrong by a tenth of a processor. So neighbouring blocks are judged together: as many as make three
+The kernel measures idle time exactly and shows it in ticks of 10 ms, which truncates both readings. (It does so unless it is booted with
+nohz=off.) The difference of two truncated numbers has a standard deviation of 0.41 ticks, and the sum over m runs that of m ** 0.5 times as
+much. A single run of 50 ms would be wrong by a tenth of a processor. So neighbouring blocks are judged together: as many as make five
 standard deviations smaller than the limit.
 """
 
@@ -52,8 +52,12 @@ it lacks them in both variants alike, their times change by about as much; that 
 TICK_S = 0.01
 """A tick of /proc/stat: USER_HZ is 100 on all architectures that the agent runs on."""
 
-DEVIATIONS = 3.0
-"""A share is known if the limit is this many standard deviations of the error by ticks."""
+TRUNCATION_S = TICK_S / math.sqrt(6)
+"""Standard deviation of the difference of two truncated numbers: each is uniform over a tick, with variance 1/12."""
+
+DEVIATIONS = 5.0
+"""A share is known if the limit is this many standard deviations of the error by ticks. That leaves room for what a quiet machine's
+own services use: with 2 % of a processor the limit is exceeded by chance in 1 of 30000 cases."""
 
 AT_ONCE = 1.1
 """A program ran on several processors at once if its processor time was this multiple of elapsed time in some run."""
@@ -70,27 +74,37 @@ _OF_ONE_PROCESSOR = ("cpu", "user_cpu", "system_cpu", "requests_per_cpu_s")
 
 @dataclasses.dataclass(frozen=True)
 class _Use:
-    """What the processors did during some runs, in seconds of processor time.
+    """What the processors did during some runs, in seconds.
 
     Attributes:
         runs: how many.
-        all_s: of all processors together.
-        others_s: used by other processes; below 0 by an error of ticks.
-        steal_s: taken by the hypervisor.
+        window_s: elapsed time.
+        usable_s: processor time of the trial's processes and the agent, and idle time.
+        steal_s: processor time taken by the hypervisor.
     """
 
     runs: int
-    all_s: float
-    others_s: float
+    window_s: float
+    usable_s: float
     steal_s: float
 
     def plus(self, other: _Use) -> _Use:
         return _Use(
             self.runs + other.runs,
-            self.all_s + other.all_s,
-            self.others_s + other.others_s,
+            self.window_s + other.window_s,
+            self.usable_s + other.usable_s,
             self.steal_s + other.steal_s,
         )
+
+    @property
+    def usable(self) -> float:
+        """Return how many processors the work could use, on average."""
+        return self.usable_s / self.window_s
+
+    @property
+    def error(self) -> float:
+        """Return the standard deviation of `usable` by ticks."""
+        return math.sqrt(self.runs) * TRUNCATION_S / self.window_s
 
 
 _NOTHING = _Use(0, 0.0, 0.0, 0.0)
@@ -174,6 +188,20 @@ def undisturbed(experiment: Experiment, workloads: Mapping[str, Workload], runs:
     return [kept(run) for run in runs]
 
 
+def without_disturbed_blocks(
+    experiment: Experiment, workloads: Mapping[str, Workload], runs: Sequence[Run]
+) -> list[Run]:
+    """Return the runs without those of disturbed blocks: what the precision of an unfinished experiment follows from."""
+    found = disturbances(experiment, workloads, runs)
+    nothing: frozenset[int] = frozenset()
+
+    def disturbed(run: Run) -> frozenset[int]:
+        group = (run.trial.suite, run.trial.workload, run.trial.load)
+        return found[group].disturbed if group in found else nothing
+
+    return [run for run in runs if run.trial.block not in disturbed(run)]
+
+
 def check(
     experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Sequence[Run]
 ) -> Findings:
@@ -234,62 +262,59 @@ def _affected(workload: Workload) -> list[Metric]:
 
 
 def _disturbance(workload: Workload, runs: Sequence[Run]) -> Disturbance | None:
-    measured = [(run.trial.block, facts) for run in runs if run.status is Status.OK and (facts := _facts(run))]
+    measured = [(run, facts) for run in runs if run.status is Status.OK and (facts := _facts(run))]
     if not measured:
         return None
-    processors = _processors([facts for _, facts in measured], [run.elapsed_ns for run in runs])
-    needed = _needed(workload, processors, [facts for _, facts in measured])
+    every = [facts for _, facts in measured]
+    processors = _processors(every)
+    needed = _needed(workload, processors, every)
     if needed == 1:
         return None
     used: dict[int, _Use] = {}
-    for block, facts in measured:
-        use = _use(facts)
-        used[block] = used[block].plus(use) if block in used else use
+    for run, facts in measured:
+        block = run.trial.block
+        used[block] = used.get(block, _NOTHING).plus(_use(facts))
+    together = {block: _sum(used, members) for members in _together(used, needed) for block in members}
     lacking = [
         block
-        for members in _together(used, processors, needed)
-        for block in members
-        if _lacks(_sum(used, members), processors, needed, certain=True)
-        or _lacks(used[block], processors, needed, certain=False)
+        for block, alone in used.items()
+        if _lacks(together[block], needed, known=True) or _lacks(alone, needed, known=False)
     ]
-    rates = [_rate(used[block], processors) for block in lacking]
-    total = _sum(used, lacking)
+    taken_s = sum(processors * used[block].window_s - used[block].usable_s for block in lacking)
     return Disturbance(
         blocks=len(used),
         disturbed=frozenset(lacking),
         needed=needed,
         processors=processors,
-        used=max(0.0, statistics.median(rates)) if rates else 0.0,
-        stolen=total.steal_s > 0 and total.steal_s >= 0.1 * (total.others_s + total.steal_s),
+        used=max(0.0, statistics.median(processors - used[block].usable for block in lacking)) if lacking else 0.0,
+        stolen=sum(used[block].steal_s for block in lacking) > 0.1 * max(0.0, taken_s),
     )
 
 
 def _facts(run: Run) -> dict[str, int] | None:
     """Return the facts of a run if they suffice."""
     facts = {name: value for name, value in run.facts if 0 <= value < _LARGEST}
-    needed = ("cpu_ticks", "idle_ticks", "trial_cpu_us", "wall_ns")
-    return facts if all(name in facts for name in needed) and facts["cpu_ticks"] and facts["wall_ns"] else None
+    needed = ("cpu_ticks", "idle_ticks", "trial_cpu_us", "ticks_ns", "wall_ns")
+    return facts if all(name in facts for name in needed) and facts["ticks_ns"] and facts["wall_ns"] else None
 
 
 def _use(facts: Mapping[str, int]) -> _Use:
-    steal = facts.get("steal_ticks", 0)
-    busy = facts["cpu_ticks"] - facts["idle_ticks"] - steal
     return _Use(
         runs=1,
-        all_s=facts["cpu_ticks"] * TICK_S,
-        others_s=busy * TICK_S - facts["trial_cpu_us"] / 1e6,
-        steal_s=steal * TICK_S,
+        window_s=facts["ticks_ns"] / 1e9,
+        usable_s=facts["trial_cpu_us"] / 1e6 + facts["idle_ticks"] * TICK_S,
+        steal_s=facts.get("steal_ticks", 0) * TICK_S,
     )
 
 
-def _processors(facts: Sequence[Mapping[str, int]], elapsed_ns: Sequence[int]) -> int:
-    """Return the number of processors of the machine: all that a process may use, or more if /proc/stat counts more.
+def _processors(facts: Sequence[Mapping[str, int]]) -> int:
+    """Return the number of processors of the machine: all that a process may use, or many more if /proc/stat counts those.
 
-    It does where a process may use a part of the processors only. Then other processes are assumed to use the rest first.
+    It does where a process may use a part of the processors only. Other processes are then assumed to use the rest first.
     """
-    allowed = max(each.get("cpus_allowed", 1) for each in facts)
-    counted = sum(each["cpu_ticks"] for each in facts) * TICK_S / max(1e-9, sum(elapsed_ns) / 1e9)
-    return max(1, allowed, round(counted) if counted < _LARGEST else 1)
+    allowed = max(1, *(each.get("cpus_allowed", 1) for each in facts))
+    counted = sum(each["cpu_ticks"] for each in facts) * TICK_S / (sum(each["ticks_ns"] for each in facts) / 1e9)
+    return round(counted) if counted > 1.5 * allowed else allowed
 
 
 def _needed(workload: Workload, processors: int, facts: Sequence[Mapping[str, int]]) -> int:
@@ -315,15 +340,15 @@ def _needed(workload: Workload, processors: int, facts: Sequence[Mapping[str, in
     return min(processors, 2) if competes else 1
 
 
-def _together(used: Mapping[int, _Use], processors: int, needed: int) -> list[list[int]]:
-    """Divide the blocks into groups of neighbours whose share is known to a third of the limit; the last may be longer."""
+def _together(used: Mapping[int, _Use], needed: int) -> list[list[int]]:
+    """Divide the blocks into groups of neighbours whose share is known to a fifth of the limit; the last may be longer."""
     groups: list[list[int]] = []
     members: list[int] = []
     total = _NOTHING
     for block in sorted(used):
         members.append(block)
         total = total.plus(used[block])
-        if _error(total, processors) <= LIMIT * needed / DEVIATIONS:
+        if DEVIATIONS * total.error <= LIMIT * needed:
             groups.append(members)
             members, total = [], _NOTHING
     if members and groups:
@@ -340,25 +365,13 @@ def _sum(used: Mapping[int, _Use], blocks: Sequence[int]) -> _Use:
     return total
 
 
-def _rate(use: _Use, processors: int) -> float:
-    """Return how many processors other processes and the hypervisor used."""
-    return (use.others_s + use.steal_s) / (use.all_s / processors)
-
-
-def _error(use: _Use, processors: int) -> float:
-    """Return the standard deviation of `_rate` by ticks."""
-    return math.sqrt(use.runs) * TICK_S / (use.all_s / processors)
-
-
-def _lacks(use: _Use, processors: int, needed: int, *, certain: bool) -> bool:
+def _lacks(use: _Use, needed: int, *, known: bool) -> bool:
     """Return whether the work lacked processors.
 
     Args:
         use: of the runs.
-        processors: of the machine.
-        needed: by the work.
-        certain: whether the runs are enough to know the share. Otherwise the share must exceed the limit by the error of ticks.
+        needed: number of processors.
+        known: whether these are all runs that can be judged together. Otherwise the share must exceed the limit by the error of ticks.
     """
-    lacked = _rate(use, processors) - (processors - needed)
-    limit, error = LIMIT * needed, DEVIATIONS * _error(use, processors)
-    return lacked > (max(limit, error) if certain else limit + error)
+    limit, error = LIMIT * needed, DEVIATIONS * use.error
+    return needed - use.usable > (max(limit, error) if known else limit + error)

@@ -310,8 +310,7 @@ def _faultless(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, Worklo
     own_ns = sum(one.cpu_ns for one in passes) + behaviour.start_ns
     # A machine's counters grow at moments that don't depend on the trial, so the mean of the truncated numbers is right.
     phase = trial.random_source("ticks").random()
-    ticks = int(2 * wall_ns / _TICK_NS + phase)
-    busy_ticks = int((own_ns + behaviour.others * wall_ns) / _TICK_NS + phase)
+    idle_ns = max(0.0, (2 - behaviour.others) * wall_ns - own_ns)
     facts = {
         "wall_ns": wall_ns,
         "launch_ns": 200_000,
@@ -332,8 +331,9 @@ def _faultless(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, Worklo
         "psi_memory_us": 0,
         "psi_io_us": 0,
         "steal_ticks": 0,
-        "idle_ticks": max(0, ticks - busy_ticks),
-        "cpu_ticks": ticks,
+        "idle_ticks": int(idle_ns / _TICK_NS + phase),
+        "cpu_ticks": int(2 * wall_ns / _TICK_NS + phase),
+        "ticks_ns": wall_ns,
         "load1_milli": round(behaviour.pressure * 4000),
         "pid": 1000,
     }

@@ -138,6 +138,7 @@ FACTS: dict[str, int] = {
     "steal_ticks": 0,
     "idle_ticks": 0,
     "cpu_ticks": 0,
+    "ticks_ns": 0,
     "load1_milli": 0,
     "pid": 1,
     "ready_ns": 0,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts.image_catalog import find_part
-from swapstone.model import Cpus, Crate, ImageTool, Package, Source, UserError, Workload
+from swapstone.model import ALL_PROCESSORS, Cpus, Crate, ImageTool, Package, Source, UserError, Workload
 from swapstone.model.directories import share_dir
 from swapstone.report.topics.throughput import ROWS
 from swapstone.workloads import SUITES, find_suite, find_workload, find_workloads
@@ -121,6 +121,29 @@ def test_only_threaded_workloads_use_all_processors() -> None:
     assert {stem for stem in threaded if stem.startswith("b_")} == {
         Path(name).stem for name in PUBLISHED if "thread" in name
     }
+
+
+TASKS = 8
+THREADS = {
+    **dict.fromkeys((name for name in PUBLISHED if "thread" in name), 2),
+    "b_pthread_uselesslock": 1,  # one thread, while the main one waits for it
+    "mutex_contended": 2,
+    "condvar_pingpong": 2,
+    **{f"{name} (8 tasks)": TASKS for name, _ in ROWS},
+    **{f"http(c={connections},t=1)": 2 for connections in (1, 10, 100, 250)},  # with the load generator
+    **{f"http(c={connections},t=cores)": ALL_PROCESSORS for connections in (1, 10, 100, 250)},
+    "http(paced)": 2,
+    "redis_set(200kB)": 2,
+    **dict.fromkeys(("http-keepalive", "http-churn", "ab", "bulk-in", "bulk-out", "udp-in", "round-trip"), 2),
+    **dict.fromkeys(("counts-plain", "counts-tuned"), 1),  # their numbers are exact on any number of processors
+}
+"""The processors that a workload needs, of all that may use several or have a load generator."""
+
+
+def test_workloads_that_may_use_several_processors_declare_how_many_they_need() -> None:
+    several = {work.name: work.threads for work in ALL if work.cpus is Cpus.ALL or work.load_generator}
+    assert several == THREADS
+    assert {work.threads for work in ALL if work.name not in several} == {1}
 
 
 @pytest.mark.parametrize("origin", [origin for _, origin in SOURCED], ids=lambda origin: origin.file)
