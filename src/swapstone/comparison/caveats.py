@@ -83,8 +83,8 @@ def _noisy(
     experiment: Experiment, noise: Noise, rows: Sequence[Row], comparisons: Sequence[Comparison]
 ) -> Iterator[Caveat]:
     # Work with several threads causes pressure itself. Whether it was disturbed is checked otherwise: see `processors`.
-    told = experiment.rules < CURRENT_RULES or any(row.workload.threads in (1, UNKNOWN_THREADS) for row in rows)
-    if noise.busy and told:
+    relevant = experiment.rules < CURRENT_RULES or any(row.workload.threads in (1, UNKNOWN_THREADS) for row in rows)
+    if noise.busy and relevant:
         advice, remedy = "", "Stop other programs on this machine."
         if any(found.preferred and found.metric.name == "cpu" for found in comparisons):
             advice = " Read CPU time first, except for workloads that wait or need several processors."

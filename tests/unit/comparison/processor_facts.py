@@ -28,7 +28,7 @@ def machine_facts(
         wall_s: time of the run.
         own, others, steal: how many processors the trial's processes, other processes and the hypervisor use on average.
         processors: of the machine.
-        known: what the rusage of the trial's processes says instead of `own`, in processors.
+        known: what the rusage of the trial's processes has instead of `own`, in processors.
     """
 
     def grown(seconds: float) -> int:

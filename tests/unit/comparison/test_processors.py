@@ -219,7 +219,7 @@ def test_what_is_not_checked(bench: Any, rules: int, load: str, clock: str) -> N
 
 
 @pytest.mark.parametrize("missing", ["trial_cpu_us", "idle_ticks", "cpu_ticks", "ticks_ns", "wall_ns"])
-def test_runs_without_the_facts_are_judged_as_they_are(bench: Any, missing: str) -> None:
+def test_runs_without_the_facts_are_judged_like_others(bench: Any, missing: str) -> None:
     fill(bench, steady(own=1.0, others=1.0))
     bench.runs = [
         msgspec.structs.replace(run, facts=tuple(fact for fact in run.facts if fact[0] != missing))
