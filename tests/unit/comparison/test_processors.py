@@ -172,7 +172,7 @@ def test_stolen_time_counts_as_use_of_others(bench: Any) -> None:
 
 
 def test_the_criterion_is_blind_to_which_side_is_slower(bench: Any, new_bench: Any) -> None:
-    """Exchanged times leave the blocks as they are."""
+    """Exchanged times leave the same blocks."""
 
     def facts() -> Facts:
         random = np.random.default_rng(9)
