@@ -175,7 +175,7 @@ def choose_row(analysis: Analysis, metric: str | None, workload: str | None, can
     different = [row for row in matching if row.verdict in _DIFFERENT]
     if not different and (workload is None or len(matching) > 1):
         raise UserError(
-            f"None of the {len(matching)} rows that match differs: there is nothing to explain.",
+            f"None of the {len(matching)} rows that match has a different median: there is nothing to explain.",
             "Name one with --only to see its counts and its ledger.",
         )
     return max(different or matching, key=_distance)

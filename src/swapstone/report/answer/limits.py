@@ -119,8 +119,9 @@ def _same_median(rows: Sequence[Comparison]) -> Item | None:
     if not found:
         return None
     first = max(found, key=lambda row: row.rarest_mode or 0.0)
-    reason = formatting.safe(first.reason) or tails.limit_of([first])
-    return Item(f"{formatting.count(len(found), 'row')} with the same median, not shown to be equivalent: {reason}.")
+    why = formatting.safe(first.reason.removeprefix("same median; "))
+    text = f"{formatting.count(len(found), 'row')} with the same median, not shown to be equivalent"
+    return Item(f"{text}: {why}." if why else f"{text}.")
 
 
 def _bounded(rows: Sequence[Comparison]) -> Item | None:

@@ -25,10 +25,14 @@ def median_only(rows: Sequence[Comparison]) -> bool:
     return any(row.verdict in MEDIAN_ONLY for row in rows)
 
 
-def limit_of(rows: Sequence[Comparison]) -> str:
+def limit_of(rows: Sequence[Comparison], margin: float) -> str:
     """Return what rows with the same median leave open, as a clause; empty without such rows.
 
     For example: slow modes rarer than 18 % of runs are not excluded.
+
+    Args:
+        rows: of which those with the verdict `SAME_MEDIAN` count.
+        margin: of the experiment.
     """
     found = [row for row in rows if row.verdict is Verdict.SAME_MEDIAN]
     if not found:
@@ -36,8 +40,18 @@ def limit_of(rows: Sequence[Comparison]) -> str:
     rarest = max((row.rarest_mode for row in found if row.rarest_mode is not None), default=0.0)
     if rarest > SLOW_MODE:
         return f"slow modes rarer than {wording.percent(rarest)} of runs are not excluded"
-    one = len(rows) == 1
-    return "its mean is not shown to be the same" if one else "not all means are shown to be the same"
+    if not all(_mean_inside(row, margin) for row in found):
+        return "its mean is not shown to be the same" if len(rows) == 1 else "not all means are shown to be the same"
+    spans = [row.observed_s for row in found if row.observed_s is not None]
+    return f"the runs span {formatting.digits(min(spans), 2)} s only" if spans else "rare slow runs are not excluded"
+
+
+def _mean_inside(row: Comparison, margin: float) -> bool:
+    """Return whether the interval of a row's means is within the margin; a difference is taken for one that is."""
+    if row.scale is not Scale.RATIO:
+        return True
+    known = row.mean_low is not None and row.mean_high is not None
+    return known and 1 / (1 + margin) <= (row.mean_low or 0.0) and (row.mean_high or math.inf) <= 1 + margin
 
 
 def clauses(rows: Sequence[Comparison]) -> list[str]:

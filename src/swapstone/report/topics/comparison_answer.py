@@ -50,7 +50,7 @@ def sentence(context: ReportContext, analysis: Analysis, places: Sequence[Place]
     same = [
         row for place in first if place.lead and place.lead.standing(margin) is Standing.SAME for row in place.leads
     ]
-    if limit := tails.limit_of(same):
+    if limit := tails.limit_of(same, margin):
         text += f"; {limit}"
     text += " (virtual clock)" if virtual else ""
     return f"{limits.opening(analysis)}{wording.sentence_case(text)}.{limits.closing(analysis, places)}"

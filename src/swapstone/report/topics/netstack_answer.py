@@ -12,6 +12,7 @@ from swapstone.report.answer import limits, tails
 from swapstone.report.answer.answer import Answer
 from swapstone.report.answer.commands import commands_for
 from swapstone.report.answer.places import places_of
+from swapstone.report.answer.wording import sentence_case
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Block, Cell, Column, Table
 from swapstone.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
@@ -38,7 +39,7 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     if not usable:
         return Answer(sentence=limits.nothing_measured(analysis), unknown=tuple(limits.rejected(counted)))
     return Answer(
-        sentence=f"{limits.opening(analysis)}{'; '.join(_clauses(usable))}.{limits.closing(analysis, places)}",
+        sentence=f"{limits.opening(analysis)}{sentence_case('; '.join(_clauses(usable)))}.{limits.closing(analysis, places)}",
         figures=(_table(usable),),
         unknown=(*limits.rejected(counted), *limits.open_rows(counted)),
         commands=commands_for(context, ()),

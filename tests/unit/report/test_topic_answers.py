@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The sentences that answer records of swapping, of network stacks, and explanations."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.golden import verdicts
+from tests.unit import builders
+
+from swapstone.model import (
+    Analysis,
+    Comparison,
+    Direction,
+    Explanation,
+    Finding,
+    Ledger,
+    Metric,
+    Quantity,
+    RowKey,
+    Variant,
+    Verdict,
+)
+from swapstone.report.answer import explanation_answer
+from swapstone.report.record_report import answer_of
+
+OUT = Metric(name="out_steady", unit="B/s", quantity=Quantity.RATE, better=Direction.HIGHER, meaning="rate", leads=True)
+TOUCH = Metric(name="touch_time", unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning="touch")
+COPIES = Metric(name="copies", unit="1", quantity=Quantity.EVENTS, better=Direction.LOWER, meaning="copies")
+HEAP = msgspec.structs.replace(COPIES, name="heap_calls")
+FLASH, LZ4, ZSTD = (builders.variant(f"swap={level}") for level in ("flash", "zram:lz4", "zram:zstd"))
+LWIP, SMOLTCP = (builders.variant(f"netstack={level}") for level in ("lwip", "smoltcp"))
+
+
+def _row(
+    suite: str,
+    workload: str,
+    metric: Metric,
+    verdict: Verdict,
+    *,
+    ratio: float = 1.0,
+    candidate: Variant = LZ4,
+    baseline: Variant = FLASH,
+    values: tuple[float, float] = (1e6, 1e6),
+) -> Comparison:
+    """Return a row of a verdict with an interval of 0.5 % around a ratio."""
+    row = msgspec.structs.replace(
+        verdicts.row(verdict, workload, metric), suite=suite, baseline=baseline, candidate=candidate
+    )
+    if row.effect is None:
+        return row
+    return msgspec.structs.replace(
+        row,
+        effect=ratio,
+        low=ratio * 0.995,
+        high=ratio * 1.005,
+        baseline_values=(values[0],) * 6,
+        candidate_values=(values[1],) * 6,
+        preferred=metric in (OUT, TOUCH),
+    )
+
+
+def _said(*rows: Comparison) -> str:
+    analysis: Analysis = msgspec.structs.replace(verdicts.analysis(), comparisons=rows, caveats=())
+    return answer_of(verdicts.context(), analysis)
+
+
+def _swap(verdict: Verdict, ratio: float, touch: Verdict, slower: float, level: Variant = LZ4) -> list[Comparison]:
+    return [
+        _row("swap", "fill", OUT, verdict, ratio=ratio, candidate=level),
+        _row("swap", "touch", TOUCH, touch, ratio=slower, candidate=level),
+    ]
+
+
+def test_a_level_of_swap_has_a_rate_and_the_time_of_a_touch() -> None:
+    assert _said(*_swap(Verdict.WORSE, 0.25, Verdict.WORSE, 12.0)) == (
+        "zram:lz4 swaps out at a quarter of the rate of flash, and a touch of a swapped page takes 12 times as long."
+    )
+    assert _said(*_swap(Verdict.BETTER, 1.04, Verdict.BETTER, 0.5)) == (
+        "zram:lz4 swaps out at a rate 4 % higher than flash, and a touch of a swapped page is twice as fast."
+    )
+
+
+def test_the_same_rate_of_swapping_is_about_the_median_unless_the_row_is_equivalent() -> None:
+    same = _swap(Verdict.EQUIVALENT, 1.001, Verdict.SAME_MEDIAN, 1.0)
+    assert _said(*same) == (
+        "zram:lz4 swaps out as fast as flash (within 2 %), and a touch of a swapped page takes as long in the median (within 2 %)."
+    )
+    tail = _swap(Verdict.EQUIVALENT, 1.001, Verdict.WORSE_TAIL, 1.0)
+    assert _said(*tail).endswith("takes as long in the median (within 2 %) (1 of 2 has a worse tail).")
+
+
+def test_an_open_rate_of_swapping() -> None:
+    row = msgspec.structs.replace(
+        _row("swap", "fill", OUT, Verdict.INCONCLUSIVE), low=0.9, high=1.2, smallest_visible=1.3
+    )
+    assert _said(row) == "zram:lz4 shows no decided difference (0.900 to 1.20 times)."
+    few = msgspec.structs.replace(row, low=None, high=None, effect=0.5)
+    assert _said(few) == ("zram:lz4 swaps out at half the rate of flash in 6 pairs of runs, too few for an interval.")
+
+
+def test_several_levels_of_swap_against_one() -> None:
+    rows = [*_swap(Verdict.WORSE, 0.25, Verdict.WORSE, 12.0), *_swap(Verdict.WORSE, 0.5, Verdict.WORSE, 3.0, ZSTD)]
+    assert _said(*rows).startswith("Against flash: zram:lz4 swaps out at a quarter of the rate of flash, and a touch")
+    gone = [_row("swap", "fill", OUT, Verdict.INVALID, candidate=ZSTD)]
+    assert "zram:zstd has no result: invalid: carry-over" in _said(*rows[:2], *gone)
+
+
+def _count(metric: Metric, verdict: Verdict, before: float, after: float) -> Comparison:
+    return _row(
+        "netstack-counts",
+        "counts-tuned",
+        metric,
+        verdict,
+        ratio=after / before,
+        candidate=SMOLTCP,
+        baseline=LWIP,
+        values=(before, after),
+    )
+
+
+def test_copies_and_allocations_of_a_request() -> None:
+    assert _said(_count(COPIES, Verdict.BETTER, 22, 15), _count(HEAP, Verdict.WORSE, 0.25, 2)) == (
+        "smoltcp makes 15 copies instead of 22, 2 allocations from the heap instead of 0.250 with lwip for a request (tuned)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text"),
+    [
+        (Verdict.EQUIVALENT, "smoltcp and lwip copy and allocate equally often for a request (tuned)."),
+        (Verdict.SAME_MEDIAN, "smoltcp and lwip copy and allocate equally often in the median for a request (tuned)."),
+        (Verdict.INCONCLUSIVE, "No difference found between lwip and smoltcp for a request (tuned)."),
+        (Verdict.INVALID, "Nothing was measured: no comparison has a number. The first reason: invalid: carry-over"),
+    ],
+)
+def test_counts_without_a_difference(verdict: Verdict, text: str) -> None:
+    assert _said(_count(COPIES, verdict, 22, 22)).startswith(text)
+
+
+def test_counts_with_another_tail_are_not_called_equal() -> None:
+    made = _said(_count(COPIES, Verdict.WORSE_TAIL, 22, 22), _count(HEAP, Verdict.EQUIVALENT, 2, 2))
+    assert made == (
+        "No difference in the median found between lwip and smoltcp for a request (tuned); 1 of 2 has a worse tail."
+    )
+
+
+PLACE = RowKey(
+    suite="libc", workload="b_malloc_big1", load="idle", metric="wall", baseline="libc=glibc", candidate="libc=musl"
+)
+
+
+def _explained(findings: tuple[tuple[str, float | None], ...], ledger: Ledger | None) -> str:
+    found = tuple(Finding(cause=cause, share=share, sentence="", evidence=()) for cause, share in findings)
+    return explanation_answer.sentence(
+        Explanation(place=PLACE, counts=(), ledger=ledger, findings=found, paragraph="", caveats=())
+    )
+
+
+LEDGER = Ledger(metric="wall", baseline=1.2e6, candidate=4.1e6, lines=(), residual=0.116e6)
+
+
+def test_an_explanation_names_the_shares_and_the_rest() -> None:
+    made = _explained((("page faults", 0.62), ("system calls", 0.34), ("strings", 0.01)), LEDGER)
+    assert made == (
+        "b_malloc_big1 takes 4.10 ms (wall) with musl instead of 1.20 ms with glibc; 62 % of the difference is page faults and 34 % is "
+        "system calls."
+    )
+    rest = msgspec.structs.replace(LEDGER, residual=0.58e6)
+    assert _explained((("page faults", 0.8),), rest).endswith(
+        "; 80 % of the difference is page faults; 20 % is unexplained."
+    )
+
+
+def test_an_explanation_without_a_cause_or_without_a_ledger() -> None:
+    assert _explained((), LEDGER).endswith("; no cause accounts for 5 % of the difference.")
+    assert _explained((), None) == (
+        "How the time of b_malloc_big1 splits into causes is unavailable; there are counts, and no count differs."
+    )
+    assert _explained((("page faults", None),), None).endswith(
+        "there are counts that are consistent with it: page faults."
+    )
+
+
+def test_names_from_outside_are_made_visible_in_an_explanation() -> None:
+    place = msgspec.structs.replace(PLACE, workload="a\x1b[31m")
+    hostile = Explanation(place=place, counts=(), ledger=None, findings=(), paragraph="", caveats=())
+    assert "a\\x1b[31m" in explanation_answer.sentence(hostile)
