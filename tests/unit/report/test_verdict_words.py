@@ -46,7 +46,7 @@ BAD = {Verdict.WORSE, Verdict.WORSE_TAIL}
 SAME = {Verdict.EQUIVALENT, Verdict.SAME_MEDIAN}
 UCLIBC = msgspec.structs.replace(synthetic.MUSL, levels=(("libc", "uclibc"),))
 CONTEXT = verdicts.context()
-MEAN = "mean 1.45 times (1.42\N{EN DASH}1.48)"
+MEAN = "mean 1.450 times (1.415\N{EN DASH}1.485)"
 COUNT = Metric(name="switches", unit="1", quantity=Quantity.EVENTS, better=Direction.LOWER, meaning="switches")
 
 
@@ -105,7 +105,7 @@ def test_a_tail_beside_an_open_median() -> None:
 def test_a_mixed_row_has_no_direction() -> None:
     made = _answer(verdicts.row(Verdict.MIXED, "prog"))
     assert made.startswith(
-        "No verdict on elapsed time of musl against glibc on prog: its median is 0.900 times, mean 1.30 times"
+        "No verdict on elapsed time of musl against glibc on prog: its median is 0.900 times, mean 1.300 times"
     )
     assert not re.search("faster|slower|as long", made)
 
@@ -147,10 +147,10 @@ def test_mean_and_tail_are_a_line_under_a_row_where_they_differ_from_the_median(
     rows = [verdicts.row(verdict) for verdict in (Verdict.EQUIVALENT, Verdict.WORSE_TAIL, Verdict.SAME_MEDIAN)]
     text = reports.as_text(CONTEXT, _analysis(rows), width=120)
     assert f"  {MEAN}, p90 2.20 ms against 2.20 ms, slowest 99 ms against 3.30 ms\n" in text
-    assert "  same median; mean 1.12 times" in text
+    assert "  same median; mean 1.120 times" in text
     assert text.count("slowest") == 2, "not under the equivalent row"
     single = reports.as_text(CONTEXT, _analysis(rows[1:2]), width=120)
-    assert "\nElapsed time: mean 1.45 times" in single
+    assert "\nElapsed time: mean 1.450 times" in single
 
 
 def test_a_far_percentile_matters() -> None:

@@ -118,10 +118,14 @@ def mean_text(row: Comparison) -> str:
 
 
 def _number(row: Comparison, value: float) -> str:
+    """Return an effect on the mean, or a bound of its interval, with the digits that the interval has."""
+    width = 0.0
+    if row.mean_low is not None and row.mean_high is not None:
+        width = max(0.0, (row.mean_high - row.mean_low) / 2)
     if row.scale is Scale.RATIO:
-        return formatting.digits(value)
-    text = formatting.quantity(value, row.metric.unit)
-    return text if value < 0 else f"+{text}"
+        return formatting.ratio(value, width)
+    text = formatting.quantity(value, row.metric.unit, width)
+    return text if value < 0 or text.startswith("0") else f"+{text}"
 
 
 def matters(row: Comparison, margin: float) -> bool:
