@@ -64,22 +64,25 @@ def test_each_verdict_is_counted_once() -> None:
 
 def test_equivalent_is_the_same_and_the_same_median_is_not() -> None:
     assert _answer(verdicts.row(Verdict.EQUIVALENT, "prog")) == "musl takes as long as glibc (within 2 %) on prog."
-    assert _answer(verdicts.row(Verdict.SAME_MEDIAN, "prog")) == (
-        "musl has the same median elapsed time as glibc (within 2 %) on prog; slow modes rarer than 26 % of runs are not excluded."
-    )
-    seen = msgspec.structs.replace(verdicts.row(Verdict.SAME_MEDIAN, "prog"), rarest_mode=0.03)
-    assert _answer(seen).endswith("on prog; its mean is not shown to be the same.")
+    far = verdicts.row(Verdict.SAME_MEDIAN, "prog")
+    same = "musl has the same median elapsed time as glibc (within 2 %) on prog; "
+    assert _answer(far) == f"{same}its mean is 1.120 times (1.093\N{EN DASH}1.147), undecided."
+    blind = msgspec.structs.replace(far, mean_effect=1.01, mean_low=0.99, mean_high=1.03)
+    assert _answer(blind) == f"{same}slow modes rarer than 26 % of runs are not excluded."
+    seen = msgspec.structs.replace(blind, rarest_mode=0.03)
+    assert _answer(seen) == f"{same}its mean is not shown to be the same."
+    short = msgspec.structs.replace(seen, mean_high=1.015, observed_s=2.04)
+    assert _answer(short) == f"{same}the runs span 2.0 s only."
 
 
 def test_several_rows_with_the_same_median() -> None:
     rows = [verdicts.row(verdict) for verdict in SAME]
-    assert _answer(*rows) == (
-        "musl has the same median elapsed time as glibc (within 2 %) on each of 2 program runs; slow modes rarer than 26 % of runs are "
-        "not excluded."
-    )
-    assert _answer(rows[0], verdicts.row(rows[0].verdict, "other")).count("slow modes") == (
-        rows[0].verdict is Verdict.SAME_MEDIAN
-    )
+    same = "musl has the same median elapsed time as glibc (within 2 %) on each of 2 program runs; "
+    assert _answer(*rows).startswith(f"{same}the mean of prog-same-median is 1.120 times (")
+    near = [msgspec.structs.replace(row, mean_effect=1.0) for row in rows]
+    assert _answer(*near) == f"{same}slow modes rarer than 26 % of runs are not excluded."
+    equivalent = [verdicts.row(Verdict.EQUIVALENT, name) for name in "ab"]
+    assert _answer(*equivalent) == "musl takes as long as glibc (within 2 %) on each of 2 program runs."
 
 
 def test_a_tail_has_its_own_words() -> None:

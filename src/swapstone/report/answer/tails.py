@@ -28,7 +28,7 @@ def median_only(rows: Sequence[Comparison]) -> bool:
 def limit_of(rows: Sequence[Comparison], margin: float) -> str:
     """Return what rows with the same median leave open, as a clause; empty without such rows.
 
-    For example: slow modes rarer than 18 % of runs are not excluded.
+    For example: slow modes rarer than 18 % of runs are not excluded. If a mean is outside the margin, it is named.
 
     Args:
         rows: of which those with the verdict `SAME_MEDIAN` count.
@@ -37,6 +37,10 @@ def limit_of(rows: Sequence[Comparison], margin: float) -> str:
     found = [row for row in rows if row.verdict is Verdict.SAME_MEDIAN]
     if not found:
         return ""
+    far = max(found, key=_mean_distance)
+    if _mean_distance(far) > math.log1p(margin):
+        whose = "its mean" if len(rows) == 1 else f"the mean of {formatting.safe(far.workload)}"
+        return f"{whose} is {mean_text(far)}, undecided"
     rarest = max((row.rarest_mode for row in found if row.rarest_mode is not None), default=0.0)
     if rarest > SLOW_MODE:
         return f"slow modes rarer than {wording.percent(rarest)} of runs are not excluded"
@@ -44,6 +48,12 @@ def limit_of(rows: Sequence[Comparison], margin: float) -> str:
         return "its mean is not shown to be the same" if len(rows) == 1 else "not all means are shown to be the same"
     spans = [row.observed_s for row in found if row.observed_s is not None]
     return f"the runs span {formatting.digits(min(spans), 2)} s only" if spans else "rare slow runs are not excluded"
+
+
+def _mean_distance(row: Comparison) -> float:
+    """Return the absolute logarithm of a row's ratio of means; 0 without one."""
+    known = row.scale is Scale.RATIO and row.mean_effect is not None and row.mean_effect > 0
+    return abs(math.log(row.mean_effect or 1.0)) if known else 0.0
 
 
 def _mean_inside(row: Comparison, margin: float) -> bool:
@@ -138,13 +148,7 @@ def matters(row: Comparison, margin: float) -> bool:
         return True
     if row.verdict in NO_NUMBERS or row.scale is not Scale.RATIO or row.exact:
         return False
-    mean = row.mean_effect
-    if (
-        row.verdict is Verdict.SAME_MEDIAN
-        and mean is not None
-        and mean > 0
-        and abs(math.log(mean)) > math.log1p(margin)
-    ):
+    if row.verdict is Verdict.SAME_MEDIAN and _mean_distance(row) > math.log1p(margin):
         return True
     before, after, effect = row.baseline_runs, row.candidate_runs, row.effect
     if before is None or after is None or effect is None or min(before.runs, after.runs) < _ENOUGH:
