@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import WireError, environment_variable
+from swapstone.model import UserError, WireError, environment_variable
 from swapstone.targets import TARGETS, Target
 from swapstone.wire import FACTS, ProcessOutcome, TrialRequest
 from tests.contract.programs import contract_programs
@@ -102,6 +102,31 @@ def test_standard_input_and_output_may_be_files(target: Target, program: Callabl
     assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0)
     with pytest.raises(WireError, match="a path is not absolute"):
         target.run(asked(target, program("empty"), stdin="in"))
+
+
+def test_only_regular_files_that_a_trial_wrote_are_opened(target: Target, tmp_path: Path) -> None:
+    """The words are the end of a sentence about the file."""
+    (tmp_path / "file").write_bytes(b"content")
+    if not target.shares_files:
+        with pytest.raises(UserError, match=r"is on the target .*, whose files can't be read"):
+            target.open_file(str(tmp_path / "file"))
+        return
+    with target.open_file(str(tmp_path / "file")) as file:
+        assert file.read() == b"content"
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    os.mkfifo(tmp_path / "fifo")
+    for name, words in (
+        ("absent", "is missing"),
+        ("file/below", "is missing"),
+        (".", "is a folder, no regular file"),
+        ("link", "is a symbolic link, no regular file"),
+        ("fifo", "is a FIFO, no regular file"),
+        ("/dev/null", "is a device, no regular file"),
+        ("a\0b", "can't be read: its name has a zero byte"),
+        ("x" * 300, "can't be read: File name too long"),
+    ):
+        with pytest.raises(UserError, match=f"^{words}"):
+            target.open_file(str(tmp_path / name) if name != "." else str(tmp_path))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -26,6 +26,8 @@ _GROUPS = {
     "How it runs and what it prints": (
         "stdin",
         "output",
+        "artifacts",
+        "output_may_differ",
         "variables",
         "setup",
         "prepare",

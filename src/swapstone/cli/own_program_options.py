@@ -83,6 +83,16 @@ running_options = Chain(
     click.option(
         "--output", metavar="FILE", help="Write its standard output to a file, or to null; no metric is read from it."
     ),
+    click.option(
+        "--artifact",
+        "artifacts",
+        multiple=True,
+        metavar="FILE",
+        help="A file that each run writes; like the output, it must be the same for all variants; repeatable.",
+    ),
+    click.option(
+        "--output-may-differ", is_flag=True, help="Don't compare what the variants print, nor their exit statuses."
+    ),
     click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Add to its environment; repeatable."),
     click.option("--setup", metavar="COMMAND", help="Run once for each variant before its first trial."),
     click.option("--prepare", metavar="COMMAND", help="Run before each trial; not measured."),

@@ -89,7 +89,9 @@ def analyse(
     )
     busy = busy_loads(experiment, runs, workloads)
     of_indices = index_estimates(rows, fewest=fewest_rows(experiment))
-    of_effects = estimates(experiment, variants, workloads, cells, sizes=sizes or {}, busy=busy)
+    of_effects = estimates(
+        experiment, variants, workloads, cells, sizes=sizes or {}, busy=busy, excluded=findings.excluded
+    )
     rates = error_rates(experiment, rows, of_indices, of_effects)
     comparisons = _with_replicate_wording(experiment, _judged(experiment, rows, busy, rates))
     noise = noise_of(runs, workloads, virtual=experiment.virtual)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from swapstone.comparison.cells import Cell, Cells
 from swapstone.comparison.contrast_estimates import Estimate, Measured, estimate, index_estimate
 from swapstone.comparison.factorial_contrasts import Contrast, contrasts
+from swapstone.comparison.findings import Place
 from swapstone.comparison.machine_noise import TIMES, preferred_time
 from swapstone.comparison.pairs import pairs_for
 from swapstone.comparison.rows import SizeValues
@@ -27,6 +28,7 @@ def estimates(
     *,
     sizes: SizeValues,
     busy: frozenset[str],
+    excluded: Mapping[Place, tuple[Verdict, str]] | None = None,
 ) -> list[Estimate]:
     """Estimate the effects and interactions of an experiment's factors.
 
@@ -46,6 +48,7 @@ def estimates(
         cells: the runs, grouped.
         sizes: of the programs.
         busy: the loads under which CPU time is read first.
+        excluded: verdict and reason of comparisons with the baseline that can't be judged: their variants don't enter.
 
     Returns:
         The estimates, for `swapstone.comparison.factor_effects.judged`; none if fewer than two factors are varied.
@@ -55,7 +58,10 @@ def estimates(
         return []
     labels = [variant.label for variant in variants if variant.copy is Copy.FIRST]
     needed = pairs_for(experiment)
-    measured = [*_of_runs(experiment, labels, workloads, cells, busy), *_of_sizes(experiment, labels, sizes)]
+    measured = [
+        *(_without(each, excluded or {}) for each in _of_runs(experiment, labels, workloads, cells, busy)),
+        *_of_sizes(experiment, labels, sizes),
+    ]
     found = [estimate(each, question, needed) for each in measured for question in questions]
     return [*found, *_of_indices(measured, questions, busy)]
 
@@ -105,6 +111,15 @@ def _series(
         else:
             lost[label] = Verdict.INCONCLUSIVE, f"{label}: no run yet"
     return series, lost
+
+
+def _without(measured: Measured, excluded: Mapping[Place, tuple[Verdict, str]]) -> Measured:
+    """Leave out the variants whose comparison with the baseline is excluded."""
+    group = measured.suite, measured.workload, measured.load
+    reasons = {label: excluded.get((group, label, measured.metric.name)) for label in measured.series}
+    lost = {label: (reason[0], f"{label} {reason[1]}") for label, reason in reasons.items() if reason}
+    series = {label: values for label, values in measured.series.items() if label not in lost}
+    return dataclasses.replace(measured, series=series, lost={**measured.lost, **lost})
 
 
 def _of_sizes(experiment: Experiment, labels: Sequence[str], sizes: SizeValues) -> Iterator[Measured]:

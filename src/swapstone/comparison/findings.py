@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from swapstone.comparison.cells import Group
+from swapstone.comparison.rows import Row
 from swapstone.model import CarryOver, Caveat, Verdict
 
 Place = tuple[Group, str, str]
@@ -26,3 +27,19 @@ class Findings:
     excluded: Mapping[Place, tuple[Verdict, str]] = dataclasses.field(default_factory=dict)
     caveats: tuple[Caveat, ...] = ()
     carry_overs: Mapping[Place, CarryOver] = dataclasses.field(default_factory=dict)
+
+
+def checked(rows: Iterable[Row], findings: Findings) -> list[Row]:
+    """Return the rows, with the exclusions that the checks found.
+
+    A row that is excluded already keeps its reason, unless it has no pairs because its runs were disturbed.
+    """
+
+    def exclusion(row: Row) -> tuple[Verdict, str] | None:
+        found = findings.excluded.get((row.group, row.candidate.label, row.metric.name))
+        if row.exclusion is None:
+            return found
+        without_pairs = row.exclusion[0] in (Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE)
+        return found if found and found[0] is Verdict.DISTURBED and without_pairs else row.exclusion
+
+    return [dataclasses.replace(row, exclusion=exclusion(row)) for row in rows]

@@ -8,16 +8,28 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from swapstone.comparison import outputs
 from swapstone.comparison.cells import Group, collect
 from swapstone.comparison.error_rate import ErrorRates
 from swapstone.comparison.factorial import estimates
+from swapstone.comparison.findings import Findings, checked
 from swapstone.comparison.hypotheses import error_rates, fewest_rows
 from swapstone.comparison.machine_noise import busy_loads
 from swapstone.comparison.processors import without_disturbed_blocks
 from swapstone.comparison.rows import Row, run_rows
 from swapstone.comparison.suite_index import index_estimates
 from swapstone.comparison.verdicts import comparison
-from swapstone.model import REPORT_CORRECTION, Experiment, Run, Scale, Variant, Verdict, Workload, WorkloadPrecision
+from swapstone.model import (
+    CURRENT_RULES,
+    REPORT_CORRECTION,
+    Experiment,
+    Run,
+    Scale,
+    Variant,
+    Verdict,
+    Workload,
+    WorkloadPrecision,
+)
 
 
 def precision(
@@ -40,17 +52,19 @@ def precision(
     quantities = {metric.quantity for workload in workloads.values() for metric in workload.metrics if metric.leads}
     wanted = {m.name for workload in workloads.values() for m in workload.metrics if m.quantity in quantities}
     busy = busy_loads(experiment, runs, workloads)
+    # More runs can't give a verdict on a variant that does other work.
+    other = outputs.check(experiment, variants, workloads, runs) if experiment.rules >= CURRENT_RULES else Findings()
     runs = without_disturbed_blocks(experiment, workloads, runs)
     if experiment.correction == REPORT_CORRECTION:
         cells = collect(runs)
-        rows = [row for row in run_rows(experiment, variants, workloads, cells) if not row.null]
+        rows = [row for row in checked(run_rows(experiment, variants, workloads, cells), other) if not row.null]
         of_indices = index_estimates(rows, fewest=fewest_rows(experiment))
-        of_effects = estimates(experiment, variants, workloads, cells, sizes={}, busy=busy)
+        of_effects = estimates(experiment, variants, workloads, cells, sizes={}, busy=busy, excluded=other.excluded)
         rates = error_rates(experiment, rows, of_indices, of_effects)
     else:
         rows = [
             row
-            for row in run_rows(experiment, variants, workloads, collect(runs, wanted))
+            for row in checked(run_rows(experiment, variants, workloads, collect(runs, wanted)), other)
             if not row.null and row.metric.quantity in quantities
         ]
         rates = error_rates(experiment, rows, (), ())

@@ -130,7 +130,7 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
         commands: the command lines of the factor ``command``, the baseline first. A single one is no level of that factor.
         shell: whether `commands` are texts for ``/bin/sh -c``: then each has one word.
         parameters: pairs (name, values): each combination of values is a workload of its own. ``{name}`` stands for the value in
-            `arguments`, `commands`, `environment`, `setup`, `prepare`, `conclude`, `stdin`, `output` and in load generators.
+            `arguments`, `commands`, `environment`, `setup`, `prepare`, `conclude`, `stdin`, `output`, `artifacts` and in load generators.
         directory: absolute path of the working directory if nothing is built; a built program runs in its copy.
         environment: pairs (name, value) added to the base environment.
         setup: command run once for each variant before its first trial; empty for none, like the next two.
@@ -145,8 +145,9 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
         timeout_ms: time limit of a trial.
         build_timeout_ms: time limit of a build.
         libraries: names of the libraries that are built for each variant and found by the build command.
-        output_may_differ: whether variants may print different outputs.
-        artifacts: absolute paths of files that a run writes; their contents are compared between variants as the output is.
+        output_may_differ: whether variants may print different outputs and have different exit statuses.
+        artifacts: files that a run writes; their contents are compared between variants as the output is. A relative path starts from
+            the folder in which the program runs.
         load_generators: of a server; each makes a workload of its own. ``{port}`` in `arguments` and `environment` then stands for the
             port of the trial. With `Cpus.ONE` server and load generator are pinned to different processors.
     """

@@ -423,4 +423,6 @@ def run_of(trial: Trial, outcome: Outcome, *, passes: int, times: Mapping[str, i
         elapsed_ns=times["elapsed_ns"],
         output=output,
         name=answer.name if answer else "",
+        digests=judgement.digests,
+        found_files=judgement.found_files,
     )

@@ -14,6 +14,7 @@ from swapstone.comparison import SizeValues, analyse
 from swapstone.model import Analysis, Caveat, CaveatKind, Experiment, Workload
 from swapstone.record import RecordView
 from swapstone.report import factorial_export
+from swapstone.session.differing_lines import same_files, with_differing_lines
 
 
 def workloads_of(experiment: Experiment) -> Mapping[str, Workload]:
@@ -35,7 +36,7 @@ def analyse_record(view: RecordView) -> Analysis:
     # The empty programs are not in the experiment's plan: they are never run, only their size is measured.
     empty = [program for program in EMPTY_PROGRAMS if any(place[:2] == (EMPTY_SUITE, program.name) for place in sizes)]
     shown = (*view.experiment.workloads, *((EMPTY_SUITE, program.name) for program in empty))
-    return analyse(
+    analysis = analyse(
         msgspec.structs.replace(view.experiment, workloads=shown),
         plan.variants(view.experiment),
         {**workloads_of(view.experiment), **{program.name: program for program in empty}},
@@ -43,6 +44,7 @@ def analyse_record(view: RecordView) -> Analysis:
         caveats=_caveats(view),
         sizes=sizes,
     )
+    return with_differing_lines(view, analysis)
 
 
 def verdicts_digest(analysis: Analysis) -> str:
@@ -84,6 +86,7 @@ def _caveats(view: RecordView) -> tuple[Caveat, ...]:
                 message=f"It was measured in {view.seal.sessions} sessions; a pair that spans two of them is further apart in time.",
             )
         )
+    caveats += same_files(view)
     if _virtual(view):
         caveats.append(
             Caveat(

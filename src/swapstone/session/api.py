@@ -102,6 +102,8 @@ def compare(
     rebuild: bool = False,
     input: str | Path | None = None,
     output: str | Path | None = None,
+    artifacts: Sequence[str | Path] = (),
+    output_may_differ: bool = False,
     env: Mapping[str, str] | None = None,
     setup: str | None = None,
     prepare: str | None = None,
@@ -161,6 +163,8 @@ def compare(
         rebuild: build again although an equal build is in the cache.
         input: file that is the program's standard input.
         output: file that receives the program's standard output.
+        artifacts: files that each run writes; their contents must be the same for all variants, like the output's.
+        output_may_differ: don't compare what the variants print, nor their exit statuses.
         env: variables of its environment.
         setup: command that runs once for each variant before its first trial.
         prepare: command that runs before each trial.
@@ -203,6 +207,8 @@ def compare(
         rebuild=rebuild,
         stdin=path_text(input),
         output=path_text(output),
+        artifacts=tuple(map(str, artifacts)),
+        output_may_differ=output_may_differ,
         variables=tuple(f"{name}={value}" for name, value in (env or {}).items()),
         setup=setup,
         prepare=prepare,

@@ -66,6 +66,8 @@ class OwnProgramRequest(FrozenStruct, frozen=True, kw_only=True):
     programs: tuple[str, ...] = ()
     stdin: str | None = None
     output: str | None = None
+    artifacts: tuple[str, ...] = ()
+    output_may_differ: bool = False
     variables: tuple[str, ...] = ()
     setup: str | None = None
     prepare: str | None = None
@@ -88,11 +90,16 @@ _OPTION_NAMES = {
     "variables": "env",
     "programs": "program",
     "metrics": "metric",
+    "artifacts": "artifact",
     "reader": "read",
     "libraries": "with",
     "names": "name",
     "parameters": "parameter",
 }
+_NOT_ARTIFACTS = ("stdout", "exit_status")
+_NOT_ARTIFACT_STARTS = ("shape:", "sections:")
+"""What names other digests of a run (`swapstone.model.Run.digests`)."""
+
 _SERVER_OPTIONS = ("load_generator", "connections", "reader", "warm_up", "ready_timeout")
 
 
@@ -136,6 +143,8 @@ def own_program(request: OwnProgramRequest) -> OwnProgram | None:
         conclude=request.conclude or "",
         stdin=_input(request.stdin, folder),
         output=_output(request.output, folder),
+        artifacts=_artifacts(request),
+        output_may_differ=request.output_may_differ,
         ignore_failure=request.ignore_failure,
         numbers=_numbers(request),
         cpus=Cpus.ONE if request.pin else Cpus.ALL,
@@ -200,6 +209,8 @@ def _server_command(request: OwnProgramRequest) -> OwnProgramRequest:
         )
     for given, option in (
         (request.output, "--output"),
+        (request.artifacts, "--artifact"),
+        (request.output_may_differ, "--output-may-differ"),
         (request.cpu_bound, "--cpu-bound"),
         (request.ignore_failure, "--ignore-failure"),
     ):
@@ -384,6 +395,22 @@ def _output(text: str | None, folder: Path) -> str:
     if not placeholders_in(text) and (Path(path).is_dir() or not Path(path).parent.is_dir()):
         raise UserError(f"--output {text} can't be written.", "Name a file in a folder that exists, or null.")
     return path
+
+
+def _artifacts(request: OwnProgramRequest) -> tuple[str, ...]:
+    """Return the files that a run writes, as typed: with --build they are in the variant's copy of the sources.
+
+    Raises:
+        UserError: one is empty, is named twice, or has the name of an output.
+    """
+    for text in request.artifacts:
+        if not text or text.endswith("/") or "\0" in text:
+            raise UserError(f"--artifact {text!r} is no file.", "Name a file that each run writes: --artifact out.txt")
+        if text in _NOT_ARTIFACTS or text.startswith(_NOT_ARTIFACT_STARTS):
+            raise UserError(f"--artifact {text} is the name of an output.", f"Write it as a path: --artifact ./{text}")
+        if request.artifacts.count(text) > 1:
+            raise UserError(f"Two --artifact options name {text}.", "Leave one out.")
+    return request.artifacts
 
 
 def _numbers(request: OwnProgramRequest) -> tuple[PrintedNumber, ...]:

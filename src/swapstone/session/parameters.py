@@ -195,6 +195,7 @@ def texts_of(own: OwnProgram) -> Mapping[str, str]:
         "--conclude": own.conclude,
         "--input": own.stdin,
         "--output": own.output,
+        "--artifact": "\n".join(own.artifacts),
         "--load-generator": "\n".join(word for each in own.load_generators for word in each.command),
     }
     return {name: text for name, text in found.items() if text}

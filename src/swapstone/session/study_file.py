@@ -60,6 +60,8 @@ class StudyProgram(FrozenStruct, frozen=True, kw_only=True):
     libraries: tuple[str, ...] = msgspec.field(default=(), name="with")
     input: str | None = None
     output: str | None = None
+    artifacts: tuple[str, ...] = ()
+    output_may_differ: bool = False
     env: dict[str, str] = msgspec.field(default_factory=dict)
     setup: str | None = None
     prepare: str | None = None
@@ -101,6 +103,8 @@ class StudyProgram(FrozenStruct, frozen=True, kw_only=True):
             libraries=",".join(self.libraries) or None,
             stdin=self.input,
             output=self.output,
+            artifacts=self.artifacts,
+            output_may_differ=self.output_may_differ,
             variables=_pairs(self.env),
             setup=self.setup,
             prepare=self.prepare,

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 import re
+import time
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -14,6 +17,7 @@ from swapstone.model import Experiment, OwnProgram, Sample, Status, UserError, V
 from swapstone.subjects.answers import raw_output, shortened, trouble_of
 from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_environments
 from swapstone.subjects.own_program_check import check_own, check_programs, check_recipes
+from swapstone.subjects.own_program_files import FileState, FolderWatch, file_state
 from swapstone.subjects.own_program_levels import (
     Expected,
     levels_seen,
@@ -22,6 +26,7 @@ from swapstone.subjects.own_program_levels import (
     received_variables,
 )
 from swapstone.subjects.own_program_libraries import wrong_library
+from swapstone.subjects.own_program_output import LARGEST_BYTES, STDOUT, Digests, OutputDigests
 from swapstone.subjects.own_program_variant import SHELL, as_run, other_arguments
 from swapstone.subjects.subject import BuildContext, Inspect, Judgement, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program, stamp_of
@@ -39,6 +44,9 @@ DISK_BYTES = 16 << 30
 KEPT_BYTES = 64 << 10
 """How much of each output the record keeps: half from the beginning, half from the end."""
 
+TIMESTAMP_NS = 20_000_000
+"""Time stamps of files advance with the timer interrupt, at most 10 ms apart (100 Hz); twice that."""
+
 _NEEDS_TERMINAL = re.compile(
     rb"not a (tty|terminal)|[Ii]nappropriate ioctl for device|ENOTTY|TERM environment variable|[Ee]rror opening terminal"
     rb"|[Uu]nknown terminal|(needs?|requires?) a (tty|terminal)|must be (a|connected to a) (tty|terminal)"
@@ -55,12 +63,28 @@ OTHER_COMMAND_HINT = (
 )
 
 
+@dataclasses.dataclass(frozen=True)
+class BeforeRun:
+    """The files that matter to a run, just before it.
+
+    Attributes:
+        artifacts: state by path of the files that it should write.
+        found_files: as `swapstone.model.Run.found_files`.
+    """
+
+    artifacts: Mapping[str, FileState | None]
+    found_files: tuple[str, ...]
+
+
 class OwnProgramState:
     """What the workloads of one own program share: there is one for each load generator and each value of a parameter."""
 
     def __init__(self) -> None:
         self.build = OwnProgramBuild()
         self.set_up: set[tuple[tuple[tuple[str, str], ...], str]] = set()
+        self.outputs = OutputDigests()
+        self.folders = FolderWatch()
+        self.before: dict[str, BeforeRun] = {}
 
 
 class UserProgram(Subject):
@@ -121,15 +145,56 @@ class UserProgram(Subject):
             self._state.set_up.add((trial.variant.levels, own.setup))
         if (failed := self._helper("prepare", own.prepare, trial, target)) is not None:
             return failed
-        change = self.file_change(trial.program)
-        return Outcome(Judgement(Status.REFUSED, change), None, b"") if change else None
+        if change := self.file_change(trial.program):
+            return Outcome(Judgement(Status.REFUSED, change), None, b"")
+        if not own.load_generators:
+            paths = _artifact_paths(own, trial)
+            found = self._state.folders.before_run(trial.program.folder, frozenset((*paths, own.output)))
+            artifacts = {path: file_state(path) for path in paths}
+            self._state.before[trial.identity] = BeforeRun(artifacts, found)
+            _wait_for_other_timestamps(artifacts.values())
+        return None
 
     def after(self, trial: TrialSpec, target: Target, outcome: Outcome) -> Outcome:
-        """Run ``--conclude``. Its failure counts only if the program itself ended well."""
+        """Digest what the run printed and wrote, then run ``--conclude``. Its failure counts only if the program itself ended well."""
+        before = self._state.before.pop(trial.identity, None)
+        if before is not None and outcome.judgement.status is Status.OK and outcome.answer is not None:
+            outcome = self._with_digests(trial, target, outcome, outcome.answer, before)
         failed = self._helper("conclude", self._as_run(trial.variant).conclude, trial, target)
         if failed is None or outcome.judgement.status is not Status.OK:
             return outcome
         return dataclasses.replace(outcome, judgement=failed.judgement, output=outcome.output + failed.output)
+
+    def _with_digests(
+        self, trial: TrialSpec, target: Target, outcome: Outcome, answer: AgentAnswer, before: BeforeRun
+    ) -> Outcome:
+        """Add the digests of standard output and of the files named with ``--artifact``; a file that can't be read fails the run."""
+        own, outputs = self._as_run(trial.variant), self._state.outputs
+        digests: Digests = ()
+        if not own.output:
+            digests = outputs.of_bytes(STDOUT, _without_paths(answer.stdout, trial.program))
+        elif own.output != os.devnull:
+            with contextlib.suppress(UserError, OSError), target.open_file(own.output) as file:
+                digests = outputs.of_file(STDOUT, file)
+        trouble = ""
+        for name, path in zip(self._own.artifacts, _artifact_paths(own, trial), strict=True):
+            try:
+                with target.open_file(path) as file:
+                    found = outputs.of_file(name, file)
+            except (UserError, OSError) as error:
+                trouble = error.message if isinstance(error, UserError) else f"can't be read: {error.strerror}"
+            else:
+                trouble = "" if found else f"is larger than {LARGEST_BYTES >> 30} GiB: it can't be compared"
+                digests += found
+            if not trouble and file_state(path) == before.artifacts[path]:
+                trouble = "was not written by this run: it is as it was before (remove it in --prepare)"
+            if trouble:
+                judgement = Judgement(
+                    Status.FAILED, f"its artifact {path} {trouble}", observed=outcome.judgement.observed
+                )
+                return dataclasses.replace(outcome, judgement=judgement)
+        judgement = dataclasses.replace(outcome.judgement, digests=digests, found_files=before.found_files)
+        return dataclasses.replace(outcome, judgement=judgement)
 
     def _helper(self, name: str, command: str, trial: TrialSpec, target: Target) -> Outcome | None:
         """Run one of the commands around the program; return an outcome only if it failed."""
@@ -263,3 +328,24 @@ class UserProgram(Subject):
     def read(self, answer: AgentAnswer) -> Measured:
         """Return what the agent measured around the program, and the numbers that it printed."""
         return Measured(own_samples(self._own, dict(answer.facts), answer.code, answer.stdout, answer.stderr))
+
+
+def _artifact_paths(own: OwnProgram, trial: TrialSpec) -> tuple[str, ...]:
+    """Return the absolute paths of the files that a run writes."""
+    return tuple(os.path.join(trial.program.folder, name) for name in own.artifacts)  # noqa: PTH118 # ".." is kept
+
+
+def _without_paths(stdout: bytes, program: Program) -> bytes:
+    """Replace the paths of the program and of its folder, in which variants differ and which many programs print."""
+    for path, word in ((program.path, b"{program}"), (program.folder, b"{folder}")):
+        if len(path) > 1:
+            stdout = stdout.replace(os.fsencode(path), word)
+    return stdout
+
+
+def _wait_for_other_timestamps(states: Iterable[FileState | None]) -> None:
+    """Wait until a write would change the time stamp of each file: else a run that writes nothing looks like one that does."""
+    ages_ns = [time.time_ns() - state.changed_ns for state in states if state is not None]
+    wait_ns = TIMESTAMP_NS - min((age for age in ages_ns if age >= 0), default=TIMESTAMP_NS)
+    if wait_ns > 0:
+        time.sleep(wait_ns / 1e9)

@@ -49,6 +49,7 @@ def as_run(own: OwnProgram, workload: Workload, variant: Variant) -> OwnProgram:
         conclude=_command(own.conclude, values),
         stdin=filled_text(own.stdin, values),
         output=filled_text(own.output, values),
+        artifacts=tuple(filled_text(name, values) for name in own.artifacts),
     )
 
 

@@ -116,6 +116,8 @@ class Judgement:
     check: str = ""
     histogram: tuple[tuple[int, int], ...] = ()
     series: tuple[Sample, ...] = ()
+    digests: tuple[tuple[str, str], ...] = ()
+    found_files: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import abc
+import os
+import stat
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import BinaryIO, Self, TypeAlias
 
 from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import FrozenStruct, ImageDifference, UnavailableError, UserError
@@ -182,6 +184,20 @@ class Target(abc.ABC):
         """
         return read_facts(Path(path))
 
+    def open_file(self, path: str) -> BinaryIO:
+        """Open a file that a trial wrote, for reading.
+
+        Args:
+            path: on the target, absolute.
+
+        Raises:
+            UserError: it is missing, can't be read, or is no regular file: a link, FIFO, socket, device or folder. The message is the
+                end of a sentence whose subject is the file, such as "is missing".
+        """
+        if not self.shares_files:
+            raise UnavailableError(f"is on the target {self.name}, whose files can't be read")
+        return _open_regular(path)
+
     @abc.abstractmethod
     def scratch(self) -> str:
         """Return the folder on the target that every trial finds empty."""
@@ -221,6 +237,38 @@ class Target(abc.ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+_KINDS = (
+    (stat.S_ISLNK, "a symbolic link"),
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a FIFO"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def _open_regular(path: str) -> BinaryIO:
+    """Open a regular file. Its type is examined before the open, which could block or have an effect, and again after it."""
+    try:
+        _require_regular(os.stat(path, follow_symlinks=False).st_mode)  # noqa: PTH116 # a text from the user, not normalised
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _require_regular(os.fstat(descriptor).st_mode)
+            return os.fdopen(descriptor, "rb")
+        except BaseException:
+            os.close(descriptor)
+            raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UserError("is missing") from error
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "its name has a zero byte"
+        raise UserError(f"can't be read: {reason}") from error
+
+
+def _require_regular(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        kind = next((name for of_kind, name in _KINDS if of_kind(mode)), "a device")
+        raise UserError(f"is {kind}, no regular file")
 
 
 Capabilities: TypeAlias = Target | type[Target]

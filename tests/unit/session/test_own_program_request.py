@@ -69,6 +69,30 @@ def test_a_program_without_a_slash_is_found_as_a_shell_finds_it(
     assert absent is not None and absent.arguments == (str(Path.cwd() / "absent"),)
 
 
+def test_artifacts_are_as_typed() -> None:
+    made = own_program(OwnProgramRequest(command=("/a",), artifacts=("out-{n}", "/tmp/b"), output_may_differ=True))
+    assert made is not None
+    assert (made.artifacts, made.output_may_differ) == (("out-{n}", "/tmp/b"), True)
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        (("",), "--artifact '' is no file"),
+        (("out/",), "--artifact 'out/' is no file"),
+        (("a\0b",), r"--artifact 'a\\x00b' is no file"),
+        (("stdout",), "--artifact stdout is the name of an output"),
+        (("shape:x",), "--artifact shape:x is the name of an output"),
+        (("a", "b", "a"), "Two --artifact options name a"),
+    ],
+)
+def test_artifacts_that_can_not_be(names: tuple[str, ...], text: str) -> None:
+    with pytest.raises(UserError, match=text):
+        own_program(OwnProgramRequest(command=("/a",), artifacts=names))
+    with pytest.raises(UserError, match="--artifact needs an own program"):
+        own_program(OwnProgramRequest(artifacts=names))
+
+
 def test_named_programs_make_the_factor() -> None:
     made = own_program(OwnProgramRequest(programs=("old=/bin/a", "new-2.0=/bin/b"), command=("1",)))
     assert made is not None

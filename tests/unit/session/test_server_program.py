@@ -109,6 +109,8 @@ def test_one_driver_keeps_the_servers_name() -> None:
         ({"command": ("./x",)}, "--server names the program"),
         ({"programs": ("a=./x", "b=./y")}, "--server names the program"),
         ({"output": "null"}, "--output is not for a server"),
+        ({"artifacts": ("out",)}, "--artifact is not for a server"),
+        ({"output_may_differ": True}, "--output-may-differ is not for a server"),
         ({"ignore_failure": True}, "--ignore-failure is not for a server"),
         ({"cpu_bound": True}, "--cpu-bound is not for a server"),
     ],

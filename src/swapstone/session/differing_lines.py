@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The first line in which the outputs of two variants differ, for the reason of an invalid row, and equal files under two names."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from swapstone.comparison.outputs import REMEDY
+from swapstone.model import (
+    COMMAND,
+    CURRENT_RULES,
+    Analysis,
+    Caveat,
+    CaveatKind,
+    Comparison,
+    Copy,
+    Run,
+    Status,
+    Variant,
+    Verdict,
+    WireError,
+)
+from swapstone.plan import variants
+from swapstone.record import RecordView
+from swapstone.subjects.kept_answer import decode_kept
+from swapstone.subjects.own_program_output import masked
+
+_LARGEST_BYTES = 1 << 20
+"""The raw output of a run of an own program has at most 128 KiB, and what was observed."""
+
+_RUNS = 3
+"""How many runs of each side are read."""
+
+_WIDTH, _BEFORE = 60, 20
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_HEAD = b"--- stdout\n"
+
+_Place = tuple[str, str, str, str]
+
+
+def with_differing_lines(view: RecordView, analysis: Analysis) -> Analysis:
+    """Add the first differing line to the reason of each row that is invalid because the variants print other output.
+
+    Args:
+        view: the record; rows whose raw output is missing keep their reason.
+        analysis: of that record.
+    """
+    known: dict[_Place, str] = {}
+
+    def extended(row: Comparison) -> Comparison:
+        if row.verdict is not Verdict.INVALID or not row.reason.endswith(REMEDY):
+            return row
+        place = row.suite, row.workload, row.load, row.candidate.label
+        if place not in known:
+            known[place] = _clause(view, place, row.baseline.label)
+        return msgspec.structs.replace(row, reason=row.reason.removesuffix(REMEDY) + known[place] + REMEDY)
+
+    return msgspec.structs.replace(analysis, comparisons=tuple(map(extended, analysis.comparisons)))
+
+
+def first_difference(baseline: Sequence[bytes], candidate: Sequence[bytes]) -> tuple[bytes, bytes] | None:
+    """Return the first line that is the same in all outputs of each side and differs between them; if there is none, of the masked lines.
+
+    Args:
+        baseline: outputs of some runs.
+        candidate: the same of the other side. A line behind the end of an output is empty.
+    """
+    changes: tuple[Callable[[bytes], bytes], ...] = (bytes, masked)
+    for change in changes:
+        sides = [[change(output).split(b"\n") for output in outputs] for outputs in (baseline, candidate)]
+        for number in range(max((len(lines) for side in sides for lines in side), default=0)):
+            old, new = ({lines[number] if number < len(lines) else b"" for lines in side} for side in sides)
+            if len(old) == len(new) == 1 and old != new:
+                return old.pop(), new.pop()
+    return None
+
+
+def same_files(view: RecordView) -> Iterator[Caveat]:
+    """Yield a caveat for each two programs or command lines that are the same file with the same arguments."""
+    own = view.experiment.own
+    if own is None or view.manifest is None or view.experiment.rules < CURRENT_RULES:
+        return
+    digests = {(a.workload, a.variant): a.sha256 for a in view.manifest.artifacts if not a.layout and a.sha256}
+    every = [variant for variant in variants(view.experiment) if variant.copy is Copy.FIRST]
+    found: dict[tuple[str, str], None] = {}
+    for workload in {name: None for name, _ in digests}:
+        for number, one in enumerate(every):
+            for other in every[number + 1 :]:
+                old, new = digests.get((workload, one.label)), digests.get((workload, other.label))
+                names = _names(one, other)
+                if names and old and old == new and _arguments(view, one) == _arguments(view, other):
+                    found[names] = None
+    for one_name, other_name in found:
+        yield Caveat(
+            kind=CaveatKind.SAME_FILE,
+            message=f"{one_name} and {other_name} are the same file: what differs is argv[0], the path and its length.",
+            hint="If they should differ, build or name the other one. To see how often a program seems to differ from itself: --null",
+        )
+
+
+def _names(one: Variant, other: Variant) -> tuple[str, str] | None:
+    """Return the levels of the only factor in which two variants differ, if its levels are programs or command lines."""
+    levels = dict(other.levels)
+    differing = [(name, level, levels[name]) for name, level in one.levels if levels[name] != level]
+    if len(differing) != 1 or differing[0][0] not in {COMMAND, "program"}:
+        return None
+    return differing[0][1:]
+
+
+def _arguments(view: RecordView, variant: Variant) -> object:
+    own = view.experiment.own
+    assert own is not None
+    line = own.command_of(dict(variant.levels))
+    return line.words if own.shell else line.words[1:], line.environment
+
+
+def _clause(view: RecordView, place: _Place, baseline: str) -> str:
+    suite, workload, load, candidate = place
+    outputs: dict[str, list[bytes]] = {baseline: [], candidate: []}
+    for run in view.runs:
+        trial = run.trial
+        if (trial.suite, trial.workload, trial.load) != (suite, workload, load) or run.status is not Status.OK:
+            continue
+        read = outputs.get(trial.variant)
+        if read is not None and len(read) < _RUNS and (stdout := _stdout(view, run)) is not None:
+            read.append(_without_paths(view, stdout, workload, trial.variant))
+    if not all(outputs.values()) or (found := first_difference(*outputs.values())) is None:
+        return ""
+    old, new = found
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))
+    begin = max(0, sum(1 for _ in same) - _BEFORE)
+    return f" (first differing line: baseline {_shown(old, begin)}, candidate {_shown(new, begin)})"
+
+
+def _shown(line: bytes, begin: int) -> str:
+    """Return a part of a line as a literal: printed bytes are untrusted."""
+    part = line[begin : begin + _WIDTH]
+    text = f"{'...' if begin else ''}{part.decode(errors='replace')}{'...' if begin + _WIDTH < len(line) else ''}"
+    return repr(text)
+
+
+def _without_paths(view: RecordView, stdout: bytes, workload: str, variant: str) -> bytes:
+    """Replace the path of the program, as before its digest was taken."""
+    artifacts = view.manifest.artifacts if view.manifest else ()
+    for artifact in artifacts:
+        if (artifact.workload, artifact.variant) == (workload, variant) and len(artifact.path) > 1:
+            stdout = stdout.replace(os.fsencode(artifact.path), b"{program}")
+    return stdout
+
+
+def _stdout(view: RecordView, run: Run) -> bytes | None:
+    """Return what the record keeps of a run's standard output; None if it can't be read."""
+    raw, kept = _raw(view, run.output), _raw(view, run.answer)
+    if raw is None or kept is None:
+        return None
+    try:
+        length = decode_kept(kept).kept_bytes[0]
+    except WireError:
+        return None
+    if not raw.startswith(_HEAD):
+        return b"" if length == 0 else None
+    return raw[len(_HEAD) : len(_HEAD) + max(0, length)]
+
+
+def _raw(view: RecordView, digest: str) -> bytes | None:
+    """Read a file of raw output. The record is untrusted: only a regular file of a moderate size, by its digest."""
+    if not _DIGEST.fullmatch(digest):
+        return None
+    try:
+        descriptor = os.open(view.path / "raw" / f"{digest}.txt", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_BYTES:
+                return None
+            return file.read(_LARGEST_BYTES)
+    except OSError:
+        return None
