@@ -18,6 +18,7 @@ from swapstone.model import (
     Comparison,
     Experiment,
     Noise,
+    Quantity,
     Run,
     Scale,
     Status,
@@ -83,7 +84,9 @@ def _noisy(
     experiment: Experiment, noise: Noise, rows: Sequence[Row], comparisons: Sequence[Comparison]
 ) -> Iterator[Caveat]:
     # Work with several threads causes pressure itself. Whether it was disturbed is checked otherwise: see `processors`.
-    relevant = experiment.rules < CURRENT_RULES or any(row.workload.threads in (1, UNKNOWN_THREADS) for row in rows)
+    relevant = experiment.rules < CURRENT_RULES or any(
+        row.workload.threads in (1, UNKNOWN_THREADS) for row in rows if row.metric.quantity is not Quantity.SIZE
+    )
     if noise.busy and relevant:
         advice, remedy = "", "Stop other programs on this machine."
         if any(found.preferred and found.metric.name == "cpu" for found in comparisons):

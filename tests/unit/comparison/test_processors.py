@@ -19,6 +19,9 @@ from swapstone.model import (
     VIRTUAL_CLOCK,
     CaveatKind,
     Cpus,
+    Direction,
+    Metric,
+    Quantity,
     Run,
     Verdict,
 )
@@ -304,7 +307,10 @@ def test_no_caveat_recommends_processor_time_for_threads(bench: Any, new_bench: 
     def facts(_block: int, _variant: str) -> dict[str, int]:
         return {**machine_facts(random, own=1.9), **pressed}
 
-    quiet = fill(bench, facts).analysis()
+    bench.workload("empty")  # built for its size alone
+    text = Metric(name="text", unit="B", quantity=Quantity.SIZE, better=Direction.LOWER, meaning="code")
+    quiet = fill(bench, facts).analysis({("s", "empty", label): [(text, 1000.0)] for label in (BASE, CANDIDATE)})
+    assert {each.workload for each in quiet.comparisons} == {"empty", "w"}
     assert quiet.noise.busy  # its own pressure
     assert [each.kind for each in quiet.caveats] == []
     disturbed = fill(new_bench(), own_program(1.0, 1.0, **pressed)).analysis()
