@@ -95,7 +95,7 @@ def analyse(
     rates = error_rates(experiment, rows, of_indices, of_effects)
     comparisons = _with_replicate_wording(experiment, _judged(experiment, rows, busy, rates))
     noise = noise_of(runs, workloads, virtual=experiment.virtual)
-    crossing = judged(of_effects, rates=rates, margin=experiment.margin)
+    crossing = judged(of_effects, rates=rates, margin=experiment.margin, rules=experiment.rules)
     every_index = indices(of_indices, rates, layouts=bool(experiment.layouts))
     copies = [variant for variant in variants if variant.copy is not Copy.FIRST]
     return Analysis(
@@ -150,6 +150,7 @@ def _judged(
             alpha=rates.plain if row.inference is None else rates.level(row.family),
             margin=experiment.margin,
             preferred=row.metric.name == preferred_time(row.workload, row.group[2] in busy),
+            tail_alpha=rates.level(row.tail_family),
         )
         for row in rows
     )

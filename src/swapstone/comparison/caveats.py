@@ -35,7 +35,14 @@ DEPENDENCE_RATE = 0.05
 SURPRISE = 0.05
 """The null results are reported as unusual if as many families that differ have at most this probability."""
 
-DIFFERENT = (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED)
+DIFFERENT = (
+    Verdict.BETTER,
+    Verdict.WORSE,
+    Verdict.CHANGED,
+    Verdict.WORSE_TAIL,
+    Verdict.BETTER_TAIL,
+    Verdict.MIXED,
+)
 
 
 def caveats_of(

@@ -26,11 +26,13 @@ class Cell:
 
     Attributes:
         values: the run's value by block and metric name, of successful runs that count.
+        times: start (Unix time in nanoseconds, 0 where unknown) and duration in nanoseconds of the same runs, by block.
         counts: number of runs by status, with the warm-up and the discarded runs.
         reasons: the first reason of each status.
     """
 
     values: dict[int, dict[str, float]] = dataclasses.field(default_factory=dict)
+    times: dict[int, tuple[int, int]] = dataclasses.field(default_factory=dict)
     counts: collections.Counter[Status] = dataclasses.field(default_factory=collections.Counter)
     reasons: dict[Status, str] = dataclasses.field(default_factory=dict)
 
@@ -69,6 +71,7 @@ def collect(runs: Sequence[Run], wanted: Container[str] | None = None) -> Cells:
         if run.status is not Status.OK:
             cell.reasons.setdefault(run.status, run.reason or "no reason given")
         elif not trial.prime and trial.block in counted.get(place, ()):
+            cell.times[trial.block] = run.started_unix_ns, run.elapsed_ns
             cell.values[trial.block] = {
                 sample.metric: run_value(sample.values)
                 for sample in run.samples

@@ -14,7 +14,17 @@ from swapstone.comparison.contrast_estimates import Estimate, Numbers
 from swapstone.comparison.error_rate import ErrorRates
 from swapstone.comparison.factorial_contrasts import Kind
 from swapstone.comparison.verdicts import too_few_pairs_reason, undecided_reason, verdict_of
-from swapstone.model import Direction, FactorEffect, Interaction, LevelChange, Presence, Scale, Verdict
+from swapstone.model import (
+    CURRENT_RULES,
+    Direction,
+    FactorEffect,
+    Interaction,
+    LevelChange,
+    Presence,
+    Quantity,
+    Scale,
+    Verdict,
+)
 from swapstone.stats import Interval
 
 Place = tuple[str, str, str, str]
@@ -32,17 +42,18 @@ class FactorialEffects:
     interactions: tuple[Interaction, ...]
 
 
-def judged(estimates: Sequence[Estimate], *, rates: ErrorRates, margin: float) -> FactorialEffects:
+def judged(estimates: Sequence[Estimate], *, rates: ErrorRates, margin: float, rules: int) -> FactorialEffects:
     """Judge every estimate at its corrected level, and relate main effects to interactions.
 
     Args:
         estimates: all of the experiment.
         rates: with the hypotheses of all estimates.
         margin: relative size of an effect that is of no interest.
+        rules: of the experiment. By the current ones effects inside the margin are no more than the same median, as means are not examined.
     """
     level = {id(each): rates.level(each.family) if each.inference is not None else rates.plain for each in estimates}
     effects = {
-        kind: [_effect(each, level[id(each)], margin) for each in estimates if each.contrast.kind is kind]
+        kind: [_effect(each, level[id(each)], margin, rules) for each in estimates if each.contrast.kind is kind]
         for kind in (Kind.MAIN, Kind.SIMPLE)
     }
     gaps = {
@@ -75,9 +86,11 @@ def _marked(effects: Sequence[FactorEffect], interactions: Sequence[Interaction]
         yield msgspec.structs.replace(effect, depends_on=names)
 
 
-def _effect(estimate: Estimate, alpha: float, margin: float) -> FactorEffect:
+def _effect(estimate: Estimate, alpha: float, margin: float, rules: int) -> FactorEffect:
     inferred = _inferred(estimate, alpha)
     verdict, reason = estimate.exclusion or _verdict(inferred, margin, estimate.metric.better)
+    if verdict is Verdict.EQUIVALENT and rules >= CURRENT_RULES and estimate.metric.quantity is not Quantity.SIZE:
+        verdict, reason = Verdict.SAME_MEDIAN, "same median; the means of effects are not examined"
     # Not reported for simple effects, and costly for so many.
     open_still = verdict is Verdict.INCONCLUSIVE and estimate.contrast.kind is Kind.MAIN
     return FactorEffect(

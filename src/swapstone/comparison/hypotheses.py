@@ -26,6 +26,7 @@ def error_rates(
     rates = ErrorRates(experiment)
     for row in rows:
         rates.add(row.family, [None if row.inference is None else row.inference.p_value])
+        rates.add(row.tail_family, [None if row.tail is None else row.tail[0]])
     for index in of_indices:
         rates.add(index.family, [index.inference.p_value])
     for effect in of_effects:

@@ -15,6 +15,7 @@ from swapstone.comparison.factorial import estimates
 from swapstone.comparison.findings import Findings, checked
 from swapstone.comparison.hypotheses import error_rates, fewest_rows
 from swapstone.comparison.machine_noise import busy_loads
+from swapstone.comparison.means import runs_needed
 from swapstone.comparison.processors import without_disturbed_blocks
 from swapstone.comparison.rows import Row, run_rows
 from swapstone.comparison.suite_index import index_estimates
@@ -101,6 +102,7 @@ def _precision(
         pairs=min((row.before.size for row in hopeful), default=0),
         half_width=max(known) if known and len(known) == len(widths) else None,
         lost="" if hopeful else next(map(_lost, chosen), "none of its metrics decides"),
+        missing_runs=max((_missing_runs(experiment, row, rates) for row in hopeful), default=0),
         decided=bool(chosen) and all(_decided(row, rates, experiment.margin) for row in chosen),
     )
 
@@ -110,9 +112,27 @@ def _lost(row: Row) -> str:
     return row.exclusion[1] if row.exclusion and row.exclusion[0] is not Verdict.INCONCLUSIVE else ""
 
 
-def _decided(row: Row, rates: ErrorRates, margin: float) -> bool:
+def _missing_runs(experiment: Experiment, row: Row, rates: ErrorRates) -> int:
+    """Return how many more pairs an own program's row with the same median needs at least to be equivalent.
+
+    Bundled workloads are many, and would need several times their usual budget.
+    """
+    if (
+        experiment.own is None
+        or experiment.virtual
+        or _verdict(row, rates, experiment.margin) is not Verdict.SAME_MEDIAN
+    ):
+        return 0
+    return max(1, runs_needed() - row.observed_runs)
+
+
+def _verdict(row: Row, rates: ErrorRates, margin: float) -> Verdict:
     alpha = rates.plain if row.inference is None else rates.level(row.family)
-    return comparison(row, alpha=alpha, margin=margin, preferred=False).verdict is not Verdict.INCONCLUSIVE
+    return comparison(row, alpha=alpha, margin=margin, preferred=False, tail_alpha=rates.level(row.tail_family)).verdict
+
+
+def _decided(row: Row, rates: ErrorRates, margin: float) -> bool:
+    return _verdict(row, rates, margin) is not Verdict.INCONCLUSIVE
 
 
 def _half_width(row: Row, rates: ErrorRates) -> float | None:

@@ -13,15 +13,30 @@ from numpy.typing import NDArray
 from swapstone.comparison.cells import Cell, Cells, Group
 from swapstone.comparison.error_rate import Family
 from swapstone.comparison.layout_spread import by_layout
+from swapstone.comparison.means import tail_p_value, unit_means
 from swapstone.comparison.pairs import pairs_for
-from swapstone.model import Copy, Experiment, Metric, Scale, Variant, Verdict, Workload
-from swapstone.stats import SignedRank, differences, log_ratios
+from swapstone.model import (
+    CURRENT_RULES,
+    Copy,
+    Direction,
+    Experiment,
+    Metric,
+    Scale,
+    Variant,
+    Verdict,
+    Workload,
+    layout_of,
+)
+from swapstone.stats import Interval, MeanEffect, SignedRank, differences, log_ratios, mean_difference, mean_ratio
 
 SizeValues = Mapping[tuple[str, str, str], Sequence[tuple[Metric, float]]]
 """Sizes of a program, by (suite, workload, variant label)."""
 
 LARGEST_LOG_RATIO = 300.0
 """A pair whose log ratio exceeds this is compared by its difference, so that no ratio overflows."""
+
+
+Floats = NDArray[np.float64]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +52,12 @@ class Row:
         before, after: the values of baseline and candidate, shape (pairs,).
         constant: whether each side had the same value in all blocks, in enough blocks to rely on it.
         exclusion: verdict and reason if the two can't be compared.
+        rules: of the experiment. By the current ones the row has a test of its means.
+        runs: the values of single runs of both sides, each of shape (runs,); those of `before` and `after`, but with layouts.
+        means: the arithmetic mean of each unit, of both sides, each of shape (pairs,).
+        observed_s: time from the first to the last of these runs, in seconds; None where unknown, and on the virtual clock.
+        unit: what `before` holds one value of: ``runs``, ``layouts`` or ``replicates``.
+        must_last: whether equivalence needs runs that span some time: of own programs on the wall clock.
     """
 
     group: Group
@@ -50,6 +71,12 @@ class Row:
     after: NDArray[np.float64]
     constant: bool
     exclusion: tuple[Verdict, str] | None
+    rules: int = 1
+    runs: tuple[Floats, Floats] | None = None
+    means: tuple[Floats, Floats] | None = None
+    observed_s: float | None = None
+    unit: str = "runs"
+    must_last: bool = False
 
     @property
     def family(self) -> Family:
@@ -68,6 +95,44 @@ class Row:
             return None
         prepare = log_ratios if self.scale is Scale.RATIO else differences
         return prepare(self.before, self.after)
+
+    @functools.cached_property
+    def tail(self) -> tuple[float, bool] | None:
+        """Return the p-value of equal means beside the medians, and whether the candidate's mean is larger: see `means.tail_p_value`.
+
+        None for rows without inference, by the first rules, and for metrics of which neither direction is better.
+        """
+        if self.inference is None or self.means is None or self.metric.better is Direction.NEITHER:
+            return None
+        before, after = self.means
+        centre = self.inference.estimate()
+        centred = after / np.exp(centre) if self.scale is Scale.RATIO else after - centre
+        return tail_p_value(before, after, centred)
+
+    @property
+    def tail_family(self) -> Family:
+        """Return the family of its test of the means: apart from that of the medians, unless all of a report are corrected together."""
+        return Family(("tail", self.family.name), self.family.copy)
+
+    @property
+    def observed_runs(self) -> int:
+        """Return how many independent runs of the smaller side could show a slow mode; with layouts, how many links."""
+        return self.before.size
+
+    def mean_effect(self, alpha: float) -> MeanEffect | None:
+        """Return the ratio of the arithmetic means, or their difference on that scale, with its interval; None without values.
+
+        Args:
+            alpha: 1 - confidence of the interval.
+        """
+        if self.exclusion or self.means is None or self.before.size == 0:
+            return None
+        before, after = self.means
+        ratio = self.scale is Scale.RATIO
+        if self.constant:
+            exact = float(after[0] / before[0] if ratio else after[0] - before[0])
+            return MeanEffect(exact, Interval(exact, exact))
+        return (mean_ratio if ratio else mean_difference)(before, after, alpha)
 
     def limit(self, margin: float) -> float:
         """Return the largest effect inside the margin: log(1 + margin), or the margin times the baseline's median."""
@@ -95,7 +160,8 @@ def run_rows(
         workloads: by name.
         cells: the runs, grouped; a combination without runs gets a row without pairs.
     """
-    needed = pairs_for(experiment)
+    needed, current = pairs_for(experiment), experiment.rules >= CURRENT_RULES
+    unit = "layouts" if experiment.layouts else "replicates" if experiment.virtual else "runs"
     baseline, *candidates = variants
     for suite, name in experiment.workloads:
         for load in experiment.loads:
@@ -105,7 +171,11 @@ def run_rows(
                     sides = found.get(baseline.label, Cell()), found.get(candidate.label, Cell())
                     blocks = _common(*sides, metric.name)
                     before, after = (np.array([side.values[b][metric.name] for b in blocks]) for side in sides)
+                    runs = means = before, after
+                    observed_s = None if experiment.virtual else _observed_s(sides, blocks)
                     if experiment.layouts and blocks:
+                        turns = [layout_of(block, experiment.layouts) for block in blocks]
+                        means = unit_means(before, turns), unit_means(after, turns)
                         blocks, (before, after) = by_layout(blocks, (before, after), experiment.layouts)
                     yield Row(
                         group=(suite, name, load),
@@ -119,6 +189,12 @@ def run_rows(
                         after=after,
                         constant=len(blocks) >= needed and _one_number(before) and _one_number(after),
                         exclusion=_exclusion(*sides, metric, blocks),
+                        rules=experiment.rules,
+                        runs=runs if current else None,
+                        means=means if current else None,
+                        observed_s=observed_s,
+                        unit=unit,
+                        must_last=experiment.own is not None and not experiment.virtual,
                     )
 
 
@@ -161,6 +237,14 @@ def size_rows(
 def _common(baseline: Cell, candidate: Cell, metric: str) -> tuple[int, ...]:
     both = baseline.values.keys() & candidate.values.keys()
     return tuple(sorted(b for b in both if metric in baseline.values[b] and metric in candidate.values[b]))
+
+
+def _observed_s(sides: Sequence[Cell], blocks: Sequence[int]) -> float | None:
+    """Return the time from the first start to the last end of the runs of these blocks; None where a start is unknown."""
+    times = [side.times[block] for side in sides for block in blocks]
+    if not times or min(start for start, _ in times) <= 0:
+        return None
+    return (max(start + elapsed for start, elapsed in times) - min(start for start, _ in times)) / 1e9
 
 
 def _one_number(values: NDArray[np.float64]) -> bool:

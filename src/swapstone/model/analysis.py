@@ -423,6 +423,8 @@ class WorkloadPrecision(FrozenStruct, frozen=True, kw_only=True):
             where there are too few pairs for an interval.
         lost: why more blocks give no verdict (refused, failing or unavailable trials); empty where they can.
         decided: whether each of these intervals has a verdict other than inconclusive now. It never stops an experiment.
+        missing_runs: of an own program with a median inside the margin, how many more pairs it needs at least to be equivalent; 0 for
+            none, or if more don't help.
     """
 
     suite: str
@@ -432,6 +434,7 @@ class WorkloadPrecision(FrozenStruct, frozen=True, kw_only=True):
     half_width: float | None
     lost: str = ""
     decided: bool = False
+    missing_runs: int = 0
 
 
 class Failure(FrozenStruct, frozen=True, kw_only=True):

@@ -116,7 +116,8 @@ def decide(
 def _closed(precision: WorkloadPrecision | None, margin: float) -> bool:
     if precision is None:
         return False
-    return bool(precision.lost) or (precision.half_width is not None and precision.half_width <= margin)
+    precise = precision.half_width is not None and precision.half_width <= margin and not precision.missing_runs
+    return bool(precision.lost) or precise
 
 
 def _reason(experiment: Experiment, next_ns: float, block: int, used_ns: int, *, any_left: bool) -> StopReason | None:
@@ -148,6 +149,8 @@ def _blocks_needed(experiment: Experiment, precision: WorkloadPrecision | None, 
     if precision is not None and precision.half_width is not None:
         ratio = precision.half_width / margin if margin > 0 else math.inf
         pairs = min(MOST_BLOCKS, math.ceil(precision.pairs * min(ratio * ratio, 1e6)))
+    if precision is not None and precision.missing_runs:
+        pairs = max(pairs, block + precision.missing_runs)
     pairs = max(pairs, block + 1, first)
     return min(MOST_BLOCKS, first + math.ceil((pairs - first) / every) * every)
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Pure functions on arrays of numbers. docs/statistics.md gives the reasons for choosing these methods."""
 
+from swapstone.stats.mean_ratio import MeanEffect, mean_difference, mean_ratio
 from swapstone.stats.multiple_comparisons import common_level, rejections
+from swapstone.stats.sign_flips import sign_flip_p_value
 from swapstone.stats.signed_rank import (
     LOG_QUANTUM,
     Interval,
@@ -16,6 +18,7 @@ from swapstone.stats.summary import binomial_tail, dependence_p_value, run_value
 __all__ = [
     "LOG_QUANTUM",
     "Interval",
+    "MeanEffect",
     "SignedRank",
     "binomial_tail",
     "common_level",
@@ -23,8 +26,11 @@ __all__ = [
     "difference_quantum",
     "differences",
     "log_ratios",
+    "mean_difference",
+    "mean_ratio",
     "pairs_needed",
     "rejections",
     "run_value",
+    "sign_flip_p_value",
     "wilson",
 ]

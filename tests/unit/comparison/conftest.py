@@ -21,6 +21,7 @@ from swapstone.model import (
     Experiment,
     FactorLevels,
     Metric,
+    OwnProgram,
     Quantity,
     Run,
     Sample,
@@ -65,6 +66,7 @@ class Bench:
     rules: int = 1
     correction: str = FAMILY_CORRECTION
     own: bool = False
+    run_s: float = 0.0
     clock: str = WALL_CLOCK
     facts: tuple[tuple[str, int], ...] = ()
 
@@ -88,6 +90,8 @@ class Bench:
                 reason="" if status is Status.OK else f"reason {status.value}",
                 samples=tuple(Sample(metric=name, values=(value,)) for name, value in values.items()),
                 facts=self.facts,
+                started_unix_ns=round(1e18 + len(self.runs) * self.run_s * 1e9) if self.run_s else 0,
+                elapsed_ns=round(self.run_s * 1e9),
             )
         )
 
@@ -126,6 +130,7 @@ class Bench:
             rules=self.rules,
             correction=self.correction,
             clock=self.clock,
+            own=OwnProgram(name="w", arguments=("w",)) if self.own else None,
         )
 
     def analysis(self, sizes: SizeValues | None = None) -> Analysis:
