@@ -48,7 +48,7 @@ def mean_ratio(baseline: Floats, candidate: Floats, alpha: float) -> MeanEffect:
     top = float(y.mean())
     if x.size < 2:
         return MeanEffect(top, None)
-    (s_xx, s_xy), (_, s_yy) = np.cov(x, y)
+    (s_xx, s_xy), (_, s_yy) = np.cov(x, y).tolist()
     scale = student_quantile(x.size - 1, alpha) ** 2 / x.size
     a, b, c = 1 - scale * s_xx, top - scale * s_xy, top * top - scale * s_yy
     if a <= 0:

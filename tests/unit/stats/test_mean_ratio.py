@@ -37,7 +37,7 @@ def test_the_ends_are_the_ratios_that_students_test_just_rejects() -> None:
     before, after = 10 + random.normal(0, 1, 20), 12 + random.normal(0, 1, 20)
     found = mean_ratio(before, after, 0.01)
     assert found.effect == pytest.approx(after.mean() / before.mean())
-    assert found.interval is not None
+    assert found.interval is not None and {type(end) for end in (found.interval.low, found.interval.high)} == {float}
     for theta in (found.interval.low, found.interval.high):
         apart = after - theta * before
         statistic = abs(apart.mean()) / (apart.std(ddof=1) / math.sqrt(20))
