@@ -31,7 +31,7 @@ def _compare(tmp_path: Path, **options: object) -> swapstone.Record:
     arguments: dict[str, Any] = {
         "libc": ["glibc", "musl"],
         "only": ONLY,
-        "blocks": 8,
+        "blocks": 12,
         "seed": 3,
         "target": fake(tmp_path),
         **options,
@@ -65,7 +65,7 @@ def test_a_comparison_is_a_record_with_tables(tmp_path: Path) -> None:
     wall = [row for row in table.dicts() if row["metric"] == "wall" and row["suite"] == "libc"]
     assert {row["workload"]: row["verdict"] for row in wall} == dict.fromkeys(ONLY, "worse")
     assert {row["record"] for row in wall} == {record.name}
-    assert len(record.runs()) == 2 * 2 * 9 + 0
+    assert len(record.runs()) == 2 * 2 * 13 + 0
     assert {"block", "status", "variant"} <= set(record.runs().columns)
     assert record.samples().sql("SELECT count(DISTINCT metric) FROM rows").fetchall()[0][0] > 3
     assert record.effects().fetchall() == []
@@ -83,7 +83,7 @@ def test_it_is_the_same_experiment_as_that_of_the_command_line(tmp_path: Path) -
     options = ("--margin", "5%", "--confidence", "90", "--null", "--only", ONLY[0], "--only", ONLY[1])
     command(
         tmp_path,
-        *("compare", "libc=glibc,musl", "--blocks", "8", "--seed", "3", "--target", fake(tmp_path), *options),
+        *("compare", "libc=glibc,musl", "--blocks", "12", "--seed", "3", "--target", fake(tmp_path), *options),
         *("--out", str(tmp_path / "cli")),
     )
     for margin, confidence in ((0.05, 0.9), ("5%", "90")):
