@@ -171,32 +171,6 @@ def test_a_busy_machine_leads_with_cpu_time_where_the_work_does_not_wait(bench: 
     assert kinds(bench) >= {CaveatKind.BUSY_MACHINE, CaveatKind.STOLEN_TIME}
 
 
-@pytest.mark.parametrize(
-    ("waits", "advice"),
-    [
-        ((False,), " Read CPU time first."),
-        ((True,), ""),
-        ((False, True), " Read CPU time first, except for workloads that wait."),
-    ],
-)
-def test_a_busy_machine_is_no_reason_to_read_cpu_time_where_elapsed_time_leads(
-    bench: Any, waits: tuple[bool, ...], advice: str
-) -> None:
-    from swapstone.report.topics import sentences
-
-    bench.facts = BUSY
-    for number, each in enumerate(waits):
-        bench.workload(f"w{number}", "wall", "cpu", waits=each)
-        for block in range(1, 16):
-            for variant in (BASE, CANDIDATE):
-                bench.run(f"w{number}", variant, block, wall=100.0 + block % 3, cpu=90.0 + block % 4)
-    found = bench.analysis()
-    (caveat,) = [caveat for caveat in found.caveats if caveat.kind is CaveatKind.BUSY_MACHINE]
-    assert caveat.message.endswith(f"of a trial's time.{advice}")
-    assert ("CPU time" in caveat.hint) == bool(advice)
-    assert ("Read CPU time first" in sentences.noise(found.noise, found.comparisons)) == bool(advice)
-
-
 def test_threads_that_wait_for_each_other_do_not_make_the_machine_busy(bench: Any) -> None:
     bench.workload("threads", "wall", cpus=Cpus.ALL)
     bench.facts = BUSY

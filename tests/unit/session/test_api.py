@@ -108,7 +108,7 @@ def test_a_record_is_loaded_reported_and_verified(tmp_path: Path) -> None:
     runs.write_bytes(runs.read_bytes().replace(b'"ok"', b'"OK"', 1))
     result = record.verify()
     assert not result.ok and "does not match its checksum" in result.problems[0]
-    assert "complete" in repr(record) and "36 runs" in repr(record)
+    assert "complete" in repr(record) and "52 runs" in repr(record)
 
 
 def test_the_signs_of_two_records_are_compared(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_progress_is_a_function_or_an_object(tmp_path: Path, capsys: pytest.Capt
 
     counter = Counter()
     _compare(tmp_path, progress=counter)
-    assert (counter.trials, counter.started) == (36, ["compare"])
+    assert (counter.trials, counter.started) == (52, ["compare"])
     assert capsys.readouterr() == ("", "")
 
 
@@ -272,7 +272,7 @@ def test_an_interrupt_seals_the_record_and_carries_its_path(tmp_path: Path) -> N
     assert record.state == "interrupted" and record.verify().ok
     assert caught.value.resume == f"swapstone compare --resume {record.path}"
     resumed = record.resume()
-    assert resumed.state == "complete" and len(resumed.runs()) == 36
+    assert resumed.state == "complete" and len(resumed.runs()) == 52
 
 
 def test_a_rerun_has_the_same_plan(tmp_path: Path) -> None:
