@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -93,8 +94,21 @@ def test_verify_reports_changed_verdicts(tmp_path: Path, record: Path) -> None:
 def test_rerun_repeats_the_runs_and_compares_the_results(tmp_path: Path, record: Path) -> None:
     result = swapstone(tmp_path, "rerun", "last", "--out", str(tmp_path / "again"))
     assert runs_of(tmp_path / "again") == runs_of(record)
-    assert "2 rows: the intervals of 0 lie apart by more than the margin; 0 changed sign." in result.stdout
+    assert "2 of 2 rows agree in size" in " ".join(result.stdout.split())
     assert "Machine, tools and programs were the same both times" in result.stdout
+
+
+def test_agree_refuses_a_record_with_itself_and_with_its_copies(tmp_path: Path, record: Path) -> None:
+    copy = shutil.copytree(record, tmp_path / "copy")
+    for other, why in ((record, "are one record"), (copy, "are copies of one record")):
+        assert why in swapstone(tmp_path, "agree", str(record), str(other), expect=2).stderr
+    # A part of it under another identity, as a copy that was interrupted and resumed.
+    meta = json.loads((copy / "record.json").read_text())
+    (copy / "record.json").write_text(json.dumps(meta | {"id": "20260101-000000-ffffff"}))
+    lines = (copy / "runs.jsonl").read_text().splitlines(keepends=True)
+    (copy / "runs.jsonl").write_text("".join(lines[:30]))
+    refused = swapstone(tmp_path, "agree", str(record), str(copy), expect=2)
+    assert "share 30 runs: one is a copy of the other" in refused.stderr and "swapstone rerun" in refused.stderr
 
 
 def test_rerun_reports_a_changed_machine_and_resume_refuses_it(tmp_path: Path, record: Path) -> None:

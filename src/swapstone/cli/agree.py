@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`swapstone agree`: compares the signs of the differences in two records."""
+"""`swapstone agree`: compares the sizes and the signs of the differences in two records."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ _FORMATS = {"markdown": lambda found: markdown.render(document_of(found)), "csv"
 @click.option("--csv", "kind", flag_value="csv", help="Print CSV.")
 @click.option("--json", "kind", flag_value="json", help="Print JSON.")
 def agree_command(first: str, second: str, kind: str | None) -> None:
-    r"""Print two records of the same factors side by side, and whether their differences have the same sign.
+    r"""Print two records of the same factors side by side, and whether their differences have the same size and sign.
 
-    The records may be of two targets or clocks, such as the host's wall clock and the virtual clock, which counts instructions.
+    The records may be of one experiment made twice, or of two targets or clocks, such as the host's wall clock and the virtual clock,
+    which counts instructions. The second ratio is divided by the first one. Sizes agree if the whole interval of that is within the
+    margin, and differ if it excludes 1 and reaches beyond the margin. A record is not compared with itself or with a copy of it.
+
     Signs agree if both records have a difference in the same direction, or both have none beyond the margin. Workloads that use
     several processors are not compared with a machine that has one.
 

@@ -7,13 +7,12 @@ import click
 
 from swapstone.cli.display import display
 from swapstone.cli.options import RECORD
-from swapstone.cli.printing import print_interruption, print_table
-from swapstone.cli.tables import plain, table, terminal_columns
-from swapstone.model import Comparison
-from swapstone.report.formatting import estimate
+from swapstone.cli.printing import print_document, print_interruption, print_table
+from swapstone.cli.tables import plain
+from swapstone.report.record_agreement import document_of
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import open_record
-from swapstone.session.rerun import APART, UNKNOWN, RerunRow, rerun_differences, rerun_rows
+from swapstone.session.rerun import rerun_differences
 
 
 @click.command()
@@ -22,8 +21,8 @@ from swapstone.session.rerun import APART, UNKNOWN, RerunRow, rerun_differences,
 def rerun_command(record: str, out: str | None) -> int:
     r"""Run a record's experiment again, with the same plan and the same passes, and compare the two records.
 
-    The intervals of two runs of one experiment should overlap. If they do not, the machine, the programs or the time of day made a
-    difference that the intervals did not cover.
+    Each row's second ratio is divided by its first one, with an interval. Where that interval excludes 1 and reaches beyond the margin,
+    the machine, the programs or the time of day made a difference that the records' own intervals do not cover.
 
     \b
     Example:
@@ -35,7 +34,8 @@ def rerun_command(record: str, out: str | None) -> int:
     except Interrupted as interrupted:
         return print_interruption(interrupted)
     print_table(second)
-    click.echo("\n" + format_rows(rerun_rows(first.experiment, first.analysis(), second.analysis())), nl=False)
+    click.echo()
+    print_document(document_of(first.agreement(second)))
     differences = rerun_differences(first.view, second.view)
     click.echo(
         "Not the same both times: " + "; ".join(map(plain, differences))
@@ -43,29 +43,3 @@ def rerun_command(record: str, out: str | None) -> int:
         else "Machine, tools and programs were the same both times, to the byte."
     )
     return 0
-
-
-def format_rows(rows: list[RerunRow]) -> str:
-    """Return the rows of two records side by side, and a sentence that sums them up, ending with a newline."""
-    cells: list[list[object]] = [
-        [
-            row.first.workload,
-            row.first.candidate.label,
-            *(_cell(row.first), row.first.verdict.value, _cell(row.second), row.second.verdict.value, row.intervals),
-        ]
-        for row in rows
-    ]
-    head = ["workload", "candidate", "first", "verdict", "again", "verdict", "intervals"]
-    if not rows:
-        return table(head, cells) + "No row can be compared.\n"
-    apart, unknown = (sum(row.intervals == kind for row in rows) for kind in (APART, UNKNOWN))
-    return (
-        table(head, cells, terminal_columns())
-        + f"{len(rows)} rows: the intervals of {apart} lie apart by more than the margin; "
-        + f"{sum(row.changed_sign for row in rows)} changed sign"
-        + (f"; {unknown} had too few runs for an interval.\n" if unknown else ".\n")
-    )
-
-
-def _cell(comparison: Comparison) -> str:
-    return estimate(comparison) or "none"

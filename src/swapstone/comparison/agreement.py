@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Compare the signs of two records' effects, where the records are of the same factors on different targets or clocks."""
+"""Compare the sizes and the signs of two records' effects: the same factors, measured again, or on another target or clock."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
 
+from swapstone.comparison.size_agreement import SizeAgreement, SizeOutcome, not_comparable, sizes
 from swapstone.model import (
     Analysis,
     Comparison,
@@ -20,7 +21,11 @@ from swapstone.model import (
     Workload,
 )
 
-_SIGNED = (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED)
+_SIGNED = (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED, Verdict.MIXED)
+_WITHIN = (Verdict.EQUIVALENT, Verdict.SAME_MEDIAN)
+
+Place = tuple[str, str, str, Variant]
+"""(suite, workload, load, candidate)"""
 
 
 class SignAgreement(enum.Enum):
@@ -40,6 +45,7 @@ class AgreementRow(FrozenStruct, frozen=True, kw_only=True):
             one of the two effects is significant.
         reason: why the signs disagree or can't be compared; empty if they agree.
         opposite: whether the signs are opposite; False if they disagree because only one effect is significant.
+        size: whether the effects have the same size.
     """
 
     suite: str
@@ -51,6 +57,7 @@ class AgreementRow(FrozenStruct, frozen=True, kw_only=True):
     sameness: SignAgreement
     reason: str = ""
     opposite: bool = False
+    size: SizeAgreement
 
 
 class Spread(FrozenStruct, frozen=True, kw_only=True):
@@ -77,6 +84,7 @@ class AgreementTable(FrozenStruct, frozen=True, kw_only=True):
         clocks: of the two records.
         rows: in the order of the first record, then the rows that only the second record has.
         first_spread, second_spread: the range of each record's repeated runs.
+        margin: ratio of the two effects that is of no interest: the larger one of the two experiments.
     """
 
     names: tuple[str, str]
@@ -84,6 +92,11 @@ class AgreementTable(FrozenStruct, frozen=True, kw_only=True):
     rows: tuple[AgreementRow, ...]
     first_spread: Spread
     second_spread: Spread
+    margin: float
+
+    def count_sizes(self, outcome: SizeOutcome) -> int:
+        """Return the number of rows whose sizes have this outcome."""
+        return sum(row.size.outcome is outcome for row in self.rows)
 
     def count(self, sameness: SignAgreement) -> int:
         """Return the number of rows with this outcome."""
@@ -93,7 +106,9 @@ class AgreementTable(FrozenStruct, frozen=True, kw_only=True):
 def signs(
     first: tuple[Experiment, Analysis], second: tuple[Experiment, Analysis], workloads: Mapping[str, Workload]
 ) -> AgreementTable:
-    """Compare the signs of two records' effects.
+    """Compare the effects of two records, row by row: their sizes and their signs.
+
+    The records must be independent: of other runs.
 
     Args:
         first: an experiment and its analysis.
@@ -115,11 +130,16 @@ def signs(
         raise UserError("The records have no workload in common.", "Give both the same --suite and --only.")
     clocks_differ = first[0].clock != second[0].clock
     names = _names(first[0], second[0])
+    margin = max(first[0].margin, second[0].margin)
+    pairs, unlike = _same_metric(ours, theirs, second[1])
+    rate = 1 - max(first[0].confidence, second[0].confidence)
+    compared = {**sizes(pairs, names, margin=margin, rate=rate), **unlike}
     rows = []
     for place in dict.fromkeys((*ours, *theirs)):
         suite, workload, load, candidate = place
         several = clocks_differ and workloads[workload].cpus is Cpus.ALL
         sameness, reason, opposite = _same(ours.get(place), theirs.get(place), names, several=several)
+        size = not_comparable(reason) if several else compared.get(place, not_comparable(reason))
         rows.append(
             AgreementRow(
                 suite=suite,
@@ -131,6 +151,7 @@ def signs(
                 sameness=sameness,
                 reason=reason,
                 opposite=opposite,
+                size=size,
             )
         )
     return AgreementTable(
@@ -139,7 +160,29 @@ def signs(
         rows=tuple(rows),
         first_spread=spread([row.first for row in rows if row.first]),
         second_spread=spread([row.second for row in rows if row.second]),
+        margin=margin,
     )
+
+
+def _same_metric(
+    ours: Mapping[Place, Comparison], theirs: Mapping[Place, Comparison], second: Analysis
+) -> tuple[dict[Place, tuple[Comparison, Comparison]], dict[Place, SizeAgreement]]:
+    """Pair the rows that both records have, by the metric that the first one reports first; and the outcome of those without it."""
+    others = {(*_place(each), each.metric.name): each for each in second.comparisons}
+    pairs: dict[Place, tuple[Comparison, Comparison]] = {}
+    unlike: dict[Place, SizeAgreement] = {}
+    for place, found in ours.items():
+        other = others.get((*place, found.metric.name))
+        if other is not None:
+            pairs[place] = (found, other)
+        elif place in theirs:
+            reason = f"one side has {found.metric.name}, the other {theirs[place].metric.name}"
+            unlike[place] = not_comparable(reason)
+    return pairs, unlike
+
+
+def _place(comparison: Comparison) -> Place:
+    return comparison.suite, comparison.workload, comparison.load, comparison.candidate
 
 
 def _names(first: Experiment, second: Experiment) -> tuple[str, str]:
@@ -154,22 +197,22 @@ def _factors(experiment: Experiment) -> str:
     return " ".join(f"{each.factor}={','.join(each.levels)}" for each in experiment.factors)
 
 
-def _leading(analysis: Analysis) -> dict[tuple[str, str, str, Variant], Comparison]:
+def _leading(analysis: Analysis) -> dict[Place, Comparison]:
     """Return the comparison reported first, by (suite, workload, load, candidate): the preferred time, else the first time or rate."""
     copies = {null.copy for null in analysis.nulls}
-    found: dict[tuple[str, str, str, Variant], Comparison] = {}
+    found: dict[Place, Comparison] = {}
     for each in analysis.comparisons:
         if each.candidate in copies or each.metric.quantity not in {Quantity.TIME, Quantity.RATE}:
             continue
-        place = (each.suite, each.workload, each.load, each.candidate)
+        place = _place(each)
         if place not in found or (each.preferred and not found[place].preferred):
             found[place] = each
     return found
 
 
 def _sign(comparison: Comparison) -> int | None:
-    """Return +1 if the candidate's value is larger, -1 if smaller, 0 if it lies within the margin, None without a verdict."""
-    if comparison.verdict is Verdict.EQUIVALENT:
+    """Return +1 if the candidate's median is larger, -1 if smaller, 0 if it lies within the margin, None without a verdict on it."""
+    if comparison.verdict in _WITHIN:
         return 0
     if comparison.verdict not in _SIGNED or comparison.effect is None:
         return None

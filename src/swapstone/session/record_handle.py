@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from swapstone.comparison.agreement import AgreementTable, signs
+from swapstone.comparison.agreement import AgreementTable
 from swapstone.model import Analysis, Comparison, Experiment, RecordError, UserError
 from swapstone.record import RecordView, find_record, record_name
 from swapstone.record import load as load_view
@@ -19,7 +19,7 @@ from swapstone.report.context import ReportContext, Selection
 from swapstone.report.document import Document
 from swapstone.report.hyperfine_export import to_hyperfine_files
 from swapstone.report.render import RENDERERS, find_renderer, terminal
-from swapstone.session.analysis import analyse_record, workloads_of
+from swapstone.session.analysis import analyse_record
 from swapstone.session.api_values import share_text
 from swapstone.session.outcome import (
     FailIf,
@@ -122,16 +122,17 @@ class Record:
         return outcome_of(self.analysis(), self.experiment, fail_if)
 
     def agreement(self, other: Record) -> AgreementTable:
-        """Compare the signs of this record's effects with those of another record of the same factors.
+        """Compare the sizes and the signs of this record's effects with those of another record of the same factors.
 
         Args:
-            other: of another target or clock, such as the host's wall clock and the virtual clock.
+            other: measured again, or on another target or clock, such as the host's wall clock and the virtual clock.
 
         Raises:
-            UserError: the factors or levels differ, or the records have no workload in common.
+            UserError: the records share runs, the factors or levels differ, or the records have no workload in common.
         """
-        workloads = {**workloads_of(self.experiment), **workloads_of(other.experiment)}
-        return signs((self.experiment, self.analysis()), (other.experiment, other.analysis()), workloads)
+        from swapstone.session.rerun import agreement  # noqa: PLC0415 - imports what runs trials
+
+        return agreement((self.view, self.analysis()), (other.view, other.analysis()))
 
     def context(self, beside: Path | None = None) -> ReportContext:
         """Return what a report prints beside the analysis; `beside` is the folder of a report that links to the record's files."""

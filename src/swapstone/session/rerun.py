@@ -1,36 +1,16 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Reruns: the experiment of a record again, and how far the two records agree."""
+"""Reruns: the experiment of a record again, and how far two independent records agree."""
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
-from swapstone.model import Analysis, Comparison, Experiment, Scale, UserError, Verdict
+from swapstone.comparison.agreement import AgreementTable, signs
+from swapstone.model import Analysis, Status, UserError
 from swapstone.record import RecordView, manifest_differences, new_record_path
+from swapstone.session.analysis import workloads_of
 from swapstone.session.experiment import start
 from swapstone.session.progress import NO_PROGRESS, Progress
-
-APART, NEAR, OVERLAP, UNKNOWN = "apart", "near", "overlap", "unknown"
-
-
-@dataclasses.dataclass(frozen=True)
-class RerunRow:
-    """A comparison of both records.
-
-    Attributes:
-        first, second: the comparison in each.
-        intervals: ``overlap``; ``near`` if the gap is within the margin; ``apart``; ``unknown`` if one has no interval.
-    """
-
-    first: Comparison
-    second: Comparison
-    intervals: str
-
-    @property
-    def changed_sign(self) -> bool:
-        """Return whether one is better and the other worse."""
-        return {self.first.verdict, self.second.verdict} == {Verdict.BETTER, Verdict.WORSE}
 
 
 def rerun(view: RecordView, out: Path | None = None, progress: Progress = NO_PROGRESS) -> Path:
@@ -50,23 +30,47 @@ def rerun(view: RecordView, out: Path | None = None, progress: Progress = NO_PRO
     return start(view.experiment, path, passes=passes, progress=progress)
 
 
-def rerun_rows(experiment: Experiment, first: Analysis, second: Analysis) -> list[RerunRow]:
-    """Pair the comparisons of the preferred metrics.
+def check_independent(first: RecordView, second: RecordView) -> None:
+    """Check that two records hold different runs.
+
+    Raises:
+        UserError: they are one record, or one is a copy of the other, as a whole or of a part, whatever was measured later.
+    """
+    again = "Measure again, then compare the two: swapstone rerun"
+    if first.meta.id == second.meta.id:
+        same = "one record" if first.path.resolve() == second.path.resolve() else "copies of one record"
+        raise UserError(
+            f"{first.path} and {second.path} are {same} ({first.meta.id}): a record agrees with itself.",
+            f"{again} {first.path}",
+        )
+    common = {_fingerprint(first, number) for number in range(len(first.runs))}
+    shared = sum(_fingerprint(second, number) in common for number in range(len(second.runs)))
+    if shared:
+        raise UserError(
+            f"{first.path} and {second.path} share {shared} runs: one is a copy of the other, and a record agrees with itself.",
+            f"{again} {first.path}",
+        )
+
+
+def _fingerprint(view: RecordView, number: int) -> bytes:
+    """Return the encoding of a run with its time of day, which no second run has."""
+    run = view.runs[number]
+    return run.encoded() if run.status is Status.OK and run.started_unix_ns else f"{view.path} {number}".encode()
+
+
+def agreement(first: tuple[RecordView, Analysis], second: tuple[RecordView, Analysis]) -> AgreementTable:
+    """Compare the sizes and the signs of two independent records' effects.
 
     Args:
-        experiment: its margin decides which gaps between intervals matter.
-        first: the analysis of the first record.
-        second: of the second.
+        first: a record and its analysis.
+        second: another record of the same factors and levels, and its analysis.
+
+    Raises:
+        UserError: the records share runs, the factors or levels differ, or the records have no workload in common.
     """
-    again = {_key(comparison): comparison for comparison in second.comparisons}
-    rows = []
-    for comparison in first.comparisons:
-        other = again.get(_key(comparison))
-        if other is None or not comparison.preferred:
-            continue
-        if comparison.scale is Scale.RATIO and other.scale is Scale.RATIO:
-            rows.append(RerunRow(comparison, other, _intervals(comparison, other, experiment.margin)))
-    return rows
+    check_independent(first[0], second[0])
+    one, other = first[0].experiment, second[0].experiment
+    return signs((one, first[1]), (other, second[1]), {**workloads_of(one), **workloads_of(other)})
 
 
 def rerun_differences(first: RecordView, second: RecordView) -> tuple[str, ...]:
@@ -74,16 +78,3 @@ def rerun_differences(first: RecordView, second: RecordView) -> tuple[str, ...]:
     if first.manifest is None or second.manifest is None:
         return ("a record has no manifest",)
     return manifest_differences(first.manifest, second.manifest)
-
-
-def _key(comparison: Comparison) -> tuple[str, ...]:
-    return (comparison.suite, comparison.workload, comparison.load, comparison.metric.name, comparison.candidate.label)
-
-
-def _intervals(first: Comparison, second: Comparison, margin: float) -> str:
-    if first.low is None or first.high is None or second.low is None or second.high is None:
-        return UNKNOWN
-    gap = max(first.low, second.low) / min(first.high, second.high) - 1
-    if gap <= 0:
-        return OVERLAP
-    return NEAR if gap <= margin else APART

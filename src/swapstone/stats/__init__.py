@@ -14,6 +14,7 @@ from swapstone.stats.signed_rank import (
     pairs_needed,
 )
 from swapstone.stats.summary import binomial_tail, dependence_p_value, run_value, wilson
+from swapstone.stats.two_estimates import difference_of_estimates, difference_p_value, interval_of_difference
 
 __all__ = [
     "LOG_QUANTUM",
@@ -23,8 +24,11 @@ __all__ = [
     "binomial_tail",
     "common_level",
     "dependence_p_value",
+    "difference_of_estimates",
+    "difference_p_value",
     "difference_quantum",
     "differences",
+    "interval_of_difference",
     "log_ratios",
     "mean_difference",
     "mean_ratio",
