@@ -24,7 +24,7 @@ import pytest
 
 from swapstone.explanation import load_classes
 from swapstone.report import flame_graph
-from tests.golden import crossed, latency, reports, servers, synthetic
+from tests.golden import crossed, latency, reports, servers, synthetic, verdicts
 from tests.shared import Shared
 from tests.unit.explanation.test_formats import AFTER, BEFORE
 
@@ -43,7 +43,7 @@ FLAGS = (
     "--hide-scrollbars",
 )
 DARK, LIGHT = "--blink-settings=preferredColorScheme=0", "--blink-settings=preferredColorScheme=1"
-REPORTS = {"plain": synthetic, "crossed": crossed, "latency": latency, "servers": servers}
+REPORTS = {"plain": synthetic, "crossed": crossed, "latency": latency, "servers": servers, "verdicts": verdicts}
 PROBE = Path(__file__).with_name("html_probe.js")
 WIDTHS = (390, 1280, 1440)
 SMALLEST_LETTER = 9.5  # pixels: what a drawing of 12 points may shrink to
@@ -173,6 +173,7 @@ def test_drawings_are_inside_legible_and_described(light: dict[str, Any], page: 
         "crossed": {"trade-off", "interaction"},
         "latency": {"latency"},
         "servers": {"trade-off", "interaction", "load-latency"},
+        "verdicts": set(),
     }
     assert {each["name"] for each in drawings} == expected[page]
     for drawing in drawings:

@@ -74,7 +74,7 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
             ResultGroup(
                 title=title,
                 note=f"{sentences.upper_first(metric.meaning)}; {direction(metric)}.",
-                rows=tuple(_row(group, row, places) for group, row in found),
+                rows=tuple(_row(group, row, places, context.experiment.margin) for group, row in found),
             )
             for title, metric, found in metrics
         ),
@@ -91,7 +91,8 @@ def _read_first(groups: tuple[ComparisonGroup, ...]) -> Iterator[Block]:
         yield Paragraph(
             f"The rows to read first are one time or rate for each of {workloads}: {sentences.verdicts(counted)}. They stand first; "
             "every other metric follows. A row with + has a drawing of its runs. Detectable: the smallest change that so many runs "
-            f"would find. The baseline is {formatting.safe(groups[0].baseline.short_label)}.",
+            "would find. Modes: slow runs rarer than that are not excluded. The baseline is "
+            f"{formatting.safe(groups[0].baseline.short_label)}.",
             Tone.NOTE,
         )
 
@@ -138,12 +139,12 @@ def _title(metric: Metric) -> str:
     return sentences.upper_first(name) if metric.name in _PLAIN else f"{sentences.upper_first(name)} ({metric.name})"
 
 
-def _row(group: ComparisonGroup, row: Row, places: list[int]) -> ResultRow:
+def _row(group: ComparisonGroup, row: Row, places: list[int], margin: float) -> ResultRow:
     c = row.comparison
     both = medians(c)
     key = _key(group)
     return ResultRow(
-        row=_forest_row(row),
+        row=_forest_row(row, margin),
         metric=c.metric.name,
         unit=c.metric.unit,
         keys=tuple(key[place] for place in places),
@@ -152,15 +153,17 @@ def _row(group: ComparisonGroup, row: Row, places: list[int]) -> ResultRow:
     )
 
 
-def _forest_row(row: Row) -> ForestRow:
-    return msgspec.structs.replace(forest_row(row, {}), note=_note(row), detail=_detail(row))
+def _forest_row(row: Row, margin: float) -> ForestRow:
+    return msgspec.structs.replace(forest_row(row, {}), note=_note(row, margin), detail=_detail(row))
 
 
-def _note(row: Row) -> str:
+def _note(row: Row, margin: float) -> str:
     """Return why a row has no effect, or which effect would be detected."""
     c = row.comparison
-    if c.verdict in {*NO_NUMBERS, Verdict.MIXED, Verdict.SAME_MEDIAN}:
-        return c.reason or ("no reason given" if c.verdict in NO_NUMBERS else "")
+    if c.verdict in NO_NUMBERS:
+        return c.reason or "no reason given"
+    if c.verdict is Verdict.SAME_MEDIAN:
+        return tails.short_limit(c, margin)
     if c.bounded:
         return tails.bound(c)
     if c.verdict is Verdict.INCONCLUSIVE:
@@ -172,7 +175,9 @@ def _note(row: Row) -> str:
 def _detail(row: Row) -> str:
     """Return mean and tail of a row whose verdict rests on them; those of every row are beside its runs."""
     c = row.comparison
-    return tails.detail(c) if c.verdict in {*TAIL_DIFFERS, Verdict.MIXED} else ""
+    if c.verdict not in {*TAIL_DIFFERS, Verdict.MIXED}:
+        return ""
+    return tails.detail(c) or c.reason
 
 
 def _nothing(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
