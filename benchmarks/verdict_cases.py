@@ -531,6 +531,17 @@ CASES: tuple[Case, ...] = (
         why="1.5 times the work of two threads.",
     ),
     Case(
+        name="two-threads-of-20-ms",
+        baseline="./adversary loop:40000",
+        candidate="./adversary threads:2:20000",
+        truth={
+            "wall": Truth(Bounds(0.48, 0.65), Bounds(0, 0.95), size=True),
+            "cpu": Truth(Bounds(0.9, 1.15), Bounds(0.9, 1.15)),
+        },
+        why="The same work by two threads takes half the time; a start takes a small part of it.",
+        seconds=8,
+    ),
+    Case(
         name="work-in-a-child",
         baseline="./adversary loop:6000",
         candidate="./adversary loop:2000 child:4000",

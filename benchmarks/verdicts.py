@@ -296,7 +296,7 @@ def judged(case: Case, condition: str, report: Report) -> Outcome:
 def read_rows(record: Path) -> tuple[tuple[Statement, ...], tuple[str, ...]]:
     """Return the rows of a record's report, and the kinds of its caveats; nothing where there is no report.
 
-    Sizes of program files are left out: they are facts, which nothing can mislead.
+    Sizes of program files and exit statuses are left out: they are facts, which nothing can mislead.
     """
     if not record.exists():
         return (), ()
@@ -305,8 +305,10 @@ def read_rows(record: Path) -> tuple[tuple[Statement, ...], tuple[str, ...]]:
     if exported.returncode:
         return (), ()
     analysis = json.loads(exported.stdout)["analysis"]
-    rows = (statement_of(row) for row in analysis["comparisons"] if row["metric"]["quantity"] != "size")
-    return tuple(rows), tuple(sorted({caveat["kind"] for caveat in analysis["caveats"]}))
+    rows = (row for row in analysis["comparisons"] if row["metric"]["quantity"] != "size")
+    return tuple(statement_of(row) for row in rows if row["metric"]["name"] != "exit_status"), tuple(
+        sorted({caveat["kind"] for caveat in analysis["caveats"]})
+    )
 
 
 def statement_of(row: dict[str, Any]) -> Statement:
@@ -418,9 +420,11 @@ def summary(outcome: Outcome) -> str:
     if len(conditions) > 1:
         lines += [f"  {name:8} {totals([r for r in outcome.results if r.condition == name])}" for name in conditions]
     wrong = [result for result in outcome.results if result.judgement is Judgement.WRONG]
-    lines += [
-        f"WRONG {r.condition} {r.case}, {r.row.metric}: {described(r.row)}; truth: {r.truth}; {r.why}" for r in wrong
-    ]
+    for _, rows in itertools.groupby(wrong, key=lambda r: (r.condition, r.case, r.why)):
+        first, *more = rows
+        others = f"; {len(more)} more rows" if more else ""
+        row = f"{first.row.metric}: {described(first.row)}"
+        lines.append(f"WRONG {first.condition} {first.case}, {row}; truth: {first.truth}; {first.why}{others}")
     lines += [f"FAILED {each.condition} {each.case}: {each.message.splitlines()[-1]}" for each in outcome.failures]
     return "\n".join(lines)
 

@@ -248,6 +248,14 @@ def test_the_summary_counts_statements_differences_and_refusals() -> None:
     json.dumps(verdicts.as_json(outcome))
 
 
+def test_wrong_rows_of_a_case_for_one_reason_are_one_line() -> None:
+    report = report_of(("wall", "better"), ("cpu", "better"), ("maxrss", "equivalent"))
+    found = verdicts.judged(case_of(same_work=False, truth={"*": Truth()}), "io", report)
+    assert verdicts.summary(found).splitlines()[1:] == [
+        "WRONG io x, wall: better 1.300 (1.200-1.400); truth: different work; a number for different work; 2 more rows"
+    ]
+
+
 def test_a_wrong_direction_is_no_true_difference_stated() -> None:
     found = verdicts.judged(case_of(), "idle", report_of(("wall", "better")))
     assert "0 of 1 true differences stated" in verdicts.totals(found.results)
