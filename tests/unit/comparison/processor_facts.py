@@ -17,6 +17,7 @@ def machine_facts(
     steal: float = 0.0,
     processors: int = 2,
     known: float | None = None,
+    system: float = 0.0,
 ) -> dict[str, int]:
     """Return the facts of one run.
 
@@ -29,6 +30,7 @@ def machine_facts(
         own, others, steal: how many processors the trial's processes, other processes and the hypervisor use on average.
         processors: of the machine.
         known: what the rusage of the trial's processes has instead of `own`, in processors.
+        system: the part of `own` that is system time.
     """
 
     def grown(seconds: float) -> int:
@@ -42,8 +44,8 @@ def machine_facts(
     used_us = round((own if known is None else known) * wall_s * 1e6)
     return {
         "wall_ns": round(wall_s * 1e9),
-        "user_us": used_us,
-        "system_us": 0,
+        "user_us": used_us - round(system * wall_s * 1e6),
+        "system_us": round(system * wall_s * 1e6),
         "trial_cpu_us": used_us + 1000,
         "cpu_ticks": idle + stolen + grown(sampled_s),
         "idle_ticks": idle,

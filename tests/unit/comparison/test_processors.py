@@ -134,6 +134,13 @@ def test_no_false_alarm_where_only_the_work_runs(new_bench: Any, wall_s: float, 
     assert [each for each in bench.analysis().caveats if each.kind is CaveatKind.DISTURBED_RUNS] == []
 
 
+def test_threads_of_the_kernel_that_work_for_the_program_are_no_disturbance(bench: Any, new_bench: Any) -> None:
+    """Creating threads: 1.2 of 1.3 processors are system time, and ksoftirqd uses 15 % of that."""
+    kernel = 0.15 * 1.2
+    assert not found_in(fill(bench, steady(own=1.3, system=1.2, others=kernel + 0.02))).disturbed
+    assert found_in(fill(new_bench(), steady(own=1.1, system=1.0, others=0.15 + 0.4))).mostly
+
+
 @pytest.mark.parametrize(("others", "mostly"), [(0.0, False), (0.03, False), (0.2, True), (0.6, True), (1.5, True)])
 def test_the_limit_is_a_share_of_the_processors_that_are_needed(bench: Any, others: float, mostly: bool) -> None:
     fill(bench, steady(own=min(1.9, 2 - others), others=others))
