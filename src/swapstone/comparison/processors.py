@@ -273,8 +273,10 @@ def _disturbance(workload: Workload, runs: Sequence[Run]) -> Disturbance | None:
     if not measured:
         return None
     every = [facts for _, facts in measured]
-    processors = _processors(every)
-    needed = _needed(workload, processors, every)
+    allowed = max(1, *(facts.get("cpus_allowed", 1) for facts in every))
+    processors = _processors(allowed, every)
+    # Work that is pinned to one processor has a load generator on the others.
+    needed = _needed(workload, allowed if workload.cpus is Cpus.ALL else processors, every)
     if needed == 1:
         return None
     used: dict[int, _Use] = {}
@@ -315,12 +317,11 @@ def _use(facts: Mapping[str, int]) -> _Use:
     )
 
 
-def _processors(facts: Sequence[Mapping[str, int]]) -> int:
+def _processors(allowed: int, facts: Sequence[Mapping[str, int]]) -> int:
     """Return the number of processors of the machine: all that a process may use, or many more if /proc/stat counts those.
 
     It does where a process may use a part of the processors only. Other processes are then assumed to use the rest first.
     """
-    allowed = max(1, *(each.get("cpus_allowed", 1) for each in facts))
     counted = sum(each["cpu_ticks"] for each in facts) * TICK_S / (sum(each["ticks_ns"] for each in facts) / 1e9)
     return round(counted) if counted > 1.5 * allowed else allowed
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 TICK_S = 0.01  # USER_HZ
+AGENT_S = 0.001  # before and after the run
 
 
 def machine_facts(
@@ -37,8 +38,9 @@ def machine_facts(
         phase = random.random()
         return int(phase + seconds / TICK_S)
 
-    idle_s = max(0.0, processors - own - others - steal) * wall_s
-    jiffies = max(0.0, (processors * wall_s - idle_s) / 0.004)
+    window_s = wall_s + AGENT_S
+    idle_s = max(0.0, processors * window_s - (own + others + steal) * wall_s - AGENT_S)
+    jiffies = max(0.0, (processors * window_s - idle_s - steal * wall_s) / 0.004)
     sampled_s = 0.004 * max(0.0, random.normal(jiffies, 0.5 * jiffies**0.5))
     idle, stolen = grown(idle_s), grown(steal * wall_s)
     used_us = round((own if known is None else known) * wall_s * 1e6)
@@ -46,10 +48,10 @@ def machine_facts(
         "wall_ns": round(wall_s * 1e9),
         "user_us": used_us - round(system * wall_s * 1e6),
         "system_us": round(system * wall_s * 1e6),
-        "trial_cpu_us": used_us + 1000,
+        "trial_cpu_us": used_us + round(AGENT_S * 1e6),
         "cpu_ticks": idle + stolen + grown(sampled_s),
         "idle_ticks": idle,
         "steal_ticks": stolen,
-        "ticks_ns": round(wall_s * 1e9) + 1_000_000,
+        "ticks_ns": round(window_s * 1e9),
         "cpus_allowed": processors,
     }

@@ -174,6 +174,31 @@ def test_only_processors_that_the_work_needs_are_missed(
         )
 
 
+@pytest.mark.parametrize(("others", "lacks"), [(40.0, False), (63.0, True)])
+def test_of_a_part_of_the_processors_others_use_the_rest_first(bench: Any, others: float, lacks: bool) -> None:
+    random = np.random.default_rng(2)
+
+    def facts(_block: int, _variant: str) -> dict[str, int]:
+        return {**machine_facts(random, own=1.0, others=others, processors=64), "cpus_allowed": 2}
+
+    found = found_in(fill(bench, facts, threads=ALL_PROCESSORS))
+    assert (found.needed, found.processors, found.mostly) == (2, 64, lacks)
+
+
+def test_one_block_of_many_can_be_disturbed(bench: Any) -> None:
+    random = np.random.default_rng(2)
+
+    def facts(block: int, _variant: str) -> dict[str, int]:
+        return machine_facts(random, wall_s=0.05, own=1.4 if block == 20 else 1.95, others=0.6 if block == 20 else 0.0)
+
+    assert found_in(fill(bench, facts)).disturbed == {20}
+
+
+def test_short_runs_are_judged_together(bench: Any) -> None:
+    """Ticks hide a fifth of a processor in a block of 40 ms, and don't in all of them."""
+    assert found_in(fill(bench, steady(wall_s=0.02, own=1.8, others=0.25), blocks=200)).mostly
+
+
 def test_stolen_time_counts_as_use_of_others(bench: Any) -> None:
     fill(bench, steady(own=1.5, others=0.0, steal=0.4))
     assert bench.row("w", "wall").reason == (
