@@ -116,10 +116,15 @@ def _series(
 def _without(measured: Measured, excluded: Mapping[Place, tuple[Verdict, str]]) -> Measured:
     """Leave out the variants whose comparison with the baseline is excluded."""
     group = measured.suite, measured.workload, measured.load
-    reasons = {label: excluded.get((group, label, measured.metric.name)) for label in measured.series}
-    lost = {label: (reason[0], f"{label} {reason[1]}") for label, reason in reasons.items() if reason}
+    lost = dict(measured.lost)
+    for label in (*measured.series, *measured.lost):
+        verdict, reason = excluded.get((group, label, measured.metric.name), (None, ""))
+        if verdict is Verdict.DISTURBED and lost.get(label, (Verdict.UNAVAILABLE,))[0] is Verdict.UNAVAILABLE:
+            lost[label] = verdict, f"{label}: {reason}"  # its values left with the disturbed blocks
+        elif verdict and label in measured.series:
+            lost[label] = verdict, f"{label} {reason}"
     series = {label: values for label, values in measured.series.items() if label not in lost}
-    return dataclasses.replace(measured, series=series, lost={**measured.lost, **lost})
+    return dataclasses.replace(measured, series=series, lost=lost)
 
 
 def _of_sizes(experiment: Experiment, labels: Sequence[str], sizes: SizeValues) -> Iterator[Measured]:

@@ -227,8 +227,8 @@ def check(
         else:
             continue
         for metric in _affected(workloads[group[1]]):
-            for candidate in variants[1:]:
-                excluded[group, candidate.label, metric.name] = Verdict.DISTURBED, reason
+            for variant in variants:  # the baseline's values leave too
+                excluded[group, variant.label, metric.name] = Verdict.DISTURBED, reason
     lost = sorted({group for group, _, _ in excluded})
     return Findings(excluded=excluded, caveats=tuple(_caveats(found, lost)))
 
