@@ -34,7 +34,8 @@ def missing(places: Sequence[Place]) -> str:
     found = []
     gone = [place for place in places if place.leads and not have_numbers(place.leads)]
     for names, reason in _by_reason(gone):
-        found.append(f"{listed(names)} {'has' if len(names) == 1 else 'have'} no result: {reason}.")
+        end = "" if reason.endswith("…") else "."
+        found.append(f"{listed(names)} {'has' if len(names) == 1 else 'have'} no result: {reason}{end}")
     partly = [(place, sum(row.verdict in NO_NUMBERS for row in place.leads)) for place in places if place not in gone]
     lacking = [(place, count) for place, count in partly if count]
     if lacking:
