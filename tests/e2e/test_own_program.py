@@ -118,7 +118,7 @@ def test_a_program_is_built_for_each_c_library_and_observed(tmp_path: Path, cach
     result = compare(tmp_path, cache, *arguments, "--", "./prog", "1000", "a name\n\u00fc")
     record = tmp_path / "r"
     found = runs(record)
-    assert len(found) == 9 and {run["status"] for run in found} == {"ok"}
+    assert len(found) == 15 and {run["status"] for run in found} == {"ok"}
     variants = {run["trial"]["variant"] for run in found}
     assert variants == {"libc=glibc", "libc=glibc (again)", "libc=musl"}  # an own program can't be relinked
     assert {(run["trial"]["variant"][:9], run["observed"][0][1]) for run in found} == {
@@ -217,7 +217,7 @@ def test_input_environment_and_hook_commands_are_applied(tmp_path: Path, cache: 
     assert "read: from the file" in text and "home: /here" in text
     lines = (tmp_path / "log").read_text().split()
     assert lines.count("setup") == 2 and lines.count("/here") == 2
-    assert lines.count("prepare") == 4 and lines.count("end") == 4
+    assert lines.count("prepare") == 6 and lines.count("end") == 6
 
 
 def test_a_program_inherits_no_standard_input_and_no_environment(tmp_path: Path, cache: str, built: Path) -> None:
@@ -360,7 +360,7 @@ def test_cxx_with_exceptions_and_threads_on_both_c_libraries_and_compilers(tmp_p
     # The user's cache: building the C++ library takes minutes.
     arguments = ("compare", *levels, "--blocks", "1", "--out", "r", "--source", "src", "--build", build, "--", "./prog")
     swapstone(tmp_path, *arguments)
-    assert [run["status"] for run in runs(tmp_path / "r")] == ["ok"] * 32
+    assert [run["status"] for run in runs(tmp_path / "r")] == ["ok"] * 48
 
 
 @needs_musl
@@ -384,7 +384,7 @@ def test_a_program_that_fails_on_one_variant_is_reported_with_its_output(
     found = runs(tmp_path / "r")
     bad = [run for run in found if run["trial"]["variant"] == "program=c"]
     assert len(bad) == 3 and {run["status"] for run in bad} == {"failed"}  # no further trials after three failures
-    assert len([run for run in found if run["status"] == "ok"]) == 10
+    assert len([run for run in found if run["status"] == "ok"]) == 18
     assert "cannot find my hat" in result.stdout and "it ended with status 9" in result.stdout
     assert "some output" in output_of(tmp_path / "r", bad[0])
 
@@ -491,7 +491,7 @@ def test_resume_after_sigint_completes_the_record_from_clean_copies(tmp_path: Pa
     assert "it takes no program" in elsewhere.stderr
     swapstone(tmp_path, "compare", "--resume", "r", XDG_CACHE_HOME=cache)
     view = load(record)
-    assert len(view.runs) == 82 and view.damages == () and {run.status.value for run in view.runs} == {"ok"}
+    assert len(view.runs) == 162 and view.damages == () and {run.status.value for run in view.runs} == {"ok"}
     mine = {Path(artifact.path).parent for artifact in (view.manifest.artifacts if view.manifest else ())}
     assert mine and not any(
         (copy / "file of a trial").exists() for copy in mine

@@ -47,6 +47,8 @@ _GROUPS = {
         "seed",
         "null",
         "layouts",
+        "prime",
+        "order",
         "target",
         "clock",
     ),

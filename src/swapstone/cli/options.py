@@ -97,7 +97,7 @@ measuring_options = Chain(
         "--blocks",
         type=click.IntRange(1, 10_000),
         metavar="N",
-        help="Run exactly N blocks, instead of stopping on precision or budget.",
+        help="Run exactly N blocks that count, instead of stopping on precision or budget; at most 2 N in all.",
     ),
     click.option(
         "--null", "null", is_flag=True, help="Add the baseline a second time, and relinked: how often do they differ?"
@@ -108,6 +108,10 @@ measuring_options = Chain(
         metavar="N",
         help="Link each variant N times, with functions and data shuffled.  Needs about 10 or more.",
     ),
+    click.option(
+        "--prime", type=int, metavar="N", help="Discarded runs before each measured one.  [1 for own programs]"
+    ),
+    click.option("--order", default="random", help="Or balanced: each variant follows each other one equally often."),
     click.option(
         "--target",
         metavar="TARGET",

@@ -10,7 +10,7 @@ import msgspec
 
 from swapstone.comparison.caveats import DIFFERENT, caveats_of
 from swapstone.comparison.cells import collect
-from swapstone.comparison.checks import check, checked
+from swapstone.comparison.checks import Place, check, checked
 from swapstone.comparison.error_rate import ErrorRates
 from swapstone.comparison.factor_effects import judged
 from swapstone.comparison.factorial import estimates
@@ -26,6 +26,7 @@ from swapstone.model import (
     FAMILY_CORRECTION,
     REPORT_CORRECTION,
     Analysis,
+    CarryOver,
     Caveat,
     Comparison,
     Copy,
@@ -93,7 +94,9 @@ def analyse(
         experiment, variants, workloads, cells, sizes=sizes or {}, busy=busy, excluded=findings.excluded
     )
     rates = error_rates(experiment, rows, of_indices, of_effects)
-    comparisons = _with_replicate_wording(experiment, _judged(experiment, rows, busy, rates))
+    comparisons = _with_carry_over(
+        _with_replicate_wording(experiment, _judged(experiment, rows, busy, rates)), findings.carry_overs
+    )
     noise = noise_of(runs, workloads, virtual=experiment.virtual)
     crossing = judged(of_effects, rates=rates, margin=experiment.margin, rules=experiment.rules)
     every_index = indices(of_indices, rates, layouts=bool(experiment.layouts))
@@ -118,6 +121,15 @@ def analyse(
         latencies=latencies(experiment, variants, runs),
         time_series=time_series(experiment, variants, runs),
     )
+
+
+def _with_carry_over(found: tuple[Comparison, ...], carried: Mapping[Place, CarryOver]) -> tuple[Comparison, ...]:
+    """Add how runs depend on what ran before them, where that was tested."""
+
+    def place(each: Comparison) -> Place:
+        return (each.suite, each.workload, each.load), each.candidate.label, each.metric.name
+
+    return tuple(msgspec.structs.replace(each, carry_over=carried.get(place(each))) for each in found)
 
 
 def _with_replicate_wording(experiment: Experiment, found: tuple[Judged, ...]) -> tuple[Judged, ...]:

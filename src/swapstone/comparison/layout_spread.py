@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from swapstone.comparison.cells import Cell, Cells
 from swapstone.comparison.machine_noise import preferred_time
-from swapstone.model import Copy, Experiment, LayoutSpread, Variant, Workload, layout_of
+from swapstone.model import Copy, Experiment, LayoutSpread, Variant, Workload, cycle_of, layout_of
 
 Floats = NDArray[np.float64]
 
@@ -33,14 +33,44 @@ def by_layout(blocks: Sequence[int], sides: Sequence[Floats], layouts: int) -> t
         The numbers of the layouts that occur, ascending, and each side's mean over their blocks. The mean is geometric if all
         values of all sides are above 0, so that the ratio of means is the mean of ratios; else it is arithmetic.
     """
-    turns = np.array([layout_of(block, layouts) for block in blocks])
-    present = tuple(int(turn) for turn in np.unique(turns))
+    return by_turn([layout_of(block, layouts) for block in blocks], sides)
+
+
+def whole_cycles(blocks: Sequence[int], variants: int) -> tuple[tuple[int, ...], NDArray[np.bool_]]:
+    """Return which blocks belong to whole cycles of balanced orders: only those are independent of each other.
+
+    Args:
+        blocks: numbers of the blocks with a pair.
+        variants: number of variants in a block.
+
+    Returns:
+        The number of the cycle of each block that belongs to a whole one, and which blocks these are, shape (blocks,).
+    """
+    cycles = np.array([cycle_of(block, variants)[0] for block in blocks], dtype=np.int64)
+    whole = np.isin(cycles, np.flatnonzero(np.bincount(cycles) == variants * (1 + variants % 2)))
+    return tuple(map(int, cycles[whole])), whole
+
+
+def by_turn(turns: Sequence[int], sides: Sequence[Floats]) -> tuple[tuple[int, ...], list[Floats]]:
+    """Reduce blocks to turns, which are layouts or cycles of orders.
+
+    Args:
+        turns: number of the turn of each block.
+        sides: values by block, each of shape (blocks,).
+
+    Returns:
+        The numbers of the turns that occur, ascending, and each side's mean over their blocks, as of `by_layout`.
+    """
+    if not turns:
+        return (), list(sides)
+    numbers = np.array(turns)
+    present = tuple(int(turn) for turn in np.unique(numbers))
     positive = all(side.min() > 0 for side in sides)
     reduced = []
     for side in sides:
         values = np.log(side) if positive else side
-        means = np.array([values[turns == turn].mean() for turn in present])
-        reduced.append(_without_rounding(side, turns, present, np.exp(means) if positive else means))
+        means = np.array([values[numbers == turn].mean() for turn in present])
+        reduced.append(_without_rounding(side, numbers, present, np.exp(means) if positive else means))
     return present, reduced
 
 

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from swapstone.comparison.cells import Cell, Cells, Group
 from swapstone.comparison.error_rate import Family
-from swapstone.comparison.layout_spread import by_layout
+from swapstone.comparison.layout_spread import by_layout, by_turn, whole_cycles
 from swapstone.comparison.means import tail_p_value, unit_means
 from swapstone.comparison.pairs import pairs_for
 from swapstone.model import (
+    BALANCED_ORDER,
     CURRENT_RULES,
     Copy,
     Direction,
@@ -48,7 +49,8 @@ class Row:
         metric, workload: what was measured.
         baseline, candidate: the two variants.
         null: whether the candidate is a copy of the baseline.
-        blocks: numbers of the blocks with a pair of runs, ascending; with layouts, of the layouts with such a block.
+        blocks: numbers of the blocks with a pair of runs, ascending; with layouts, of the layouts with such a block; with
+            balanced orders, of the complete cycles.
         before, after: the values of baseline and candidate, shape (pairs,).
         constant: whether each side had the same value in all blocks, in enough blocks to rely on it.
         exclusion: verdict and reason if the two can't be compared.
@@ -177,6 +179,12 @@ def run_rows(
                         turns = [layout_of(block, experiment.layouts) for block in blocks]
                         means = unit_means(before, turns), unit_means(after, turns)
                         blocks, (before, after) = by_layout(blocks, (before, after), experiment.layouts)
+                    elif experiment.order == BALANCED_ORDER:
+                        cycles, whole = whole_cycles(blocks, len(variants))
+                        runs = means = before[whole], after[whole]
+                        if cycles:
+                            means = unit_means(before[whole], cycles), unit_means(after[whole], cycles)
+                        blocks, (before, after) = by_turn(cycles, (before[whole], after[whole]))
                     yield Row(
                         group=(suite, name, load),
                         workload=workloads[name],

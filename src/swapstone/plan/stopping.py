@@ -85,6 +85,7 @@ def decide(
     used_ns: int,
     next_block_ns: int,
     precisions: Mapping[Group, WorkloadPrecision],
+    since: Mapping[Group, int] | None = None,
 ) -> Decision:
     """Decide after a block which groups continue and whether to stop. The result depends on the arguments alone.
 
@@ -95,21 +96,36 @@ def decide(
         used_ns: time used so far.
         next_block_ns: estimate for one more block of all of `still_open`.
         precisions: of every group in `still_open`, from the last check; empty before the first.
+        since: the last block whose measured runs don't count any more, by group; 0 for groups that it does not have. An exact number of
+            blocks is of blocks that count, and there are at most twice as many.
 
     Returns:
-        The decision. Groups close only after a block for which `due` is true, and never open again.
+        The decision. Groups close only after a block for which `due` is true, or when they have the exact number of blocks, and never open
+        again.
     """
+    since = since or {}
     if experiment.blocks:
-        reason = StopReason.BLOCKS if block >= experiment.blocks else None
-        remaining = max(0, experiment.blocks - block) * next_block_ns
-        return Decision(tuple(still_open), reason, remaining, _widest(still_open, precisions))
+        left = {group: experiment.blocks - (block - since.get(group, 0)) for group in still_open}
+        most = min(max(left.values(), default=0), 2 * experiment.blocks - block)
+        if most <= 0:
+            return Decision(tuple(still_open), StopReason.BLOCKS, 0, _widest(still_open, precisions))
+        open_now = tuple(group for group in still_open if left[group] > 0)
+        each = next_block_ns / len(still_open)
+        remaining = round(sum(min(most, left[group]) for group in open_now) * each)
+        return Decision(open_now, None, remaining, _widest(open_now, precisions))
     going = tuple(still_open)
     if due(block, *looks(experiment)):
         going = tuple(group for group in going if not _closed(precisions.get(group), experiment.margin))
     each_ns = next_block_ns / len(still_open) if still_open else 0.0
     reason = _reason(experiment, len(going) * each_ns, block, used_ns, any_left=bool(going))
     left_ns = max(0, experiment.budget_ns - used_ns)
-    remaining_ns = 0 if reason else min(left_ns, _needed_ns(experiment, going, block, each_ns, precisions))
+    remaining_ns = (
+        0
+        if reason
+        else min(
+            left_ns, _needed_ns(experiment, going, block=block, each_ns=each_ns, precisions=precisions, since=since)
+        )
+    )
     return Decision(going, reason, remaining_ns, _widest(going, precisions))
 
 
@@ -133,16 +149,18 @@ def _reason(experiment: Experiment, next_ns: float, block: int, used_ns: int, *,
 def _needed_ns(
     experiment: Experiment,
     going: Sequence[Group],
+    *,
     block: int,
     each_ns: float,
     precisions: Mapping[Group, WorkloadPrecision],
+    since: Mapping[Group, int],
 ) -> int:
     """Estimate the time that the open groups need: a half-width is proportional to 1 / sqrt(pairs)."""
-    blocks = (_blocks_needed(experiment, precisions.get(group), block) - block for group in going)
+    blocks = (_blocks_needed(experiment, precisions.get(group), block, since.get(group, 0)) - block for group in going)
     return round(sum(blocks) * each_ns)
 
 
-def _blocks_needed(experiment: Experiment, precision: WorkloadPrecision | None, block: int) -> int:
+def _blocks_needed(experiment: Experiment, precision: WorkloadPrecision | None, block: int, since: int) -> int:
     """Estimate after how many blocks a group closes: at the first check at which its half-width is within the margin."""
     margin, (first, every) = experiment.margin, looks(experiment)
     pairs = first
@@ -150,8 +168,8 @@ def _blocks_needed(experiment: Experiment, precision: WorkloadPrecision | None, 
         ratio = precision.half_width / margin if margin > 0 else math.inf
         pairs = min(MOST_BLOCKS, math.ceil(precision.pairs * min(ratio * ratio, 1e6)))
     if precision is not None and precision.missing_runs:
-        pairs = max(pairs, block + precision.missing_runs)
-    pairs = max(pairs, block + 1, first)
+        pairs = max(pairs, block - since + precision.missing_runs)
+    pairs = max(since + pairs, block + 1, first)
     return min(MOST_BLOCKS, first + math.ceil((pairs - first) / every) * every)
 
 

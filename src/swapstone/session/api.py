@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swapstone.factors import FACTORS
-from swapstone.model import IDLE, REPORT_CORRECTION, UserError, unknown
+from swapstone.model import IDLE, RANDOM_ORDER, REPORT_CORRECTION, UserError, unknown
 from swapstone.record import default_root, find_record, new_record_path
 from swapstone.report.study_index import StudyIndex
 from swapstone.session import experiment as experiments
@@ -82,6 +82,8 @@ def compare(
     blocks: int = 0,
     null: bool = False,
     layouts: int = 0,
+    prime: int | None = None,
+    order: str = RANDOM_ORDER,
     target: str | None = None,
     loads: Levels = (IDLE.name,),
     architecture: str = "",
@@ -143,6 +145,9 @@ def compare(
         blocks: an exact number of blocks; 0 to stop on precision or budget.
         null: whether the baseline takes part again, and relinked.
         layouts: how many links of each variant take turns; 0 for one.
+        prime: runs of the same variant that are made and discarded directly before each measured run, 0 to 16. If None, one for own
+            programs and none for workloads and servers, and more where runs depend on what ran before them.
+        order: of a block's variants: ``random``, or ``balanced`` in cycles in which each follows each other one equally often.
         target: ``host``, ``vm``, ``vm:KERNEL`` or ``fake:PATH``; None for the one that the experiment needs.
         loads: names of loads.
         architecture: of the virtual machine; this machine's if empty.
@@ -239,6 +244,8 @@ def compare(
         blocks=blocks,
         null=null,
         layouts=layouts,
+        prime=prime,
+        order=order,
         target=target,
         loads=name_list(loads),
         architecture=architecture,

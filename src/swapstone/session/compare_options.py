@@ -50,6 +50,8 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
     architecture: str | None
     modules: tuple[str, ...]
     hold: tuple[str, ...]
+    prime: int | None
+    order: str
     no_cache: bool
     out: str | None
     fail_if: tuple[str, ...]
@@ -82,6 +84,8 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
             architecture=self.architecture or "",
             modules=self.modules,
             hold=self.hold,
+            prime=self.prime,
+            order=self.order,
         )
 
 

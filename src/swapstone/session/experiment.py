@@ -34,7 +34,7 @@ from swapstone.session.machines import open_experiment_target, parse_modules
 from swapstone.session.outcome import FailIf, check_fail_if
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
-from swapstone.session.request import ExperimentRequest, check_loads, parse_held
+from swapstone.session.request import ExperimentRequest, check_loads, check_order, discarded_runs, parse_held
 from swapstone.targets import TargetOptions, clock_of, find_target_kind, parse_target
 from swapstone.workloads import find_workloads, own_names
 
@@ -84,6 +84,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
     copies = _copies(request, clock, works) if request.null else 0
     parse_target(target, TargetOptions(clock=clock, architecture=request.architecture))
     combinations = math.prod(len(choice.levels) for choice in request.factors)
+    prime, prime_more = discarded_runs(request, clock, works, boots=find_target_kind(target).opens.boots)
     return Experiment(
         name=request.name,
         factors=tuple(request.factors),
@@ -104,8 +105,9 @@ def resolve(request: ExperimentRequest) -> Experiment:
         own=request.own,
         rules=CURRENT_RULES,
         correction=request.correction,
-        prime=request.prime or 0,
-        order=request.order,
+        prime=prime,
+        prime_more=prime_more,
+        order=check_order(request.order, request.layouts, clock),
         held=held,
     )
 

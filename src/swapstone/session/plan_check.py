@@ -12,12 +12,11 @@ import datetime
 from collections.abc import Iterator, Sequence
 
 from swapstone import plan
-from swapstone.comparison import precision
 from swapstone.model import Copy, Experiment, Run, Status, Trial, discarded_by_block
 from swapstone.plan import GIVE_UP_AFTER, Group
-from swapstone.plan.stopping import StopReason, decide, due, first_block, looks
+from swapstone.plan.stopping import StopReason, due, first_block, looks
 from swapstone.record import RecordView
-from swapstone.session.analysis import workloads_of
+from swapstone.session.precision_stop import PrecisionStop
 from swapstone.version import __version__
 
 _EARLY_NS = 2_000_000_000
@@ -158,22 +157,18 @@ class _Replay:
 
     def _closed(self, number: int, gone: Sequence[Group]) -> str:
         """Return a sentence if groups without runs in a block should have some."""
-        if self._experiment.blocks or not due(number - 1, *looks(self._experiment)):
+        enough = 0 < self._experiment.blocks < number
+        if not enough and (self._experiment.blocks or not due(number - 1, *looks(self._experiment))):
             return f"block {number} has no run of {_named(gone[0])}"
         if self._same_rules and (early := [group for group in gone if group not in self._closing(number - 1)]):
             return f"block {number} has no run of {_named(early[0])}, whose interval was not narrow enough to end"
         return ""
 
     def _closing(self, number: int) -> set[Group]:
-        """Return the groups that close after a block, by their precision."""
-        decision = decide(
-            self._experiment,
-            still_open=self.still_open,
-            block=number,
-            used_ns=0,
-            next_block_ns=0,
-            precisions=precision(self._experiment, self._variants, workloads_of(self._experiment), self._runs),
-        )
+        """Return the groups that close after a block, by their precision or their number of blocks."""
+        last_ns = sum(run.elapsed_ns for run in self._runs if run.trial.block == number)
+        used_ns = sum(run.elapsed_ns for run in self._runs)
+        decision = PrecisionStop(self._experiment)(self._runs, self.still_open, number, used_ns, last_ns)
         return set(self.still_open) - set(decision.still_open)
 
     def ended(self, last: int) -> str:

@@ -1,28 +1,65 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Decides after each block whether an experiment is precise enough to stop."""
+"""Decides after each block whether an experiment is precise enough to stop, and how many runs are discarded before each measured one."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from swapstone import plan
-from swapstone.comparison import precision
-from swapstone.model import Experiment, Run, WorkloadPrecision
+from swapstone.comparison import carry_over, precision
+from swapstone.model import CURRENT_RULES, Experiment, Run, Status, WorkloadPrecision, discarded_by_block
 from swapstone.plan import Group
-from swapstone.plan.stopping import decide, due, first_block, looks
+from swapstone.plan.stopping import decide, due, first_block, first_look, looks
 from swapstone.run import StopDecision
 from swapstone.session.analysis import workloads_of
 from swapstone.session.budget import block_note
+from swapstone.session.values import format_duration
+
+SUSPICION = 0.05
+"""Rate of false alarms of a row at which more runs are discarded, at the first check: few pairs are lost then."""
+
+LATER_SUSPICION = 0.01
+"""The same at later checks, where more pairs would be lost."""
+
+
+@dataclasses.dataclass
+class _Discarding:
+    """The runs that are discarded before each measured one, by group.
+
+    Attributes:
+        number: how many, from the next block on.
+        since: the last block with another number, whose measured runs don't count; 0 for none.
+        cost_ns: estimate for the next block.
+    """
+
+    number: dict[Group, int]
+    since: dict[Group, int]
+    cost_ns: dict[Group, float]
+
+    def cost_with(self, group: Group, number: int) -> float:
+        """Return what a block of a group costs with another number."""
+        return self.cost_ns[group] * (1 + number) / (1 + self.number[group])
+
+    def change(self, group: Group, number: int, block: int) -> None:
+        """Discard another number from the block after `block` on."""
+        self.cost_ns[group] = self.cost_with(group, number)
+        self.number[group], self.since[group] = number, block
 
 
 class PrecisionStop:
     """Stops on precision, on the requested number of blocks, or on the budget; never on significance.
 
-    It computes intervals with the code of the final analysis, at the level that they would have if the experiment ended now.
+    It computes intervals with the code of the final analysis, at the level that they would have if the experiment ended now. Where a check
+    finds that runs depend on what ran before them, more runs are discarded from then on, if the budget holds the pairs that a first check
+    needs at the new cost; the earlier measured runs don't count any more. All decisions follow from the arguments, so that a resumed
+    experiment repeats them.
 
     Args:
         experiment: what is measured.
-        notify: receives a note if the first block shows that the budget is too small.
+        notify: receives notes: the budget is too small, or runs depend on what ran before them.
     """
 
     def __init__(self, experiment: Experiment, notify: Callable[[str], None] = lambda _: None) -> None:
@@ -36,20 +73,123 @@ class PrecisionStop:
         self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
     ) -> StopDecision:
         """Decide which groups stay open after `block`, from the runs of all blocks up to it."""
-        if block == first_block(self._experiment) and (note := block_note(self._experiment, used_ns)):
-            self._notify(note)
-        if due(block, *looks(self._experiment)):
-            self._last = precision(self._experiment, self._variants, self._workloads, runs)
+        experiment = self._experiment
+        now = _so_far(runs, still_open, block, next_block_ns)
+        if block == first_block(experiment):
+            self._begin(now, used_ns)
+        else:
+            checked = due(block, *looks(experiment))
+            if checked:
+                self._last = precision(experiment, self._variants, self._workloads, runs)
+            if checked or block == experiment.blocks:
+                lost = self._after_check(runs, block, used_ns, now)
+                self._last = {
+                    group: self._closable(each, block - now.since.get(group, 0), block, lost.get(group, ""))
+                    for group, each in self._last.items()
+                }
         decision = decide(
-            self._experiment,
+            experiment,
             still_open=still_open,
             block=block,
             used_ns=used_ns,
-            next_block_ns=next_block_ns,
+            next_block_ns=round(sum(now.cost_ns.values())),
             precisions=self._last,
+            since=now.since,
         )
         why = decision.stop.value if decision.stop else ""
-        if self._experiment.virtual:
+        if experiment.virtual:
             why = why.replace("blocks", "draws")  # as records of the virtual clock store it
         decided = sum(each.decided for each in self._last.values()) if self._last else None
-        return StopDecision(decision.still_open, why, decision.remaining_ns, decision.widest, decided)
+        return StopDecision(
+            decision.still_open, why, decision.remaining_ns, decision.widest, decided, discarded=now.number
+        )
+
+    def _begin(self, now: _Discarding, used_ns: int) -> None:
+        """Set how many runs are discarded from block 1 on: none, if only the default asks for them and the budget is too small."""
+        experiment = self._experiment
+        costs = {group: now.cost_with(group, experiment.prime) for group in now.number}
+        note = _unprimed_note(experiment, used_ns, costs) if experiment.prime and experiment.prime_more else ""
+        if note:
+            self._notify(note)
+        else:
+            now.number, now.cost_ns = dict.fromkeys(now.number, experiment.prime), costs
+        if note := block_note(experiment, round(sum(now.cost_ns.values()))):
+            self._notify(note)
+
+    def _after_check(self, runs: Sequence[Run], block: int, used_ns: int, now: _Discarding) -> dict[Group, str]:
+        """Let more runs be discarded in groups that need it; return why more blocks are of no use in groups where that is not possible."""
+        experiment = self._experiment
+        lost: dict[Group, str] = {}
+        if experiment.rules < CURRENT_RULES:
+            return lost
+        rate = SUSPICION if block <= first_look(experiment) else LATER_SUSPICION
+        found = carry_over.unsettled(experiment, self._variants, self._workloads, runs, rate)
+        left_ns, first = float(experiment.budget_ns - used_ns), first_look(experiment)
+        for group in [group for group in now.number if group in found]:
+            more = carry_over.MORE.get(now.number[group]) if experiment.prime_more else None
+            needed_ns = 0.0 if more is None else now.cost_with(group, more) * first
+            fits = needed_ns <= left_ns
+            if experiment.blocks:
+                fits = 2 * experiment.blocks - block >= min(experiment.blocks, first)
+            if more is None or not fits:
+                if found[group].certain:
+                    lost[group] = f"carry-over: {found[group].description}"
+                continue
+            left_ns -= needed_ns
+            self._notify(
+                f"{group[1]}: runs depend on what ran before them: {found[group].description}. From now on {more} of the same variant "
+                f"run before each measured run and are discarded; the {block - now.since[group]} pairs so far don't count."
+            )
+            now.change(group, more, block)
+        return lost
+
+    def _closable(self, found: WorkloadPrecision, pairs: int, block: int, lost: str) -> WorkloadPrecision:
+        """Return a precision with which a group does not close too early: one that lost pairs needs those of a first check again."""
+        if lost:
+            return msgspec.structs.replace(found, lost=found.lost or lost)
+        if pairs < min(block, first_look(self._experiment)):
+            return msgspec.structs.replace(found, half_width=None, lost="", decided=False)
+        return found
+
+
+def _so_far(runs: Sequence[Run], still_open: Sequence[Group], block: int, next_block_ns: int) -> _Discarding:
+    """Return what the runs of blocks 0 to `block` show; the costs together are `next_block_ns`."""
+    cost = dict.fromkeys(still_open, 0.0)
+    for run in runs:
+        group = (run.trial.suite, run.trial.workload, run.trial.load)
+        if run.trial.block == block and group in cost:
+            cost[group] += run.elapsed_ns
+    total = sum(cost.values())
+    levels: dict[Group, dict[int, int]] = {group: {} for group in still_open}
+    made = (run.trial for run in runs if run.status is not Status.UNAVAILABLE)
+    for (number, group), discarded in discarded_by_block(made).items():
+        if number > 0 and group in levels:
+            levels[group][number] = discarded
+    most = {group: max(found.values(), default=0) for group, found in levels.items()}
+    return _Discarding(
+        number=most,
+        since={
+            group: max((number for number, discarded in found.items() if discarded < most[group]), default=0)
+            for group, found in levels.items()
+        },
+        cost_ns={group: next_block_ns * (each / total if total else 1 / len(cost)) for group, each in cost.items()},
+    )
+
+
+def _unprimed_note(experiment: Experiment, used_ns: int, costs: Mapping[Group, float]) -> str:
+    """Return a note if the budget does not hold the first check with discarded runs; else an empty text.
+
+    Args:
+        experiment: with a budget, or an exact number of blocks.
+        used_ns: time used so far.
+        costs: of a block with discarded runs, by group.
+    """
+    first = first_look(experiment)
+    needed_ns = used_ns + round(first * sum(costs.values()))
+    if experiment.blocks or needed_ns <= experiment.budget_ns:
+        return ""
+    return (
+        f"The budget of {format_duration(experiment.budget_ns)} does not hold {first} pairs with a discarded run of the same variant "
+        f"before each measured one, which take {format_duration(needed_ns)}. So none is discarded, and small effects of what ran "
+        "before a run are less likely to be found."
+    )

@@ -7,7 +7,18 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from swapstone.factors import FACTORS, find_factor, find_level, parse_choice
-from swapstone.model import IDLE, RANDOM_ORDER, REPORT_CORRECTION, FactorLevels, OwnProgram, UserError
+from swapstone.model import (
+    BALANCED_ORDER,
+    IDLE,
+    RANDOM_ORDER,
+    REPORT_CORRECTION,
+    VIRTUAL_CLOCK,
+    FactorLevels,
+    OwnProgram,
+    UserError,
+    Workload,
+    unknown,
+)
 from swapstone.session.defaults import MARGIN
 from swapstone.workloads import find_load
 
@@ -124,6 +135,58 @@ def parse_held(texts: Iterable[str], varied: Sequence[FactorLevels]) -> tuple[tu
             )
         held[name] = find_level(find_factor(name), level).name
     return tuple(held.items())
+
+
+MOST_DISCARDED = 16
+"""The largest number of discarded runs before each measured one."""
+
+
+def discarded_runs(
+    request: ExperimentRequest, clock: str, workloads: Iterable[Workload], *, boots: bool
+) -> tuple[int, bool]:
+    """Return how many runs are discarded before each measured one, and whether more are where runs depend on what ran before them.
+
+    By default it is one for an own program, whose runs may leave caches and files in another state. Workloads of Swapstone start with none.
+    A server has its load generator's requests before its measurement, and on the virtual clock each run starts from the same state.
+
+    Args:
+        request: with a number, or None.
+        clock: of the experiment.
+        workloads: of Swapstone; none for an own program.
+        boots: whether each run has a machine of its own, so that only the host could carry anything over.
+
+    Raises:
+        UserError: the number is out of range, or the clock is the virtual one.
+    """
+    if request.prime is not None:
+        if not 0 <= request.prime <= MOST_DISCARDED:
+            raise UserError(f"--prime {request.prime} is not between 0 and {MOST_DISCARDED}.", "For example: --prime 2")
+        if request.prime and clock == VIRTUAL_CLOCK:
+            raise UserError(
+                "--prime has no effect on the virtual clock: each run starts from the same state.", "Leave --prime out."
+            )
+        return request.prime, False
+    serves = any(work.load_generator is not None for work in workloads)
+    if clock == VIRTUAL_CLOCK or serves or (request.own is not None and request.own.load_generators):
+        return 0, False
+    return int(request.own is not None and not boots), True
+
+
+def check_order(order: str, layouts: int, clock: str) -> str:
+    """Return a kind of order.
+
+    Raises:
+        UserError: there is no such kind, or balanced orders can't be combined with the layouts or the clock.
+    """
+    if order not in (RANDOM_ORDER, BALANCED_ORDER):
+        raise unknown("order", order, (RANDOM_ORDER, BALANCED_ORDER))
+    if order == BALANCED_ORDER and (layouts or clock == VIRTUAL_CLOCK):
+        what = "--layouts" if layouts else "--clock virtual"
+        raise UserError(
+            f"--order balanced can't be combined with {what}: a cycle of orders would have several layouts or no noise.",
+            "Leave --order out.",
+        )
+    return order
 
 
 def check_loads(names: Iterable[str]) -> tuple[str, ...]:

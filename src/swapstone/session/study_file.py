@@ -13,7 +13,16 @@ from pathlib import Path
 import msgspec
 
 from swapstone.factors import free_factor, free_levels, parse_choice
-from swapstone.model import COMMAND, IDLE, REPORT_CORRECTION, FactorLevels, FrozenStruct, UserError, unknown
+from swapstone.model import (
+    COMMAND,
+    IDLE,
+    RANDOM_ORDER,
+    REPORT_CORRECTION,
+    FactorLevels,
+    FrozenStruct,
+    UserError,
+    unknown,
+)
 from swapstone.model.directories import share_dir
 from swapstone.session.api_values import value_texts
 from swapstone.session.defaults import MARGIN, default_budget_ns, default_confidence
@@ -140,6 +149,8 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
         correction: ``report`` or ``family``; ``report`` if left out.
         null: whether the baseline takes part again.
         layouts: how many links of each variant take turns.
+        prime: runs of the same variant that are discarded before each measured run; what the work needs if left out.
+        order: ``random`` or ``balanced``.
         blocks: an exact number of blocks.
         budget: a duration such as ``14m``; one minute a variant if left out.
         seed: of every random order.
@@ -161,6 +172,8 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
     correction: str = ""
     null: bool | None = None
     layouts: int = 0
+    prime: int | None = None
+    order: str = ""
     blocks: int = 0
     budget: str = ""
     seed: int | None = None
@@ -204,6 +217,8 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
             blocks=self.blocks,
             null=bool(self.null),
             layouts=self.layouts,
+            prime=self.prime,
+            order=self.order or RANDOM_ORDER,
             target=target_below(self.target, directory) or None,
             loads=self.loads or (IDLE.name,),
             architecture=self.architecture,
@@ -345,6 +360,8 @@ _EXAMPLES = {
     "correction": 'correction = "family"',
     "null": "null = true",
     "layouts": "layouts = 20",
+    "prime": "prime = 2",
+    "order": 'order = "balanced"',
     "blocks": "blocks = 20",
     "budget": 'budget = "14m"',
     "seed": "seed = 7",

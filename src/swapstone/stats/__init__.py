@@ -3,6 +3,7 @@
 
 from swapstone.stats.mean_ratio import MeanEffect, mean_difference, mean_ratio
 from swapstone.stats.multiple_comparisons import common_level, rejections
+from swapstone.stats.predecessor_test import PredecessorTest, RunOrder
 from swapstone.stats.sign_flips import sign_flip_p_value
 from swapstone.stats.signed_rank import (
     LOG_QUANTUM,
@@ -20,6 +21,8 @@ __all__ = [
     "LOG_QUANTUM",
     "Interval",
     "MeanEffect",
+    "PredecessorTest",
+    "RunOrder",
     "SignedRank",
     "binomial_tail",
     "common_level",

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Simulated experiments in which a run's time depends on the variants that ran before it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from swapstone import plan
+from swapstone.comparison import analyse
+from swapstone.model import Analysis, Comparison, Experiment, FactorLevels, Run, Sample
+from swapstone.session.analysis import workloads_of
+from swapstone.session.precision_stop import PrecisionStop
+from tests.unit import builders
+
+LEVELS = ("glibc", "musl", "a", "b", "c")
+RUN_NS = 100_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """What determines the time of a run, all as logarithms.
+
+    Attributes:
+        noise: standard deviation, independent from run to run.
+        effects: of each variant, the baseline first.
+        carried: `carried(mine, earlier)`: what the earlier runs leave for a run of a variant; variants are numbers, the latest run first.
+        drift: growth from run to run.
+        bursts: probability that a disturbance of 10 standard deviations begins, which lasts 1 to 6 runs.
+        autocorrelation: of a second disturbance as large as the noise, from run to run.
+        position: added for each place before the last in a block, for all variants.
+    """
+
+    noise: float
+    effects: tuple[float, ...] = (0.0, 0.0)
+    carried: Callable[[int, Sequence[int]], float] = lambda mine, earlier: 0.0
+    drift: float = 0.0
+    bursts: float = 0.0
+    autocorrelation: float = 0.0
+    position: float = 0.0
+
+
+def left_by_baseline(size: float, runs: int = 1, itself: bool = False) -> Callable[[int, Sequence[int]], float]:
+    """Return a carry-over: the baseline slows the next `runs` runs of the other variants, and of its own if `itself`."""
+
+    def carried(mine: int, earlier: Sequence[int]) -> float:
+        return size if 0 in earlier[:runs] and (itself or mine != 0) else 0.0
+
+    return carried
+
+
+def left_by_all(size: float) -> Callable[[int, Sequence[int]], float]:
+    """Return a symmetric carry-over: each run slows the next one, if that is of another variant."""
+    return lambda mine, earlier: size if earlier and earlier[0] != mine else 0.0
+
+
+def asked(machine: Machine, seed: int, **changes: object) -> Experiment:
+    """Return an experiment with one workload and as many variants as the machine has effects."""
+    factors = (FactorLevels(factor="libc", levels=LEVELS[: len(machine.effects)]),)
+    given: dict[str, object] = {
+        "factors": factors,
+        "workloads": (("libc", "b_malloc_tiny1"),),
+        "seed": seed,
+        "rules": 2,
+        "correction": "report",
+        "confidence": 0.99,
+        "budget_ns": 60 * 10**9,
+        "prime_more": True,
+        **changes,
+    }
+    return builders.experiment(**given)
+
+
+def simulated(machine: Machine, experiment: Experiment) -> tuple[list[Run], list[str]]:
+    """Run an experiment to its end under its own stopping rule; return the runs, and the notes."""
+    random = np.random.default_rng(experiment.seed)
+    notes: list[str] = []
+    stop = PrecisionStop(experiment, notes.append)
+    labels = [variant.label for variant in plan.variants(experiment)]
+    runs: list[Run] = []
+    earlier: list[int] = []
+    slow, burst, used_ns, block = 0.0, 0, 0, 0
+    still_open, discarded = plan.groups(experiment), {}
+    while True:
+        block_ns = 0
+        for trial in plan.block(experiment, block, still_open, discarded):
+            mine = labels.index(trial.variant)
+            slow = machine.autocorrelation * slow + random.normal(0, machine.noise)
+            burst = burst - 1 if burst > 0 else int(random.integers(1, 7)) * int(random.random() < machine.bursts)
+            logarithm = (
+                machine.effects[mine]
+                + random.normal(0, machine.noise)
+                + (slow if machine.autocorrelation else 0.0)
+                + (10 * machine.noise if burst else 0.0)
+                + machine.drift * len(runs)
+                + machine.carried(mine, earlier)
+                + machine.position * (len(labels) * (1 + discarded.get(still_open[0], 0)) - 1 - trial.position)
+            )
+            value = 1e6 * float(np.exp(logarithm))
+            samples = (Sample(metric="wall", values=(value,)), Sample(metric="cpu", values=(value,)))
+            runs.append(builders.run(trial, samples=samples, elapsed_ns=RUN_NS, observed=()))
+            block_ns += RUN_NS
+            earlier.insert(0, mine)
+        used_ns += block_ns
+        decision = stop(runs, still_open, block, used_ns, block_ns)
+        if decision.stop or not decision.still_open:
+            return runs, notes
+        still_open, discarded, block = decision.still_open, decision.discarded, block + 1
+
+
+def analysed(experiment: Experiment, runs: Sequence[Run]) -> Analysis:
+    """Return the analysis of an experiment's runs."""
+    return analyse(experiment, plan.variants(experiment), workloads_of(experiment), runs)
+
+
+def rows(found: Analysis) -> list[Comparison]:
+    """Return the comparisons of elapsed time."""
+    return [each for each in found.comparisons if each.metric.name == "wall"]

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Carry-over: what is found in simulated experiments whose truth is known, and what the stopping rule does about it."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from swapstone import plan
+from swapstone.model import CaveatKind, Run, Verdict, counted_blocks
+from tests.unit.comparison.carrying import Machine, analysed, asked, left_by_all, left_by_baseline, rows, simulated
+
+TRUE = (Verdict.EQUIVALENT, Verdict.SAME_MEDIAN, Verdict.INCONCLUSIVE)
+"""Of variants that don't differ; an invalid row states nothing."""
+
+
+def largest(runs: list[Run]) -> int:
+    return max(run.trial.prime for run in runs)
+
+
+@pytest.mark.parametrize("variants", [2, 3])
+@pytest.mark.parametrize("prime", [0, 1])
+def test_what_the_baseline_leaves_behind_gives_no_difference(prime: int, variants: int) -> None:
+    machine = Machine(0.005, (0.0,) * variants, left_by_baseline(0.05))
+    for seed in range(4):
+        experiment = asked(machine, seed, prime=prime)
+        runs, notes = simulated(machine, experiment)
+        found = analysed(experiment, runs)
+        assert all(row.verdict in TRUE for row in rows(found)), (seed, rows(found))
+        assert prime or (largest(runs) and "pairs so far don't count" in notes[0])
+
+
+def test_without_the_tests_it_would_be_a_difference() -> None:
+    """The same machine by the first rules, which had none of them."""
+    machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05))
+    experiment = asked(machine, 1, prime_more=False, rules=1)
+    (row,) = rows(analysed(experiment, simulated(machine, experiment)[0]))
+    assert row.verdict is Verdict.WORSE and row.low is not None and row.low > 1.02
+
+
+def test_where_no_more_runs_may_be_discarded_the_row_is_invalid_with_means_and_remedy() -> None:
+    machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05))
+    experiment = asked(machine, 1, prime_more=False)
+    found = analysed(experiment, simulated(machine, experiment)[0])
+    (row,) = rows(found)
+    assert row.verdict is Verdict.INVALID
+    assert row.reason == (
+        "carry-over: musl takes 1.00 ms after musl and 1.06 ms after glibc; glibc 1.00 ms after glibc and 1.00 ms after musl; "
+        "measure with --prime 2"
+    )
+    carried = row.carry_over
+    assert carried is not None and carried.matters and carried.discarded == 0 and carried.p_value < 1e-6
+    assert carried.effect == pytest.approx(1.05, abs=0.01)
+    assert carried.candidate_after_other / carried.candidate_after_itself == pytest.approx(1.05, abs=0.01)
+    assert carried.baseline_after_other / carried.baseline_after_itself == pytest.approx(1, abs=0.01)
+
+
+def test_an_effect_that_is_equal_for_all_variants_is_none() -> None:
+    machine = Machine(0.005, (0.0, 0.0), left_by_all(0.05))
+    experiment = asked(machine, 2, prime_more=False)
+    (row,) = rows(analysed(experiment, simulated(machine, experiment)[0]))
+    assert row.verdict in TRUE
+    assert row.carry_over is not None and not row.carry_over.matters
+
+
+def test_a_small_carry_over_under_a_large_ratio_is_a_caveat() -> None:
+    machine = Machine(0.002, (0.0, 1.95), left_by_baseline(0.015))
+    experiment = asked(machine, 3, prime_more=False, blocks=60)
+    found = analysed(experiment, simulated(machine, experiment)[0])
+    (row,) = rows(found)
+    assert row.verdict is Verdict.WORSE and row.carry_over is not None and not row.carry_over.matters
+    (caveat,) = [each for each in found.caveats if each.kind is CaveatKind.CARRY_OVER]
+    assert "too small to change" in caveat.message and "musl takes 7.0" in caveat.message
+
+
+def test_a_carry_over_that_one_discarded_run_removes_is_a_caveat_with_two() -> None:
+    machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.5))
+    experiment = asked(machine, 4, prime=2, prime_more=False)
+    found = analysed(experiment, simulated(machine, experiment)[0])
+    (row,) = rows(found)
+    assert row.verdict in TRUE and row.carry_over is not None and row.carry_over.discarded == 2
+    assert row.carry_over.effect == pytest.approx(1.65, abs=0.05) and not row.carry_over.matters
+    (caveat,) = [each for each in found.caveats if each.kind is CaveatKind.CARRY_OVER]
+    assert "musl takes 1.00 ms after musl and 1.65 ms after glibc" in caveat.message
+    assert "directly follow a run of the same variant" in caveat.message
+
+
+def test_an_effect_of_two_runs_is_not_settled_with_one_discarded_run() -> None:
+    machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05, runs=2))
+    fixed = asked(machine, 5, prime=1, prime_more=False)
+    (row,) = rows(analysed(fixed, simulated(machine, fixed)[0]))
+    assert row.verdict is Verdict.INVALID and "measure with --prime 2" in row.reason
+    growing = asked(machine, 5, prime=1)
+    runs, _ = simulated(machine, growing)
+    assert largest(runs) >= 2 and all(row.verdict in TRUE for row in rows(analysed(growing, runs)))
+
+
+def test_figures_are_of_the_blocks_with_the_most_discarded_runs() -> None:
+    machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05))
+    experiment = asked(machine, 6)
+    runs, _ = simulated(machine, experiment)
+    counted = counted_blocks(run.trial for run in runs)[plan.groups(experiment)[0]]
+    assert min(counted) > 15 and {run.trial.prime for run in runs if run.trial.block == max(counted)} >= {0, 1}
+    found = analysed(experiment, runs)
+    (row,) = rows(found)
+    assert len(row.baseline_values) == len(counted)
+    (caveat,) = [each for each in found.caveats if "not in the figures" in each.message]
+    assert f"after block {min(counted) - 1}" in caveat.message
+
+
+def test_without_budget_for_more_the_row_is_invalid_and_the_experiment_ends() -> None:
+    machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05))
+    experiment = asked(machine, 7, budget_ns=4 * 10**9)  # 20 blocks of 2 runs of 0.1 s
+    runs, notes = simulated(machine, experiment)
+    (row,) = rows(analysed(experiment, runs))
+    assert row.verdict is Verdict.INVALID and "give it a longer --budget" in row.reason
+    assert largest(runs) == 0 and notes == [] and max(run.trial.block for run in runs) == 15
+
+
+def test_a_budget_that_holds_no_discarded_runs_is_spent_without_them() -> None:
+    machine = Machine(0.005, (0.0, 0.0))
+    short = asked(machine, 8, prime=1, budget_ns=4 * 10**9)
+    runs, notes = simulated(machine, short)
+    assert largest(runs) == 0 and "does not hold 15 pairs with a discarded run" in notes[0]
+    enough = asked(machine, 8, prime=1, budget_ns=7 * 10**9)
+    assert largest(simulated(machine, enough)[0]) == 1
+    fixed = asked(machine, 8, prime=1, prime_more=False, budget_ns=4 * 10**9)
+    assert largest(simulated(machine, fixed)[0]) == 1
+
+
+def test_an_exact_number_of_blocks_counts_those_after_the_change() -> None:
+    machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05))
+    experiment = asked(machine, 9, blocks=20)
+    runs, _ = simulated(machine, experiment)
+    assert largest(runs) == 1
+    assert len(counted_blocks(run.trial for run in runs)[plan.groups(experiment)[0]]) == 20
+    plain = asked(Machine(0.005), 9, blocks=20)
+    assert max(run.trial.block for run in simulated(Machine(0.005), plain)[0]) == 20
+
+
+def test_a_resumed_experiment_repeats_its_decisions() -> None:
+    """The runs of a record give the plan that made them, without the stopping rule."""
+    machine = Machine(0.01, (0.0, 0.0, 0.0), left_by_baseline(0.05))
+    experiment = asked(machine, 10)
+    runs, _ = simulated(machine, experiment)
+    assert largest(runs) > 0
+    assert list(itertools.chain.from_iterable(plan.expected(experiment, runs))) == [run.trial for run in runs]
+
+
+@pytest.mark.parametrize("prime", [0, 1])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        Machine(0.02, (0.0, 0.1)),
+        Machine(0.02, (0.0, 0.0, 0.1), drift=0.0005),
+        Machine(0.02, (0.0, 0.0), bursts=0.03),
+        Machine(0.02, (0.0, 0.1), autocorrelation=0.8),
+        Machine(0.02, (0.0, 0.0), position=0.02),
+    ],
+    ids=["independent", "drift", "bursts", "autocorrelation", "position"],
+)
+def test_noise_is_no_carry_over(machine: Machine, prime: int) -> None:
+    for seed in range(8):
+        experiment = asked(machine, seed, prime=prime, prime_more=False, blocks=25)
+        for row in rows(analysed(experiment, simulated(machine, experiment)[0])):
+            assert row.carry_over is None or not row.carry_over.matters, (seed, row.reason)
