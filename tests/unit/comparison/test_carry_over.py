@@ -165,3 +165,22 @@ def test_noise_is_no_carry_over(machine: Machine, prime: int) -> None:
         experiment = asked(machine, seed, prime=prime, prime_more=False, blocks=25)
         for row in rows(analysed(experiment, simulated(machine, experiment)[0])):
             assert row.carry_over is None or not row.carry_over.matters, (seed, row.reason)
+
+
+def test_balanced_orders_are_judged_by_whole_cycles() -> None:
+    machine = Machine(0.02, (0.0, 0.0, 0.2))
+    experiment = asked(machine, 1, order="balanced", prime_more=False, blocks=80)
+    runs, _ = simulated(machine, experiment)
+    same, other = rows(analysed(experiment, runs))
+    assert len(same.baseline_values) == len(other.baseline_values) == 13  # cycles of 6 blocks; the last 2 blocks are left out
+    assert same.verdict in TRUE and other.verdict is Verdict.WORSE
+    assert other.carry_over is not None and not other.carry_over.matters
+
+
+def test_three_variants_in_balanced_orders_meet_the_one_that_leaves_something_alike() -> None:
+    """What the baseline leaves is no difference between the other two, and its own rows are found out."""
+    machine = Machine(0.01, (0.0, 0.0, 0.0), left_by_baseline(0.2))
+    experiment = asked(machine, 2, order="balanced", prime_more=False, blocks=48)
+    runs, _ = simulated(machine, experiment)
+    found = rows(analysed(experiment, runs))
+    assert [row.verdict for row in found] == [Verdict.INVALID] * 2
