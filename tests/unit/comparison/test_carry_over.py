@@ -172,7 +172,9 @@ def test_balanced_orders_are_judged_by_whole_cycles() -> None:
     experiment = asked(machine, 1, order="balanced", prime_more=False, blocks=80)
     runs, _ = simulated(machine, experiment)
     same, other = rows(analysed(experiment, runs))
-    assert len(same.baseline_values) == len(other.baseline_values) == 13  # cycles of 6 blocks; the last 2 blocks are left out
+    assert (
+        len(same.baseline_values) == len(other.baseline_values) == 13
+    )  # cycles of 6 blocks; the last 2 blocks are left out
     assert same.verdict in TRUE and other.verdict is Verdict.WORSE
     assert other.carry_over is not None and not other.carry_over.matters
 
