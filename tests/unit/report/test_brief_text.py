@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from tests.golden import crossed, latency, reports, servers, synthetic
+from tests.golden import crossed, latency, reports, servers, synthetic, verdicts
 
 from swapstone.model import Analysis, Caveat, CaveatKind, Failure
 from swapstone.report.context import ReportContext
@@ -22,7 +22,7 @@ from swapstone.report.study_index import PartSummary, StudyIndex, document_of, s
 
 CASES: dict[str, tuple[ReportContext, Analysis]] = {
     case.__name__.rpartition(".")[2]: (case.context(), case.analysis())
-    for case in (synthetic, crossed, latency, servers)
+    for case in (synthetic, crossed, latency, servers, verdicts)
 }
 LONG = "/a/folder with blanks/" + "very-long-name/" * 8 + "record"
 
@@ -88,7 +88,7 @@ def test_a_study_of_many_parts_fits(width: int) -> None:
     _check(text, width)
     flat = " ".join(text.split())
     assert flat.startswith(
-        "1 of 13 parts is not complete: later (unavailable). synthetic-0: musl uses 1.3 times the CPU time of glibc"
+        "1 of 16 parts is not complete: later (unavailable). synthetic-0: musl uses 1.3 times the CPU time of glibc"
     )
 
 

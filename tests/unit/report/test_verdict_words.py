@@ -98,6 +98,12 @@ def test_a_tail_has_its_own_words() -> None:
     assert "largest 99 M against 3.30 M" in tails.detail(count)
 
 
+def test_a_unit_from_outside_is_made_visible_in_the_answer() -> None:
+    hostile = msgspec.structs.replace(synthetic.WALL, unit="\x1b[31m")
+    made = _answer(verdicts.row(Verdict.WORSE_TAIL, "prog", hostile))
+    assert "\\x1b[31m" in made and "\x1b" not in made
+
+
 def test_a_tail_beside_an_open_median() -> None:
     row = msgspec.structs.replace(verdicts.row(Verdict.WORSE_TAIL, "prog"), low=0.9, high=1.2)
     assert _answer(row).startswith(

@@ -120,7 +120,7 @@ def _figures(row: Comparison) -> list[str]:
         # Of a rate, the high values are the fast ones.
         last = "slowest" if row.metric.quantity is Quantity.TIME else "largest"
         for name, new, old in (("p90", after.p90, before.p90), (last, after.maximum, before.maximum)):
-            parts.append(f"{name} {formatting.quantity(new, unit)} against {formatting.quantity(old, unit)}")
+            parts.append(f"{name} {_quantity(new, unit)} against {_quantity(old, unit)}")
     return parts
 
 
@@ -136,6 +136,11 @@ def mean_text(row: Comparison) -> str:
     return f"{text} ({_number(row, row.mean_low)}{dash}{_number(row, row.mean_high)})"
 
 
+def _quantity(value: float, unit: str, width: float = 0.0) -> str:
+    """Return a value with its unit, which may come from outside."""
+    return formatting.safe(formatting.quantity(value, unit, width))
+
+
 def _number(row: Comparison, value: float) -> str:
     """Return an effect on the mean, or a bound of its interval, with the digits that the interval has."""
     width = 0.0
@@ -143,7 +148,7 @@ def _number(row: Comparison, value: float) -> str:
         width = max(0.0, (row.mean_high - row.mean_low) / 2)
     if row.scale is Scale.RATIO:
         return formatting.ratio(value, width)
-    text = formatting.quantity(value, row.metric.unit, width)
+    text = _quantity(value, row.metric.unit, width)
     return text if value < 0 or text.startswith("0") else f"+{text}"
 
 
@@ -174,7 +179,7 @@ def bound(row: Comparison) -> str:
     ratio = row.scale is Scale.RATIO
     more = row.effect > (1.0 if ratio else 0.0)
     nearest = row.low if more else row.high
-    number = f"{formatting.digits(nearest)} times" if ratio else formatting.effect(nearest, row)
+    number = f"{formatting.digits(nearest)} times" if ratio else formatting.safe(formatting.effect(nearest, row))
     pairs = len(row.baseline_values)
     where = f"in each of {pairs} pairs" if pairs > 1 else "in one pair"
     return f"at {'least' if more else 'most'} {number} {where} ({formatting.digits(row.confidence * 100, 3)} %)"
@@ -191,7 +196,7 @@ def carry_over_text(row: Comparison) -> str:
         (row.candidate.short_label, each.candidate_after_itself, each.candidate_after_other),
     )
     means = "; ".join(
-        f"{formatting.safe(name)} {formatting.quantity(own, unit)} after itself and {formatting.quantity(other, unit)} after the other"
+        f"{formatting.safe(name)} {_quantity(own, unit)} after itself and {_quantity(other, unit)} after the other"
         for name, own, other in sides
     )
     p_value = formatting.digits(each.p_value, 2)
