@@ -200,7 +200,7 @@ def _run(cases: Sequence[Case], program: Path, scratch: Path, options: argparse.
     plan = list(itertools.product(options.condition, cases))
     cost = [START_S + (options.budget or case.seconds) for _, case in plan]
     _progress(f"{len(plan)} comparisons, about {_minutes(sum(cost))}")
-    done = 0
+    done, start = 0, time.monotonic()
     try:
         for condition, pairs in itertools.groupby(plan, key=lambda each: each[0]):
             with load(condition, scratch / "load"):
@@ -209,7 +209,7 @@ def _run(cases: Sequence[Case], program: Path, scratch: Path, options: argparse.
                     done += 1
                     outcome.results += found.results
                     outcome.failures += found.failures
-                    left = _minutes(sum(cost[done:]))
+                    left = _minutes(sum(cost[done:]) * (time.monotonic() - start) / sum(cost[:done]))
                     _progress(f"[{done}/{len(plan)}] {condition} {case.name}: {_short(found)}; about {left} left")
     except KeyboardInterrupt:
         _progress("interrupted")
