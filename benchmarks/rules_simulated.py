@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Error rates and power of the rules by which rows are judged, on simulated runs.
+
+Each table applies the code of the analysis (`swapstone.comparison`) to runs drawn from a known distribution. Nothing is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from swapstone import plan
+from swapstone.comparison.error_rate import ErrorRates
+from swapstone.comparison.hypotheses import error_rates
+from swapstone.comparison.rows import Row
+from swapstone.comparison.verdicts import bounds, comparison
+from swapstone.model import (
+    CURRENT_RULES,
+    FAMILY_CORRECTION,
+    REPORT_CORRECTION,
+    Direction,
+    Experiment,
+    FactorLevels,
+    Metric,
+    Quantity,
+    Source,
+    Verdict,
+    Workload,
+)
+from swapstone.plan.stopping import FIRST_LOOK, LOOK_EVERY
+from swapstone.stats import mean_ratio, wilson
+
+Floats = NDArray[np.float64]
+Noise = Callable[[np.random.Generator, int], Floats]
+"""Random generator and number of runs n to the factors by which both sides' runs differ from their level, shape (2, n)."""
+
+MARGIN = 0.02
+MARKED = {Verdict.BETTER, Verdict.WORSE, Verdict.WORSE_TAIL, Verdict.BETTER_TAIL, Verdict.MIXED}
+
+EXPERIMENT = Experiment(
+    name="compare",
+    factors=(FactorLevels(factor="libc", levels=("glibc", "musl")),),
+    workloads=(("s", "w"),),
+    budget_ns=1,
+    margin=MARGIN,
+    confidence=0.99,
+    seed=1,
+    rules=CURRENT_RULES,
+    correction=REPORT_CORRECTION,
+)
+BASELINE, CANDIDATE = plan.variants(EXPERIMENT)
+QUANTITIES = (Quantity.TIME, Quantity.MEMORY, Quantity.EVENTS, Quantity.RATE)
+
+
+def _normal(random: np.random.Generator, runs: int) -> Floats:
+    return np.exp(random.normal(0, 0.02, (2, runs)))
+
+
+def _skewed(random: np.random.Generator, runs: int) -> Floats:
+    return np.exp(random.lognormal(-4, 1, (2, runs)))
+
+
+def _student(random: np.random.Generator, runs: int) -> Floats:
+    return 1 + np.minimum(np.abs(0.01 * random.standard_t(1.5, (2, runs))), 20)
+
+
+def _delayed(random: np.random.Generator, runs: int) -> Floats:
+    return _normal(random, runs) * np.where(random.random((2, runs)) < 0.05, 3.0, 1.0)
+
+
+def _bimodal(random: np.random.Generator, runs: int) -> Floats:
+    return _normal(random, runs) * np.where(random.random((2, runs)) < 0.2, 10.0, 1.0)
+
+
+NOISES: dict[str, Noise] = {
+    "normal, 2 %": _normal,
+    "lognormal delays": _skewed,
+    "Student's t, 1.5 d.f.": _student,
+    "5 % of the runs x 3": _delayed,
+    "20 % of the runs x 10": _bimodal,
+}
+
+
+def row(before: Floats, after: Floats, number: int = 0, *, rules: int = CURRENT_RULES) -> Row:
+    """Return a row of paired runs; its number gives its quantity."""
+    metric = Metric(
+        name="wall",
+        unit="ns",
+        quantity=QUANTITIES[number % len(QUANTITIES)],
+        better=Direction.LOWER,
+        meaning="",
+        leads=True,
+    )
+    workload = Workload(name=f"w{number}", origin=Source(file="x.c"), description="", metrics=(metric,))
+    return Row(
+        group=("s", workload.name, "idle"),
+        workload=workload,
+        metric=metric,
+        baseline=BASELINE,
+        candidate=CANDIDATE,
+        null=False,
+        blocks=tuple(range(1, before.size + 1)),
+        before=before,
+        after=after,
+        constant=False,
+        exclusion=None,
+        rules=rules,
+        runs=(before, after) if rules >= CURRENT_RULES else None,
+        means=(before, after) if rules >= CURRENT_RULES else None,
+    )
+
+
+def rates_of(rows: Sequence[Row], correction: str) -> ErrorRates:
+    """Return the levels of a report, at the default confidence of the correction."""
+    confidence = 0.99 if correction == REPORT_CORRECTION else 0.95
+    experiment = msgspec.structs.replace(EXPERIMENT, correction=correction, confidence=confidence)
+    return error_rates(experiment, rows, (), ())
+
+
+def marked(each: Row, rates: ErrorRates) -> bool:
+    """Return whether the median or the tail of a row differs significantly."""
+    assert each.inference is not None
+    tail = each.tail is not None and each.tail[0] <= rates.level(each.tail_family)
+    return each.inference.p_value <= rates.level(each.family) or tail
+
+
+def drawn(random: np.random.Generator, noise: Noise, runs: int, ratio: float = 1.0) -> tuple[Floats, Floats]:
+    """Return both sides of a row, with a level that drifts from block to block."""
+    level = 1000 * np.exp(random.normal(0, 0.1, runs))
+    before, after = level * noise(random, runs)
+    return before, after * ratio
+
+
+def with_mode(random: np.random.Generator, runs: int, share: float, times: float) -> tuple[Floats, Floats]:
+    """Return both sides of a row whose candidate takes so many times as long in a share of its runs."""
+    before, after = drawn(random, _normal, runs)
+    return before, after * np.where(random.random(runs) < share, times, 1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Effort:
+    """How many repetitions each table has."""
+
+    rows: int
+    reports: int
+
+
+def per_cent(hits: int, trials: int) -> str:
+    """Return a share with Wilson's 95 % interval."""
+    low, high = wilson(hits, trials)
+    return f"{100 * hits / trials:.2f} % ({100 * low:.2f}-{100 * high:.2f})"
+
+
+def null_reports(effort: Effort) -> Iterator[str]:
+    """Count reports without any difference that contain a mark."""
+    yield f"Null reports with any mark, {effort.reports} each: 20 rows of 4 quantities, 20 pairs"
+    for name, noise in NOISES.items():
+        hits = {REPORT_CORRECTION: 0, FAMILY_CORRECTION: 0}
+        for seed in range(effort.reports):
+            random = np.random.default_rng((1, seed))
+            rows = [row(*drawn(random, noise, 20), number) for number in range(20)]
+            for correction in hits:
+                rates = rates_of(rows, correction)
+                hits[correction] += any(marked(each, rates) for each in rows)
+        yield f"  {name:24}" + ", ".join(f"{c}: {per_cent(n, effort.reports)}" for c, n in hits.items())
+
+
+def power(effort: Effort) -> Iterator[str]:
+    """Compare how many true differences each correction finds."""
+    yield "Share of rows with a true difference of 5 % that are marked, noise 2 %; one such row, and half of the rows"
+    for count in (5, 20, 200):
+        for pairs in (15, 40, 100):
+            reports = max(5, effort.reports // (count * pairs // 40 + 4))
+            for true in (1, count // 2):
+                found = {REPORT_CORRECTION: 0, FAMILY_CORRECTION: 0}
+                for seed in range(reports):
+                    random = np.random.default_rng((2, seed))
+                    noise = NOISES["normal, 2 %"]
+                    rows = [
+                        row(*drawn(random, noise, pairs, 1.05 if number < true else 1.0), number)
+                        for number in range(count)
+                    ]
+                    for correction in found:
+                        rates = rates_of(rows, correction)
+                        found[correction] += sum(marked(each, rates) for each in rows[:true])
+                shares = ", ".join(f"{c} {100 * n / (reports * true):.0f} %" for c, n in found.items())
+                yield f"  {count:3} rows, {pairs:3} pairs, {true:3} true: {shares}"
+
+
+def means(effort: Effort) -> Iterator[str]:
+    """Count intervals of the ratio of means that miss it."""
+    yield f"Intervals of the ratio of means at 99 % that miss 1.1, {effort.rows} each (no interval: not counted)"
+    for name, noise in NOISES.items():
+        parts = []
+        for pairs in (15, 40, 90):
+            random = np.random.default_rng((3, pairs))
+            made = [mean_ratio(*drawn(random, noise, pairs, 1.1), 0.01).interval for _ in range(effort.rows)]
+            known = [each for each in made if each is not None]
+            parts.append(f"{pairs} pairs: {per_cent(sum(each.excludes(1.1) for each in known), len(known))}")
+        yield f"  {name:24}" + ", ".join(parts)
+
+
+def equivalence(effort: Effort) -> Iterator[str]:
+    """Count rows with a slow mode that are called equivalent, and those that have a worse tail."""
+    yield f"Verdicts on a candidate with a slow mode at level 0.01 and 0.001, noise 2 %, {effort.rows} each"
+    for share, times in ((0.0, 1.0), (0.05, 10.0), (0.05, 2.0), (0.05, 1.5), (0.1, 10.0), (0.1, 2.0)):
+        for runs in (90, 200):
+            for alpha in (0.01, 0.001):
+                random = np.random.default_rng((4, runs))
+                found = [_verdict(*with_mode(random, runs, share, times), alpha) for _ in range(effort.rows)]
+                equivalent = sum(each is Verdict.EQUIVALENT for each in found)
+                tail = sum(each in {Verdict.WORSE_TAIL, Verdict.WORSE} for each in found)
+                yield (
+                    f"  {100 * share:2.0f} % x {times:4}, {runs:3} runs, {alpha}: equivalent "
+                    f"{per_cent(equivalent, effort.rows)}, worse tail {per_cent(tail, effort.rows)}"
+                )
+
+
+def _verdict(before: Floats, after: Floats, alpha: float) -> Verdict:
+    made = row(before, after)
+    assert made.inference is not None
+    interval, limit = made.inference.interval(alpha), made.limit(MARGIN)
+    # The smallest visible effect of an undecided row is costly, and not needed here.
+    if interval is not None and interval.low <= 0 <= interval.high and (interval.low < -limit or interval.high > limit):
+        tail = made.tail is not None and made.tail[0] <= alpha and made.tail[1]
+        return Verdict.WORSE_TAIL if tail else Verdict.INCONCLUSIVE
+    return comparison(made, alpha=alpha, margin=MARGIN, preferred=True).verdict
+
+
+def tails(effort: Effort) -> Iterator[str]:
+    """Count rejections of the test of the tail without any difference."""
+    yield f"Rejections of the tail's test at 5 % and 1 % without a difference, {effort.rows} each"
+    for name, noise in NOISES.items():
+        parts = []
+        for pairs in (15, 40, 100):
+            random = np.random.default_rng((5, pairs))
+            made = [row(*drawn(random, noise, pairs)).tail for _ in range(effort.rows)]
+            p = np.array([each[0] for each in made if each is not None])
+            parts.append(f"{pairs} pairs: {100 * (p <= 0.05).mean():.1f} / {100 * (p <= 0.01).mean():.1f} %")
+        yield f"  {name:24}" + ", ".join(parts)
+
+
+def few_pairs(effort: Effort) -> Iterator[str]:
+    """Count bounds without rank statistics where nothing differs."""
+    yield f"Bounds of few pairs without a difference, 20 % of the runs x 10 on both sides, {20 * effort.rows} each"
+    for pairs in (3, 4, 5, 6):
+        random = np.random.default_rng((6, pairs))
+        made = (bounds(row(*drawn(random, _bimodal, pairs)), MARGIN) for _ in range(20 * effort.rows))
+        yield f"  {pairs} pairs: {per_cent(sum(each is not None for each in made), 20 * effort.rows)}"
+
+
+def looks(effort: Effort) -> Iterator[str]:
+    """Count marks of sequential experiments with one workload, as an own program's: medians, tails, and the stop between looks."""
+    yield f"Sequential looks at 1 % without a difference, an own program with 4 metrics, at most 200 pairs, {effort.reports} each"
+    for name, noise in NOISES.items():
+        hits = pairs = equivalent = 0
+        for seed in range(effort.reports):
+            random = np.random.default_rng((7, seed))
+            sides = [drawn(random, noise, 200) for _ in range(4)]
+            made, verdict = _stopped(sides)
+            hits += any(each in MARKED for each in verdict)
+            equivalent += verdict[0] is Verdict.EQUIVALENT
+            pairs += made
+        yield (
+            f"  {name:24}any mark {per_cent(hits, effort.reports)}, "
+            f"leading row equivalent {per_cent(equivalent, effort.reports)}, mean number of pairs {pairs / effort.reports:.0f}"
+        )
+
+
+def _stopped(sides: Sequence[tuple[Floats, Floats]]) -> tuple[int, list[Verdict]]:
+    """Apply the stopping rule of an own program, of which the first row leads."""
+    for pairs in range(FIRST_LOOK, 201, LOOK_EVERY):
+        rows = [row(before[:pairs], after[:pairs], number) for number, (before, after) in enumerate(sides)]
+        rates = rates_of(rows, REPORT_CORRECTION)
+        first = rows[0]
+        assert first.inference is not None
+        level = rates.level(first.family)
+        interval = first.inference.interval(level)
+        precise = interval is not None and interval.half_width <= np.log1p(MARGIN)
+        if pairs >= 200 or (precise and _verdict(first.before, first.after, level) is not Verdict.SAME_MEDIAN):
+            break
+    return pairs, [_marked_verdict(each, rates) for each in rows]
+
+
+def _marked_verdict(each: Row, rates: ErrorRates) -> Verdict:
+    return _verdict(each.before, each.after, rates.level(each.family))
+
+
+TABLES = {
+    "nulls": null_reports,
+    "power": power,
+    "means": means,
+    "equivalence": equivalence,
+    "tails": tails,
+    "few-pairs": few_pairs,
+    "looks": looks,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables that are named, or all."""
+    parser = argparse.ArgumentParser(prog="benchmarks/rules-simulated", description=__doc__)
+    parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"of {', '.join(TABLES)}; all by default")
+    parser.add_argument("--reports", type=int, default=300, help="simulated reports of a line (default: %(default)s)")
+    parser.add_argument("--rows", type=int, default=500, help="simulated rows of a line (default: %(default)s)")
+    given = parser.parse_args(arguments)
+    unknown = set(given.tables) - set(TABLES)
+    if unknown:
+        parser.error(f"there is no table {min(unknown)!r}: {', '.join(TABLES)}")
+    for name in given.tables or TABLES:
+        for line in TABLES[name](Effort(given.rows, given.reports)):
+            print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
