@@ -283,7 +283,8 @@ def _stopped(sides: Sequence[tuple[Floats, Floats]]) -> tuple[int, list[Verdict]
         level = rates.level(first.family)
         interval = first.inference.interval(level)
         precise = interval is not None and interval.half_width <= np.log1p(MARGIN)
-        if pairs >= 200 or (precise and _verdict(first.before, first.after, level) is not Verdict.SAME_MEDIAN):
+        outside = abs(first.inference.estimate()) > np.log1p(MARGIN)
+        if pairs >= 200 or (precise and (outside or _verdict(first.before, first.after, level) is Verdict.EQUIVALENT)):
             break
     return pairs, [_marked_verdict(each, rates) for each in rows]
 

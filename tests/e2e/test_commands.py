@@ -37,10 +37,10 @@ def test_compare_detects_the_configured_slowdown(tmp_path: Path) -> None:
     walls = [row for row in analysis["comparisons"] if row["metric"]["name"] == "wall"]
     to_musl = [row for row in walls if row["candidate"] == "libc=musl"]
     assert [row["verdict"] for row in to_musl] == ["worse", "worse"]
-    assert all(row["low"] < 1.5 < row["high"] and row["high"] - row["low"] < 0.06 for row in to_musl)
+    assert all(row["low"] < 1.5 < row["high"] and row["high"] - row["low"] < 0.12 for row in to_musl)
     nulls = [row for row in walls if row["candidate"] != "libc=musl"]
     assert {row["candidate"] for row in nulls} == {"libc=glibc (again)", "libc=glibc (relinked)"}
-    assert all(row["verdict"] in {"equivalent", "inconclusive"} for row in nulls)
+    assert all(row["verdict"] in {"same median", "inconclusive"} for row in nulls)
     assert "against itself" in result.stdout
 
 

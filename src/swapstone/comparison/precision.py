@@ -113,15 +113,17 @@ def _lost(row: Row) -> str:
 
 
 def _missing_runs(experiment: Experiment, row: Row, rates: ErrorRates) -> int:
-    """Return how many more pairs an own program's row with the same median needs at least to be equivalent.
+    """Return how many more pairs an own program's row needs at least to be equivalent; 0 if it is, or if its median is outside the margin.
 
-    Bundled workloads are many, and would need several times their usual budget.
+    Whether the median differs significantly does not matter, so that significance never stops an experiment. Bundled workloads are many,
+    and would need several times their usual budget.
     """
-    if (
-        experiment.own is None
-        or experiment.virtual
-        or _verdict(row, rates, experiment.margin) is not Verdict.SAME_MEDIAN
-    ):
+    if experiment.own is None or experiment.virtual or experiment.rules < CURRENT_RULES:
+        return 0
+    centre = row.centre
+    if centre is None or abs(centre) > row.limit(experiment.margin):
+        return 0
+    if _verdict(row, rates, experiment.margin) is Verdict.EQUIVALENT:
         return 0
     return max(1, runs_needed() - row.observed_runs)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -135,6 +136,16 @@ class Row:
             exact = float(after[0] / before[0] if ratio else after[0] - before[0])
             return MeanEffect(exact, Interval(exact, exact))
         return (mean_ratio if ratio else mean_difference)(before, after, alpha)
+
+    @property
+    def centre(self) -> float | None:
+        """Return the effect on the scale of inference: a log ratio, or a difference; None without values."""
+        if self.inference is not None:
+            return self.inference.estimate()
+        if self.exclusion or self.before.size == 0:
+            return None
+        before, after = float(self.before[0]), float(self.after[0])
+        return math.log(after) - math.log(before) if self.scale is Scale.RATIO else after - before
 
     def limit(self, margin: float) -> float:
         """Return the largest effect inside the margin: log(1 + margin), or the margin times the baseline's median."""

@@ -215,8 +215,8 @@ def _inferred(row: Row, alpha: float) -> tuple[float | None, Interval | None, fl
         return inference.estimate(), inference.interval(alpha), inference.smallest_visible(alpha)
     if row.exclusion:
         return None, None, None
-    before, after = float(row.before[0]), float(row.after[0])
-    effect = math.log(after) - math.log(before) if row.scale is Scale.RATIO else after - before
+    effect = row.centre
+    assert effect is not None, "a row without exclusion has pairs"
     return effect, Interval(effect, effect), None
 
 

@@ -336,6 +336,22 @@ def test_an_own_program_stays_open_until_it_can_be_equivalent() -> None:
     assert bundled.precision()["s", "w", "idle"].half_width == own_bench(40).precision()["s", "w", "idle"].half_width
 
 
+def test_an_undecided_own_program_with_its_median_inside_the_margin_stays_open() -> None:
+    """And so does one with a small significant difference: significance must not stop an experiment."""
+
+    def missing(ratio: float, spread: float, blocks: int) -> int:
+        bench = current(own=True, run_s=0.2)
+        bench.workload("w", "cpu")
+        before, after = noise(blocks, 1, spread)
+        bench.pairs("w", "cpu", list(before), list(after * ratio))
+        assert bench.row("w", "cpu").verdict is (Verdict.INCONCLUSIVE if ratio == 1 else Verdict.WORSE)
+        return bench.precision()["s", "w", "idle"].missing_runs
+
+    assert missing(1.0, 0.06, 60) == 30
+    assert missing(1.018, 0.005, 60) == 30
+    assert missing(1.05, 0.005, 60) == 0
+
+
 def test_a_slow_mode_keeps_an_own_program_open() -> None:
     bench = current(own=True, run_s=0.2)
     bench.workload("w", "cpu")
