@@ -19,7 +19,18 @@ import pytest
 from swapstone.record import load
 from tests.e2e.cli import TOP, command, environment, fake, runs_of, swapstone
 
-EXPERIMENT = ("compare", "libc=glibc,musl", "--only", "b_malloc_*", "--seed", "11", "--blocks", "10")
+EXPERIMENT = (
+    "compare",
+    "libc=glibc,musl",
+    "--only",
+    "b_malloc_*",
+    "--seed",
+    "11",
+    "--blocks",
+    "10",
+    "--correction",
+    "family",
+)
 
 
 def _started(records: Path, *arguments: str) -> subprocess.Popen[str]:
