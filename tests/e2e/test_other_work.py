@@ -198,3 +198,12 @@ def test_an_edited_record_is_no_way_to_other_files(tmp_path: Path) -> None:
     analysis = json.loads(swapstone(tmp_path, "show", "r", "--json").stdout)["analysis"]
     verdict, reason = wall(analysis)
     assert verdict == "invalid" and "first differing line" not in reason
+
+
+def test_a_report_states_whether_the_outputs_agree(tmp_path: Path) -> None:
+    script(tmp_path, "a", "echo 1; echo x > out")
+    script(tmp_path, "b", "echo 1; echo x > out")
+    (tmp_path / "b").write_text((tmp_path / "b").read_text() + "# another file\n")
+    compare(tmp_path, "--artifact", "out")
+    text = " ".join(swapstone(tmp_path, "show", "r", "--all").stdout.split())
+    assert "The work of command=b against command=a: output: equal (sha256 4355a46b19d3), 'out': equal (sha256 " in text

@@ -109,7 +109,7 @@ def agreement_text(relations: Mapping[str, Relation]) -> str:
         relations: of `agreement`.
     """
     words = {
-        Agreement.NONE: "none",
+        Agreement.NONE: "none, so nothing shows that it is the same work",
         Agreement.EQUAL: "equal ({})",
         Agreement.SIMILAR: "equal but for what varies from run to run",
         Agreement.DIFFERENT: "different",
@@ -117,7 +117,7 @@ def agreement_text(relations: Mapping[str, Relation]) -> str:
         Agreement.ALLOWED: "not compared",
     }
     shown = (
-        f"{'output' if name == STDOUT else name}: {words[each.agreement].format(each.text)}"
+        f"{'output' if name == STDOUT else repr(name)}: {words[each.agreement].format(each.text)}"
         for name, each in relations.items()
         if name != EXIT_STATUS
     )

@@ -14,7 +14,7 @@ from swapstone.comparison import SizeValues, analyse
 from swapstone.model import Analysis, Caveat, CaveatKind, Experiment, Workload
 from swapstone.record import RecordView
 from swapstone.report import factorial_export
-from swapstone.session.differing_lines import same_files, with_differing_lines
+from swapstone.session.program_outputs import same_files, with_differing_lines
 
 
 def workloads_of(experiment: Experiment) -> Mapping[str, Workload]:

@@ -12,6 +12,7 @@ from swapstone.record import RecordView
 from swapstone.report.context import ReportContext
 from swapstone.session import explanation_files
 from swapstone.session.own_program_request import command_line, report_notes
+from swapstone.session.program_outputs import output_notes
 from swapstone.session.server_program import server_notes
 from swapstone.targets import find_target_kind
 from swapstone.version import __version__
@@ -45,6 +46,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         published=view.experiment.published,
         notes=(
             *report_notes(view.experiment),
+            *output_notes(view),
             *server_notes(view.experiment),
             *((_CLOCK_NOTE,) if view.experiment.virtual else ()),
         ),

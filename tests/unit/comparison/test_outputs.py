@@ -196,7 +196,7 @@ def test_files_are_compared_even_if_the_output_may_differ() -> None:
     same = side(CANDIDATE, [b"2"] * 20, 500.0, [b"x"] * 20)
     assert verdict(subject, [*old, *same])[0] is Verdict.BETTER
     text = agreement_text(agreement(subject, PLACE, BASE, CANDIDATE, [*old, *same]))
-    assert text.startswith("output: not compared, out: equal (sha256 ")
+    assert text.startswith("output: not compared, 'out': equal (sha256 ")
 
 
 def test_another_exit_status_is_another_result() -> None:

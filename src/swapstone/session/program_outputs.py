@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The first line in which the outputs of two variants differ, for the reason of an invalid row, and equal files under two names."""
+"""What a report states on the work of an own program: whether outputs agree, in which line they differ, and which files are the same."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from swapstone.comparison.outputs import REMEDY
+from swapstone.comparison.outputs import REMEDY, agreement, agreement_text
 from swapstone.model import (
     COMMAND,
     CURRENT_RULES,
@@ -36,6 +36,9 @@ _LARGEST_BYTES = 1 << 20
 
 _RUNS = 3
 """How many runs of each side are read."""
+
+_NOTED = 4
+"""How many candidates, and how many rows of each, have their outputs in the notes."""
 
 _WIDTH, _BEFORE = 60, 20
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -79,6 +82,25 @@ def first_difference(baseline: Sequence[bytes], candidate: Sequence[bytes]) -> t
             if len(old) == len(new) == 1 and old != new:
                 return old.pop(), new.pop()
     return None
+
+
+def output_notes(view: RecordView) -> tuple[str, ...]:
+    """Return a sentence for each candidate of an own program: how its outputs relate to the baseline's; of several rows, the first few."""
+    experiment = view.experiment
+    if experiment.own is None or experiment.rules < CURRENT_RULES:
+        return ()
+    baseline, *others = [variant for variant in variants(experiment) if variant.copy is Copy.FIRST]
+    notes = []
+    for candidate in others[:_NOTED]:
+        clauses = []
+        for suite, workload in experiment.workloads[:_NOTED]:
+            group = suite, workload, experiment.loads[0]
+            text = agreement_text(agreement(experiment, group, baseline.label, candidate.label, view.runs))
+            clauses += [f"{workload}, {text}" if len(experiment.workloads) > 1 else text] if text else []
+        more = "; ..." if len(experiment.workloads) > _NOTED and clauses else ""
+        if clauses:
+            notes.append(f"The work of {candidate.label} against {baseline.label}: {'; '.join(clauses)}{more}.")
+    return tuple(notes)
 
 
 def same_files(view: RecordView) -> Iterator[Caveat]:

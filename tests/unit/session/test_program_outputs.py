@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.session.differing_lines import _shown, first_difference
+from swapstone.session.program_outputs import _shown, first_difference
 
 
 @pytest.mark.parametrize(
