@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -82,7 +82,8 @@ def simulated(machine: Machine, experiment: Experiment) -> tuple[list[Run], list
     runs: list[Run] = []
     earlier: list[int] = []
     slow, burst, used_ns, block = 0.0, 0, 0, 0
-    still_open, discarded = plan.groups(experiment), {}
+    still_open = plan.groups(experiment)
+    discarded: Mapping[tuple[str, str, str], int] = {}
     while True:
         block_ns = 0
         for trial in plan.block(experiment, block, still_open, discarded):

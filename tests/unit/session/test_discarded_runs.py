@@ -16,7 +16,7 @@ LIBC = (FactorLevels(factor="libc", levels=("glibc", "musl")),)
 
 
 def discarded(**changes: object) -> tuple[int, bool]:
-    request = dataclasses.replace(ExperimentRequest(name="compare", factors=LIBC), **changes)
+    request = dataclasses.replace(ExperimentRequest(name="compare", factors=LIBC), **changes)  # type: ignore[arg-type] # some fields
     found = resolve(request)
     return found.prime, found.prime_more
 
