@@ -40,12 +40,7 @@ def _order(view: RecordView) -> Iterator[str]:
         return  # lines that can't be read are named already
     experiment = view.experiment
     runs = [run for run in view.runs if run.status is not Status.UNAVAILABLE]
-    refused = {
-        (run.trial.suite, run.trial.workload, run.trial.variant)
-        for run in view.runs
-        if run.status is Status.UNAVAILABLE
-    }
-    replay = _Replay(view, refused)
+    replay = _Replay(view)
     first = first_block(experiment)
     blocks: dict[int, list[Run]] = {}
     for run in runs:
@@ -71,19 +66,22 @@ def _order(view: RecordView) -> Iterator[str]:
 class _Replay:
     """Goes through the blocks of a record as the engine did."""
 
-    def __init__(self, view: RecordView, refused: set[tuple[str, str, str]]) -> None:
+    def __init__(self, view: RecordView) -> None:
         self._experiment: Experiment = view.experiment
         self._view = view
-        self._refused = refused
+        unavailable = [run for run in view.runs if run.status is Status.UNAVAILABLE]
+        self._refused = {(run.trial.suite, run.trial.workload, run.trial.variant) for run in unavailable}
         self._variants = plan.variants(view.experiment)
         self._baseline = self._variants[0].label
         self._candidates = [each.label for each in self._variants[1:] if each.copy is Copy.FIRST]
         self.still_open = tuple(
-            group for group in plan.groups(view.experiment) if (*group[:2], self._baseline) not in refused
+            group for group in plan.groups(view.experiment) if (*group[:2], self._baseline) not in self._refused
         )
-        self._runs: list[Run] = []
+        self._runs: list[Run] = list(unavailable)
         self._bad: collections.Counter[tuple[str, str, str, str]] = collections.Counter()
-        self._same_rules = view.meta.swapstone == __version__
+        resumed = view.seal is not None and view.seal.sessions > 1
+        # A resumed session may have another budget, on which it depends how many runs are discarded, and so when a group ends.
+        self._same_rules = view.meta.swapstone == __version__ and not (resumed and view.experiment.prime_more)
 
     def block(self, number: int, made: Sequence[Run], *, may_end: bool) -> str:
         """Compare one block with the plan; return what differs first, or an empty text.
@@ -101,7 +99,7 @@ class _Replay:
             if gone and (problem := self._closed(number, gone)):
                 return problem
             self.still_open = tuple(group for group in self.still_open if group in there)
-        elif made and due(number - 1, *looks(self._experiment)):
+        elif made and self._may_close(number - 1):
             return self._cut_off(number, made)
         return self._compare(number, made, self.still_open, may_end=may_end)
 
@@ -157,18 +155,25 @@ class _Replay:
 
     def _closed(self, number: int, gone: Sequence[Group]) -> str:
         """Return a sentence if groups without runs in a block should have some."""
-        enough = 0 < self._experiment.blocks < number
-        if not enough and (self._experiment.blocks or not due(number - 1, *looks(self._experiment))):
+        if not self._may_close(number - 1):
             return f"block {number} has no run of {_named(gone[0])}"
         if self._same_rules and (early := [group for group in gone if group not in self._closing(number - 1)]):
             return f"block {number} has no run of {_named(early[0])}, whose interval was not narrow enough to end"
         return ""
 
+    def _may_close(self, number: int) -> bool:
+        """Return whether groups may end after a block."""
+        requested = self._experiment.blocks
+        return number >= requested if requested else due(number, *looks(self._experiment))
+
     def _closing(self, number: int) -> set[Group]:
-        """Return the groups that close after a block, by their precision or their number of blocks."""
-        last_ns = sum(run.elapsed_ns for run in self._runs if run.trial.block == number)
-        used_ns = sum(run.elapsed_ns for run in self._runs)
-        decision = PrecisionStop(self._experiment)(self._runs, self.still_open, number, used_ns, last_ns)
+        """Return the groups that end after a block, by the rule that the session followed."""
+        cost = collections.Counter[int]()
+        for run in self._runs:
+            cost[run.trial.block] += run.elapsed_ns
+        decision = PrecisionStop(self._experiment)(
+            self._runs, self.still_open, number, used_ns=sum(cost.values()), next_block_ns=cost[number]
+        )
         return set(self.still_open) - set(decision.still_open)
 
     def ended(self, last: int) -> str:
@@ -179,7 +184,7 @@ class _Replay:
             return f"{self._experiment.blocks} blocks were requested, and its last one is {last}"
         if why != StopReason.PRECISE.value or not self.still_open or not self._same_rules:
             return ""
-        if not due(last, *looks(self._experiment)) or self._closing(last) != set(self.still_open):
+        if not self._may_close(last) or self._closing(last) != set(self.still_open):
             return "it is sealed as precise enough, and its runs are not"
         return ""
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
+import os
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
@@ -19,6 +21,7 @@ from swapstone.model import Run, Sample, Status, UserError, Variant, WireError
 from swapstone.record import RecordView, raw_bytes
 from swapstone.subjects import Measured, Subject, subjects_of
 from swapstone.subjects.kept_answer import decode_kept, restored, split_raw
+from swapstone.subjects.own_program_output import STDOUT, OutputDigests
 from swapstone.version import __version__
 from swapstone.wire import AgentAnswer, ProcessOutcome
 
@@ -76,6 +79,9 @@ class _Deriver:
         self._view = view
         self._subjects: Mapping[tuple[str, str], Subject] = subjects_of(workloads.workloads_of(view.experiment))
         self._variants = {variant.label: variant for variant in plan.variants(view.experiment)}
+        self._digests = OutputDigests()
+        artifacts = view.manifest.artifacts if view.manifest else ()
+        self._paths = {(each.suite, each.workload, each.variant): each.path for each in artifacts}
         self._unseen: collections.Counter[str] = collections.Counter()
         self._strict = view.experiment.rules > 1
         self._same_version = view.meta.swapstone == __version__
@@ -159,6 +165,9 @@ class _Deriver:
         measured = _read(subject, answer, shortened=shortened)
         self._compare(run, measured, extra=self._strict and self._same_version)
         self._compare_levels(run, variant, answer, measured)
+        own = self._view.experiment.own
+        if own is not None and not own.output and not own.load_generators and not shortened:
+            self._compare_output(run, answer.stdout)
 
     def _derive_text(self, run: Run, subject: Subject) -> None:
         """Derive a run of a record without answers from the printed text; the agent's figures are those of the run."""
@@ -216,6 +225,19 @@ class _Deriver:
             elif now != level:
                 raise _ContradictionError(f"has the level {name}={level}, and its raw output shows {now}")
 
+    def _compare_output(self, run: Run, stdout: bytes) -> None:
+        """Compare the digests of standard output, in which the paths of the program and of its folder may be replaced."""
+        path = self._paths.get((run.trial.suite, run.trial.workload, run.trial.variant), "")
+        texts = [stdout]
+        for name, word in ((path, b"{program}"), (str(Path(path).parent), b"{folder}")):
+            if len(name) > 1:
+                texts.append(texts[-1].replace(os.fsencode(name), word))
+        recorded = set(run.digests)
+        if any(recorded.issuperset(self._digests.of_bytes(STDOUT, text)) for text in texts):
+            return
+        if b"/" not in stdout:  # no path can have been replaced
+            raise _ContradictionError("has other digests of its standard output than its raw output")
+
     def _unequal_work(self) -> list[str]:
         return [
             f"the run {run.trial.key} did other work than the first run of {run.trial.workload}"
@@ -264,6 +286,6 @@ def _check_failure(run: Run, subject: Subject, answer: AgentAnswer, check: str) 
         if measured.check != check:
             return
         raise _ContradictionError("is marked refused for other work, and its raw output shows the same work")
-    if run.reason.startswith("its --conclude command failed"):
+    if run.reason.startswith(("its --conclude command failed", "its artifact ")):
         raise _UnderivableError("")
     raise _ContradictionError("is marked failed, and its raw output shows no failure")

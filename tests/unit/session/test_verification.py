@@ -322,3 +322,43 @@ def test_the_report_prints_the_digest(record: Path) -> None:
     assert f"Seal {digest[:16]}." in " ".join(report.report().split())
     for kind in ("markdown", "html", "json", "csv"):
         assert digest in report.report(kind)
+
+
+@pytest.fixture(scope="module")
+def printing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A record of two commands that print different lines."""
+    folder = tmp_path_factory.mktemp("printing")
+    commands = ["seq 100 130", "seq 100 131"]
+    record = swapstone.compare(commands=commands, blocks=4, target="host", out=folder / "record")
+    return Path(record.path)
+
+
+def test_the_digests_of_an_own_programs_output_are_derived(printing: Path, tmp_path: Path) -> None:
+    record = Path(shutil.copytree(printing, tmp_path / "record"))
+    result = _verify(record)
+    assert result.problems == ()
+    assert result.derivation is not None and result.derivation.whole == result.derivation.runs > 0
+
+    def change(runs: list[RunData]) -> list[RunData]:
+        for run in runs:
+            run["digests"] = runs[0]["digests"]
+        return runs
+
+    _forge(record, change)
+    assert "has other digests of its standard output than its raw output" in _found(record)
+
+
+def test_the_times_of_an_own_program_are_derived(printing: Path, tmp_path: Path) -> None:
+    """The program prints no time: what the agent measured is in its answer alone."""
+    record = Path(shutil.copytree(printing, tmp_path / "record"))
+
+    def change(runs: list[RunData]) -> list[RunData]:
+        for run in runs:
+            if "131" in run["trial"]["variant"]:
+                _times(run, 0.5)
+                facts = {name: value // 2 if name.endswith(("_us", "_ns")) else value for name, value in run["facts"]}
+                run["facts"] = [list(pair) for pair in facts.items()]
+        return runs
+
+    _forge(record, change)
+    assert "has other facts than the agent's answer" in _found(record)
