@@ -227,6 +227,18 @@ def test_a_run_without_the_answer_of_the_agent_is_found(record: Path) -> None:
     assert "has samples, and no answer of the agent is kept" in _found(record)
 
 
+def test_the_last_run_of_a_block_and_the_checksum_of_a_run_are_checked(record: Path) -> None:
+    def change(runs: list[RunData]) -> list[RunData]:
+        run = next(run for run in runs if _is(run, "libc=musl", 6))
+        run["check"] = "f" * 8
+        return runs[:-1]
+
+    _forge(record, change)
+    found = _found(record)
+    assert "has another checksum of its work than its raw output" in found
+    assert "is missing: block" in found
+
+
 def test_another_number_of_passes_is_found(record: Path) -> None:
     def change(runs: list[RunData]) -> list[RunData]:
         for run in runs:
